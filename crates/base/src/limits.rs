@@ -1,0 +1,45 @@
+//! Every limit of the switch: a number in one place.
+//!
+//! The defaults are Open vSwitch's where it has the same limit (ovs: `lib/dpif-netdev.c`,
+//! `lib/conntrack.c`, `ofproto/ofproto-dpif-xlate.c`, `vswitchd/vswitch.xml`).
+
+/// Packets in one batch.
+pub const BATCH_SIZE: usize = 32;
+/// How often a packet may go round the datapath before it is dropped.
+pub const RECIRC_DEPTH: usize = 8;
+/// How deep `resubmit` may nest.
+pub const RESUBMIT_DEPTH: usize = 64;
+/// How many `resubmit`s one packet may take in all.
+pub const RESUBMITS: usize = 4096;
+/// OpenFlow tables of a bridge; table 255 is reserved.
+pub const TABLES: usize = 255;
+/// OpenFlow flows in one table.
+pub const FLOWS_PER_TABLE: usize = 1_000_000;
+/// Entries of one worker's exact-match cache; a power of two.
+pub const EXACT_CACHE_ENTRIES: usize = 8192;
+/// Megaflows in the datapath unless `other_config:flow-limit` says otherwise.
+pub const FLOW_LIMIT: usize = 200_000;
+/// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
+pub const MAX_IDLE_MS: u64 = 10_000;
+/// Connections that may be tracked unless `ct-set-maxconns` says otherwise.
+pub const CONNECTIONS: u32 = 3_000_000;
+/// Upcalls waiting for one port; more are dropped and counted.
+pub const UPCALLS_PER_PORT: usize = 256;
+/// Upcalls waiting in all.
+pub const UPCALLS: usize = 4096;
+/// Learned MAC addresses of a bridge (`other_config:mac-table-size`).
+pub const MAC_TABLE_SIZE: usize = 8192;
+/// A learned MAC address goes after this long (`other_config:mac-aging-time`), in seconds.
+pub const MAC_AGING_S: u64 = 300;
+/// The largest Ethernet frame that a packet buffer holds: a 64 KB GSO frame and its headers.
+pub const FRAME_BYTES: usize = 65_536 + 64;
+/// The longest OVSDB JSON-RPC message that is read.
+pub const OVSDB_MESSAGE_BYTES: usize = 256 << 20;
+/// Messages queued towards one OpenFlow controller before packet-ins are dropped.
+pub const CONTROLLER_QUEUE: usize = 1024;
+
+const _: () = assert!(EXACT_CACHE_ENTRIES.is_power_of_two());
+const _: () = assert!(UPCALLS_PER_PORT < UPCALLS);
+/// VLAN tags that are parsed; further ones are payload (`other_config:vlan-limit`, whose default
+/// this is).
+pub const VLAN_HEADERS: usize = 1;

@@ -1,0 +1,64 @@
+//! What the datapath does with a packet.
+
+use crate::ct::CtAction;
+use crate::drop::DropReason;
+use crate::field::Field;
+use base::{PortNo, RecircId};
+use std::sync::Arc;
+
+/// One step of the datapath. A flow's steps are carried out in order; a packet that no step sent
+/// anywhere is dropped, with no step as the reason that says so.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Send the packet, as it is now, out of a port.
+    Output(PortNo),
+    /// Send a copy to the control side for an OpenFlow controller.
+    Controller(ControllerAction),
+    /// Rewrite a field of the packet, and of the key with it.
+    Set(SetField),
+    /// Put a VLAN tag in front of the others.
+    PushVlan {
+        /// Ethernet type, 0x8100 or 0x88a8.
+        tpid: u16,
+        /// Tag with [`crate::VLAN_PRESENT`] set.
+        tci: u16,
+    },
+    /// Take the outer VLAN tag away.
+    PopVlan,
+    /// Send the packet through connection tracking, which writes the key's `ct_*` fields.
+    Ct(Box<CtAction>),
+    /// Forget the key's `ct_*` fields.
+    CtClear,
+    /// Look the packet up once more with this recirculation id. Ends the list.
+    Recirc(RecircId),
+    /// Carry these steps out on a copy; what they change is forgotten after them.
+    Clone(Arc<[Action]>),
+    /// Drop the packet, for this reason. Ends the list.
+    Drop(DropReason),
+}
+
+/// Rewrites bits of one field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetField {
+    /// The field, one that a packet carries (or `pkt_mark`).
+    pub field: Field,
+    /// The new bits.
+    pub value: u128,
+    /// Which bits of the field are rewritten.
+    pub mask: u128,
+}
+
+/// A copy for a controller, with what the packet-in message says besides the packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ControllerAction {
+    /// OpenFlow's reason: 0 no match, 1 action, 2 invalid TTL (OpenFlow 1.3's numbers).
+    pub reason: u8,
+    /// The state (registers, table, cookie) that the control side froze under this number.
+    pub recirc_id: RecircId,
+    /// Cookie of the flow that sends.
+    pub rule_cookie: u64,
+    /// The controller's id.
+    pub controller_id: u16,
+    /// At most so many bytes of the packet go into the message.
+    pub max_len: u16,
+}

@@ -1,0 +1,55 @@
+//! What connection tracking says of a packet.
+
+use bitflags::bitflags;
+use std::fmt;
+
+bitflags! {
+    /// The `ct_state` bits, in OpenFlow's numbering (ovs: `lib/ovs-fields.7.xml`).
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub struct CtState: u8 {
+        /// The beginning of a new connection.
+        const NEW = 0x01;
+        /// Part of a connection that is known.
+        const EST = 0x02;
+        /// Related to a known connection, as an ICMP error is.
+        const REL = 0x04;
+        /// In the reply direction.
+        const RPL = 0x08;
+        /// Could not be tracked; the other bits but TRK say nothing.
+        const INV = 0x10;
+        /// The packet went through connection tracking.
+        const TRK = 0x20;
+        /// The source address or port was translated.
+        const SNAT = 0x40;
+        /// The destination address or port was translated.
+        const DNAT = 0x80;
+    }
+}
+
+impl CtState {
+    /// The bits with their names in the order in which Open vSwitch's tools print them.
+    pub const NAMES: [(CtState, &'static str); 8] = [
+        (CtState::NEW, "new"),
+        (CtState::EST, "est"),
+        (CtState::REL, "rel"),
+        (CtState::RPL, "rpl"),
+        (CtState::INV, "inv"),
+        (CtState::TRK, "trk"),
+        (CtState::SNAT, "snat"),
+        (CtState::DNAT, "dnat"),
+    ];
+}
+
+impl fmt::Display for CtState {
+    /// `est|rpl|trk`, or `0` for none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (bit, name) in CtState::NAMES {
+            if self.contains(bit) {
+                write!(f, "{separator}{name}")?;
+                separator = "|";
+            }
+        }
+        if separator.is_empty() { f.write_str("0") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Why packets are dropped. Every reason is a counter.
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Why the datapath dropped a packet.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum DropReason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl DropReason {
+            /// All reasons, in the order of their numbers.
+            pub const ALL: &[DropReason] = &[$(DropReason::$name,)*];
+
+            /// The counter's name: Open vSwitch's where it counts the same.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(DropReason::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The flow has no step that sends the packet anywhere.
+    NoAction = "drop_action_of_pipeline",
+    /// Translation stopped: `resubmit` nested too deep.
+    ResubmitDepth = "drop_action_recursion_too_deep",
+    /// Translation stopped: too many `resubmit`s.
+    Resubmits = "drop_action_too_many_resubmit",
+    /// Translation stopped: the bridge was not found or is gone.
+    NoBridge = "drop_action_bridge_not_found",
+    /// Translation named a recirculation that is no longer known.
+    RecircUnknown = "drop_action_no_recirculation_context",
+    /// A `ct` action met a packet that it can't rewrite.
+    CtFailed = "drop_action_recirculation_conflict",
+    /// The packet went round the datapath too often.
+    RecircDepth = "datapath_drop_recirc_error",
+    /// The frame is shorter than an Ethernet header or a length in it lies.
+    Malformed = "datapath_drop_rx_invalid_packet",
+    /// The queue of misses towards the control side is full.
+    UpcallQueueFull = "datapath_drop_upcall_error",
+    /// The port is no longer there.
+    NoPort = "datapath_drop_invalid_port",
+    /// The transmit queue was full.
+    TxQueueFull = "ovs_tx_failure_drops",
+    /// The device refused the frame.
+    TxError = "ovs_tx_invalid_drops",
+    /// A tag or header could not be put in front.
+    NoHeadroom = "datapath_drop_nsh_decap_error",
+    /// The frame came from a port that is blocked or not in service.
+    PortDown = "drop_action_port_down",
+    /// A packet with a tag that the port does not carry, or without one that it needs.
+    VlanMismatch = "drop_action_vlan_mismatch",
+    /// The IP checksum was wrong.
+    BadChecksum = "conntrack_l3csum_err",
+}
+
+/// A counter for each reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropCounters([u64; DropReason::ALL.len()]);
+
+impl DropCounters {
+    /// All at zero.
+    pub const fn new() -> Self {
+        DropCounters([0; DropReason::ALL.len()])
+    }
+
+    /// Counts `packets` dropped for `reason`.
+    pub fn count(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason as usize] += packets;
+    }
+
+    /// How many were dropped for `reason`.
+    pub fn get(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// How many were dropped in all.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds another worker's counters.
+    pub fn add(&mut self, other: &DropCounters) {
+        for (sum, more) in self.0.iter_mut().zip(&other.0) {
+            *sum += more;
+        }
+    }
+
+    /// Each reason with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.get(reason)))
+    }
+}
+
+impl Default for DropCounters {
+    fn default() -> Self {
+        Self::new()
+    }
+}

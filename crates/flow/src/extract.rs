@@ -1,0 +1,299 @@
+//! Reads a frame's headers into a flow key.
+//!
+//! What is read of broken frames is Open vSwitch's (ovs: `lib/flow.c`, `miniflow_extract`): a
+//! header that is cut short, or whose length fields do not fit the frame, ends the reading and
+//! leaves the rest of the key zero.
+
+use crate::field::Field;
+use crate::frame::Layers;
+use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, VLAN_PRESENT};
+
+const ETH_HEADER: usize = 14;
+const ETH_TYPE_MIN: u16 = 0x600;
+const ETH_IPV4: u16 = 0x0800;
+const ETH_ARP: u16 = 0x0806;
+const ETH_RARP: u16 = 0x8035;
+const ETH_IPV6: u16 = 0x86dd;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+const ICMP: u8 = 1;
+const IGMP: u8 = 2;
+const ICMPV6: u8 = 58;
+
+/// Fills `key` with the headers of `data`; `None` where not even an Ethernet header is there.
+#[inline]
+pub(crate) fn extract(data: &[u8], key: &mut FlowKey) -> Option<Layers> {
+    let header: &[u8; ETH_HEADER] = data.first_chunk()?;
+    key.set(Field::EthDst, u128::from(be48(header, 0)));
+    key.set(Field::EthSrc, u128::from(be48(header, 6)));
+    let (eth_type, l3) = ethernet_type(data, key);
+    key.set_eth_type(eth_type);
+    let l4 = match eth_type {
+        ETH_IPV4 => ipv4(data, l3, key),
+        ETH_IPV6 => ipv6(data, l3, key),
+        ETH_ARP | ETH_RARP => {
+            arp(data, l3, key);
+            None
+        }
+        _ => None,
+    };
+    Some(Layers { l3: l3 as u16, l4: l4.map(|at| at as u16) })
+}
+
+/// Where the IP packet that begins at `l3` ends by its own length, or `None` for other protocols
+/// and broken headers.
+pub(crate) fn ip_end(data: &[u8], l3: usize, eth_type: u16) -> Option<usize> {
+    match eth_type {
+        ETH_IPV4 => Some(l3 + usize::from(be16(data, l3 + 2)?)),
+        ETH_IPV6 => Some(l3 + 40 + usize::from(be16(data, l3 + 4)?)),
+        _ => None,
+    }
+}
+
+/// Reads VLAN tags; gives the Ethernet type behind them and where its header begins.
+#[inline]
+fn ethernet_type(data: &[u8], key: &mut FlowKey) -> (u16, usize) {
+    let mut at = ETH_HEADER - 2;
+    for depth in 0..base::limits::VLAN_HEADERS {
+        let Some(tpid) = be16(data, at) else { return (ETH_TYPE_NONE, at) };
+        let (0x8100 | 0x88a8, Some(tci), Some(_)) = (tpid, be16(data, at + 2), be16(data, at + 4))
+        else {
+            break;
+        };
+        let (tpid_field, tci_field) = match depth {
+            0 => (Field::VlanTpid, Field::VlanTci),
+            _ => (Field::VlanTpid1, Field::VlanTci1),
+        };
+        key.set(tpid_field, tpid.into());
+        key.set(tci_field, (tci | VLAN_PRESENT).into());
+        at += 4;
+    }
+    let eth_type = be16(data, at).unwrap_or(ETH_TYPE_NONE);
+    if eth_type >= ETH_TYPE_MIN { (eth_type, at + 2) } else { snap(data, at + 2) }
+}
+
+/// IEEE 802.3 with LLC: the type stands in a SNAP header with OUI 0, or nowhere.
+#[cold]
+fn snap(data: &[u8], at: usize) -> (u16, usize) {
+    const LLC_SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
+    match (data.get(at..at + 6), be16(data, at + 6)) {
+        (Some(llc), Some(eth_type)) if llc == LLC_SNAP && eth_type >= ETH_TYPE_MIN => {
+            (eth_type, at + 8)
+        }
+        _ => (ETH_TYPE_NONE, at),
+    }
+}
+
+/// Gives where the transport header begins, if it is there.
+#[inline]
+fn ipv4(data: &[u8], l3: usize, key: &mut FlowKey) -> Option<usize> {
+    let header: &[u8; 20] = data.get(l3..)?.first_chunk()?;
+    let header_bytes = usize::from(header[0] & 0xf) * 4;
+    let total_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    if header[0] >> 4 != 4
+        || header_bytes < 20
+        || total_bytes < header_bytes
+        || total_bytes > data.len() - l3
+    {
+        return None;
+    }
+    let fragment = u16::from_be_bytes([header[6], header[7]]);
+    let frag = match (fragment & 0x1fff, fragment & 0x2000) {
+        (0, 0) => 0,
+        (0, _) => FRAG_ANY,
+        _ => FRAG_ANY | FRAG_LATER,
+    };
+    key.set(Field::Ipv4Src, u128::from(be32(header, 12)));
+    key.set(Field::Ipv4Dst, u128::from(be32(header, 16)));
+    key.set_nw_proto(header[9]);
+    key.set_nw_tos(header[1]);
+    key.set_nw_ttl(header[8]);
+    key.set_nw_frag(frag);
+    if frag & FRAG_LATER != 0 {
+        return None;
+    }
+    let l4 = l3 + header_bytes;
+    transport(&data[l4..l3 + total_bytes], header[9], key).then_some(l4)
+}
+
+#[inline]
+fn ipv6(data: &[u8], l3: usize, key: &mut FlowKey) -> Option<usize> {
+    let header: &[u8; 40] = data.get(l3..)?.first_chunk()?;
+    let payload_bytes = usize::from(u16::from_be_bytes([header[4], header[5]]));
+    if header[0] >> 4 != 6 || payload_bytes > data.len() - l3 - 40 {
+        return None;
+    }
+    let version_class_label = be32(header, 0);
+    let end = l3 + 40 + payload_bytes;
+    key.set(Field::Ipv6Src, be128(header, 8));
+    key.set(Field::Ipv6Dst, be128(header, 24));
+    key.set_ipv6_label(version_class_label & 0xf_ffff);
+    key.set_nw_tos((version_class_label >> 20) as u8);
+    key.set_nw_ttl(header[7]);
+    let (protocol, l4, frag) = extension_headers(&data[..end], l3 + 40, header[6])?;
+    key.set_nw_frag(frag);
+    key.set_nw_proto(protocol);
+    if frag & FRAG_LATER != 0 {
+        return None;
+    }
+    transport(&data[l4..end], protocol, key).then_some(l4)
+}
+
+/// Walks IPv6 extension headers (RFC 8200 section 4): gives the first protocol that is none of
+/// them, where its header begins, and the fragment bits. `None` where they are cut short. The walk
+/// ends because each header moves on by at least 8 bytes.
+#[inline]
+fn extension_headers(data: &[u8], start: usize, first: u8) -> Option<(u8, usize, u8)> {
+    let (mut at, mut next, mut frag) = (start, first, 0);
+    loop {
+        match next {
+            // Hop-by-hop options, routing, destination options, mobility.
+            0 | 43 | 60 | 135 => {
+                let header = data.get(at..at + 2)?;
+                next = header[0];
+                at += (usize::from(header[1]) + 1) * 8;
+            }
+            // Authentication (RFC 4302) counts in words of 4 bytes.
+            51 => {
+                let header = data.get(at..at + 2)?;
+                next = header[0];
+                at += (usize::from(header[1]) + 2) * 4;
+            }
+            44 => {
+                let header = data.get(at..at + 8)?;
+                let offset = u16::from_be_bytes([header[2], header[3]]);
+                next = header[0];
+                at += 8;
+                // A fragment that is the whole packet counts as a fragment nowhere.
+                frag = match (offset & 0xfff8, offset & 1) {
+                    (0, 0) => frag,
+                    (0, _) => FRAG_ANY,
+                    _ => FRAG_ANY | FRAG_LATER,
+                };
+                if frag & FRAG_LATER != 0 {
+                    return Some((next, at, frag));
+                }
+            }
+            _ => return (at <= data.len()).then_some((next, at, frag)),
+        }
+        if at > data.len() {
+            return None;
+        }
+    }
+}
+
+/// Reads the transport header; says whether it is there.
+#[inline]
+fn transport(l4: &[u8], protocol: u8, key: &mut FlowKey) -> bool {
+    match protocol {
+        TCP => {
+            let Some(header) = l4.first_chunk::<20>() else { return false };
+            set_ports(header, key);
+            key.set_tcp_flags(u16::from_be_bytes([header[12], header[13]]) & 0xfff);
+        }
+        UDP => {
+            let Some(header) = l4.first_chunk::<8>() else { return false };
+            set_ports(header, key);
+        }
+        SCTP => {
+            let Some(header) = l4.first_chunk::<12>() else { return false };
+            set_ports(header, key);
+        }
+        ICMP | IGMP if key.eth_type() == ETH_IPV4 => {
+            let Some(header) = l4.first_chunk::<8>() else { return false };
+            key.set_tp_src(header[0].into());
+            key.set_tp_dst(header[1].into());
+        }
+        ICMPV6 if key.eth_type() == ETH_IPV6 => {
+            let Some(header) = l4.first_chunk::<4>() else { return false };
+            key.set_tp_src(header[0].into());
+            key.set_tp_dst(header[1].into());
+            if matches!(header[..2], [135 | 136, 0]) {
+                neighbor_discovery(l4, header[0], key);
+            }
+        }
+        _ => {}
+    }
+    true
+}
+
+#[inline]
+fn set_ports<const N: usize>(header: &[u8; N], key: &mut FlowKey) {
+    key.set_tp_src(u16::from_be_bytes([header[0], header[1]]));
+    key.set_tp_dst(u16::from_be_bytes([header[2], header[3]]));
+}
+
+/// Neighbour solicitation (135) and advertisement (136), RFC 4861 section 4: the target and the
+/// link-layer address options. One repeated or broken option makes all of it invalid.
+#[cold]
+fn neighbor_discovery(l4: &[u8], icmp_type: u8, key: &mut FlowKey) {
+    let Some(target) = l4.get(8..24) else { return };
+    let (mut sll, mut tll) = (None, None);
+    let mut options = &l4[24..];
+    while options.len() >= 8 {
+        let bytes = usize::from(options[1]) * 8;
+        if bytes == 0 || bytes > options.len() {
+            return;
+        }
+        let slot = match (options[0], bytes) {
+            (1, 8) => Some(&mut sll),
+            (2, 8) => Some(&mut tll),
+            _ => None,
+        };
+        if let Some(slot) = slot
+            && slot.replace(be48(options, 2)).is_some()
+        {
+            return;
+        }
+        options = &options[bytes..];
+    }
+    key.set(Field::NdTarget, be128(target, 0));
+    // The source's address belongs to a solicitation, the target's to an advertisement.
+    if icmp_type == 135 {
+        key.set(Field::NdSll, sll.unwrap_or(0).into());
+    } else {
+        key.set(Field::NdTll, tll.unwrap_or(0).into());
+    }
+}
+
+/// Ethernet and IPv4 ARP, and RARP (RFC 826); other kinds keep their fields zero.
+fn arp(data: &[u8], l3: usize, key: &mut FlowKey) {
+    let Some(header) = data.get(l3..).and_then(|rest| rest.first_chunk::<28>()) else { return };
+    if header[..6] != [0, 1, 8, 0, 6, 4] {
+        return;
+    }
+    key.set(Field::ArpSpa, u128::from(be32(header, 14)));
+    key.set(Field::ArpTpa, u128::from(be32(header, 24)));
+    if header[6] == 0 {
+        key.set_nw_proto(header[7]);
+    }
+    key.set(Field::ArpSha, u128::from(be48(header, 8)));
+    key.set(Field::ArpTha, u128::from(be48(header, 18)));
+}
+
+#[inline]
+fn be16(data: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+/// The callers pass arrays long enough.
+#[inline]
+fn be32(data: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]])
+}
+
+#[inline]
+fn be48(data: &[u8], at: usize) -> u64 {
+    u64::from(be32(data, at)) << 16 | u64::from(u16::from_be_bytes([data[at + 4], data[at + 5]]))
+}
+
+#[inline]
+fn be128(data: &[u8], at: usize) -> u128 {
+    let high = u128::from(be32(data, at)) << 96 | u128::from(be32(data, at + 4)) << 64;
+    high | u128::from(be32(data, at + 8)) << 32 | u128::from(be32(data, at + 12))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What is read of whole, cut and lying frames.
+
+use super::*;
+use proptest::prelude::*;
+
+const TCP_FRAME: &str = "020000000002 020000000001 0800 4500002c00010000400600000a0000010a000002 \
+                         03e8005000000001000000005002ffff00000000 020405b4";
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let digit = |d: u8| (d as char).to_digit(16).unwrap() as u8;
+    digits.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+}
+
+fn check(hex: &str, expect: &[(Field, u128)], l4: Option<u16>) {
+    let mut key = FlowKey::new();
+    let layers = extract(&bytes(hex), &mut key).unwrap();
+    let mut want = FlowKey::new();
+    for &(field, value) in expect {
+        want.set(field, value);
+    }
+    for &field in Field::BASIC {
+        if !matches!(field, Field::EthSrc | Field::EthDst) {
+            assert_eq!(key.get(field), want.get(field), "{field:?} of {hex}");
+        }
+    }
+    assert_eq!(layers.l4, l4, "{hex}");
+}
+
+#[test]
+fn whole_frames() {
+    use Field::*;
+    let ip =
+        [(EthType, 0x800), (Ipv4Src, 0x0a000001), (Ipv4Dst, 0x0a000002), (NwProto, 6), (NwTtl, 64)];
+    let tcp = [&ip[..], &[(TpSrc, 1000), (TpDst, 80), (TcpFlags, 2)]].concat();
+    check(TCP_FRAME, &tcp, Some(34));
+    let tagged = TCP_FRAME.replacen("0800 ", "8100 600a 0800 ", 1);
+    let with_tag = [&tcp[..], &[(VlanTpid, 0x8100), (VlanTci, 0x700a)]].concat();
+    check(&tagged, &with_tag, Some(38));
+    let twice = TCP_FRAME.replacen("0800 ", "88a8 0005 8100 000a 0800 ", 1);
+    check(&twice, &[(VlanTpid, 0x88a8), (VlanTci, 0x1005), (EthType, 0x8100)], None);
+    let later = TCP_FRAME.replacen("00010000", "00010001", 1);
+    check(&later, &[&ip[..], &[(NwFrag, 3)]].concat(), None);
+    let first = TCP_FRAME.replacen("00010000", "00012000", 1);
+    check(&first, &[&tcp[..], &[(NwFrag, 1)]].concat(), Some(34));
+    check(
+        "ffffffffffff 020000000001 0806 00010800060400010200000000010a0000010000000000000a000002",
+        &[
+            (EthType, 0x806),
+            (ArpSpa, 0x0a000001),
+            (ArpTpa, 0x0a000002),
+            (ArpOp, 1),
+            (ArpSha, 0x020000000001),
+        ],
+        None,
+    );
+    check("020000000002 020000000001 0026 424203", &[(EthType, 0x5ff)], None);
+    check("020000000002 020000000001 0026 aaaa03 000000 0800 45", &[(EthType, 0x800)], None);
+}
+
+#[test]
+fn ipv6_with_extension_headers_and_neighbour_discovery() {
+    use Field::*;
+    let head = "333300000001 020000000001 86dd";
+    let addresses = "fe800000000000000000000000000001 fe800000000000000000000000000002";
+    let (src, dst) = (0xfe80u128 << 112 | 1, 0xfe80u128 << 112 | 2);
+    let ip = |protocol: u128| {
+        vec![
+            (EthType, 0x86dd),
+            (Ipv6Src, src),
+            (Ipv6Dst, dst),
+            (NwProto, protocol),
+            (NwTtl, 255),
+            (NwTos, 0x20),
+            (Ipv6Label, 0x12345),
+        ]
+    };
+    let udp = [ip(17), vec![(TpSrc, 53), (TpDst, 54)]].concat();
+    let hop = format!("{head} 62012345 0010 00 ff {addresses} 11000104 00000000 0035003600080000");
+    check(&hop, &udp, Some(62));
+    let first =
+        format!("{head} 62012345 0010 2c ff {addresses} 11000001 00000007 0035003600080000");
+    check(&first, &[udp.clone(), vec![(NwFrag, 1)]].concat(), Some(62));
+    let atomic =
+        format!("{head} 62012345 0010 2c ff {addresses} 11000000 00000007 0035003600080000");
+    check(&atomic, &udp, Some(62));
+    let lying =
+        format!("{head} 62012345 0010 00 ff {addresses} 11ff0104 00000000 0035003600080000");
+    check(
+        &lying,
+        &[
+            (EthType, 0x86dd),
+            (Ipv6Src, src),
+            (Ipv6Dst, dst),
+            (NwTtl, 255),
+            (NwTos, 0x20),
+            (Ipv6Label, 0x12345),
+        ],
+        None,
+    );
+    let solicit = format!(
+        "{head} 62012345 0020 3a ff {addresses} 87000000 00000000 \
+         fe800000000000000000000000000009 0101020000000001"
+    );
+    let nd =
+        [ip(58), vec![(TpSrc, 135), (NdTarget, 0xfe80u128 << 112 | 9), (NdSll, 0x020000000001)]];
+    check(&solicit, &nd.concat(), Some(54));
+}
+
+#[test]
+fn frames_cut_at_every_byte_read_a_prefix_of_the_key() {
+    let whole = bytes(TCP_FRAME);
+    let mut full = FlowKey::new();
+    extract(&whole, &mut full).unwrap();
+    for len in 0..whole.len() {
+        let mut key = FlowKey::new();
+        match extract(&whole[..len], &mut key) {
+            None => assert!(len < 14, "{len}"),
+            Some(layers) => {
+                assert_eq!(key.eth_type(), 0x800);
+                assert_eq!((key.nw_proto(), layers.l4), (0, None), "cut to {len}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = extract(&data, &mut FlowKey::new());
+    }
+
+    #[test]
+    fn no_change_of_a_good_frame_makes_it_panic(
+        at in 0usize..58, value: u8, cut in 0usize..58,
+    ) {
+        let mut data = bytes(TCP_FRAME);
+        data[at] = value;
+        data.truncate(58 - cut);
+        let mut key = FlowKey::new();
+        if let Some(layers) = extract(&data, &mut key) {
+            prop_assert!(layers.l4.is_none_or(|l4| usize::from(l4) <= data.len()));
+        }
+    }
+}

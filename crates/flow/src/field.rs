@@ -1,0 +1,269 @@
+//! The fields of a flow key: names, widths and places.
+
+/// Where a field lies in the key: its first word, how far it is shifted left there, its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub word: usize,
+    pub shift: u32,
+    pub bits: u32,
+}
+
+macro_rules! fields {
+    (
+        basic { $($(#[$doc:meta])* $name:ident = $text:literal @ $word:literal, $shift:literal, $bits:literal;)* }
+        views { $($(#[$vdoc:meta])* $vname:ident = $vtext:literal @ $vword:literal, $vshift:literal, $vbits:literal;)* }
+    ) => {
+        /// A field that can be matched or set, by Open vSwitch's names (`ovs-fields(7)`).
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Field {
+            $($(#[$doc])* $name,)*
+            $($(#[$vdoc])* $vname,)*
+        }
+
+        impl Field {
+            /// The fields that make up the whole key.
+            pub const BASIC: &[Field] = &[$(Field::$name,)*];
+            /// All fields, with those that are views on parts or unions of others.
+            pub const ALL: &[Field] = &[$(Field::$name,)* $(Field::$vname,)*];
+
+            /// The field's first name in Open vSwitch.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Field::$name => $text,)*
+                    $(Field::$vname => $vtext,)*
+                }
+            }
+
+            pub(crate) const fn place(self) -> Place {
+                match self {
+                    $(Field::$name => Place { word: $word, shift: $shift, bits: $bits },)*
+                    $(Field::$vname => Place { word: $vword, shift: $vshift, bits: $vbits },)*
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    basic {
+        /// The port that the packet came in on.
+        InPort = "in_port" @ 0, 32, 32;
+        /// Which pass through the datapath.
+        RecircId = "recirc_id" @ 0, 0, 32;
+        /// The connection's mark.
+        CtMark = "ct_mark" @ 1, 32, 32;
+        /// What connection tracking said, `flow::CtState`'s bits.
+        CtState = "ct_state" @ 1, 16, 16;
+        /// The zone that the packet was tracked in.
+        CtZone = "ct_zone" @ 1, 0, 16;
+        /// The connection's label.
+        CtLabel = "ct_label" @ 2, 0, 128;
+        /// Source port of the connection's original direction.
+        CtTpSrc = "ct_tp_src" @ 4, 48, 16;
+        /// Destination port of the connection's original direction.
+        CtTpDst = "ct_tp_dst" @ 4, 32, 16;
+        /// Protocol of the connection's original direction.
+        CtNwProto = "ct_nw_proto" @ 4, 24, 8;
+        /// IPv6 source of the connection's original direction.
+        CtIpv6Src = "ct_ipv6_src" @ 5, 0, 128;
+        /// IPv6 destination of the connection's original direction.
+        CtIpv6Dst = "ct_ipv6_dst" @ 7, 0, 128;
+        /// IPv4 source of the connection's original direction.
+        CtNwSrc = "ct_nw_src" @ 6, 0, 32;
+        /// IPv4 destination of the connection's original direction.
+        CtNwDst = "ct_nw_dst" @ 8, 0, 32;
+        /// Ethernet destination.
+        EthDst = "eth_dst" @ 9, 16, 48;
+        /// Ethernet type behind VLAN tags.
+        EthType = "eth_type" @ 9, 0, 16;
+        /// Ethernet source.
+        EthSrc = "eth_src" @ 10, 16, 48;
+        /// Ethernet type of the outer VLAN tag.
+        VlanTpid = "vlan_tpid" @ 11, 48, 16;
+        /// The outer VLAN tag, bit 12 saying that there is one.
+        VlanTci = "vlan_tci" @ 11, 32, 16;
+        /// Ethernet type of the second VLAN tag.
+        VlanTpid1 = "vlan_tpid1" @ 11, 16, 16;
+        /// The second VLAN tag.
+        VlanTci1 = "vlan_tci1" @ 11, 0, 16;
+        /// IPv6 source.
+        Ipv6Src = "ipv6_src" @ 12, 0, 128;
+        /// IPv6 destination.
+        Ipv6Dst = "ipv6_dst" @ 14, 0, 128;
+        /// IPv4 source.
+        Ipv4Src = "ip_src" @ 13, 0, 32;
+        /// IPv4 destination.
+        Ipv4Dst = "ip_dst" @ 15, 0, 32;
+        /// IP protocol.
+        NwProto = "nw_proto" @ 16, 56, 8;
+        /// IPv4 TOS or IPv6 traffic class.
+        NwTos = "nw_tos" @ 16, 48, 8;
+        /// IPv4 TTL or IPv6 hop limit.
+        NwTtl = "nw_ttl" @ 16, 40, 8;
+        /// Fragment bits.
+        NwFrag = "ip_frag" @ 16, 32, 8;
+        /// IPv6 flow label.
+        Ipv6Label = "ipv6_label" @ 16, 0, 20;
+        /// TCP, UDP, SCTP source port or ICMP type.
+        TpSrc = "tp_src" @ 17, 48, 16;
+        /// TCP, UDP, SCTP destination port or ICMP code.
+        TpDst = "tp_dst" @ 17, 32, 16;
+        /// TCP flags.
+        TcpFlags = "tcp_flags" @ 17, 16, 12;
+        /// ARP sender's Ethernet address, or ND source link-layer address.
+        ArpSha = "arp_sha" @ 18, 0, 48;
+        /// ARP target's Ethernet address, or ND target link-layer address.
+        ArpTha = "arp_tha" @ 19, 0, 48;
+        /// ND target.
+        NdTarget = "nd_target" @ 20, 0, 128;
+        /// OpenFlow metadata.
+        Metadata = "metadata" @ 22, 0, 64;
+        /// Register 0.
+        Reg0 = "reg0" @ 23, 32, 32;
+        /// Register 1.
+        Reg1 = "reg1" @ 23, 0, 32;
+        /// Register 2.
+        Reg2 = "reg2" @ 24, 32, 32;
+        /// Register 3.
+        Reg3 = "reg3" @ 24, 0, 32;
+        /// Register 4.
+        Reg4 = "reg4" @ 25, 32, 32;
+        /// Register 5.
+        Reg5 = "reg5" @ 25, 0, 32;
+        /// Register 6.
+        Reg6 = "reg6" @ 26, 32, 32;
+        /// Register 7.
+        Reg7 = "reg7" @ 26, 0, 32;
+        /// Register 8.
+        Reg8 = "reg8" @ 27, 32, 32;
+        /// Register 9.
+        Reg9 = "reg9" @ 27, 0, 32;
+        /// Register 10.
+        Reg10 = "reg10" @ 28, 32, 32;
+        /// Register 11.
+        Reg11 = "reg11" @ 28, 0, 32;
+        /// Register 12.
+        Reg12 = "reg12" @ 29, 32, 32;
+        /// Register 13.
+        Reg13 = "reg13" @ 29, 0, 32;
+        /// Register 14.
+        Reg14 = "reg14" @ 30, 32, 32;
+        /// Register 15.
+        Reg15 = "reg15" @ 30, 0, 32;
+        /// Packet mark.
+        PktMark = "pkt_mark" @ 31, 32, 32;
+        /// Datapath's hash of the packet.
+        DpHash = "dp_hash" @ 31, 0, 32;
+        /// Tunnel key.
+        TunId = "tun_id" @ 32, 0, 64;
+        /// Conjunctive match.
+        ConjId = "conj_id" @ 33, 32, 32;
+        /// The port that the action set outputs to.
+        ActsetOutput = "actset_output" @ 33, 0, 32;
+    }
+    views {
+        /// The VLAN id of the outer tag.
+        VlanVid = "vlan_vid" @ 11, 32, 12;
+        /// The VLAN id with the bit that says that there is a tag, as OXM has it.
+        VlanVidPresent = "vlan_vid_present" @ 11, 32, 13;
+        /// The VLAN priority of the outer tag.
+        VlanPcp = "vlan_pcp" @ 11, 45, 3;
+        /// The upper six bits of the TOS.
+        IpDscp = "ip_dscp" @ 16, 50, 6;
+        /// The lower two bits of the TOS.
+        IpEcn = "nw_ecn" @ 16, 48, 2;
+        /// ARP operation: its low byte, as in Open vSwitch.
+        ArpOp = "arp_op" @ 16, 56, 8;
+        /// ARP sender's IPv4 address.
+        ArpSpa = "arp_spa" @ 13, 0, 32;
+        /// ARP target's IPv4 address.
+        ArpTpa = "arp_tpa" @ 15, 0, 32;
+        /// ICMP or ICMPv6 type (the low byte of `tp_src`).
+        IcmpType = "icmp_type" @ 17, 48, 8;
+        /// ICMP or ICMPv6 code (the low byte of `tp_dst`).
+        IcmpCode = "icmp_code" @ 17, 32, 8;
+        /// ND source link-layer address.
+        NdSll = "nd_sll" @ 18, 0, 48;
+        /// ND target link-layer address.
+        NdTll = "nd_tll" @ 19, 0, 48;
+        /// Registers 0 and 1.
+        Xreg0 = "xreg0" @ 23, 0, 64;
+        /// Registers 2 and 3.
+        Xreg1 = "xreg1" @ 24, 0, 64;
+        /// Registers 4 and 5.
+        Xreg2 = "xreg2" @ 25, 0, 64;
+        /// Registers 6 and 7.
+        Xreg3 = "xreg3" @ 26, 0, 64;
+        /// Registers 8 and 9.
+        Xreg4 = "xreg4" @ 27, 0, 64;
+        /// Registers 10 and 11.
+        Xreg5 = "xreg5" @ 28, 0, 64;
+        /// Registers 12 and 13.
+        Xreg6 = "xreg6" @ 29, 0, 64;
+        /// Registers 14 and 15.
+        Xreg7 = "xreg7" @ 30, 0, 64;
+        /// Registers 0 to 3.
+        Xxreg0 = "xxreg0" @ 23, 0, 128;
+        /// Registers 4 to 7.
+        Xxreg1 = "xxreg1" @ 25, 0, 128;
+        /// Registers 8 to 11.
+        Xxreg2 = "xxreg2" @ 27, 0, 128;
+        /// Registers 12 to 15.
+        Xxreg3 = "xxreg3" @ 29, 0, 128;
+    }
+}
+
+impl Field {
+    /// Width in bits, 2 to 128.
+    pub const fn bits(self) -> u32 {
+        self.place().bits
+    }
+
+    /// A value with all bits of the field's width set.
+    pub const fn all_ones(self) -> u128 {
+        u128::MAX >> (128 - self.place().bits)
+    }
+
+    /// Register `n`, 0 to 15.
+    pub fn reg(n: u8) -> Option<Field> {
+        let first = Field::BASIC.iter().position(|&field| field == Field::Reg0)?;
+        (n < 16).then(|| Field::BASIC[first + usize::from(n)])
+    }
+
+    /// Whether connection tracking writes the field, and `ct_clear` clears it.
+    pub fn is_ct(self) -> bool {
+        (1..9).contains(&self.place().word)
+    }
+
+    /// Whether a register or metadata: state of the OpenFlow pipeline that is no part of the packet.
+    pub fn is_pipeline(self) -> bool {
+        (22..31).contains(&self.place().word)
+    }
+
+    /// Whether two fields lie in the same bits because no packet has both.
+    pub fn shares_place_with(self, other: Field) -> bool {
+        let (a, b) = (self.place(), other.place());
+        let span = |p: Place| {
+            let first = p.word as u32 * 64;
+            // In a field of two words the first word holds the upper half.
+            if p.bits > 64 {
+                (first, first + 128)
+            } else {
+                (first + p.shift, first + p.shift + p.bits)
+            }
+        };
+        let ((a0, a1), (b0, b1)) = (span(a), span(b));
+        a0 < b1 && b0 < a1
+    }
+}
+
+const _: () = {
+    let mut i = 0;
+    while i < Field::ALL.len() {
+        let place = Field::ALL[i].place();
+        let words = if place.bits > 64 { 2 } else { 1 };
+        assert!(place.word + words <= crate::key::WORDS);
+        assert!(place.bits > 64 || place.shift + place.bits <= 64);
+        i += 1;
+    }
+};

@@ -1,0 +1,393 @@
+//! The flow key: everything a packet can be matched on, in 34 words.
+//!
+//! A key is an array of 64-bit words, so that hashing, masking and comparing go word by word and a
+//! mask can say with one bitmap which words it looks at. [`Field`] names the fields and knows where
+//! each lies; no other code knows the layout. The same key serves the datapath and the OpenFlow
+//! tables: the datapath leaves registers, metadata and `conj_id` zero, and numbers `in_port` as a
+//! datapath port where the tables number it as the bridge's OpenFlow port.
+//!
+//! IPv4 addresses lie in the low 32 bits of the IPv6 addresses' places; ARP shares places with IP
+//! and ND as in Open vSwitch (ovs: `include/openvswitch/flow.h`). A match on any of them must
+//! therefore match `eth_type` exactly, which OpenFlow demands anyway (prerequisites).
+
+use crate::ct_state::CtState;
+use crate::field::Field;
+use base::{MacAddr, PortNo, RecircId, Zone};
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Words in a key.
+pub const WORDS: usize = 34;
+
+/// `eth_type` of a frame that carries a length and no SNAP header
+/// (ovs: `include/openvswitch/packets.h`, `FLOW_DL_TYPE_NONE`).
+pub const ETH_TYPE_NONE: u16 = 0x05ff;
+/// `nw_frag` bit: the packet is a fragment.
+pub const FRAG_ANY: u8 = 1;
+/// `nw_frag` bit: the packet is a fragment other than the first.
+pub const FRAG_LATER: u8 = 2;
+/// `vlan_tci` bit that says that a tag is there (the place of the CFI bit).
+pub const VLAN_PRESENT: u16 = 0x1000;
+
+/// The values of all fields of one packet.
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[repr(C, align(64))]
+pub struct FlowKey {
+    words: [u64; WORDS],
+}
+
+/// Which bits of a [`FlowKey`] matter: set bits do.
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[repr(C, align(64))]
+pub struct Mask {
+    words: [u64; WORDS],
+}
+
+macro_rules! words {
+    ($name:ident) => {
+        impl $name {
+            /// All bits zero.
+            pub const fn new() -> Self {
+                $name { words: [0; WORDS] }
+            }
+
+            /// The words, for hashing and comparing.
+            pub fn words(&self) -> &[u64; WORDS] {
+                &self.words
+            }
+
+            /// The words, for masking.
+            pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
+                &mut self.words
+            }
+
+            /// The bits of `field`, right-aligned.
+            #[inline]
+            pub fn get(&self, field: Field) -> u128 {
+                let place = field.place();
+                if place.bits > 64 {
+                    let high = u128::from(self.words[place.word]) << 64;
+                    return high | u128::from(self.words[place.word + 1]);
+                }
+                let mask = u64::MAX >> (64 - place.bits);
+                u128::from((self.words[place.word] >> place.shift) & mask)
+            }
+
+            /// Stores the low bits of `value` as `field`; bits beyond its width are not kept.
+            #[inline]
+            pub fn set(&mut self, field: Field, value: u128) {
+                let place = field.place();
+                if place.bits > 64 {
+                    self.words[place.word] = (value >> 64) as u64;
+                    self.words[place.word + 1] = value as u64;
+                    return;
+                }
+                let mask = u64::MAX >> (64 - place.bits);
+                let word = &mut self.words[place.word];
+                *word = (*word & !(mask << place.shift)) | ((value as u64 & mask) << place.shift);
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+    };
+}
+
+words!(FlowKey);
+words!(Mask);
+
+macro_rules! accessors {
+    ($($(#[$doc:meta])* $get:ident / $set:ident: $ty:ty = $field:ident,)*) => {
+        impl FlowKey {
+            $(
+                $(#[$doc])*
+                #[inline]
+                pub fn $get(&self) -> $ty {
+                    self.get(Field::$field) as $ty
+                }
+
+                #[doc = concat!("Stores [`Self::", stringify!($get), "`].")]
+                #[inline]
+                pub fn $set(&mut self, value: $ty) {
+                    self.set(Field::$field, value as u128);
+                }
+            )*
+        }
+    };
+}
+
+accessors! {
+    /// `ct_mark` of the packet's connection.
+    ct_mark / set_ct_mark: u32 = CtMark,
+    /// `ct_label` of the packet's connection.
+    ct_label / set_ct_label: u128 = CtLabel,
+    /// The protocol of the original direction of the packet's connection.
+    ct_nw_proto / set_ct_nw_proto: u8 = CtNwProto,
+    /// The source port of the original direction.
+    ct_tp_src / set_ct_tp_src: u16 = CtTpSrc,
+    /// The destination port of the original direction.
+    ct_tp_dst / set_ct_tp_dst: u16 = CtTpDst,
+    /// Ethernet type behind any VLAN tags, or [`ETH_TYPE_NONE`].
+    eth_type / set_eth_type: u16 = EthType,
+    /// The outer VLAN tag with [`VLAN_PRESENT`] set, or 0 for none.
+    vlan_tci / set_vlan_tci: u16 = VlanTci,
+    /// The outer tag's Ethernet type, 0 without a tag.
+    vlan_tpid / set_vlan_tpid: u16 = VlanTpid,
+    /// The second VLAN tag with [`VLAN_PRESENT`] set, or 0 for none.
+    vlan_tci1 / set_vlan_tci1: u16 = VlanTci1,
+    /// The second tag's Ethernet type, 0 without one.
+    vlan_tpid1 / set_vlan_tpid1: u16 = VlanTpid1,
+    /// IP protocol, or the low byte of the ARP operation.
+    nw_proto / set_nw_proto: u8 = NwProto,
+    /// IPv4 TOS or IPv6 traffic class, all 8 bits.
+    nw_tos / set_nw_tos: u8 = NwTos,
+    /// IPv4 TTL or IPv6 hop limit.
+    nw_ttl / set_nw_ttl: u8 = NwTtl,
+    /// [`FRAG_ANY`] and [`FRAG_LATER`].
+    nw_frag / set_nw_frag: u8 = NwFrag,
+    /// The IPv6 flow label, 20 bits.
+    ipv6_label / set_ipv6_label: u32 = Ipv6Label,
+    /// TCP, UDP or SCTP source port, or ICMP type.
+    tp_src / set_tp_src: u16 = TpSrc,
+    /// TCP, UDP or SCTP destination port, or ICMP code.
+    tp_dst / set_tp_dst: u16 = TpDst,
+    /// TCP flags, 12 bits.
+    tcp_flags / set_tcp_flags: u16 = TcpFlags,
+    /// OpenFlow metadata.
+    metadata / set_metadata: u64 = Metadata,
+    /// The packet mark.
+    pkt_mark / set_pkt_mark: u32 = PktMark,
+    /// The raw in-port number: the datapath's port, or in OpenFlow tables the bridge's.
+    in_port_raw / set_in_port_raw: u32 = InPort,
+}
+
+impl FlowKey {
+    /// The datapath port the packet came in on.
+    pub fn in_port(&self) -> PortNo {
+        PortNo(self.in_port_raw())
+    }
+
+    /// Which pass through the datapath this is.
+    pub fn recirc_id(&self) -> RecircId {
+        RecircId(self.get(Field::RecircId) as u32)
+    }
+
+    /// Sets [`Self::recirc_id`].
+    pub fn set_recirc_id(&mut self, id: RecircId) {
+        self.set(Field::RecircId, id.0.into());
+    }
+
+    /// What connection tracking said of the packet; empty before `ct`.
+    pub fn ct_state(&self) -> CtState {
+        CtState::from_bits_retain(self.get(Field::CtState) as u8)
+    }
+
+    /// Sets [`Self::ct_state`].
+    pub fn set_ct_state(&mut self, state: CtState) {
+        self.set(Field::CtState, state.bits().into());
+    }
+
+    /// The zone that the packet was last tracked in.
+    pub fn ct_zone(&self) -> Zone {
+        Zone(self.get(Field::CtZone) as u16)
+    }
+
+    /// Sets [`Self::ct_zone`].
+    pub fn set_ct_zone(&mut self, zone: Zone) {
+        self.set(Field::CtZone, zone.0.into());
+    }
+
+    /// Forgets all that connection tracking said (`ct_clear`).
+    pub fn clear_ct(&mut self) {
+        self.words[1..9].fill(0);
+    }
+
+    /// Ethernet source.
+    pub fn eth_src(&self) -> MacAddr {
+        MacAddr::from_u64(self.get(Field::EthSrc) as u64)
+    }
+
+    /// Ethernet destination.
+    pub fn eth_dst(&self) -> MacAddr {
+        MacAddr::from_u64(self.get(Field::EthDst) as u64)
+    }
+
+    /// IPv4 source, or the ARP sender's address.
+    pub fn ipv4_src(&self) -> Ipv4Addr {
+        Ipv4Addr::from(self.get(Field::Ipv4Src) as u32)
+    }
+
+    /// IPv4 destination, or the ARP target's address.
+    pub fn ipv4_dst(&self) -> Ipv4Addr {
+        Ipv4Addr::from(self.get(Field::Ipv4Dst) as u32)
+    }
+
+    /// IPv6 source.
+    pub fn ipv6_src(&self) -> Ipv6Addr {
+        Ipv6Addr::from(self.get(Field::Ipv6Src))
+    }
+
+    /// IPv6 destination.
+    pub fn ipv6_dst(&self) -> Ipv6Addr {
+        Ipv6Addr::from(self.get(Field::Ipv6Dst))
+    }
+
+    /// VLAN id of the outer tag, `None` without one.
+    pub fn vlan_vid(&self) -> Option<u16> {
+        let tci = self.vlan_tci();
+        (tci & VLAN_PRESENT != 0).then_some(tci & 0xfff)
+    }
+
+    /// Whether the packet is IPv4 or IPv6.
+    pub fn is_ip(&self) -> bool {
+        matches!(self.eth_type(), 0x0800 | 0x86dd)
+    }
+
+    /// Register `n`, 0 to 15; others read 0.
+    pub fn reg(&self, n: u8) -> u32 {
+        Field::reg(n).map_or(0, |field| self.get(field) as u32)
+    }
+
+    /// This key with the bits outside `mask` cleared.
+    #[must_use]
+    pub fn masked(&self, mask: &Mask) -> FlowKey {
+        let mut out = FlowKey::new();
+        for ((out, key), mask) in out.words.iter_mut().zip(&self.words).zip(&mask.words) {
+            *out = key & mask;
+        }
+        out
+    }
+}
+
+impl Mask {
+    /// A mask of just this field, all its bits.
+    pub fn of(field: Field) -> Mask {
+        let mut mask = Mask::new();
+        mask.add(field);
+        mask
+    }
+
+    /// Makes all bits of `field` matter.
+    pub fn add(&mut self, field: Field) {
+        self.set(field, u128::MAX);
+    }
+
+    /// Makes these bits of `field` matter, besides those that do already.
+    pub fn add_bits(&mut self, field: Field, bits: u128) {
+        self.set(field, self.get(field) | bits);
+    }
+
+    /// Makes all that matters in `other` matter.
+    pub fn union(&mut self, other: &Mask) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
+    /// Whether any bit of `field` matters.
+    pub fn has(&self, field: Field) -> bool {
+        self.get(field) != 0
+    }
+
+    /// Whether all bits of `field` matter.
+    pub fn is_exact(&self, field: Field) -> bool {
+        self.get(field) == field.all_ones()
+    }
+
+    /// Whether nothing matters: every packet matches.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Bit `i` says that word `i` has bits that matter.
+    pub fn map(&self) -> u64 {
+        self.words.iter().enumerate().fold(0, |map, (i, &word)| map | (u64::from(word != 0) << i))
+    }
+
+    /// Whether every bit that matters here matters in `other`.
+    pub fn is_within(&self, other: &Mask) -> bool {
+        self.words.iter().zip(&other.words).all(|(a, b)| a & !b == 0)
+    }
+}
+
+impl fmt::Debug for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_fields(f, "FlowKey", |field| self.get(field))
+    }
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_fields(f, "Mask", |field| self.get(field))
+    }
+}
+
+fn debug_fields(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    get: impl Fn(Field) -> u128,
+) -> fmt::Result {
+    let mut out = f.debug_struct(name);
+    for field in Field::BASIC {
+        let value = get(*field);
+        if value != 0 {
+            out.field(field.name(), &format_args!("{value:#x}"));
+        }
+    }
+    out.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn basic_fields_do_not_overlap_but_for_the_shared_addresses() {
+        let mut seen: Vec<(Field, Mask)> = Vec::new();
+        for &field in Field::BASIC {
+            let mask = Mask::of(field);
+            for (other, other_mask) in &seen {
+                let clash = mask.words.iter().zip(&other_mask.words).any(|(a, b)| a & b != 0);
+                assert_eq!(clash, field.shares_place_with(*other), "{field:?} and {other:?}");
+            }
+            seen.push((field, mask));
+        }
+    }
+
+    #[test]
+    fn clearing_ct_clears_just_that() {
+        let mut key = FlowKey::new();
+        for &field in Field::BASIC {
+            key.set(field, u128::MAX);
+        }
+        key.clear_ct();
+        for &field in Field::BASIC {
+            let expect = if field.is_ct() { 0 } else { field.all_ones() };
+            assert_eq!(key.get(field), expect, "{field:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_set_is_read_back_and_nothing_else_moves(
+            index in 0..Field::ALL.len(), value: u128, fill: bool,
+        ) {
+            let field = Field::ALL[index];
+            let mut key = FlowKey::new();
+            if fill {
+                key.words = [u64::MAX; WORDS];
+            }
+            let before = key.clone();
+            key.set(field, value);
+            prop_assert_eq!(key.get(field), value & field.all_ones());
+            let place = Mask::of(field);
+            for i in 0..WORDS {
+                prop_assert_eq!(key.words[i] & !place.words[i], before.words[i] & !place.words[i]);
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The vocabulary that the classifier, connection tracking, the OpenFlow tables and the datapath
+//! share: what a packet can be matched on ([`FlowKey`], [`Mask`], [`Match`]), what is done with it
+//! ([`Action`]), and what the datapath and the tables tell each other ([`Upcall`], [`FlowPut`],
+//! [`FlowStats`]).
+
+#![forbid(unsafe_code)]
+
+mod action;
+mod ct;
+mod ct_state;
+mod drop;
+mod extract;
+mod field;
+mod frame;
+mod key;
+mod matching;
+mod upcall;
+
+pub use action::{Action, ControllerAction, SetField};
+pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4};
+pub use ct_state::CtState;
+pub use drop::{DropCounters, DropReason};
+pub use field::Field;
+pub use frame::{Frame, FrameBatch, Layers};
+pub use key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
+pub use matching::Match;
+pub use upcall::{FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};

@@ -1,0 +1,19 @@
+//! Packet buffers: the bytes of one frame with headroom in front, what the kernel or a device
+//! left undone on it ([`Offload`]), batches of 32 and per-worker pools.
+//!
+//! A [`Packet`] has exactly one owner. It is moved from the receive queue through the datapath to
+//! a transmit queue, which hands its buffer back to a [`Pool`]; copies are made only where a
+//! packet truly leaves by two ways.
+
+#![forbid(unsafe_code)]
+
+mod offload;
+mod packet;
+mod pool;
+
+pub use offload::{Checksum, Gso, GsoKind, Offload};
+pub use packet::{HEADROOM, Packet};
+pub use pool::Pool;
+
+/// Up to 32 packets that travel together.
+pub type Batch = arrayvec::ArrayVec<Packet, { base::limits::BATCH_SIZE }>;

@@ -1,0 +1,178 @@
+//! One frame's bytes.
+
+use crate::offload::{Checksum, Offload};
+use std::fmt;
+
+/// Bytes kept free in front of a received frame, for a VLAN tag or a tunnel header.
+pub const HEADROOM: usize = 128;
+
+/// An Ethernet frame in a buffer of its own.
+pub struct Packet {
+    buffer: Box<[u8]>,
+    start: u32,
+    len: u32,
+    /// What is still to be done to the packet.
+    pub offload: Offload,
+}
+
+impl Packet {
+    /// An empty packet that can take up to `capacity` bytes behind [`HEADROOM`].
+    pub fn with_capacity(capacity: usize) -> Self {
+        Packet {
+            buffer: vec![0; HEADROOM + capacity].into_boxed_slice(),
+            start: HEADROOM as u32,
+            len: 0,
+            offload: Offload::default(),
+        }
+    }
+
+    /// A packet with these bytes and room for `HEADROOM` in front.
+    pub fn from_bytes(frame: &[u8]) -> Self {
+        let mut packet = Packet::with_capacity(frame.len());
+        packet.buffer[HEADROOM..].copy_from_slice(frame);
+        packet.len = frame.len() as u32;
+        packet
+    }
+
+    /// The frame.
+    pub fn data(&self) -> &[u8] {
+        &self.buffer[self.start as usize..(self.start + self.len) as usize]
+    }
+
+    /// The frame, to be changed in place.
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start as usize..(self.start + self.len) as usize]
+    }
+
+    /// Bytes in the frame.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the frame has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All the room behind the headroom, for a receive call to write into; follow it by
+    /// [`Packet::set_received`].
+    pub fn receive_area(&mut self) -> &mut [u8] {
+        &mut self.buffer[HEADROOM..]
+    }
+
+    /// Says that a receive call wrote `len` bytes at the start of [`Packet::receive_area`];
+    /// more than there is room for counts as the room.
+    pub fn set_received(&mut self, len: usize, offload: Offload) {
+        self.start = HEADROOM as u32;
+        self.len = len.min(self.buffer.len() - HEADROOM) as u32;
+        self.offload = offload;
+    }
+
+    /// Replaces the contents; returns false, with the packet emptied, where it is too long.
+    pub fn copy_from(&mut self, other: &Packet) -> bool {
+        let fits = other.len() <= self.buffer.len() - HEADROOM;
+        self.start = HEADROOM as u32;
+        self.len = if fits { other.len } else { 0 };
+        self.offload = other.offload;
+        if fits {
+            self.data_mut().copy_from_slice(other.data());
+        }
+        fits
+    }
+
+    /// A copy in a buffer no larger than it needs, for packets that wait.
+    pub fn compact_copy(&self) -> Packet {
+        let mut copy = Packet::from_bytes(self.data());
+        copy.offload = self.offload;
+        copy
+    }
+
+    /// Opens a gap of `bytes` zero bytes at `at` by moving what stands before it forward into the
+    /// headroom. Returns false, changing nothing, where there is no room or `at` is outside.
+    #[must_use]
+    pub fn insert(&mut self, at: usize, bytes: usize) -> bool {
+        if at > self.len() || bytes > self.start as usize {
+            return false;
+        }
+        let start = self.start as usize;
+        self.buffer.copy_within(start..start + at, start - bytes);
+        self.buffer[start - bytes + at..start + at].fill(0);
+        self.start -= bytes as u32;
+        self.len += bytes as u32;
+        self.move_checksum(at, bytes as i32);
+        true
+    }
+
+    /// Removes `bytes` bytes at `at` by moving what stands before them back. Returns false,
+    /// changing nothing, where they are not all there.
+    #[must_use]
+    pub fn remove(&mut self, at: usize, bytes: usize) -> bool {
+        if at + bytes > self.len() {
+            return false;
+        }
+        let start = self.start as usize;
+        self.buffer.copy_within(start..start + at, start + bytes);
+        self.start += bytes as u32;
+        self.len -= bytes as u32;
+        self.move_checksum(at, -(bytes as i32));
+        true
+    }
+
+    /// Cuts the frame to `len` bytes; a shorter one stays.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len as u32);
+    }
+
+    /// The headers' end moved by `by`, so the checksum's start and the repeated headers do too.
+    fn move_checksum(&mut self, at: usize, by: i32) {
+        if let Checksum::Partial { start, .. } = &mut self.offload.checksum
+            && usize::from(*start) >= at
+        {
+            *start = (i32::from(*start) + by).clamp(0, i32::from(u16::MAX)) as u16;
+        }
+        if let Some(gso) = &mut self.offload.gso {
+            gso.header_bytes =
+                (i32::from(gso.header_bytes) + by).clamp(0, i32::from(u16::MAX)) as u16;
+        }
+    }
+}
+
+impl fmt::Debug for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Packet({} bytes, {:?})", self.len, self.offload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::{Gso, GsoKind};
+
+    #[test]
+    fn insert_and_remove_are_inverse_and_move_the_checksum() {
+        let mut packet = Packet::from_bytes(&(0u8..60).collect::<Vec<_>>());
+        packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
+        packet.offload.gso =
+            Some(Gso { kind: GsoKind::TcpV4, segment_bytes: 1448, header_bytes: 54, ecn: false });
+        assert!(packet.insert(12, 4));
+        assert_eq!(packet.len(), 64);
+        assert_eq!(&packet.data()[10..18], &[10, 11, 0, 0, 0, 0, 12, 13]);
+        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 38, offset: 16 });
+        assert_eq!(packet.offload.gso.unwrap().header_bytes, 58);
+        assert!(packet.remove(12, 4));
+        assert_eq!(packet.data(), (0u8..60).collect::<Vec<_>>());
+        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 34, offset: 16 });
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut packet = Packet::from_bytes(&[1, 2, 3]);
+        assert!(!packet.insert(4, 1));
+        assert!(!packet.insert(0, HEADROOM + 1));
+        assert!(!packet.remove(2, 2));
+        assert_eq!(packet.data(), [1, 2, 3]);
+        let big = Packet::from_bytes(&[0; 10]);
+        assert!(!packet.copy_from(&big));
+        assert!(packet.is_empty());
+    }
+}
