@@ -87,13 +87,9 @@ impl OfPort {
 
     /// The port that a 32-bit wire number means, or `None` for one that has no 16-bit form.
     pub fn from_wire32(raw: u32) -> Option<OfPort> {
-        if raw < u32::from(Self::MAX.0) {
-            Some(OfPort(raw as u16))
-        } else if raw >= u32::from(Self::MAX.0) | 0xffff_0000 {
-            Some(OfPort(raw as u16))
-        } else {
-            None
-        }
+        let ordinary = raw < u32::from(Self::MAX.0);
+        let reserved = raw >= u32::from(Self::MAX.0) | 0xffff_0000;
+        (ordinary || reserved).then_some(OfPort(raw as u16))
     }
 
     /// The name of a reserved port as Open vSwitch's tools print it.

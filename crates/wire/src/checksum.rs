@@ -1,0 +1,206 @@
+//! The Internet checksum: whole (RFC 1071), of pseudo headers, changed in place (RFC 1624),
+//! and verified.
+//!
+//! Words to keep apart: a *sum* is the folded ones' complement sum of 16-bit words; a *checksum*
+//! is its complement, as headers hold it. A packet with a *partial* checksum, as the kernel hands
+//! over for its network card to finish, holds in that place the sum of the pseudo header.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::octets::{put_u16, range, u16_at};
+
+/// The sum of `bytes`, an odd last byte padded with zero.
+#[inline]
+pub fn sum(bytes: &[u8]) -> u16 {
+    // RFC 1071 section 2 (B) and (C): the sum may be taken in the machine's byte order and in
+    // wider words, and folded and swapped once at the end. Each step adds less than 2^33, so
+    // that 64 bits last for any slice a packet can be.
+    let mut total = 0u64;
+    let (chunks, tail) = bytes.as_chunks::<8>();
+    for chunk in chunks {
+        let word = u64::from_ne_bytes(*chunk);
+        total += (word & 0xffff_ffff) + (word >> 32);
+    }
+    let mut last = [0u8; 8];
+    for (to, from) in last.iter_mut().zip(tail) {
+        *to = *from;
+    }
+    let word = u64::from_ne_bytes(last);
+    total += (word & 0xffff_ffff) + (word >> 32);
+    u16::from_be_bytes(fold(total).to_ne_bytes())
+}
+
+/// The checksum of `bytes`: what a header holds when its own field was zero in them.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    !sum(bytes)
+}
+
+/// The sum of two pieces; the first must have an even length.
+#[inline]
+pub const fn combine(a: u16, b: u16) -> u16 {
+    fold(a as u64 + b as u64)
+}
+
+/// The sum of the IPv4 pseudo header of a segment of `len` bytes.
+#[inline]
+pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, len: usize) -> u16 {
+    let addresses = sum32(source.to_bits()) + sum32(destination.to_bits());
+    fold(addresses + u64::from(protocol) + len as u64)
+}
+
+/// The sum of the IPv6 pseudo header of a segment of `len` bytes (RFC 8200 section 8.1).
+#[inline]
+pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, len: usize) -> u16 {
+    let addresses = sum128(source.to_bits()) + sum128(destination.to_bits());
+    fold(addresses + u64::from(protocol) + len as u64)
+}
+
+/// UDP has no checksum of zero: that means "none", and its other form goes out (RFC 768).
+#[inline]
+pub const fn udp_nonzero(checksum: u16) -> u16 {
+    if checksum == 0 { 0xffff } else { checksum }
+}
+
+/// How the sum over a packet changes when fields in it do (RFC 1624, equation 3).
+///
+/// One change serves a header's checksum and the transport's alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Change(u16);
+
+impl Change {
+    /// A 16-bit word went from `old` to `new`.
+    #[inline]
+    pub const fn u16(old: u16, new: u16) -> Self {
+        Change(fold(!old as u64 + new as u64))
+    }
+
+    /// Two words in a row did.
+    #[inline]
+    pub const fn u32(old: u32, new: u32) -> Self {
+        Change(fold(sum32(!old) + sum32(new)))
+    }
+
+    /// Eight words in a row did.
+    #[inline]
+    pub const fn u128(old: u128, new: u128) -> Self {
+        Change(fold(sum128(!old) + sum128(new)))
+    }
+
+    /// The checksum after the change.
+    #[inline]
+    #[must_use]
+    pub const fn checksum(self, before: u16) -> u16 {
+        !combine(!before, self.0)
+    }
+
+    /// The sum after the change.
+    #[inline]
+    #[must_use]
+    pub const fn sum(self, before: u16) -> u16 {
+        combine(before, self.0)
+    }
+}
+
+/// `checksum` after a word it covers went from `old` to `new`.
+#[must_use]
+pub const fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
+    Change::u16(old, new).checksum(checksum)
+}
+
+/// `checksum` after an IPv4 address (or two words) that it covers went from `old` to `new`.
+#[must_use]
+pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
+    Change::u32(old, new).checksum(checksum)
+}
+
+/// `checksum` after an IPv6 address that it covers went from `old` to `new`.
+#[must_use]
+pub const fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
+    Change::u128(old, new).checksum(checksum)
+}
+
+/// What a look at a checksum found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It is right.
+    Good,
+    /// It is wrong.
+    Bad,
+    /// There is none to check: UDP over IPv4 without, a fragment, another protocol.
+    Absent,
+}
+
+impl Verdict {
+    fn of(sum: u16) -> Self {
+        if sum == 0xffff { Verdict::Good } else { Verdict::Bad }
+    }
+}
+
+/// Verifies the checksum of an IPv4 header; `header` is it, with its options.
+pub fn verify_ipv4_header(header: &[u8]) -> Verdict {
+    Verdict::of(sum(header))
+}
+
+/// Verifies a TCP segment under the pseudo header's sum.
+pub fn verify_tcp(pseudo: u16, segment: &[u8]) -> Verdict {
+    Verdict::of(combine(pseudo, sum(segment)))
+}
+
+/// Verifies a UDP datagram (header and payload) over IPv4, where the checksum may be absent.
+pub fn verify_udp_v4(pseudo: u16, datagram: &[u8]) -> Verdict {
+    match u16_at(datagram, crate::udp::field::CHECKSUM) {
+        0 => Verdict::Absent,
+        _ => Verdict::of(combine(pseudo, sum(datagram))),
+    }
+}
+
+/// Verifies a UDP datagram over IPv6, where an absent checksum is a bad one (RFC 8200
+/// section 8.1).
+pub fn verify_udp_v6(pseudo: u16, datagram: &[u8]) -> Verdict {
+    match u16_at(datagram, crate::udp::field::CHECKSUM) {
+        0 => Verdict::Bad,
+        _ => Verdict::of(combine(pseudo, sum(datagram))),
+    }
+}
+
+/// Verifies an ICMP message, which has no pseudo header.
+pub fn verify_icmp(message: &[u8]) -> Verdict {
+    Verdict::of(sum(message))
+}
+
+/// Verifies an ICMPv6 message under the pseudo header's sum.
+pub fn verify_icmpv6(pseudo: u16, message: &[u8]) -> Verdict {
+    Verdict::of(combine(pseudo, sum(message)))
+}
+
+/// Finishes a partial checksum: sums `packet` from `start` (the sum of the pseudo header stands in
+/// the field already) and writes the checksum `offset` bytes behind `start`. These are the two
+/// numbers of a virtio network header. Says whether they lay within the packet.
+pub fn finish_partial(packet: &mut [u8], start: usize, offset: usize) -> bool {
+    let Some(at) = start.checked_add(offset) else { return false };
+    // A result of zero goes out in its other form, which every protocol takes and UDP needs.
+    let value = udp_nonzero(checksum(range(packet, start, packet.len())));
+    put_u16(packet, at, value)
+}
+
+const fn fold(total: u64) -> u16 {
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    let total = (total & 0xffff_ffff) + (total >> 32);
+    let total = (total & 0xffff) + (total >> 16);
+    let total = (total & 0xffff) + (total >> 16);
+    total as u16
+}
+
+const fn sum32(value: u32) -> u64 {
+    (value >> 16) as u64 + (value & 0xffff) as u64
+}
+
+const fn sum128(value: u128) -> u64 {
+    let (high, low) = ((value >> 64) as u64, value as u64);
+    (high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Laws of the checksum, against the plainest possible way to compute it.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// RFC 1071 section 4.1, word by word.
+fn plain_sum(bytes: &[u8]) -> u16 {
+    let mut total = 0u64;
+    for pair in bytes.chunks(2) {
+        total += u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u64::from(*b));
+    }
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    total as u16
+}
+
+#[test]
+fn examples_of_the_rfcs() {
+    // RFC 1071 section 3.
+    assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+    // RFC 1624 section 4: the result is 0x0000, where the older equation gave 0xffff.
+    assert_eq!(update_u16(0xdd2f, 0x5555, 0x3285), 0x0000);
+    assert_eq!(sum(&[]), 0);
+}
+
+#[test]
+fn udp_zero_rule() {
+    assert_eq!((udp_nonzero(0), udp_nonzero(1)), (0xffff, 1));
+    assert_eq!(verify_udp_v4(0, &[0; 8]), Verdict::Absent);
+    assert_eq!(verify_udp_v6(0, &[0; 8]), Verdict::Bad);
+}
+
+#[test]
+fn finish_partial_refuses_what_lies_outside() {
+    assert!(!finish_partial(&mut [0; 8], 7, 0));
+    assert!(!finish_partial(&mut [0; 8], 9, 6));
+    assert!(!finish_partial(&mut [0; 8], usize::MAX, 6));
+    assert!(finish_partial(&mut [0; 8], 0, 6));
+}
+
+proptest! {
+    #[test]
+    fn fast_is_plain(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert_eq!(sum(&bytes), plain_sum(&bytes));
+    }
+
+    #[test]
+    fn pieces_combine(
+        bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0usize..50,
+    ) {
+        let (a, b) = bytes.split_at((at * 2).min(bytes.len() & !1));
+        prop_assert_eq!(combine(sum(a), sum(b)), sum(&bytes));
+    }
+
+    #[test]
+    fn pseudo_headers_are_sums(a: [u8; 16], b: [u8; 16], proto: u8, len: u16) {
+        let mut v6 = [a, b].concat();
+        v6.extend([0, 0]);
+        v6.extend(len.to_be_bytes());
+        v6.extend([0, 0, 0, proto]);
+        prop_assert_eq!(pseudo_v6(a.into(), b.into(), proto, len.into()), sum(&v6));
+        let (a4, b4): ([u8; 4], [u8; 4]) = (array(&a), array(&b));
+        let mut v4 = [a4, b4].concat();
+        v4.extend([0, proto]);
+        v4.extend(len.to_be_bytes());
+        prop_assert_eq!(pseudo_v4(a4.into(), b4.into(), proto, len.into()), sum(&v4));
+    }
+
+    /// The first word stands for a version or port that is never zero: over zeros alone, the two
+    /// forms of zero may differ.
+    #[test]
+    fn incremental_is_full(
+        bytes in prop::collection::vec(any::<u8>(), 16..100), new: u128, word in 0usize..5,
+    ) {
+        let mut bytes = bytes;
+        bytes.splice(0..0, [0x45, 0]);
+        let before = checksum(&bytes);
+        let at = 2 + 2 * word.min((bytes.len() - 18) / 2);
+        let mut wide = bytes.clone();
+        wide[at..at + 16].copy_from_slice(&new.to_be_bytes());
+        let old = u128::from_be_bytes(array(&bytes[at..]));
+        prop_assert_eq!(update_u128(before, old, new), checksum(&wide));
+
+        let mut mid = bytes.clone();
+        mid[at..at + 4].copy_from_slice(&(new as u32).to_be_bytes());
+        let old = u32::from_be_bytes(array(&bytes[at..]));
+        prop_assert_eq!(update_u32(before, old, new as u32), checksum(&mid));
+        prop_assert_eq!(Change::u32(old, new as u32).sum(sum(&bytes)), sum(&mid));
+
+        let mut narrow = bytes.clone();
+        narrow[at..at + 2].copy_from_slice(&(new as u16).to_be_bytes());
+        let old = u16::from_be_bytes(array(&bytes[at..]));
+        prop_assert_eq!(update_u16(before, old, new as u16), checksum(&narrow));
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    *bytes.first_chunk().unwrap()
+}

@@ -1,0 +1,129 @@
+//! Why bytes are not the header they were taken for.
+
+use std::fmt;
+
+/// What `new_checked` found wrong. Small and `Copy`, since packets from outside make it often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The bytes end before the header does.
+    #[error("{header} header needs {need} bytes, only {have} are there")]
+    Truncated {
+        /// The header that was read.
+        header: Header,
+        /// Bytes it needs.
+        need: u32,
+        /// Bytes that are there.
+        have: u32,
+    },
+    /// A length field says what cannot be.
+    #[error("{header} length field says {says} bytes, it may say {min} to {max}")]
+    Length {
+        /// The header whose field lies.
+        header: Header,
+        /// What the field says, in bytes.
+        says: u32,
+        /// The least it may say: the length of the header itself.
+        min: u32,
+        /// The most it may say: the bytes that are there.
+        max: u32,
+    },
+    /// A version or hardware type is another than the one this header has.
+    #[error("{header} header says version or type {found}, expected {expected}")]
+    Kind {
+        /// The header that was read.
+        header: Header,
+        /// The value in the packet.
+        found: u16,
+        /// The value that belongs there.
+        expected: u16,
+    },
+}
+
+impl Malformed {
+    /// Fails unless `have` bytes hold a header of `need`.
+    pub(crate) fn unless_holds(header: Header, need: usize, have: usize) -> Result<(), Malformed> {
+        if have >= need {
+            return Ok(());
+        }
+        Err(Malformed::Truncated { header, need: clip(need), have: clip(have) })
+    }
+
+    /// Fails unless the length field's value `says` lies in `min..=max`.
+    pub(crate) fn unless_within(
+        header: Header,
+        says: usize,
+        min: usize,
+        max: usize,
+    ) -> Result<(), Malformed> {
+        if (min..=max).contains(&says) {
+            return Ok(());
+        }
+        Err(Malformed::Length { header, says: clip(says), min: clip(min), max: clip(max) })
+    }
+
+    /// Fails unless `found` is `expected`.
+    pub(crate) fn unless_kind(header: Header, found: u16, expected: u16) -> Result<(), Malformed> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(Malformed::Kind { header, found, expected })
+    }
+
+    /// The header that was at fault.
+    pub const fn header(self) -> Header {
+        match self {
+            Malformed::Truncated { header, .. }
+            | Malformed::Length { header, .. }
+            | Malformed::Kind { header, .. } => header,
+        }
+    }
+}
+
+/// The headers this crate reads, as [`Malformed`] names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Header {
+    /// Ethernet II or 802.3.
+    Ethernet,
+    /// An 802.1Q or 802.1ad tag.
+    Vlan,
+    /// ARP for IPv4 over Ethernet.
+    Arp,
+    /// IPv4.
+    Ipv4,
+    /// IPv6 without its extension headers.
+    Ipv6,
+    /// An IPv6 extension header.
+    Ipv6Extension,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP for IPv4.
+    Icmp,
+    /// ICMPv6.
+    Icmpv6,
+    /// Neither IPv4 nor IPv6 where a network header was due.
+    Network,
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Header::Ethernet => "Ethernet",
+            Header::Vlan => "VLAN",
+            Header::Arp => "ARP",
+            Header::Ipv4 => "IPv4",
+            Header::Ipv6 => "IPv6",
+            Header::Ipv6Extension => "IPv6 extension",
+            Header::Tcp => "TCP",
+            Header::Udp => "UDP",
+            Header::Icmp => "ICMP",
+            Header::Icmpv6 => "ICMPv6",
+            Header::Network => "network",
+        })
+    }
+}
+
+fn clip(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

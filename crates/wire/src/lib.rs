@@ -1,0 +1,52 @@
+//! What packets look like: views over bytes, one file per protocol, checksums, rewriting of
+//! fields in place, and a builder with a short text form for tests.
+//!
+//! The contract of every view `Foo<T>`:
+//!
+//! * `Foo::new_checked(bytes)` looks at every length the header claims and refuses those that
+//!   the bytes cannot keep, with a [`Malformed`] that says which header and why.
+//! * After `new_checked`, no accessor panics, whatever the bytes are. A setter may make a length
+//!   field lie again; accessors then give an empty slice or zero, and still do not panic.
+//! * A view borrows or owns: `T` is `&[u8]`, `&mut [u8]` or `Vec<u8>`. Setters need
+//!   `T: AsMut<[u8]>` and write their field alone. What also keeps checksums right stands in
+//!   [`rewrite`].
+//!
+//! Offsets are in bytes; addresses are [`base::MacAddr`] and the standard library's.
+
+#![forbid(unsafe_code)]
+
+pub mod arp;
+pub mod builder;
+pub mod checksum;
+mod error;
+pub mod ethernet;
+pub mod fragment;
+pub mod icmp;
+pub mod icmpv6;
+pub mod ipv4;
+pub mod ipv6;
+pub mod numbers;
+mod octets;
+pub mod rewrite;
+pub mod tcp;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod udp;
+pub mod upper;
+pub mod vlan;
+
+pub use arp::Arp;
+pub use builder::PacketBuilder;
+pub use error::{Header, Malformed};
+pub use ethernet::Ethernet;
+pub use fragment::Fragment;
+pub use icmp::Icmp;
+pub use icmpv6::Icmpv6;
+pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
+pub use numbers::{ethertype, protocol};
+pub use tcp::{Tcp, TcpFlags};
+pub use udp::Udp;
+pub use upper::{Addresses, UpperLayer};
+pub use vlan::{Tci, Vlan};

@@ -1,0 +1,60 @@
+//! The protocol numbers of IEEE and IANA that the switch knows by name.
+
+/// Ethernet types (IEEE 802 numbers).
+pub mod ethertype {
+    /// Values below this are 802.3 lengths, not types.
+    pub const MIN: u16 = 0x0600;
+    /// What Open vSwitch calls a frame that has a length and no SNAP type
+    /// (ovs: lib/packets.h, `FLOW_DL_TYPE_NONE`).
+    pub const NONE: u16 = 0x05ff;
+    /// IPv4.
+    pub const IPV4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
+    /// Reverse ARP.
+    pub const RARP: u16 = 0x8035;
+    /// An 802.1Q customer tag.
+    pub const VLAN: u16 = 0x8100;
+    /// IPv6.
+    pub const IPV6: u16 = 0x86dd;
+    /// An 802.1ad service tag.
+    pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// MPLS unicast.
+    pub const MPLS: u16 = 0x8847;
+    /// LLDP.
+    pub const LLDP: u16 = 0x88cc;
+
+    /// Whether a VLAN tag follows. Exactly the two that Open vSwitch takes for one
+    /// (ovs: lib/packets.h); the old 0x9100 of some vendors is a type like any other.
+    pub const fn is_vlan(ethertype: u16) -> bool {
+        matches!(ethertype, VLAN | SERVICE_VLAN)
+    }
+}
+
+/// IP protocol numbers and IPv6 next headers (IANA).
+pub mod protocol {
+    /// IPv6 hop-by-hop options.
+    pub const HOP_BY_HOP: u8 = 0;
+    /// ICMP for IPv4.
+    pub const ICMP: u8 = 1;
+    /// IGMP.
+    pub const IGMP: u8 = 2;
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+    /// IPv6 routing header.
+    pub const ROUTING: u8 = 43;
+    /// IPv6 fragment header; also the protocol Open vSwitch gives later IPv6 fragments.
+    pub const FRAGMENT: u8 = 44;
+    /// IPsec authentication header.
+    pub const AUTHENTICATION: u8 = 51;
+    /// ICMPv6.
+    pub const ICMPV6: u8 = 58;
+    /// IPv6: nothing follows.
+    pub const NO_NEXT_HEADER: u8 = 59;
+    /// IPv6 destination options.
+    pub const DESTINATION_OPTIONS: u8 = 60;
+    /// SCTP.
+    pub const SCTP: u8 = 132;
+}

@@ -1,0 +1,168 @@
+//! The contract of the views: whatever the bytes, no accessor panics after `new_checked`, and
+//! setters cannot change that.
+
+use std::hint::black_box;
+
+use base::MacAddr;
+use proptest::prelude::*;
+
+use crate::ethernet::resolve_type;
+use crate::ipv6::Extensions;
+use crate::*;
+
+/// Calls every accessor of every view that takes `bytes`.
+fn read_all(bytes: &[u8]) {
+    if let Ok(v) = Ethernet::new_checked(bytes) {
+        black_box((v.destination(), v.source(), resolve_type(v.ethertype(), v.payload())));
+    }
+    if let Ok(v) = Vlan::new_checked(bytes) {
+        black_box((v.tci(), v.tci().vid(), v.tci().pcp(), v.ethertype(), v.payload()));
+    }
+    if let Ok(v) = Arp::new_checked(bytes) {
+        black_box((v.operation(), v.sender_mac(), v.sender_ip(), v.target_mac(), v.target_ip()));
+    }
+    for v in [Ipv4::new_checked(bytes), Ipv4::new_quoted(bytes)].into_iter().flatten() {
+        read_ipv4(&v);
+    }
+    for v in [Ipv6::new_checked(bytes), Ipv6::new_quoted(bytes)].into_iter().flatten() {
+        black_box((v.traffic_class(), v.flow_label(), v.payload_len(), v.next_header()));
+        black_box((v.hop_limit(), v.source(), v.destination(), v.payload()));
+        let _ = black_box(v.extensions());
+    }
+    if let Ok(v) = Tcp::new_checked(bytes) {
+        read_tcp(&v);
+    }
+    if let Ok(v) = Udp::new_checked(bytes) {
+        black_box((v.source_port(), v.destination_port(), v.length(), v.checksum(), v.payload()));
+    }
+    if let Ok(v) = Icmp::new_checked(bytes) {
+        black_box((v.icmp_type(), v.code(), v.checksum(), v.rest(), v.echo_id(), v.echo_seq()));
+        black_box((v.is_error(), v.payload()));
+    }
+    if let Ok(v) = Icmpv6::new_checked(bytes) {
+        read_icmpv6(&v);
+    }
+    for upper in [UpperLayer::find(bytes), UpperLayer::find_quoted(bytes)].into_iter().flatten() {
+        black_box((upper.segment(bytes), upper.ports(bytes), upper.checksum_at()));
+        black_box(upper.verify(bytes));
+    }
+}
+
+fn read_ipv4<T: AsRef<[u8]>>(v: &Ipv4<T>) {
+    black_box((v.header_len(), v.tos(), v.total_len(), v.id(), v.dont_fragment()));
+    black_box((v.more_fragments(), v.fragment_offset(), v.fragment(), v.ttl(), v.protocol()));
+    black_box((v.checksum(), v.source(), v.destination(), v.header(), v.options(), v.payload()));
+}
+
+fn read_tcp<T: AsRef<[u8]>>(v: &Tcp<T>) {
+    black_box((v.source_port(), v.destination_port(), v.seq(), v.ack(), v.header_len()));
+    black_box((v.flags(), v.window(), v.checksum(), v.urgent(), v.options().count()));
+    black_box((v.window_scale(), v.payload(), v.sequence_len()));
+}
+
+fn read_icmpv6<T: AsRef<[u8]>>(v: &Icmpv6<T>) {
+    black_box((v.icmp_type(), v.code(), v.checksum(), v.rest(), v.echo_id(), v.echo_seq()));
+    black_box((v.is_error(), v.nd_target(), v.nd_options().count(), v.payload()));
+    black_box((v.nd_source_link(), v.nd_target_link()));
+}
+
+/// Bytes at random, and with first bytes that get them past the checks of versions and lengths.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let starts = vec![
+        vec![],
+        vec![0x45, 0, 0, 40],
+        vec![0x4f, 0, 0, 60],
+        vec![0x60, 0, 0, 0, 0, 20, 0],
+        vec![0x60, 0, 0, 0, 0, 20, 44],
+        vec![0, 1, 8, 0, 6, 4],
+        vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa0],
+        vec![135, 0],
+        vec![136, 0],
+    ];
+    let tail = prop::collection::vec(any::<u8>(), 0..150);
+    (prop::sample::select(starts), tail).prop_map(|(start, tail)| [start, tail].concat())
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in bytes()) {
+        read_all(&bytes);
+    }
+
+    /// What a checked view promises, and not only that it does not panic.
+    #[test]
+    fn lengths_hold(bytes in bytes()) {
+        if let Ok(v) = Ipv4::new_checked(&bytes[..]) {
+            prop_assert_eq!(v.header().len() + v.payload().len(), v.total_len());
+        }
+        if let Ok(v) = Ipv6::new_checked(&bytes[..]) {
+            prop_assert_eq!(v.payload().len(), v.payload_len());
+        }
+        if let Ok(v) = Tcp::new_checked(&bytes[..]) {
+            prop_assert_eq!(v.header_len() + v.payload().len(), bytes.len());
+        }
+        if let Ok(v) = Udp::new_checked(&bytes[..]) {
+            prop_assert_eq!(8 + v.payload().len(), v.length());
+        }
+        if let Ok(upper) = UpperLayer::find(&bytes) {
+            prop_assert!(upper.start <= upper.end && upper.end <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn extension_walk_ends_inside(first: u8, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        if let Ok(walk) = Extensions::walk(first, &bytes) {
+            prop_assert!(walk.len <= bytes.len());
+        }
+    }
+
+    /// Setters may make length fields lie; accessors must bear it.
+    #[test]
+    fn setters_do_not_break_the_contract(bytes in bytes(), word: u16, byte: u8, wide: u128) {
+        let owned = || bytes.clone();
+        if let Ok(mut v) = Ipv4::new_checked(owned()) {
+            v.set_total_len(word);
+            v.set_fragment_field(word);
+            v.set_source((wide as u32).into());
+            prop_assert_eq!(v.source().to_bits(), wide as u32);
+            prop_assert_eq!(v.total_len(), usize::from(word));
+            read_ipv4(&v);
+        }
+        if let Ok(mut v) = Ipv6::new_checked(owned()) {
+            let label = v.flow_label();
+            v.set_traffic_class(byte);
+            prop_assert_eq!((v.traffic_class(), v.flow_label()), (byte, label));
+            v.set_flow_label(wide as u32);
+            prop_assert_eq!((v.traffic_class(), v.flow_label()), (byte, wide as u32 & 0xf_ffff));
+            v.set_payload_len(word);
+            v.set_next_header(byte);
+            v.set_destination(wide.into());
+            prop_assert_eq!((v.destination(), v.next_header()), (wide.into(), byte));
+            let _ = (v.payload().len(), v.extensions());
+        }
+        if let Ok(mut v) = Tcp::new_checked(owned()) {
+            let len = v.header_len();
+            v.set_flags(TcpFlags(word));
+            prop_assert_eq!((v.flags().0, v.header_len()), (word & 0xfff, len));
+            v.set_data_offset(byte);
+            prop_assert_eq!(v.flags().0, word & 0xfff);
+            read_tcp(&v);
+        }
+        if let Ok(mut v) = Udp::new_checked(owned()) {
+            v.set_length(word);
+            prop_assert!(v.payload().len() <= bytes.len());
+        }
+        if let Ok(mut v) = Icmpv6::new_checked(owned()) {
+            v.set_icmp_type(byte);
+            v.set_nd_target(wide.into());
+            read_icmpv6(&v);
+        }
+        if let Ok(mut v) = Ethernet::new_checked(owned()) {
+            let (a, b) = (MacAddr::from_u64(wide as u64), MacAddr::from_u64((wide >> 64) as u64));
+            v.set_source(a);
+            v.set_destination(b);
+            v.set_ethertype(word);
+            prop_assert_eq!((v.source(), v.destination(), v.ethertype()), (a, b, word));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A short text form of packets, for test data and messages.
+//!
+//! ```text
+//! SRC[:PORT]>DST[:PORT] WHAT [OPTION]... [(QUOTED PACKET)]
+//!
+//! 10.0.0.1:1000>10.0.0.2:80 S seq=100 win=1024 wscale=7
+//! [fe80::1]:1000>[fe80::2]:53 udp len=20 vlan=5
+//! 10.0.0.9>10.0.0.1 icmp-unreach(1) (10.0.0.1:1000>10.0.0.2:53 udp len=20)
+//! ```
+//!
+//! | WHAT | packet | its options |
+//! |---|---|---|
+//! | letters of `SFRPUEWA`, `.` for `A`, or `-` | TCP with these flags | `seq= ack= win= mss= wscale= sack len=` |
+//! | `udp` | UDP | `len=` |
+//! | `icmp-echo`, `icmp-reply` | echo, ICMP or ICMPv6 by the addresses | `id= seq= len=` |
+//! | `icmp-unreach(CODE)`, `icmp-exceeded(CODE)`, `icmp-error(TYPE,CODE)` | an error | `mtu=`, and the quoted packet |
+//! | `nd-solicit`, `nd-advert` | neighbour discovery | `target=[IP]` (else DST, SRC) |
+//! | `arp-request`, `arp-reply` | ARP | |
+//! | `ip` | any IP packet | `proto=N len=N` |
+//!
+//! All IP packets take `ttl=`, `tos=`, `ipid=`, `csum=full|partial|zero|bad` and
+//! `frag=first|later|last|OFFSET[+]` (bytes; `+` for more to follow; `later` is `1480+`, `last`
+//! is `2960`). A fragment after the first has `len` bytes and no transport header. All frames take
+//! `eth=SRC>DST`, `vlan=VID[/PRIORITY]`, and `svlan=` for a service tag outside those. Without
+//! `eth`, each address is 02:00:00:00:00:XX with the last octet of the IP address. Payloads are
+//! the bytes 0, 1, 2 and so on. Numbers may be hexadecimal with `0x`.
+
+mod parse;
+mod print;
+#[cfg(test)]
+mod tests;
+
+pub use parse::{parse, parse_ip};
+pub use print::describe;
+
+use std::net::IpAddr;
+
+use base::MacAddr;
+
+/// What is wrong with a text, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {what}")]
+pub struct TextError {
+    /// Where, in bytes from the start of the text, the first being 1.
+    pub column: usize,
+    /// What, and what should stand there instead.
+    pub what: String,
+}
+
+/// The Ethernet address that the text form gives to `ip`.
+pub fn default_mac(ip: IpAddr) -> MacAddr {
+    let last = match ip {
+        IpAddr::V4(ip) => ip.to_bits() as u8,
+        IpAddr::V6(ip) => ip.to_bits() as u8,
+    };
+    MacAddr([2, 0, 0, 0, 0, last])
+}
+
+/// The payload that the text form gives to `len` bytes.
+fn payload(len: u16) -> Vec<u8> {
+    (0..len).map(|at| at as u8).collect()
+}

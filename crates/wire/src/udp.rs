@@ -1,0 +1,102 @@
+//! UDP headers (RFC 768).
+
+use crate::error::{Header, Malformed};
+use crate::octets::{put_u16, range, u16_at};
+
+pub(crate) mod field {
+    pub const SOURCE: usize = 0;
+    pub const DESTINATION: usize = 2;
+    pub const LENGTH: usize = 4;
+    pub const CHECKSUM: usize = 6;
+}
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 8;
+
+/// Bytes that start with a UDP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Udp<T: AsRef<[u8]>> {
+    bytes: T,
+}
+
+impl<T: AsRef<[u8]>> Udp<T> {
+    /// A view of `bytes`.
+    ///
+    /// # Errors
+    /// Too short, or a length below eight or beyond the end.
+    #[inline]
+    pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
+        let raw = bytes.as_ref();
+        Malformed::unless_holds(Header::Udp, HEADER_LEN, raw.len())?;
+        let length = u16_at(raw, field::LENGTH).into();
+        Malformed::unless_within(Header::Udp, length, HEADER_LEN, raw.len())?;
+        Ok(Udp { bytes })
+    }
+
+    /// The bytes that the view was made of.
+    pub fn into_inner(self) -> T {
+        self.bytes
+    }
+
+    /// The source port.
+    pub fn source_port(&self) -> u16 {
+        u16_at(self.bytes.as_ref(), field::SOURCE)
+    }
+
+    /// The destination port.
+    pub fn destination_port(&self) -> u16 {
+        u16_at(self.bytes.as_ref(), field::DESTINATION)
+    }
+
+    /// Bytes of header and payload, as the header says.
+    pub fn length(&self) -> usize {
+        u16_at(self.bytes.as_ref(), field::LENGTH).into()
+    }
+
+    /// The checksum as it stands; zero means that the sender made none.
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.bytes.as_ref(), field::CHECKSUM)
+    }
+
+    /// What follows the header, as far as the length says.
+    pub fn payload(&self) -> &[u8] {
+        range(self.bytes.as_ref(), HEADER_LEN, self.length())
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Udp<T> {
+    /// Sets the source port.
+    pub fn set_source_port(&mut self, port: u16) {
+        put_u16(self.bytes.as_mut(), field::SOURCE, port);
+    }
+
+    /// Sets the destination port.
+    pub fn set_destination_port(&mut self, port: u16) {
+        put_u16(self.bytes.as_mut(), field::DESTINATION, port);
+    }
+
+    /// Sets the length.
+    pub fn set_length(&mut self, length: u16) {
+        put_u16(self.bytes.as_mut(), field::LENGTH, length);
+    }
+
+    /// Sets the checksum.
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_checked() {
+        for (length, payload) in [(7, None), (8, Some(0)), (10, Some(2)), (11, None)] {
+            let mut bytes = [0u8; 10];
+            bytes[5] = length;
+            let found = Udp::new_checked(bytes).ok().map(|u| u.payload().len());
+            assert_eq!(found, payload, "{length}");
+        }
+    }
+}

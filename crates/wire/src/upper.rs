@@ -1,0 +1,201 @@
+//! Where the transport header of an IP packet is, of either version.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::checksum::{self, Verdict};
+use crate::error::{Header, Malformed};
+use crate::fragment::Fragment;
+use crate::numbers::protocol;
+use crate::octets::{put_u16, range, u8_at, u16_at};
+use crate::{Ipv4, Ipv6, icmp, icmpv6, tcp, udp};
+
+/// Source and destination of an IP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Addresses {
+    /// Of an IPv4 packet.
+    V4 {
+        /// The source address.
+        source: Ipv4Addr,
+        /// The destination address.
+        destination: Ipv4Addr,
+    },
+    /// Of an IPv6 packet.
+    V6 {
+        /// The source address.
+        source: Ipv6Addr,
+        /// The destination address.
+        destination: Ipv6Addr,
+    },
+}
+
+impl Addresses {
+    /// The sum of the pseudo header of a segment of `len` bytes.
+    pub fn pseudo_sum(&self, protocol: u8, len: usize) -> u16 {
+        match *self {
+            Addresses::V4 { source, destination } => {
+                checksum::pseudo_v4(source, destination, protocol, len)
+            }
+            Addresses::V6 { source, destination } => {
+                checksum::pseudo_v6(source, destination, protocol, len)
+            }
+        }
+    }
+}
+
+/// What an IP packet carries, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpperLayer {
+    /// The packet's addresses.
+    pub addresses: Addresses,
+    /// The protocol; [`protocol::FRAGMENT`] in a later IPv6 fragment.
+    pub protocol: u8,
+    /// Where it starts, in bytes from the IP header.
+    pub start: usize,
+    /// Where the packet ends, in the same bytes; padding behind it does not count.
+    pub end: usize,
+    /// Which part of a datagram the packet carries.
+    pub fragment: Fragment,
+    /// An IPv6 routing header has segments left, so that the destination address is not the
+    /// pseudo header's.
+    pub routed: bool,
+}
+
+impl UpperLayer {
+    /// Finds it in `packet`, which starts with an IP header.
+    ///
+    /// # Errors
+    /// What [`Ipv4::new_checked`], [`Ipv6::new_checked`] and the walk over extension headers
+    /// refuse; a version that is neither 4 nor 6.
+    pub fn find(packet: &[u8]) -> Result<Self, Malformed> {
+        match version(packet)? {
+            4 => Ok(Self::of_ipv4(&Ipv4::new_checked(packet)?, packet.len())),
+            _ => Self::of_ipv6(&Ipv6::new_checked(packet)?, packet.len()),
+        }
+    }
+
+    /// The same for a packet that may have been cut, as ICMP errors quote them.
+    ///
+    /// # Errors
+    /// As [`UpperLayer::find`], but for lengths beyond the end.
+    pub fn find_quoted(packet: &[u8]) -> Result<Self, Malformed> {
+        match version(packet)? {
+            4 => Ok(Self::of_ipv4(&Ipv4::new_quoted(packet)?, packet.len())),
+            _ => Self::of_ipv6(&Ipv6::new_quoted(packet)?, packet.len()),
+        }
+    }
+
+    fn of_ipv4(ip: &Ipv4<&[u8]>, have: usize) -> Self {
+        UpperLayer {
+            addresses: Addresses::V4 { source: ip.source(), destination: ip.destination() },
+            protocol: ip.protocol(),
+            start: ip.header_len(),
+            end: ip.total_len().clamp(ip.header_len(), have.max(ip.header_len())),
+            fragment: ip.fragment(),
+            routed: false,
+        }
+    }
+
+    fn of_ipv6(ip: &Ipv6<&[u8]>, have: usize) -> Result<Self, Malformed> {
+        let extensions = ip.extensions()?;
+        Ok(UpperLayer {
+            addresses: Addresses::V6 { source: ip.source(), destination: ip.destination() },
+            protocol: extensions.protocol,
+            start: crate::ipv6::HEADER_LEN + extensions.len,
+            end: (crate::ipv6::HEADER_LEN + ip.payload_len()).min(have),
+            fragment: extensions.fragment,
+            routed: extensions.routed,
+        })
+    }
+
+    /// The bytes from the transport header to the end of the packet; `packet` must be the one
+    /// that this was found in.
+    pub fn segment<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        range(packet, self.start, self.end)
+    }
+
+    /// Source and destination port of TCP, UDP or SCTP; none in later fragments, in other
+    /// protocols, and where fewer than four bytes are there.
+    pub fn ports(&self, packet: &[u8]) -> Option<(u16, u16)> {
+        let segment = self.segment(packet);
+        let known = matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
+        let there = known && self.fragment.has_transport_header() && segment.len() >= 4;
+        there.then(|| (u16_at(segment, 0), u16_at(segment, 2)))
+    }
+
+    /// Where the transport checksum stands, in bytes from the IP header; none in later fragments,
+    /// in protocols without a checksum of this kind, and where the packet ends before it.
+    pub fn checksum_at(&self) -> Option<usize> {
+        let v6 = matches!(self.addresses, Addresses::V6 { .. });
+        let offset = match self.protocol {
+            protocol::TCP => tcp::field::CHECKSUM,
+            protocol::UDP => udp::field::CHECKSUM,
+            protocol::ICMP if !v6 => icmp::field::CHECKSUM,
+            protocol::ICMPV6 if v6 => icmpv6::field::CHECKSUM,
+            _ => return None,
+        };
+        let at = self.start + offset;
+        (self.fragment.has_transport_header() && at + 2 <= self.end).then_some(at)
+    }
+
+    /// Whether the transport checksum covers a pseudo header.
+    pub fn has_pseudo_header(&self) -> bool {
+        self.protocol != protocol::ICMP
+    }
+
+    /// Verifies the transport checksum. Fragments are [`Verdict::Absent`], since theirs covers the
+    /// whole datagram; so is a destination that a routing header still changes.
+    pub fn verify(&self, packet: &[u8]) -> Verdict {
+        if !self.has_whole_datagram() || self.checksum_at().is_none() {
+            return Verdict::Absent;
+        }
+        let covered = self.covered(packet);
+        let pseudo = self.addresses.pseudo_sum(self.protocol, covered.len());
+        match (self.protocol, &self.addresses) {
+            (protocol::TCP, _) => checksum::verify_tcp(pseudo, covered),
+            (protocol::ICMP, _) => checksum::verify_icmp(covered),
+            (protocol::ICMPV6, _) => checksum::verify_icmpv6(pseudo, covered),
+            (_, Addresses::V4 { .. }) => checksum::verify_udp_v4(pseudo, covered),
+            (_, Addresses::V6 { .. }) => checksum::verify_udp_v6(pseudo, covered),
+        }
+    }
+
+    /// Computes the transport checksum anew; whether the packet has one to compute: not in
+    /// fragments, nor where a routing header still changes the destination.
+    pub fn fill_checksum(&self, packet: &mut [u8]) -> bool {
+        let Some(at) = self.checksum_at().filter(|_| self.has_whole_datagram()) else {
+            return false;
+        };
+        put_u16(packet, at, 0);
+        let covered = self.covered(packet);
+        let mut sum = checksum::sum(covered);
+        if self.has_pseudo_header() {
+            let pseudo = self.addresses.pseudo_sum(self.protocol, covered.len());
+            sum = checksum::combine(pseudo, sum);
+        }
+        let value = if self.protocol == protocol::UDP { checksum::udp_nonzero(!sum) } else { !sum };
+        put_u16(packet, at, value)
+    }
+
+    fn has_whole_datagram(&self) -> bool {
+        self.fragment == Fragment::None && !self.routed
+    }
+
+    /// What the transport checksum covers: the segment, for UDP as far as its own length says.
+    fn covered<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        let segment = self.segment(packet);
+        if self.protocol != protocol::UDP {
+            return segment;
+        }
+        let len = usize::from(u16_at(segment, udp::field::LENGTH));
+        segment.get(..len).filter(|_| len >= udp::HEADER_LEN).unwrap_or(segment)
+    }
+}
+
+/// The IP version in the first nibble, if it is one.
+fn version(packet: &[u8]) -> Result<u8, Malformed> {
+    Malformed::unless_holds(Header::Network, 1, packet.len())?;
+    match u8_at(packet, 0) >> 4 {
+        version @ (4 | 6) => Ok(version),
+        other => Err(Malformed::Kind { header: Header::Network, found: other.into(), expected: 4 }),
+    }
+}

@@ -1,0 +1,127 @@
+//! VLAN tags (IEEE 802.1Q and 802.1ad): the four bytes behind an Ethernet type that says so.
+
+use crate::error::{Header, Malformed};
+use crate::octets::{put_u16, range, u16_at};
+
+mod field {
+    pub const TCI: usize = 0;
+    pub const TYPE: usize = 2;
+}
+
+/// Bytes of a tag as it follows a type field: the TCI and the next type.
+pub const HEADER_LEN: usize = 4;
+
+/// A tag's control information: priority, drop-eligible bit, VLAN number.
+///
+/// Open vSwitch uses the drop-eligible bit (`CFI`) in flow keys to say "a tag is there"; on the
+/// wire it is a bit like the others, and so it is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Tci(pub u16);
+
+impl Tci {
+    /// The bits of the VLAN number.
+    pub const VID_MASK: u16 = 0x0fff;
+    /// The drop-eligible bit, CFI in Open vSwitch.
+    pub const DEI: u16 = 0x1000;
+    /// The bits of the priority.
+    pub const PCP_MASK: u16 = 0xe000;
+    /// How far the priority is shifted.
+    pub const PCP_SHIFT: u32 = 13;
+
+    /// VLAN `vid` (low 12 bits) with priority `pcp` (low 3 bits).
+    pub const fn new(vid: u16, pcp: u8) -> Self {
+        Tci((vid & Self::VID_MASK) | ((pcp as u16) << Self::PCP_SHIFT))
+    }
+
+    /// The VLAN number, 0 to 4095.
+    pub const fn vid(self) -> u16 {
+        self.0 & Self::VID_MASK
+    }
+
+    /// The priority, 0 to 7.
+    pub const fn pcp(self) -> u8 {
+        (self.0 >> Self::PCP_SHIFT) as u8
+    }
+
+    /// Whether the drop-eligible bit is set.
+    pub const fn dei(self) -> bool {
+        self.0 & Self::DEI != 0
+    }
+
+    /// The same with another VLAN number.
+    #[must_use]
+    pub const fn with_vid(self, vid: u16) -> Self {
+        Tci((self.0 & !Self::VID_MASK) | (vid & Self::VID_MASK))
+    }
+
+    /// The same with another priority.
+    #[must_use]
+    pub const fn with_pcp(self, pcp: u8) -> Self {
+        Tci((self.0 & !Self::PCP_MASK) | ((pcp as u16) << Self::PCP_SHIFT))
+    }
+}
+
+/// Bytes that start with a tag's TCI, as the payload of a frame of type 0x8100 does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vlan<T: AsRef<[u8]>> {
+    bytes: T,
+}
+
+impl<T: AsRef<[u8]>> Vlan<T> {
+    /// A view of `bytes`.
+    ///
+    /// # Errors
+    /// Fewer than 4 bytes.
+    #[inline]
+    pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
+        Malformed::unless_holds(Header::Vlan, HEADER_LEN, bytes.as_ref().len())?;
+        Ok(Vlan { bytes })
+    }
+
+    /// The bytes that the view was made of.
+    pub fn into_inner(self) -> T {
+        self.bytes
+    }
+
+    /// The control information.
+    pub fn tci(&self) -> Tci {
+        Tci(u16_at(self.bytes.as_ref(), field::TCI))
+    }
+
+    /// The type of what the tag wraps.
+    pub fn ethertype(&self) -> u16 {
+        u16_at(self.bytes.as_ref(), field::TYPE)
+    }
+
+    /// What the tag wraps.
+    pub fn payload(&self) -> &[u8] {
+        let bytes = self.bytes.as_ref();
+        range(bytes, HEADER_LEN, bytes.len())
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
+    /// Sets the control information.
+    pub fn set_tci(&mut self, tci: Tci) {
+        put_u16(self.bytes.as_mut(), field::TCI, tci.0);
+    }
+
+    /// Sets the type of what the tag wraps.
+    pub fn set_ethertype(&mut self, ethertype: u16) {
+        put_u16(self.bytes.as_mut(), field::TYPE, ethertype);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tci_parts() {
+        let tci = Tci::new(0x123, 5);
+        assert_eq!((tci.vid(), tci.pcp(), tci.dei(), tci.0), (0x123, 5, false, 0xa123));
+        assert_eq!(tci.with_vid(0xffff).0, 0xafff);
+        assert_eq!(Tci(0xffff).with_pcp(0).0, 0x1fff);
+        assert!(Tci(0x1000).dei());
+    }
+}
