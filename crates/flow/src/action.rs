@@ -29,7 +29,7 @@ pub enum Action {
     Ct(Box<CtAction>),
     /// Forget the key's `ct_*` fields.
     CtClear,
-    /// Look the packet up once more with this recirculation id. Ends the list.
+    /// Look the packet up once more with this recirculation id; a copy of it, where steps follow.
     Recirc(RecircId),
     /// Carry these steps out on a copy; what they change is forgotten after them.
     Clone(Arc<[Action]>),

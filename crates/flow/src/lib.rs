@@ -24,4 +24,4 @@ pub use field::Field;
 pub use frame::{Frame, FrameBatch, Layers};
 pub use key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
 pub use matching::Match;
-pub use upcall::{FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};
+pub use upcall::{Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};

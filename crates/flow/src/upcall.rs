@@ -49,22 +49,26 @@ pub struct FlowPut {
     pub actions: Arc<[Action]>,
 }
 
+/// Steps for one packet: the answer to a miss, or a controller's packet-out.
+#[derive(Debug)]
+pub struct Execute {
+    /// The packet.
+    pub packet: Packet,
+    /// Its key, with the datapath's port numbers.
+    pub key: FlowKey,
+    /// What to do.
+    pub actions: Arc<[Action]>,
+}
+
 /// What the control side asks of a worker.
 #[derive(Debug)]
 pub enum FlowCommand {
     /// Put a flow, or give one that is there (by number) other actions.
-    Put(FlowPut),
+    Put(Box<FlowPut>),
     /// Take a flow out. Its last statistics go into the next [`FlowDump`].
     Delete(FlowId),
-    /// Carry out these steps on a packet: the answer to a miss, or a controller's packet-out.
-    Execute {
-        /// The packet.
-        packet: Packet,
-        /// Its key.
-        key: FlowKey,
-        /// What to do.
-        actions: Arc<[Action]>,
-    },
+    /// Carry out steps on one packet.
+    Execute(Box<Execute>),
     /// Answer with the statistics of all flows that were hit since the last time.
     Collect,
 }

@@ -26,6 +26,17 @@ impl Packet {
         }
     }
 
+    /// No packet: has no bytes, no room, and takes no memory. Stands where a packet was taken away.
+    pub fn none() -> Self {
+        Packet { buffer: Box::default(), start: 0, len: 0, offload: Offload::default() }
+    }
+
+    /// Takes the packet away and leaves [`Packet::none`].
+    #[must_use]
+    pub fn take(&mut self) -> Packet {
+        std::mem::replace(self, Packet::none())
+    }
+
     /// A packet with these bytes and room for `HEADROOM` in front.
     pub fn from_bytes(frame: &[u8]) -> Self {
         let mut packet = Packet::with_capacity(frame.len());
@@ -57,21 +68,22 @@ impl Packet {
     /// All the room behind the headroom, for a receive call to write into; follow it by
     /// [`Packet::set_received`].
     pub fn receive_area(&mut self) -> &mut [u8] {
-        &mut self.buffer[HEADROOM..]
+        self.buffer.get_mut(HEADROOM..).unwrap_or_default()
     }
 
     /// Says that a receive call wrote `len` bytes at the start of [`Packet::receive_area`];
     /// more than there is room for counts as the room.
     pub fn set_received(&mut self, len: usize, offload: Offload) {
-        self.start = HEADROOM as u32;
-        self.len = len.min(self.buffer.len() - HEADROOM) as u32;
+        let room = self.buffer.len().saturating_sub(HEADROOM);
+        self.start = HEADROOM.min(self.buffer.len()) as u32;
+        self.len = len.min(room) as u32;
         self.offload = offload;
     }
 
     /// Replaces the contents; returns false, with the packet emptied, where it is too long.
     pub fn copy_from(&mut self, other: &Packet) -> bool {
-        let fits = other.len() <= self.buffer.len() - HEADROOM;
-        self.start = HEADROOM as u32;
+        let fits = other.len() <= self.buffer.len().saturating_sub(HEADROOM);
+        self.start = HEADROOM.min(self.buffer.len()) as u32;
         self.len = if fits { other.len } else { 0 };
         self.offload = other.offload;
         if fits {
@@ -171,7 +183,12 @@ mod tests {
         assert!(!packet.insert(0, HEADROOM + 1));
         assert!(!packet.remove(2, 2));
         assert_eq!(packet.data(), [1, 2, 3]);
+        let mut none = packet.take();
+        std::mem::swap(&mut none, &mut packet);
+        none.set_received(5, Offload::default());
+        assert!(none.data().is_empty() && none.receive_area().is_empty());
         let big = Packet::from_bytes(&[0; 10]);
+        assert!(!none.copy_from(&big));
         assert!(!packet.copy_from(&big));
         assert!(packet.is_empty());
     }

@@ -1,0 +1,21 @@
+//! The datapath: what a worker does with packets.
+//!
+//! A [`Worker`] owns its flows, caches and counters; workers share connection tracking and the
+//! queue of misses and nothing else. It knows no socket, no clock and no OpenFlow: the loop around
+//! it receives batches from ports, hands them to [`Worker::receive`], and sends what then lies in
+//! the [`Outbox`]. `pipeline.rs` spells the way of a packet on one screen.
+
+#![forbid(unsafe_code)]
+
+mod execute;
+mod outbox;
+mod pipeline;
+mod rewrite;
+mod stats;
+mod upcall_queue;
+mod worker;
+
+pub use outbox::Outbox;
+pub use stats::WorkerStats;
+pub use upcall_queue::{QueueFull, UpcallQueue};
+pub use worker::{InstalledFlow, Worker, WorkerConfig};

@@ -1,0 +1,177 @@
+//! OpenFlow errors: what is refused, and the numbers that say so in each version.
+
+use crate::message::Version;
+use std::fmt;
+
+/// An error as OpenFlow names it, by what is wrong; each version has its own numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorCode {
+    /// Numbers as they came from or go onto the wire, for codes that have no name here.
+    Raw {
+        /// `type`
+        error_type: u16,
+        /// `code`
+        code: u16,
+    },
+    /// OFPHFC_INCOMPATIBLE: no version in common.
+    HelloIncompatible,
+    /// OFPBRC_BAD_VERSION
+    BadVersion,
+    /// OFPBRC_BAD_TYPE
+    BadType,
+    /// OFPBRC_BAD_STAT / BAD_MULTIPART
+    BadStat,
+    /// OFPBRC_BAD_VENDOR / BAD_EXPERIMENTER
+    BadVendor,
+    /// OFPBRC_BAD_SUBTYPE / BAD_EXPERIMENTER_TYPE
+    BadSubtype,
+    /// OFPBRC_EPERM
+    RequestEperm,
+    /// OFPBRC_IS_SECONDARY: a secondary controller may not do that.
+    IsSecondary,
+    /// OFPBRC_BAD_LEN
+    BadLen,
+    /// OFPBRC_BUFFER_UNKNOWN
+    BufferUnknown,
+    /// OFPBRC_BAD_TABLE_ID
+    BadTableId,
+    /// OFPBRC_BAD_PORT
+    BadPort,
+    /// OFPBRC_BAD_PACKET
+    BadPacket,
+    /// OFPBAC_BAD_TYPE
+    ActionBadType,
+    /// OFPBAC_BAD_LEN
+    ActionBadLen,
+    /// OFPBAC_BAD_VENDOR
+    ActionBadVendor,
+    /// OFPBAC_BAD_VENDOR_TYPE / BAD_EXP_TYPE
+    ActionBadVendorType,
+    /// OFPBAC_BAD_OUT_PORT
+    ActionBadOutPort,
+    /// OFPBAC_BAD_ARGUMENT
+    ActionBadArgument,
+    /// OFPBAC_TOO_MANY
+    ActionTooMany,
+    /// OFPBAC_BAD_OUT_GROUP
+    ActionBadOutGroup,
+    /// OFPBAC_MATCH_INCONSISTENT
+    ActionMatchInconsistent,
+    /// OFPBAC_UNSUPPORTED_ORDER
+    ActionUnsupportedOrder,
+    /// OFPBAC_BAD_SET_TYPE
+    ActionBadSetType,
+    /// OFPBAC_BAD_SET_LEN
+    ActionBadSetLen,
+    /// OFPBAC_BAD_SET_ARGUMENT
+    ActionBadSetArgument,
+    /// OFPBAC_BAD_SET_MASK
+    ActionBadSetMask,
+    /// OFPBIC_UNKNOWN_INST
+    InstructionUnknown,
+    /// OFPBIC_UNSUP_INST
+    InstructionUnsupported,
+    /// OFPBIC_BAD_TABLE_ID
+    InstructionBadTableId,
+    /// OFPBIC_BAD_LEN
+    InstructionBadLen,
+    /// OFPBIC_DUP_INST / DUP_TYPE
+    InstructionDuplicate,
+    /// OFPBMC_BAD_TYPE
+    MatchBadType,
+    /// OFPBMC_BAD_LEN
+    MatchBadLen,
+    /// OFPBMC_BAD_FIELD
+    MatchBadField,
+    /// OFPBMC_BAD_VALUE
+    MatchBadValue,
+    /// OFPBMC_BAD_MASK
+    MatchBadMask,
+    /// OFPBMC_BAD_PREREQ
+    MatchBadPrereq,
+    /// OFPBMC_DUP_FIELD
+    MatchDuplicateField,
+    /// OFPBMC_BAD_WILDCARDS
+    MatchBadWildcards,
+    /// OFPFMFC_UNKNOWN
+    FlowModUnknown,
+    /// OFPFMFC_TABLE_FULL
+    TableFull,
+    /// OFPFMFC_BAD_TABLE_ID
+    FlowModBadTableId,
+    /// OFPFMFC_OVERLAP
+    Overlap,
+    /// OFPFMFC_EPERM
+    FlowModEperm,
+    /// OFPFMFC_BAD_TIMEOUT
+    BadTimeout,
+    /// OFPFMFC_BAD_COMMAND
+    BadCommand,
+    /// OFPFMFC_BAD_FLAGS
+    BadFlags,
+    /// OFPPMFC_BAD_PORT
+    PortModBadPort,
+    /// OFPPMFC_BAD_HW_ADDR
+    PortModBadHwAddr,
+    /// OFPRRFC_STALE
+    RoleStale,
+    /// OFPRRFC_BAD_ROLE
+    RoleBad,
+    /// OFPGMFC_...: groups are not there.
+    GroupUnsupported,
+    /// OFPMMFC_...: meters are not there.
+    MeterUnsupported,
+    /// OFPBFC_UNKNOWN
+    BundleUnknown,
+    /// OFPBFC_EPERM
+    BundleEperm,
+    /// OFPBFC_BAD_ID
+    BundleBadId,
+    /// OFPBFC_BUNDLE_EXIST
+    BundleExists,
+    /// OFPBFC_BUNDLE_CLOSED
+    BundleClosed,
+    /// OFPBFC_BAD_TYPE
+    BundleBadType,
+    /// OFPBFC_BAD_FLAGS
+    BundleBadFlags,
+    /// OFPBFC_MSG_UNSUP
+    BundleMessageUnsupported,
+    /// OFPBFC_MSG_BAD_XID
+    BundleMessageBadXid,
+    /// OFPBFC_MSG_FAILED
+    BundleMessageFailed,
+    /// NXBRC_MUST_BE_ZERO: padding that must be zero is not.
+    MustBeZero,
+    /// NXBRC_NXM_INVALID: a cookie to match by where a flow is added.
+    NxmInvalid,
+}
+
+/// Why bytes could not be understood or a request could not be done, with a sentence for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OfError {
+    /// The error that OpenFlow knows.
+    pub code: ErrorCode,
+    /// What was wrong, and where.
+    pub reason: String,
+}
+
+impl OfError {
+    /// An error with its sentence.
+    pub fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
+        OfError { code, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for OfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.code, self.reason)
+    }
+}
+
+impl std::error::Error for OfError {}
+
+impl Version {
+    /// All versions spoken, the highest last.
+    pub const ALL: [Version; 4] = [Version::V10, Version::V13, Version::V14, Version::V15];
+}

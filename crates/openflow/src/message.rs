@@ -1,0 +1,534 @@
+//! Messages, the same for every version of OpenFlow.
+
+use crate::action::Action;
+use crate::error::ErrorCode;
+use base::{DatapathId, MacAddr, OfPort, TableId};
+use bitflags::bitflags;
+use flow::Match;
+
+/// The version a connection speaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Version {
+    /// OpenFlow 1.0
+    V10 = 1,
+    /// OpenFlow 1.3
+    V13 = 4,
+    /// OpenFlow 1.4
+    V14 = 5,
+    /// OpenFlow 1.5
+    V15 = 6,
+}
+
+/// What a flow-mod does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowModCommand {
+    /// Add, replacing a flow of the same match and priority.
+    Add,
+    /// Change the actions of all flows within the match.
+    Modify,
+    /// Change the actions of the flow with just this match and priority.
+    ModifyStrict,
+    /// Delete all flows within the match.
+    Delete,
+    /// Delete the flow with just this match and priority.
+    DeleteStrict,
+}
+
+bitflags! {
+    /// Flags of a flow.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct FlowFlags: u16 {
+        /// Send a flow-removed message when the flow goes.
+        const SEND_FLOW_REM = 1;
+        /// Refuse to add where flows of the same priority overlap.
+        const CHECK_OVERLAP = 2;
+        /// Zero the counters on modification (OpenFlow 1.3).
+        const RESET_COUNTS = 4;
+        /// Don't count packets.
+        const NO_PKT_COUNTS = 8;
+        /// Don't count bytes.
+        const NO_BYT_COUNTS = 16;
+    }
+}
+
+/// Add, modify or delete flows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowMod {
+    /// What to do.
+    pub command: FlowModCommand,
+    /// Which packets, or which flows.
+    pub matching: Match,
+    /// Priority of the flow.
+    pub priority: u16,
+    /// Cookie bits that modify and delete select by.
+    pub cookie: u64,
+    /// Which of them; 0 selects all.
+    pub cookie_mask: u64,
+    /// The flow's new cookie; `u64::MAX` keeps the old one on modification.
+    pub new_cookie: u64,
+    /// The table; `None` is all tables on deletion, the switch's choice (0) on addition.
+    pub table: Option<TableId>,
+    /// Gone after so many seconds without packets; 0 never.
+    pub idle_timeout_s: u16,
+    /// Gone after so many seconds; 0 never.
+    pub hard_timeout_s: u16,
+    /// What to evict first; the lowest goes first.
+    pub importance: u16,
+    /// A buffered packet to which the flow is applied.
+    pub buffer_id: Option<u32>,
+    /// Deletes only flows that output to this port; `NONE` is any.
+    pub out_port: OfPort,
+    /// Flags of the flow.
+    pub flags: FlowFlags,
+    /// What to do with packets.
+    pub actions: Vec<Action>,
+}
+
+/// The state of the rest of a packet that a controller gets or gives, besides its bytes: registers,
+/// metadata, port and connection fields, as a match with everything known exact.
+pub type PacketMetadata = Match;
+
+/// A packet on its way to a controller.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PacketIn {
+    /// The bytes, cut to what was asked for.
+    pub data: Vec<u8>,
+    /// Bytes that the packet had.
+    pub total_len: u16,
+    /// OpenFlow 1.3's reason: 0 no match, 1 action, 2 invalid TTL.
+    pub reason: u8,
+    /// The table of the flow that sent it; `None` from a packet-out.
+    pub table: Option<TableId>,
+    /// Its cookie; `u64::MAX` for none.
+    pub cookie: u64,
+    /// Port and pipeline fields.
+    pub metadata: PacketMetadata,
+    /// What the action carried for the controller.
+    pub userdata: Vec<u8>,
+    /// State by which a paused packet is resumed, opaque to the controller.
+    pub continuation: Option<Vec<u8>>,
+}
+
+/// How packet-ins are written on one connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PacketInFormat {
+    /// OFPT_PACKET_IN of the connection's version.
+    #[default]
+    Standard,
+    /// NXT_PACKET_IN
+    Nxt,
+    /// NXT_PACKET_IN2
+    Nxt2,
+}
+
+/// A packet from a controller.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PacketOut {
+    /// A buffered packet, in place of `data`.
+    pub buffer_id: Option<u32>,
+    /// Port and pipeline fields that the packet starts with.
+    pub metadata: PacketMetadata,
+    /// What to do with it.
+    pub actions: Vec<Action>,
+    /// The bytes.
+    pub data: Vec<u8>,
+}
+
+bitflags! {
+    /// Port configuration bits (OpenFlow 1.0's numbers).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct PortConfig: u32 {
+        /// Administratively down.
+        const PORT_DOWN = 1 << 0;
+        /// No spanning tree.
+        const NO_STP = 1 << 1;
+        /// Drop what is received.
+        const NO_RECV = 1 << 2;
+        /// Drop received spanning tree packets.
+        const NO_RECV_STP = 1 << 3;
+        /// Not part of floods.
+        const NO_FLOOD = 1 << 4;
+        /// Drop what would be sent.
+        const NO_FWD = 1 << 5;
+        /// No packet-ins for table misses.
+        const NO_PACKET_IN = 1 << 6;
+    }
+}
+
+/// A port as OpenFlow describes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortDesc {
+    /// Its number.
+    pub port: OfPort,
+    /// Ethernet address.
+    pub mac: MacAddr,
+    /// Name, at most 15 bytes on the wire.
+    pub name: String,
+    /// Configuration.
+    pub config: PortConfig,
+    /// No carrier.
+    pub link_down: bool,
+    /// Current features (speed bits of OpenFlow 1.0/1.3, `OFPPF_*`).
+    pub current: u32,
+    /// Speed now, in kilobits a second.
+    pub speed_kbps: u32,
+}
+
+/// Statistics of a port; `None` is "not counted".
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PortStats {
+    /// Its number, as raw 16 bits.
+    pub port: OfPort,
+    /// rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, rx_errors, tx_errors,
+    /// rx_frame_err, rx_over_err, rx_crc_err, collisions: in OpenFlow's order.
+    pub counters: [Option<u64>; 12],
+    /// How long the port exists, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// A flow with its statistics.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowStatsEntry {
+    /// Its table.
+    pub table: TableId,
+    /// Which packets.
+    pub matching: Match,
+    /// Priority.
+    pub priority: u16,
+    /// Cookie.
+    pub cookie: u64,
+    /// How long it exists, in nanoseconds.
+    pub duration_ns: u64,
+    /// Seconds without packets after which it goes.
+    pub idle_timeout_s: u16,
+    /// Seconds after which it goes.
+    pub hard_timeout_s: u16,
+    /// Seconds since the last packet.
+    pub idle_age_s: u64,
+    /// Seconds since it was last modified.
+    pub hard_age_s: u64,
+    /// Eviction order.
+    pub importance: u16,
+    /// Flags.
+    pub flags: FlowFlags,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What it does.
+    pub actions: Vec<Action>,
+}
+
+/// Why a flow went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RemovedReason {
+    /// No packets for its idle timeout.
+    IdleTimeout,
+    /// Its hard timeout passed.
+    HardTimeout,
+    /// Deleted by a flow-mod.
+    Delete,
+    /// Evicted for room.
+    Eviction,
+}
+
+/// Which flows statistics are asked of.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowStatsRequest {
+    /// Within this match.
+    pub matching: Match,
+    /// In this table; `None` is all.
+    pub table: Option<TableId>,
+    /// That output to this port; `NONE` is any.
+    pub out_port: OfPort,
+    /// With these cookie bits.
+    pub cookie: u64,
+    /// Which bits.
+    pub cookie_mask: u64,
+}
+
+/// What one table says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableStats {
+    /// The table.
+    pub table: TableId,
+    /// Its name, empty for none.
+    pub name: String,
+    /// Flows in it.
+    pub active: u32,
+    /// Flows it takes at most.
+    pub max_entries: u32,
+    /// Packets looked up.
+    pub lookups: u64,
+    /// Packets that found a flow.
+    pub matched: u64,
+}
+
+/// A controller's role.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Only asks which role it has.
+    NoChange,
+    /// One of equals.
+    Equal,
+    /// The only one that may change the switch.
+    Primary,
+    /// May only read.
+    Secondary,
+}
+
+/// What a port-status message reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortReason {
+    /// Added.
+    Add,
+    /// Removed.
+    Delete,
+    /// Changed.
+    Modify,
+}
+
+/// A statistics (multipart) request.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StatsRequest {
+    /// Description of the switch.
+    Desc,
+    /// Flows; `nicira` says that NXST_FLOW was asked, and is answered.
+    Flow {
+        /// Which.
+        request: FlowStatsRequest,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// Sums over flows; `nicira` as above.
+    Aggregate {
+        /// Which.
+        request: FlowStatsRequest,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// All tables.
+    Table,
+    /// One port, or all (`NONE`).
+    Port(OfPort),
+    /// Descriptions of one port, or all (`NONE`).
+    PortDesc(OfPort),
+    /// What each table can do.
+    TableFeatures,
+    /// Short description of all tables (1.4).
+    TableDesc,
+    /// Groups' features: none here.
+    GroupFeatures,
+    /// Groups: none here.
+    GroupDesc,
+    /// Groups' statistics: none here.
+    GroupStats,
+    /// Meters' features: none here.
+    MeterFeatures,
+    /// Meters' configuration: none here.
+    MeterConfig,
+    /// Meters' statistics: none here.
+    MeterStats,
+    /// Queues' statistics: none here.
+    Queue,
+}
+
+/// The answer to a statistics request. A long one is written as several messages.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StatsReply {
+    /// Manufacturer, hardware, software, serial number, description of the datapath.
+    Desc([String; 5]),
+    /// Flows.
+    Flow {
+        /// The flows.
+        flows: Vec<FlowStatsEntry>,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// Sums.
+    Aggregate {
+        /// Packets.
+        packets: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Flows.
+        flows: u32,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// Tables.
+    Table(Vec<TableStats>),
+    /// Ports.
+    Port(Vec<PortStats>),
+    /// Descriptions of ports.
+    PortDesc(Vec<PortDesc>),
+    /// What each table can do.
+    TableFeatures(Vec<TableStats>),
+    /// Short description of tables.
+    TableDesc(Vec<TableStats>),
+    /// No groups, and none possible.
+    GroupFeatures,
+    /// No groups.
+    GroupDesc,
+    /// No groups.
+    GroupStats,
+    /// No meters, and none possible.
+    MeterFeatures,
+    /// No meters.
+    MeterConfig,
+    /// No meters.
+    MeterStats,
+    /// No queues.
+    Queue,
+}
+
+/// One message, either way.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Message {
+    /// Opens a connection; the versions that the sender speaks, bit `n` for wire version `n`.
+    Hello {
+        /// The versions.
+        versions: u32,
+    },
+    /// Refuses a message.
+    Error {
+        /// Why.
+        code: ErrorCode,
+        /// The start of the message that is refused.
+        data: Vec<u8>,
+    },
+    /// Asks for an echo.
+    EchoRequest(Vec<u8>),
+    /// The echo.
+    EchoReply(Vec<u8>),
+    /// Asks what the switch is.
+    FeaturesRequest,
+    /// What the switch is.
+    FeaturesReply {
+        /// Its number.
+        datapath_id: DatapathId,
+        /// Packets it can buffer: none.
+        buffers: u32,
+        /// How many tables it has.
+        tables: u8,
+        /// The connection's number among those of the switch (0 for the main one).
+        auxiliary_id: u8,
+        /// Its ports; written in OpenFlow 1.0 only.
+        ports: Vec<PortDesc>,
+    },
+    /// Asks for the configuration.
+    GetConfigRequest,
+    /// The configuration.
+    GetConfigReply {
+        /// Fragment handling, and whether invalid TTLs go to the controller.
+        flags: u16,
+        /// Bytes of a missed packet that go to the controller.
+        miss_send_len: u16,
+    },
+    /// Sets the configuration.
+    SetConfig {
+        /// As above.
+        flags: u16,
+        /// As above.
+        miss_send_len: u16,
+    },
+    /// A packet for the controller.
+    PacketIn(PacketIn),
+    /// A packet from the controller.
+    PacketOut(PacketOut),
+    /// Changes flows.
+    FlowMod(FlowMod),
+    /// A flow went.
+    FlowRemoved {
+        /// The flow as it was.
+        flow: FlowStatsEntry,
+        /// Why.
+        reason: RemovedReason,
+        /// Nicira's form (NXT_FLOW_REMOVED), in OpenFlow 1.0.
+        nicira: bool,
+    },
+    /// Changes a port.
+    PortMod {
+        /// Which.
+        port: OfPort,
+        /// Its address, as a check.
+        mac: MacAddr,
+        /// New bits.
+        config: PortConfig,
+        /// Which.
+        mask: PortConfig,
+    },
+    /// A port came, changed or went.
+    PortStatus {
+        /// Which of them.
+        reason: PortReason,
+        /// The port.
+        port: PortDesc,
+    },
+    /// Asks for statistics.
+    StatsRequest(StatsRequest),
+    /// Statistics.
+    StatsReply(StatsReply),
+    /// Asks to be told when all before is done.
+    BarrierRequest,
+    /// All before is done.
+    BarrierReply,
+    /// Asks for a role (OFPT_ROLE_REQUEST or NXT_ROLE_REQUEST).
+    RoleRequest {
+        /// The role.
+        role: Role,
+        /// Number of the election.
+        generation: Option<u64>,
+    },
+    /// The role.
+    RoleReply {
+        /// The role.
+        role: Role,
+        /// Number of the election.
+        generation: Option<u64>,
+    },
+    /// Opens, closes, commits or discards a bundle (1.4, or ONF's extension in 1.3); `reply`
+    /// tells requests from answers.
+    BundleControl {
+        /// The bundle.
+        bundle: u32,
+        /// OpenFlow's control type: 0 open request, 1 open reply, and so on to 7.
+        control: u16,
+        /// 1 atomic, 2 ordered.
+        flags: u16,
+    },
+    /// Puts a message into a bundle.
+    BundleAdd {
+        /// The bundle.
+        bundle: u32,
+        /// As in control.
+        flags: u16,
+        /// The message's transaction id.
+        xid: u32,
+        /// The message.
+        message: Box<Message>,
+        /// Its bytes, for errors.
+        bytes: Vec<u8>,
+    },
+    /// NXT_SET_FLOW_FORMAT: accepted; all formats are always understood.
+    SetFlowFormat(u32),
+    /// NXT_FLOW_MOD_TABLE_ID: whether OpenFlow 1.0 flow-mods carry a table.
+    FlowModTableId(bool),
+    /// NXT_SET_PACKET_IN_FORMAT
+    SetPacketInFormat(PacketInFormat),
+    /// NXT_SET_CONTROLLER_ID
+    SetControllerId(u16),
+    /// NXT_SET_ASYNC_CONFIG or OFPT_SET_ASYNC: which asynchronous messages are wanted, per role
+    /// (primary or equal, secondary): packet-in reasons, port-status reasons, flow-removed reasons.
+    SetAsync {
+        /// Bits of packet-in reasons.
+        packet_in: [u32; 2],
+        /// Bits of port-status reasons.
+        port_status: [u32; 2],
+        /// Bits of flow-removed reasons.
+        flow_removed: [u32; 2],
+    },
+    /// NXT_CT_FLUSH_ZONE
+    CtFlushZone(u16),
+}

@@ -1,0 +1,42 @@
+//! OVSDB: bytes <-> types, and the client's half of the protocol.
+//!
+//! The protocol is RFC 7047 with the extensions of ovsdb-server(7). Nothing here opens a socket
+//! or reads a clock: a [`Session`] is handed what arrived and when, and gives back bytes to send
+//! and [`Event`]s. [`Replica`] is the copy of the database that it keeps, [`Transaction`] is how
+//! the database is changed.
+//!
+//! ```
+//! use base::Instant;
+//! use ovsdb::{Monitor, Session, SessionConfig};
+//!
+//! let monitor = Monitor::default().table("Bridge", ["name", "ports"]).whole_table("Port");
+//! let mut session = Session::new(SessionConfig::new("Open_vSwitch", monitor));
+//! session.connected(Instant::ZERO);
+//! let first = session.take_output(); // write this to the socket
+//! assert!(first.starts_with(b"{"));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod backoff;
+mod error;
+mod framing;
+mod replica;
+mod rpc;
+mod schema;
+mod session;
+mod transaction;
+mod value;
+
+pub use backoff::Backoff;
+pub use error::Error;
+pub use framing::Framer;
+pub use replica::{Change, ChangeKind, Changes, Replica, Row, Table};
+pub use rpc::Message;
+pub use schema::{AtomKind, BaseType, ColumnSchema, ColumnType, DatabaseSchema, TableSchema};
+pub use session::{Event, Monitor, SendError, Session, SessionConfig, TransactionId};
+pub use transaction::{
+    Condition, Function, Mutator, OperationResult, Transaction, TransactionError, TransactionReply,
+    TransactionResult, Values,
+};
+pub use value::{Atom, AtomMap, AtomSet, Datum, Real};

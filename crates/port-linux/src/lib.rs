@@ -1,0 +1,23 @@
+//! Ports on Linux: network devices through AF_PACKET sockets, the switch's own devices through
+//! TAP, and what a switch must know and set of devices and threads.
+//!
+//! Partial checksums and large (GSO) frames cross these ports intact in both directions, in the
+//! kernel's vnet header, so that TCP over veth works with every offload left on.
+//!
+//! This crate calls the kernel's C interfaces; each `unsafe` says why it is sound.
+
+pub mod af_packet;
+pub mod affinity;
+mod ethtool;
+pub mod link;
+pub mod link_monitor;
+pub mod poll;
+mod socket;
+pub mod tap;
+mod vnet;
+
+pub use af_packet::{PacketPort, PacketRx, PacketTx};
+pub use link::{Driver, Duplex, LinkInfo, LinkStatistics, Links};
+pub use link_monitor::{LinkEvent, LinkMonitor};
+pub use poll::{Waiter, Waker};
+pub use tap::{TapKind, TapPort, TapRx, TapTx};

@@ -1,0 +1,254 @@
+//! In software what a device would do: finishing checksums and cutting large frames.
+//!
+//! Used for ports that cannot carry [`packet::Offload`] (pcap files), and for packets that leave
+//! the switch by another way than a port, such as to a controller.
+
+use packet::{Checksum, GsoKind, Offload, Packet, Pool};
+use wire::checksum::{checksum, combine, sum, udp_nonzero};
+
+const TCP_FIN: u8 = 0x01;
+const TCP_PSH: u8 = 0x08;
+const TCP_CWR: u8 = 0x80;
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+/// Where the checksum field lies in a UDP header (RFC 768).
+const UDP_CHECKSUM: u16 = 6;
+
+/// Computes a transport checksum that was left [`Checksum::Partial`]; any other state stays.
+///
+/// The field already holds the pseudo header's sum, so the sum from `start` to the end of the
+/// frame is all that is missing. A start or offset outside the frame, which only a lying peer
+/// can cause, leaves the packet [`Checksum::Unverified`]. A packet that is also to be segmented
+/// gets the checksum of the large frame; call [`segment`] instead where segments are wanted.
+pub fn complete_checksum(packet: &mut Packet) {
+    let Checksum::Partial { start, offset } = packet.offload.checksum else { return };
+    packet.offload.checksum = Checksum::Unverified;
+    let field = usize::from(start) + usize::from(offset);
+    let Some(covered) = packet.data().get(usize::from(start)..) else { return };
+    let computed = checksum(covered);
+    let computed = if offset == UDP_CHECKSUM { udp_nonzero(computed) } else { computed };
+    if put_u16(packet.data_mut(), field, computed).is_some() {
+        packet.offload.checksum = Checksum::Good;
+    }
+}
+
+/// Makes of one packet, whatever its offload, packets that any wire can carry: finishes the
+/// checksum in place, or cuts a large frame and hands its buffer back to `pool`. Returns false,
+/// with nothing put out, where the packet's headers do not allow the cut it asks for.
+#[must_use]
+pub fn finish(mut packet: Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) -> bool {
+    if packet.offload.gso.is_none() {
+        complete_checksum(&mut packet);
+        out(packet);
+        return true;
+    }
+    let cut = segment(&packet, pool, out);
+    pool.give(packet);
+    cut
+}
+
+/// Cuts a packet by its [`packet::Gso`] into segments with checksums done, as the kernel does
+/// (Linux: `net/ipv4/tcp_offload.c`, `net/ipv4/udp_offload.c`): IPv4 ids count up, sequence
+/// numbers advance, FIN and PSH stand only on the last segment and CWR only on the first.
+///
+/// A packet without `gso` comes out as one copy with its checksum done. Returns false, with
+/// nothing put out, where the packet's headers do not allow the cut it asks for.
+#[must_use]
+pub fn segment(packet: &Packet, pool: &mut Pool, mut out: impl FnMut(Packet)) -> bool {
+    let Some(gso) = packet.offload.gso else {
+        let mut copy = pool.copy(packet);
+        complete_checksum(&mut copy);
+        out(copy);
+        return true;
+    };
+    let frame = packet.data();
+    let Some(layout) = Layout::of(frame) else { return false };
+    if !layout.carries(gso.kind) || gso.segment_bytes == 0 {
+        return false;
+    }
+    // The kernel's own header length is a hint (it counts what happened to lie in its linear
+    // buffer), so what the transport header says is what counts.
+    let Some(header_bytes) = layout.header_bytes(frame, gso.kind) else { return false };
+    let Some((header, payload)) = frame.split_at_checked(header_bytes) else { return false };
+    let pieces = payload.len().div_ceil(usize::from(gso.segment_bytes)).max(1);
+    for index in 0..pieces {
+        let from = index * usize::from(gso.segment_bytes);
+        let to = payload.len().min(from + usize::from(gso.segment_bytes));
+        let mut piece = pool.take();
+        let total = header_bytes + (to - from);
+        let Some(area) = piece.receive_area().get_mut(..total) else { return false };
+        area[..header_bytes].copy_from_slice(header);
+        area[header_bytes..].copy_from_slice(&payload[from..to]);
+        let place =
+            Place { index, from: from as u32, first: index == 0, last: index + 1 == pieces };
+        if layout.finish_segment(area, gso.kind, place).is_none() {
+            pool.give(piece);
+            return false;
+        }
+        piece.set_received(total, Offload { checksum: Checksum::Good, gso: None });
+        out(piece);
+    }
+    true
+}
+
+/// How many bytes of headers each segment of a large frame repeats: all up to the end of the TCP
+/// or UDP header. `transport` is where that header starts if it is known already (the start of a
+/// partial checksum). `None` where the frame is too short or is not what `kind` says.
+pub fn gso_header_bytes(frame: &[u8], kind: GsoKind, transport: Option<usize>) -> Option<u16> {
+    let end = match transport {
+        Some(start) => transport_end(frame, kind, start)?,
+        None => {
+            let layout = Layout::of(frame)?;
+            layout.carries(kind).then(|| layout.header_bytes(frame, kind))??
+        }
+    };
+    (end <= frame.len()).then(|| u16::try_from(end).ok())?
+}
+
+/// Which segment of a large frame one is.
+#[derive(Clone, Copy)]
+struct Place {
+    index: usize,
+    /// Where its payload starts in the whole frame's payload, in bytes.
+    from: u32,
+    first: bool,
+    last: bool,
+}
+
+/// Where the headers that matter to segmentation stand in a frame.
+struct Layout {
+    network: usize,
+    transport: usize,
+    protocol: u8,
+    ipv6: bool,
+}
+
+impl Layout {
+    fn of(frame: &[u8]) -> Option<Layout> {
+        let mut ethertype_at = 12;
+        // At most four tags: more are not traffic but an attack on the loop.
+        for _ in 0..=4 {
+            let network = ethertype_at + 2;
+            match get_u16(frame, ethertype_at)? {
+                0x8100 | 0x88a8 => ethertype_at += 4,
+                0x0800 => {
+                    let words = frame.get(network)? & 0xf;
+                    if words < 5 {
+                        return None;
+                    }
+                    return Some(Layout {
+                        network,
+                        transport: network + usize::from(words) * 4,
+                        protocol: *frame.get(network + 9)?,
+                        ipv6: false,
+                    });
+                }
+                0x86dd => return Layout::of_ipv6(frame, network),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn of_ipv6(frame: &[u8], network: usize) -> Option<Layout> {
+        let mut protocol = *frame.get(network + 6)?;
+        let mut transport = network + 40;
+        // Hop-by-hop, routing and destination options, each given in units of 8 bytes beyond the
+        // first (RFC 8200 section 4); a fragment header excludes segmentation.
+        for _ in 0..8 {
+            if !matches!(protocol, 0 | 43 | 60) {
+                return Some(Layout { network, transport, protocol, ipv6: true });
+            }
+            protocol = *frame.get(transport)?;
+            transport += (usize::from(*frame.get(transport + 1)?) + 1) * 8;
+        }
+        None
+    }
+
+    fn carries(&self, kind: GsoKind) -> bool {
+        match kind {
+            GsoKind::TcpV4 => !self.ipv6 && self.protocol == PROTOCOL_TCP,
+            GsoKind::TcpV6 => self.ipv6 && self.protocol == PROTOCOL_TCP,
+            GsoKind::UdpL4 => self.protocol == PROTOCOL_UDP,
+        }
+    }
+
+    fn header_bytes(&self, frame: &[u8], kind: GsoKind) -> Option<usize> {
+        transport_end(frame, kind, self.transport)
+    }
+
+    /// Writes lengths, ids, sequence number, flags and checksums into one segment.
+    fn finish_segment(&self, area: &mut [u8], kind: GsoKind, place: Place) -> Option<()> {
+        if self.ipv6 {
+            let payload = u16::try_from(area.len().checked_sub(self.network + 40)?).ok()?;
+            put_u16(area, self.network + 4, payload)?;
+        } else {
+            let total = u16::try_from(area.len().checked_sub(self.network)?).ok()?;
+            let id = get_u16(area, self.network + 4)?.wrapping_add(place.index as u16);
+            put_u16(area, self.network + 2, total)?;
+            put_u16(area, self.network + 4, id)?;
+            put_u16(area, self.network + 10, 0)?;
+            let computed = checksum(area.get(self.network..self.transport)?);
+            put_u16(area, self.network + 10, computed)?;
+        }
+        let length = area.len().checked_sub(self.transport)?;
+        let field = match kind {
+            GsoKind::TcpV4 | GsoKind::TcpV6 => {
+                let at = self.transport + 4;
+                let sequence = area.get_mut(at..at + 4)?;
+                let advanced = u32::from_be_bytes(sequence.try_into().ok()?);
+                sequence.copy_from_slice(&advanced.wrapping_add(place.from).to_be_bytes());
+                let flags = area.get_mut(self.transport + 13)?;
+                if !place.last {
+                    *flags &= !(TCP_FIN | TCP_PSH);
+                }
+                if !place.first {
+                    *flags &= !TCP_CWR;
+                }
+                self.transport + 16
+            }
+            GsoKind::UdpL4 => {
+                put_u16(area, self.transport + 4, u16::try_from(length).ok()?)?;
+                self.transport + usize::from(UDP_CHECKSUM)
+            }
+        };
+        put_u16(area, field, 0)?;
+        let segment_sum = sum(area.get(self.transport..)?);
+        let computed = !combine(self.pseudo_header_sum(area, length)?, segment_sum);
+        let is_udp = self.protocol == PROTOCOL_UDP;
+        put_u16(area, field, if is_udp { udp_nonzero(computed) } else { computed })
+    }
+
+    fn pseudo_header_sum(&self, frame: &[u8], length: usize) -> Option<u16> {
+        let addresses = if self.ipv6 {
+            self.network + 8..self.network + 40
+        } else {
+            self.network + 12..self.network + 20
+        };
+        let numbers = combine(u16::from(self.protocol), u16::try_from(length).ok()?);
+        Some(combine(sum(frame.get(addresses)?), numbers))
+    }
+}
+
+/// Where the transport header that starts at `start` ends.
+fn transport_end(frame: &[u8], kind: GsoKind, start: usize) -> Option<usize> {
+    match kind {
+        GsoKind::TcpV4 | GsoKind::TcpV6 => {
+            let words = frame.get(start + 12)? >> 4;
+            (words >= 5).then(|| start + usize::from(words) * 4)
+        }
+        GsoKind::UdpL4 => Some(start + 8),
+    }
+}
+
+fn get_u16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn put_u16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
+    bytes.get_mut(at..at + 2)?.copy_from_slice(&value.to_be_bytes());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! Classic pcap files (draft-ietf-opsawg-pcap): played as a receive queue, recorded by a
+//! transmit queue.
+
+use crate::offload;
+use crate::queue::{PortError, RxQueue, TxCounters, TxQueue};
+use base::limits::FRAME_BYTES;
+use packet::{Batch, Offload, Pool};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::time::Duration;
+
+const FILE_HEADER_BYTES: usize = 24;
+const RECORD_HEADER_BYTES: usize = 16;
+const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
+const LINKTYPE_ETHERNET: u32 = 1;
+
+/// A pcap file's Ethernet frames, read and checked whole, so that nothing can go wrong later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    bytes: Vec<u8>,
+    frames: Vec<(Duration, Range<usize>)>,
+}
+
+impl Capture {
+    /// Reads a file: micro- or nanosecond times, either byte order, Ethernet frames only. Its
+    /// size in memory is the file's.
+    pub fn open(path: &Path) -> Result<Capture, PortError> {
+        let device = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|source| PortError::System {
+            device: device.clone(),
+            what: "read the pcap file",
+            source,
+        })?;
+        Capture::parse(bytes).map_err(|reason| PortError::Invalid { device, reason })
+    }
+
+    /// Takes a file's contents; the error says at which record what is wrong.
+    pub fn parse(bytes: Vec<u8>) -> Result<Capture, String> {
+        let header = bytes.get(..FILE_HEADER_BYTES).ok_or_else(|| {
+            format!("not a pcap file: {} bytes, the file header alone has 24", bytes.len())
+        })?;
+        let order = ByteOrder::of(header)?;
+        let linktype = order.u32(header, 20) & 0x0fff_ffff;
+        if linktype != LINKTYPE_ETHERNET {
+            return Err(format!(
+                "link type {linktype} is not Ethernet (1); capture on an Ethernet interface"
+            ));
+        }
+        let mut frames = Vec::new();
+        let mut at = FILE_HEADER_BYTES;
+        while at < bytes.len() {
+            let number = frames.len() + 1;
+            let record = bytes.get(at..at + RECORD_HEADER_BYTES).ok_or_else(|| {
+                format!("record {number} at byte {at}: the file ends inside the record's header")
+            })?;
+            let seconds = u64::from(order.u32(record, 0));
+            let fraction = u64::from(order.u32(record, 4));
+            let captured = order.u32(record, 8) as usize;
+            if captured > FRAME_BYTES {
+                return Err(format!(
+                    "record {number} at byte {at}: says it has {captured} bytes, \
+                     frames have at most {FRAME_BYTES}"
+                ));
+            }
+            let data = at + RECORD_HEADER_BYTES..at + RECORD_HEADER_BYTES + captured;
+            if data.end > bytes.len() {
+                return Err(format!(
+                    "record {number} at byte {at}: says it has {captured} bytes, \
+                     the file has {} more",
+                    bytes.len() - data.start
+                ));
+            }
+            let nanos = if order.nanos { fraction } else { fraction * 1000 };
+            at = data.end;
+            frames.push((Duration::from_secs(seconds) + Duration::from_nanos(nanos), data));
+        }
+        Ok(Capture { bytes, frames })
+    }
+
+    /// How many frames there are.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Whether there are no frames.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// A frame and its time since the Unix epoch, counted from 0.
+    pub fn frame(&self, index: usize) -> Option<(Duration, &[u8])> {
+        let (time, range) = self.frames.get(index)?;
+        Some((*time, self.bytes.get(range.clone())?))
+    }
+}
+
+/// What the first four bytes tell of the others.
+struct ByteOrder {
+    big: bool,
+    nanos: bool,
+}
+
+impl ByteOrder {
+    fn of(header: &[u8]) -> Result<ByteOrder, String> {
+        for big in [false, true] {
+            match (ByteOrder { big, nanos: false }).u32(header, 0) {
+                MAGIC_MICROS => return Ok(ByteOrder { big, nanos: false }),
+                MAGIC_NANOS => return Ok(ByteOrder { big, nanos: true }),
+                MAGIC_PCAPNG => {
+                    return Err("a pcapng file; convert it with 'editcap -F pcap IN OUT'".into());
+                }
+                _ => {}
+            }
+        }
+        Err("not a pcap file: the magic number is unknown".into())
+    }
+
+    /// Zero where the bytes are not there; callers have checked that they are.
+    fn u32(&self, bytes: &[u8], at: usize) -> u32 {
+        let mut octets = [0; 4];
+        if let Some(source) = bytes.get(at..at + 4) {
+            octets.copy_from_slice(source);
+        }
+        if self.big { u32::from_be_bytes(octets) } else { u32::from_le_bytes(octets) }
+    }
+}
+
+/// Whether a file is played again when it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Play {
+    /// Once; after that nothing ever waits.
+    Once,
+    /// From the start again, for ever.
+    Loop,
+}
+
+/// A receive queue in which a file's frames wait, all at once: times in the file are ignored.
+#[derive(Debug)]
+pub struct PcapRx {
+    capture: Capture,
+    play: Play,
+    next: usize,
+}
+
+impl PcapRx {
+    /// Reads the file and gets ready to play it.
+    pub fn open(path: &Path, play: Play) -> Result<PcapRx, PortError> {
+        Ok(PcapRx::new(Capture::open(path)?, play))
+    }
+
+    /// Plays what was read before.
+    pub fn new(capture: Capture, play: Play) -> PcapRx {
+        PcapRx { capture, play, next: 0 }
+    }
+
+    /// Whether the last frame was received and none will follow.
+    pub fn is_over(&self) -> bool {
+        self.next >= self.capture.len() && (self.play == Play::Once || self.capture.is_empty())
+    }
+}
+
+impl RxQueue for PcapRx {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        while !batch.is_full() && !self.is_over() {
+            if self.next >= self.capture.len() {
+                self.next = 0;
+            }
+            let Some((_, frame)) = self.capture.frame(self.next) else { break };
+            self.next += 1;
+            let mut packet = pool.take();
+            let area = packet.receive_area();
+            let len = frame.len().min(area.len());
+            area[..len].copy_from_slice(&frame[..len]);
+            packet.set_received(len, Offload::default());
+            batch.push(packet);
+        }
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// A transmit queue that records what is sent, checksums done and large frames cut.
+pub struct PcapTx<W: Write + Send> {
+    file: BufWriter<W>,
+    clock: Box<dyn FnMut() -> Duration + Send>,
+}
+
+impl PcapTx<File> {
+    /// Creates the file, or empties it. `clock` gives the time since the Unix epoch.
+    pub fn create(
+        path: &Path,
+        clock: impl FnMut() -> Duration + Send + 'static,
+    ) -> Result<Self, PortError> {
+        File::create(path).and_then(|file| PcapTx::new(file, clock)).map_err(|source| {
+            PortError::System {
+                device: path.display().to_string(),
+                what: "create the pcap file",
+                source,
+            }
+        })
+    }
+}
+
+impl<W: Write + Send> PcapTx<W> {
+    /// Records into `file`, with nanosecond times from `clock`, which gives the time since the
+    /// Unix epoch. Every batch is flushed, so that others can read along.
+    pub fn new(file: W, clock: impl FnMut() -> Duration + Send + 'static) -> io::Result<PcapTx<W>> {
+        let mut file = BufWriter::with_capacity(1 << 17, file);
+        let mut header = [0; FILE_HEADER_BYTES];
+        header[..4].copy_from_slice(&MAGIC_NANOS.to_le_bytes());
+        header[4] = 2;
+        header[6] = 4;
+        header[16..20].copy_from_slice(&(FRAME_BYTES as u32).to_le_bytes());
+        header[20..].copy_from_slice(&LINKTYPE_ETHERNET.to_le_bytes());
+        file.write_all(&header)?;
+        file.flush()?;
+        Ok(PcapTx { file, clock: Box::new(clock) })
+    }
+
+    /// Writes one frame that needs nothing more done to it.
+    pub fn record(&mut self, time: Duration, frame: &[u8]) -> io::Result<()> {
+        let mut header = [0; RECORD_HEADER_BYTES];
+        let len = frame.len() as u32;
+        // The format's seconds have 32 bits (until 2106).
+        header[..4].copy_from_slice(&(time.as_secs() as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&time.subsec_nanos().to_le_bytes());
+        header[8..12].copy_from_slice(&len.to_le_bytes());
+        header[12..].copy_from_slice(&len.to_le_bytes());
+        self.file.write_all(&header)?;
+        self.file.write_all(frame)
+    }
+}
+
+impl<W: Write + Send> TxQueue for PcapTx<W> {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut counters = TxCounters::default();
+        let now = (self.clock)();
+        let mut ready = Vec::with_capacity(batch.len());
+        for packet in batch.drain(..) {
+            if !offload::finish(packet, pool, |packet| ready.push(packet)) {
+                counters.errors += 1;
+            }
+        }
+        for packet in ready {
+            match self.record(now, packet.data()) {
+                Ok(()) => {
+                    counters.packets += 1;
+                    counters.bytes += packet.len() as u64;
+                }
+                Err(_) => counters.errors += 1,
+            }
+            pool.give(packet);
+        }
+        // A full disk shows at the next record, which is then counted.
+        let _ = self.file.flush();
+        counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::{Checksum, Packet};
+
+    /// A file as another tool would write it.
+    fn file(big: bool, magic: u32, records: &[(u32, u32, &[u8])]) -> Vec<u8> {
+        let word = |v: u32| if big { v.to_be_bytes() } else { v.to_le_bytes() };
+        let half = |v: u16| if big { v.to_be_bytes() } else { v.to_le_bytes() };
+        let mut out = Vec::new();
+        out.extend(word(magic));
+        out.extend([half(2), half(4)].concat());
+        out.extend([word(0), word(0), word(65535), word(1)].concat());
+        for (seconds, fraction, frame) in records {
+            let len = frame.len() as u32;
+            out.extend([word(*seconds), word(*fraction), word(len), word(len)].concat());
+            out.extend(*frame);
+        }
+        out
+    }
+
+    #[test]
+    fn every_flavour_is_read() {
+        let records: &[(u32, u32, &[u8])] = &[(5, 7, &[1; 60]), (6, 8, &[2; 70])];
+        for big in [false, true] {
+            for (magic, nanos) in [(MAGIC_MICROS, 7000), (MAGIC_NANOS, 7)] {
+                let capture = Capture::parse(file(big, magic, records)).unwrap();
+                assert_eq!(capture.len(), 2);
+                assert_eq!(capture.frame(0), Some((Duration::new(5, nanos), &[1u8; 60][..])));
+                assert_eq!(capture.frame(1).unwrap().1, [2; 70]);
+                assert_eq!(capture.frame(2), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let good = file(false, MAGIC_MICROS, &[(0, 0, &[1; 60]), (0, 0, &[2; 60])]);
+        let changed = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let cases: [(Vec<u8>, &str); 8] = [
+            (vec![], "not a pcap file: 0 bytes"),
+            (good[..23].to_vec(), "not a pcap file: 23 bytes"),
+            (changed(0, 0), "the magic number is unknown"),
+            (changed(20, 113), "link type 113 is not Ethernet"),
+            (good[..110].to_vec(), "record 2 at byte 100: the file ends inside"),
+            (good[..170].to_vec(), "record 2 at byte 100: says it has 60 bytes, the file has 54"),
+            (changed(34, 2), "record 1 at byte 24: says it has 131132 bytes, frames have at most"),
+            ([&[0x0a, 0x0d, 0x0d, 0x0a][..], &[0; 40]].concat(), "pcapng"),
+        ];
+        for (bytes, expect) in cases {
+            let said = Capture::parse(bytes).unwrap_err();
+            assert!(said.contains(expect), "{said:?} lacks {expect:?}");
+        }
+        let missing = PcapRx::open(Path::new("/nonexistent/x.pcap"), Play::Once).unwrap_err();
+        assert!(missing.to_string().starts_with("/nonexistent/x.pcap: could not read"));
+        // Cut anywhere, a file is an error or has fewer records; never a panic.
+        for len in 0..good.len() {
+            if let Ok(capture) = Capture::parse(good[..len].to_vec()) {
+                assert!(capture.len() < 2);
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_plays_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.pcap");
+        let mut pool = Pool::new(8);
+        let mut ticks = 0;
+        let mut tx = PcapTx::create(&path, move || {
+            ticks += 1;
+            Duration::new(1_700_000_000, ticks)
+        })
+        .unwrap();
+        let mut batch = Batch::new();
+        batch.push(Packet::from_bytes(&[1; 60]));
+        let mut partial = Packet::from_bytes(&[0; 60]);
+        partial.offload.checksum = Checksum::Partial { start: 34, offset: 6 };
+        batch.push(partial);
+        let sent = tx.send(&mut pool, &mut batch);
+        assert_eq!((sent.packets, sent.bytes, sent.errors), (2, 120, 0));
+
+        let capture = Capture::open(&path).unwrap();
+        assert_eq!(capture.frame(0), Some((Duration::new(1_700_000_000, 1), &[1u8; 60][..])));
+        assert_eq!(capture.frame(1).unwrap().1[40..42], [0xff, 0xff], "the checksum was finished");
+
+        let mut once = PcapRx::open(&path, Play::Once).unwrap();
+        once.receive(&mut pool, &mut batch).unwrap();
+        assert_eq!(batch.len(), 2);
+        assert!(once.is_over());
+        let mut looped = PcapRx::new(capture, Play::Loop);
+        batch.clear();
+        looped.receive(&mut pool, &mut batch).unwrap();
+        assert_eq!(batch.len(), 32);
+        assert_eq!(batch[30].data(), [1; 60]);
+        let mut empty =
+            PcapRx::new(Capture::parse(file(true, MAGIC_NANOS, &[])).unwrap(), Play::Loop);
+        batch.clear();
+        empty.receive(&mut pool, &mut batch).unwrap();
+        assert!(batch.is_empty() && empty.is_over());
+    }
+}

@@ -1,0 +1,57 @@
+//! The project's own checks, run as `cargo xtask COMMAND`.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+mod files;
+mod floors;
+mod licences;
+mod metadata;
+mod outline;
+mod problem;
+mod scan;
+mod sizes;
+mod spdx;
+mod style;
+mod suite;
+mod tally;
+mod tidy;
+
+use tidy::Update;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy                    check architecture, unsafe, calls, names and sizes
+  tidy --update-ratchet   also lower or remove exceptions in xtask/ratchet.toml
+  tidy --accept           also add or raise exceptions, deliberately
+  licences                check the licences of all dependencies against deny.toml
+  test                    run every stage of `make test` and sum up";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["tidy"] => tidy::run(Update::None),
+        ["tidy", "--update-ratchet"] => tidy::run(Update::Lower),
+        ["tidy", "--accept"] => tidy::run(Update::Accept),
+        ["licences"] => licences::run(),
+        ["test"] => suite::run(),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

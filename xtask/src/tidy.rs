@@ -1,0 +1,104 @@
+//! `cargo xtask tidy`: runs all rules over the repository.
+
+use std::fs;
+use std::path::Path;
+
+use crate::files::{self, RustFile};
+use crate::floors::{Floors, Member, PAGE};
+use crate::metadata::Metadata;
+use crate::problem::Problem;
+use crate::sizes::{RATCHET, Ratchet, Sizes};
+use crate::style;
+
+/// What to do with the ratchet besides checking it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// Nothing.
+    None,
+    /// Lower and remove exceptions.
+    Lower,
+    /// Write down today's sizes, larger ones too.
+    Accept,
+}
+
+/// Checks the repository and prints every problem; says whether there was none.
+pub fn run(update: Update) -> Result<bool, String> {
+    let metadata = Metadata::load(&["--no-deps"])?;
+    let root = metadata.workspace_root.clone();
+    let members = Member::all(&metadata)?;
+    let paths = files::list(&root)?;
+    let mut problems: Vec<Problem> = paths.iter().filter_map(|p| style::check_path(p)).collect();
+    let (rust_files, found) = read_all(&root, &paths)?;
+    problems.extend(found);
+    problems.extend(check_architecture(&root, &members, &rust_files));
+
+    let sizes = Sizes::measure(&rust_files);
+    let ratchet = load_ratchet(&root, &sizes, update)?;
+    let findings = sizes.check(&ratchet);
+    problems.extend(findings.problems);
+    for note in &findings.notes {
+        println!("note: {note}");
+    }
+    problems.sort();
+    problems.dedup();
+    for problem in &problems {
+        println!("{problem}");
+    }
+    if problems.is_empty() {
+        println!("tidy: {} files are in order", paths.len());
+    } else {
+        println!("tidy: {} problems in {} files", problems.len(), paths.len());
+    }
+    Ok(problems.is_empty())
+}
+
+/// Reads every text file, checks what any text can break, and scans the Rust files.
+fn read_all(root: &Path, paths: &[String]) -> Result<(Vec<RustFile>, Vec<Problem>), String> {
+    let mut rust_files = Vec::new();
+    let mut problems = Vec::new();
+    for path in paths {
+        let bytes = fs::read(root.join(path)).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            if path.ends_with(".rs") {
+                problems.push(Problem::new(path, 1, "is not UTF-8; convert it"));
+            }
+            continue;
+        };
+        problems.extend(style::check_hosts(path, &text));
+        if path.ends_with(".rs") {
+            rust_files.push(RustFile::new(path, &text));
+        }
+    }
+    Ok((rust_files, problems))
+}
+
+/// The rules that need the table of crates.
+fn check_architecture(root: &Path, members: &[Member], rust_files: &[RustFile]) -> Vec<Problem> {
+    let page = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
+    let (floors, mut problems) = Floors::parse(&page);
+    problems.extend(floors.check(members));
+    problems.extend(style::check_forbids(rust_files, members, &floors));
+    for file in rust_files {
+        problems.extend(style::check_unsafe(file, &floors));
+        problems.extend(style::check_calls(file));
+        problems.extend(style::check_modules(file));
+    }
+    problems
+}
+
+/// Reads the ratchet (none is an empty one), and writes it anew when that was asked for.
+fn load_ratchet(root: &Path, sizes: &Sizes, update: Update) -> Result<Ratchet, String> {
+    let path = root.join(RATCHET);
+    let text = if path.exists() {
+        fs::read_to_string(&path).map_err(|e| format!("cannot read {RATCHET}: {e}"))?
+    } else {
+        String::new()
+    };
+    let ratchet = Ratchet::parse(&text)?;
+    if update == Update::None {
+        return Ok(ratchet);
+    }
+    let updated = sizes.updated(&ratchet, update == Update::Accept);
+    fs::write(&path, updated.to_toml()).map_err(|e| format!("cannot write {RATCHET}: {e}"))?;
+    Ok(updated)
+}
