@@ -1,0 +1,441 @@
+//! Building a transaction, and reading what became of it (RFC 7047 sections 4.1.3 and 5.2).
+
+use crate::rpc::error_words;
+use crate::{Atom, DatabaseSchema, Datum};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// Operations that take effect together or not at all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Transaction {
+    lock: Option<String>,
+    operations: Vec<Operation>,
+}
+
+/// Columns and their new values.
+pub type Values = BTreeMap<String, Datum>;
+
+#[derive(Debug, Clone, PartialEq)]
+enum Operation {
+    Insert { table: String, name: Option<String>, row: Values },
+    Update { table: String, of: Vec<Condition>, row: Values },
+    Mutate { table: String, of: Vec<Condition>, mutations: Vec<(String, Mutator, Datum)> },
+    Delete { table: String, of: Vec<Condition> },
+    Select { table: String, of: Vec<Condition>, columns: Vec<String> },
+    Wait { table: String, of: Vec<Condition>, until_equal: bool, row: Values, timeout_ms: u64 },
+    Comment(String),
+}
+
+/// Which rows an operation is about: `column function value`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    column: String,
+    function: Function,
+    value: Datum,
+}
+
+/// How a condition compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Function {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `>=`
+    GreaterOrEqual,
+    /// `>`
+    Greater,
+    /// The column has all elements of the value.
+    Includes,
+    /// The column has no element of the value.
+    Excludes,
+}
+
+/// How a mutation changes a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutator {
+    /// `+=` on numbers.
+    Add,
+    /// `-=` on numbers.
+    Subtract,
+    /// `*=` on numbers.
+    Multiply,
+    /// `/=` on numbers.
+    Divide,
+    /// `%=` on integers.
+    Remainder,
+    /// Puts elements into a set, or pairs with new keys into a map.
+    Insert,
+    /// Takes elements out of a set, or pairs out of a map; a set of keys removes those keys.
+    Delete,
+}
+
+/// What became of a transaction.
+pub type TransactionResult = Result<TransactionReply, TransactionError>;
+
+/// The results of the operations of a transaction that was committed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TransactionReply {
+    /// One for each operation, in their order.
+    pub results: Vec<OperationResult>,
+    names: BTreeMap<String, usize>,
+}
+
+/// The result of one operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OperationResult {
+    /// A row was inserted, with this UUID.
+    Inserted(Uuid),
+    /// So many rows were updated, mutated or deleted.
+    Count(u64),
+    /// The rows of a select, as JSON.
+    Rows(Vec<Value>),
+    /// The operation has no result.
+    Done,
+}
+
+/// Why a transaction had no effect, or why that is not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// An operation failed, or committing did.
+    #[error("{}: {error}: {details}", operation_name(*operation))]
+    Failed {
+        /// The operation, counted from 0; None where the commit failed as a whole.
+        operation: Option<usize>,
+        /// The server's word, such as "constraint violation" (RFC 7047 section 3.1).
+        error: String,
+        /// What it adds; may be empty.
+        details: String,
+    },
+    /// The lock that the transaction asserts belongs to somebody else.
+    #[error("the lock that the transaction asserts is not ours any more")]
+    NotOwner,
+    /// The server refused the request as a whole.
+    #[error("the server refused the transaction: {error}: {details}")]
+    Refused {
+        /// The server's word.
+        error: String,
+        /// What it adds; may be empty.
+        details: String,
+    },
+    /// The connection went before the reply came: it may have been committed or not.
+    #[error("the connection was lost before the reply came; the outcome is unknown")]
+    Disconnected,
+    /// The reply could not be understood.
+    #[error("the reply to the transaction is malformed: {0}")]
+    Malformed(String),
+}
+
+fn operation_name(operation: Option<usize>) -> String {
+    operation.map_or("commit failed".into(), |index| format!("operation {index} failed"))
+}
+
+/// What has to be remembered of a transaction in order to read its reply.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Expected {
+    asserts: bool,
+    operations: usize,
+    names: BTreeMap<String, usize>,
+}
+
+impl Condition {
+    /// The row with this UUID.
+    pub fn uuid(uuid: Uuid) -> Self {
+        Condition::new("_uuid", Function::Equal, uuid)
+    }
+
+    /// `column function value`.
+    pub fn new(column: &str, function: Function, value: impl Into<Datum>) -> Self {
+        Condition { column: column.to_owned(), function, value: value.into() }
+    }
+
+    fn to_json(&self) -> Value {
+        json!([self.column, self.function.name(), self.value.to_json()])
+    }
+}
+
+impl Transaction {
+    /// A transaction without operations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Lets the transaction fail unless this client has the lock `name`.
+    pub fn assert_lock(&mut self, name: &str) -> &mut Self {
+        self.lock = Some(name.to_owned());
+        self
+    }
+
+    /// Inserts a row. `name` is what other operations call it, by the returned atom; it has to
+    /// be an `<id>`: letters, digits and underscores, no digit first.
+    pub fn insert(&mut self, table: &str, name: &str, row: Values) -> Atom {
+        let insert = Operation::Insert { table: table.into(), name: Some(name.into()), row };
+        self.operations.push(insert);
+        Atom::NamedUuid(name.to_owned())
+    }
+
+    /// Inserts a row that no other operation refers to.
+    pub fn insert_unnamed(&mut self, table: &str, row: Values) -> &mut Self {
+        self.push(Operation::Insert { table: table.into(), name: None, row })
+    }
+
+    /// Sets columns of one row.
+    pub fn update(&mut self, table: &str, uuid: Uuid, row: Values) -> &mut Self {
+        self.update_where(table, vec![Condition::uuid(uuid)], row)
+    }
+
+    /// Sets columns of all rows that meet every condition.
+    pub fn update_where(&mut self, table: &str, of: Vec<Condition>, row: Values) -> &mut Self {
+        self.push(Operation::Update { table: table.into(), of, row })
+    }
+
+    /// Changes a column of one row relative to its value.
+    pub fn mutate(
+        &mut self,
+        table: &str,
+        uuid: Uuid,
+        column: &str,
+        mutator: Mutator,
+        value: impl Into<Datum>,
+    ) -> &mut Self {
+        let mutations = vec![(column.to_owned(), mutator, value.into())];
+        let of = vec![Condition::uuid(uuid)];
+        self.push(Operation::Mutate { table: table.into(), of, mutations })
+    }
+
+    /// Deletes one row.
+    pub fn delete(&mut self, table: &str, uuid: Uuid) -> &mut Self {
+        self.delete_where(table, vec![Condition::uuid(uuid)])
+    }
+
+    /// Deletes all rows that meet every condition.
+    pub fn delete_where(&mut self, table: &str, of: Vec<Condition>) -> &mut Self {
+        self.push(Operation::Delete { table: table.into(), of })
+    }
+
+    /// Reads columns of all rows that meet every condition; no columns are all columns.
+    pub fn select(&mut self, table: &str, of: Vec<Condition>, columns: &[&str]) -> &mut Self {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        self.push(Operation::Select { table: table.into(), of, columns })
+    }
+
+    /// Waits up to `timeout_ms` until the columns of a row have these values, or with
+    /// `until_equal` false until they have not. Zero fails at once, which makes it a check that
+    /// the row is still as the writer believes.
+    pub fn wait(
+        &mut self,
+        table: &str,
+        uuid: Uuid,
+        until_equal: bool,
+        row: Values,
+        timeout_ms: u64,
+    ) -> &mut Self {
+        let of = vec![Condition::uuid(uuid)];
+        self.push(Operation::Wait { table: table.into(), of, until_equal, row, timeout_ms })
+    }
+
+    /// Leaves a comment in the log of the database.
+    pub fn comment(&mut self, text: &str) -> &mut Self {
+        self.push(Operation::Comment(text.to_owned()))
+    }
+
+    /// Drops columns that this server has not, as a newer or older schema may.
+    pub fn retain_known(&mut self, schema: &DatabaseSchema) {
+        for operation in &mut self.operations {
+            match operation {
+                Operation::Insert { table, row, .. }
+                | Operation::Update { table, row, .. }
+                | Operation::Wait { table, row, .. } => {
+                    row.retain(|column, _| schema.has_column(table, column));
+                }
+                Operation::Mutate { table, mutations, .. } => {
+                    mutations.retain(|(column, ..)| schema.has_column(table, column));
+                }
+                Operation::Delete { .. } | Operation::Select { .. } | Operation::Comment(_) => {}
+            }
+        }
+    }
+
+    /// The params of a `transact` request: the database, then the operations.
+    pub fn to_params(&self, database: &str) -> Value {
+        let assert = self.lock.iter().map(|lock| json!({"op": "assert", "lock": lock}));
+        let operations = self.operations.iter().map(Operation::to_json);
+        std::iter::once(json!(database)).chain(assert).chain(operations).collect()
+    }
+
+    pub(crate) fn expected(&self) -> Expected {
+        let named = |(index, operation): (usize, &Operation)| match operation {
+            Operation::Insert { name: Some(name), .. } => Some((name.clone(), index)),
+            _ => None,
+        };
+        Expected {
+            asserts: self.lock.is_some(),
+            operations: self.operations.len(),
+            names: self.operations.iter().enumerate().filter_map(named).collect(),
+        }
+    }
+
+    pub(crate) fn asserts_lock(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    fn push(&mut self, operation: Operation) -> &mut Self {
+        self.operations.push(operation);
+        self
+    }
+}
+
+impl TransactionReply {
+    /// The UUID of the row that was inserted under `name`.
+    pub fn uuid_of(&self, name: &str) -> Option<Uuid> {
+        match self.results.get(*self.names.get(name)?)? {
+            OperationResult::Inserted(uuid) => Some(*uuid),
+            _ => None,
+        }
+    }
+}
+
+impl Operation {
+    fn to_json(&self) -> Value {
+        match self {
+            Operation::Insert { table, name: Some(name), row } => {
+                json!({"op": "insert", "table": table, "uuid-name": name, "row": row_json(row)})
+            }
+            Operation::Insert { table, name: None, row } => {
+                json!({"op": "insert", "table": table, "row": row_json(row)})
+            }
+            Operation::Update { table, of, row } => json!({
+                "op": "update", "table": table, "where": where_json(of), "row": row_json(row),
+            }),
+            Operation::Mutate { table, of, mutations } => {
+                let mutations: Vec<_> = mutations
+                    .iter()
+                    .map(|(column, mutator, value)| {
+                        json!([column, mutator.name(), value.to_json()])
+                    })
+                    .collect();
+                let of = where_json(of);
+                json!({"op": "mutate", "table": table, "where": of, "mutations": mutations})
+            }
+            Operation::Delete { table, of } => {
+                json!({"op": "delete", "table": table, "where": where_json(of)})
+            }
+            Operation::Select { table, of, columns } if columns.is_empty() => {
+                json!({"op": "select", "table": table, "where": where_json(of)})
+            }
+            Operation::Select { table, of, columns } => {
+                json!({"op": "select", "table": table, "where": where_json(of), "columns": columns})
+            }
+            Operation::Wait { table, of, until_equal, row, timeout_ms } => json!({
+                "op": "wait", "table": table, "where": where_json(of), "timeout": timeout_ms,
+                "until": if *until_equal { "==" } else { "!=" },
+                "columns": row.keys().collect::<Vec<_>>(), "rows": [row_json(row)],
+            }),
+            Operation::Comment(text) => json!({"op": "comment", "comment": text}),
+        }
+    }
+}
+
+fn row_json(row: &Values) -> Value {
+    let members = row.iter().map(|(column, datum)| (column.clone(), datum.to_json()));
+    Value::Object(members.collect::<Map<_, _>>())
+}
+
+fn where_json(of: &[Condition]) -> Value {
+    of.iter().map(Condition::to_json).collect()
+}
+
+impl Function {
+    const fn name(self) -> &'static str {
+        match self {
+            Function::Less => "<",
+            Function::LessOrEqual => "<=",
+            Function::Equal => "==",
+            Function::NotEqual => "!=",
+            Function::GreaterOrEqual => ">=",
+            Function::Greater => ">",
+            Function::Includes => "includes",
+            Function::Excludes => "excludes",
+        }
+    }
+}
+
+impl Mutator {
+    const fn name(self) -> &'static str {
+        match self {
+            Mutator::Add => "+=",
+            Mutator::Subtract => "-=",
+            Mutator::Multiply => "*=",
+            Mutator::Divide => "/=",
+            Mutator::Remainder => "%=",
+            Mutator::Insert => "insert",
+            Mutator::Delete => "delete",
+        }
+    }
+}
+
+impl Expected {
+    /// Reads the response to the transaction.
+    ///
+    /// The array has one result an operation, null from the first failed one on, and one more
+    /// element where only the commit failed (RFC 7047 section 4.1.3).
+    pub(crate) fn read(self, response: Result<Value, Value>) -> TransactionResult {
+        let results = response.map_err(|error| {
+            let (error, details) = error_words(&error);
+            TransactionError::Refused { error, details }
+        })?;
+        let Value::Array(results) = results else {
+            return Err(TransactionError::Malformed(format!("not an array: {results}")));
+        };
+        let asserts = usize::from(self.asserts);
+        if let Some(at) = results.iter().position(|result| result.get("error").is_some()) {
+            let (error, details) = results.get(at).map(error_words).unwrap_or_default();
+            if at < asserts && error == "not owner" {
+                return Err(TransactionError::NotOwner);
+            }
+            let operation = at.checked_sub(asserts).filter(|index| *index < self.operations);
+            return Err(TransactionError::Failed { operation, error, details });
+        }
+        if results.len() != self.operations + asserts {
+            let (have, want) = (results.len(), self.operations + asserts);
+            let words = format!("{have} results for {want} operations");
+            return Err(TransactionError::Malformed(words));
+        }
+        let results =
+            results.iter().skip(asserts).map(OperationResult::read).collect::<Result<_, _>>()?;
+        Ok(TransactionReply { results, names: self.names })
+    }
+}
+
+impl OperationResult {
+    fn read(json: &Value) -> Result<Self, TransactionError> {
+        let malformed = || TransactionError::Malformed(format!("not a result: {json}"));
+        let members = json.as_object().ok_or_else(malformed)?;
+        if let Some(uuid) = members.get("uuid") {
+            let uuid = Atom::parse(uuid).ok().and_then(|atom| atom.as_uuid());
+            return uuid.map(OperationResult::Inserted).ok_or_else(malformed);
+        }
+        if let Some(count) = members.get("count") {
+            return count.as_u64().map(OperationResult::Count).ok_or_else(malformed);
+        }
+        match members.get("rows") {
+            Some(Value::Array(rows)) => Ok(OperationResult::Rows(rows.clone())),
+            Some(_) => Err(malformed()),
+            None => Ok(OperationResult::Done),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
