@@ -1,0 +1,141 @@
+//! A network device of the system as a port, through AF_PACKET sockets (packet(7)).
+//!
+//! The receiving socket sees every frame that the device receives, to whomever it is addressed;
+//! never those that this machine sends through it. VLAN tags that the kernel took out are put
+//! back, and checksums and segmentation left undone travel in [`packet::Offload`].
+//!
+//! Sending goes through the device's queueing discipline on purpose. `PACKET_QDISC_BYPASS` drops
+//! every frame that the device cannot send just as it is, which is each GSO frame on a card
+//! without TSO, and each frame while a card's ring is full; on veth, which has no queueing
+//! discipline, it would save next to nothing.
+
+mod auxiliary;
+mod receive;
+mod send;
+
+pub use receive::{PacketRx, PacketRxErrors};
+pub use send::PacketTx;
+
+use crate::socket;
+use port::PortError;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Bytes of frames that may wait to be received. A 64 KB frame is charged with its buffers, so
+/// that this is some 200 of them.
+const RECEIVE_BUFFER_BYTES: i32 = 16 << 20;
+/// Bytes of frames that may be on their way out.
+const SEND_BUFFER_BYTES: i32 = 4 << 20;
+
+/// A network device that packets are received from and sent to.
+///
+/// The device stays promiscuous for as long as its receive queue lives. All methods work in the
+/// network namespace of the calling thread; the queues work from any thread.
+#[derive(Debug)]
+pub struct PacketPort {
+    device: String,
+    ifindex: i32,
+}
+
+impl PacketPort {
+    /// Finds the device, which may be down, and checks that it speaks Ethernet and that this
+    /// process may use it.
+    pub fn open(device: &str) -> Result<PacketPort, PortError> {
+        let port = PacketPort { device: device.to_owned(), ifindex: socket::device_index(device)? };
+        let link = crate::Links::open()?.by_name(device)?;
+        if !link.is_ethernet {
+            return Err(PortError::Invalid {
+                device: device.to_owned(),
+                reason: "not an Ethernet device; attach one that is".to_owned(),
+            });
+        }
+        drop(port.open_socket()?);
+        Ok(port)
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// The device's index in its network namespace.
+    pub fn ifindex(&self) -> i32 {
+        self.ifindex
+    }
+
+    /// The receive queue. A port has one: a second would receive every frame once more.
+    pub fn rx(&self) -> Result<PacketRx, PortError> {
+        let failed = |what| move |source| socket::system_error(&self.device, what, source);
+        let fd = self.open_socket()?;
+        socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1i32)
+            .map_err(failed("ask for VLAN tags"))?;
+        socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1i32)
+            .map_err(failed("leave out sent frames"))?;
+        let membership = libc::packet_mreq {
+            mr_ifindex: self.ifindex,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)
+            .map_err(failed("make the device promiscuous"))?;
+        socket::set_buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+            .map_err(failed("size the receive buffer"))?;
+        // The last step, because from here on frames arrive.
+        self.bind(&fd, libc::ETH_P_ALL as u16).map_err(failed("bind to the device"))?;
+        Ok(PacketRx::new(fd, self.device.clone()))
+    }
+
+    /// A transmit queue of its own socket; any number may be open.
+    pub fn tx(&self) -> Result<PacketTx, PortError> {
+        let failed = |what| move |source| socket::system_error(&self.device, what, source);
+        let fd = self.open_socket()?;
+        socket::set_buffer(&fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER_BYTES)
+            .map_err(failed("size the send buffer"))?;
+        // Protocol 0 receives nothing.
+        self.bind(&fd, 0).map_err(failed("bind to the device"))?;
+        Ok(PacketTx::new(fd))
+    }
+
+    /// A socket with vnet headers that receives nothing yet: with any other protocol than 0 it
+    /// would collect frames of all devices until it is bound.
+    fn open_socket(&self) -> Result<OwnedFd, PortError> {
+        let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0)
+            .map_err(|source| self.explain_permission(source))?;
+        socket::set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1i32)
+            .map_err(|source| socket::system_error(&self.device, "ask for vnet headers", source))?;
+        Ok(fd)
+    }
+
+    fn explain_permission(&self, source: io::Error) -> PortError {
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            return PortError::Invalid {
+                device: self.device.clone(),
+                reason: "packet sockets need CAP_NET_RAW; run as root or grant it".to_owned(),
+            };
+        }
+        socket::system_error(&self.device, "open a packet socket", source)
+    }
+
+    fn bind(&self, fd: &OwnedFd, protocol: u16) -> io::Result<()> {
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: protocol.to_be(),
+            sll_ifindex: self.ifindex,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        // SAFETY: bind() reads one sockaddr_ll at a local that lives until it returns, from an
+        // open descriptor.
+        let rc = unsafe {
+            libc::bind(
+                fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        };
+        if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,138 @@
+//! The VLAN tag that the kernel takes out of a received frame and hands over beside it.
+
+use packet::Packet;
+
+const STATUS_VLAN_VALID: u32 = libc::TP_STATUS_VLAN_VALID;
+const STATUS_VLAN_TPID_VALID: u32 = libc::TP_STATUS_VLAN_TPID_VALID;
+/// Where the tag stands in a frame: behind the two addresses.
+const TAG_OFFSET: usize = 12;
+const TAG_BYTES: usize = 4;
+const TPID_CUSTOMER: u16 = 0x8100;
+
+/// A VLAN tag: its type and its priority, drop and id bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tag {
+    tpid: u16,
+    tci: u16,
+}
+
+impl Tag {
+    /// Finds the tag in the control messages of one received frame, if the frame had one.
+    pub(super) fn in_control(mut control: &[u8]) -> Option<Tag> {
+        let header_bytes = align(size_of::<libc::cmsghdr>());
+        while control.len() >= header_bytes {
+            // struct cmsghdr: length (all of it), level, type.
+            let (length, rest) = control.split_first_chunk::<{ size_of::<usize>() }>()?;
+            let length = usize::from_ne_bytes(*length);
+            let level = i32::from_ne_bytes(*rest.first_chunk()?);
+            let kind = i32::from_ne_bytes(*rest.get(4..)?.first_chunk()?);
+            let data = control.get(header_bytes..length)?;
+            if level == libc::SOL_PACKET && kind == libc::PACKET_AUXDATA {
+                return Tag::in_auxdata(data);
+            }
+            control = control.get(align(length)..)?;
+        }
+        None
+    }
+
+    /// struct tpacket_auxdata: status, length, captured length (32 bits each), MAC offset,
+    /// network offset, TCI, TPID (16 bits each).
+    fn in_auxdata(data: &[u8]) -> Option<Tag> {
+        let status = u32::from_ne_bytes(*data.first_chunk()?);
+        let tci = u16::from_ne_bytes(*data.get(16..)?.first_chunk()?);
+        let tpid = u16::from_ne_bytes(*data.get(18..)?.first_chunk()?);
+        if status & STATUS_VLAN_VALID == 0 {
+            return None;
+        }
+        let known = status & STATUS_VLAN_TPID_VALID != 0;
+        Some(Tag { tpid: if known { tpid } else { TPID_CUSTOMER }, tci })
+    }
+
+    /// Puts the tag back into the frame that it was taken from. The frame's checksum start and
+    /// header length, which the kernel counted without the tag, move with it. Returns false where
+    /// the frame is too short to have had a tag.
+    #[must_use]
+    pub(super) fn put_back(self, packet: &mut Packet) -> bool {
+        if !packet.insert(TAG_OFFSET, TAG_BYTES) {
+            return false;
+        }
+        let tag = &mut packet.data_mut()[TAG_OFFSET..TAG_OFFSET + TAG_BYTES];
+        tag[..2].copy_from_slice(&self.tpid.to_be_bytes());
+        tag[2..].copy_from_slice(&self.tci.to_be_bytes());
+        true
+    }
+}
+
+/// Control messages stand at multiples of a machine word (Linux: `CMSG_ALIGN`).
+fn align(length: usize) -> usize {
+    length.saturating_add(size_of::<usize>() - 1) & !(size_of::<usize>() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::{Checksum, Gso, GsoKind, Offload};
+
+    fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let header = align(size_of::<libc::cmsghdr>());
+        let mut out = (header + data.len()).to_ne_bytes().to_vec();
+        out.extend([level.to_ne_bytes(), kind.to_ne_bytes()].concat());
+        out.resize(header, 0);
+        out.extend(data);
+        out.resize(align(out.len()), 0);
+        out
+    }
+
+    fn auxdata(status: u32, tci: u16, tpid: u16) -> Vec<u8> {
+        let mut out = status.to_ne_bytes().to_vec();
+        out.resize(16, 0);
+        out.extend([tci.to_ne_bytes(), tpid.to_ne_bytes()].concat());
+        out
+    }
+
+    #[test]
+    fn the_tag_is_found_among_control_messages() {
+        let both = STATUS_VLAN_VALID | STATUS_VLAN_TPID_VALID;
+        let aux = |data: Vec<u8>| message(libc::SOL_PACKET, libc::PACKET_AUXDATA, &data);
+        let other = message(libc::SOL_SOCKET, 29, &[1; 13]);
+        let service = Some(Tag { tpid: 0x88a8, tci: 0x2005 });
+        let cases: [(Vec<u8>, Option<Tag>); 7] = [
+            (vec![], None),
+            (aux(auxdata(both, 0x2005, 0x88a8)), service),
+            ([other.clone(), aux(auxdata(both, 0x2005, 0x88a8))].concat(), service),
+            // Old kernels do not say the type.
+            (aux(auxdata(STATUS_VLAN_VALID, 7, 0)), Some(Tag { tpid: 0x8100, tci: 7 })),
+            // Priority-tagged: VLAN 0 is a tag too.
+            (aux(auxdata(both, 0, 0x8100)), Some(Tag { tpid: 0x8100, tci: 0 })),
+            (aux(auxdata(1, 0x2005, 0x88a8)), None),
+            (other, None),
+        ];
+        for (control, expect) in cases {
+            assert_eq!(Tag::in_control(&control), expect, "{control:?}");
+            for len in 0..control.len() {
+                let _ = Tag::in_control(&control[..len]);
+            }
+        }
+        assert_eq!(Tag::in_control(&[0; 64]), None, "a length of zero must not loop");
+        assert_eq!(Tag::in_control(&[0xff; 64]), None);
+    }
+
+    #[test]
+    fn putting_it_back_moves_the_offsets() {
+        let mut packet = Packet::from_bytes(&(0..60).collect::<Vec<u8>>());
+        packet.offload = Offload {
+            checksum: Checksum::Partial { start: 34, offset: 16 },
+            gso: Some(Gso {
+                kind: GsoKind::TcpV4,
+                segment_bytes: 1448,
+                header_bytes: 54,
+                ecn: false,
+            }),
+        };
+        assert!(Tag { tpid: 0x8100, tci: 0x2005 }.put_back(&mut packet));
+        assert_eq!(packet.data()[10..18], [10, 11, 0x81, 0, 0x20, 5, 12, 13]);
+        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 38, offset: 16 });
+        assert_eq!(packet.offload.gso.map(|g| g.header_bytes), Some(58));
+        assert!(!Tag { tpid: 0x8100, tci: 1 }.put_back(&mut Packet::from_bytes(&[0; 11])));
+    }
+}

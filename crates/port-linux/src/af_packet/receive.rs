@@ -1,0 +1,234 @@
+//! Receiving up to 32 frames a call, each straight into its packet's buffer.
+
+use super::auxiliary::Tag;
+use crate::{socket, vnet};
+use base::limits::BATCH_SIZE;
+use packet::{Batch, Offload, Packet, Pool};
+use port::{PortError, RxQueue};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Room for the one control message asked for (40 bytes) and a little more.
+const CONTROL_BYTES: usize = 64;
+
+/// The receive queue of a [`super::PacketPort`].
+pub struct PacketRx {
+    socket: OwnedFd,
+    device: String,
+    /// Free packets for the next frames; at most a batch of them is taken from the pool.
+    armed: Vec<Packet>,
+    slots: Box<Slots>,
+    errors: PacketRxErrors,
+    /// The device went down; only its removal is worse, and that is not reported a second time.
+    is_down: bool,
+}
+
+/// Frames that arrived and could not be handed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PacketRxErrors {
+    /// Frames longer than a packet buffer.
+    pub truncated: u64,
+    /// Frames with a segmentation or an offset that the switch does not carry.
+    pub unsupported: u64,
+}
+
+impl PacketRx {
+    pub(super) fn new(socket: OwnedFd, device: String) -> PacketRx {
+        PacketRx {
+            socket,
+            device,
+            armed: Vec::with_capacity(BATCH_SIZE),
+            slots: Box::new(Slots::empty()),
+            errors: PacketRxErrors::default(),
+            is_down: false,
+        }
+    }
+
+    /// Frames that arrived and could not be handed on, since the queue was opened.
+    pub fn errors(&self) -> PacketRxErrors {
+        self.errors
+    }
+
+    /// Frames that the kernel dropped because they were not received in time, since the last call
+    /// of this (`PACKET_STATISTICS` counts from reading to reading).
+    pub fn take_kernel_drops(&self) -> u64 {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: getsockopt() writes at most `length` bytes at a local of that size that lives
+        // until it returns.
+        let rc = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut length,
+            )
+        };
+        if rc < 0 { 0 } else { u64::from(statistics.tp_drops) }
+    }
+
+    /// Whether the socket has lost its device: the kernel sets the index to -1 when the device
+    /// is removed or moved to another namespace (Linux: `net/packet/af_packet.c`,
+    /// `packet_notifier`).
+    fn device_is_gone(&self) -> bool {
+        let mut address = libc::sockaddr_ll {
+            sll_family: 0,
+            sll_protocol: 0,
+            sll_ifindex: 0,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: getsockname() writes at most `length` bytes at a local of that size that lives
+        // until it returns.
+        let rc = unsafe {
+            libc::getsockname(self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
+        };
+        rc < 0 || address.sll_ifindex <= 0
+    }
+
+    /// Nothing was received: tells an empty queue from a broken one.
+    fn explain(&mut self, error: io::Error) -> Result<(), PortError> {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) if !self.is_down => Ok(()),
+            Some(libc::EAGAIN | libc::EINTR | libc::ENETDOWN) => {
+                self.is_down = true;
+                if self.device_is_gone() {
+                    Err(PortError::Gone { device: self.device.clone() })
+                } else {
+                    Ok(())
+                }
+            }
+            // A frame that has no vnet header (a tunnel's segmentation): the kernel consumed it.
+            Some(libc::EINVAL) => {
+                self.errors.unsupported += 1;
+                Ok(())
+            }
+            _ => Err(socket::system_error(&self.device, "receive", error)),
+        }
+    }
+}
+
+impl RxQueue for PacketRx {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        let room = batch.remaining_capacity();
+        if room == 0 {
+            return Ok(());
+        }
+        while self.armed.len() < room {
+            self.armed.push(pool.take());
+        }
+        let received = self.slots.receive(&self.socket, &mut self.armed[..room]);
+        if received < 0 {
+            return self.explain(io::Error::last_os_error());
+        }
+        self.is_down = false;
+        for (slot, mut packet) in self.armed.drain(..received as usize).enumerate() {
+            match self.slots.finish(slot, &mut packet) {
+                Ok(()) => batch.push(packet),
+                Err(Refused::Truncated) => {
+                    self.errors.truncated += 1;
+                    pool.give(packet);
+                }
+                Err(Refused::Unsupported) => {
+                    self.errors.unsupported += 1;
+                    pool.give(packet);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
+    }
+}
+
+enum Refused {
+    Truncated,
+    Unsupported,
+}
+
+/// Control messages want the alignment of their header.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; CONTROL_BYTES]);
+
+/// What the kernel reads and writes around the frames of one call.
+struct Slots {
+    headers: [[u8; vnet::HEADER_BYTES]; BATCH_SIZE],
+    control: [Control; BATCH_SIZE],
+    iovecs: [[libc::iovec; 2]; BATCH_SIZE],
+    messages: [libc::mmsghdr; BATCH_SIZE],
+}
+
+// SAFETY: the raw pointers inside are written anew by every call of `receive`, which borrows the
+// slots exclusively, and nothing follows them after the call; so the slots may change threads.
+unsafe impl Send for Slots {}
+
+impl Slots {
+    fn empty() -> Slots {
+        // SAFETY: mmsghdr is integers and raw pointers, for all of which zero bytes are a value.
+        let message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        let iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        Slots {
+            headers: [[0; vnet::HEADER_BYTES]; BATCH_SIZE],
+            control: [Control([0; CONTROL_BYTES]); BATCH_SIZE],
+            iovecs: [[iovec; 2]; BATCH_SIZE],
+            messages: [message; BATCH_SIZE],
+        }
+    }
+
+    /// Receives into the packets' buffers; returns how many frames there were, or -1 with errno.
+    fn receive(&mut self, socket: &OwnedFd, packets: &mut [Packet]) -> i32 {
+        let count = packets.len().min(BATCH_SIZE);
+        let slots = self.headers.iter_mut().zip(&mut self.control).zip(&mut self.iovecs);
+        for (((message, packet), ((header, control), iovec)), _) in
+            self.messages.iter_mut().zip(packets).zip(slots).zip(0..count)
+        {
+            let area = packet.receive_area();
+            iovec[0] = libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() };
+            iovec[1] = libc::iovec { iov_base: area.as_mut_ptr().cast(), iov_len: area.len() };
+            message.msg_len = 0;
+            message.msg_hdr.msg_iov = iovec.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = iovec.len() as _;
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = CONTROL_BYTES as _;
+            message.msg_hdr.msg_flags = 0;
+        }
+        // SAFETY: the first `count` messages point at headers, control room, iovecs and packet
+        // areas that are exclusively borrowed by this function until after the call, each with
+        // its true length; the kernel writes nowhere else. A timeout is not given.
+        unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                count as u32,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        }
+    }
+
+    /// Makes a packet of what was received into its buffer.
+    fn finish(&self, slot: usize, packet: &mut Packet) -> Result<(), Refused> {
+        let message = &self.messages[slot];
+        if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+            return Err(Refused::Truncated);
+        }
+        let frame_bytes = (message.msg_len as usize).saturating_sub(vnet::HEADER_BYTES);
+        packet.set_received(frame_bytes, Offload::default());
+        packet.offload =
+            vnet::decode(&self.headers[slot], packet.data()).ok_or(Refused::Unsupported)?;
+        let control = &self.control[slot].0;
+        #[allow(clippy::unnecessary_cast, reason = "C libraries differ in its type")]
+        let filled = (message.msg_hdr.msg_controllen as usize).min(CONTROL_BYTES);
+        match Tag::in_control(&control[..filled]) {
+            Some(tag) if !tag.put_back(packet) => Err(Refused::Unsupported),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The system's network devices: their facts and settings, over routing netlink (rtnetlink(7)).
+//!
+//! Works in the network namespace of the thread that opened it, and needs no `/sys`.
+
+use crate::{ethtool, socket};
+use base::MacAddr;
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, Stats64};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use port::PortError;
+use std::io;
+
+/// What errors name where no one device is meant.
+pub(crate) const NETLINK: &str = "routing netlink";
+
+/// What the system knows of one device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LinkInfo {
+    /// The device's index.
+    pub ifindex: u32,
+    /// The device's name.
+    pub name: String,
+    /// Whether its frames are Ethernet frames (not those of the loopback device).
+    pub is_ethernet: bool,
+    /// Its address; zero for devices without one.
+    pub mac: MacAddr,
+    /// Its MTU, in bytes of IP packet.
+    pub mtu: u32,
+    /// Whether it was brought up.
+    pub admin_up: bool,
+    /// Whether there is a carrier: a cable, a peer that is up.
+    pub carrier: bool,
+    /// What it counted.
+    pub statistics: LinkStatistics,
+}
+
+impl LinkInfo {
+    /// The driver's name and versions, where it tells.
+    pub fn driver(&self) -> Option<Driver> {
+        ethtool::driver(&self.name)
+    }
+
+    /// Speed in Mbit/s and duplex, where they are known.
+    pub fn speed_and_duplex(&self) -> (Option<u32>, Option<Duplex>) {
+        ethtool::speed_and_duplex(&self.name)
+    }
+
+    pub(crate) fn from_message(message: &LinkMessage) -> LinkInfo {
+        let flags = message.header.flags;
+        let mut info = LinkInfo {
+            ifindex: message.header.index,
+            is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
+            admin_up: flags.contains(LinkFlags::Up),
+            carrier: flags.contains(LinkFlags::LowerUp),
+            ..LinkInfo::default()
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => info.name.clone_from(name),
+                LinkAttribute::Mtu(mtu) => info.mtu = *mtu,
+                LinkAttribute::Address(bytes) => {
+                    info.mac =
+                        <[u8; 6]>::try_from(bytes.as_slice()).map(MacAddr).unwrap_or_default();
+                }
+                LinkAttribute::Carrier(carrier) => info.carrier = *carrier != 0,
+                LinkAttribute::Stats64(stats) => info.statistics = stats.into(),
+                _ => {}
+            }
+        }
+        info
+    }
+}
+
+/// A driver and its versions, as `ethtool -i` shows them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Driver {
+    /// The driver's name, such as `veth`.
+    pub name: String,
+    /// The driver's version.
+    pub version: String,
+    /// The device's firmware version.
+    pub firmware_version: String,
+}
+
+/// Whether a device sends and receives at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Duplex {
+    /// One at a time.
+    Half,
+    /// Both at once.
+    Full,
+}
+
+/// What a device counted since it was made, from the device's point of view: what a TAP device
+/// received, the switch sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "the names are those of the Interface table's statistics column")]
+pub struct LinkStatistics {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    pub rx_dropped: u64,
+    pub tx_dropped: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+    pub rx_crc_err: u64,
+    pub rx_frame_err: u64,
+    pub rx_over_err: u64,
+    pub rx_missed_errors: u64,
+    pub collisions: u64,
+    pub multicast: u64,
+}
+
+impl From<&Stats64> for LinkStatistics {
+    fn from(s: &Stats64) -> Self {
+        LinkStatistics {
+            rx_packets: s.rx_packets,
+            tx_packets: s.tx_packets,
+            rx_bytes: s.rx_bytes,
+            tx_bytes: s.tx_bytes,
+            rx_dropped: s.rx_dropped,
+            tx_dropped: s.tx_dropped,
+            rx_errors: s.rx_errors,
+            tx_errors: s.tx_errors,
+            rx_crc_err: s.rx_crc_errors,
+            rx_frame_err: s.rx_frame_errors,
+            rx_over_err: s.rx_over_errors,
+            rx_missed_errors: s.rx_missed_errors,
+            collisions: s.collisions,
+            multicast: s.multicast,
+        }
+    }
+}
+
+impl LinkStatistics {
+    /// The same from the other side of the device, as a switch shows its own TAP devices: each
+    /// direction's counters change places and the wire's errors, which there are none of, go.
+    #[must_use]
+    pub fn seen_from_switch(self) -> LinkStatistics {
+        LinkStatistics {
+            rx_packets: self.tx_packets,
+            tx_packets: self.rx_packets,
+            rx_bytes: self.tx_bytes,
+            tx_bytes: self.rx_bytes,
+            rx_dropped: self.tx_dropped,
+            tx_dropped: self.rx_dropped,
+            rx_errors: self.tx_errors,
+            tx_errors: self.rx_errors,
+            collisions: self.collisions,
+            multicast: self.multicast,
+            ..LinkStatistics::default()
+        }
+    }
+}
+
+/// Questions and orders about devices, over one netlink socket.
+#[derive(Debug)]
+pub struct Links {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Links {
+    /// Opens the socket, in the network namespace of the calling thread.
+    pub fn open() -> Result<Links, PortError> {
+        let failed = |what| move |source| socket::system_error(NETLINK, what, source);
+        let mut socket = Socket::new(NETLINK_ROUTE).map_err(failed("open a netlink socket"))?;
+        socket.bind_auto().map_err(failed("bind the netlink socket"))?;
+        socket.connect(&SocketAddr::new(0, 0)).map_err(failed("reach the kernel"))?;
+        Ok(Links { socket, sequence: 0 })
+    }
+
+    /// The facts of one device.
+    pub fn by_name(&mut self, device: &str) -> Result<LinkInfo, PortError> {
+        let message = named(device)?;
+        let mut found = None;
+        self.ask(device, "look at the device", RouteNetlinkMessage::GetLink(message), 0, |info| {
+            found = Some(info);
+        })?;
+        // A missing device is an error of the request (ENODEV), so there was an answer.
+        found.ok_or_else(|| PortError::System {
+            device: device.to_owned(),
+            what: "look at the device",
+            source: io::Error::new(io::ErrorKind::InvalidData, "the answer is not understood"),
+        })
+    }
+
+    /// The facts of all devices.
+    pub fn list(&mut self) -> Result<Vec<LinkInfo>, PortError> {
+        let mut all = Vec::new();
+        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        self.ask(NETLINK, "list the devices", question, NLM_F_DUMP, |info| all.push(info))?;
+        Ok(all)
+    }
+
+    /// Brings a device up or down.
+    pub fn set_up(&mut self, device: &str, up: bool) -> Result<(), PortError> {
+        let mut message = named(device)?;
+        message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
+        message.header.change_mask = LinkFlags::Up;
+        self.order(device, if up { "bring up" } else { "bring down" }, message)
+    }
+
+    /// Sets a device's MTU, in bytes of IP packet.
+    pub fn set_mtu(&mut self, device: &str, mtu: u32) -> Result<(), PortError> {
+        let mut message = named(device)?;
+        message.attributes.push(LinkAttribute::Mtu(mtu));
+        self.order(device, "set the MTU", message)
+    }
+
+    /// Sets a device's address.
+    pub fn set_mac(&mut self, device: &str, mac: MacAddr) -> Result<(), PortError> {
+        let mut message = named(device)?;
+        message.attributes.push(LinkAttribute::Address(mac.0.to_vec()));
+        self.order(device, "set the Ethernet address", message)
+    }
+
+    fn order(
+        &mut self,
+        device: &str,
+        what: &'static str,
+        message: LinkMessage,
+    ) -> Result<(), PortError> {
+        self.ask(device, what, RouteNetlinkMessage::SetLink(message), 0, |_| {})
+    }
+
+    /// Sends one request and hands every link in the answer to `each`.
+    fn ask(
+        &mut self,
+        device: &str,
+        what: &'static str,
+        request: RouteNetlinkMessage,
+        flags: u16,
+        mut each: impl FnMut(LinkInfo),
+    ) -> Result<(), PortError> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let failed = |source| socket::system_error(device, what, source);
+        let mut header = NetlinkHeader::default();
+        // Without a dump, which ends itself, an acknowledgement ends the answer.
+        header.flags = NLM_F_REQUEST | if flags == NLM_F_DUMP { flags } else { NLM_F_ACK };
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map_err(failed)?;
+        loop {
+            let (answer, _) = self.socket.recv_from_full().map_err(failed)?;
+            let mut rest = answer.as_slice();
+            while let Some((part, after)) = split_message(rest) {
+                rest = after;
+                let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(part) else {
+                    log::warn!("{device}: could not {what}: the answer is not understood");
+                    continue;
+                };
+                if message.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match message.payload {
+                    NetlinkPayload::Done(_) => return Ok(()),
+                    NetlinkPayload::Error(e) if e.code.is_none() => return Ok(()),
+                    NetlinkPayload::Error(e) => {
+                        return Err(failed(io::Error::from_raw_os_error(e.raw_code().abs())));
+                    }
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                        each(LinkInfo::from_message(&link));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The first netlink message of several, and those behind it.
+pub(crate) fn split_message(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    // A header has 16 bytes; anything less would never end.
+    if length < 16 {
+        return None;
+    }
+    let part = bytes.get(..length)?;
+    Some((part, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// A message about the device of this name.
+fn named(device: &str) -> Result<LinkMessage, PortError> {
+    // Refuses what cannot be a name, which netlink would take for "no name".
+    socket::device_request(device)?;
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(device.to_owned()));
+    Ok(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_is_there_and_others_are_not() {
+        let mut links = Links::open().unwrap();
+        let lo = links.by_name("lo").unwrap();
+        assert_eq!((lo.ifindex, lo.name.as_str(), lo.is_ethernet), (1, "lo", false));
+        assert!(lo.mtu >= 65536);
+        assert!(links.list().unwrap().iter().any(|l| l.name == "lo"));
+        let gone = links.by_name("tport-missing");
+        assert!(matches!(gone, Err(PortError::Gone { .. })), "{gone:?}");
+        assert!(matches!(links.set_mtu("", 1500), Err(PortError::Invalid { .. })));
+    }
+
+    #[test]
+    fn messages_that_lie_about_their_length_end_the_walk() {
+        let one = [&20u32.to_ne_bytes()[..], &[0; 16]].concat();
+        assert_eq!(split_message(&one).unwrap().1, &[] as &[u8]);
+        assert!(split_message(&one[..19]).is_none());
+        assert!(split_message(&[0; 20]).is_none());
+        assert!(split_message(&[]).is_none());
+    }
+}

@@ -1,0 +1,113 @@
+//! The few socket calls and device requests that the safe crates do not have.
+
+use port::PortError;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// The error for a call on `device` that the system refused just now.
+pub(crate) fn last_error(device: &str, what: &'static str) -> PortError {
+    system_error(device, what, io::Error::last_os_error())
+}
+
+/// The error for a call on `device` that the system answered with `source`.
+pub(crate) fn system_error(device: &str, what: &'static str, source: io::Error) -> PortError {
+    if source.raw_os_error().is_some_and(is_gone) {
+        PortError::Gone { device: device.to_owned() }
+    } else {
+        PortError::System { device: device.to_owned(), what, source }
+    }
+}
+
+/// Whether an error number says that the device is not there (any more).
+pub(crate) fn is_gone(errno: i32) -> bool {
+    matches!(errno, libc::ENXIO | libc::ENODEV)
+}
+
+/// Opens a socket that closes on exec.
+pub(crate) fn open(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    // SAFETY: socket() takes numbers only; the descriptor it returns is new and owned by nobody
+    // else.
+    unsafe {
+        let fd = libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// Sets a socket option to a plain value.
+pub(crate) fn set_option<T: Copy>(
+    socket: impl AsFd,
+    level: i32,
+    option: i32,
+    value: T,
+) -> io::Result<()> {
+    // SAFETY: setsockopt() reads size_of::<T>() bytes at a reference that lives until it returns;
+    // the descriptor is borrowed, so open.
+    let rc = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes a socket's buffer as large as asked, or as large as an ordinary user may have it.
+pub(crate) fn set_buffer(
+    socket: impl AsFd + Copy,
+    forced_option: i32,
+    option: i32,
+    bytes: i32,
+) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, forced_option, bytes)
+        .or_else(|_| set_option(socket, libc::SOL_SOCKET, option, bytes))
+}
+
+/// A device request with the device's name filled in and the rest zero.
+pub(crate) fn device_request(device: &str) -> Result<libc::ifreq, PortError> {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    if device.is_empty() || device.len() >= libc::IFNAMSIZ || device.contains(['\0', '/']) {
+        return Err(PortError::Invalid {
+            device: device.to_owned(),
+            reason: "not a device name: 1 to 15 bytes without '/'".to_owned(),
+        });
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// The index of a device in this thread's network namespace.
+pub(crate) fn device_index(device: &str) -> Result<i32, PortError> {
+    let mut request = device_request(device)?;
+    let socket = open(libc::AF_INET, libc::SOCK_DGRAM, 0)
+        .map_err(|source| system_error(device, "open a socket", source))?;
+    // SAFETY: SIOCGIFINDEX reads the name in a request that lives until the call returns and
+    // writes the index into it.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX, &raw mut request) };
+    if rc < 0 {
+        return Err(last_error(device, "find the device"));
+    }
+    // SAFETY: after SIOCGIFINDEX succeeded, the index is the union's valid member.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_device_can_have_are_refused_and_missing_devices_are_gone() {
+        for bad in ["", "sixteen-bytes-xx", "a/b", "a\0b"] {
+            assert!(matches!(device_index(bad), Err(PortError::Invalid { .. })), "{bad:?}");
+        }
+        assert!(matches!(device_index("tport-missing"), Err(PortError::Gone { .. })));
+        assert_eq!(device_index("lo").unwrap(), 1);
+    }
+}

@@ -1,0 +1,222 @@
+//! A device of the switch's own: what the kernel sends through it the switch receives, and the
+//! other way round (Linux: `Documentation/networking/tuntap.rst`).
+//!
+//! Frames carry the vnet header, so the kernel's TCP hands over up to 64 KB at once with its
+//! checksum not computed, and takes the same.
+
+use crate::{socket, vnet};
+use base::limits::BATCH_SIZE;
+use packet::{Batch, Offload, Packet, Pool};
+use port::{PortError, RxQueue, TxCounters, TxQueue};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+const OFFLOADS: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+/// UDP segmentation, which the kernel knows since 6.2.
+const OFFLOADS_USO: u32 = OFFLOADS | libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// Whose the device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TapKind {
+    /// The switch's (`type=internal`): it outlives the process, so that its addresses and routes
+    /// are still there when the switch comes back, and goes by [`TapPort::remove`].
+    Internal,
+    /// Somebody else's tool's (`type=tap`): one that was there before stays, one that was made by
+    /// opening it goes when the last queue is closed.
+    Tap,
+}
+
+/// A TAP device that packets are received from and sent to.
+///
+/// Opening works in the network namespace of the calling thread; everything else from any thread.
+#[derive(Debug)]
+pub struct TapPort {
+    device: String,
+    file: File,
+}
+
+impl TapPort {
+    /// Attaches to the TAP device of this name, or makes it. It starts as the kernel made it,
+    /// down; [`crate::Links`] sets its address and MTU and brings it up.
+    pub fn open(device: &str, kind: TapKind) -> Result<TapPort, PortError> {
+        let mut request = socket::device_request(device)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/net/tun")
+            .map_err(|source| explain_open(device, source))?;
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        // SAFETY: TUNSETIFF reads and writes one ifreq, a local that lives until the call returns.
+        let rc = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        if rc < 0 {
+            return Err(explain_attach(device, io::Error::last_os_error()));
+        }
+        let port = TapPort { device: device.to_owned(), file };
+        port.ask(libc::TUNSETOFFLOAD, OFFLOADS_USO as libc::c_ulong, "offer offloads")
+            .or_else(|_| port.ask(libc::TUNSETOFFLOAD, OFFLOADS.into(), "offer offloads"))?;
+        if kind == TapKind::Internal {
+            port.ask(libc::TUNSETPERSIST, 1, "keep the device")?;
+        }
+        Ok(port)
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// The receive queue.
+    pub fn rx(&self) -> Result<TapRx, PortError> {
+        Ok(TapRx {
+            device: self.device.clone(),
+            file: self.another_handle()?,
+            spare: None,
+            unsupported: 0,
+        })
+    }
+
+    /// A transmit queue; any number may be open.
+    pub fn tx(&self) -> Result<TapTx, PortError> {
+        Ok(TapTx { file: self.another_handle()? })
+    }
+
+    /// Gives the device up: it vanishes when the last of its queues is closed too.
+    pub fn remove(self) -> Result<(), PortError> {
+        self.ask(libc::TUNSETPERSIST, 0, "remove the device")
+    }
+
+    fn another_handle(&self) -> Result<File, PortError> {
+        self.file
+            .try_clone()
+            .map_err(|source| socket::system_error(&self.device, "open a queue", source))
+    }
+
+    fn ask(
+        &self,
+        request: libc::Ioctl,
+        value: libc::c_ulong,
+        what: &'static str,
+    ) -> Result<(), PortError> {
+        // SAFETY: TUNSETOFFLOAD and TUNSETPERSIST, the requests made here, take their argument as
+        // a number and touch no memory of ours.
+        let rc = unsafe { libc::ioctl(self.file.as_raw_fd(), request, value) };
+        if rc < 0 { Err(socket::last_error(&self.device, what)) } else { Ok(()) }
+    }
+}
+
+/// The receive queue of a [`TapPort`].
+#[derive(Debug)]
+pub struct TapRx {
+    device: String,
+    file: File,
+    /// The packet that the last, unsuccessful read was to fill.
+    spare: Option<Packet>,
+    unsupported: u64,
+}
+
+impl TapRx {
+    /// Frames that arrived with a segmentation that the switch does not carry.
+    pub fn unsupported(&self) -> u64 {
+        self.unsupported
+    }
+}
+
+impl RxQueue for TapRx {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        // Bounded by itself too, so that frames which do not count cannot hold the worker here.
+        for _ in 0..BATCH_SIZE.min(batch.remaining_capacity()) {
+            let mut packet = self.spare.take().unwrap_or_else(|| pool.take());
+            let mut header = [0; vnet::HEADER_BYTES];
+            let mut parts = [IoSliceMut::new(&mut header), IoSliceMut::new(packet.receive_area())];
+            let read = self.file.read_vectored(&mut parts);
+            match read {
+                Ok(bytes) => {
+                    let frame_bytes = bytes.saturating_sub(vnet::HEADER_BYTES);
+                    packet.set_received(frame_bytes, Offload::default());
+                    if let Some(offload) = vnet::decode(&header, packet.data()) {
+                        packet.offload = offload;
+                        batch.push(packet);
+                    } else {
+                        self.unsupported += 1;
+                        self.spare = Some(packet);
+                    }
+                }
+                Err(error) => {
+                    self.spare = Some(packet);
+                    return match error.raw_os_error() {
+                        Some(libc::EAGAIN | libc::EINTR) => Ok(()),
+                        // Detached (EBADFD) or unregistered (EIO): somebody deleted the device.
+                        Some(libc::EBADFD | libc::EIO) => {
+                            Err(PortError::Gone { device: self.device.clone() })
+                        }
+                        // A frame that has no vnet header: the kernel consumed it.
+                        Some(libc::EINVAL) => {
+                            self.unsupported += 1;
+                            Ok(())
+                        }
+                        _ => Err(socket::system_error(&self.device, "receive", error)),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        Some(self.file.as_raw_fd())
+    }
+}
+
+/// A transmit queue of a [`TapPort`].
+#[derive(Debug)]
+pub struct TapTx {
+    file: File,
+}
+
+impl TxQueue for TapTx {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut counters = TxCounters::default();
+        for packet in batch.drain(..) {
+            let header = vnet::encode(&packet.offload);
+            let parts = [IoSlice::new(&header), IoSlice::new(packet.data())];
+            match self.file.write_vectored(&parts) {
+                Ok(_) => {
+                    counters.packets += 1;
+                    counters.bytes += packet.len() as u64;
+                }
+                // No room, or the device is down (EIO), which a device that nobody brought up
+                // yet ordinarily is.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EIO)) => {
+                    counters.dropped += 1;
+                }
+                Err(_) => counters.errors += 1,
+            }
+            pool.give(packet);
+        }
+        counters
+    }
+}
+
+fn explain_open(device: &str, source: io::Error) -> PortError {
+    match source.kind() {
+        io::ErrorKind::NotFound => PortError::Invalid {
+            device: device.to_owned(),
+            reason: "/dev/net/tun is not there; load the kernel module 'tun'".to_owned(),
+        },
+        _ => PortError::System { device: device.to_owned(), what: "open /dev/net/tun", source },
+    }
+}
+
+fn explain_attach(device: &str, source: io::Error) -> PortError {
+    let reason = match source.raw_os_error() {
+        Some(libc::EINVAL) => "a device of this name exists and is not a TAP device",
+        Some(libc::EBUSY) => "the TAP device is in use by another program",
+        Some(libc::EPERM) => "TAP devices need CAP_NET_ADMIN; run as root or grant it",
+        _ => return socket::system_error(device, "attach to the TAP device", source),
+    };
+    PortError::Invalid { device: device.to_owned(), reason: reason.to_owned() }
+}
