@@ -1,0 +1,179 @@
+//! A worker from packets in to packets out.
+
+use super::*;
+use base::RecircId;
+use conntrack::Config;
+use flow::{CtAction, CtState, Execute, Field, Match, SetField};
+use packet::Packet;
+
+struct Bench {
+    worker: Worker,
+    out: Outbox,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(exact_insert_inverse: u32) -> Self {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let config = WorkerConfig { exact_insert_inverse, ..WorkerConfig::default() };
+        let upcalls = Arc::new(UpcallQueue::new());
+        Bench {
+            worker: Worker::new(WorkerId(0), conntrack, upcalls, config, 0x1234_5678_9abc_def1),
+            out: Outbox::new(),
+            now: Instant::from_millis(1000),
+        }
+    }
+
+    fn put(&mut self, id: u64, matching: Match, actions: Vec<Action>) {
+        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
+        self.worker.command(self.now, FlowCommand::Put(Box::new(put)), &mut self.out);
+    }
+
+    fn send(&mut self, port: u32, texts: &[&str]) {
+        let mut batch: Batch = texts
+            .iter()
+            .map(|text| Packet::from_bytes(&wire::text::parse(text).unwrap()))
+            .collect();
+        self.worker.receive(self.now, PortNo(port), &mut batch, &mut self.out);
+        assert!(batch.is_empty());
+    }
+
+    /// What was sent since the last call: port and text of each packet.
+    fn sent(&mut self) -> Vec<(u32, String)> {
+        let mut sent = Vec::new();
+        for (port, packets) in self.out.ports_mut() {
+            sent.extend(packets.drain(..).map(|p| (port.0, wire::text::describe(p.data()).unwrap_or_default())));
+        }
+        sent
+    }
+
+    fn dump(&mut self) -> Vec<(u64, u64)> {
+        self.worker.command(self.now, FlowCommand::Collect, &mut self.out);
+        let dump = self.out.dumps.pop().unwrap();
+        dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)).collect()
+    }
+}
+
+fn from_port(port: u32) -> Match {
+    Match::any().with(Field::InPort, port.into()).with(Field::RecircId, 0)
+}
+
+const SYN: &str = "10.0.0.1:1000>10.0.0.2:80 S";
+const SYN_ACK: &str = "10.0.0.2:80>10.0.0.1:1000 SA ack=1";
+
+#[test]
+fn what_no_flow_matches_goes_up_and_is_counted() {
+    let mut bench = Bench::new(1);
+    bench.send(1, &[SYN, SYN]);
+    assert_eq!((bench.worker.stats().misses, bench.out.wake_control), (2, true));
+    let mut upcalls = Vec::new();
+    bench.worker.upcalls.pop(8, &mut upcalls);
+    assert_eq!(upcalls.len(), 2);
+    let upcall = upcalls.remove(0);
+    assert_eq!((upcall.key.in_port(), upcall.key.tp_dst()), (PortNo(1), 80));
+    let asked = Execute {
+        packet: upcall.packet,
+        key: upcall.key,
+        actions: Arc::new([Action::Output(PortNo(2)), Action::Output(PortNo(3))]),
+    };
+    bench.worker.command(bench.now, FlowCommand::Execute(Box::new(asked)), &mut bench.out);
+    assert_eq!(bench.sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn a_connection_passes_and_the_other_side_may_not_open_one() {
+    let mut bench = Bench::new(1);
+    let ip = |port| from_port(port).with(Field::EthType, 0x800);
+    let state = |port: u32, state: CtState, of: CtState| {
+        Match::any().with(Field::InPort, port.into()).with(Field::RecircId, 7).with_masked(
+            Field::CtState,
+            state.bits().into(),
+            of.bits().into(),
+        )
+    };
+    let (new, est) = (CtState::NEW, CtState::EST);
+    let ct = |commit| Action::Ct(Box::new(CtAction { commit, ..CtAction::default() }));
+    bench.put(1, ip(1), vec![ct(false), Action::Recirc(RecircId(7))]);
+    bench.put(2, ip(2), vec![ct(false), Action::Recirc(RecircId(7))]);
+    bench.put(3, state(1, new, new | est), vec![ct(true), Action::Output(PortNo(2))]);
+    bench.put(4, state(1, est, new | est), vec![Action::Output(PortNo(2))]);
+    bench.put(5, state(2, est, new | est), vec![Action::Output(PortNo(1))]);
+    bench.put(6, state(2, new, new | est), vec![]);
+    bench.send(2, &["10.0.0.2:99>10.0.0.1:1000 S"]);
+    assert_eq!(bench.sent(), []);
+    assert_eq!(bench.worker.stats().drops.get(DropReason::NoAction), 1);
+    bench.send(1, &[SYN]);
+    assert_eq!(bench.sent().len(), 1);
+    bench.send(2, &[SYN_ACK]);
+    assert_eq!(bench.sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [1]);
+    let mut dump = bench.dump();
+    dump.sort_unstable();
+    assert_eq!(dump, [(1, 1), (2, 2), (3, 1), (5, 1), (6, 1)]);
+    assert_eq!(bench.dump(), [], "nothing was hit since");
+    assert_eq!(bench.worker.conntrack.connections(), 1);
+}
+
+#[test]
+fn packets_that_go_round_for_ever_are_dropped() {
+    let mut bench = Bench::new(1);
+    bench.put(1, Match::any(), vec![Action::Recirc(RecircId(1))]);
+    bench.send(1, &[SYN; 32]);
+    assert_eq!(bench.worker.stats().drops.get(DropReason::RecircDepth), 32);
+    assert_eq!(bench.sent(), []);
+}
+
+#[test]
+fn copies_do_not_see_what_later_steps_change() {
+    let mut bench = Bench::new(1);
+    let ttl = |value| Action::Set(SetField { field: Field::NwTtl, value, mask: 0xff });
+    bench.put(
+        1,
+        from_port(1),
+        vec![
+            Action::Output(PortNo(2)),
+            Action::Clone(Arc::new([ttl(9), Action::Output(PortNo(3))])),
+            Action::PushVlan { tpid: 0x8100, tci: 0x100a },
+            Action::Output(PortNo(4)),
+            Action::Drop(DropReason::NoAction),
+        ],
+    );
+    bench.send(1, &[SYN]);
+    let sent = bench.sent();
+    assert_eq!(sent.len(), 3);
+    assert!(!sent[0].1.contains("ttl=9") && !sent[0].1.contains("vlan"), "{sent:?}");
+    assert!(sent[1].1.contains("ttl=9") && !sent[1].1.contains("vlan"), "{sent:?}");
+    assert!(sent[2].1.contains("vlan=10") && !sent[2].1.contains("ttl=9"), "{sent:?}");
+}
+
+#[test]
+fn flows_replaced_and_deleted_keep_their_counts() {
+    for exact in [0, 1, 100] {
+        let mut bench = Bench::new(exact);
+        bench.put(1, from_port(1), vec![Action::Output(PortNo(2))]);
+        bench.send(1, &[SYN; 3]);
+        bench.put(1, from_port(1), vec![Action::Output(PortNo(3))]);
+        bench.send(1, &[SYN; 2]);
+        assert_eq!(bench.sent().iter().filter(|(port, _)| *port == 3).count(), 2);
+        assert_eq!(bench.dump(), [(1, 5)]);
+        bench.put(2, from_port(1), vec![]);
+        bench.send(1, &[SYN; 4]);
+        bench.worker.command(bench.now, FlowCommand::Delete(FlowId(2)), &mut bench.out);
+        bench.send(1, &[SYN]);
+        assert_eq!(bench.worker.stats().misses, 1);
+        let mut dump = bench.dump();
+        dump.sort_unstable();
+        assert_eq!(dump, [(1, 5), (2, 4)]);
+        assert_eq!(bench.worker.flow_count(), 0);
+    }
+}
+
+#[test]
+fn runts_are_counted_and_every_buffer_comes_back() {
+    let mut bench = Bench::new(1);
+    bench.put(1, Match::any(), vec![Action::Output(PortNo(2))]);
+    let mut batch: Batch =
+        [0usize, 1, 13].iter().map(|n| Packet::from_bytes(&vec![0; *n])).collect();
+    bench.worker.receive(bench.now, PortNo(1), &mut batch, &mut bench.out);
+    assert_eq!(bench.worker.stats().drops.get(DropReason::Malformed), 3);
+    assert_eq!((bench.worker.stats().received, bench.sent().len()), (3, 0));
+}
