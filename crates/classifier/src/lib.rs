@@ -28,6 +28,8 @@ mod exact;
 mod layout;
 mod megaflow;
 mod prefix;
+#[cfg(test)]
+mod random;
 mod rules;
 mod slab;
 mod stage;

@@ -1,0 +1,167 @@
+//! The exact-match cache: which flow these very headers hit before.
+
+use crate::megaflow::MegaflowTable;
+use crate::slab::Handle;
+use base::limits::EXACT_CACHE_ENTRIES;
+use flow::{FlowKey, WORDS};
+use std::hash::Hasher as _;
+
+/// Words of a key that an entry has room for. All that the datapath reads from a packet fits (the
+/// registers stay zero there); an entry fills four cache lines, of which IPv4 packets touch two.
+const ENTRY_WORDS: usize = 29;
+
+/// Remembers flows by the full key of the packets that hit them: two entries for a hash, in one
+/// probe each (ovs: `lib/dpif-netdev-private-dfc.h`).
+///
+/// Entries are not told when a flow goes. They keep the flow's [`Handle`], which then finds nothing
+/// in the [`MegaflowTable`], and are overwritten in time.
+#[derive(Clone, Debug)]
+pub struct ExactCache {
+    entries: Box<[Entry]>,
+}
+
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Entry {
+    /// Which words of the key are not zero; only those are stored, without gaps.
+    map: u64,
+    flow: Option<Handle>,
+    hash: u32,
+    words: [u64; ENTRY_WORDS],
+}
+
+/// The hash of all words of a key, to be kept with the packet for [`ExactCache`] and whoever else
+/// spreads packets. `seed` should be random, so that senders cannot choose what collides.
+pub fn hash(key: &FlowKey, seed: u32) -> u32 {
+    let mut hasher = crate::layout::WordHasher::new(seed.into());
+    let mut map = 0;
+    for (i, &word) in key.words().iter().enumerate() {
+        if word != 0 {
+            map |= 1 << i;
+            hasher.write_u64(word);
+        }
+    }
+    hasher.write_u64(map);
+    let hash = hasher.finish();
+    (hash ^ (hash >> 32)) as u32
+}
+
+impl Default for ExactCache {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ExactCache {
+    /// An empty cache. Its memory is taken at once: 2 MiB.
+    pub fn new() -> Self {
+        let empty = Entry { map: 0, flow: None, hash: 0, words: [0; ENTRY_WORDS] };
+        ExactCache { entries: vec![empty; EXACT_CACHE_ENTRIES].into() }
+    }
+
+    /// The flow that a packet with this key hit before, if it is still among `flows`. `hash` is
+    /// what [`hash`] gave for the key.
+    #[inline]
+    pub fn lookup<V>(&self, key: &FlowKey, hash: u32, flows: &MegaflowTable<V>) -> Option<Handle> {
+        let map = map_of(key);
+        places(hash).into_iter().find_map(|place| {
+            let entry = &self.entries[place];
+            let flow = entry.flow?;
+            (entry.is_for(key, map, hash) && flows.get(flow).is_some()).then_some(flow)
+        })
+    }
+
+    /// Remembers that a packet with this key hit `flow`, on average once in `inverse_probability`
+    /// calls; `random` is drawn anew for each. 1 remembers always, 0 never
+    /// (`other_config:emc-insert-inv-prob`, by default 100). Says whether it was remembered.
+    ///
+    /// Of the two entries, the one with the same key is taken, else one whose flow is gone, else
+    /// any.
+    pub fn insert<V>(
+        &mut self,
+        key: &FlowKey,
+        hash: u32,
+        flow: Handle,
+        flows: &MegaflowTable<V>,
+        random: u32,
+        inverse_probability: u32,
+    ) -> bool {
+        let map = map_of(key);
+        let chosen = u32::MAX.checked_div(inverse_probability).is_some_and(|most| random <= most);
+        if !chosen || map.count_ones() as usize > ENTRY_WORDS {
+            return false;
+        }
+        let [first, second] = places(hash);
+        let same = |place: usize| self.entries[place].is_for(key, map, hash);
+        let dead =
+            |place: usize| self.entries[place].flow.is_none_or(|flow| flows.get(flow).is_none());
+        let place = if same(first) {
+            first
+        } else if same(second) {
+            second
+        } else if dead(first) {
+            first
+        } else if dead(second) || hash & 1 << 31 != 0 {
+            second
+        } else {
+            first
+        };
+        self.entries[place].fill(key, map, hash, flow);
+        true
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        for entry in &mut self.entries {
+            entry.flow = None;
+        }
+    }
+}
+
+impl Entry {
+    /// Whether the key is the one that was stored.
+    #[inline]
+    fn is_for(&self, key: &FlowKey, map: u64, hash: u32) -> bool {
+        if self.flow.is_none() || self.hash != hash || self.map != map {
+            return false;
+        }
+        let words = key.words();
+        bits(map).zip(&self.words).all(|(i, word)| words[i] == *word)
+    }
+
+    fn fill(&mut self, key: &FlowKey, map: u64, hash: u32, flow: Handle) {
+        let words = key.words();
+        for (word, i) in self.words.iter_mut().zip(bits(map)) {
+            *word = words[i];
+        }
+        (self.map, self.hash, self.flow) = (map, hash, Some(flow));
+    }
+}
+
+/// The two entries that a hash may be in.
+fn places(hash: u32) -> [usize; 2] {
+    let mask = EXACT_CACHE_ENTRIES - 1;
+    let bits = EXACT_CACHE_ENTRIES.trailing_zeros();
+    [hash as usize & mask, (hash >> bits) as usize & mask]
+}
+
+/// Which words of a key are not zero.
+#[inline]
+fn map_of(key: &FlowKey) -> u64 {
+    let words = key.words().iter().enumerate();
+    words.fold(0, |map, (i, &word)| map | u64::from(word != 0) << i)
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut map: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = map.trailing_zeros() as usize;
+        map &= map.wrapping_sub(1);
+        (bit < WORDS).then_some(bit)
+    })
+}
+
+const _: () = assert!(size_of::<Entry>() == 256);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! The datapath's flows: a packet matches at most one, so that the first hit is the answer.
+
+use crate::layout::{Layout, hash_mask, hash_packed};
+use crate::slab::{Handle, Slab};
+use arrayvec::ArrayVec;
+use base::limits::BATCH_SIZE;
+use flow::{FlowKey, Mask, Match};
+use hashbrown::HashTable;
+
+/// Masked flows that do not overlap, each with a value `V`, owned by one worker.
+///
+/// A flow is named by a [`Handle`], which finds nothing once the flow is gone; an
+/// [`ExactCache`](crate::ExactCache) keeps handles. The caller sees to it that flows do not overlap
+/// (they come from the masks of one set of tables); where they do, a lookup finds any of those that
+/// match.
+///
+/// Subtables are visited in the order of their hits up to the last [`Self::resort`], which the
+/// worker calls about once a second (ovs: `lib/dpif-netdev.c`, `dpcls_sort_subtable_vector`).
+#[derive(Clone, Debug)]
+pub struct MegaflowTable<V> {
+    subtables: Slab<Subtable>,
+    by_mask: HashTable<Handle>,
+    order: Vec<Handle>,
+    flows: Slab<Flow<V>>,
+    seed: u64,
+    counts: LookupCounts,
+}
+
+/// What lookups cost so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct LookupCounts {
+    /// Packets that matched a flow.
+    pub hits: u64,
+    /// Packets that matched none.
+    pub misses: u64,
+    /// Subtables visited for all these packets.
+    pub subtables_visited: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Flow<V> {
+    subtable: Handle,
+    row: u32,
+    value: V,
+}
+
+/// The flows of one mask.
+#[derive(Clone, Debug)]
+struct Subtable {
+    mask: Mask,
+    layout: Layout,
+    /// Rows one after the other: the flow's handle, then its packed words.
+    rows: Vec<u64>,
+    free_rows: Vec<u32>,
+    index: HashTable<u32>,
+    /// Since the last sorting.
+    hits: u64,
+}
+
+impl<V> MegaflowTable<V> {
+    /// No flows. Packets bring flows about, so that `seed` should be random: it keeps their sender
+    /// from choosing flows whose hashes collide.
+    pub fn new(seed: u64) -> Self {
+        MegaflowTable {
+            subtables: Slab::default(),
+            by_mask: HashTable::new(),
+            order: Vec::new(),
+            flows: Slab::default(),
+            seed,
+            counts: LookupCounts::default(),
+        }
+    }
+
+    /// How many flows there are.
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a flow. If there is one with the same match, its value is replaced and given back, and
+    /// its handle stays.
+    pub fn insert(&mut self, matching: &Match, value: V) -> (Handle, Option<V>) {
+        if let Some(handle) = self.find(matching)
+            && let Some(flow) = self.flows.get_mut(handle)
+        {
+            return (handle, Some(std::mem::replace(&mut flow.value, value)));
+        }
+        let subtable = self.subtable_for(matching.mask());
+        let handle = self.flows.insert(Flow { subtable, row: 0, value });
+        if let (Some(subtable), Some(flow)) =
+            (self.subtables.get_mut(subtable), self.flows.get_mut(handle))
+        {
+            flow.row = subtable.insert(matching.key(), handle, self.seed);
+        }
+        (handle, None)
+    }
+
+    /// Takes out the flow with exactly this match.
+    pub fn remove(&mut self, matching: &Match) -> Option<V> {
+        self.remove_handle(self.find(matching)?)
+    }
+
+    /// Takes out a flow.
+    pub fn remove_handle(&mut self, handle: Handle) -> Option<V> {
+        let flow = self.flows.remove(handle)?;
+        if let Some(subtable) = self.subtables.get_mut(flow.subtable) {
+            subtable.remove(flow.row, self.seed);
+            if subtable.index.is_empty() {
+                self.drop_subtable(flow.subtable);
+            }
+        }
+        Some(flow.value)
+    }
+
+    /// The flow with exactly this match.
+    pub fn find(&self, matching: &Match) -> Option<Handle> {
+        let subtable = self.subtables.get(self.find_subtable(matching.mask())?)?;
+        subtable.find(matching.key(), subtable.layout.hash(matching.key(), self.seed))
+    }
+
+    /// The value of a flow, `None` if the flow is gone.
+    #[inline]
+    pub fn get(&self, handle: Handle) -> Option<&V> {
+        Some(&self.flows.get(handle)?.value)
+    }
+
+    /// The value of a flow, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut V> {
+        Some(&mut self.flows.get_mut(handle)?.value)
+    }
+
+    /// The match of a flow, `None` if the flow is gone.
+    pub fn matching(&self, handle: Handle) -> Option<Match> {
+        let flow = self.flows.get(handle)?;
+        let subtable = self.subtables.get(flow.subtable)?;
+        Some(subtable.layout.unpack(subtable.words(flow.row)))
+    }
+
+    /// The flow that the packet matches.
+    pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
+        for &subtable in &self.order {
+            let Some(subtable) = self.subtables.get_mut(subtable) else { continue };
+            self.counts.subtables_visited += 1;
+            if let Some(found) = subtable.find(key, subtable.layout.hash(key, self.seed)) {
+                subtable.hits += 1;
+                self.counts.hits += 1;
+                return Some(found);
+            }
+        }
+        self.counts.misses += 1;
+        None
+    }
+
+    /// [`Self::lookup`] without counting.
+    pub fn peek(&self, key: &FlowKey) -> Option<Handle> {
+        self.order.iter().find_map(|&subtable| {
+            let subtable = self.subtables.get(subtable)?;
+            subtable.find(key, subtable.layout.hash(key, self.seed))
+        })
+    }
+
+    /// Looks all `keys` up and writes what [`Self::lookup`] finds for each into `found`, which
+    /// should be as long. In each subtable all keys of a batch are hashed before the first is
+    /// looked for, so that their cache misses can overlap.
+    pub fn lookup_batch(&mut self, keys: &[&FlowKey], found: &mut [Option<Handle>]) {
+        for (keys, found) in keys.chunks(BATCH_SIZE).zip(found.chunks_mut(BATCH_SIZE)) {
+            self.lookup_one_batch(keys, found);
+        }
+    }
+
+    fn lookup_one_batch(&mut self, keys: &[&FlowKey], found: &mut [Option<Handle>]) {
+        found.fill(None);
+        let mut open: ArrayVec<usize, BATCH_SIZE> = (0..keys.len().min(found.len())).collect();
+        for &subtable in &self.order {
+            if open.is_empty() {
+                return;
+            }
+            let Some(subtable) = self.subtables.get_mut(subtable) else { continue };
+            self.counts.subtables_visited += open.len() as u64;
+            let mut hashes = [0; BATCH_SIZE];
+            for (hash, &i) in hashes.iter_mut().zip(&open) {
+                *hash = subtable.layout.hash(keys[i], self.seed);
+            }
+            let before = open.len();
+            let mut hashes = hashes.iter();
+            open.retain(|i| {
+                let hash = hashes.next().copied().unwrap_or_default();
+                found[*i] = subtable.find(keys[*i], hash);
+                found[*i].is_none()
+            });
+            let hits = (before - open.len()) as u64;
+            subtable.hits += hits;
+            self.counts.hits += hits;
+        }
+        self.counts.misses += open.len() as u64;
+    }
+
+    /// Orders the subtables by their hits since the last time, the most first.
+    pub fn resort(&mut self) {
+        let subtables = &self.subtables;
+        let hits = |handle: &Handle| subtables.get(*handle).map_or(0, |subtable| subtable.hits);
+        self.order.sort_by_key(|handle| std::cmp::Reverse(hits(handle)));
+        for (_, subtable) in self.subtables.iter_mut() {
+            subtable.hits = 0;
+        }
+    }
+
+    /// What lookups cost so far.
+    pub fn counts(&self) -> LookupCounts {
+        self.counts
+    }
+
+    /// All flows, by handle.
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, &V)> {
+        self.flows.iter().map(|(handle, flow)| (handle, &flow.value))
+    }
+
+    /// All flows, by handle, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut V)> {
+        self.flows.iter_mut().map(|(handle, flow)| (handle, &mut flow.value))
+    }
+
+    /// The masks in the order in which lookups visit them, each with how many flows have it.
+    pub fn masks(&self) -> impl Iterator<Item = (&Mask, usize)> {
+        let subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
+        subtables.map(|subtable| (&subtable.mask, subtable.index.len()))
+    }
+
+    fn find_subtable(&self, mask: &Mask) -> Option<Handle> {
+        let is_it = |&handle: &Handle| self.subtables.get(handle).is_some_and(|s| s.mask == *mask);
+        self.by_mask.find(hash_mask(mask), is_it).copied()
+    }
+
+    fn subtable_for(&mut self, mask: &Mask) -> Handle {
+        if let Some(handle) = self.find_subtable(mask) {
+            return handle;
+        }
+        let handle = self.subtables.insert(Subtable::new(mask));
+        let subtables = &self.subtables;
+        self.by_mask.insert_unique(hash_mask(mask), handle, |&handle| {
+            subtables.get(handle).map_or(0, |subtable| hash_mask(&subtable.mask))
+        });
+        self.order.push(handle);
+        handle
+    }
+
+    fn drop_subtable(&mut self, handle: Handle) {
+        self.order.retain(|&have| have != handle);
+        if let Some(subtable) = self.subtables.remove(handle) {
+            let hash = hash_mask(&subtable.mask);
+            if let Ok(entry) = self.by_mask.find_entry(hash, |&have| have == handle) {
+                entry.remove();
+            }
+        }
+    }
+}
+
+impl Subtable {
+    fn new(mask: &Mask) -> Self {
+        Subtable {
+            mask: mask.clone(),
+            layout: Layout::of(mask),
+            rows: Vec::new(),
+            free_rows: Vec::new(),
+            index: HashTable::new(),
+            hits: 0,
+        }
+    }
+
+    fn stride(&self) -> usize {
+        self.layout.len() + 1
+    }
+
+    /// The packed words of a row.
+    fn words(&self, row: u32) -> &[u64] {
+        words(&self.rows, self.stride(), row)
+    }
+
+    #[inline]
+    fn find(&self, key: &FlowKey, hash: u64) -> Option<Handle> {
+        let row = self.index.find(hash, |&row| self.layout.matches(self.words(row), key))?;
+        Some(Handle::from_word(self.rows[*row as usize * self.stride()]))
+    }
+
+    /// Adds a flow that is not there yet and says in which row.
+    fn insert(&mut self, key: &FlowKey, handle: Handle, seed: u64) -> u32 {
+        let stride = self.stride();
+        let row = self.free_rows.pop().unwrap_or_else(|| {
+            let row = self.rows.len() / stride;
+            self.rows.resize((row + 1) * stride, 0);
+            row as u32
+        });
+        let start = row as usize * stride;
+        self.rows[start] = handle.to_word();
+        for (word, packed) in
+            self.rows[start + 1..start + stride].iter_mut().zip(self.layout.pack(key))
+        {
+            *word = packed;
+        }
+        let rows = &self.rows;
+        self.index.insert_unique(self.layout.hash(key, seed), row, |&row| {
+            hash_packed(words(rows, stride, row), seed)
+        });
+        row
+    }
+
+    fn remove(&mut self, row: u32, seed: u64) {
+        let hash = hash_packed(self.words(row), seed);
+        if let Ok(entry) = self.index.find_entry(hash, |&have| have == row) {
+            entry.remove();
+            self.free_rows.push(row);
+        }
+    }
+}
+
+/// The packed words of a row of `stride` words whose first is the handle.
+fn words(rows: &[u64], stride: usize, row: u32) -> &[u64] {
+    let start = row as usize * stride;
+    &rows[start + 1..start + stride]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! A binary trie of prefixes that tells how few bits of a value show which prefixes it can match.
+
+/// Prefixes of up to 128 bits, each with the number of flows that have it. Values and prefixes lie
+/// at the upper end of their 128 bits, whatever the width of the field.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PrefixTrie {
+    root: Edge,
+}
+
+/// What a walk down the trie found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TrieMatch {
+    /// How many bits of the value were looked at: any value that agrees in them has the same
+    /// `lengths`.
+    pub bits: u32,
+    lengths: u128,
+}
+
+type Edge = Option<Box<Node>>;
+
+#[derive(Clone, Debug)]
+struct Node {
+    /// The bits that this node adds to its parent's, at the upper end; the rest is zero.
+    prefix: u128,
+    /// How many bits that is; 0 only where the root must branch at the first bit.
+    bits: u32,
+    /// Flows with exactly the prefix that ends here.
+    flows: u32,
+    /// By the bit that follows.
+    edges: [Edge; 2],
+}
+
+impl TrieMatch {
+    /// Whether a prefix of this length (1 to 128 bits) can match the value.
+    pub fn has_length(&self, len: u32) -> bool {
+        self.lengths >> (len - 1) & 1 != 0
+    }
+}
+
+impl PrefixTrie {
+    /// Adds a flow with the first `len` bits (1 to 128) of `value`.
+    pub fn insert(&mut self, value: u128, len: u32) {
+        insert(&mut self.root, keep_upper(value, len), len);
+    }
+
+    /// Takes away a flow that was added with the same prefix.
+    pub fn remove(&mut self, value: u128, len: u32) {
+        remove(&mut self.root, keep_upper(value, len), len);
+    }
+
+    /// Walks down along `value`, whose field is `width` bits wide. The number of bits that were
+    /// needed includes the first one that differs, but no bits past a leaf
+    /// (ovs: `lib/classifier.c`, `trie_lookup_value`).
+    pub fn lookup(&self, value: u128, width: u32) -> TrieMatch {
+        let mut found = TrieMatch { bits: 0, lengths: 0 };
+        let mut edge = &self.root;
+        let mut at_leaf = true;
+        while let Some(node) = edge {
+            let equal = (node.prefix ^ (value << found.bits)).leading_zeros().min(node.bits);
+            found.bits += equal;
+            if equal < node.bits {
+                found.bits += 1;
+                return found;
+            }
+            if node.flows > 0 {
+                found.lengths |= 1 << (found.bits - 1);
+            }
+            if found.bits >= width {
+                return found;
+            }
+            at_leaf = node.edges.iter().all(Option::is_none);
+            edge = &node.edges[branch(value << found.bits)];
+        }
+        if !at_leaf {
+            found.bits += 1;
+        }
+        found
+    }
+}
+
+/// The first `len` bits of `value`, the rest zero; a `len` of 0 leaves nothing.
+fn keep_upper(value: u128, len: u32) -> u128 {
+    value & !u128::MAX.checked_shr(len).unwrap_or(0)
+}
+
+/// Which way the first bit leads.
+fn branch(value: u128) -> usize {
+    usize::from(value >> 127 != 0)
+}
+
+fn insert(edge: &mut Edge, prefix: u128, len: u32) {
+    let Some(mut node) = edge.take() else {
+        *edge = Some(Box::new(Node { prefix, bits: len, flows: 1, edges: [None, None] }));
+        return;
+    };
+    let equal = (node.prefix ^ prefix).leading_zeros().min(node.bits).min(len);
+    if equal < node.bits {
+        // The node parts from the prefix halfway, or goes on after it: a parent takes what both
+        // have.
+        let mut edges = [None, None];
+        node.prefix <<= equal;
+        node.bits -= equal;
+        let way = branch(node.prefix);
+        edges[way] = Some(node);
+        if equal < len {
+            insert(&mut edges[1 - way], prefix << equal, len - equal);
+        }
+        let prefix = keep_upper(prefix, equal);
+        let flows = u32::from(equal == len);
+        node = Box::new(Node { prefix, bits: equal, flows, edges });
+    } else if equal == len {
+        node.flows += 1;
+    } else {
+        let rest = prefix << equal;
+        insert(&mut node.edges[branch(rest)], rest, len - equal);
+    }
+    *edge = Some(node);
+}
+
+fn remove(edge: &mut Edge, prefix: u128, len: u32) {
+    let Some(mut node) = edge.take() else { return };
+    let equal = (node.prefix ^ prefix).leading_zeros().min(node.bits).min(len);
+    if equal == node.bits {
+        if equal == len {
+            node.flows = node.flows.saturating_sub(1);
+        } else {
+            let rest = prefix << equal;
+            remove(&mut node.edges[branch(rest)], rest, len - equal);
+        }
+    }
+    *edge = if node.flows > 0 { Some(node) } else { without_idle(node) };
+}
+
+/// Joins a node at which no prefix ends with its only child, or drops it if it has none, so that
+/// the trie is always the one that inserting the same prefixes gives.
+fn without_idle(mut node: Box<Node>) -> Edge {
+    match (node.edges[0].take(), node.edges[1].take()) {
+        (None, None) => None,
+        (Some(mut child), None) | (None, Some(mut child)) => {
+            child.prefix = node.prefix | child.prefix >> node.bits;
+            child.bits += node.bits;
+            Some(child)
+        }
+        (zero, one) => {
+            node.edges = [zero, one];
+            Some(node)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn prefix() -> impl Strategy<Value = (u128, u32)> {
+        // A few bits at the top and at the bottom, so that prefixes often share a beginning.
+        (0..8u128, 0..4u128, 1..=128u32)
+            .prop_map(|(top, low, len)| (keep_upper(top << 125 | low, len), len))
+    }
+
+    #[test]
+    fn bits_needed_are_those_up_to_the_first_difference() {
+        let mut trie = PrefixTrie::default();
+        let nothing = trie.lookup(7 << 96, 32);
+        assert_eq!((nothing.bits, nothing.lengths), (0, 0));
+        // 10.1.0.0/16 alone, then 10.1.2.0/24 below it.
+        trie.insert(0x0a01_0000 << 96, 16);
+        assert_eq!(trie.lookup(0x0b01_020f << 96, 32).bits, 8);
+        assert_eq!(trie.lookup(0x0a01_020f << 96, 32).bits, 16);
+        trie.insert(0x0a01_0200 << 96, 24);
+        let found = trie.lookup(0x0a01_020f << 96, 32);
+        assert!(found.has_length(16) && found.has_length(24) && !found.has_length(32));
+        assert_eq!(found.bits, 24);
+        let beside = trie.lookup(0x0a01_8000 << 96, 32);
+        assert!(beside.has_length(16) && !beside.has_length(24));
+        assert_eq!(beside.bits, 17);
+        trie.remove(0x0a01_0000 << 96, 16);
+        trie.remove(0x0a01_0200 << 96, 24);
+        assert!(trie.root.is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn lengths_are_those_of_a_scan_and_hold_for_all_values_with_the_same_bits(
+            prefixes in prop::collection::vec((prefix(), any::<bool>()), 0..24),
+            values in prop::collection::vec((prefix(), any::<u128>()), 1..8),
+        ) {
+            let mut trie = PrefixTrie::default();
+            for ((value, len), _) in &prefixes {
+                trie.insert(*value, *len);
+            }
+            for ((value, len), _) in prefixes.iter().filter(|(_, kept)| !kept) {
+                trie.remove(*value, *len);
+            }
+            for ((value, _), noise) in values {
+                let found = trie.lookup(value, 128);
+                let other = keep_upper(value, found.bits)
+                    | (noise & !keep_upper(u128::MAX, found.bits));
+                for len in 1..=128 {
+                    let expect = |value: u128| prefixes.iter().any(|&((prefix, plen), kept)| {
+                        kept && plen == len && keep_upper(value, len) == prefix
+                    });
+                    prop_assert_eq!(found.has_length(len), expect(value));
+                    prop_assert_eq!(found.has_length(len), expect(other));
+                }
+            }
+        }
+    }
+}
