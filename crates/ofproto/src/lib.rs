@@ -1,1 +1,332 @@
-//! Not written yet.
+//! The OpenFlow side of the switch: bridges with their ports, flow tables and learned addresses,
+//! and the translation of flows into what the datapath's workers do.
+//!
+//! Nothing here reads a clock or a socket, and nothing waits: [`Ofproto`] is told what happened
+//! and answers with commands for the workers ([`Outbox`]) and events for the OpenFlow connections
+//! ([`Event`]).
+//!
+//! | what happened | method |
+//! |---|---|
+//! | the configuration changed | [`Ofproto::add_bridge`], [`Ofproto::add_port`] and so on |
+//! | a controller changes flows | [`Ofproto::flow_mod`] |
+//! | a worker does not know what to do with a packet | [`Ofproto::upcall`] |
+//! | a worker tells what its flows have carried | [`Ofproto::dump`] |
+//! | time went by | [`Ofproto::tick`], [`Ofproto::revalidate`] |
+
+#![forbid(unsafe_code)]
+
+mod bridge;
+pub mod connection;
+mod events;
+mod flow_mod;
+mod installed;
+mod mac_table;
+mod packet_out;
+mod port;
+mod recirc;
+mod rule;
+mod statistics;
+mod table;
+pub mod text;
+mod timeouts;
+mod trace;
+mod translate;
+mod upcall;
+mod vlan;
+
+pub use bridge::{Bridge, BridgeConfig, BridgeId, Bridges, ControllerState, FailMode};
+pub use events::Event;
+pub use flow_mod::Transaction;
+pub use installed::{DatapathFlow, InstalledCounters};
+pub use mac_table::{MacCounters, MacEntry, MacTable};
+pub use port::{Port, PortDevice, PortRefused, PortSpec};
+pub use rule::{Rule, RuleId, Rules};
+pub use statistics::Aggregate;
+pub use table::Tables;
+pub use trace::TraceRequest;
+pub use vlan::{PriorityTags, VlanMode};
+
+use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
+use flow::FlowCommand;
+use flow_mod::Undo;
+use installed::Installed;
+use openflow::message::{PortConfig, PortReason};
+use openflow::{ErrorCode, OfError};
+use recirc::RecircTable;
+use timeouts::Timeouts;
+
+/// What must be carried out after a call.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Commands for workers, in order.
+    pub commands: Vec<(WorkerId, FlowCommand)>,
+    /// Zones whose connections are to be forgotten.
+    pub conntrack_flush: Vec<Zone>,
+}
+
+/// Settings that concern all bridges.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How many workers the datapath has, numbered from 0.
+    pub workers: u16,
+    /// The most megaflows in the datapath (`other_config:flow-limit`).
+    pub flow_limit: usize,
+    /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
+    pub max_idle_ms: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            workers: 1,
+            flow_limit: limits::FLOW_LIMIT,
+            max_idle_ms: limits::MAX_IDLE_MS,
+        }
+    }
+}
+
+/// All bridges and what they have made of themselves in the datapath.
+#[derive(Debug)]
+pub struct Ofproto {
+    config: Config,
+    bridges: Bridges,
+    rules: Rules,
+    timeouts: Timeouts,
+    recirc: RecircTable,
+    installed: Installed,
+    events: Vec<Event>,
+    /// Steps back to the beginning of the open transaction.
+    undo: Option<Vec<Undo>>,
+    /// When workers were last asked what their flows have carried.
+    last_dump: Instant,
+    /// Something changed since the installed megaflows were last looked through.
+    changed: bool,
+}
+
+impl Ofproto {
+    /// No bridges.
+    pub fn new(config: Config) -> Self {
+        Ofproto {
+            config,
+            bridges: Bridges::default(),
+            rules: Rules::default(),
+            timeouts: Timeouts::default(),
+            recirc: RecircTable::default(),
+            installed: Installed::default(),
+            events: Vec::new(),
+            undo: None,
+            last_dump: Instant::ZERO,
+            changed: false,
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes the settings. Megaflows of workers that are no more are forgotten.
+    pub fn set_config(&mut self, config: Config) {
+        self.installed.forget_workers_from(config.workers, self.last_dump, &mut self.recirc);
+        self.config = config;
+    }
+
+    /// All bridges, to be looked at.
+    pub fn bridges(&self) -> &Bridges {
+        &self.bridges
+    }
+
+    /// A bridge, to be looked at.
+    pub fn bridge(&self, id: BridgeId) -> Option<&Bridge> {
+        self.bridges.get(id)
+    }
+
+    /// All flows, to be looked at.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// What happened since the last call, oldest first.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Adds a bridge without ports. It begins as a learning switch, or with no flows if it is to
+    /// be secure.
+    pub fn add_bridge(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
+        let standalone = config.fail_mode == FailMode::Standalone;
+        let id = self.bridges.add(config);
+        if standalone {
+            self.add_default_flow(id, now);
+        }
+        self.changed = true;
+        id
+    }
+
+    /// Changes a bridge's configuration. Changing the fail mode of a bridge without controllers
+    /// replaces its flows (ovs: `ofproto/connmgr.c`, `connmgr_set_fail_mode`).
+    pub fn set_bridge(&mut self, id: BridgeId, config: BridgeConfig, now: Instant) {
+        let Some(bridge) = self.bridges.get_mut(id) else { return };
+        let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
+        bridge.macs.configure(config.mac_table_size, config.mac_aging_s);
+        bridge.config = config;
+        let without_controllers = !bridge.controllers.configured;
+        if fail_mode_changed && without_controllers {
+            self.begin_flows(id, now);
+        }
+        self.changed = true;
+    }
+
+    /// Removes a bridge with its ports and flows.
+    pub fn remove_bridge(&mut self, id: BridgeId) {
+        self.flush_flows(id);
+        self.bridges.remove(id);
+        self.changed = true;
+    }
+
+    /// Says what the bridge's OpenFlow connections mean for it. When the first controller is
+    /// configured or the last one goes, all flows go
+    /// (ovs: `ofproto/connmgr.c`, `connmgr_set_controllers`).
+    pub fn set_controllers(&mut self, id: BridgeId, state: ControllerState, now: Instant) {
+        let Some(bridge) = self.bridges.get_mut(id) else { return };
+        let before = std::mem::replace(&mut bridge.controllers, state);
+        if before.configured != state.configured {
+            self.begin_flows(id, now);
+        }
+        self.changed |= before != state;
+    }
+
+    /// The flows with which a bridge begins: none, or for a learning switch one.
+    fn begin_flows(&mut self, id: BridgeId, now: Instant) {
+        self.flush_flows(id);
+        let Some(bridge) = self.bridges.get(id) else { return };
+        if bridge.config.fail_mode == FailMode::Standalone && !bridge.controllers.configured {
+            self.add_default_flow(id, now);
+        }
+    }
+
+    /// Adds a port. Gives its number: LOCAL for the bridge's own, the number asked for if it is
+    /// free, another one otherwise.
+    pub fn add_port(
+        &mut self,
+        id: BridgeId,
+        spec: PortSpec,
+        now: Instant,
+    ) -> Result<OfPort, PortRefused> {
+        let number = self.bridges.add_port(id, spec, now)?;
+        self.tell_port(id, number, PortReason::Add);
+        self.changed = true;
+        Ok(number)
+    }
+
+    /// Changes a port's configuration; its name and number stay.
+    pub fn set_port(
+        &mut self,
+        id: BridgeId,
+        port: OfPort,
+        spec: PortSpec,
+    ) -> Result<(), PortRefused> {
+        let before = self.describe(id, port);
+        self.bridges.set_port(id, port, spec)?;
+        if before != self.describe(id, port) {
+            self.tell_port(id, port, PortReason::Modify);
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Removes a port, and forgets what was learned behind it.
+    pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
+        if self.bridges.get(id).and_then(|bridge| bridge.port(port)).is_none() {
+            return;
+        }
+        self.tell_port(id, port, PortReason::Delete);
+        self.bridges.remove_port(id, port, now);
+        if let Some(bridge) = self.bridges.get_mut(id) {
+            bridge.macs.flush_port(port);
+        }
+        self.changed = true;
+    }
+
+    /// Does what an OpenFlow port-mod asks.
+    pub fn port_mod(
+        &mut self,
+        id: BridgeId,
+        port: OfPort,
+        mac: base::MacAddr,
+        config: PortConfig,
+        mask: PortConfig,
+    ) -> Result<(), OfError> {
+        let bridge = self.bridges.get_mut(id);
+        let Some(found) = bridge.and_then(|bridge| bridge.port_mut(port)) else {
+            let reason = format!("port-mod: the bridge has no port {port}");
+            return Err(OfError::new(ErrorCode::PortModBadPort, reason));
+        };
+        if found.spec.mac != mac {
+            let reason = format!("port-mod: port {port} has address {}, not {mac}", found.spec.mac);
+            return Err(OfError::new(ErrorCode::PortModBadHwAddr, reason));
+        }
+        let before = found.describe();
+        // Whether the device is up is the system's to say; the rest is kept as told.
+        let changing = mask & CONFIGURABLE;
+        found.config = (found.config - changing) | (config & changing);
+        if mask.contains(PortConfig::PORT_DOWN) {
+            found.spec.up = !config.contains(PortConfig::PORT_DOWN);
+        }
+        if before != found.describe() {
+            self.tell_port(id, port, PortReason::Modify);
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// The number of a bridge's port.
+    pub fn port_number(&self, id: BridgeId, name: &str) -> Option<OfPort> {
+        Some(self.bridges.get(id)?.port_named(name)?.number)
+    }
+
+    /// The name of the port that a datapath port is, if it belongs to a bridge.
+    pub fn device_name(&self, device: PortNo) -> Option<&str> {
+        let (bridge, port) = self.bridges.of_device(device)?;
+        Some(&self.bridges.get(bridge)?.port(port)?.spec.name)
+    }
+
+    /// Forgets all learned addresses of a bridge.
+    pub fn flush_macs(&mut self, id: BridgeId) {
+        if let Some(bridge) = self.bridges.get_mut(id) {
+            bridge.macs.flush();
+            self.changed = true;
+        }
+    }
+
+    /// Puts an address into a bridge's table, as `fdb/add` asks.
+    pub fn learn_mac(
+        &mut self,
+        id: BridgeId,
+        vlan: u16,
+        mac: base::MacAddr,
+        port: OfPort,
+        now: Instant,
+    ) {
+        if let Some(bridge) = self.bridges.get_mut(id) {
+            self.changed |= bridge.macs.learn(now, vlan, mac, port) == mac_table::Learned::Changed;
+        }
+    }
+
+    fn describe(&self, id: BridgeId, port: OfPort) -> Option<openflow::message::PortDesc> {
+        Some(self.bridges.get(id)?.port(port)?.describe())
+    }
+
+    fn tell_port(&mut self, bridge: BridgeId, port: OfPort, reason: PortReason) {
+        if let Some(port) = self.describe(bridge, port) {
+            self.events.push(Event::PortStatus { bridge, reason, port: Box::new(port) });
+        }
+    }
+}
+
+/// What a port-mod may change (ovs: `ofproto/ofproto.c`, `update_port_config`).
+const CONFIGURABLE: PortConfig = PortConfig::NO_RECV
+    .union(PortConfig::NO_RECV_STP)
+    .union(PortConfig::NO_FLOOD)
+    .union(PortConfig::NO_FWD)
+    .union(PortConfig::NO_PACKET_IN);

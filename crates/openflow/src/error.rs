@@ -141,6 +141,12 @@ pub enum ErrorCode {
     BundleMessageBadXid,
     /// OFPBFC_MSG_FAILED
     BundleMessageFailed,
+    /// OFPBFC_OUT_OF_BUNDLES
+    BundleOutOfBundles,
+    /// OFPBFC_MSG_TOO_MANY
+    BundleMessageTooMany,
+    /// OFPBFC_TIMEOUT
+    BundleTimeout,
     /// NXBRC_MUST_BE_ZERO: padding that must be zero is not.
     MustBeZero,
     /// NXBRC_NXM_INVALID: a cookie to match by where a flow is added.

@@ -1,4 +1,4 @@
-//! OpenFlow 1.0, 1.3 and 1.5 with the Nicira extensions: bytes to types and back, and the flow
+//! OpenFlow 1.0, 1.3, 1.4 and 1.5 with the Nicira extensions: bytes to types and back, and the flow
 //! syntax of `ovs-ofctl` to types and back.
 //!
 //! The types are the same for all versions; [`Version`] says how they are written. No sockets.
@@ -6,9 +6,31 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+mod actions;
+mod bundle;
+mod bytes;
+mod codec;
+mod control;
 pub mod error;
+mod error_codes;
+mod flow_mod;
+mod flow_removed;
+mod framer;
+mod hello;
 pub mod message;
+mod of10_match;
+mod oxm;
+mod packet_in;
+mod packet_out;
+mod port;
+mod stats;
+pub mod text;
+mod vendor;
 
 pub use action::Action;
+pub use actions::{Place, check};
+pub use codec::{DecodeOptions, EncodeOptions, Header, Xid, decode, encode};
 pub use error::{ErrorCode, OfError};
+pub use framer::{Framer, HEADER_LEN};
 pub use message::{FlowMod, Message, Version};
+pub use stats::has_more;

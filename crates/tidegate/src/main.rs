@@ -1,3 +1,30 @@
-//! Not written yet.
+//! `tidegate`: a stateful software switch in the place of `ovs-vswitchd`, and what shows it at work.
 
-fn main() {}
+mod cli;
+mod clock;
+mod daemon;
+mod demo;
+mod stream;
+mod switch;
+mod unixctl;
+mod vlog;
+
+use cli::Parsed;
+use daemon::Directories;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let directories = Directories::from_environment();
+    match cli::read(std::env::args_os(), &directories) {
+        Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
+        Ok(Parsed::Demo(args)) => demo::run(&args),
+        Ok(Parsed::Print(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(refused) => {
+            eprint!("{}", refused.text);
+            ExitCode::from(refused.status)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Why packets were invalid and connections refused. Every reason is a counter.
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Something that is counted.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Event {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Event {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &[Event] = &[$(Event::$name,)*];
+
+            /// The counter's name: Open vSwitch's where it counts the same.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Event::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// Invalid: neither IPv4 nor IPv6.
+    NotIp = "conntrack_not_ip",
+    /// Invalid: a header is cut short or a length in it lies.
+    Truncated = "conntrack_truncated",
+    /// Invalid: a fragment; they are not reassembled yet.
+    FragmentUnsupported = "conntrack_fragment_unsupported",
+    /// Invalid: wrong IPv4 header checksum.
+    L3Checksum = "conntrack_l3csum_err",
+    /// Invalid: wrong TCP, UDP, ICMP or ICMPv6 checksum.
+    L4Checksum = "conntrack_l4csum_err",
+    /// Invalid: TCP or UDP port 0.
+    PortZero = "conntrack_port_zero",
+    /// Invalid: an ICMP or ICMPv6 message that is neither query nor error, as neighbour discovery
+    /// is not.
+    IcmpType = "conntrack_icmp_type",
+    /// Invalid: the packet that an ICMP error quotes cannot be one that its receiver sent.
+    IcmpQuote = "conntrack_icmp_quote",
+    /// Invalid: an ICMP error about a connection that is not known.
+    RelatedUnknown = "conntrack_related_unknown",
+    /// Invalid: TCP flags that do not go together.
+    TcpFlags = "conntrack_invalid_tcp_flags",
+    /// Invalid: a SYN with ACK of a connection that is not known.
+    TcpNewSynAck = "conntrack_tcp_new_synack",
+    /// Invalid: an ICMP reply to a query that is not known.
+    IcmpNewReply = "conntrack_icmp_new_reply",
+    /// Invalid: TCP sequence or acknowledgement number outside the window.
+    TcpWindow = "conntrack_tcp_seq_chk_failed",
+    /// Valid only because TCP sequence numbers are not checked.
+    TcpWindowBypassed = "conntrack_tcp_seq_chk_bypass",
+    /// A connection was not made: as many as may be are there.
+    Full = "conntrack_full",
+    /// A connection was not made: as many as may be are in the zone.
+    ZoneFull = "conntrack_zone_full",
+    /// A connection was not made: all translated tuples are taken.
+    NatExhausted = "conntrack_nat_exhausted",
+    /// A connection was not made: its replies would be another connection's packets.
+    TupleTaken = "conntrack_tuple_taken",
+    /// A packet that was translated before belongs to no connection now.
+    NattedMiss = "conntrack_lookup_natted_miss",
+    /// A connection was made.
+    Created = "conntrack_created",
+    /// A connection's time ran out.
+    Expired = "conntrack_expired",
+    /// A connection gave way to a new one of its tuple: a SYN after its end, or `force`.
+    Replaced = "conntrack_replaced",
+    /// A connection was flushed.
+    Flushed = "conntrack_flushed",
+}
+
+/// A count for each event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counters([u64; Event::ALL.len()]);
+
+impl Counters {
+    /// All at zero.
+    pub const fn new() -> Self {
+        Counters([0; Event::ALL.len()])
+    }
+
+    /// How often `event` happened.
+    pub fn get(&self, event: Event) -> u64 {
+        self.0[event as usize]
+    }
+
+    /// Each event with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
+        Event::ALL.iter().map(|&event| (event, self.get(event)))
+    }
+
+    pub(crate) fn count(&mut self, event: Event) {
+        self.0[event as usize] += 1;
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,87 @@
+//! Connections as dumps show them.
+
+use crate::connection::{Connection, Protocol};
+use crate::tcp::{Scale, TcpPeers, TcpState};
+use base::{Instant, Zone};
+use flow::Tuple;
+
+/// A connection, as it was when it was looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its packets in the original direction, before translation.
+    pub original: Tuple,
+    /// Its packets in the reply direction, before translation.
+    pub reply: Tuple,
+    /// Its zone.
+    pub zone: Zone,
+    /// Its mark.
+    pub mark: u32,
+    /// Its label.
+    pub label: u128,
+    /// Whole seconds until it goes if nothing comes.
+    pub timeout_s: u32,
+    /// How far it is, of TCP.
+    pub tcp: Option<TcpEntry>,
+    /// The application-layer helper that it was committed with.
+    pub helper: Option<&'static str>,
+}
+
+/// What dumps say of a TCP connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpEntry {
+    /// The side that began.
+    pub original: TcpSide,
+    /// The other side.
+    pub reply: TcpSide,
+}
+
+/// What dumps say of one side of a TCP connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpSide {
+    /// Where it is.
+    pub state: TcpState,
+    /// How far its windows are shifted.
+    pub window_scale: u8,
+    /// Its SYN was seen and offered window scaling.
+    pub scaling_known: bool,
+    /// Its SYN was not seen.
+    pub is_liberal: bool,
+}
+
+impl TcpEntry {
+    /// The one state that the connection is shown in.
+    #[must_use]
+    pub fn state(&self) -> TcpState {
+        TcpState::of_connection(self.original.state, self.reply.state)
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(connection: &Connection, now: Instant) -> Entry {
+        let tcp = match &connection.protocol {
+            Protocol::Tcp(peers) => Some(tcp_entry(peers)),
+            _ => None,
+        };
+        let left = connection.deadline.saturating_since(now);
+        Entry {
+            original: connection.original.tuple(),
+            reply: connection.reply.tuple(),
+            zone: Zone(connection.original.zone),
+            mark: connection.mark,
+            label: connection.label(),
+            timeout_s: u32::try_from(left.as_secs()).unwrap_or(u32::MAX),
+            tcp,
+            helper: connection.helper.map(|helper| helper.name()),
+        }
+    }
+}
+
+fn tcp_entry(peers: &TcpPeers) -> TcpEntry {
+    let side = |peer: &crate::tcp::Peer| TcpSide {
+        state: peer.state,
+        window_scale: peer.scale.shift(),
+        scaling_known: peer.scale.is_known(),
+        is_liberal: peer.scale == Scale::UNKNOWN,
+    };
+    TcpEntry { original: side(&peers.original), reply: side(&peers.reply) }
+}

@@ -1,0 +1,64 @@
+//! What can be wrong with what an operator asks for.
+
+/// A request that can't be met. The messages of the tuple and limit texts are Open vSwitch's
+/// (ovs: `lib/ofp-ct.c`, `lib/ct-dpif.c`).
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A timeout policy names a timeout that there is not.
+    #[error("{name} is no timeout of a policy; ovs-vsctl(8), add-zone-tp, lists them")]
+    UnknownTimeout {
+        /// What was given.
+        name: String,
+    },
+    /// `key=` without anything behind.
+    #[error("field {key} missing value")]
+    MissingValue {
+        /// The field.
+        key: String,
+    },
+    /// A value that is not of the field's kind.
+    #[error("failed to parse field {key}")]
+    BadValue {
+        /// The field.
+        key: String,
+    },
+    /// A field that tuples do not have.
+    #[error("invalid conntrack tuple field: {key}")]
+    UnknownField {
+        /// The field.
+        key: String,
+    },
+    /// An IPv4 and an IPv6 address in one request.
+    #[error("the L3 protocol does not match {value}")]
+    MixedFamilies {
+        /// The later address.
+        value: String,
+    },
+    /// A field given twice.
+    #[error("{key} is set multiple times")]
+    Repeated {
+        /// The field.
+        key: String,
+    },
+    /// ICMP fields without `ct_nw_proto` of ICMP before them.
+    #[error("invalid L4 fields")]
+    NotIcmp,
+    /// Ports without `ct_nw_proto`.
+    #[error("port is set without protocol")]
+    PortWithoutProtocol,
+    /// A zone limit without both `zone` and `limit`.
+    #[error("failed to parse zone limit")]
+    IncompleteLimit,
+    /// A field that zone limits do not have.
+    #[error("invalid zone limit field: {key}")]
+    UnknownLimitField {
+        /// The field.
+        key: String,
+    },
+    /// A flush of one whole tuple found no connection.
+    #[error("no connection has this original tuple in zone {zone}; give the tuple before NAT")]
+    NoSuchConnection {
+        /// The zone that was searched.
+        zone: u16,
+    },
+}

@@ -1,0 +1,184 @@
+//! Reads from a frame which connection it is of.
+//!
+//! What is refused is what Open vSwitch refuses (ovs: `lib/conntrack.c`, `conn_key_extract`).
+//! Fragments it reassembles first; here they are refused and counted, for now.
+
+use crate::counters::Event;
+use crate::key::{Family, Key};
+use crate::tcp::Segment;
+use flow::Frame;
+use packet::Checksum;
+use wire::checksum::{self, Verdict};
+use wire::{Addresses, Ipv4, Ipv6, Tcp, ethertype, icmp, icmpv6, protocol};
+
+/// How much of a quoted packet's transport header ICMP errors must have (RFC 792).
+const QUOTED_BYTES: usize = 8;
+
+/// What a frame says of its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// The packet's tuple, or for an ICMP error the reverse of the quoted packet's: that of the
+    /// packets that the error answers would have in its own direction.
+    pub key: Key,
+    /// The frame is an ICMP error.
+    pub related: bool,
+    /// Present for TCP, except quoted.
+    pub segment: Option<Segment>,
+}
+
+impl Reading {
+    /// Reads a frame that is tracked in `zone`.
+    pub fn of(frame: &Frame, zone: u16) -> Result<Reading, Event> {
+        let verify = frame.packet.offload.checksum == Checksum::Unverified;
+        let (src, dst, family) = match frame.key.eth_type() {
+            ethertype::IPV4 => {
+                let ip = Ipv4::new_checked(frame.l3()).map_err(|_| Event::Truncated)?;
+                if frame.key.nw_frag() != 0 {
+                    return Err(Event::FragmentUnsupported);
+                }
+                if checksum::verify_ipv4_header(ip.header()) == Verdict::Bad {
+                    return Err(Event::L3Checksum);
+                }
+                (ip.source().into(), ip.destination().into(), Family::V4)
+            }
+            ethertype::IPV6 => {
+                let ip = Ipv6::new_checked(frame.l3()).map_err(|_| Event::Truncated)?;
+                if frame.key.nw_frag() != 0 {
+                    return Err(Event::FragmentUnsupported);
+                }
+                (ip.source().into(), ip.destination().into(), Family::V6)
+            }
+            _ => return Err(Event::NotIp),
+        };
+        let l4 = frame.l4().ok_or(Event::Truncated)?;
+        let protocol = frame.key.nw_proto();
+        let key = Key { src, dst, l4: [0; 2], zone, protocol, family };
+        transport(key, l4, verify)
+    }
+}
+
+fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
+    let mut reading = Reading { key, related: false, segment: None };
+    match key.protocol {
+        protocol::TCP => {
+            let tcp = Tcp::new_checked(l4).map_err(|_| Event::Truncated)?;
+            verify_checksum(&key, l4, verify)?;
+            reading.key.l4 = ports(l4)?;
+            reading.segment = Some(Segment::read(&tcp));
+        }
+        protocol::UDP => {
+            let udp = wire::Udp::new_checked(l4).map_err(|_| Event::Truncated)?;
+            let datagram = l4.get(..udp.length()).ok_or(Event::Truncated)?;
+            verify_checksum(&key, datagram, verify)?;
+            reading.key.l4 = ports(l4)?;
+        }
+        _ if key.is_icmp() => {
+            if l4.len() < icmp::HEADER_LEN {
+                return Err(Event::Truncated);
+            }
+            verify_checksum(&key, l4, verify)?;
+            match query(key.family, l4)? {
+                Some(l4) => key.l4 = l4,
+                None => {
+                    key = quoted(&key, &l4[icmp::HEADER_LEN..])?;
+                    reading.related = true;
+                }
+            }
+            reading.key = key;
+        }
+        _ => {}
+    }
+    Ok(reading)
+}
+
+fn verify_checksum(key: &Key, l4: &[u8], verify: bool) -> Result<(), Event> {
+    if !verify {
+        return Ok(());
+    }
+    let addresses = match key.family {
+        Family::V4 => Addresses::V4 { source: key.src.v4(), destination: key.dst.v4() },
+        Family::V6 => Addresses::V6 { source: key.src.v6(), destination: key.dst.v6() },
+    };
+    let pseudo = addresses.pseudo_sum(key.protocol, l4.len());
+    let verdict = match (key.protocol, key.family) {
+        (protocol::TCP, _) => checksum::verify_tcp(pseudo, l4),
+        (protocol::UDP, Family::V4) => checksum::verify_udp_v4(pseudo, l4),
+        (protocol::UDP, Family::V6) => checksum::verify_udp_v6(pseudo, l4),
+        (protocol::ICMP, _) => checksum::verify_icmp(l4),
+        _ => checksum::verify_icmpv6(pseudo, l4),
+    };
+    if verdict == Verdict::Bad { Err(Event::L4Checksum) } else { Ok(()) }
+}
+
+fn ports(l4: &[u8]) -> Result<[u16; 2], Event> {
+    let ports = [be16(l4, 0), be16(l4, 2)];
+    if ports.contains(&0) { Err(Event::PortZero) } else { Ok(ports) }
+}
+
+/// What identifies an ICMP query or its answer, or `None` for errors.
+fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
+    let [icmp_type, code, ..] = *l4 else { return Err(Event::Truncated) };
+    let (is_query, is_error) = match family {
+        Family::V4 => (
+            matches!(
+                icmp_type,
+                icmp::ECHO_REQUEST | icmp::ECHO_REPLY | icmp::TIMESTAMP_REQUEST..=icmp::INFO_REPLY
+            ),
+            icmp::is_error(icmp_type),
+        ),
+        Family::V6 => (
+            matches!(icmp_type, icmpv6::ECHO_REQUEST | icmpv6::ECHO_REPLY),
+            matches!(icmp_type, icmpv6::UNREACHABLE..=icmpv6::PARAMETER_PROBLEM),
+        ),
+    };
+    match (is_query, is_error) {
+        (true, _) if code == 0 => Ok(Some([be16(l4, 4), u16::from(icmp_type) << 8])),
+        (_, true) => Ok(None),
+        _ => Err(Event::IcmpType),
+    }
+}
+
+/// The key, in the error's own direction, of the connection that the packet quoted in an ICMP
+/// error is of. An error must go to whoever sent what it quotes (RFC 5927 section 4 has why).
+fn quoted(outer: &Key, inner: &[u8]) -> Result<Key, Event> {
+    let bad = |_| Event::IcmpQuote;
+    let (src, dst, protocol, l4) = match outer.family {
+        Family::V4 => {
+            let ip = Ipv4::new_quoted(inner).map_err(bad)?;
+            if ip.fragment() != wire::Fragment::None {
+                return Err(Event::IcmpQuote);
+            }
+            let l4 = inner.get(ip.header_len()..).unwrap_or_default();
+            (ip.source().into(), ip.destination().into(), ip.protocol(), l4)
+        }
+        Family::V6 => {
+            let ip = Ipv6::new_quoted(inner).map_err(bad)?;
+            let extensions = ip.extensions().map_err(bad)?;
+            if extensions.fragment != wire::Fragment::None {
+                return Err(Event::IcmpQuote);
+            }
+            let l4 = inner.get(wire::ipv6::HEADER_LEN + extensions.len..).unwrap_or_default();
+            (ip.source().into(), ip.destination().into(), extensions.protocol, l4)
+        }
+    };
+    if src != outer.dst {
+        return Err(Event::IcmpQuote);
+    }
+    let mut key = Key { src, dst, protocol, l4: [0; 2], ..*outer };
+    if key.has_translated_ports() || key.is_icmp() {
+        if l4.len() < QUOTED_BYTES {
+            return Err(Event::IcmpQuote);
+        }
+        key.l4 = if key.is_icmp() {
+            query(key.family, l4).ok().flatten().ok_or(Event::IcmpQuote)?
+        } else {
+            ports(l4).map_err(|_| Event::IcmpQuote)?
+        };
+    }
+    Ok(key.reversed())
+}
+
+/// Zero beyond the end.
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&word| u16::from_be_bytes(word))
+}

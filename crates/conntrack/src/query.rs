@@ -1,0 +1,82 @@
+//! Protocols whose connections have no handshake: UDP and all others but TCP, and ICMP queries
+//! (ovs: `lib/conntrack-other.c`, `lib/conntrack-icmp.c`).
+
+use crate::counters::Event;
+use crate::key::{Family, Key};
+use crate::tcp::Update;
+use crate::timeout::Timeout;
+use wire::{icmp, icmpv6};
+
+/// How far a conversation without handshake is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Exchange {
+    /// One packet was seen.
+    First,
+    /// Packets were seen in the original direction only.
+    Single,
+    /// Packets were seen in both directions.
+    Multiple,
+}
+
+impl Exchange {
+    /// Follows a packet.
+    pub fn update(&mut self, is_reply: bool) -> (Update, Timeout) {
+        *self = match (*self, is_reply) {
+            (_, true) | (Exchange::Multiple, _) => Exchange::Multiple,
+            _ => Exchange::Single,
+        };
+        let update = if *self == Exchange::Multiple { Update::Valid } else { Update::ValidNew };
+        (update, self.timeout())
+    }
+
+    /// How long the conversation is remembered.
+    pub fn timeout(self) -> Timeout {
+        match self {
+            Exchange::First => Timeout::UdpFirst,
+            Exchange::Single => Timeout::UdpSingle,
+            Exchange::Multiple => Timeout::UdpMultiple,
+        }
+    }
+}
+
+/// Whether an ICMP query was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Query {
+    /// Not yet.
+    First,
+    /// It was.
+    Reply,
+}
+
+impl Query {
+    /// Follows a packet.
+    pub fn update(&mut self, is_reply: bool) -> (Update, Timeout) {
+        if is_reply {
+            *self = Query::Reply;
+        }
+        let update = if *self == Query::Reply { Update::Valid } else { Update::ValidNew };
+        (update, self.timeout())
+    }
+
+    /// How long the query is remembered.
+    pub fn timeout(self) -> Timeout {
+        match self {
+            Query::First => Timeout::IcmpFirst,
+            Query::Reply => Timeout::IcmpReply,
+        }
+    }
+
+    /// Whether a connection may begin with this message: not with an answer.
+    pub fn begins(key: &Key) -> Result<(), Event> {
+        let is_request = match key.family {
+            Family::V4 => matches!(
+                key.icmp_type(),
+                icmp::ECHO_REQUEST | icmp::TIMESTAMP_REQUEST | icmp::INFO_REQUEST
+            ),
+            Family::V6 => key.icmp_type() == icmpv6::ECHO_REQUEST,
+        };
+        if is_request { Ok(()) } else { Err(Event::IcmpNewReply) }
+    }
+}

@@ -1,0 +1,436 @@
+//! TCP: where each side of a connection is, and whether a segment fits its windows.
+//!
+//! The states and what is accepted are Open vSwitch's (ovs: `lib/conntrack-tcp.c`, which has them
+//! from OpenBSD's pf): each side has a state of its own, and both are guessed from what passes in
+//! the middle, so they are not RFC 9293's (section 3.3.2) though they bear its names. Segments
+//! are checked against the windows after Guido van Rooij's "Real Stateful TCP Packet Filtering in
+//! IP Filter" (2001); windows and their scaling are RFC 9293's section 3.8.6 and RFC 7323's
+//! section 2.
+
+use crate::counters::{Counters, Event};
+use crate::timeout::Timeout;
+use std::fmt;
+use wire::{Tcp, TcpFlags};
+
+/// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
+/// without scaling and one Ethernet packet.
+const ACK_SLACK: u32 = 0xffff + 1500;
+/// RFC 7323 section 2.3 caps the shift.
+const SCALE_MAX: u8 = 14;
+
+/// Where one side of a connection is, in the order of a connection's life.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum TcpState {
+    /// Nothing was seen of this side.
+    Closed,
+    /// It sent something that is not acknowledged.
+    SynSent,
+    /// The other side acknowledged something.
+    Established,
+    /// It sent its FIN.
+    Closing,
+    /// Its FIN is acknowledged.
+    FinWait2,
+    /// A RST ended the connection.
+    TimeWait,
+}
+
+impl TcpState {
+    /// All of them, in order.
+    pub const ALL: [TcpState; 6] = [
+        TcpState::Closed,
+        TcpState::SynSent,
+        TcpState::Established,
+        TcpState::Closing,
+        TcpState::FinWait2,
+        TcpState::TimeWait,
+    ];
+
+    /// The one state that a connection is shown in: its further side's, where a FIN acknowledged
+    /// shows as `TIME_WAIT` (ovs: `lib/ct-dpif.c`, `coalesce_tcp_state`).
+    #[must_use]
+    pub fn of_connection(original: TcpState, reply: TcpState) -> TcpState {
+        match original.max(reply) {
+            TcpState::FinWait2 => TcpState::TimeWait,
+            state => state,
+        }
+    }
+}
+
+impl fmt::Display for TcpState {
+    /// The name in dumps.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TcpState::Closed => "CLOSED",
+            TcpState::SynSent => "SYN_SENT",
+            TcpState::Established => "ESTABLISHED",
+            TcpState::Closing => "CLOSING",
+            TcpState::FinWait2 => "FIN_WAIT_2",
+            TcpState::TimeWait => "TIME_WAIT",
+        })
+    }
+}
+
+/// What is known of a side's window scaling, in one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Scale(u8);
+
+impl Scale {
+    /// Its SYN said nothing of scaling, or was not seen.
+    pub const NONE: Scale = Scale(0);
+    /// The connection was picked up on its way, and it may scale.
+    pub const UNKNOWN: Scale = Scale(0x40);
+    const KNOWN: u8 = 0x80;
+
+    fn known(shift: u8) -> Scale {
+        Scale(Self::KNOWN | shift.min(SCALE_MAX))
+    }
+
+    pub fn is_known(self) -> bool {
+        self.0 & Self::KNOWN != 0
+    }
+
+    /// The shift, 0 where there is none.
+    pub fn shift(self) -> u8 {
+        self.0 & 0xf
+    }
+}
+
+/// One side of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Peer {
+    /// Behind the highest sequence number that it sent.
+    sent_end: u32,
+    /// Behind the highest sequence number that it may send: what the other side acknowledged and
+    /// that side's window.
+    allowed_end: u32,
+    /// The largest window that it offered, before scaling.
+    max_window: u16,
+    pub scale: Scale,
+    pub state: TcpState,
+}
+
+/// Both sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TcpPeers {
+    pub original: Peer,
+    pub reply: Peer,
+}
+
+/// What matters of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    seq: u32,
+    ack: u32,
+    flags: TcpFlags,
+    window: u16,
+    payload_bytes: u32,
+    /// The window scale option of a SYN.
+    scale: Scale,
+}
+
+/// What a packet does to its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Update {
+    /// It belongs to it.
+    Valid,
+    /// It belongs to it, and nothing has come back yet.
+    ValidNew,
+    /// It begins another one with the same tuple.
+    Reopens,
+    /// It does not belong to it.
+    Invalid,
+}
+
+impl Segment {
+    /// Reads a header that is whole.
+    pub fn read(tcp: &Tcp<&[u8]>) -> Segment {
+        let flags = tcp.flags();
+        let scale = match flags.contains(TcpFlags::SYN).then(|| tcp.window_scale()).flatten() {
+            Some(shift) => Scale::known(shift),
+            None => Scale::NONE,
+        };
+        Segment {
+            seq: tcp.seq(),
+            ack: tcp.ack(),
+            flags,
+            window: tcp.window(),
+            payload_bytes: tcp.payload().len() as u32,
+            scale,
+        }
+    }
+
+    fn has(&self, flag: TcpFlags) -> bool {
+        self.flags.intersects(flag)
+    }
+
+    /// The sequence number behind the segment: SYN and FIN take one each (RFC 9293 section 3.4).
+    fn end(&self) -> u32 {
+        let controls = u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN));
+        self.seq.wrapping_add(self.payload_bytes).wrapping_add(controls)
+    }
+
+    /// Whether no TCP sends these flags together.
+    fn has_odd_flags(&self) -> bool {
+        let odd_with_syn = TcpFlags::RST | TcpFlags::FIN;
+        let need_ack = TcpFlags::FIN | TcpFlags::PSH | TcpFlags::URG;
+        match self.has(TcpFlags::SYN) {
+            true if self.has(odd_with_syn) => true,
+            false if !self.has(TcpFlags::ACK | TcpFlags::RST) => true,
+            _ => !self.has(TcpFlags::ACK) && self.has(need_ack),
+        }
+    }
+
+    /// Whether a connection may begin with it: with a SYN, or from the midst of one that began
+    /// unseen, but not with the second step of the handshake.
+    pub fn begins(&self) -> Result<(), Event> {
+        if self.has_odd_flags() {
+            Err(Event::TcpFlags)
+        } else if self.flags.contains(TcpFlags::SYN | TcpFlags::ACK) {
+            Err(Event::TcpNewSynAck)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl TcpPeers {
+    /// The connection that a segment begins.
+    pub fn new(segment: &Segment) -> (TcpPeers, Timeout) {
+        let syn = segment.has(TcpFlags::SYN);
+        let scale = if syn { segment.scale } else { Scale::UNKNOWN };
+        let original = Peer {
+            sent_end: segment.seq,
+            // One more than the segment takes, for pf's sake.
+            allowed_end: segment.end().wrapping_add(1),
+            max_window: unscaled(segment.window.max(1), scale),
+            scale,
+            state: TcpState::SynSent,
+        };
+        let reply = Peer {
+            sent_end: 0,
+            allowed_end: 1,
+            max_window: 1,
+            scale: if syn { Scale::NONE } else { Scale::UNKNOWN },
+            state: TcpState::Closed,
+        };
+        (TcpPeers { original, reply }, Timeout::TcpSynSent)
+    }
+
+    /// Follows a segment. A timeout is given where the connection's time begins anew.
+    pub fn update(
+        &mut self,
+        segment: &Segment,
+        is_reply: bool,
+        check_windows: bool,
+        counters: &mut Counters,
+    ) -> (Update, Option<Timeout>) {
+        let (sender, receiver) = match is_reply {
+            false => (&mut self.original, &mut self.reply),
+            true => (&mut self.reply, &mut self.original),
+        };
+        if segment.has_odd_flags() {
+            counters.count(Event::TcpFlags);
+            return (Update::Invalid, None);
+        }
+        if segment.has(TcpFlags::SYN) && !segment.has(TcpFlags::ACK) {
+            if sender.state.min(receiver.state) >= TcpState::FinWait2 {
+                return (Update::Reopens, None);
+            }
+            if sender.state <= TcpState::SynSent {
+                sender.state = TcpState::SynSent;
+                return (Update::ValidNew, Some(Timeout::TcpSynSent));
+            }
+        }
+        let fit = Fit::new(segment, sender, receiver);
+        let bypassed = |counters: &mut Counters| {
+            if !check_windows {
+                counters.count(Event::TcpWindowBypassed);
+            }
+            !check_windows
+        };
+        if fit.within_windows(segment, sender, receiver) || bypassed(counters) {
+            fit.slide(sender, receiver);
+            advance_states(segment, sender, receiver);
+            return (Update::Valid, Some(timeout(sender.state, receiver.state)));
+        }
+        if fit.within_loose_bounds(sender, receiver) {
+            // A flood of segments that fit only loosely must not keep the connection alive, nor
+            // make it one: its time does not begin anew, and acknowledgements do not count.
+            fit.slide(sender, receiver);
+            if segment.has(TcpFlags::FIN) {
+                sender.state = sender.state.max(TcpState::Closing);
+            }
+            if segment.has(TcpFlags::RST) {
+                (sender.state, receiver.state) = (TcpState::TimeWait, TcpState::TimeWait);
+            }
+            return (Update::Valid, None);
+        }
+        counters.count(Event::TcpWindow);
+        (Update::Invalid, None)
+    }
+}
+
+/// A segment's numbers, made comparable with what is known of both sides.
+struct Fit {
+    seq: u32,
+    end: u32,
+    ack: u32,
+    window: u16,
+    check_ack: bool,
+    sender_shift: u8,
+    receiver_shift: u8,
+}
+
+impl Fit {
+    /// Takes the numbers from a segment; what is the first from its side sets the side up.
+    fn new(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) -> Fit {
+        let (sender_shift, receiver_shift) = shifts(segment, sender, receiver);
+        let mut fit = Fit {
+            seq: segment.seq,
+            end: segment.end(),
+            ack: segment.ack,
+            window: segment.window,
+            check_ack: true,
+            sender_shift,
+            receiver_shift,
+        };
+        if sender.state < TcpState::SynSent {
+            fit.meet(segment, sender, receiver);
+        }
+        // Without ACK there is no acknowledgement, and broken stacks send a RST with ACK but 0.
+        let unset = fit.ack == 0 && segment.flags.contains(TcpFlags::ACK | TcpFlags::RST);
+        if !segment.has(TcpFlags::ACK) || unset {
+            fit.ack = receiver.sent_end;
+        }
+        // What carries nothing may stand anywhere.
+        if fit.seq == fit.end {
+            (fit.seq, fit.end) = (sender.sent_end, sender.sent_end);
+        }
+        fit
+    }
+
+    /// The first segment from this side.
+    fn meet(&mut self, segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
+        if segment.has(TcpFlags::SYN) && receiver.scale.is_known() {
+            sender.scale = segment.scale;
+            if sender.scale.is_known() {
+                // The window of a SYN itself is never scaled (RFC 7323 section 2.2).
+                self.window = unscaled(self.window, sender.scale);
+                self.sender_shift = sender.scale.shift();
+                self.receiver_shift = receiver.scale.shift();
+            } else {
+                // Scaling needs both sides: the other's window is what it said.
+                let scaled = u32::from(receiver.max_window) << receiver.scale.shift();
+                receiver.max_window = u16::try_from(scaled).unwrap_or(u16::MAX);
+                receiver.scale = Scale::NONE;
+            }
+        }
+        sender.sent_end = self.seq;
+        sender.state = TcpState::SynSent;
+        let offered = (u32::from(receiver.max_window) << self.receiver_shift).max(1);
+        let allowed = self.end.wrapping_add(offered);
+        if sender.allowed_end == 1 || at_or_after(allowed, sender.allowed_end) {
+            // Nothing bound this side yet, so its acknowledgement can't be judged either.
+            sender.allowed_end = allowed;
+            self.check_ack = false;
+        }
+        sender.max_window = sender.max_window.max(self.window);
+    }
+
+    fn within_windows(&self, segment: &Segment, sender: &Peer, receiver: &Peer) -> bool {
+        let receiver_window = u32::from(receiver.max_window) << self.receiver_shift;
+        let ack_behind =
+            if self.check_ack { receiver.sent_end.wrapping_sub(self.ack) as i32 } else { 0 };
+        let slack = ACK_SLACK as i32;
+        let exact_reset = || {
+            let from_expected = segment.seq.wrapping_sub(sender.sent_end);
+            !segment.has(TcpFlags::RST) || matches!(from_expected, 0 | 1 | u32::MAX)
+        };
+        at_or_after(sender.allowed_end, self.end)
+            && at_or_after(self.seq, sender.sent_end.wrapping_sub(receiver_window))
+            && ack_behind >= -slack
+            && ack_behind <= slack << self.sender_shift
+            && exact_reset()
+    }
+
+    /// Before a side is known, and around the end of a connection, segments stray.
+    fn within_loose_bounds(&self, sender: &Peer, receiver: &Peer) -> bool {
+        let straying = receiver.state < TcpState::SynSent
+            || receiver.state >= TcpState::FinWait2
+            || sender.state >= TcpState::FinWait2;
+        straying
+            && at_or_after(sender.allowed_end.wrapping_add(ACK_SLACK), self.end)
+            && at_or_after(self.seq, sender.sent_end.wrapping_sub(ACK_SLACK))
+    }
+
+    fn slide(&self, sender: &mut Peer, receiver: &mut Peer) {
+        sender.max_window = sender.max_window.max(self.window);
+        if self.end != sender.sent_end && at_or_after(self.end, sender.sent_end) {
+            sender.sent_end = self.end;
+        }
+        let window = u32::from(self.window) << self.sender_shift;
+        if at_or_after(self.ack.wrapping_add(window), receiver.allowed_end) {
+            receiver.allowed_end = self.ack.wrapping_add(window.max(1));
+        }
+    }
+}
+
+/// How far the windows of sender and receiver are shifted in this segment.
+fn shifts(segment: &Segment, sender: &Peer, receiver: &Peer) -> (u8, u8) {
+    if segment.has(TcpFlags::SYN) {
+        (0, 0)
+    } else if sender.scale.is_known() && receiver.scale.is_known() {
+        (sender.scale.shift(), receiver.scale.shift())
+    } else if sender.scale == Scale::UNKNOWN && receiver.scale == Scale::UNKNOWN {
+        (SCALE_MAX, SCALE_MAX)
+    } else {
+        (0, 0)
+    }
+}
+
+fn advance_states(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
+    if segment.has(TcpFlags::FIN) {
+        sender.state = sender.state.max(TcpState::Closing);
+    }
+    if segment.has(TcpFlags::ACK) {
+        receiver.state = match receiver.state {
+            TcpState::SynSent => TcpState::Established,
+            TcpState::Closing => TcpState::FinWait2,
+            state => state,
+        };
+    }
+    if segment.has(TcpFlags::RST) {
+        (sender.state, receiver.state) = (TcpState::TimeWait, TcpState::TimeWait);
+    }
+}
+
+/// How long a connection with sides in these states is remembered.
+fn timeout(a: TcpState, b: TcpState) -> Timeout {
+    let (nearer, further) = (a.min(b), a.max(b));
+    if nearer >= TcpState::FinWait2 {
+        Timeout::TcpClose
+    } else if nearer >= TcpState::Closing {
+        Timeout::TcpTimeWait
+    } else if nearer < TcpState::Established {
+        Timeout::TcpSynRecv
+    } else if further >= TcpState::Closing {
+        Timeout::TcpFinWait
+    } else {
+        Timeout::TcpEstablished
+    }
+}
+
+/// A window from a SYN, in the units of the windows that follow.
+fn unscaled(window: u16, scale: Scale) -> u16 {
+    u32::from(window).div_ceil(1 << scale.shift()) as u16
+}
+
+/// Whether `a` is `b` or up to half the number space behind it (RFC 9293 section 3.4).
+fn at_or_after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) as i32 >= 0
+}
+
+#[cfg(test)]
+mod tests;

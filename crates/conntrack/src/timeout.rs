@@ -1,0 +1,144 @@
+//! How long idle connections are remembered.
+
+use crate::error::Error;
+use std::time::Duration;
+
+macro_rules! timeouts {
+    ($($(#[$doc:meta])* $name:ident = $text:literal: $default:literal,)*) => {
+        /// A timeout of a policy, by the names of `ovs-vsctl add-zone-tp`
+        /// (ovs: `vswitchd/vswitch.ovsschema`, `CT_Timeout_Policy`).
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Timeout {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Timeout {
+            /// All of them.
+            pub const ALL: &[Timeout] = &[$(Timeout::$name,)*];
+
+            /// The name in the database.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Timeout::$name => $text,)*
+                }
+            }
+
+            /// The default in seconds (ovs: `lib/conntrack-tp.c`). Those that Open vSwitch's
+            /// userspace connection tracking never uses, and this one does not either, have 0.
+            pub const fn default_s(self) -> u32 {
+                match self {
+                    $(Timeout::$name => $default,)*
+                }
+            }
+        }
+    };
+}
+
+timeouts! {
+    /// A SYN was seen.
+    TcpSynSent = "tcp_syn_sent": 30,
+    /// The handshake is on its way.
+    TcpSynRecv = "tcp_syn_recv": 30,
+    /// The handshake is done.
+    TcpEstablished = "tcp_established": 86_400,
+    /// One side sent its FIN.
+    TcpFinWait = "tcp_fin_wait": 900,
+    /// Not used.
+    TcpCloseWait = "tcp_close_wait": 0,
+    /// Not used.
+    TcpLastAck = "tcp_last_ack": 0,
+    /// Both sides sent their FIN, not both are acknowledged.
+    TcpTimeWait = "tcp_time_wait": 45,
+    /// Closed, by both FINs or by a RST.
+    TcpClose = "tcp_close": 30,
+    /// Not used.
+    TcpSynSent2 = "tcp_syn_sent2": 0,
+    /// Not used.
+    TcpRetransmit = "tcp_retransmit": 0,
+    /// Not used.
+    TcpUnack = "tcp_unack": 0,
+    /// UDP and other protocols: one packet was seen.
+    UdpFirst = "udp_first": 60,
+    /// UDP and other protocols: packets were seen in one direction only.
+    UdpSingle = "udp_single": 60,
+    /// UDP and other protocols: packets were seen in both directions.
+    UdpMultiple = "udp_multiple": 30,
+    /// An ICMP query was seen.
+    IcmpFirst = "icmp_first": 60,
+    /// An ICMP query was answered.
+    IcmpReply = "icmp_reply": 30,
+}
+
+impl Timeout {
+    /// The timeout of this name; letter case does not count.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTimeout`].
+    pub fn from_name(name: &str) -> Result<Timeout, Error> {
+        let found = Timeout::ALL.iter().find(|timeout| timeout.name().eq_ignore_ascii_case(name));
+        found.copied().ok_or_else(|| Error::UnknownTimeout { name: name.to_owned() })
+    }
+}
+
+/// The timeouts of a zone, in seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimeoutPolicy {
+    seconds: [u32; Timeout::ALL.len()],
+}
+
+impl TimeoutPolicy {
+    /// The defaults.
+    pub fn new() -> Self {
+        let mut seconds = [0; Timeout::ALL.len()];
+        for (second, timeout) in seconds.iter_mut().zip(Timeout::ALL) {
+            *second = timeout.default_s();
+        }
+        TimeoutPolicy { seconds }
+    }
+
+    /// Sets one timeout.
+    pub fn set(&mut self, timeout: Timeout, seconds: u32) {
+        self.seconds[timeout as usize] = seconds;
+    }
+
+    /// One timeout in seconds.
+    pub fn get(&self, timeout: Timeout) -> u32 {
+        self.seconds[timeout as usize]
+    }
+
+    pub(crate) fn duration(&self, timeout: Timeout) -> Duration {
+        Duration::from_secs(self.get(timeout).into())
+    }
+}
+
+impl Default for TimeoutPolicy {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        for &timeout in Timeout::ALL {
+            assert_eq!(Timeout::from_name(timeout.name()), Ok(timeout));
+            assert_eq!(Timeout::from_name(&timeout.name().to_uppercase()), Ok(timeout));
+        }
+        let error = Timeout::from_name("tcp_sin_sent").unwrap_err();
+        assert!(error.to_string().contains("tcp_sin_sent"));
+    }
+
+    #[test]
+    fn setting_one_leaves_the_others() {
+        let mut policy = TimeoutPolicy::new();
+        policy.set(Timeout::UdpSingle, 7);
+        for &timeout in Timeout::ALL {
+            let expect = if timeout == Timeout::UdpSingle { 7 } else { timeout.default_s() };
+            assert_eq!(policy.get(timeout), expect, "{timeout:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Rewrites a frame, its bytes and its key alike, as its connection is translated.
+
+use crate::key::{Address, Family, Key};
+use flow::{Field, Frame, NatKind};
+use packet::Checksum;
+use wire::{UpperLayer, icmp, rewrite};
+
+/// Rewrites the side `kind` of a packet so that its tuple becomes `target`. Of a `related` packet,
+/// an ICMP error, the quoted packet's other side is rewritten too, since it runs the other way
+/// (ovs: `lib/conntrack.c`, `nat_packet`, `nat_inner_packet`).
+pub(crate) fn translate(frame: &mut Frame, kind: NatKind, target: &Key, related: bool) {
+    let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+    let address = match kind {
+        NatKind::Src => target.src,
+        NatKind::Dst => target.dst,
+    };
+    set_address(frame.l3_mut(), target.family, kind, address, partial);
+    frame.key.set(address_field(target.family, kind), address.bits());
+    if related {
+        translate_quoted(frame, kind, target, partial);
+    } else if target.has_translated_ports() {
+        let [source, destination] = target.l4;
+        let l3 = frame.l3_mut();
+        rewrite::set_tp_src(l3, source, partial);
+        rewrite::set_tp_dst(l3, destination, partial);
+        frame.key.set_tp_src(source);
+        frame.key.set_tp_dst(destination);
+    }
+}
+
+fn translate_quoted(frame: &mut Frame, kind: NatKind, target: &Key, partial: bool) {
+    let Some(l4) = frame.layers.l4 else { return };
+    let at = usize::from(l4.saturating_sub(frame.layers.l3)) + icmp::HEADER_LEN;
+    let l3 = frame.l3_mut();
+    let Ok(upper) = UpperLayer::find(l3) else { return };
+    let Some(inner) = l3.get_mut(at..upper.end) else { return };
+    let quoted = target.reversed();
+    let (kind, address) = match kind {
+        NatKind::Src => (NatKind::Dst, quoted.dst),
+        NatKind::Dst => (NatKind::Src, quoted.src),
+    };
+    set_address(inner, quoted.family, kind, address, false);
+    if quoted.has_translated_ports() {
+        rewrite::set_tp_src(inner, quoted.l4[0], false);
+        rewrite::set_tp_dst(inner, quoted.l4[1], false);
+    }
+    if !partial {
+        upper.fill_checksum(l3);
+    }
+}
+
+fn set_address(packet: &mut [u8], family: Family, kind: NatKind, to: Address, partial: bool) {
+    match (family, kind) {
+        (Family::V4, NatKind::Src) => rewrite::set_ipv4_src(packet, to.v4(), partial),
+        (Family::V4, NatKind::Dst) => rewrite::set_ipv4_dst(packet, to.v4(), partial),
+        (Family::V6, NatKind::Src) => rewrite::set_ipv6_src(packet, to.v6(), partial),
+        (Family::V6, NatKind::Dst) => rewrite::set_ipv6_dst(packet, to.v6(), partial),
+    };
+}
+
+fn address_field(family: Family, kind: NatKind) -> Field {
+    match (family, kind) {
+        (Family::V4, NatKind::Src) => Field::Ipv4Src,
+        (Family::V4, NatKind::Dst) => Field::Ipv4Dst,
+        (Family::V6, NatKind::Src) => Field::Ipv6Src,
+        (Family::V6, NatKind::Dst) => Field::Ipv6Dst,
+    }
+}

@@ -1,0 +1,125 @@
+//! What several test programs need: frames from text, actions from text, checks of bytes.
+
+#![allow(dead_code)]
+
+use base::{PortNo, Zone};
+use conntrack::{Config, Conntrack, Cursor, Entry, Filter};
+use flow::{CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection};
+use packet::Packet;
+use std::net::IpAddr;
+
+/// The frame that a text describes (`wire::text`).
+pub fn frame(text: &str) -> Frame {
+    let bytes = wire::text::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).expect("a whole Ethernet header")
+}
+
+/// An action that only looks.
+pub fn look(zone: u16) -> CtAction {
+    CtAction { zone: Zone(zone), ..CtAction::default() }
+}
+
+/// An action that commits.
+pub fn commit(zone: u16) -> CtAction {
+    CtAction { commit: true, ..look(zone) }
+}
+
+/// `src=10.0.0.1-10.0.0.9:100-200,hash`, `dst=[::1]:80`, `src` (keep the address) or `restore`.
+pub fn nat(text: &str) -> Nat {
+    if text == "restore" {
+        return Nat::Restore;
+    }
+    let mut parts = text.split(',');
+    let first = parts.next().expect("split gives one part at least");
+    let (kind, range) = first.split_once('=').unwrap_or((first, ""));
+    let kind = match kind {
+        "src" => NatKind::Src,
+        "dst" => NatKind::Dst,
+        other => panic!("{text}: {other} is neither src nor dst"),
+    };
+    let mut nat = NatRange {
+        kind,
+        addresses: None,
+        ports: None,
+        selection: PortSelection::Default,
+        persistent: false,
+    };
+    let (addresses, ports) = split_ports(range);
+    if !addresses.is_empty() {
+        let ends: Vec<IpAddr> = addresses
+            .split('-')
+            .map(|ip| ip.trim_matches(['[', ']']).parse().expect("an IP address"))
+            .collect();
+        nat.addresses = Some((ends[0], *ends.last().expect("split gives one part at least")));
+    }
+    if !ports.is_empty() {
+        let ends: Vec<u16> = ports.split('-').map(|port| port.parse().expect("a port")).collect();
+        nat.ports = Some((ends[0], *ends.last().expect("split gives one part at least")));
+    }
+    for flag in parts {
+        match flag {
+            "hash" => nat.selection = PortSelection::Hash,
+            "random" => nat.selection = PortSelection::Random,
+            "persistent" => nat.persistent = true,
+            other => panic!("{text}: unknown flag {other}"),
+        }
+    }
+    Nat::Translate(nat)
+}
+
+/// The ports stand behind the last colon that is not within brackets.
+fn split_ports(range: &str) -> (&str, &str) {
+    let from = range.rfind(']').unwrap_or(0);
+    match range[from..].find(':') {
+        Some(at) => (&range[..from + at], &range[from + at + 1..]),
+        None => (range, ""),
+    }
+}
+
+/// `0x5/0xff`, or `5` for all bits.
+pub fn masked(text: &str) -> Masked<u128> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16).expect("a number"),
+        None => text.parse().expect("a number"),
+    };
+    match text.split_once('/') {
+        Some((value, mask)) => Masked { value: number(value), mask: number(mask) },
+        None => Masked { value: number(text), mask: u128::MAX },
+    }
+}
+
+/// All entries, in order of their lines.
+pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<Entry> {
+    let filter = Filter { zone: zone.map(Zone) };
+    let mut cursor = Some(Cursor::default());
+    let mut entries = Vec::new();
+    while let Some(at) = cursor {
+        let page = tracker.dump(now, &filter, at);
+        entries.extend(page.entries);
+        cursor = page.next;
+    }
+    entries.sort_by_cached_key(ToString::to_string);
+    entries
+}
+
+/// An empty tracker with the defaults.
+pub fn tracker() -> Conntrack {
+    Conntrack::new(42, Config::default())
+}
+
+/// Panics where the key does not say what the bytes say, or a checksum is wrong.
+pub fn check_frame(frame: &Frame) {
+    let fresh = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1))
+        .expect("a whole Ethernet header");
+    for &field in Field::BASIC {
+        if !field.name().starts_with("ct_") {
+            assert_eq!(frame.key.get(field), fresh.key.get(field), "{}", field.name());
+        }
+    }
+    if let Ok(ip) = wire::Ipv4::new_checked(frame.l3()) {
+        assert_eq!(wire::checksum::verify_ipv4_header(ip.header()), wire::checksum::Verdict::Good);
+    }
+    if let Ok(upper) = wire::UpperLayer::find(frame.l3()) {
+        assert_ne!(upper.verify(frame.l3()), wire::checksum::Verdict::Bad);
+    }
+}

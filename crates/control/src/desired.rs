@@ -1,0 +1,227 @@
+//! What the switch is to be: bridges, ports, connection tracking zones, settings.
+
+use crate::{Port, SwitchOptions};
+use base::{DatapathId, MacAddr, Zone, limits};
+use openflow::Version;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// The whole configuration of a switch. Equal values mean that there is nothing to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// Bridges by name.
+    pub bridges: BTreeMap<String, Bridge>,
+    /// Connection tracking zones that have a policy.
+    pub zones: BTreeMap<Zone, ZonePolicy>,
+    /// The most connections of a zone that has no limit of its own; None is no limit.
+    pub default_zone_limit: Option<u32>,
+    /// Settings of the whole switch.
+    pub options: SwitchOptions,
+    /// Key and certificates for TLS to controllers.
+    pub tls: Option<TlsFiles>,
+}
+
+/// A bridge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bridge {
+    /// All but its ports.
+    pub settings: BridgeSettings,
+    /// Its ports by name. The port named as the bridge, LOCAL, is always there.
+    pub ports: BTreeMap<String, Port>,
+}
+
+/// The settings of a bridge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BridgeSettings {
+    /// "netdev" or "system"; both are this switch's one datapath, since OVN asks for "system"
+    /// where nobody told it otherwise.
+    pub datapath_type: String,
+    /// What happens while there is no controller.
+    pub fail_mode: FailMode,
+    /// The OpenFlow datapath id; None derives it from the bridge's Ethernet address.
+    pub datapath_id: Option<DatapathId>,
+    /// The Ethernet address of the bridge; None picks one.
+    pub hwaddr: Option<MacAddr>,
+    /// Controllers in the order of their targets.
+    pub controllers: Vec<Controller>,
+    /// The OpenFlow versions that may be spoken.
+    pub versions: BTreeSet<Version>,
+    /// A learned address goes after this long, in seconds.
+    pub mac_aging_s: u32,
+    /// The most learned addresses.
+    pub mac_table_size: u32,
+    /// VLANs that are flooded rather than learned in.
+    pub flood_vlans: BTreeSet<u16>,
+    /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded.
+    pub forward_bpdu: bool,
+    /// How many packet-ins wait for a controller that reads too slowly.
+    pub controller_queue_size: u32,
+    /// The description of the datapath that OpenFlow reports; None is a default.
+    pub description: Option<String>,
+    /// The serial number that OpenFlow reports; None is a default.
+    pub serial_number: Option<String>,
+    /// Files of flows in the syntax of `ovs-ofctl`, to be added when the bridge is; only a file
+    /// of configuration can name them.
+    pub flow_files: Vec<PathBuf>,
+}
+
+/// What a bridge does while it has no controller.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FailMode {
+    /// It forwards as a learning switch.
+    #[default]
+    Standalone,
+    /// It keeps to the flows it has.
+    Secure,
+}
+
+/// An OpenFlow controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controller {
+    /// Where it is, such as "tcp:10.0.0.1:6653", or where it may connect, such as "ptcp:6653".
+    pub target: String,
+    /// Whether it runs the bridge.
+    pub kind: ControllerKind,
+    /// The connection is probed after this long without a message, in milliseconds; 0 never.
+    pub probe_ms: u32,
+    /// The longest wait between attempts to connect, in milliseconds.
+    pub max_backoff_ms: u32,
+    /// Packet-ins a second; None is no limit.
+    pub rate_limit_pps: Option<u32>,
+    /// Packet-ins that may exceed the rate at once.
+    pub burst_limit: Option<u32>,
+    /// How many packet-ins wait; None is the bridge's number.
+    pub queue_size: Option<u32>,
+    /// Whether packet-ins and the like are sent without being asked for.
+    pub async_messages: bool,
+}
+
+/// Whether a controller runs the bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControllerKind {
+    /// It does: the fail mode holds while it is gone.
+    Primary,
+    /// It only looks in.
+    Service,
+}
+
+/// Timeouts and limit of a connection tracking zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ZonePolicy {
+    /// Timeouts in seconds by their names, such as "tcp_established"; those not named have
+    /// their defaults.
+    pub timeouts_s: BTreeMap<String, u32>,
+    /// The most connections; None is the default limit.
+    pub limit: Option<u32>,
+}
+
+/// Key and certificates for TLS (table `SSL`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The private key, in PEM.
+    pub private_key: PathBuf,
+    /// The certificate of that key.
+    pub certificate: PathBuf,
+    /// The certificates that peers have to be signed by.
+    pub ca_cert: PathBuf,
+    /// Whether the first peer's word is taken for the CA certificate where the file is missing.
+    pub bootstrap_ca_cert: bool,
+}
+
+/// The names of timeouts (ovs: `vswitchd/vswitch.ovsschema`, table CT_Timeout_Policy).
+pub(crate) const TIMEOUT_NAMES: [&str; 16] = [
+    "tcp_syn_sent",
+    "tcp_syn_recv",
+    "tcp_established",
+    "tcp_fin_wait",
+    "tcp_close_wait",
+    "tcp_last_ack",
+    "tcp_time_wait",
+    "tcp_close",
+    "tcp_syn_sent2",
+    "tcp_retransmit",
+    "tcp_unack",
+    "udp_first",
+    "udp_single",
+    "udp_multiple",
+    "icmp_first",
+    "icmp_reply",
+];
+
+impl Default for BridgeSettings {
+    fn default() -> Self {
+        BridgeSettings {
+            datapath_type: "system".to_owned(),
+            fail_mode: FailMode::default(),
+            datapath_id: None,
+            hwaddr: None,
+            controllers: Vec::new(),
+            versions: all_versions(),
+            mac_aging_s: limits::MAC_AGING_S as u32,
+            mac_table_size: limits::MAC_TABLE_SIZE as u32,
+            flood_vlans: BTreeSet::new(),
+            forward_bpdu: false,
+            controller_queue_size: DEFAULT_CONTROLLER_QUEUE,
+            description: None,
+            serial_number: None,
+            flow_files: Vec::new(),
+        }
+    }
+}
+
+/// The default of [`BridgeSettings::controller_queue_size`] (ovs: `vswitchd/vswitch.xml`).
+pub(crate) const DEFAULT_CONTROLLER_QUEUE: u32 = 100;
+
+/// The versions of a bridge that does not restrict them.
+pub(crate) fn all_versions() -> BTreeSet<Version> {
+    BTreeSet::from([Version::V10, Version::V13, Version::V14, Version::V15])
+}
+
+/// The version that `Bridge.protocols` calls so; None for those that are not spoken.
+pub(crate) fn version_from_name(name: &str) -> Option<Version> {
+    Some(match name {
+        "OpenFlow10" => Version::V10,
+        "OpenFlow13" => Version::V13,
+        "OpenFlow14" => Version::V14,
+        "OpenFlow15" => Version::V15,
+        _ => return None,
+    })
+}
+
+/// A datapath id: 16 hexadecimal digits, or "0x" and up to 16; not zero
+/// (ovs: `lib/packets.c`, `dpid_from_string`).
+pub(crate) fn datapath_id_from_text(text: &str) -> Option<DatapathId> {
+    let prefixed = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let digits = prefixed.unwrap_or(text);
+    let has_length = if prefixed.is_some() { digits.len() <= 16 } else { digits.len() == 16 };
+    if !has_length || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok().filter(|id| *id != 0).map(DatapathId)
+}
+
+impl Controller {
+    /// The default of [`Controller::probe_ms`].
+    pub const PROBE_MS: u32 = 5000;
+    /// The default of [`Controller::max_backoff_ms`].
+    pub const MAX_BACKOFF_MS: u32 = 8000;
+
+    /// A controller with the defaults of `target`: one that connects to us only looks in
+    /// (ovs: `vswitchd/bridge.c`, `get_controller_ofconn_type`).
+    pub fn new(target: &str) -> Self {
+        let passive = ["ptcp:", "pssl:", "punix:"].iter().any(|kind| target.starts_with(kind));
+        Controller {
+            target: target.to_owned(),
+            kind: if passive { ControllerKind::Service } else { ControllerKind::Primary },
+            probe_ms: Self::PROBE_MS,
+            max_backoff_ms: Self::MAX_BACKOFF_MS,
+            rate_limit_pps: None,
+            burst_limit: None,
+            queue_size: None,
+            async_messages: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What has to be done to get from one [`Desired`] to another.
+
+use crate::{
+    BridgeSettings, Desired, Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
+};
+use base::Zone;
+
+/// One step from one configuration to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Use other settings of the whole switch.
+    SetOptions(SwitchOptions),
+    /// Use other files for TLS.
+    SetTls(Option<TlsFiles>),
+    /// Limit zones that have no limit of their own.
+    SetDefaultZoneLimit(Option<u32>),
+    /// Give a zone this policy, in place of what it had.
+    SetZone {
+        /// The zone.
+        zone: Zone,
+        /// Its policy.
+        policy: ZonePolicy,
+    },
+    /// Let a zone have the defaults.
+    RemoveZone(Zone),
+    /// Close a port's interfaces and forget it.
+    RemovePort {
+        /// The bridge.
+        bridge: String,
+        /// The port.
+        port: String,
+    },
+    /// Forget a bridge. Its ports are gone by then.
+    RemoveBridge(String),
+    /// Make a bridge. It has no port yet, not even LOCAL.
+    AddBridge {
+        /// Its name.
+        bridge: String,
+        /// Its settings.
+        settings: BridgeSettings,
+    },
+    /// Give a bridge other settings.
+    ConfigureBridge {
+        /// Its name.
+        bridge: String,
+        /// All of its settings.
+        settings: BridgeSettings,
+    },
+    /// Make a port and open its interfaces.
+    AddPort {
+        /// The bridge.
+        bridge: String,
+        /// The port.
+        port: Port,
+    },
+    /// Change a port, whose interfaces stay open.
+    ConfigurePort {
+        /// The bridge.
+        bridge: String,
+        /// The port.
+        port: Port,
+    },
+}
+
+/// The changes that lead from `old` to `new`; none where they are equal.
+///
+/// They can be applied one by one: what goes goes first, so that devices and port numbers are
+/// free for what comes; bridges come before ports, and ports in the order of Open vSwitch:
+/// LOCAL, then those that ask for a number, then the rest (ovs: `vswitchd/bridge.c`,
+/// `bridge_add_ports`), with patches last, when both of their bridges are there.
+#[must_use]
+pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
+    let mut changes = Vec::new();
+    removals(old, new, &mut changes);
+    if old.options != new.options {
+        changes.push(Change::SetOptions(new.options.clone()));
+    }
+    if old.tls != new.tls {
+        changes.push(Change::SetTls(new.tls.clone()));
+    }
+    zones(old, new, &mut changes);
+    for (name, bridge) in &new.bridges {
+        let (bridge, settings) = (name.clone(), &bridge.settings);
+        match old.bridges.get(name) {
+            None => changes.push(Change::AddBridge { bridge, settings: settings.clone() }),
+            Some(before) if before.settings != *settings => {
+                changes.push(Change::ConfigureBridge { bridge, settings: settings.clone() });
+            }
+            Some(_) => {}
+        }
+    }
+    let mut ports: Vec<(&String, &Port)> = ports_of(new).collect();
+    ports.sort_by_key(|(bridge, port)| order_of(bridge, port));
+    // A port that stays lets go of its number before another one asks for that.
+    let mut added = Vec::new();
+    for (bridge, port) in ports {
+        let (before, bridge) = (port_of(old, bridge, &port.name), bridge.clone());
+        match before {
+            Some(before) if before == port => {}
+            Some(before) if before.has_same_interfaces(port) => {
+                changes.push(Change::ConfigurePort { bridge, port: port.clone() });
+            }
+            _ => added.push(Change::AddPort { bridge, port: port.clone() }),
+        }
+    }
+    changes.extend(added);
+    changes
+}
+
+fn removals(old: &Desired, new: &Desired, changes: &mut Vec<Change>) {
+    let stays = |(bridge, port): &(&String, &Port)| {
+        port_of(new, bridge, &port.name).is_some_and(|after| port.has_same_interfaces(after))
+    };
+    let mut ports: Vec<_> = ports_of(old).filter(|port| !stays(port)).collect();
+    ports.sort_by_key(|(bridge, port)| std::cmp::Reverse(order_of(bridge, port)));
+    for (bridge, port) in ports {
+        let (bridge, port) = (bridge.clone(), port.name.clone());
+        changes.push(Change::RemovePort { bridge, port });
+    }
+    let gone = old.bridges.keys().filter(|name| !new.bridges.contains_key(*name));
+    changes.extend(gone.cloned().map(Change::RemoveBridge));
+}
+
+fn zones(old: &Desired, new: &Desired, changes: &mut Vec<Change>) {
+    if old.default_zone_limit != new.default_zone_limit {
+        changes.push(Change::SetDefaultZoneLimit(new.default_zone_limit));
+    }
+    let gone = old.zones.keys().filter(|zone| !new.zones.contains_key(zone));
+    changes.extend(gone.copied().map(Change::RemoveZone));
+    for (zone, policy) in &new.zones {
+        if old.zones.get(zone) != Some(policy) {
+            changes.push(Change::SetZone { zone: *zone, policy: policy.clone() });
+        }
+    }
+}
+
+/// All ports with their bridges, both in the order of their names.
+fn ports_of(desired: &Desired) -> impl Iterator<Item = (&String, &Port)> {
+    desired
+        .bridges
+        .iter()
+        .flat_map(|(name, bridge)| bridge.ports.values().map(move |port| (name, port)))
+}
+
+fn port_of<'a>(desired: &'a Desired, bridge: &str, port: &str) -> Option<&'a Port> {
+    desired.bridges.get(bridge)?.ports.get(port)
+}
+
+/// Ports with a lower number come first.
+fn order_of(bridge: &str, port: &Port) -> u8 {
+    let is_patch = |one: &Interface| matches!(one.kind, InterfaceKind::Patch { .. });
+    match port.interfaces.first() {
+        _ if port.name == bridge => 0,
+        Some(one) if one.ofport_request.is_some() => 1,
+        Some(one) if is_patch(one) => 3,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Settings of the whole switch (`Open_vSwitch.other_config`).
+
+use base::limits;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Settings of the whole switch. The defaults are Open vSwitch's
+/// (ovs: `vswitchd/vswitch.xml`, table Open_vSwitch).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchOptions {
+    /// The cores that workers run on (`pmd-cpu-mask`); None leaves the choice to the switch.
+    pub worker_cores: Option<CoreSet>,
+    /// The most megaflows in the datapath (`flow-limit`).
+    pub flow_limit: u32,
+    /// A megaflow without packets for this long goes (`max-idle`), in milliseconds.
+    pub max_idle_ms: u32,
+    /// How long one pass of revalidation may take (`max-revalidator`), in milliseconds.
+    pub max_revalidator_ms: u32,
+    /// Megaflows with fewer packets a second than this are not revalidated but deleted when
+    /// revalidation takes long (`min-revalidate-pps`).
+    pub min_revalidate_pps: u32,
+    /// How many VLAN tags are matched on, 1 or 2 (`vlan-limit`).
+    pub vlan_limit: u8,
+    /// One in this many packets that miss the exact-match cache is put into it; 0 never
+    /// (`emc-insert-inv-prob`).
+    pub emc_insert_inv_prob: u32,
+    /// How long packets may wait for a batch to fill before they are sent
+    /// (`tx-flush-interval`), in microseconds.
+    pub tx_flush_interval_us: u32,
+    /// How often `Interface.statistics` is written (`stats-update-interval`), in milliseconds.
+    pub stats_update_interval_ms: u32,
+    /// An OpenFlow bundle without messages for this long is dropped (`bundle-idle-timeout`),
+    /// in seconds.
+    pub bundle_idle_timeout_s: u32,
+    /// Whether flows are being restored, so that controllers and misses wait
+    /// (`flow-restore-wait`).
+    pub flow_restore_wait: bool,
+    /// The most tracked connections; only a file can say it here, since Open vSwitch has
+    /// `dpctl/ct-set-maxconns` for it.
+    pub max_connections: Option<u32>,
+    /// Where the sockets `NAME.mgmt` and `NAME.snoop` of bridges go; only a file can say it.
+    pub run_dir: Option<PathBuf>,
+    /// The socket that `ovs-appctl` talks to; only a file can say it.
+    pub unixctl: Option<PathBuf>,
+}
+
+/// Processor cores, by number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CoreSet(BTreeSet<u16>);
+
+impl SwitchOptions {
+    /// The default and least [`SwitchOptions::stats_update_interval_ms`].
+    pub const MIN_STATS_UPDATE_INTERVAL_MS: u32 = 5000;
+    /// The default and least [`SwitchOptions::bundle_idle_timeout_s`].
+    pub const MIN_BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
+    /// The most VLAN tags that are matched on (ovs: `include/openvswitch/flow.h`,
+    /// `FLOW_MAX_VLAN_HEADERS`).
+    pub const MAX_VLAN_LIMIT: u8 = 2;
+
+    /// The number of tags that a configured `vlan-limit` means: 0 is as many as there can be.
+    pub(crate) fn vlan_limit_of(configured: u32) -> u8 {
+        match u8::try_from(configured) {
+            Ok(limit @ 1..Self::MAX_VLAN_LIMIT) => limit,
+            _ => Self::MAX_VLAN_LIMIT,
+        }
+    }
+}
+
+impl Default for SwitchOptions {
+    fn default() -> Self {
+        SwitchOptions {
+            worker_cores: None,
+            flow_limit: limits::FLOW_LIMIT as u32,
+            max_idle_ms: limits::MAX_IDLE_MS as u32,
+            max_revalidator_ms: 500,
+            min_revalidate_pps: 5,
+            vlan_limit: limits::VLAN_HEADERS as u8,
+            emc_insert_inv_prob: 100,
+            tx_flush_interval_us: 0,
+            stats_update_interval_ms: Self::MIN_STATS_UPDATE_INTERVAL_MS,
+            bundle_idle_timeout_s: Self::MIN_BUNDLE_IDLE_TIMEOUT_S,
+            flow_restore_wait: false,
+            max_connections: None,
+            run_dir: None,
+            unixctl: None,
+        }
+    }
+}
+
+impl CoreSet {
+    /// Reads a hexadecimal bit mask, with or without "0x": "6" and "0x6" are cores 1 and 2.
+    /// None where a character is no hexadecimal digit, where there is none, or where a core
+    /// above 65,535 is named.
+    pub fn from_hex_mask(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+        let mut cores = BTreeSet::new();
+        if digits.is_empty() {
+            return None;
+        }
+        for (place, digit) in digits.chars().rev().enumerate() {
+            let digit = digit.to_digit(16)?;
+            for bit in (0..4).filter(|bit| digit >> bit & 1 == 1) {
+                cores.insert(u16::try_from(place * 4 + bit).ok()?);
+            }
+        }
+        Some(CoreSet(cores))
+    }
+
+    /// The cores in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> {
+        self.0.iter().copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<u16> for CoreSet {
+    fn from_iter<I: IntoIterator<Item = u16>>(cores: I) -> Self {
+        CoreSet(cores.into_iter().collect())
+    }
+}
+
+impl fmt::Display for CoreSet {
+    /// The numbers with commas between.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, core) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{core}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_read_as_cores() {
+        let cases: &[(&str, Option<&str>)] = &[
+            ("1", Some("0")),
+            ("0x6", Some("1,2")),
+            ("0XF0", Some("4,5,6,7")),
+            ("0", Some("")),
+            ("10000000000000000000000000000001", Some("0,124")),
+            ("", None),
+            ("0x", None),
+            ("g", None),
+            ("-1", None),
+            ("1,2", None),
+        ];
+        for (text, expect) in cases {
+            let cores = CoreSet::from_hex_mask(text).map(|cores| cores.to_string());
+            assert_eq!(cores.as_deref(), *expect, "{text:?}");
+        }
+        let beyond = format!("1{}", "0".repeat(16_384));
+        assert_eq!(CoreSet::from_hex_mask(&beyond), None);
+    }
+
+    #[test]
+    fn a_vlan_limit_of_zero_is_the_most() {
+        for (configured, limit) in [(0, 2), (1, 1), (2, 2), (3, 2), (256, 2), (257, 2)] {
+            assert_eq!(SwitchOptions::vlan_limit_of(configured), limit, "{configured}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What a port of a bridge is to be: its interface, and the VLANs it carries.
+
+use base::{MacAddr, OfPort};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A port of a bridge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its name, unique in the switch.
+    pub name: String,
+    /// What packets come and go through. Always one, unless a database asks for a bond: then
+    /// all of them are [`InterfaceKind::Refused`].
+    pub interfaces: Vec<Interface>,
+    /// Which VLANs it carries, and how.
+    pub vlan: VlanMode,
+    /// Whether packets that leave without a VLAN get a tag for their priority.
+    pub priority_tags: PriorityTags,
+    /// Protected ports do not forward to one another.
+    pub protected: bool,
+}
+
+/// How a port treats VLANs. An empty list of VLANs means all of them. In the native modes a list
+/// that is not empty has the tag itself, and not 0, as Open vSwitch makes it
+/// (ovs: `ofproto/ofproto-dpif.c`, `bundle_set`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VlanMode {
+    /// Carries one VLAN, without tags.
+    Access {
+        /// That VLAN.
+        tag: u16,
+    },
+    /// Carries VLANs with their tags.
+    Trunk {
+        /// Which, in ascending order.
+        trunks: Vec<u16>,
+    },
+    /// A trunk whose packets without a tag belong to one VLAN, which leaves with a tag.
+    NativeTagged {
+        /// That VLAN.
+        tag: u16,
+        /// All of the port's VLANs, in ascending order.
+        trunks: Vec<u16>,
+    },
+    /// A trunk whose packets without a tag belong to one VLAN, which leaves without a tag.
+    NativeUntagged {
+        /// That VLAN.
+        tag: u16,
+        /// All of the port's VLANs, in ascending order.
+        trunks: Vec<u16>,
+    },
+    /// Puts what comes in into one VLAN by a tag around what it has.
+    Dot1qTunnel {
+        /// That VLAN.
+        tag: u16,
+        /// The inner VLANs that are let through, in ascending order.
+        cvlans: Vec<u16>,
+        /// The Ethernet type of the tag around.
+        ethertype: u16,
+    },
+}
+
+/// Whether packets that leave without a VLAN get a tag for their priority.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PriorityTags {
+    /// Never.
+    #[default]
+    Never,
+    /// Where the priority is not 0.
+    IfNonzero,
+    /// Always.
+    Always,
+}
+
+/// What the packets of a port come and go through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, which is the device's where there is one.
+    pub name: String,
+    /// What it is.
+    pub kind: InterfaceKind,
+    /// The OpenFlow port number that is asked for.
+    pub ofport_request: Option<OfPort>,
+    /// The OpenFlow port number that it had last, which it keeps where that is free.
+    pub ofport_hint: Hint<OfPort>,
+    /// The Ethernet address to give to an internal interface.
+    pub mac: Option<MacAddr>,
+    /// The MTU to set on an internal interface, in bytes.
+    pub mtu_request: Option<u16>,
+    /// What else was said, such as "n_rxq".
+    pub options: BTreeMap<String, String>,
+}
+
+/// What an interface is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// A network device of the system, such as one end of a veth pair.
+    System,
+    /// A device that the switch makes and the system uses.
+    Internal,
+    /// A TAP device that the switch makes and another program uses.
+    Tap,
+    /// One end of a patch between two bridges.
+    Patch {
+        /// The interface at the other end.
+        peer: String,
+    },
+    /// It is not to be opened.
+    Refused {
+        /// Why, for the column `error`.
+        error: String,
+    },
+}
+
+/// A value that is worth knowing but makes no difference: all hints are equal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hint<T>(pub Option<T>);
+
+/// The interface types of Open vSwitch that this switch has not, with what they are.
+const UNSUPPORTED_TYPES: [(&str, &str); 19] = [
+    ("afxdp", "AF_XDP ports"),
+    ("afxdp-nonpmd", "AF_XDP ports"),
+    ("bareudp", "tunnels"),
+    ("dpdk", "DPDK ports"),
+    ("dpdkr", "DPDK ports"),
+    ("dpdkvhostuser", "DPDK ports"),
+    ("dpdkvhostuserclient", "DPDK ports"),
+    ("dummy", "simulated ports"),
+    ("erspan", "tunnels"),
+    ("geneve", "tunnels"),
+    ("gre", "tunnels"),
+    ("gtpu", "tunnels"),
+    ("ip6erspan", "tunnels"),
+    ("ip6gre", "tunnels"),
+    ("lisp", "tunnels"),
+    ("srv6", "tunnels"),
+    ("stt", "tunnels"),
+    ("vxlan", "tunnels"),
+    ("xfrmi", "tunnels"),
+];
+
+impl Port {
+    /// A trunk of all VLANs with one interface.
+    pub fn new(interface: Interface) -> Self {
+        Port {
+            name: interface.name.clone(),
+            interfaces: vec![interface],
+            vlan: VlanMode::default(),
+            priority_tags: PriorityTags::default(),
+            protected: false,
+        }
+    }
+
+    /// The interface that is to be opened; None where it is refused.
+    pub fn interface(&self) -> Option<&Interface> {
+        match self.interfaces.as_slice() {
+            [Interface { kind: InterfaceKind::Refused { .. }, .. }] => None,
+            [interface] => Some(interface),
+            _ => None,
+        }
+    }
+
+    /// Whether `other` can become of this port without another interface being opened.
+    pub(crate) fn has_same_interfaces(&self, other: &Port) -> bool {
+        self.interfaces.len() == other.interfaces.len()
+            && self
+                .interfaces
+                .iter()
+                .zip(&other.interfaces)
+                .all(|(old, new)| new.is_same_device(old))
+    }
+}
+
+impl Interface {
+    /// An interface about which nothing else is said.
+    pub fn new(name: &str, kind: InterfaceKind) -> Self {
+        Interface {
+            name: name.to_owned(),
+            kind,
+            ofport_request: None,
+            ofport_hint: Hint(None),
+            mac: None,
+            mtu_request: None,
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// Whether `old` can go on as this one. A request for a number that is no longer made does
+    /// not take the number away (ovs: `vswitchd/bridge.c`,
+    /// `bridge_delete_or_reconfigure_ports`).
+    fn is_same_device(&self, old: &Interface) -> bool {
+        let number_stays =
+            self.ofport_request.is_none() || self.ofport_request == old.ofport_request;
+        self.name == old.name && self.kind == old.kind && number_stays
+    }
+}
+
+impl InterfaceKind {
+    /// What a type of Open vSwitch means; `peer` is the option of that name, which only patches
+    /// use. Types that are not supported are refused in words.
+    pub(crate) fn from_type(type_name: &str, name: &str, peer: Option<&str>) -> Self {
+        let refuse = |error: String| InterfaceKind::Refused { error };
+        match type_name {
+            "" | "system" => InterfaceKind::System,
+            "internal" => InterfaceKind::Internal,
+            "tap" => InterfaceKind::Tap,
+            "patch" => match peer {
+                None | Some("") => {
+                    refuse(format!("{name}: patch type requires valid 'peer' argument"))
+                }
+                Some(peer) if peer == name => {
+                    refuse(format!("{name}: patch peer must not be self"))
+                }
+                Some(peer) => InterfaceKind::Patch { peer: peer.to_owned() },
+            },
+            other => {
+                let known = UNSUPPORTED_TYPES.iter().find(|(listed, _)| *listed == other);
+                let why = match known {
+                    Some((_, what)) => {
+                        format!("\"{other}\" is not supported: this switch has no {what}")
+                    }
+                    None => format!("\"{other}\" is unknown"),
+                };
+                refuse(format!("could not open network device {name} (interface type {why})"))
+            }
+        }
+    }
+}
+
+impl VlanMode {
+    /// The mode that the columns `vlan_mode`, `tag`, `trunks` and `cvlans` mean together; None
+    /// where `mode` is not one. A tag without a mode is an access port, and neither is a trunk
+    /// (ovs: `vswitchd/bridge.c`, `port_configure`).
+    pub(crate) fn from_columns(
+        mode: Option<&str>,
+        tag: Option<u16>,
+        trunks: Vec<u16>,
+        cvlans: Vec<u16>,
+        ethertype: u16,
+    ) -> Option<Self> {
+        let tag_or_zero = tag.unwrap_or(0);
+        Some(match (mode, tag) {
+            (None, Some(tag)) => VlanMode::Access { tag },
+            (None, None) | (Some("trunk"), _) => VlanMode::Trunk { trunks },
+            (Some("access"), _) => VlanMode::Access { tag: tag_or_zero },
+            (Some("native-tagged"), _) => VlanMode::NativeTagged {
+                tag: tag_or_zero,
+                trunks: with_native(trunks, tag_or_zero),
+            },
+            (Some("native-untagged"), _) => VlanMode::NativeUntagged {
+                tag: tag_or_zero,
+                trunks: with_native(trunks, tag_or_zero),
+            },
+            (Some("dot1q-tunnel"), _) => {
+                VlanMode::Dot1qTunnel { tag: tag_or_zero, cvlans, ethertype }
+            }
+            (Some(_), _) => return None,
+        })
+    }
+}
+
+impl Default for VlanMode {
+    fn default() -> Self {
+        VlanMode::Trunk { trunks: Vec::new() }
+    }
+}
+
+impl<T> PartialEq for Hint<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for Hint<T> {}
+
+/// The trunked VLANs of a port with a native VLAN, which is always among them; VLAN 0 then is
+/// not, since packets without a tag are in the native one.
+fn with_native(trunks: Vec<u16>, tag: u16) -> Vec<u16> {
+    if tag == 0 || trunks.is_empty() {
+        return trunks;
+    }
+    let all: BTreeSet<u16> = trunks.into_iter().chain([tag]).filter(|vlan| *vlan != 0).collect();
+    all.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+
+#[test]
+fn columns_mean_vlan_modes() {
+    use VlanMode::{Access, Dot1qTunnel, NativeTagged, NativeUntagged, Trunk};
+    let check = |mode, tag, trunks: &[u16], cvlans: &[u16], expect| {
+        let found = VlanMode::from_columns(mode, tag, trunks.into(), cvlans.into(), 0x88a8);
+        assert_eq!(found, expect, "{mode:?} tag {tag:?} trunks {trunks:?}");
+    };
+    check(None, None, &[], &[], Some(Trunk { trunks: vec![] }));
+    check(None, None, &[5, 7], &[], Some(Trunk { trunks: vec![5, 7] }));
+    check(None, Some(10), &[], &[], Some(Access { tag: 10 }));
+    check(None, Some(10), &[5], &[], Some(Access { tag: 10 }));
+    check(None, Some(0), &[], &[], Some(Access { tag: 0 }));
+    check(Some("access"), None, &[], &[], Some(Access { tag: 0 }));
+    check(Some("trunk"), Some(10), &[5], &[], Some(Trunk { trunks: vec![5] }));
+    let native = |tag, trunks: &[u16]| Some(NativeTagged { tag, trunks: trunks.into() });
+    check(Some("native-tagged"), Some(10), &[], &[], native(10, &[]));
+    check(Some("native-tagged"), Some(10), &[0, 20], &[], native(10, &[10, 20]));
+    check(Some("native-tagged"), Some(10), &[10], &[], native(10, &[10]));
+    check(Some("native-tagged"), None, &[0, 20], &[], native(0, &[0, 20]));
+    let native = NativeUntagged { tag: 3, trunks: vec![1, 3] };
+    check(Some("native-untagged"), Some(3), &[1], &[], Some(native));
+    let tunnel = Dot1qTunnel { tag: 9, cvlans: vec![4], ethertype: 0x88a8 };
+    check(Some("dot1q-tunnel"), Some(9), &[1], &[4], Some(tunnel));
+    check(Some("nonsense"), Some(9), &[], &[], None);
+}
+
+#[test]
+fn types_mean_kinds_or_are_refused_in_words() {
+    let check = |type_name, peer, expect: Result<InterfaceKind, &str>| match (
+        InterfaceKind::from_type(type_name, "p0", peer),
+        expect,
+    ) {
+        (InterfaceKind::Refused { error }, Err(words)) => assert_eq!(error, words),
+        (kind, Ok(expect)) => assert_eq!(kind, expect),
+        (kind, Err(words)) => panic!("{type_name}: {kind:?} rather than {words}"),
+    };
+    check("", None, Ok(InterfaceKind::System));
+    check("system", Some("ignored"), Ok(InterfaceKind::System));
+    check("internal", None, Ok(InterfaceKind::Internal));
+    check("tap", None, Ok(InterfaceKind::Tap));
+    check("patch", Some("p1"), Ok(InterfaceKind::Patch { peer: "p1".to_owned() }));
+    check("patch", None, Err("p0: patch type requires valid 'peer' argument"));
+    check("patch", Some("p0"), Err("p0: patch peer must not be self"));
+    check(
+        "geneve",
+        None,
+        Err("could not open network device p0 (interface type \"geneve\" is not supported: \
+             this switch has no tunnels)"),
+    );
+    check(
+        "dpdk",
+        None,
+        Err("could not open network device p0 (interface type \"dpdk\" is not supported: \
+             this switch has no DPDK ports)"),
+    );
+    check("foo", None, Err("could not open network device p0 (interface type \"foo\" is unknown)"));
+}
+
+#[test]
+fn a_bond_has_no_interface_to_open() {
+    let member = |name| Interface::new(name, InterfaceKind::System);
+    let mut port = Port::new(member("a"));
+    assert_eq!(port.interface(), Some(&member("a")));
+    port.interfaces.push(member("b"));
+    assert_eq!(port.interface(), None);
+    let refused = Interface::new("c", InterfaceKind::Refused { error: "no".to_owned() });
+    assert_eq!(Port::new(refused).interface(), None);
+}

@@ -1,0 +1,392 @@
+//! OVSDB rows to [`Desired`].
+//!
+//! What a database says is taken as far as it makes sense: unknown keys of `other_config` are
+//! other programs' business, wrong values become the default and a [`Warning`], and an
+//! interface that cannot be opened is [`InterfaceKind::Refused`], which ends in its column
+//! `error`.
+
+mod monitored;
+mod port;
+
+pub use monitored::monitored;
+
+use crate::desired::{
+    DEFAULT_CONTROLLER_QUEUE, all_versions, datapath_id_from_text, version_from_name,
+};
+use crate::{
+    Bridge, BridgeSettings, Controller, ControllerKind, CoreSet, Desired, FailMode, Interface,
+    InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
+};
+use base::{Zone, limits};
+use ovsdb::{Replica, Row};
+use port::vlans;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// A value in the database that is not taken as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Warning {
+    /// The table.
+    pub table: &'static str,
+    /// What the row calls itself: its name, target or zone.
+    pub row: String,
+    /// The column, with the key where it is a map.
+    pub column: String,
+    /// What is wrong, and what is done instead.
+    pub message: String,
+}
+
+/// The number of the configuration that the rows stand for (`Open_vSwitch.next_cfg`), which is
+/// to be reported as [`crate::Status::cur_cfg`] once it runs.
+pub fn next_cfg(replica: &Replica) -> Option<i64> {
+    replica.only_row("Open_vSwitch")?.1.opt_i64("next_cfg")
+}
+
+impl Desired {
+    /// What the database asks for, and what in it is not taken as it stands. A database without
+    /// its one row of `Open_vSwitch` asks for nothing.
+    pub fn from_rows(replica: &Replica) -> (Desired, Vec<Warning>) {
+        let mut reader = Reader { replica, warnings: Vec::new(), devices: BTreeSet::new() };
+        let mut desired = Desired::default();
+        if let Some((_, root)) = replica.only_row("Open_vSwitch") {
+            desired.options = reader.options(root);
+            desired.tls = reader.tls(root);
+            reader.zones(root, &mut desired);
+            let rows = root.uuids("bridges");
+            let mut rows: Vec<_> =
+                rows.iter().filter_map(|row| reader.row("Bridge", *row)).collect();
+            // In the order of names, so that who gets a contested port does not change.
+            rows.sort_by_key(|row| row.str("name"));
+            for row in rows {
+                if let Some(name) = row.str("name") {
+                    desired.bridges.insert(name.to_owned(), reader.bridge(name, row));
+                }
+            }
+        }
+        (desired, reader.warnings)
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Warning { table, row, column, message } = self;
+        let space = if row.is_empty() { "" } else { " " };
+        write!(f, "{table}{space}{row}: {column}: {message}")
+    }
+}
+
+struct Reader<'a> {
+    replica: &'a Replica,
+    warnings: Vec<Warning>,
+    /// The rows of interfaces that a port has already.
+    devices: BTreeSet<Uuid>,
+}
+
+/// A row, with what it takes to warn about it.
+struct Place<'a> {
+    table: &'static str,
+    name: &'a str,
+    row: &'a Row,
+}
+
+impl<'a> Reader<'a> {
+    fn row(&self, table: &str, uuid: Uuid) -> Option<&'a Row> {
+        self.replica.row(table, uuid).map(|row| &**row)
+    }
+
+    fn warn(&mut self, place: &Place<'_>, column: impl Into<String>, message: impl Into<String>) {
+        self.warnings.push(Warning {
+            table: place.table,
+            row: place.name.to_owned(),
+            column: column.into(),
+            message: message.into(),
+        });
+    }
+
+    /// A value of `other_config` within a range; None where it is unset, or wrong and warned of.
+    fn config<T>(&mut self, place: &Place<'_>, key: &str, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: FromStr + PartialOrd + fmt::Display,
+    {
+        let text = place.row.map_str("other_config", key)?;
+        let value = text.trim().parse().ok().filter(|value| range.contains(value));
+        if value.is_none() {
+            let (least, most) = range.into_inner();
+            let words = format!("\"{text}\" is not a number from {least} to {most}; ignored");
+            self.warn(place, format!("other_config:{key}"), words);
+        }
+        value
+    }
+
+    /// A truth value of `other_config`; like Open vSwitch's, it is "true" or it is not.
+    fn flag(&mut self, place: &Place<'_>, key: &str) -> bool {
+        match place.row.map_str("other_config", key) {
+            None => false,
+            Some(text) if text.eq_ignore_ascii_case("true") => true,
+            Some(text) if text.eq_ignore_ascii_case("false") => false,
+            Some(text) => {
+                let words = format!("\"{text}\" is neither \"true\" nor \"false\"; taken as false");
+                self.warn(place, format!("other_config:{key}"), words);
+                false
+            }
+        }
+    }
+
+    /// A value of `other_config` that `read` accepts; `expected` says what that is.
+    fn parsed<T>(
+        &mut self,
+        place: &Place<'_>,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = place.row.map_str("other_config", key).filter(|text| !text.is_empty())?;
+        let value = read(text);
+        if value.is_none() {
+            let words = format!("\"{text}\" is not {expected}; ignored");
+            self.warn(place, format!("other_config:{key}"), words);
+        }
+        value
+    }
+
+    fn options(&mut self, root: &Row) -> SwitchOptions {
+        let place = &Place { table: "Open_vSwitch", name: "", row: root };
+        let default = SwitchOptions::default();
+        let any = 0..=u32::MAX;
+        let mut number =
+            |key: &str, default: u32| self.config(place, key, any.clone()).unwrap_or(default);
+        SwitchOptions {
+            flow_limit: number("flow-limit", default.flow_limit),
+            max_idle_ms: number("max-idle", default.max_idle_ms),
+            max_revalidator_ms: number("max-revalidator", default.max_revalidator_ms),
+            min_revalidate_pps: number("min-revalidate-pps", default.min_revalidate_pps),
+            vlan_limit: SwitchOptions::vlan_limit_of(number("vlan-limit", 1)),
+            emc_insert_inv_prob: number("emc-insert-inv-prob", default.emc_insert_inv_prob),
+            tx_flush_interval_us: number("tx-flush-interval", default.tx_flush_interval_us),
+            stats_update_interval_ms: number("stats-update-interval", 0)
+                .max(SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS),
+            bundle_idle_timeout_s: number("bundle-idle-timeout", 0)
+                .max(SwitchOptions::MIN_BUNDLE_IDLE_TIMEOUT_S),
+            worker_cores: self.parsed(
+                place,
+                "pmd-cpu-mask",
+                "a hexadecimal mask of cores",
+                CoreSet::from_hex_mask,
+            ),
+            flow_restore_wait: self.flag(place, "flow-restore-wait"),
+            ..default
+        }
+    }
+
+    fn tls(&self, root: &Row) -> Option<TlsFiles> {
+        let row = self.row("SSL", root.opt_uuid("ssl")?)?;
+        let path = |column| PathBuf::from(row.str(column).unwrap_or_default());
+        Some(TlsFiles {
+            private_key: path("private_key"),
+            certificate: path("certificate"),
+            ca_cert: path("ca_cert"),
+            bootstrap_ca_cert: row.opt_bool("bootstrap_ca_cert").unwrap_or_default(),
+        })
+    }
+
+    /// The zones of all datapaths. There is one behind all types, and "netdev" comes first.
+    fn zones(&mut self, root: &Row, desired: &mut Desired) {
+        let datapaths = root.get("datapaths").into_iter().flat_map(|map| map.pairs());
+        for (name, uuid) in datapaths {
+            let (Some(name), Some(uuid)) = (name.as_str(), uuid.as_uuid()) else { continue };
+            let Some(row) = self.row("Datapath", uuid) else { continue };
+            let place = &Place { table: "Datapath", name, row };
+            let limit = row.opt_i64("ct_zone_default_limit").map(to_u32);
+            desired.default_zone_limit = desired.default_zone_limit.or(limit);
+            let zones = row.get("ct_zones").map(|map| map.as_uuid_map()).unwrap_or_default();
+            for (zone, uuid) in zones {
+                let Ok(zone) = u16::try_from(zone) else { continue };
+                let policy = self.zone_policy(uuid);
+                match desired.zones.get(&Zone(zone)) {
+                    None => {
+                        desired.zones.insert(Zone(zone), policy);
+                    }
+                    Some(first) if *first == policy => {}
+                    Some(_) => {
+                        let words = "another datapath type has a policy for this zone too, and \
+                                     both are this switch's one datapath; ignored";
+                        self.warn(place, format!("ct_zones:{zone}"), words);
+                    }
+                }
+            }
+        }
+    }
+
+    fn zone_policy(&self, uuid: Uuid) -> ZonePolicy {
+        let Some(zone) = self.row("CT_Zone", uuid) else { return ZonePolicy::default() };
+        let policy = zone.opt_uuid("timeout_policy");
+        let policy = policy.and_then(|uuid| self.row("CT_Timeout_Policy", uuid));
+        let timeouts = policy.and_then(|row| row.get("timeouts"));
+        let pair = |(name, seconds): (&ovsdb::Atom, &ovsdb::Atom)| {
+            Some((name.as_str()?.to_owned(), to_u32(seconds.as_i64()?)))
+        };
+        ZonePolicy {
+            timeouts_s: timeouts.into_iter().flat_map(|map| map.pairs()).filter_map(pair).collect(),
+            limit: zone.opt_i64("limit").map(to_u32),
+        }
+    }
+
+    fn bridge(&mut self, name: &str, row: &Row) -> Bridge {
+        let place = &Place { table: "Bridge", name, row };
+        for (column, what) in UNSUPPORTED_BRIDGE_COLUMNS {
+            if is_set(row, column) {
+                self.warn(place, *column, format!("{what} not supported; ignored"));
+            }
+        }
+        let mut bridge = Bridge { settings: self.bridge_settings(place), ports: BTreeMap::new() };
+        let ports = row.uuids("ports");
+        let mut ports: Vec<_> = ports.iter().filter_map(|port| self.row("Port", *port)).collect();
+        ports.sort_by_key(|port| port.str("name"));
+        for port_row in ports {
+            let Some(port_name) = port_row.str("name") else { continue };
+            if let Some(port) = self.port(port_name, port_row, name) {
+                bridge.ports.insert(port.name.clone(), port);
+            }
+        }
+        let local = || Port::new(Interface::new(name, InterfaceKind::Internal));
+        bridge.ports.entry(name.to_owned()).or_insert_with(local);
+        bridge
+    }
+
+    fn bridge_settings(&mut self, place: &Place<'_>) -> BridgeSettings {
+        let row = place.row;
+        let default = BridgeSettings::default();
+        let nonzero = |value: &u32| *value != 0;
+        let strings = |key: &str| row.map_str("other_config", key).map(str::to_owned);
+        let datapath_type = row.str("datapath_type").filter(|name| !name.is_empty());
+        BridgeSettings {
+            datapath_type: self.datapath_type(place, datapath_type.unwrap_or("system")),
+            fail_mode: match row.str("fail_mode") {
+                Some("secure") => FailMode::Secure,
+                _ => FailMode::Standalone,
+            },
+            datapath_id: self.parsed(
+                place,
+                "datapath-id",
+                "16 hexadecimal digits that are not all zero",
+                datapath_id_from_text,
+            ),
+            hwaddr: self.parsed(place, "hwaddr", "an Ethernet address", mac_of_an_interface),
+            controllers: self.controllers(row),
+            versions: self.versions(place),
+            mac_aging_s: self
+                .config(place, "mac-aging-time", 0..=u32::MAX)
+                .filter(nonzero)
+                .unwrap_or(limits::MAC_AGING_S as u32),
+            mac_table_size: self
+                .config(place, "mac-table-size", 0..=u32::MAX)
+                .filter(nonzero)
+                .unwrap_or(limits::MAC_TABLE_SIZE as u32),
+            flood_vlans: vlans(row, "flood_vlans").into_iter().collect(),
+            forward_bpdu: self.flag(place, "forward-bpdu"),
+            controller_queue_size: self
+                .config(place, "controller-queue-size", 1..=512)
+                .unwrap_or(DEFAULT_CONTROLLER_QUEUE),
+            description: strings("dp-desc"),
+            serial_number: strings("dp-sn"),
+            ..default
+        }
+    }
+
+    fn datapath_type(&mut self, place: &Place<'_>, name: &str) -> String {
+        if !matches!(name, "netdev" | "system") {
+            let words = format!("\"{name}\" is neither \"netdev\" nor \"system\"; taken as netdev");
+            self.warn(place, "datapath_type", words);
+            return "netdev".to_owned();
+        }
+        name.to_owned()
+    }
+
+    fn versions(&mut self, place: &Place<'_>) -> BTreeSet<openflow::Version> {
+        let names = place.row.get("protocols").map(|set| set.as_str_set()).unwrap_or_default();
+        if names.is_empty() {
+            return all_versions();
+        }
+        let versions: BTreeSet<_> =
+            names.iter().filter_map(|name| version_from_name(name)).collect();
+        if versions.is_empty() {
+            let words = format!("none of {} is spoken; nobody can connect", names.join(", "));
+            self.warn(place, "protocols", words);
+        }
+        versions
+    }
+
+    /// The controllers in the order of their targets; of those with the same, the first.
+    fn controllers(&mut self, bridge: &Row) -> Vec<Controller> {
+        let mut controllers = BTreeMap::new();
+        for uuid in bridge.uuids("controller") {
+            let Some(row) = self.row("Controller", uuid) else { continue };
+            let Some(target) = row.str("target") else { continue };
+            let place = &Place { table: "Controller", name: target, row };
+            if controllers.contains_key(target) {
+                self.warn(place, "target", "the bridge has this controller twice; ignored");
+                continue;
+            }
+            controllers.insert(target, controller(target, row));
+        }
+        controllers.into_values().collect()
+    }
+}
+
+/// What bridges of Open vSwitch can and this one cannot, by column.
+const UNSUPPORTED_BRIDGE_COLUMNS: &[(&str, &str)] = &[
+    ("ipfix", "IPFIX is"),
+    ("mcast_snooping_enable", "multicast snooping is"),
+    ("mirrors", "mirrors are"),
+    ("netflow", "NetFlow is"),
+    ("rstp_enable", "RSTP is"),
+    ("sflow", "sFlow is"),
+    ("stp_enable", "STP is"),
+];
+
+/// Whether a column says something: an element, or true.
+fn is_set(row: &Row, column: &str) -> bool {
+    row.get(column).is_some_and(|datum| datum.as_opt_bool().unwrap_or(!datum.is_empty()))
+}
+
+fn controller(target: &str, row: &Row) -> Controller {
+    let number = |column| row.opt_i64(column).map(to_u32);
+    let default = Controller::new(target);
+    Controller {
+        kind: match row.str("type") {
+            Some("primary") => ControllerKind::Primary,
+            Some("service") => ControllerKind::Service,
+            _ => default.kind,
+        },
+        // Whole seconds, of which there is at least one (ovs: vswitchd/bridge.c,
+        // bridge_configure_remotes).
+        probe_ms: match number("inactivity_probe") {
+            None => default.probe_ms,
+            Some(0) => 0,
+            Some(probe_ms) => probe_ms.max(1000),
+        },
+        max_backoff_ms: number("max_backoff").unwrap_or(default.max_backoff_ms),
+        rate_limit_pps: number("controller_rate_limit"),
+        burst_limit: number("controller_burst_limit"),
+        queue_size: number("controller_queue_size"),
+        async_messages: row.opt_bool("enable_async_messages").unwrap_or(true),
+        ..default
+    }
+}
+
+/// An Ethernet address that an interface can have.
+pub(crate) fn mac_of_an_interface(text: &str) -> Option<base::MacAddr> {
+    text.parse().ok().filter(|mac: &base::MacAddr| !mac.is_multicast() && mac.to_u64() != 0)
+}
+
+/// The number, or the nearest one that fits.
+fn to_u32(number: i64) -> u32 {
+    u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Rows of `Port` and `Interface`.
+
+use super::{Place, Reader, is_set, mac_of_an_interface};
+use crate::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
+use base::OfPort;
+use ovsdb::Row;
+
+/// Ethernet type of the outer tag of `dot1q-tunnel` ports (IEEE 802.1ad).
+const ETHERTYPE_8021AD: u16 = 0x88a8;
+/// Ethernet type of IEEE 802.1Q tags.
+const ETHERTYPE_8021Q: u16 = 0x8100;
+
+impl Reader<'_> {
+    /// A port; None where it has no interface that is not another port's.
+    pub(super) fn port(&mut self, name: &str, row: &Row, bridge: &str) -> Option<Port> {
+        let place = &Place { table: "Port", name, row };
+        let mut interfaces = Vec::new();
+        for uuid in row.uuids("interfaces") {
+            let Some(interface) = self.row("Interface", uuid) else { continue };
+            if !self.devices.insert(uuid) {
+                self.warn(place, "interfaces", "belongs to another port already; ignored");
+                continue;
+            }
+            interfaces.extend(self.interface(interface, bridge));
+        }
+        interfaces.sort_by(|a, b| a.name.cmp(&b.name));
+        if interfaces.len() > 1 {
+            for member in &mut interfaces {
+                let error = format!(
+                    "could not add network device {} to ofproto (bonding is not supported)",
+                    member.name
+                );
+                member.kind = InterfaceKind::Refused { error };
+            }
+        }
+        if is_set(row, "qos") {
+            self.warn(place, "qos", "quality of service is not supported; ignored");
+        }
+        let vlan = self.vlan_mode(place);
+        let priority_tags = match row.map_str("other_config", "priority-tags") {
+            Some("if-nonzero" | "true") => PriorityTags::IfNonzero,
+            Some("always") => PriorityTags::Always,
+            _ => PriorityTags::Never,
+        };
+        let protected = row.opt_bool("protected").unwrap_or_default();
+        let name = name.to_owned();
+        (!interfaces.is_empty()).then_some(Port {
+            name,
+            interfaces,
+            vlan,
+            priority_tags,
+            protected,
+        })
+    }
+
+    fn vlan_mode(&mut self, place: &Place<'_>) -> VlanMode {
+        let row = place.row;
+        let mode = row.str("vlan_mode");
+        let tag = row.opt_i64("tag").and_then(|tag| u16::try_from(tag).ok()).filter(|t| *t < 4096);
+        let (trunks, cvlans) = (vlans(row, "trunks"), vlans(row, "cvlans"));
+        if mode.is_none() && tag.is_some() && !(trunks.is_empty() && cvlans.is_empty()) {
+            self.warn(
+                place,
+                "trunks",
+                "ignored, since a tag without vlan_mode makes it an access port",
+            );
+        }
+        let ethertype = match row.map_str("other_config", "qinq-ethtype") {
+            Some("802.1q") => ETHERTYPE_8021Q,
+            _ => ETHERTYPE_8021AD,
+        };
+        VlanMode::from_columns(mode, tag, trunks, cvlans, ethertype).unwrap_or_else(|| {
+            let words = format!("\"{}\" is unknown; taken as a trunk", mode.unwrap_or_default());
+            self.warn(place, "vlan_mode", words);
+            VlanMode::Trunk { trunks: vlans(row, "trunks") }
+        })
+    }
+
+    fn interface(&mut self, row: &Row, bridge: &str) -> Option<Interface> {
+        let name = row.str("name")?;
+        let place = &Place { table: "Interface", name, row };
+        // The bridge's own port is internal, whatever its row says (ovs: vswitchd/bridge.c,
+        // iface_get_type).
+        let type_name = if name == bridge { "internal" } else { row.str("type").unwrap_or("") };
+        let kind = InterfaceKind::from_type(type_name, name, row.map_str("options", "peer"));
+        for column in ["ingress_policing_rate", "ingress_policing_kpkts_rate"] {
+            if row.opt_i64(column).is_some_and(|rate| rate != 0) {
+                self.warn(place, column, "ingress policing is not supported; ignored");
+            }
+        }
+        let port = |column| row.opt_i64(column).and_then(ordinary_port);
+        let mut interface = Interface::new(name, kind);
+        interface.ofport_request = port("ofport_request").filter(|_| name != bridge);
+        interface.ofport_hint = Hint(port("ofport").filter(|_| name != bridge));
+        interface.mac = row.str("mac").and_then(|text| {
+            let mac = mac_of_an_interface(text);
+            if mac.is_none() {
+                self.warn(
+                    place,
+                    "mac",
+                    format!("\"{text}\" is not an Ethernet address of an interface; ignored"),
+                );
+            }
+            mac
+        });
+        interface.mtu_request = row.opt_i64("mtu_request").and_then(|mtu| {
+            let bytes = u16::try_from(mtu).ok();
+            if bytes.is_none() {
+                self.warn(place, "mtu_request", format!("{mtu} is more than 65535 bytes; ignored"));
+            }
+            bytes
+        });
+        interface.options = row.string_map("options");
+        Some(interface)
+    }
+}
+
+/// The VLANs of a column, in order.
+pub(super) fn vlans(row: &Row, column: &str) -> Vec<u16> {
+    let vlans = row.get(column).map(|set| set.as_i64_set()).unwrap_or_default();
+    vlans.into_iter().filter_map(|vlan| u16::try_from(vlan).ok()).collect()
+}
+
+/// A number that a port other than LOCAL can have.
+fn ordinary_port(number: i64) -> Option<OfPort> {
+    let port = OfPort(u16::try_from(number).ok()?);
+    (port.is_real() && port != OfPort::LOCAL).then_some(port)
+}

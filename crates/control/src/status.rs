@@ -1,0 +1,315 @@
+//! What the switch reports into the database.
+
+use crate::InterfaceKind;
+use base::{DatapathId, MacAddr, OfPort};
+use ovsdb::{Datum, Replica, Row, Transaction, Values};
+use std::collections::BTreeMap;
+
+/// The types of interfaces that can be opened, for `Open_vSwitch.iface_types`.
+pub const INTERFACE_TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+
+/// What the running switch is, as far as its database wants to know.
+///
+/// What is not in here stays in the database as it is: bridges and interfaces that are not
+/// named, and the columns of what is None.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The number of the configuration that runs ([`crate::next_cfg`] of its rows). `ovs-vsctl`
+    /// waits for it, then reads ports' numbers and errors: set it together with them.
+    pub cur_cfg: Option<i64>,
+    /// The version to report; None leaves it to `ovs-ctl`, which usually writes it.
+    pub ovs_version: Option<String>,
+    /// Datapath types, such as "netdev" and "system"; None until they are known.
+    pub datapath_types: Option<Vec<String>>,
+    /// Interface types, such as [`INTERFACE_TYPES`]; None until they are known.
+    pub iface_types: Option<Vec<String>>,
+    /// What the datapath can do, such as [`userspace_capabilities`]; it goes into all rows of
+    /// `Datapath`, which others make. None until it is known.
+    pub capabilities: Option<BTreeMap<String, String>>,
+    /// Bridges by name.
+    pub bridges: BTreeMap<String, BridgeStatus>,
+    /// Interfaces by name.
+    pub interfaces: BTreeMap<String, InterfaceStatus>,
+    /// Controllers by bridge and target.
+    pub controllers: BTreeMap<(String, String), ControllerStatus>,
+}
+
+/// What a bridge is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BridgeStatus {
+    /// Its OpenFlow datapath id.
+    pub datapath_id: DatapathId,
+}
+
+/// What became of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InterfaceStatus {
+    /// It was not opened.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// It is a port.
+    Running(Box<LinkStatus>),
+}
+
+/// What an interface is. None is reported as an empty set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// Its OpenFlow port number.
+    pub ofport: OfPort,
+    /// Its Ethernet address.
+    pub mac: Option<MacAddr>,
+    /// Its number in the system; 0 where it has none.
+    pub ifindex: u32,
+    /// Whether it is administratively up.
+    pub admin_up: Option<bool>,
+    /// Whether its link is up.
+    pub link_up: bool,
+    /// How often the link went up or down.
+    pub link_resets: i64,
+    /// Its speed, in bits a second.
+    pub link_speed_bps: Option<i64>,
+    /// Whether it is full duplex.
+    pub full_duplex: Option<bool>,
+    /// Its MTU, in bytes.
+    pub mtu: Option<i64>,
+    /// What the driver says: "driver_name", "driver_version", "firmware_version".
+    pub status: BTreeMap<String, String>,
+    /// Counters by their names, such as "rx_packets"; None leaves those in the database, which
+    /// are refreshed less often ([`crate::SwitchOptions::stats_update_interval_ms`]).
+    pub statistics: Option<BTreeMap<String, i64>>,
+}
+
+/// What the connection to a controller is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ControllerStatus {
+    /// Whether it is connected.
+    pub is_connected: bool,
+    /// Its role; None where it never connected, or connects to us.
+    pub role: Option<ControllerRole>,
+    /// "state", "last_error", "sec_since_connect" and "sec_since_disconnect".
+    pub status: BTreeMap<String, String>,
+}
+
+/// The role of a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ControllerRole {
+    /// It did not ask for one.
+    Other,
+    /// It alone may change flows.
+    Primary,
+    /// It only reads.
+    Secondary,
+}
+
+/// What Open vSwitch's userspace datapath says it can do, value for value as version 3.1
+/// writes it; a switch that cannot do one of these changes that value.
+pub fn userspace_capabilities() -> BTreeMap<String, String> {
+    const YES: [&str; 24] = [
+        "add_mpls",
+        "check_pkt_len",
+        "clone",
+        "ct_clear",
+        "ct_eventmask",
+        "ct_flush",
+        "ct_label",
+        "ct_mark",
+        "ct_orig_tuple",
+        "ct_orig_tuple6",
+        "ct_state",
+        "ct_state_nat",
+        "ct_timeout",
+        "ct_zero_snat",
+        "ct_zone",
+        "explicit_drop_action",
+        "lb_output_action",
+        "masked_set_action",
+        "nd_ext",
+        "recirc",
+        "sample_nesting",
+        "tnl_push_pop",
+        "trunc",
+        "ufid",
+    ];
+    let numbers = [("max_hash_alg", "1"), ("max_mpls_depth", "3"), ("max_vlan_headers", "1")];
+    let yes = YES.into_iter().map(|name| (name, "true"));
+    let pairs = yes.chain(numbers);
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The transaction that makes the database say what `status` says: only the columns that
+/// differ, and all of them at once. None where nothing differs.
+///
+/// The replica follows only when the transaction is done, so send the next one after that.
+#[must_use]
+pub fn report(replica: &Replica, status: &Status) -> Option<Transaction> {
+    let mut writer = Writer { replica, transaction: Transaction::new() };
+    writer.root(status);
+    writer.bridges(status);
+    writer.interfaces(status);
+    (!writer.transaction.is_empty()).then_some(writer.transaction)
+}
+
+impl InterfaceStatus {
+    /// The status of an interface that is refused as it is configured.
+    pub fn of_refused(kind: &InterfaceKind) -> Option<Self> {
+        match kind {
+            InterfaceKind::Refused { error } => Some(Self::Failed { error: error.clone() }),
+            _ => None,
+        }
+    }
+
+    /// The columns of `Interface` that it means.
+    fn columns(&self) -> Vec<(&'static str, Datum)> {
+        match self {
+            InterfaceStatus::Failed { error } => vec![
+                ("ofport", Datum::from(NO_OFPORT)),
+                ("error", Datum::from(error.as_str())),
+                ("status", Datum::empty_map()),
+                ("statistics", Datum::empty_map()),
+                ("admin_state", Datum::empty_set()),
+                ("duplex", Datum::empty_set()),
+                ("ifindex", Datum::empty_set()),
+                ("link_resets", Datum::empty_set()),
+                ("link_speed", Datum::empty_set()),
+                ("link_state", Datum::empty_set()),
+                ("mac_in_use", Datum::empty_set()),
+                ("mtu", Datum::empty_set()),
+            ],
+            InterfaceStatus::Running(link) => link.columns(),
+        }
+    }
+}
+
+impl LinkStatus {
+    fn columns(&self) -> Vec<(&'static str, Datum)> {
+        let up = |up: bool| if up { "up" } else { "down" };
+        let duplex = |full: bool| if full { "full" } else { "half" };
+        let statistics = self.statistics.as_ref();
+        let statistics = statistics.map(|pairs| {
+            let pairs = pairs.iter().map(|(name, count)| (name.as_str(), *count));
+            ("statistics", Datum::map(pairs))
+        });
+        let columns = [
+            ("ofport", Datum::from(self.ofport.0)),
+            ("error", Datum::empty_set()),
+            ("status", Datum::from(self.status.clone())),
+            ("admin_state", Datum::from(self.admin_up.map(up))),
+            ("duplex", Datum::from(self.full_duplex.map(duplex))),
+            ("ifindex", Datum::from(self.ifindex)),
+            ("link_resets", Datum::from(self.link_resets)),
+            ("link_speed", Datum::from(self.link_speed_bps)),
+            ("link_state", Datum::from(up(self.link_up))),
+            ("mac_in_use", Datum::from(self.mac.map(|mac| mac.to_string()))),
+            ("mtu", Datum::from(self.mtu)),
+        ];
+        columns.into_iter().chain(statistics).collect()
+    }
+}
+
+impl ControllerRole {
+    /// The word of the schema, which kept the old ones.
+    const fn name(self) -> &'static str {
+        match self {
+            ControllerRole::Other => "other",
+            ControllerRole::Primary => "master",
+            ControllerRole::Secondary => "slave",
+        }
+    }
+}
+
+/// `Interface.ofport` of an interface that is no port.
+const NO_OFPORT: i32 = -1;
+/// `Bridge.datapath_version` of a datapath that is not the kernel's.
+const DATAPATH_VERSION: &str = "<built-in>";
+/// `Open_vSwitch.dpdk_version` of a switch that was built without it.
+const NO_DPDK: &str = "none";
+
+struct Writer<'a> {
+    replica: &'a Replica,
+    transaction: Transaction,
+}
+
+impl Writer<'_> {
+    /// Writes the columns that differ. Columns that this server has not are left out.
+    fn update(
+        &mut self,
+        table: &str,
+        uuid: uuid::Uuid,
+        row: &Row,
+        columns: impl IntoIterator<Item = (&'static str, Datum)>,
+    ) {
+        let differs =
+            |(column, datum): &(&str, Datum)| row.get(column).is_some_and(|has| has != datum);
+        let columns = columns.into_iter().filter(differs);
+        let values: Values = columns.map(|(column, datum)| (column.to_owned(), datum)).collect();
+        if !values.is_empty() {
+            self.transaction.update(table, uuid, values);
+        }
+    }
+
+    fn root(&mut self, status: &Status) {
+        let Some((uuid, root)) = self.replica.only_row("Open_vSwitch") else { return };
+        let strings = |list: &Vec<String>| Datum::set(list.iter().map(String::as_str));
+        let columns = [
+            ("cur_cfg", status.cur_cfg.map(Datum::from)),
+            ("ovs_version", status.ovs_version.as_deref().map(Datum::from)),
+            ("datapath_types", status.datapath_types.as_ref().map(strings)),
+            ("iface_types", status.iface_types.as_ref().map(strings)),
+            ("dpdk_initialized", Some(Datum::from(false))),
+            ("dpdk_version", Some(Datum::from(NO_DPDK))),
+        ];
+        let columns = columns.into_iter().filter_map(|(name, datum)| Some((name, datum?)));
+        self.update("Open_vSwitch", uuid, root, columns);
+        if let Some(capabilities) = &status.capabilities {
+            let datapaths = root.get("datapaths").into_iter().flat_map(Datum::pairs);
+            for uuid in datapaths.filter_map(|(_, uuid)| uuid.as_uuid()) {
+                let Some(row) = self.replica.row("Datapath", uuid) else { continue };
+                let columns = [("capabilities", Datum::from(capabilities.clone()))];
+                self.update("Datapath", uuid, row, columns);
+            }
+        }
+    }
+
+    /// Bridges and their controllers.
+    fn bridges(&mut self, status: &Status) {
+        for (uuid, row) in self.replica.rows("Bridge") {
+            let Some(name) = row.str("name") else { continue };
+            if let Some(bridge) = status.bridges.get(name) {
+                let columns = [
+                    ("datapath_id", Datum::from(format!("{:016x}", bridge.datapath_id.0))),
+                    ("datapath_version", Datum::from(DATAPATH_VERSION)),
+                ];
+                self.update("Bridge", uuid, row, columns);
+            }
+            for uuid in row.uuids("controller") {
+                self.controller(status, name, uuid);
+            }
+        }
+    }
+
+    fn controller(&mut self, status: &Status, bridge: &str, uuid: uuid::Uuid) {
+        let Some(row) = self.replica.row("Controller", uuid) else { return };
+        let key = row.str("target").map(|target| (bridge.to_owned(), target.to_owned()));
+        let Some(controller) = key.and_then(|key| status.controllers.get(&key)) else { return };
+        let columns = [
+            ("is_connected", Datum::from(controller.is_connected)),
+            ("role", Datum::from(controller.role.map(ControllerRole::name))),
+            ("status", Datum::from(controller.status.clone())),
+        ];
+        self.update("Controller", uuid, row, columns);
+    }
+
+    fn interfaces(&mut self, status: &Status) {
+        for (uuid, row) in self.replica.rows("Interface") {
+            let name = row.str("name").unwrap_or_default();
+            if let Some(interface) = status.interfaces.get(name) {
+                self.update("Interface", uuid, row, interface.columns());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

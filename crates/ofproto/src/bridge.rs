@@ -1,0 +1,401 @@
+//! A bridge: its configuration, its ports and what it has learned.
+
+use crate::mac_table::MacTable;
+use crate::port::{Port, PortDevice, PortRefused, PortSpec};
+use crate::table::Tables;
+use base::{DatapathId, Instant, MacAddr, OfPort, PortNo, limits};
+use hashbrown::HashMap;
+use openflow::message::{PortConfig, PortDesc};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Names a bridge; never used twice in a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BridgeId(pub u32);
+
+/// What a bridge does without a controller (column `fail_mode` of `Bridge`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FailMode {
+    /// Forwards as a learning switch.
+    #[default]
+    Standalone,
+    /// Does what its flows say and nothing else.
+    Secure,
+}
+
+/// A bridge as it is configured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BridgeConfig {
+    /// Its name.
+    pub name: String,
+    /// Its OpenFlow datapath id.
+    pub datapath_id: DatapathId,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// What it does without a controller.
+    pub fail_mode: FailMode,
+    /// Learned addresses are forgotten after so many seconds.
+    pub mac_aging_s: u64,
+    /// How many addresses are learned.
+    pub mac_table_size: usize,
+    /// Forwards frames to addresses that bridges otherwise keep to themselves
+    /// (`other_config:forward-bpdu`).
+    pub forward_bpdu: bool,
+    /// Manufacturer, hardware, software, serial number and description, as OpenFlow tells them.
+    pub description: [String; 5],
+}
+
+impl BridgeConfig {
+    /// A bridge with nothing special.
+    pub fn new(name: impl Into<String>, mac: MacAddr) -> Self {
+        BridgeConfig {
+            name: name.into(),
+            datapath_id: DatapathId(mac.to_u64()),
+            mac,
+            fail_mode: FailMode::default(),
+            mac_aging_s: limits::MAC_AGING_S,
+            mac_table_size: limits::MAC_TABLE_SIZE,
+            forward_bpdu: false,
+            description: Default::default(),
+        }
+    }
+}
+
+/// What the OpenFlow connections of a bridge mean for its packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ControllerState {
+    /// Controllers are configured: the bridge begins without flows.
+    pub configured: bool,
+    /// The controllers have been gone for long, and the bridge fails open: it forwards as a
+    /// learning switch, whatever its flows say.
+    pub fail_open: bool,
+    /// Some controller speaks OpenFlow 1.2 or earlier, and packets that miss go to it
+    /// (ovs: `ofproto/connmgr.c`, `connmgr_wants_packet_in_on_miss`).
+    pub wants_misses: bool,
+}
+
+/// A bridge.
+#[derive(Debug)]
+pub struct Bridge {
+    /// Its number.
+    pub id: BridgeId,
+    /// As configured.
+    pub config: BridgeConfig,
+    /// Its flow tables.
+    pub tables: Tables,
+    /// Where it has seen Ethernet addresses.
+    pub macs: MacTable,
+    pub(crate) controllers: ControllerState,
+    ports: BTreeMap<OfPort, Port>,
+    by_name: HashMap<String, OfPort>,
+    /// When numbers were given up.
+    freed: HashMap<OfPort, Instant>,
+    /// The number that was given last.
+    last_number: u16,
+}
+
+/// A number is not given again for an hour, unless there is no other
+/// (ovs: `ofproto/ofproto.c`, `alloc_ofp_port`).
+const NUMBER_REST: Duration = Duration::from_secs(3600);
+/// Numbers from here on are only given to those who ask for them.
+const FIRST_ASKED: u16 = 32_768;
+
+impl Bridge {
+    pub(crate) fn new(id: BridgeId, config: BridgeConfig) -> Self {
+        Bridge {
+            id,
+            macs: MacTable::new(config.mac_table_size, config.mac_aging_s),
+            config,
+            tables: Tables::default(),
+            controllers: ControllerState::default(),
+            ports: BTreeMap::new(),
+            by_name: HashMap::new(),
+            freed: HashMap::new(),
+            last_number: 0,
+        }
+    }
+
+    /// What the OpenFlow connections last said of themselves.
+    pub fn controllers(&self) -> ControllerState {
+        self.controllers
+    }
+
+    /// The port of this number.
+    pub fn port(&self, number: OfPort) -> Option<&Port> {
+        self.ports.get(&number)
+    }
+
+    /// The port of this name.
+    pub fn port_named(&self, name: &str) -> Option<&Port> {
+        self.ports.get(self.by_name.get(name)?)
+    }
+
+    /// All ports by number, LOCAL last.
+    pub fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.values()
+    }
+
+    /// All ports as OpenFlow describes them.
+    pub fn describe_ports(&self) -> Vec<PortDesc> {
+        self.ports().map(Port::describe).collect()
+    }
+
+    pub(crate) fn port_mut(&mut self, number: OfPort) -> Option<&mut Port> {
+        self.ports.get_mut(&number)
+    }
+
+    pub(crate) fn add_port(&mut self, spec: PortSpec, now: Instant) -> Result<OfPort, PortRefused> {
+        if self.by_name.contains_key(&spec.name) {
+            return Err(PortRefused::NameTaken { port: spec.name });
+        }
+        let number = match self.choose_number(&spec, now) {
+            Some(number) => number,
+            None => return Err(PortRefused::NoNumber { port: spec.name }),
+        };
+        self.freed.remove(&number);
+        self.by_name.insert(spec.name.clone(), number);
+        let config = PortConfig::empty();
+        let port = Port { number, spec, config, created: now, patch_rx: (0, 0), patch_tx: (0, 0) };
+        self.ports.insert(number, port);
+        Ok(number)
+    }
+
+    pub(crate) fn remove_port(&mut self, number: OfPort, now: Instant) -> Option<Port> {
+        let port = self.ports.remove(&number)?;
+        self.by_name.remove(&port.spec.name);
+        self.freed.insert(number, now);
+        Some(port)
+    }
+
+    /// The number asked for, if it is free; otherwise the next one that was not in use lately.
+    fn choose_number(&mut self, spec: &PortSpec, now: Instant) -> Option<OfPort> {
+        if spec.is_local {
+            return (!self.ports.contains_key(&OfPort::LOCAL)).then_some(OfPort::LOCAL);
+        }
+        let is_free = |number: &OfPort| {
+            number.is_real() && *number != OfPort::LOCAL && !self.ports.contains_key(number)
+        };
+        if let Some(number) = spec.requested.filter(is_free) {
+            return Some(number);
+        }
+        let mut longest_free: Option<(Instant, OfPort)> = None;
+        for step in 1..FIRST_ASKED {
+            let number = OfPort((self.last_number + step - 1) % (FIRST_ASKED - 1) + 1);
+            if self.ports.contains_key(&number) {
+                continue;
+            }
+            match self.freed.get(&number) {
+                Some(&freed) if now - freed < NUMBER_REST => {
+                    if longest_free.is_none_or(|(before, _)| freed < before) {
+                        longest_free = Some((freed, number));
+                    }
+                }
+                _ => {
+                    self.last_number = number.0;
+                    return Some(number);
+                }
+            }
+        }
+        longest_free.map(|(_, number)| number)
+    }
+}
+
+/// All bridges, and which of them a datapath port belongs to.
+#[derive(Debug, Default)]
+pub struct Bridges {
+    by_id: BTreeMap<BridgeId, Bridge>,
+    by_device: HashMap<PortNo, (BridgeId, OfPort)>,
+    /// Names of patch ports: their ends find each other by them.
+    patches: HashMap<String, (BridgeId, OfPort)>,
+    last: u32,
+}
+
+impl Bridges {
+    /// The bridge.
+    pub fn get(&self, id: BridgeId) -> Option<&Bridge> {
+        self.by_id.get(&id)
+    }
+
+    /// The bridge, to be changed.
+    pub(crate) fn get_mut(&mut self, id: BridgeId) -> Option<&mut Bridge> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// The bridge of this name.
+    pub fn named(&self, name: &str) -> Option<&Bridge> {
+        self.iter().find(|bridge| bridge.config.name == name)
+    }
+
+    /// All bridges, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Bridge> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Bridge> {
+        self.by_id.values_mut()
+    }
+
+    /// The bridge's port that a datapath port is.
+    pub fn of_device(&self, device: PortNo) -> Option<(BridgeId, OfPort)> {
+        self.by_device.get(&device).copied()
+    }
+
+    /// The other end of a patch port, if both ends name each other.
+    pub fn patch_peer(&self, port: &Port) -> Option<(BridgeId, OfPort)> {
+        let PortDevice::Patch { peer } = &port.spec.device else { return None };
+        let found = *self.patches.get(peer)?;
+        let other = self.get(found.0)?.port(found.1)?;
+        match &other.spec.device {
+            PortDevice::Patch { peer } if *peer == port.spec.name => Some(found),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, config: BridgeConfig) -> BridgeId {
+        self.last += 1;
+        let id = BridgeId(self.last);
+        self.by_id.insert(id, Bridge::new(id, config));
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: BridgeId) -> Option<Bridge> {
+        let bridge = self.by_id.remove(&id)?;
+        for port in bridge.ports() {
+            unindex(&mut self.by_device, &mut self.patches, port);
+        }
+        Some(bridge)
+    }
+
+    pub(crate) fn add_port(
+        &mut self,
+        id: BridgeId,
+        spec: PortSpec,
+        now: Instant,
+    ) -> Result<OfPort, PortRefused> {
+        self.refuse_taken_device(&spec, None)?;
+        let Some(bridge) = self.by_id.get_mut(&id) else {
+            return Err(PortRefused::NoBridge { port: spec.name });
+        };
+        let (name, device) = (spec.name.clone(), spec.device.clone());
+        let number = bridge.add_port(spec, now)?;
+        self.index(id, number, name, &device);
+        Ok(number)
+    }
+
+    /// Gives a port another configuration; its name and number stay.
+    pub(crate) fn set_port(
+        &mut self,
+        id: BridgeId,
+        number: OfPort,
+        spec: PortSpec,
+    ) -> Result<(), PortRefused> {
+        self.refuse_taken_device(&spec, Some((id, number)))?;
+        let bridge = self.by_id.get_mut(&id);
+        let Some(port) = bridge.and_then(|bridge| bridge.port_mut(number)) else {
+            return Err(PortRefused::NoBridge { port: spec.name });
+        };
+        unindex(&mut self.by_device, &mut self.patches, port);
+        let name = port.spec.name.clone();
+        port.spec = PortSpec { name: name.clone(), is_local: port.spec.is_local, ..spec };
+        let device = port.spec.device.clone();
+        self.index(id, number, name, &device);
+        Ok(())
+    }
+
+    pub(crate) fn remove_port(
+        &mut self,
+        id: BridgeId,
+        number: OfPort,
+        now: Instant,
+    ) -> Option<Port> {
+        let port = self.by_id.get_mut(&id)?.remove_port(number, now)?;
+        unindex(&mut self.by_device, &mut self.patches, &port);
+        Some(port)
+    }
+
+    fn index(&mut self, id: BridgeId, number: OfPort, name: String, device: &PortDevice) {
+        match device {
+            PortDevice::Datapath(device) => {
+                self.by_device.insert(*device, (id, number));
+            }
+            PortDevice::Patch { .. } => {
+                self.patches.insert(name, (id, number));
+            }
+        }
+    }
+
+    fn refuse_taken_device(
+        &self,
+        spec: &PortSpec,
+        own: Option<(BridgeId, OfPort)>,
+    ) -> Result<(), PortRefused> {
+        let PortDevice::Datapath(device) = spec.device else { return Ok(()) };
+        match self.of_device(device) {
+            Some(owner) if Some(owner) != own => {
+                Err(PortRefused::DeviceTaken { port: spec.name.clone(), device })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn unindex(
+    by_device: &mut HashMap<PortNo, (BridgeId, OfPort)>,
+    patches: &mut HashMap<String, (BridgeId, OfPort)>,
+    port: &Port,
+) {
+    match &port.spec.device {
+        PortDevice::Datapath(device) => drop(by_device.remove(device)),
+        PortDevice::Patch { .. } => drop(patches.remove(&port.spec.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str, requested: Option<u16>) -> PortSpec {
+        let device = PortDevice::Patch { peer: String::new() };
+        let requested = requested.map(OfPort);
+        PortSpec { requested, ..PortSpec::new(name, MacAddr::ZERO, device) }
+    }
+
+    #[test]
+    fn numbers_are_not_given_again_at_once() {
+        let mut bridge = Bridge::new(BridgeId(1), BridgeConfig::new("br0", MacAddr::ZERO));
+        let mut add = |bridge: &mut Bridge, name, requested, at_s: u64| {
+            bridge.add_port(spec(name, requested), Instant::from_millis(at_s * 1000)).unwrap().0
+        };
+        assert_eq!(add(&mut bridge, "a", None, 0), 1);
+        assert_eq!(add(&mut bridge, "b", Some(1), 0), 2);
+        assert_eq!(add(&mut bridge, "c", Some(7), 0), 7);
+        bridge.remove_port(OfPort(2), Instant::from_millis(1000));
+        assert_eq!(add(&mut bridge, "d", None, 2), 3);
+        assert_eq!(add(&mut bridge, "e", Some(2), 2), 2);
+        assert_eq!(add(&mut bridge, "f", Some(0xfffe), 2), 4);
+        let local = PortSpec { is_local: true, ..spec("br0", None) };
+        assert_eq!(bridge.add_port(local, Instant::ZERO), Ok(OfPort::LOCAL));
+        let again = bridge.add_port(spec("a", None), Instant::ZERO);
+        assert_eq!(again, Err(PortRefused::NameTaken { port: "a".into() }));
+        assert_eq!(bridge.port_named("f").map(|port| port.number), Some(OfPort(4)));
+    }
+
+    #[test]
+    fn patch_ends_must_name_each_other() {
+        let mut bridges = Bridges::default();
+        let ids = ["br0", "br1"].map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO)));
+        let patch = |name: &str, peer: &str| {
+            PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
+        };
+        let a = bridges.add_port(ids[0], patch("a", "b"), Instant::ZERO).unwrap();
+        let b = bridges.add_port(ids[1], patch("b", "x"), Instant::ZERO).unwrap();
+        let peer = |bridges: &Bridges| {
+            bridges.patch_peer(bridges.get(ids[0]).unwrap().port(a).unwrap())
+        };
+        assert_eq!(peer(&bridges), None);
+        bridges.set_port(ids[1], b, patch("b", "a")).unwrap();
+        assert_eq!(peer(&bridges), Some((ids[1], b)));
+        bridges.remove_port(ids[1], b, Instant::ZERO);
+        assert_eq!(peer(&bridges), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! Messages that nobody asked for: packet-ins, flow-removed and port-status messages, and who
+//! wants them.
+
+use super::session::{ConnectionKind, Session};
+use crate::events::Event;
+use openflow::message::{Message, PacketIn, PortReason, RemovedReason, Role, Version};
+
+/// OFPR_ACTION.
+const ACTION: u32 = 1 << 1;
+/// OFPR_INVALID_TTL.
+const INVALID_TTL: u32 = 1 << 2;
+/// OpenFlow 1.4's finer reasons for what was OFPR_ACTION before: action set, group, packet-out.
+const FINER_ACTIONS: u32 = 7 << 3;
+
+/// Which asynchronous messages are wanted: bits of reasons, for a primary or equal controller and
+/// for a secondary one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AsyncConfig {
+    pub packet_in: [u32; 2],
+    pub port_status: [u32; 2],
+    pub flow_removed: [u32; 2],
+}
+
+impl AsyncConfig {
+    /// What is wanted by those who don't say (ovs: `lib/ofp-connection.c`,
+    /// `ofputil_async_cfg_default`).
+    pub fn new(version: Version) -> Self {
+        let flow_removed = match version {
+            Version::V10 => 0x7,
+            Version::V13 => 0xf,
+            Version::V14 | Version::V15 => 0x3f,
+        };
+        AsyncConfig {
+            packet_in: [(1 | ACTION | FINER_ACTIONS) & !INVALID_TTL, 0],
+            port_status: [0x7, 0x7],
+            flow_removed: [flow_removed, 0],
+        }
+    }
+
+    /// What was asked for. Before OpenFlow 1.4 one bit stood for all kinds of actions.
+    pub fn asked(mut self, version: Version) -> Self {
+        if version < Version::V14 {
+            for bits in &mut self.packet_in {
+                if *bits & ACTION != 0 {
+                    *bits |= FINER_ACTIONS;
+                }
+            }
+        }
+        self
+    }
+}
+
+impl Session {
+    /// Tells the peer of an event, if it wants to know. `is_own` is a consequence of its own
+    /// request.
+    pub fn tell(&mut self, event: &Event, is_own: bool) {
+        let Some(version) = self.version() else { return };
+        if self.closing().is_some() {
+            return;
+        }
+        match event {
+            Event::PacketIn { bridge, packet_in, controller_id, max_len, is_miss } => {
+                // From 1.3 on packets that miss are dropped, unless a flow says otherwise.
+                let is_asked = !is_miss || version < Version::V13;
+                if *bridge == self.bridge
+                    && *controller_id == self.controller_id
+                    && is_asked
+                    && self.wants(self.async_config.packet_in, packet_in.reason.into())
+                {
+                    self.send_async(&Message::PacketIn(cut(packet_in, *max_len)));
+                }
+            }
+            Event::FlowRemoved { bridge, flow, reason } => {
+                if *bridge == self.bridge
+                    && self.wants(self.async_config.flow_removed, removed_bit(*reason))
+                {
+                    let (flow, reason) = (flow.as_ref().clone(), *reason);
+                    self.send_async(&Message::FlowRemoved { flow, reason, nicira: self.nicira });
+                }
+            }
+            Event::PortStatus { bridge, reason, port } => {
+                // Before 1.5 nobody is told of what he changed himself (ovs: `ofproto/connmgr.c`,
+                // `connmgr_send_port_status`).
+                let is_news = !is_own || version >= Version::V15;
+                if *bridge == self.bridge
+                    && is_news
+                    && self.wants(self.async_config.port_status, port_bit(*reason))
+                {
+                    let (reason, port) = (*reason, port.as_ref().clone());
+                    self.send_async(&Message::PortStatus { reason, port });
+                }
+            }
+        }
+    }
+
+    /// Whether packets that no flow matches would be sent to the peer.
+    pub fn wants_misses(&self) -> bool {
+        self.version().is_some_and(|version| version < Version::V13)
+            && self.controller_id == 0
+            && self.wants(self.async_config.packet_in, 0)
+    }
+
+    fn wants(&self, masks: [u32; 2], bit: u32) -> bool {
+        if self.settings.kind == ConnectionKind::Service && self.miss_send_len == 0 {
+            return false;
+        }
+        let [full, secondary] = masks;
+        let mask = if self.role == Role::Secondary { secondary } else { full };
+        mask.checked_shr(bit).is_some_and(|mask| mask & 1 != 0)
+    }
+}
+
+fn cut(packet_in: &PacketIn, max_len: u16) -> PacketIn {
+    let mut packet_in = packet_in.clone();
+    packet_in.data.truncate(max_len.into());
+    packet_in
+}
+
+/// OFPRR_*
+fn removed_bit(reason: RemovedReason) -> u32 {
+    match reason {
+        RemovedReason::IdleTimeout => 0,
+        RemovedReason::HardTimeout => 1,
+        RemovedReason::Delete => 2,
+        RemovedReason::Eviction => 5,
+    }
+}
+
+/// OFPPR_*
+fn port_bit(reason: PortReason) -> u32 {
+    match reason {
+        PortReason::Add => 0,
+        PortReason::Delete => 1,
+        PortReason::Modify => 2,
+    }
+}

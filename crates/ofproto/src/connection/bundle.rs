@@ -1,0 +1,243 @@
+//! Bundles: messages that are carried out together or not at all (OpenFlow 1.4.0, section 7.3.9).
+
+use super::session::Session;
+use super::{Switch, check};
+use crate::Outbox;
+use base::Instant;
+use openflow::message::Message;
+use openflow::{ErrorCode, OfError};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A bundle that nobody touches for this long is discarded (ovs: `ofproto/connmgr.c`,
+/// `BUNDLE_IDLE_TIMEOUT_DEFAULT`).
+const IDLE_TIME: Duration = Duration::from_secs(10);
+/// Bundles that one connection may have open.
+const BUNDLES: usize = 64;
+/// Bytes of messages that one connection's bundles may hold in all.
+const BUNDLED_BYTES: usize = 256 << 20;
+
+/// OFPBF_ATOMIC.
+const ATOMIC: u16 = 1;
+/// OFPBCT_*: requests; the reply to each is one more.
+const OPEN: u16 = 0;
+const CLOSE: u16 = 2;
+const COMMIT: u16 = 4;
+const DISCARD: u16 = 6;
+
+/// The bundles of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Bundles {
+    open: BTreeMap<u32, Bundle>,
+}
+
+#[derive(Debug)]
+struct Bundle {
+    flags: u16,
+    is_closed: bool,
+    used: Instant,
+    /// The message that opened it, to be named when its time is over.
+    opening: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    message: Message,
+    /// The bundle-add message, to be named when it fails.
+    bytes: Vec<u8>,
+}
+
+impl Bundles {
+    fn open(&mut self, id: u32, flags: u16, bytes: &[u8], now: Instant) -> Result<(), OfError> {
+        if self.open.remove(&id).is_some() {
+            return Err(refused(ErrorCode::BundleBadId, id, "is open already; it is discarded"));
+        }
+        if self.open.len() >= BUNDLES {
+            return Err(refused(ErrorCode::BundleOutOfBundles, id, "is one too many"));
+        }
+        let opening = bytes.to_vec();
+        let bundle = Bundle { flags, is_closed: false, used: now, opening, entries: Vec::new() };
+        self.open.insert(id, bundle);
+        Ok(())
+    }
+
+    fn add(&mut self, id: u32, flags: u16, entry: Entry, now: Instant) -> Result<(), OfError> {
+        if self.bytes() + entry.bytes.len() > BUNDLED_BYTES {
+            self.open.remove(&id);
+            let code = ErrorCode::BundleMessageTooMany;
+            return Err(refused(code, id, "holds too much; it is discarded"));
+        }
+        // A bundle may be opened by its first message.
+        if !self.open.contains_key(&id) {
+            self.open(id, flags, &entry.bytes, now)?;
+        }
+        let Some(bundle) = self.open.get_mut(&id) else { return Err(unknown(id)) };
+        if let Err(error) = bundle.check(id, flags) {
+            self.open.remove(&id);
+            return Err(error);
+        }
+        bundle.used = now;
+        bundle.entries.push(entry);
+        Ok(())
+    }
+
+    fn close(&mut self, id: u32, flags: u16, now: Instant) -> Result<(), OfError> {
+        let Some(bundle) = self.open.get_mut(&id) else { return Err(unknown(id)) };
+        if let Err(error) = bundle.check(id, flags) {
+            self.open.remove(&id);
+            return Err(error);
+        }
+        bundle.used = now;
+        bundle.is_closed = true;
+        Ok(())
+    }
+
+    /// Discards bundles that nobody touched for too long; gives their opening messages, to be
+    /// refused.
+    pub fn expire(&mut self, now: Instant) -> Vec<(Vec<u8>, OfError)> {
+        let is_over = |_: &u32, bundle: &mut Bundle| bundle.used + IDLE_TIME <= now;
+        let over = self.open.extract_if(.., is_over);
+        let error = |id| refused(ErrorCode::BundleTimeout, id, "was not used for 10 seconds");
+        over.map(|(id, bundle)| (bundle.opening, error(id))).collect()
+    }
+
+    /// When a bundle is over next.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.open.values().map(|bundle| bundle.used + IDLE_TIME).min()
+    }
+
+    fn bytes(&self) -> usize {
+        let entries = self.open.values().flat_map(|bundle| &bundle.entries);
+        entries.map(|entry| entry.bytes.len()).sum()
+    }
+}
+
+impl Bundle {
+    fn check(&self, id: u32, flags: u16) -> Result<(), OfError> {
+        if self.is_closed {
+            return Err(refused(ErrorCode::BundleClosed, id, "is closed; it is discarded"));
+        }
+        if self.flags != flags {
+            return Err(refused(ErrorCode::BundleBadFlags, id, "was opened with other flags"));
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Opens, closes, commits or discards a bundle.
+    pub fn bundle_control(
+        &mut self,
+        id: u32,
+        control: u16,
+        flags: u16,
+        bytes: &[u8],
+        switch: &mut Switch<'_>,
+    ) -> Result<Message, OfError> {
+        self.may_change()?;
+        match control {
+            OPEN => self.bundles.open(id, flags, bytes, switch.now)?,
+            CLOSE => self.bundles.close(id, flags, switch.now)?,
+            COMMIT => {
+                let bundle = self.bundles.open.remove(&id).ok_or_else(|| unknown(id))?;
+                self.commit(id, bundle, flags, switch)?;
+            }
+            DISCARD => drop(self.bundles.open.remove(&id).ok_or_else(|| unknown(id))?),
+            _ => {
+                return Err(refused(ErrorCode::BundleBadType, id, "can't be controlled like that"));
+            }
+        }
+        Ok(Message::BundleControl { bundle: id, control: control + 1, flags: 0 })
+    }
+
+    /// Puts a message into a bundle. `xids` are those of the bundle-add message and of the one in
+    /// it, which must be the same.
+    pub fn bundle_add(
+        &mut self,
+        id: u32,
+        flags: u16,
+        xids: (u32, u32),
+        message: Message,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Result<(), OfError> {
+        self.may_change()?;
+        if xids.0 != xids.1 {
+            let code = ErrorCode::BundleMessageBadXid;
+            return Err(refused(code, id, "is given a message of another transaction"));
+        }
+        check::bundled(&message, self.version())?;
+        self.bundles.add(id, flags, Entry { message, bytes: bytes.to_vec() }, now)
+    }
+
+    /// Carries a bundle out: all of it, or nothing. The message that failed is refused itself,
+    /// before the commit is.
+    fn commit(
+        &mut self,
+        id: u32,
+        bundle: Bundle,
+        flags: u16,
+        switch: &mut Switch<'_>,
+    ) -> Result<(), OfError> {
+        if bundle.flags != flags {
+            return Err(refused(ErrorCode::BundleBadFlags, id, "was opened with other flags"));
+        }
+        let transaction = switch.core.begin();
+        // Packets leave only when all has gone well.
+        let mut packets = Outbox::default();
+        for entry in &bundle.entries {
+            let done = self.carry_out(&entry.message, flags, switch, &mut packets);
+            if let Err(error) = done {
+                switch.core.rollback(transaction);
+                self.refuse(&entry.bytes, &error);
+                let reason = format!("a message failed ({}); nothing is done", error.reason);
+                return Err(refused(ErrorCode::BundleMessageFailed, id, &reason));
+            }
+        }
+        switch.core.commit(transaction);
+        switch.out.commands.append(&mut packets.commands);
+        switch.out.conntrack_flush.append(&mut packets.conntrack_flush);
+        for entry in &bundle.entries {
+            // What could be wrong with it was looked at above.
+            if let Message::PortMod { port, mac, config, mask } = entry.message
+                && let Err(error) = switch.core.port_mod(self.bridge, port, mac, config, mask)
+            {
+                self.refuse(&entry.bytes, &error);
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(
+        &self,
+        message: &Message,
+        flags: u16,
+        switch: &mut Switch<'_>,
+        packets: &mut Outbox,
+    ) -> Result<(), OfError> {
+        match message {
+            Message::FlowMod(flow_mod) => switch.core.flow_mod(self.bridge, flow_mod, switch.now),
+            Message::PacketOut(packet) => {
+                switch.core.packet_out(self.bridge, packet, switch.now, packets)
+            }
+            Message::PortMod { port, mac, .. } => {
+                // Devices change one by one (ovs: `ofproto/ofproto.c`, `do_bundle_commit`).
+                if flags & ATOMIC != 0 {
+                    let reason = "port-mods can't be part of an atomic bundle";
+                    return Err(OfError::new(ErrorCode::BundleMessageFailed, reason));
+                }
+                check::port_mod(self.bridge, *port, *mac, switch)
+            }
+            other => check::bundled(other, self.version()),
+        }
+    }
+}
+
+fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
+    OfError::new(code, format!("bundle {id:#x} {what}"))
+}
+
+fn unknown(id: u32) -> OfError {
+    refused(ErrorCode::BundleBadId, id, "is not open")
+}

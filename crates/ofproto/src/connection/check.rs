@@ -1,0 +1,92 @@
+//! What can be wrong with a request before the bridge is asked to carry it out.
+
+use super::Switch;
+use crate::bridge::BridgeId;
+use base::{MacAddr, OfPort, PortNo, limits};
+use flow::{Frame, Mask, Match, WORDS};
+use openflow::message::{FlowMod, FlowModCommand, Message, PacketOut, Version};
+use openflow::{ErrorCode, OfError, Place};
+use packet::Packet;
+
+/// The actions of a flow must make sense for its packets, and nothing may be buffered.
+pub(super) fn flow_mod(flow_mod: &FlowMod, version: Option<Version>) -> Result<(), OfError> {
+    let place = Place {
+        version: version.unwrap_or(Version::V10),
+        table: flow_mod.table,
+        tables: limits::TABLES as u8,
+    };
+    openflow::check(&flow_mod.actions, &flow_mod.matching, place)?;
+    let deletes = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
+    if flow_mod.buffer_id.is_some() && !deletes { Err(no_buffers("flow-mod")) } else { Ok(()) }
+}
+
+/// A packet-out must bring its packet, and actions that make sense for it.
+pub(super) fn packet_out(packet: &PacketOut, version: Option<Version>) -> Result<(), OfError> {
+    if packet.buffer_id.is_some() {
+        return Err(no_buffers("packet-out"));
+    }
+    let port = packet.metadata.key().in_port_raw();
+    let is_reserved =
+        [OfPort::LOCAL, OfPort::NONE, OfPort::CONTROLLER].iter().any(|p| u32::from(p.0) == port);
+    if port >= OfPort::MAX.0.into() && !is_reserved {
+        let reason = format!("packet-out: packets don't come in on port {port:#x}");
+        return Err(OfError::new(ErrorCode::BadPort, reason));
+    }
+    let version = version.unwrap_or(Version::V10);
+    let place = Place { version, table: None, tables: limits::TABLES as u8 };
+    check_actions(packet, place)
+}
+
+/// Checks actions against what the packet is: its own headers stand for the match of a flow.
+fn check_actions(packet: &PacketOut, place: Place) -> Result<(), OfError> {
+    let known = &packet.metadata;
+    let frame = Frame::parse(Packet::from_bytes(&packet.data), PortNo(known.key().in_port_raw()));
+    let Ok(Frame { mut key, .. }) = frame else {
+        // Without an Ethernet header the packet goes nowhere, whatever the actions are.
+        return openflow::check(&packet.actions, known, place);
+    };
+    for (word, known) in key.words_mut().iter_mut().zip(known.key().words()) {
+        *word |= known;
+    }
+    let mut exact = Mask::new();
+    *exact.words_mut() = [u64::MAX; WORDS];
+    openflow::check(&packet.actions, &Match::new(&key, &exact), place)
+}
+
+/// Messages in a bundle: what can be wrong with them before it is committed. Few kinds may be in
+/// one at all.
+pub(super) fn bundled(message: &Message, version: Option<Version>) -> Result<(), OfError> {
+    match message {
+        Message::FlowMod(flow_mod) => self::flow_mod(flow_mod, version),
+        Message::PacketOut(packet) => packet_out(packet, version),
+        Message::PortMod { .. } => Ok(()),
+        _ => {
+            let reason = "a bundle takes flow-mods, port-mods and packet-outs";
+            Err(OfError::new(ErrorCode::BundleMessageUnsupported, reason))
+        }
+    }
+}
+
+/// The port that a port-mod means must be there, with that address.
+pub(super) fn port_mod(
+    bridge: BridgeId,
+    port: OfPort,
+    mac: MacAddr,
+    switch: &Switch<'_>,
+) -> Result<(), OfError> {
+    let found = switch.core.bridge(bridge).and_then(|bridge| bridge.port(port));
+    let (code, reason) = match found {
+        None => (ErrorCode::PortModBadPort, format!("port-mod: the bridge has no port {port}")),
+        Some(found) if found.spec.mac != mac => {
+            let is = found.spec.mac;
+            (ErrorCode::PortModBadHwAddr, format!("port-mod: port {port} has {is}, not {mac}"))
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(OfError::new(code, reason))
+}
+
+fn no_buffers(what: &str) -> OfError {
+    let reason = format!("{what}: no packets are buffered here; send the packet itself");
+    OfError::new(ErrorCode::BufferUnknown, reason)
+}

@@ -1,0 +1,193 @@
+//! What one message asks, and the answer to it.
+
+use super::asynchronous::AsyncConfig;
+use super::check;
+use super::session::{CloseReason, ConnectionKind, MISS_SEND_LEN, Session};
+use super::statistics::VISIBLE_TABLES;
+use super::{Connections, Switch};
+use base::Zone;
+use openflow::message::{Message, Version};
+use openflow::{ErrorCode, Header, OfError, decode};
+
+/// OFPC_FRAG_MASK: how fragments are treated; 0 is "like other packets".
+const FRAGMENTS: u16 = 3;
+/// NXFF_OPENFLOW10 and NXFF_NXM: Nicira's numbers of flow formats.
+const FORMAT_OPENFLOW10: u32 = 0;
+const FORMAT_NXM: u32 = 2;
+
+impl Connections {
+    /// Takes one whole message and answers it.
+    pub(super) fn handle(&mut self, session: &mut Session, bytes: &[u8], switch: &mut Switch<'_>) {
+        let Some(header) = Header::read(bytes) else { return };
+        let Some(version) = session.version() else {
+            greet(session, header, bytes);
+            return;
+        };
+        if deletes_what_is_never_there(version, header, bytes) {
+            return;
+        }
+        let answer = decode(version, bytes, &session.decode_options())
+            .and_then(|(xid, message)| self.answer(session, xid, message, bytes, switch));
+        match answer {
+            Ok(Some(reply @ Message::EchoReply(_))) => session.reply_to(header, &reply),
+            Ok(Some(reply)) => session.reply(header.xid, &reply),
+            Ok(None) => {}
+            Err(error) => session.refuse(bytes, &error),
+        }
+    }
+
+    /// Does what a message asks, and gives the reply if it has one.
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        xid: u32,
+        message: Message,
+        bytes: &[u8],
+        switch: &mut Switch<'_>,
+    ) -> Result<Option<Message>, OfError> {
+        let bridge = session.bridge;
+        let reply = match message {
+            Message::EchoRequest(data) => Message::EchoReply(data),
+            Message::FeaturesRequest => features(session, switch),
+            Message::GetConfigRequest => {
+                Message::GetConfigReply { flags: 0, miss_send_len: session.miss_send_len }
+            }
+            Message::BarrierRequest => Message::BarrierReply,
+            Message::StatsRequest(request) => {
+                return Ok(self.statistics(session, xid, request, switch));
+            }
+            Message::RoleRequest { role, generation } => {
+                self.change_role(session, role, generation)?
+            }
+            Message::BundleControl { bundle, control, flags } => {
+                session.bundle_control(bundle, control, flags, bytes, switch)?
+            }
+            Message::BundleAdd { bundle, flags, xid: inner, message, .. } => {
+                session.bundle_add(bundle, flags, (xid, inner), *message, bytes, switch.now)?;
+                return Ok(None);
+            }
+            Message::FlowMod(flow_mod) => {
+                session.may_change()?;
+                check::flow_mod(&flow_mod, session.version())?;
+                switch.core.flow_mod(bridge, &flow_mod, switch.now)?;
+                return Ok(None);
+            }
+            Message::PacketOut(packet) => {
+                session.may_change()?;
+                check::packet_out(&packet, session.version())?;
+                switch.core.packet_out(bridge, &packet, switch.now, switch.out)?;
+                return Ok(None);
+            }
+            Message::PortMod { port, mac, config, mask } => {
+                session.may_change()?;
+                switch.core.port_mod(bridge, port, mac, config, mask)?;
+                return Ok(None);
+            }
+            Message::CtFlushZone(zone) => {
+                switch.out.conntrack_flush.push(Zone(zone));
+                return Ok(None);
+            }
+            other => {
+                session.set_up(other)?;
+                return Ok(None);
+            }
+        };
+        Ok(Some(reply))
+    }
+}
+
+impl Session {
+    /// Messages that change nothing but the session itself.
+    fn set_up(&mut self, message: Message) -> Result<(), OfError> {
+        match message {
+            Message::SetConfig { flags, miss_send_len } => {
+                if flags & FRAGMENTS != 0 {
+                    // As Open vSwitch does it, the peer sees in the configuration that it is not
+                    // in force.
+                    let id = self.id.0;
+                    log::warn!("connection {id}: fragment handling {flags:#x} is not supported");
+                }
+                self.miss_send_len = miss_send_len;
+            }
+            Message::SetAsync { packet_in, port_status, flow_removed } => {
+                let version = self.version().unwrap_or(Version::V10);
+                let asked = AsyncConfig { packet_in, port_status, flow_removed };
+                self.async_config = asked.asked(version);
+                if self.settings.kind == ConnectionKind::Service && self.miss_send_len == 0 {
+                    self.miss_send_len = MISS_SEND_LEN;
+                }
+            }
+            Message::SetFlowFormat(format @ (FORMAT_OPENFLOW10 | FORMAT_NXM)) => {
+                self.nicira = format == FORMAT_NXM;
+            }
+            Message::SetFlowFormat(format) => {
+                let reason = format!("flow format {format} is unknown");
+                return Err(OfError::new(ErrorCode::RequestEperm, reason));
+            }
+            Message::FlowModTableId(on) => self.flow_mod_table_id = on,
+            Message::SetPacketInFormat(format) => self.packet_in_format = format,
+            Message::SetControllerId(id) => self.controller_id = id,
+            // The echo has done its work by arriving. To answer an error with an error could go
+            // on for ever.
+            Message::EchoReply(_) => {}
+            Message::Error { code, .. } => {
+                log::info!("connection {}: the peer reports {code:?}", self.id.0);
+            }
+            _ => {
+                let reason = "a switch is not sent messages of this type";
+                return Err(OfError::new(ErrorCode::BadType, reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Controllers begin by deleting all groups and meters. There are none, so that this is done, though
+/// they can't be added (ovs: `ofproto/ofproto.c`, `delete_groups__`, `handle_delete_meter`).
+fn deletes_what_is_never_there(version: Version, header: Header, bytes: &[u8]) -> bool {
+    /// OFPT_GROUP_MOD and OFPT_METER_MOD with the shortest body each may have.
+    const GROUP_MOD: (u8, usize) = (15, 16);
+    const METER_MOD: (u8, usize) = (29, 16);
+    /// OFPGC_DELETE and OFPMC_DELETE.
+    const DELETE: [u8; 2] = [0, 2];
+    let of_kind = |(kind, len)| header.message_type == kind && bytes.len() >= len;
+    version >= Version::V13
+        && header.version == version as u8
+        && (of_kind(GROUP_MOD) || of_kind(METER_MOD))
+        && bytes.get(8..10) == Some(&DELETE[..])
+}
+
+/// The first message: agrees on a version, or gives up (OpenFlow 1.3.5, section 6.3.1).
+fn greet(session: &mut Session, header: Header, bytes: &[u8]) {
+    let hello = decode(Version::V10, bytes, &session.decode_options());
+    let Ok((_, Message::Hello { versions: theirs })) = hello else {
+        session.close(CloseReason::NoHello(header.message_type));
+        return;
+    };
+    let ours = session.settings.versions;
+    let common = |version: &Version| ours & theirs & (1 << *version as u8) != 0;
+    if let Some(version) = Version::ALL.into_iter().filter(common).max() {
+        session.agree(version);
+        return;
+    }
+    let reason = CloseReason::NoCommonVersion { ours, theirs };
+    let error = Message::Error {
+        code: ErrorCode::HelloIncompatible,
+        data: reason.to_string().into_bytes(),
+    };
+    // In the highest version of the peer's, so that it can read it.
+    let highest = theirs.checked_ilog2().unwrap_or(0).clamp(1, Version::V15 as u32) as u8;
+    session.reply_to(Header { version: highest, ..header }, &error);
+    session.close(reason);
+}
+
+fn features(session: &Session, switch: &Switch<'_>) -> Message {
+    let bridge = switch.core.bridge(session.bridge);
+    Message::FeaturesReply {
+        datapath_id: bridge.map(|bridge| bridge.config.datapath_id).unwrap_or_default(),
+        buffers: 0,
+        tables: VISIBLE_TABLES,
+        auxiliary_id: 0,
+        ports: bridge.map(|bridge| bridge.describe_ports()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,369 @@
+//! One OpenFlow session: what was agreed on, what the peer set up, and what waits to be written.
+
+use super::ConnId;
+use super::asynchronous::AsyncConfig;
+use super::bundle::Bundles;
+use super::collect::Ticket;
+use crate::bridge::BridgeId;
+use base::{Instant, limits};
+use openflow::message::{Message, PacketInFormat, Role, StatsRequest, Version};
+use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Framer, Header, OfError, encode};
+use std::time::Duration;
+
+/// Output beyond which requests wait: the peer does not read what it asked for.
+const OUTPUT_LIMIT: usize = 1 << 20;
+/// Requests beyond which no more are read: those before wait for something.
+const INPUT_LIMIT: usize = 1 << 18;
+/// OpenFlow's own default of `miss_send_len` (OFP_DEFAULT_MISS_SEND_LEN).
+pub(super) const MISS_SEND_LEN: u16 = 128;
+/// How long a peer without a probe interval may take to say hello.
+const HELLO_TIME: Duration = Duration::from_secs(60);
+
+/// Whom a connection is to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectionKind {
+    /// A controller that the bridge is configured with.
+    Controller,
+    /// Somebody who came by, such as a tool on `BRIDGE.mgmt`: gets asynchronous messages only
+    /// after asking for them with a `miss_send_len` that is not 0.
+    Service,
+}
+
+/// How a connection is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Whom it is to.
+    pub kind: ConnectionKind,
+    /// Versions that may be spoken, bit `n` for wire version `n`; others than
+    /// [`Settings::SPOKEN`] are ignored.
+    pub versions: u32,
+    /// A peer silent for this long is asked for an echo, and dropped after as long again.
+    pub probe: Option<Duration>,
+    /// Asynchronous messages that wait for a slow peer; further ones are dropped and counted.
+    pub queue: usize,
+}
+
+impl Settings {
+    /// All versions that we speak.
+    pub const SPOKEN: u32 = (1 << Version::V10 as u8)
+        | (1 << Version::V13 as u8)
+        | (1 << Version::V14 as u8)
+        | (1 << Version::V15 as u8);
+
+    /// A controller's, with all versions and Open vSwitch's probe interval of 5 seconds.
+    pub fn controller() -> Self {
+        let probe = Some(Duration::from_secs(5));
+        Settings { kind: ConnectionKind::Controller, probe, ..Settings::service() }
+    }
+
+    /// A management connection's, with all versions and a probe every minute.
+    pub fn service() -> Self {
+        Settings {
+            kind: ConnectionKind::Service,
+            versions: Self::SPOKEN,
+            probe: Some(Duration::from_secs(60)),
+            queue: limits::CONTROLLER_QUEUE,
+        }
+    }
+}
+
+/// Why a connection must be closed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloseReason {
+    /// The first message was something else than a hello.
+    #[error("the peer's first message is of type {0}, not a hello")]
+    NoHello(u8),
+    /// No version in common.
+    #[error("no version in common: we speak {ours:#x}, the peer {theirs:#x} (bit n: version n)")]
+    NoCommonVersion {
+        /// Ours, bit `n` for wire version `n`.
+        ours: u32,
+        /// The peer's.
+        theirs: u32,
+    },
+    /// The bytes are not OpenFlow.
+    #[error("the peer does not speak OpenFlow: {0}")]
+    NotOpenFlow(OfError),
+    /// Silence after an echo request, or from the beginning.
+    #[error("no answer to an echo request for {0:?}")]
+    Silent(Duration),
+    /// The bridge was removed.
+    #[error("the bridge was removed")]
+    BridgeGone,
+}
+
+/// How a connection stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectionStatus {
+    /// Its bridge.
+    pub bridge: BridgeId,
+    /// Whom it is to.
+    pub kind: ConnectionKind,
+    /// The version agreed on, `None` before that.
+    pub version: Option<Version>,
+    /// The peer's role.
+    pub role: Role,
+    /// When the stream was connected.
+    pub since: Instant,
+    /// When the peer last sent something.
+    pub last_received: Instant,
+    /// Asynchronous messages dropped because the peer reads too slowly.
+    pub dropped: u64,
+}
+
+impl ConnectionStatus {
+    /// Whether messages can be exchanged.
+    pub fn is_connected(&self) -> bool {
+        self.version.is_some()
+    }
+}
+
+/// A statistics request that waits for the workers.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub xid: u32,
+    pub request: StatsRequest,
+    pub ticket: Ticket,
+    /// Answered with what is known by then, whoever has not answered.
+    pub until: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub id: ConnId,
+    pub bridge: BridgeId,
+    pub settings: Settings,
+    pub role: Role,
+    pub async_config: AsyncConfig,
+    pub controller_id: u16,
+    pub miss_send_len: u16,
+    pub packet_in_format: PacketInFormat,
+    /// NXT_FLOW_MOD_TABLE_ID is on.
+    pub flow_mod_table_id: bool,
+    /// OpenFlow 1.0 with NXM: flow-removed messages take Nicira's form.
+    pub nicira: bool,
+    pub bundles: Bundles,
+    pub waiting: Option<Waiting>,
+    version: Option<Version>,
+    closing: Option<CloseReason>,
+    framer: Framer,
+    output: Vec<u8>,
+    /// Asynchronous messages in the output.
+    queued: usize,
+    dropped: u64,
+    since: Instant,
+    last_received: Instant,
+    /// When the echo request was sent that has no answer yet.
+    probed: Option<Instant>,
+}
+
+impl Session {
+    pub fn new(id: ConnId, bridge: BridgeId, settings: Settings, now: Instant) -> Self {
+        let settings = Settings { versions: settings.versions & Settings::SPOKEN, ..settings };
+        let miss_send_len = match settings.kind {
+            ConnectionKind::Controller => MISS_SEND_LEN,
+            ConnectionKind::Service => 0,
+        };
+        let mut session = Session {
+            id,
+            bridge,
+            settings,
+            role: Role::Equal,
+            async_config: AsyncConfig::new(Version::V10),
+            controller_id: 0,
+            miss_send_len,
+            packet_in_format: PacketInFormat::Standard,
+            flow_mod_table_id: false,
+            nicira: false,
+            bundles: Bundles::default(),
+            waiting: None,
+            version: None,
+            closing: None,
+            framer: Framer::new(),
+            output: Vec::new(),
+            queued: 0,
+            dropped: 0,
+            since: now,
+            last_received: now,
+            probed: None,
+        };
+        let spoken = Version::ALL.into_iter().filter(|v| settings.versions & (1 << *v as u8) != 0);
+        let highest = spoken.max().unwrap_or(Version::V10);
+        session.write(highest, id.0, &Message::Hello { versions: settings.versions });
+        session
+    }
+
+    pub fn take_bytes(&mut self, bytes: &[u8], now: Instant) {
+        self.last_received = now;
+        self.probed = None;
+        let is_first = self.version.is_none() && self.framer.pending() == 0;
+        match bytes {
+            // A hello of a version not yet invented. Without a bitmap it stands for all versions
+            // below, as one of our highest version does.
+            [version, 0, rest @ ..] if is_first && *version > Version::V15 as u8 => {
+                self.framer.push(&[Version::V15 as u8, 0]);
+                self.framer.push(rest);
+            }
+            _ => self.framer.push(bytes),
+        }
+    }
+
+    pub fn next_message(&mut self) -> Option<Vec<u8>> {
+        if self.closing.is_some() || self.output.len() > OUTPUT_LIMIT {
+            return None;
+        }
+        match self.framer.next_message() {
+            Ok(message) => message,
+            Err(error) => {
+                self.close(CloseReason::NotOpenFlow(error));
+                None
+            }
+        }
+    }
+
+    /// The version agreed on.
+    pub fn version(&self) -> Option<Version> {
+        self.version
+    }
+
+    pub fn agree(&mut self, version: Version) {
+        self.version = Some(version);
+        self.async_config = AsyncConfig::new(version);
+    }
+
+    pub fn decode_options(&self) -> DecodeOptions {
+        DecodeOptions { flow_mod_table_id: self.flow_mod_table_id }
+    }
+
+    /// Answers a request in the version agreed on.
+    pub fn reply(&mut self, xid: u32, message: &Message) {
+        if let Some(version) = self.version {
+            self.write(version, xid, message);
+        }
+    }
+
+    /// Answers a message that may be of another version, in that version. Only echo replies and
+    /// those errors that have the same numbers in all versions may be written like that.
+    pub fn reply_to(&mut self, header: Header, message: &Message) {
+        let start = self.output.len();
+        self.write(self.version.unwrap_or(Version::V10), header.xid, message);
+        if let Some(version) = self.output.get_mut(start) {
+            *version = header.version;
+        }
+    }
+
+    /// Refuses a message.
+    pub fn refuse(&mut self, bytes: &[u8], error: &OfError) {
+        let Some(header) = Header::read(bytes) else { return };
+        log::debug!("connection {} to bridge {}: refused {error}", self.id.0, self.bridge.0);
+        let data = bytes.to_vec();
+        self.reply_to(header, &Message::Error { code: error.code, data });
+    }
+
+    /// Sends an asynchronous message, unless too many wait already.
+    pub fn send_async(&mut self, message: &Message) {
+        let Some(version) = self.version else { return };
+        if self.queued >= self.settings.queue {
+            self.dropped += 1;
+            return;
+        }
+        self.queued += 1;
+        self.write(version, 0, message);
+    }
+
+    fn write(&mut self, version: Version, xid: u32, message: &Message) {
+        let options = EncodeOptions {
+            flow_mod_table_id: self.flow_mod_table_id,
+            packet_in_format: self.packet_in_format,
+        };
+        for bytes in encode(version, xid, message, &options) {
+            self.output.extend_from_slice(&bytes);
+        }
+    }
+
+    pub fn wants_input(&self) -> bool {
+        self.closing.is_none()
+            && self.output.len() <= OUTPUT_LIMIT
+            && self.framer.pending() <= INPUT_LIMIT
+    }
+
+    pub fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    pub fn take_output(&mut self) -> Vec<u8> {
+        self.queued = 0;
+        std::mem::take(&mut self.output)
+    }
+
+    pub fn close(&mut self, reason: CloseReason) {
+        if self.closing.is_none() {
+            log::info!("connection {} to bridge {}: {reason}", self.id.0, self.bridge.0);
+            self.closing = Some(reason);
+            self.waiting = None;
+        }
+    }
+
+    pub fn closing(&self) -> Option<&CloseReason> {
+        self.closing.as_ref()
+    }
+
+    /// Secondary controllers may only look.
+    pub fn may_change(&self) -> Result<(), OfError> {
+        match self.role {
+            Role::Secondary => {
+                let reason = "a secondary controller may not change the switch";
+                Err(OfError::new(ErrorCode::IsSecondary, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn tick(&mut self, now: Instant) {
+        if self.closing.is_some() {
+            return;
+        }
+        for (opening, error) in self.bundles.expire(now) {
+            self.refuse(&opening, &error);
+        }
+        let after = self.settings.probe;
+        let patience = after.unwrap_or(HELLO_TIME);
+        match (self.version, self.probed, after) {
+            (None, ..) if now - self.since >= patience => self.close(CloseReason::Silent(patience)),
+            (Some(_), Some(at), _) if now - at >= patience => {
+                self.close(CloseReason::Silent(patience));
+            }
+            (Some(version), None, Some(after)) if now - self.last_received >= after => {
+                self.probed = Some(now);
+                self.write(version, 0, &Message::EchoRequest(Vec::new()));
+            }
+            _ => {}
+        }
+    }
+
+    pub fn next_tick(&self) -> Option<Instant> {
+        if self.closing.is_some() {
+            return None;
+        }
+        let patience = self.settings.probe.unwrap_or(HELLO_TIME);
+        let silence = match (self.version, self.probed) {
+            (None, _) => Some(self.since + patience),
+            (Some(_), Some(at)) => Some(at + patience),
+            (Some(_), None) => self.settings.probe.map(|after| self.last_received + after),
+        };
+        let waiting = self.waiting.as_ref().map(|waiting| waiting.until);
+        [silence, waiting, self.bundles.next_expiry()].into_iter().flatten().min()
+    }
+
+    pub fn status(&self) -> ConnectionStatus {
+        ConnectionStatus {
+            bridge: self.bridge,
+            kind: self.settings.kind,
+            version: self.version.filter(|_| self.closing.is_none()),
+            role: self.role,
+            since: self.since,
+            last_received: self.last_received,
+            dropped: self.dropped,
+        }
+    }
+}

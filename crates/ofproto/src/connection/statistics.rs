@@ -1,0 +1,113 @@
+//! Answers to statistics requests.
+
+use super::session::{Session, Waiting};
+use super::{Connections, Counters, Switch};
+use crate::bridge::BridgeId;
+use crate::port::{Port, PortDevice};
+use base::OfPort;
+use openflow::message::{Message, PortStats, StatsReply, StatsRequest, TableStats};
+use std::time::Duration;
+
+/// How long statistics wait for a worker that does not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The last table is Open vSwitch's own, and is not shown (ovs: `ofproto/ofproto-dpif.h`,
+/// `TBL_INTERNAL`).
+pub(super) const VISIBLE_TABLES: u8 = 254;
+
+impl Connections {
+    /// Answers at once, or asks the workers what flows have carried and answers when they have
+    /// said it.
+    pub(super) fn statistics(
+        &mut self,
+        session: &mut Session,
+        xid: u32,
+        request: StatsRequest,
+        switch: &mut Switch<'_>,
+    ) -> Option<Message> {
+        let bridge = session.bridge;
+        let reply = match request {
+            StatsRequest::Flow { .. } | StatsRequest::Aggregate { .. } => {
+                let workers = switch.core.config().workers;
+                let ticket = self.collects.ask(workers, &mut switch.out.commands);
+                let until = switch.now + PATIENCE;
+                session.waiting = Some(Waiting { xid, request, ticket, until });
+                return None;
+            }
+            StatsRequest::Desc => StatsReply::Desc(description(bridge, switch)),
+            StatsRequest::Table => StatsReply::Table(tables(bridge, switch)),
+            StatsRequest::TableFeatures => StatsReply::TableFeatures(tables(bridge, switch)),
+            StatsRequest::TableDesc => StatsReply::TableDesc(tables(bridge, switch)),
+            StatsRequest::Port(port) => StatsReply::Port(ports(bridge, port, switch)),
+            StatsRequest::PortDesc(port) => {
+                StatsReply::PortDesc(switch.core.port_descs(bridge, port))
+            }
+            StatsRequest::GroupFeatures => StatsReply::GroupFeatures,
+            StatsRequest::GroupDesc => StatsReply::GroupDesc,
+            StatsRequest::GroupStats => StatsReply::GroupStats,
+            StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
+            StatsRequest::MeterConfig => StatsReply::MeterConfig,
+            StatsRequest::MeterStats => StatsReply::MeterStats,
+            StatsRequest::Queue => StatsReply::Queue,
+        };
+        Some(Message::StatsReply(reply))
+    }
+}
+
+/// Answers a request for flows or sums over them, from what the workers have said.
+pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_>) -> Message {
+    Message::StatsReply(match request {
+        StatsRequest::Aggregate { request, nicira } => {
+            let sum = switch.core.aggregate(bridge, request);
+            StatsReply::Aggregate {
+                packets: sum.packets,
+                bytes: sum.bytes,
+                flows: sum.flows,
+                nicira: *nicira,
+            }
+        }
+        StatsRequest::Flow { request, nicira } => {
+            let flows = switch.core.flows(bridge, request, switch.now);
+            StatsReply::Flow { flows, nicira: *nicira }
+        }
+        // Nothing else waits.
+        _ => StatsReply::Flow { flows: Vec::new(), nicira: false },
+    })
+}
+
+fn description(bridge: BridgeId, switch: &Switch<'_>) -> [String; 5] {
+    let bridge = switch.core.bridge(bridge);
+    bridge.map(|bridge| bridge.config.description.clone()).unwrap_or_default()
+}
+
+fn tables(bridge: BridgeId, switch: &Switch<'_>) -> Vec<TableStats> {
+    let mut tables = switch.core.table_stats(bridge);
+    tables.retain(|table| table.table.0 < VISIBLE_TABLES);
+    tables
+}
+
+fn ports(bridge: BridgeId, asked: OfPort, switch: &mut Switch<'_>) -> Vec<PortStats> {
+    let Some(bridge) = switch.core.bridge(bridge) else { return Vec::new() };
+    let now = switch.now;
+    let chosen = bridge.ports().filter(|port| asked == OfPort::NONE || port.number == asked);
+    chosen
+        .map(|port| PortStats {
+            port: port.number,
+            counters: match port.spec.device {
+                PortDevice::Datapath(device) => (switch.counters)(device),
+                PortDevice::Patch { .. } => patch_counters(port),
+            },
+            duration_ns: (now - port.created).as_nanos() as u64,
+        })
+        .collect()
+}
+
+/// Packets and bytes; a patch port has no device that could count more.
+fn patch_counters(port: &Port) -> Counters {
+    let ((rx_packets, rx_bytes), (tx_packets, tx_bytes)) = (port.patch_rx, port.patch_tx);
+    let mut counters = [None; 12];
+    let known = [rx_packets, tx_packets, rx_bytes, tx_bytes];
+    for (counter, count) in counters.iter_mut().zip(known) {
+        *counter = Some(count);
+    }
+    counters
+}

@@ -1,0 +1,6 @@
+mod bench;
+mod bundles;
+mod controllers;
+mod malformed;
+mod replay;
+mod waiting;

@@ -1,0 +1,208 @@
+//! Bundles: all or nothing, and what can be wrong with them.
+
+use super::bench::{Bench, add_flow};
+use crate::connection::{ConnId, Settings};
+use base::{MacAddr, OfPort, TableId};
+use flow::{Field, Match};
+use openflow::ErrorCode;
+use openflow::action::Action;
+use openflow::message::{FlowMod, Message, PacketOut, PortConfig, Version};
+
+const OPEN: u16 = 0;
+const CLOSE: u16 = 2;
+const COMMIT: u16 = 4;
+const DISCARD: u16 = 6;
+const ATOMIC: u16 = 1;
+
+fn control(control: u16) -> Message {
+    Message::BundleControl { bundle: 1, control, flags: ATOMIC }
+}
+
+fn done(control: u16) -> Vec<Message> {
+    vec![Message::BundleControl { bundle: 1, control: control + 1, flags: 0 }]
+}
+
+fn add(message: Message) -> Message {
+    let (message, bytes) = (Box::new(message), Vec::new());
+    Message::BundleAdd { bundle: 1, flags: ATOMIC, xid: 7, message, bytes }
+}
+
+fn codes(messages: &[Message]) -> Vec<ErrorCode> {
+    let code = |message: &Message| match message {
+        Message::Error { code, .. } => *code,
+        other => panic!("{other:?}"),
+    };
+    messages.iter().map(code).collect()
+}
+
+fn sessions() -> [(Bench, ConnId); 3] {
+    [Version::V13, Version::V14, Version::V15].map(|version| {
+        let mut bench = Bench::new(1);
+        let id = bench.connect(Settings::service(), version);
+        (bench, id)
+    })
+}
+
+#[test]
+fn a_bundle_is_carried_out_when_it_is_committed() {
+    for (mut bench, id) in sessions() {
+        assert_eq!(bench.ask(id, &control(OPEN)), done(OPEN));
+        for priority in 1..=5 {
+            assert_eq!(bench.ask(id, &add(Message::FlowMod(add_flow(priority)))), []);
+        }
+        assert_eq!(bench.ask(id, &control(CLOSE)), done(CLOSE));
+        assert_eq!(bench.flows(), 0);
+        assert_eq!(bench.ask(id, &control(COMMIT)), done(COMMIT));
+        assert_eq!(bench.flows(), 5);
+        assert_eq!(codes(&bench.ask(id, &control(COMMIT))), [ErrorCode::BundleBadId]);
+    }
+}
+
+#[test]
+fn a_bundle_of_which_one_message_fails_leaves_nothing_behind() {
+    for (mut bench, id) in sessions() {
+        bench.tell(id, &Message::FlowMod(add_flow(1)));
+        let before = bench.core.flows(bench.bridge, &everything(), bench.now);
+        let other = vec![Action::Output { port: OfPort::FLOOD, max_len: 0 }];
+        let packet = PacketOut {
+            buffer_id: None,
+            metadata: Match::any().with(Field::InPort, OfPort::CONTROLLER.0.into()),
+            actions: vec![Action::Output { port: OfPort(1), max_len: 0 }],
+            data: vec![2; 60],
+        };
+        let check = openflow::message::FlowFlags::CHECK_OVERLAP;
+        let overlapping = FlowMod { matching: Match::any(), flags: check, ..add_flow(2) };
+        for message in [
+            Message::FlowMod(add_flow(2)),
+            Message::FlowMod(FlowMod { actions: other, ..add_flow(1) }),
+            Message::PacketOut(packet),
+            Message::FlowMod(overlapping),
+            Message::FlowMod(add_flow(3)),
+        ] {
+            assert_eq!(bench.ask(id, &add(message)), []);
+        }
+        let refused = bench.ask(id, &control(COMMIT));
+        assert_eq!(codes(&refused), [ErrorCode::Overlap, ErrorCode::BundleMessageFailed]);
+        let after = bench.core.flows(bench.bridge, &everything(), bench.now);
+        assert_eq!(before, after);
+        assert!(bench.out.commands.is_empty(), "no packet leaves");
+    }
+}
+
+fn everything() -> openflow::message::FlowStatsRequest {
+    let any = Match::any();
+    let (cookie, cookie_mask) = (0, 0);
+    let out_port = OfPort::NONE;
+    openflow::message::FlowStatsRequest {
+        matching: any,
+        table: None,
+        out_port,
+        cookie,
+        cookie_mask,
+    }
+}
+
+#[test]
+fn what_can_be_wrong_with_a_bundle() {
+    use ErrorCode as E;
+    let flow = || add(Message::FlowMod(add_flow(1)));
+    let flags = |message: Message| match message {
+        Message::BundleControl { bundle, control, .. } => {
+            Message::BundleControl { bundle, control, flags: 0 }
+        }
+        Message::BundleAdd { bundle, xid, message, bytes, .. } => {
+            Message::BundleAdd { bundle, flags: 0, xid, message, bytes }
+        }
+        other => other,
+    };
+    let other_xid = || {
+        let message = Box::new(Message::FlowMod(add_flow(1)));
+        Message::BundleAdd { bundle: 1, flags: ATOMIC, xid: 8, message, bytes: Vec::new() }
+    };
+    let buffered = FlowMod { buffer_id: Some(3), ..add_flow(1) };
+    let backwards = FlowMod { actions: vec![Action::GotoTable(TableId(0))], ..add_flow(1) };
+    let (config, mask) = (PortConfig::empty(), PortConfig::NO_FWD);
+    let port_mod = Message::PortMod { port: OfPort(1), mac: MacAddr::ZERO, config, mask };
+    let cases: Vec<(Vec<Message>, Message, Vec<ErrorCode>)> = vec![
+        (vec![], control(CLOSE), vec![E::BundleBadId]),
+        (vec![], control(DISCARD), vec![E::BundleBadId]),
+        (vec![], control(COMMIT), vec![E::BundleBadId]),
+        (vec![], control(1), vec![E::BundleBadType]),
+        (vec![], control(77), vec![E::BundleBadType]),
+        (vec![control(OPEN)], control(OPEN), vec![E::BundleBadId]),
+        (vec![control(OPEN), control(OPEN)], control(CLOSE), vec![E::BundleBadId]),
+        (vec![control(OPEN), control(CLOSE)], control(CLOSE), vec![E::BundleClosed]),
+        (vec![control(OPEN), control(CLOSE)], flow(), vec![E::BundleClosed]),
+        (vec![control(OPEN)], flags(flow()), vec![E::BundleBadFlags]),
+        (vec![control(OPEN)], flags(control(CLOSE)), vec![E::BundleBadFlags]),
+        (vec![control(OPEN)], flags(control(COMMIT)), vec![E::BundleBadFlags]),
+        (vec![], add(Message::BarrierRequest), vec![E::BundleMessageUnsupported]),
+        (vec![], other_xid(), vec![E::BundleMessageBadXid]),
+        (vec![], add(Message::FlowMod(buffered)), vec![E::BufferUnknown]),
+        (vec![], add(Message::FlowMod(backwards)), vec![E::InstructionBadTableId]),
+        (
+            vec![add(port_mod)],
+            control(COMMIT),
+            vec![E::BundleMessageFailed, E::BundleMessageFailed],
+        ),
+    ];
+    for (before, last, expect) in cases {
+        for (mut bench, id) in sessions() {
+            before.iter().for_each(|message| bench.tell(id, message));
+            bench.take(id);
+            assert_eq!(codes(&bench.ask(id, &last)), expect, "{last:?}");
+        }
+    }
+}
+
+#[test]
+fn port_mods_are_checked_before_anything_is_done() {
+    let (mut bench, id) = sessions().into_iter().next().unwrap();
+    let plain = |message| match add(message) {
+        Message::BundleAdd { bundle, xid, message, bytes, .. } => {
+            Message::BundleAdd { bundle, flags: 0, xid, message, bytes }
+        }
+        other => other,
+    };
+    let commit = Message::BundleControl { bundle: 1, control: COMMIT, flags: 0 };
+    let mac = bench.core.bridge(bench.bridge).unwrap().port(OfPort(1)).unwrap().spec.mac;
+    let (config, mask) = (PortConfig::NO_FWD, PortConfig::NO_FWD);
+    let good = Message::PortMod { port: OfPort(1), mac, config, mask };
+    let bad = Message::PortMod { port: OfPort(77), mac, config, mask };
+    bench.tell(id, &plain(good.clone()));
+    bench.tell(id, &plain(bad));
+    let refused = codes(&bench.ask(id, &commit));
+    assert_eq!(refused, [ErrorCode::PortModBadPort, ErrorCode::BundleMessageFailed]);
+    let config = |bench: &Bench| bench.core.port_descs(bench.bridge, OfPort(1))[0].config;
+    assert_eq!(config(&bench), PortConfig::empty());
+    bench.tell(id, &plain(good));
+    assert_eq!(bench.ask(id, &commit), done(COMMIT));
+    assert_eq!(config(&bench), PortConfig::NO_FWD);
+}
+
+#[test]
+fn a_forgotten_bundle_is_discarded() {
+    for (mut bench, id) in sessions() {
+        bench.ask(id, &control(OPEN));
+        bench.pass(9_000);
+        bench.tell(id, &add(Message::FlowMod(add_flow(1))));
+        bench.pass(9_999);
+        assert!(!bench.connections.has_output(id));
+        bench.pass(1);
+        let [Message::Error { code, data }] = &bench.heard(id)[..] else { panic!() };
+        assert_eq!(*code, ErrorCode::BundleTimeout);
+        assert!(!data.is_empty());
+        assert_eq!(codes(&bench.ask(id, &control(COMMIT))), [ErrorCode::BundleBadId]);
+    }
+}
+
+#[test]
+fn bundles_have_limits() {
+    let (mut bench, id) = sessions().into_iter().next().unwrap();
+    for bundle in 0..64 {
+        let open = Message::BundleControl { bundle, control: OPEN, flags: 0 };
+        assert_eq!(bench.ask(id, &open).len(), 1);
+    }
+    let open = Message::BundleControl { bundle: 64, control: OPEN, flags: 0 };
+    assert_eq!(codes(&bench.ask(id, &open)), [ErrorCode::BundleOutOfBundles]);
+}

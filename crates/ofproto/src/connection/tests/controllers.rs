@@ -1,0 +1,312 @@
+//! Hellos, roles, asynchronous messages and silence.
+
+use super::bench::{Bench, add_flow};
+use crate::connection::{CloseReason, Settings};
+use crate::{Event, PortDevice, PortSpec};
+use base::{MacAddr, OfPort, PortNo, TableId};
+use flow::{Field, Match};
+use openflow::ErrorCode;
+use openflow::message::{
+    FlowFlags, FlowMod, FlowModCommand, Message, PacketIn, PacketInFormat, PortConfig, PortReason,
+    RemovedReason, Role, Version,
+};
+
+#[test]
+fn the_highest_common_version_is_spoken() {
+    use Version::{V10, V13, V14, V15};
+    let bits = |versions: &[Version]| versions.iter().map(|v| 1u32 << *v as u8).sum::<u32>();
+    let bitmap = |version: u8, bits: u32| {
+        let mut hello = vec![version, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8];
+        hello.extend(bits.to_be_bytes());
+        hello
+    };
+    let plain = |version: u8| vec![version, 0, 0, 8, 0, 0, 0, 1];
+    let all = Settings::SPOKEN;
+    let cases = [
+        (plain(1), all, Some(V10)),
+        (plain(2), all, Some(V10)),
+        (plain(3), all, Some(V10)),
+        (plain(4), all, Some(V13)),
+        (plain(6), all, Some(V15)),
+        (plain(9), all, Some(V15)),
+        (bitmap(6, 1 << 4), all, Some(V13)),
+        (bitmap(4, 1 << 5 | 1 << 1), all, Some(V14)),
+        (bitmap(9, 1 << 9 | 1 << 6), all, Some(V15)),
+        (plain(6), bits(&[V10, V13]), Some(V13)),
+        (plain(1), bits(&[V13, V15]), None),
+        (bitmap(3, 1 << 3), all, None),
+        (bitmap(0x20, 0), all, None),
+    ];
+    for (hello, versions, expect) in cases {
+        let mut bench = Bench::new(0);
+        let id = bench.open(Settings { versions, ..Settings::service() });
+        bench.take(id);
+        bench.send(id, &hello);
+        assert_eq!(bench.connections.status(id).unwrap().version, expect, "{hello:x?}");
+        let closing = bench.connections.is_closing(id);
+        match (expect, closing) {
+            (Some(_), None) => {}
+            (None, Some(CloseReason::NoCommonVersion { .. })) => {
+                let refusal = bench.take(id).remove(0);
+                // OFPT_ERROR, OFPHFC_INCOMPATIBLE.
+                assert_eq!((refusal[1], &refusal[8..12]), (1, &[0, 0, 0, 0][..]));
+            }
+            other => panic!("{hello:x?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn our_hello_names_our_versions_in_a_bitmap() {
+    let mut bench = Bench::new(0);
+    let id = bench.open(Settings::service());
+    assert_eq!(bench.heard(id), [Message::Hello { versions: Settings::SPOKEN }]);
+}
+
+#[test]
+fn what_is_not_openflow_closes_the_connection() {
+    let cases: [&[u8]; 4] =
+        [b"GET / HTTP/1.1\r\n\r\n", &[4, 2, 0, 8, 0, 0, 0, 0], &[1, 0, 0, 7, 0, 0, 0, 0], &[0; 9]];
+    for bytes in cases {
+        let mut bench = Bench::new(0);
+        let id = bench.open(Settings::service());
+        bench.take(id);
+        bench.send(id, bytes);
+        assert!(bench.connections.is_closing(id).is_some(), "{bytes:x?}");
+        bench.send(id, &[1, 0, 0, 8, 0, 0, 0, 0]);
+        assert!(!bench.connections.has_output(id) && !bench.connections.wants_input(id));
+    }
+}
+
+#[test]
+fn another_version_is_refused_but_for_echoes() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::service(), Version::V13);
+    bench.send(id, &[6, 20, 0, 8, 0, 0, 0, 9]);
+    assert_eq!(bench.take(id), [[6, 1, 0, 20, 0, 0, 0, 9, 0, 1, 0, 0, 6, 20, 0, 8, 0, 0, 0, 9]]);
+    bench.send(id, &[2, 2, 0, 9, 0, 0, 0, 9, 77]);
+    assert_eq!(bench.take(id), [[2, 3, 0, 9, 0, 0, 0, 9, 77]]);
+    assert!(bench.connections.is_closing(id).is_none());
+}
+
+#[test]
+fn a_new_primary_makes_the_old_one_secondary() {
+    let mut bench = Bench::new(0);
+    let [a, b] =
+        [Version::V13, Version::V15].map(|version| bench.connect(Settings::controller(), version));
+    let ask = |role, generation| Message::RoleRequest { role, generation: Some(generation) };
+    let reply = |role, generation| Message::RoleReply { role, generation: Some(generation) };
+    assert_eq!(bench.ask(a, &ask(Role::Primary, 5)), [reply(Role::Primary, 5)]);
+    let stale = bench.ask(b, &ask(Role::Primary, 4));
+    assert!(matches!(&stale[..], [Message::Error { code: ErrorCode::RoleStale, .. }]), "{stale:?}");
+    assert_eq!(bench.ask(b, &ask(Role::Primary, 5)), [reply(Role::Primary, 5)]);
+    assert_eq!(bench.connections.status(a).unwrap().role, Role::Secondary);
+    assert_eq!(bench.ask(a, &ask(Role::NoChange, 0)), [reply(Role::Secondary, 5)]);
+
+    let no_port = (PortConfig::empty(), PortConfig::empty());
+    let changes = [
+        Message::FlowMod(add_flow(1)),
+        Message::PortMod {
+            port: OfPort(1),
+            mac: MacAddr::ZERO,
+            config: no_port.0,
+            mask: no_port.1,
+        },
+        Message::BundleControl { bundle: 1, control: 0, flags: 0 },
+    ];
+    for change in changes {
+        let refused = bench.ask(a, &change);
+        let code = ErrorCode::IsSecondary;
+        assert!(matches!(&refused[..], [Message::Error { code: c, .. }] if *c == code));
+    }
+    assert_eq!(bench.flows(), 0);
+    assert_eq!(bench.ask(a, &Message::BarrierRequest), [Message::BarrierReply]);
+    assert_eq!(bench.ask(b, &Message::FlowMod(add_flow(1))), []);
+    assert_eq!(bench.flows(), 1);
+    // Elections go round: the difference counts.
+    let last = u64::MAX - 1;
+    bench.ask(b, &ask(Role::Secondary, 0x7fff_ffff_ffff_ffff));
+    assert_eq!(bench.ask(b, &ask(Role::Secondary, last)), [reply(Role::Secondary, last)]);
+    assert_eq!(bench.ask(b, &ask(Role::Secondary, 3)), [reply(Role::Secondary, 3)]);
+}
+
+/// What the peers hear when a port is added and a flow is deleted.
+fn happenings(bench: &mut Bench, n: u32) {
+    let spec =
+        PortSpec::new(format!("new{n}"), MacAddr([2; 6]), PortDevice::Datapath(PortNo(100 + n)));
+    let (id, now) = (bench.bridge, bench.now);
+    bench.core.add_port(id, spec, now).unwrap();
+    let flow = FlowMod { flags: FlowFlags::SEND_FLOW_REM, ..add_flow(9) };
+    bench.core.flow_mod(id, &flow, now).unwrap();
+    let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..add_flow(9) };
+    bench.core.flow_mod(id, &delete, now).unwrap();
+    bench.connections.deliver(&mut bench.core);
+}
+
+fn kinds(messages: &[Message]) -> Vec<&'static str> {
+    let kind = |message: &Message| match message {
+        Message::PortStatus { reason: PortReason::Add, .. } => "port added",
+        Message::PortStatus { reason: PortReason::Modify, .. } => "port changed",
+        Message::FlowRemoved { reason: RemovedReason::Delete, nicira: true, .. } => "NXT deleted",
+        Message::FlowRemoved { reason: RemovedReason::Delete, .. } => "flow deleted",
+        Message::PacketIn(_) => "packet",
+        _ => "something else",
+    };
+    messages.iter().map(kind).collect()
+}
+
+#[test]
+fn asynchronous_messages_go_to_those_who_want_them() {
+    let mut bench = Bench::new(0);
+    let controller = bench.connect(Settings::controller(), Version::V13);
+    let service = bench.connect(Settings::service(), Version::V13);
+    let silent = bench.open(Settings::controller());
+    bench.take(silent);
+    happenings(&mut bench, 1);
+    assert_eq!(kinds(&bench.heard(controller)), ["port added", "flow deleted"]);
+    assert_eq!(kinds(&bench.heard(service)), [""; 0]);
+    assert!(!bench.connections.has_output(silent), "no version is agreed on yet");
+
+    bench.tell(service, &Message::SetConfig { flags: 0, miss_send_len: 100 });
+    let config = Message::GetConfigReply { flags: 0, miss_send_len: 100 };
+    assert_eq!(bench.ask(service, &Message::GetConfigRequest), [config]);
+    let secondary = Message::RoleRequest { role: Role::Secondary, generation: Some(1) };
+    bench.ask(controller, &secondary);
+    happenings(&mut bench, 2);
+    assert_eq!(kinds(&bench.heard(controller)), ["port added"]);
+    assert_eq!(kinds(&bench.heard(service)), ["port added", "flow deleted"]);
+
+    let only = Message::SetAsync { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0, 4] };
+    bench.tell(controller, &only);
+    bench.tell(service, &only);
+    happenings(&mut bench, 3);
+    assert_eq!(kinds(&bench.heard(controller)), ["flow deleted"]);
+    assert_eq!(kinds(&bench.heard(service)), [""; 0]);
+
+    let nicira = bench.connect(Settings::controller(), Version::V10);
+    bench.tell(nicira, &Message::SetFlowFormat(2));
+    happenings(&mut bench, 4);
+    assert_eq!(kinds(&bench.heard(nicira)), ["port added", "NXT deleted"]);
+}
+
+#[test]
+fn before_1_5_nobody_hears_of_his_own_port_mod() {
+    let mut bench = Bench::new(0);
+    let all = [Version::V10, Version::V13, Version::V15]
+        .map(|version| bench.connect(Settings::controller(), version));
+    let mac = bench.core.bridge(bench.bridge).unwrap().port(OfPort(1)).unwrap().spec.mac;
+    for (n, own) in all.into_iter().enumerate() {
+        let config = if n % 2 == 0 { PortConfig::NO_FWD } else { PortConfig::empty() };
+        let mask = PortConfig::NO_FWD;
+        bench.tell(own, &Message::PortMod { port: OfPort(1), mac, config, mask });
+        for peer in all {
+            let told = kinds(&bench.heard(peer)) == ["port changed"];
+            assert_eq!(told, peer != own || n == 2, "{n}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_peer_loses_messages_and_they_are_counted() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings { queue: 3, ..Settings::controller() }, Version::V13);
+    for n in 0..4 {
+        happenings(&mut bench, n);
+    }
+    assert_eq!(bench.heard(id).len(), 3);
+    assert_eq!(bench.connections.status(id).unwrap().dropped, 5);
+    happenings(&mut bench, 5);
+    assert_eq!(bench.heard(id).len(), 2);
+}
+
+#[test]
+fn misses_are_wanted_by_openflow_1_0_alone() {
+    let mut bench = Bench::new(0);
+    let bridge = bench.bridge;
+    bench.connect(Settings::controller(), Version::V13);
+    bench.connect(Settings::service(), Version::V10);
+    assert!(!bench.connections.wants_misses(bridge));
+    let old = bench.connect(Settings::controller(), Version::V10);
+    assert!(bench.connections.wants_misses(bridge));
+    bench.tell(old, &Message::SetControllerId(3));
+    assert!(!bench.connections.wants_misses(bridge));
+}
+
+#[test]
+fn silence_is_answered_with_an_echo_request_and_then_the_end() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::controller(), Version::V13);
+    let mute = bench.open(Settings::controller());
+    bench.pass(4999);
+    assert!(!bench.connections.has_output(id));
+    assert_eq!(bench.connections.next_tick().unwrap().as_millis(), 1_005_000);
+    bench.pass(1);
+    assert_eq!(bench.heard(id), [Message::EchoRequest(Vec::new())]);
+    assert!(matches!(bench.connections.is_closing(mute), Some(CloseReason::Silent(_))));
+    bench.tell(id, &Message::EchoReply(Vec::new()));
+    bench.pass(5000);
+    assert_eq!(bench.heard(id), [Message::EchoRequest(Vec::new())]);
+    bench.pass(5000);
+    assert!(matches!(bench.connections.is_closing(id), Some(CloseReason::Silent(_))));
+    assert_eq!(bench.connections.next_tick(), None);
+}
+
+#[test]
+fn a_removed_bridge_closes_its_connections() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::service(), Version::V13);
+    assert_eq!(bench.connections.connections_of(bench.bridge).collect::<Vec<_>>(), [id]);
+    bench.connections.remove_bridge(bench.bridge);
+    assert_eq!(bench.connections.is_closing(id), Some(&CloseReason::BridgeGone));
+    bench.connections.close(id);
+    assert_eq!(bench.connections.status(id), None);
+}
+
+#[test]
+fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
+    // Version, controller id, packet-in format, whether it is secondary; then what it hears of a
+    // packet for controller 0, one for controller 5, one that missed and one whose TTL was over.
+    use PacketInFormat::{Nxt, Nxt2, Standard};
+    let cases = [
+        (Version::V10, 0, Standard, false, [true, false, true, false]),
+        (Version::V10, 0, Nxt, false, [true, false, true, false]),
+        (Version::V13, 0, Standard, false, [true, false, false, false]),
+        (Version::V13, 5, Nxt2, false, [false, true, false, false]),
+        (Version::V15, 0, Nxt2, false, [true, false, false, false]),
+        (Version::V15, 0, Standard, true, [false; 4]),
+    ];
+    // Controller id, reason and whether no flow matched.
+    let packets = [(0, 1, false), (5, 1, false), (0, 0, true), (0, 2, false)];
+    for (version, controller, format, is_secondary, expect) in cases {
+        let mut bench = Bench::new(0);
+        let id = bench.connect(Settings::controller(), version);
+        bench.tell(id, &Message::SetControllerId(controller));
+        bench.tell(id, &Message::SetPacketInFormat(format));
+        if is_secondary {
+            bench.ask(id, &Message::RoleRequest { role: Role::Secondary, generation: Some(1) });
+        }
+        for ((controller_id, reason, is_miss), expect) in packets.into_iter().zip(expect) {
+            let packet_in = PacketIn {
+                data: vec![7; 100],
+                total_len: 100,
+                reason,
+                table: Some(TableId(3)),
+                cookie: 9,
+                metadata: Match::any().with(Field::InPort, 1),
+                userdata: Vec::new(),
+                continuation: None,
+            };
+            let (bridge, packet_in) = (bench.bridge, Box::new(packet_in));
+            let event = Event::PacketIn { bridge, packet_in, controller_id, max_len: 64, is_miss };
+            bench.core.events.push(event);
+            bench.connections.deliver(&mut bench.core);
+            let heard = bench.heard(id);
+            let data = match &heard[..] {
+                [] => None,
+                [Message::PacketIn(packet_in)] => Some((&packet_in.data[..], packet_in.total_len)),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(data, expect.then_some((&[7; 64][..], 100)), "{version:?} {controller_id}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Broken messages: each is answered or closes its connection, and nothing panics.
+
+use super::bench::{Bench, add_flow};
+use crate::connection::Settings;
+use openflow::message::{Message, Role, StatsRequest, Version};
+use openflow::{EncodeOptions, encode};
+use proptest::prelude::*;
+
+const VERSIONS: [Version; 4] = Version::ALL;
+
+fn messages() -> Vec<Message> {
+    let add = |message| Message::BundleAdd {
+        bundle: 1,
+        flags: 0,
+        xid: 7,
+        message: Box::new(message),
+        bytes: Vec::new(),
+    };
+    vec![
+        Message::EchoRequest(vec![1, 2, 3]),
+        Message::FeaturesRequest,
+        Message::GetConfigRequest,
+        Message::SetConfig { flags: 0, miss_send_len: 1 },
+        Message::BarrierRequest,
+        Message::FlowMod(add_flow(3)),
+        Message::RoleRequest { role: Role::Primary, generation: Some(3) },
+        Message::StatsRequest(StatsRequest::Desc),
+        Message::StatsRequest(StatsRequest::Table),
+        Message::StatsRequest(StatsRequest::TableFeatures),
+        Message::StatsRequest(StatsRequest::Port(base::OfPort::NONE)),
+        Message::StatsRequest(StatsRequest::PortDesc(base::OfPort::NONE)),
+        Message::BundleControl { bundle: 1, control: 0, flags: 0 },
+        add(Message::FlowMod(add_flow(4))),
+        Message::BundleControl { bundle: 1, control: 4, flags: 0 },
+        Message::SetControllerId(2),
+        Message::CtFlushZone(3),
+    ]
+}
+
+#[test]
+fn every_type_and_every_shorter_length_is_answered() {
+    for version in VERSIONS {
+        for kind in 0..=255u8 {
+            let mut bench = Bench::new(0);
+            let id = bench.connect(Settings::service(), version);
+            bench.send(id, &[version as u8, kind, 0, 8, 0, 0, 0, 9]);
+            let answers = bench.take(id);
+            // Complete are an OFPT_ECHO_REPLY, and from 1.4 on an OFPT_SET_ASYNC that sets nothing.
+            let is_heard = kind == 3 || (kind == 28 && version >= Version::V14);
+            assert_eq!(answers.len(), usize::from(!is_heard), "{version:?} {kind}: {answers:?}");
+            assert!(bench.connections.is_closing(id).is_none());
+        }
+        for message in messages() {
+            let whole = encode(version, 9, &message, &EncodeOptions::default()).concat();
+            for len in 8..whole.len() {
+                let mut bench = Bench::new(0);
+                let id = bench.connect(Settings::service(), version);
+                let mut cut = whole[..len].to_vec();
+                cut[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+                bench.send(id, &cut);
+                let answers = bench.take(id);
+                if matches!(message, Message::FlowMod(_)) && bench.flows() == 1 {
+                    // A flow-mod may end before its actions: its packets are dropped.
+                    assert!(answers.is_empty());
+                    continue;
+                }
+                let is_echo = matches!(message, Message::EchoRequest(_));
+                assert_eq!(answers.len(), 1, "{version:?} {message:?} of {len} bytes");
+                assert_eq!(answers[0][1], if is_echo { 3 } else { 1 }, "{message:?} {len}");
+                if !is_echo {
+                    // The error carries all of what it refuses, and its transaction id.
+                    assert!(answers[0].ends_with(&cut) && answers[0][4..8] == cut[4..8]);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn broken_messages_harm_nobody(
+        version in 0usize..4,
+        picks in prop::collection::vec(
+            (any::<prop::sample::Index>(), prop::collection::vec((any::<u16>(), any::<u8>()), 0..6)),
+            1..12,
+        ),
+        chunk in 1usize..200,
+    ) {
+        let version = VERSIONS[version];
+        let mut bench = Bench::new(0);
+        let [id, other] = [(); 2].map(|()| bench.connect(Settings::controller(), version));
+        let mut stream = Vec::new();
+        for (pick, changes) in picks {
+            let messages = messages();
+            let mut bytes = encode(version, 9, pick.get(&messages), &EncodeOptions::default()).concat();
+            for (place, value) in changes {
+                let len = bytes.len();
+                bytes[usize::from(place) % len] = value;
+            }
+            stream.extend(bytes);
+        }
+        for bytes in stream.chunks(chunk) {
+            bench.send(id, bytes);
+        }
+        bench.pass(100);
+        // Whatever was answered is itself OpenFlow, and the neighbour goes on.
+        bench.take(id);
+        prop_assert!(bench.ask(other, &Message::BarrierRequest).contains(&Message::BarrierReply));
+    }
+}

@@ -1,0 +1,104 @@
+//! Statistics are as fresh as the request, and what comes behind them waits.
+
+use super::bench::{Bench, add_flow};
+use crate::connection::Settings;
+use base::{OfPort, WorkerId};
+use flow::{FlowCommand, Match};
+use openflow::message::{FlowStatsRequest, Message, StatsReply, StatsRequest, Version};
+
+fn all_flows() -> Message {
+    let request = FlowStatsRequest {
+        matching: Match::any(),
+        table: None,
+        out_port: OfPort::NONE,
+        cookie: 0,
+        cookie_mask: 0,
+    };
+    Message::StatsRequest(StatsRequest::Flow { request, nicira: false })
+}
+
+fn answer(bench: &mut Bench, worker: u16) {
+    bench.with(|connections, switch| connections.dumped(WorkerId(worker), switch));
+}
+
+#[test]
+fn flow_statistics_wait_for_every_worker_and_the_barrier_behind_them_too() {
+    for version in Version::ALL {
+        let mut bench = Bench::new(2);
+        let id = bench.connect(Settings::service(), version);
+        // A question that is on its way already does not count.
+        bench.out.commands.push((WorkerId(0), FlowCommand::Collect));
+        assert_eq!(bench.ship(), 1);
+        bench.tell(id, &all_flows());
+        bench.tell(id, &Message::FlowMod(add_flow(1)));
+        bench.tell(id, &Message::BarrierRequest);
+        assert_eq!(bench.ship(), 2);
+        for worker in [0, 1] {
+            answer(&mut bench, worker);
+            assert!(!bench.connections.has_output(id));
+            assert_eq!(bench.flows(), 0);
+        }
+        answer(&mut bench, 0);
+        let heard = bench.heard(id);
+        let [Message::StatsReply(StatsReply::Flow { flows, .. }), Message::BarrierReply] =
+            &heard[..]
+        else {
+            panic!("{heard:?}")
+        };
+        // The flow came after the question.
+        assert_eq!((flows.len(), bench.flows()), (0, 1));
+    }
+}
+
+#[test]
+fn a_worker_that_does_not_answer_is_waited_for_a_second() {
+    let mut bench = Bench::new(1);
+    let id = bench.connect(Settings::service(), Version::V13);
+    bench.tell(id, &all_flows());
+    bench.ship();
+    assert_eq!(bench.connections.next_tick().unwrap().as_millis(), 1_001_000);
+    bench.pass(999);
+    assert!(!bench.connections.has_output(id));
+    bench.pass(1);
+    assert_eq!(bench.heard(id).len(), 1);
+    // The worker is gone: what it was asked is forgotten, and the next one answers at once.
+    bench.with(|connections, switch| connections.worker_gone(WorkerId(0), switch));
+    bench.tell(id, &all_flows());
+    bench.ship();
+    answer(&mut bench, 0);
+    assert_eq!(bench.heard(id).len(), 1);
+}
+
+#[test]
+fn connections_do_not_wait_for_each_other() {
+    let mut bench = Bench::new(1);
+    let [slow, quick] = [(); 2].map(|()| bench.connect(Settings::service(), Version::V15));
+    bench.tell(slow, &all_flows());
+    assert_eq!(bench.ask(quick, &Message::BarrierRequest), [Message::BarrierReply]);
+    bench.connections.close(slow);
+    bench.ship();
+    answer(&mut bench, 0);
+    assert!(!bench.connections.has_output(slow));
+}
+
+#[test]
+fn who_asks_and_does_not_read_must_wait() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::service(), Version::V13);
+    let mut asked = 0;
+    while bench.connections.wants_input(id) {
+        bench.tell(id, &Message::StatsRequest(StatsRequest::TableFeatures));
+        asked += 1;
+        assert!(asked < 1_000_000);
+    }
+    // What was read already waits in bytes, not in answers.
+    bench.tell(id, &Message::StatsRequest(StatsRequest::TableFeatures));
+    bench.tell(id, &Message::BarrierRequest);
+    assert!(!bench.heard(id).contains(&Message::BarrierReply));
+    while !bench.heard(id).contains(&Message::BarrierReply) {
+        bench.pass(1);
+        asked += 1;
+        assert!(asked < 1_000_000);
+    }
+    assert!(bench.connections.wants_input(id));
+}

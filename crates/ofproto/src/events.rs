@@ -1,0 +1,42 @@
+//! What the OpenFlow connections must be told.
+
+use crate::bridge::BridgeId;
+use openflow::message::{FlowStatsEntry, PacketIn, PortDesc, PortReason, RemovedReason};
+
+/// Something that controllers may want to hear of. The queue is emptied with
+/// [`crate::Ofproto::take_events`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A flow went.
+    FlowRemoved {
+        /// Its bridge.
+        bridge: BridgeId,
+        /// The flow as it was.
+        flow: Box<FlowStatsEntry>,
+        /// Why.
+        reason: RemovedReason,
+    },
+    /// A packet goes to controllers.
+    PacketIn {
+        /// The bridge that it came through.
+        bridge: BridgeId,
+        /// The packet, not cut yet.
+        packet_in: Box<PacketIn>,
+        /// Which controllers, by their connections' id.
+        controller_id: u16,
+        /// At most so many bytes of the packet are to be sent.
+        max_len: u16,
+        /// Whether a table miss sent it, whose length a connection's own setting
+        /// (`miss_send_len`) decides.
+        is_miss: bool,
+    },
+    /// A port came, changed or went.
+    PortStatus {
+        /// The bridge.
+        bridge: BridgeId,
+        /// Which of them.
+        reason: PortReason,
+        /// The port.
+        port: Box<PortDesc>,
+    },
+}

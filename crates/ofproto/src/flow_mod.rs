@@ -1,0 +1,319 @@
+//! Adding, modifying and deleting flows.
+
+use crate::bridge::BridgeId;
+use crate::events::Event;
+use crate::rule::{Rule, RuleId};
+use crate::{Ofproto, timeouts};
+use base::{Instant, OfPort, TableId, limits};
+use flow::Match;
+use openflow::action::Action;
+use openflow::message::{FlowFlags, FlowMod, FlowModCommand, RemovedReason};
+use openflow::{ErrorCode, OfError};
+use std::sync::Arc;
+
+/// Flow changes that can be taken back: what a bundle needs. Get one from [`Ofproto::begin`] and
+/// hand it to [`Ofproto::commit`] or [`Ofproto::rollback`].
+#[derive(Debug)]
+#[must_use]
+pub struct Transaction {
+    /// How many events there were.
+    events: usize,
+}
+
+/// One step back.
+#[derive(Debug)]
+pub(crate) enum Undo {
+    /// The flow was not there.
+    Remove(RuleId),
+    /// The flow was there, like this.
+    Restore(Box<Rule>),
+}
+
+impl Ofproto {
+    /// Begins to remember flow changes, so that [`Self::rollback`] can take them back. One
+    /// transaction may be open at a time.
+    pub fn begin(&mut self) -> Transaction {
+        self.undo = Some(Vec::new());
+        Transaction { events: self.events.len() }
+    }
+
+    /// Keeps the changes.
+    pub fn commit(&mut self, _: Transaction) {
+        self.undo = None;
+    }
+
+    /// Takes all flow changes back, and what was to be told of them.
+    pub fn rollback(&mut self, transaction: Transaction) {
+        for step in self.undo.take().unwrap_or_default().into_iter().rev() {
+            match step {
+                Undo::Remove(id) => drop(self.take_rule(id)),
+                Undo::Restore(rule) => {
+                    drop(self.take_rule(rule.id));
+                    self.put_rule(*rule);
+                }
+            }
+        }
+        self.events.truncate(transaction.events);
+    }
+
+    /// Does what an OpenFlow flow-mod asks.
+    pub fn flow_mod(
+        &mut self,
+        id: BridgeId,
+        flow_mod: &FlowMod,
+        now: Instant,
+    ) -> Result<(), OfError> {
+        if self.bridges.get(id).is_none() {
+            return Err(no_bridge(id));
+        }
+        let deletes = matches!(
+            flow_mod.command,
+            FlowModCommand::Delete | FlowModCommand::DeleteStrict
+        );
+        if flow_mod.buffer_id.is_some() && !deletes {
+            let reason = "flow-mod: no packets are buffered here; send the packet in a packet-out";
+            return Err(OfError::new(ErrorCode::BufferUnknown, reason));
+        }
+        match flow_mod.command {
+            FlowModCommand::Add => self.add_flow(id, flow_mod, now),
+            FlowModCommand::Modify => {
+                let found = self.select(id, flow_mod, OfPort::NONE, false)?;
+                self.modify_flows(id, flow_mod, &found, now)
+            }
+            FlowModCommand::ModifyStrict => {
+                let found = self.select(id, flow_mod, OfPort::NONE, true)?;
+                self.modify_flows(id, flow_mod, &found, now)
+            }
+            FlowModCommand::Delete | FlowModCommand::DeleteStrict => {
+                let strict = flow_mod.command == FlowModCommand::DeleteStrict;
+                for rule in self.select(id, flow_mod, flow_mod.out_port, strict)? {
+                    self.delete_rule(rule, RemovedReason::Delete, now);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Deletes all flows of a bridge, as when its first controller is configured. Tells
+    /// controllers nothing (ovs: `ofproto/ofproto.c`, `ofproto_flush__`).
+    pub fn flush_flows(&mut self, id: BridgeId) {
+        let Some(bridge) = self.bridges.get(id) else { return };
+        for rule in bridge.tables.all() {
+            self.take_rule(rule);
+        }
+    }
+
+    /// Deletes flows whose timeout has passed.
+    pub(crate) fn expire_flows(&mut self, now: Instant) {
+        while let Some(id) = self.timeouts.pop_due(now) {
+            let Some(rule) = self.rules.get(id) else { continue };
+            match timeouts::expired(rule, now) {
+                Some(reason) => self.delete_rule(id, reason, now),
+                None => self.timeouts.watch(rule),
+            }
+        }
+    }
+
+    /// The flows that a modification or deletion means.
+    fn select(
+        &self,
+        id: BridgeId,
+        flow_mod: &FlowMod,
+        out_port: OfPort,
+        strict: bool,
+    ) -> Result<Vec<RuleId>, OfError> {
+        check_table(flow_mod.table)?;
+        let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
+        let mut found = if strict {
+            let tables = match flow_mod.table {
+                Some(table) => table.0..=table.0,
+                None => 0..=(limits::TABLES - 1) as u8,
+            };
+            let (matching, priority) = (&flow_mod.matching, flow_mod.priority);
+            tables.filter_map(|n| bridge.tables.find(TableId(n), matching, priority)).collect()
+        } else {
+            bridge.tables.within(flow_mod.table, &flow_mod.matching, &self.rules)
+        };
+        found.retain(|&id| {
+            self.rules.get(id).is_some_and(|rule| {
+                rule.has_cookie(flow_mod.cookie, flow_mod.cookie_mask) && rule.outputs_to(out_port)
+            })
+        });
+        Ok(found)
+    }
+
+    fn add_flow(&mut self, id: BridgeId, flow_mod: &FlowMod, now: Instant) -> Result<(), OfError> {
+        check_table(flow_mod.table)?;
+        let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
+        let table = flow_mod.table.unwrap_or(TableId(0));
+        check_goto(&flow_mod.actions, table)?;
+        let (matching, priority) = (&flow_mod.matching, flow_mod.priority);
+        let old = bridge.tables.find(table, matching, priority);
+        let old = old.and_then(|id| self.rules.get(id)).cloned();
+        if old.is_none() {
+            let check = flow_mod.flags.contains(FlowFlags::CHECK_OVERLAP);
+            if check && bridge.tables.overlaps(table, matching, priority) {
+                let reason = format!("flow-mod: table {table} has a flow of priority {priority} that overlaps");
+                return Err(OfError::new(ErrorCode::Overlap, reason));
+            }
+            if bridge.tables.len(table) >= limits::FLOWS_PER_TABLE {
+                let reason = format!("flow-mod: table {table} is full; delete flows first");
+                return Err(OfError::new(ErrorCode::TableFull, reason));
+            }
+        }
+        let rule_id = old.as_ref().map_or_else(|| self.rules.next_id(), |old| old.id);
+        let mut rule = new_rule(rule_id, id, table, flow_mod, now);
+        match old {
+            Some(old) => {
+                if flow_mod.new_cookie == u64::MAX {
+                    rule.cookie = old.cookie;
+                }
+                if !flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
+                    (rule.packets, rule.bytes, rule.used) = (old.packets, old.bytes, old.used);
+                }
+                self.remember(Undo::Restore(Box::new(old)));
+            }
+            None => self.remember(Undo::Remove(rule_id)),
+        }
+        self.put_rule(rule);
+        Ok(())
+    }
+
+    /// Gives flows other actions; adds a flow where there are none and the request may add
+    /// (ovs: `ofproto/ofproto.c`, `modify_flows_start__`).
+    fn modify_flows(
+        &mut self,
+        id: BridgeId,
+        flow_mod: &FlowMod,
+        found: &[RuleId],
+        now: Instant,
+    ) -> Result<(), OfError> {
+        if found.is_empty() {
+            let may_add = flow_mod.new_cookie != u64::MAX && flow_mod.cookie_mask == 0;
+            return if may_add { self.add_flow(id, flow_mod, now) } else { Ok(()) };
+        }
+        for rule in found.iter().filter_map(|&id| self.rules.get(id)) {
+            check_goto(&flow_mod.actions, rule.table)?;
+        }
+        let actions: Arc<[Action]> = flow_mod.actions.clone().into();
+        for old in found {
+            let Some(old) = self.rules.get(*old).cloned() else { continue };
+            let mut rule = Rule { actions: actions.clone(), modified: now, ..old.clone() };
+            if flow_mod.new_cookie != u64::MAX {
+                rule.cookie = flow_mod.new_cookie;
+            }
+            if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
+                (rule.packets, rule.bytes) = (0, 0);
+            }
+            self.remember(Undo::Restore(Box::new(old)));
+            self.put_rule(rule);
+        }
+        Ok(())
+    }
+
+    /// Deletes a flow and tells controllers, if it is one that tells.
+    fn delete_rule(&mut self, id: RuleId, reason: RemovedReason, now: Instant) {
+        let Some(rule) = self.take_rule(id) else { return };
+        if rule.flags.contains(FlowFlags::SEND_FLOW_REM) {
+            let flow = Box::new(rule.stats(now));
+            self.events.push(Event::FlowRemoved { bridge: rule.bridge, flow, reason });
+        }
+        self.remember(Undo::Restore(Box::new(rule)));
+    }
+
+    fn remember(&mut self, step: Undo) {
+        if let Some(undo) = &mut self.undo {
+            undo.push(step);
+        }
+    }
+
+    /// Puts a flow into its table, in place of the one of its number.
+    pub(crate) fn put_rule(&mut self, rule: Rule) {
+        let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
+        bridge.tables.insert(rule.table, &rule.matching, rule.priority, rule.id);
+        self.timeouts.watch(&rule);
+        self.rules.insert(rule);
+        self.changed = true;
+    }
+
+    /// Takes a flow out of its table.
+    fn take_rule(&mut self, id: RuleId) -> Option<Rule> {
+        let rule = self.rules.remove(id)?;
+        if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
+            bridge.tables.remove(rule.table, &rule.matching, rule.priority);
+        }
+        self.changed = true;
+        Some(rule)
+    }
+
+    /// The flow with which a bridge that fails open begins: it makes it a learning switch.
+    pub(crate) fn add_default_flow(&mut self, id: BridgeId, now: Instant) {
+        let normal = Action::Output { port: OfPort::NORMAL, max_len: 0 };
+        let flow_mod = FlowMod {
+            command: FlowModCommand::Add,
+            matching: Match::any(),
+            priority: 0,
+            cookie: 0,
+            cookie_mask: 0,
+            new_cookie: 0,
+            table: Some(TableId(0)),
+            idle_timeout_s: 0,
+            hard_timeout_s: 0,
+            importance: 0,
+            buffer_id: None,
+            out_port: OfPort::NONE,
+            flags: FlowFlags::empty(),
+            actions: vec![normal],
+        };
+        let rule_id = self.rules.next_id();
+        self.put_rule(new_rule(rule_id, id, TableId(0), &flow_mod, now));
+    }
+}
+
+fn new_rule(id: RuleId, bridge: BridgeId, table: TableId, from: &FlowMod, now: Instant) -> Rule {
+    Rule {
+        id,
+        bridge,
+        table,
+        matching: from.matching.clone(),
+        priority: from.priority,
+        cookie: from.new_cookie,
+        idle_timeout_s: from.idle_timeout_s,
+        hard_timeout_s: from.hard_timeout_s,
+        importance: from.importance,
+        flags: from.flags,
+        actions: from.actions.clone().into(),
+        created: now,
+        modified: now,
+        used: now,
+        packets: 0,
+        bytes: 0,
+    }
+}
+
+pub(crate) fn no_bridge(id: BridgeId) -> OfError {
+    OfError::new(ErrorCode::RequestEperm, format!("bridge {} is gone", id.0))
+}
+
+fn check_table(table: Option<TableId>) -> Result<(), OfError> {
+    match table {
+        Some(table) if usize::from(table.0) >= limits::TABLES => {
+            let reason = format!("flow-mod: table {table} is not there; tables are 0 to 254");
+            Err(OfError::new(ErrorCode::BadTableId, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `goto_table` only leads to later tables (OpenFlow 1.3.5 section 5.1).
+fn check_goto(actions: &[Action], table: TableId) -> Result<(), OfError> {
+    for action in actions {
+        if let Action::GotoTable(to) = action
+            && to.0 <= table.0
+        {
+            let reason = format!("flow-mod: goto_table:{to} in table {table} does not go forward");
+            return Err(OfError::new(ErrorCode::InstructionBadTableId, reason));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Packets from controllers.
+
+use crate::bridge::BridgeId;
+use crate::flow_mod::no_bridge;
+use crate::translate::{Notes, Sent, World, translate_sent};
+use crate::upcall::links;
+use crate::{Ofproto, Outbox};
+use base::{Instant, OfPort, PortNo, WorkerId};
+use flow::{Execute, FlowCommand, FlowKey, FlowStats, Frame};
+use openflow::message::PacketOut;
+use openflow::{ErrorCode, OfError};
+use packet::Packet;
+
+/// The datapath's number for no port at all.
+const NO_DEVICE: PortNo = PortNo(u32::MAX);
+
+impl Ofproto {
+    /// Does with a packet what the controller says; the first worker carries it out.
+    pub fn packet_out(
+        &mut self,
+        id: BridgeId,
+        packet_out: &PacketOut,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), OfError> {
+        let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
+        if packet_out.buffer_id.is_some() {
+            let reason = "packet-out: no packets are buffered here; send the packet's bytes";
+            return Err(OfError::new(ErrorCode::BufferUnknown, reason));
+        }
+        let pipeline = packet_out.metadata.key();
+        let in_port = OfPort(pipeline.in_port_raw() as u16);
+        if !in_port.is_real() && !matches!(in_port, OfPort::NONE | OfPort::CONTROLLER) {
+            let reason = format!("packet-out: {in_port} is no port that a packet can come from");
+            return Err(OfError::new(ErrorCode::BadPort, reason));
+        }
+        let device = bridge.port(in_port).and_then(|port| port.datapath()).unwrap_or(NO_DEVICE);
+        let packet = Packet::from_bytes(&packet_out.data);
+        let Ok(frame) = Frame::parse(packet, device) else {
+            let reason = "packet-out: the packet has no whole Ethernet header";
+            return Err(OfError::new(ErrorCode::BadPacket, reason));
+        };
+        self.send(id, frame, packet_out, now, out);
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        bridge: BridgeId,
+        frame: Frame,
+        packet_out: &PacketOut,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let world =
+            World { bridges: &self.bridges, rules: &self.rules, recirc: &mut self.recirc, now };
+        let pipeline: &FlowKey = packet_out.metadata.key();
+        let sent = Sent { bridge, actions: &packet_out.actions, pipeline };
+        let translation = translate_sent(world, &frame.key, &sent, Notes::Off);
+        let bytes = frame.packet.data().len() as u64;
+        let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags: 0 };
+        self.credit(&links(&translation, &frame.key), &stats, now);
+        if translation.actions.is_empty() {
+            return;
+        }
+        let Frame { packet, key, .. } = frame;
+        let execute = Execute { packet, key, actions: translation.actions.into() };
+        out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
+    }
+}

@@ -1,0 +1,145 @@
+//! Ports of a bridge.
+
+use crate::vlan::{PriorityTags, VlanMode};
+use base::{Instant, MacAddr, OfPort, PortNo};
+use openflow::message::{PortConfig, PortDesc};
+
+/// What carries a port's packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PortDevice {
+    /// A port of the datapath.
+    Datapath(PortNo),
+    /// One end of a patch between two bridges.
+    Patch {
+        /// The name of the other end.
+        peer: String,
+    },
+}
+
+/// A port as it is configured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortSpec {
+    /// Its name, the same on all bridges.
+    pub name: String,
+    /// The number that was asked for (`ofport_request`).
+    pub requested: Option<OfPort>,
+    /// Ethernet address.
+    pub mac: MacAddr,
+    /// What carries its packets.
+    pub device: PortDevice,
+    /// Which VLANs it carries, and how.
+    pub vlan: VlanMode,
+    /// Whether packets of VLAN 0 are sent with a tag for their priority.
+    pub priority_tags: PriorityTags,
+    /// Not to forward between this and other protected ports.
+    pub protected: bool,
+    /// Administratively up.
+    pub up: bool,
+    /// The link is there.
+    pub carrier: bool,
+    /// Whether this is the bridge's own port, LOCAL.
+    pub is_local: bool,
+    /// Current features (OpenFlow 1.0's `OFPPF_*` bits).
+    pub features: u32,
+    /// Speed now, in kilobits a second; 0 where it is not known.
+    pub speed_kbps: u32,
+}
+
+impl PortSpec {
+    /// A trunk of all VLANs that is up and has nothing special.
+    pub fn new(name: impl Into<String>, mac: MacAddr, device: PortDevice) -> Self {
+        PortSpec {
+            name: name.into(),
+            requested: None,
+            mac,
+            device,
+            vlan: VlanMode::default(),
+            priority_tags: PriorityTags::Never,
+            protected: false,
+            up: true,
+            carrier: true,
+            is_local: false,
+            features: 0,
+            speed_kbps: 0,
+        }
+    }
+}
+
+/// Why a port was not added.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PortRefused {
+    /// There is no such bridge.
+    #[error("port {port}: its bridge is gone; add the bridge first")]
+    NoBridge {
+        /// The port's name.
+        port: String,
+    },
+    /// A port of this name is there already.
+    #[error("port {port}: the bridge has a port of this name; remove it first")]
+    NameTaken {
+        /// The port's name.
+        port: String,
+    },
+    /// The device belongs to a port already.
+    #[error("port {port}: datapath port {device} belongs to a port already")]
+    DeviceTaken {
+        /// The port's name.
+        port: String,
+        /// The datapath's port.
+        device: PortNo,
+    },
+    /// All numbers are taken.
+    #[error("port {port}: the bridge has no free OpenFlow port number left")]
+    NoNumber {
+        /// The port's name.
+        port: String,
+    },
+}
+
+/// A port of a bridge.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its OpenFlow number.
+    pub number: OfPort,
+    /// As configured.
+    pub spec: PortSpec,
+    /// What controllers set.
+    pub config: PortConfig,
+    /// When it was added.
+    pub created: Instant,
+    /// Packets and bytes that a patch port received: it has no device that counts.
+    pub patch_rx: (u64, u64),
+    /// Packets and bytes that a patch port sent.
+    pub patch_tx: (u64, u64),
+}
+
+impl Port {
+    /// Its number in the datapath, none for a patch port.
+    pub fn datapath(&self) -> Option<PortNo> {
+        match self.spec.device {
+            PortDevice::Datapath(number) => Some(number),
+            PortDevice::Patch { .. } => None,
+        }
+    }
+
+    /// Whether the bridge floods to it (ovs: `ofproto/ofproto-dpif-xlate.c`,
+    /// `xlate_normal_flood`).
+    pub fn floods(&self) -> bool {
+        !self.config.contains(PortConfig::NO_FLOOD)
+    }
+
+    /// The port as OpenFlow describes it.
+    pub fn describe(&self) -> PortDesc {
+        let mut config = self.config;
+        config.set(PortConfig::PORT_DOWN, !self.spec.up);
+        PortDesc {
+            port: self.number,
+            mac: self.spec.mac,
+            name: self.spec.name.clone(),
+            config,
+            link_down: !self.spec.carrier,
+            current: self.spec.features,
+            speed_kbps: self.spec.speed_kbps,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What OpenFlow's statistics requests are answered with.
+
+use crate::Ofproto;
+use crate::bridge::BridgeId;
+use crate::rule::Rule;
+use base::{Instant, OfPort};
+use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};
+
+/// Sums over flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Aggregate {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Flows.
+    pub flows: u32,
+}
+
+impl Ofproto {
+    /// Flows with their statistics, those of one mask together. Statistics are as fresh as the
+    /// last dump of the workers.
+    pub fn flows(
+        &self,
+        bridge: BridgeId,
+        request: &FlowStatsRequest,
+        now: Instant,
+    ) -> Vec<FlowStatsEntry> {
+        self.asked(bridge, request).map(|rule| rule.stats(now)).collect()
+    }
+
+    /// Sums over flows; flows that don't count are left out of the sums
+    /// (ovs: `ofproto/ofproto.c`, `handle_aggregate_stats_request`).
+    pub fn aggregate(&self, bridge: BridgeId, request: &FlowStatsRequest) -> Aggregate {
+        let mut sum = Aggregate::default();
+        for rule in self.asked(bridge, request) {
+            sum.flows += 1;
+            let count = |flag, count| if rule.flags.contains(flag) { 0 } else { count };
+            sum.packets += count(FlowFlags::NO_PKT_COUNTS, rule.packets);
+            sum.bytes += count(FlowFlags::NO_BYT_COUNTS, rule.bytes);
+        }
+        sum
+    }
+
+    /// What each table of the bridge says of itself.
+    pub fn table_stats(&self, bridge: BridgeId) -> Vec<TableStats> {
+        self.bridges.get(bridge).map_or_else(Vec::new, |bridge| bridge.tables.stats())
+    }
+
+    /// Ports of the bridge as OpenFlow describes them: one, or all (`NONE`).
+    pub fn port_descs(&self, bridge: BridgeId, port: OfPort) -> Vec<PortDesc> {
+        let Some(bridge) = self.bridges.get(bridge) else { return Vec::new() };
+        let asked = |desc: &PortDesc| port == OfPort::NONE || desc.port == port;
+        bridge.describe_ports().into_iter().filter(asked).collect()
+    }
+
+    fn asked<'a>(
+        &'a self,
+        bridge: BridgeId,
+        request: &'a FlowStatsRequest,
+    ) -> impl Iterator<Item = &'a Rule> {
+        let ids = self.bridges.get(bridge).map_or_else(Vec::new, |bridge| {
+            bridge.tables.within(request.table, &request.matching, &self.rules)
+        });
+        let rules = ids.into_iter().filter_map(|id| self.rules.get(id));
+        rules.filter(|rule| rule.is_asked(request))
+    }
+}

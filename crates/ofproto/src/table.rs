@@ -1,0 +1,150 @@
+//! A bridge's flow tables.
+
+use crate::rule::{RuleId, Rules};
+use base::{TableId, limits};
+use classifier::Classifier;
+use flow::{FlowKey, Mask, Match};
+use openflow::message::TableStats;
+
+/// One flow table: finds flows by packets and by their match.
+#[derive(Debug, Default)]
+pub struct Table {
+    pub(crate) flows: Classifier<RuleId>,
+    /// Packets that found a flow.
+    pub(crate) matched: u64,
+    /// Packets that found none.
+    pub(crate) missed: u64,
+}
+
+/// All tables of a bridge. A table costs nothing until a flow is put into it.
+#[derive(Debug)]
+pub struct Tables {
+    tables: Vec<Option<Box<Table>>>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let mut tables = Vec::new();
+        tables.resize_with(limits::TABLES, || None);
+        Tables { tables }
+    }
+}
+
+impl Tables {
+    /// The flow of highest priority that the packet matches; what decided it is made to matter in
+    /// `wildcards`.
+    pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
+        self.get(table)?.flows.lookup(key, wildcards).copied()
+    }
+
+    /// The flow with just this match and priority.
+    pub fn find(&self, table: TableId, matching: &Match, priority: u16) -> Option<RuleId> {
+        self.get(table)?.flows.get(matching, priority).copied()
+    }
+
+    /// Flows that match nothing that `matching` does not, by table and then by mask.
+    pub fn within(&self, table: Option<TableId>, matching: &Match, rules: &Rules) -> Vec<RuleId> {
+        let mut found = Vec::new();
+        for flows in self.some(table) {
+            let ids = flows.matching_within(matching).map(|found| *found.rule);
+            let mut ids: Vec<RuleId> = ids.collect();
+            sort_by_mask(&mut ids, rules);
+            found.append(&mut ids);
+        }
+        found
+    }
+
+    /// Whether a flow of this priority could match a packet that `matching` matches, too; a flow
+    /// of just this match does not count.
+    pub fn overlaps(&self, table: TableId, matching: &Match, priority: u16) -> bool {
+        let Some(table) = self.get(table) else { return false };
+        table.flows.overlapping(matching, priority).any(|found| found.matching() != *matching)
+    }
+
+    /// All flows.
+    pub fn all(&self) -> Vec<RuleId> {
+        self.some(None).flat_map(|flows| flows.iter().map(|found| *found.rule)).collect()
+    }
+
+    /// Puts a flow in. Gives the one that had its place.
+    pub(crate) fn insert(
+        &mut self,
+        table: TableId,
+        matching: &Match,
+        priority: u16,
+        rule: RuleId,
+    ) -> Option<RuleId> {
+        self.get_mut(table)?.flows.insert(matching, priority, rule)
+    }
+
+    /// Takes a flow out.
+    pub(crate) fn remove(
+        &mut self,
+        table: TableId,
+        matching: &Match,
+        priority: u16,
+    ) -> Option<RuleId> {
+        self.tables.get_mut(usize::from(table.0))?.as_mut()?.flows.remove(matching, priority)
+    }
+
+    /// How many flows the table has.
+    pub fn len(&self, table: TableId) -> usize {
+        self.get(table).map_or(0, |table| table.flows.len())
+    }
+
+    /// Counts lookups in a table.
+    pub(crate) fn count_lookup(&mut self, table: TableId, found: bool, packets: u64) {
+        if let Some(table) = self.get_mut(table) {
+            let counter = if found { &mut table.matched } else { &mut table.missed };
+            *counter += packets;
+        }
+    }
+
+    /// What each table says of itself.
+    pub fn stats(&self) -> Vec<TableStats> {
+        let empty = Table::default();
+        let stats = |(number, table): (usize, &Option<Box<Table>>)| {
+            let table = table.as_deref().unwrap_or(&empty);
+            TableStats {
+                table: TableId(number as u8),
+                name: String::new(),
+                active: table.flows.len() as u32,
+                max_entries: limits::FLOWS_PER_TABLE as u32,
+                lookups: table.matched + table.missed,
+                matched: table.matched,
+            }
+        };
+        self.tables.iter().enumerate().map(stats).collect()
+    }
+
+    fn get(&self, table: TableId) -> Option<&Table> {
+        self.tables.get(usize::from(table.0))?.as_deref()
+    }
+
+    fn get_mut(&mut self, table: TableId) -> Option<&mut Table> {
+        let place = self.tables.get_mut(usize::from(table.0))?;
+        Some(place.get_or_insert_default())
+    }
+
+    fn some(&self, table: Option<TableId>) -> impl Iterator<Item = &Classifier<RuleId>> {
+        let chosen = move |number: usize| table.is_none_or(|table| usize::from(table.0) == number);
+        let tables = self.tables.iter().enumerate().filter(move |(number, _)| chosen(*number));
+        tables.filter_map(|(_, table)| Some(&table.as_deref()?.flows))
+    }
+}
+
+/// Orders flows as Open vSwitch's dumps have them: those of one mask stand together, the mask that
+/// came first stands first (ovs: `lib/classifier.c`, `cls_cursor_start`).
+fn sort_by_mask(ids: &mut [RuleId], rules: &Rules) {
+    let mut first: hashbrown::HashMap<&Mask, RuleId> = hashbrown::HashMap::new();
+    for &id in ids.iter() {
+        if let Some(rule) = rules.get(id) {
+            let place = first.entry(rule.matching.mask()).or_insert(id);
+            *place = id.min(*place);
+        }
+    }
+    ids.sort_by_key(|&id| {
+        let mask = rules.get(id).and_then(|rule| first.get(rule.matching.mask()));
+        (mask.copied(), id)
+    });
+}

@@ -1,0 +1,202 @@
+//! A datapath flow's actions.
+
+use super::PortNames;
+use super::field::{Fields, Number, hex};
+use super::key::{bracketed, port_header};
+use flow::{Action, CtAction, Field, FlowKey, Mask, Nat, NatKind, NatRange, PortSelection, SetField};
+
+/// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is that of some packet of the
+/// flow: it says which header a port or a TTL belongs to.
+pub fn format_actions(actions: &[Action], key: &FlowKey, names: PortNames<'_>) -> String {
+    if actions.is_empty() {
+        return "drop".to_owned();
+    }
+    let mut parts: Vec<String> = Vec::new();
+    let mut rest = actions;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            // One header's fields were set one by one, and are written as one.
+            Action::Set(set) => {
+                let header = header_of(set.field, key);
+                let same = rest.iter().take_while(|action| match action {
+                    Action::Set(other) => header_of(other.field, key) == header,
+                    _ => false,
+                });
+                let same = same.count();
+                let sets = std::iter::once(first).chain(&rest[..same]);
+                parts.push(format_set(header, sets, key));
+                rest = &rest[same..];
+            }
+            other => parts.push(format_action(other, key, names)),
+        }
+    }
+    parts.join(",")
+}
+
+fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String {
+    match action {
+        Action::Output(port) => names.device(*port),
+        Action::Controller(to) => format!(
+            "userspace(pid=0,controller(reason={},dont_send=0,continuation=0,recirc_id={},\
+             rule_cookie={},controller_id={},max_len={}))",
+            to.reason,
+            to.recirc_id,
+            hex(to.rule_cookie.into()),
+            to.controller_id,
+            to.max_len
+        ),
+        Action::Set(set) => format_set(header_of(set.field, key), std::iter::once(action), key),
+        Action::PushVlan { tpid, tci } => {
+            let tpid = if *tpid == 0x8100 { String::new() } else { format!("tpid=0x{tpid:04x},") };
+            format!("push_vlan({tpid}vid={},pcp={})", tci & 0xfff, tci >> 13)
+        }
+        Action::PopVlan => "pop_vlan".to_owned(),
+        Action::Ct(ct) => format_ct(ct),
+        Action::CtClear => "ct_clear".to_owned(),
+        Action::Recirc(id) => format!("recirc({})", hex(id.0.into())),
+        Action::Clone(inner) => format!("clone({})", format_actions(inner, key, names)),
+        Action::Drop(_) => "drop".to_owned(),
+    }
+}
+
+fn header_of(field: Field, key: &FlowKey) -> &'static str {
+    use Field as F;
+    match field {
+        F::EthSrc | F::EthDst => "eth",
+        F::Ipv6Label => "ipv6",
+        F::PktMark => "skb_mark",
+        F::NdTarget => "nd",
+        _ if matches!(key.eth_type(), 0x0806 | 0x8035) => "arp",
+        F::ArpSha | F::ArpTha | F::NdSll | F::NdTll => "nd",
+        F::TpSrc | F::TpDst => match key.nw_proto() {
+            1 => "icmp",
+            58 => "icmpv6",
+            proto => port_header(proto),
+        },
+        _ if key.eth_type() == 0x86dd => "ipv6",
+        _ => "ipv4",
+    }
+}
+
+fn format_set<'a>(
+    header: &str,
+    sets: impl Iterator<Item = &'a Action>,
+    flow_key: &FlowKey,
+) -> String {
+    let (mut key, mut mask) = (FlowKey::new(), Mask::new());
+    key.set_eth_type(flow_key.eth_type());
+    for set in sets {
+        if let Action::Set(SetField { field, value, mask: bits }) = set {
+            key.set(*field, *value);
+            mask.add_bits(*field, *bits);
+        }
+    }
+    if header == "skb_mark" {
+        let bits = mask.get(Field::PktMark);
+        let suffix =
+            if mask.is_exact(Field::PktMark) { String::new() } else { format!("/{}", hex(bits)) };
+        return format!("set(skb_mark({}{suffix}))", hex(key.get(Field::PktMark)));
+    }
+    let mut fields = Fields::new(&key, &mask, false);
+    match header {
+        "eth" => {
+            fields.mac("src", Field::EthSrc);
+            fields.mac("dst", Field::EthDst);
+        }
+        "ipv4" => {
+            fields.ipv4("src", Field::Ipv4Src);
+            fields.ipv4("dst", Field::Ipv4Dst);
+            fields.number("tos", Field::NwTos, Number::Hex);
+            fields.number("ttl", Field::NwTtl, Number::Decimal);
+        }
+        "ipv6" => {
+            fields.ipv6("src", Field::Ipv6Src);
+            fields.ipv6("dst", Field::Ipv6Dst);
+            fields.number("label", Field::Ipv6Label, Number::Hex);
+            fields.number("tclass", Field::NwTos, Number::Hex);
+            fields.number("hlimit", Field::NwTtl, Number::Decimal);
+        }
+        "arp" => {
+            fields.ipv4("sip", Field::ArpSpa);
+            fields.ipv4("tip", Field::ArpTpa);
+            fields.number("op", Field::ArpOp, Number::Decimal);
+            fields.mac("sha", Field::ArpSha);
+            fields.mac("tha", Field::ArpTha);
+        }
+        "nd" => {
+            fields.ipv6("target", Field::NdTarget);
+            fields.mac("sll", Field::NdSll);
+            fields.mac("tll", Field::NdTll);
+        }
+        "icmp" | "icmpv6" => {
+            fields.number("type", Field::IcmpType, Number::Decimal);
+            fields.number("code", Field::IcmpCode, Number::Decimal);
+        }
+        _ => {
+            fields.number("src", Field::TpSrc, Number::Decimal);
+            fields.number("dst", Field::TpDst, Number::Decimal);
+        }
+    }
+    format!("set({header}({}))", fields.out)
+}
+
+fn format_ct(ct: &CtAction) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if ct.commit {
+        parts.push(if ct.force { "force_commit" } else { "commit" }.to_owned());
+    }
+    if ct.zone.0 != 0 {
+        parts.push(format!("zone={}", ct.zone));
+    }
+    if let Some(mark) = ct.mark {
+        parts.push(format!("mark={}/{}", hex(mark.value.into()), hex(mark.mask.into())));
+    }
+    if let Some(label) = ct.label {
+        let mask =
+            if label.mask == u128::MAX { String::new() } else { format!("/{}", hex(label.mask)) };
+        parts.push(format!("label={}{mask}", hex(label.value)));
+    }
+    if let Some(helper) = ct.helper {
+        parts.push(format!("helper={helper}"));
+    }
+    match &ct.nat {
+        None => {}
+        Some(Nat::Restore) => parts.push("nat".to_owned()),
+        Some(Nat::Translate(range)) => parts.push(format_nat(range)),
+    }
+    if parts.is_empty() { "ct".to_owned() } else { format!("ct({})", parts.join(",")) }
+}
+
+fn format_nat(range: &NatRange) -> String {
+    let mut out = match range.kind {
+        NatKind::Src => "nat(src".to_owned(),
+        NatKind::Dst => "nat(dst".to_owned(),
+    };
+    if let Some((first, last)) = range.addresses {
+        // Brackets tell an IPv6 address from the port behind it.
+        let address = |address| match range.ports {
+            Some(_) => bracketed(address),
+            None => address.to_string(),
+        };
+        out += &format!("={}", address(first));
+        if last != first {
+            out += &format!("-{}", address(last));
+        }
+        if let Some((first, last)) = range.ports {
+            out += &format!(":{first}");
+            if last != first {
+                out += &format!("-{last}");
+            }
+        }
+    }
+    if range.persistent {
+        out += ",persistent";
+    }
+    match range.selection {
+        PortSelection::Default => {}
+        PortSelection::Hash => out += ",hash",
+        PortSelection::Random => out += ",random",
+    }
+    out + ")"
+}

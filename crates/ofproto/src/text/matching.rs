@@ -1,0 +1,84 @@
+//! Keys and megaflows in OpenFlow's syntax, as `ofproto/trace` prints them.
+
+use super::PortNames;
+use base::OfPort;
+use flow::{FRAG_LATER, Field, FlowKey, Mask, Match};
+use openflow::text;
+
+/// A match in the syntax of `ovs-ofctl`. One that says which pass through the datapath is meant
+/// also says that the packet is Ethernet (ovs: `lib/match.c`, `match_format`).
+pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
+    let text = text::format_match(matching, None);
+    let mut parts: Vec<String> = text.split(',').map(str::to_owned).collect();
+    if matching.mask().has(Field::RecircId) {
+        const BEFORE: [&str; 6] =
+            ["pkt_mark=", "recirc_id=", "dp_hash=", "conj_id=", "actset_output=", "ct_"];
+        let is_before = |part: &&String| BEFORE.iter().any(|start| part.starts_with(start));
+        let place = parts.iter().take_while(is_before).count();
+        parts.insert(place, "eth".to_owned());
+    }
+    let port = OfPort(matching.key().in_port_raw() as u16);
+    for part in &mut parts {
+        if part.starts_with("in_port=") {
+            *part = format!("in_port={}", names.bridge(port));
+        }
+        // C's form of a zero.
+        if part == "recirc_id=0x0" {
+            *part = "recirc_id=0".to_owned();
+        }
+    }
+    parts.join(",")
+}
+
+/// A whole key: everything that the packet has, and of its metadata what is not zero
+/// (ovs: `lib/flow.c`, `flow_format`).
+pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
+    let mut mask = packet_fields(key);
+    for &field in Field::BASIC {
+        let is_metadata = field.is_pipeline()
+            || field.is_ct()
+            || matches!(field, Field::PktMark | Field::DpHash | Field::RecircId | Field::TunId);
+        // IPv4 addresses lie in the places of IPv6 ones.
+        let v4 = matches!(field, Field::CtNwSrc | Field::CtNwDst);
+        let v6 = matches!(field, Field::CtIpv6Src | Field::CtIpv6Dst);
+        let other = (v4 && key.eth_type() == 0x86dd) || (v6 && key.eth_type() != 0x86dd);
+        if is_metadata && !other && key.get(field) != 0 {
+            mask.add(field);
+        }
+    }
+    format_match(&Match::new(key, &mask), names)
+}
+
+/// Which fields a packet has (ovs: `lib/flow.c`, `flow_wildcards_init_for_packet`).
+fn packet_fields(key: &FlowKey) -> Mask {
+    use Field as F;
+    let mut mask = Mask::new();
+    let mut add = |fields: &[Field]| fields.iter().for_each(|&field| mask.add(field));
+    add(&[F::InPort, F::EthSrc, F::EthDst, F::EthType, F::VlanTci]);
+    if key.vlan_tci() != 0 {
+        add(&[F::VlanTci1]);
+    }
+    match key.eth_type() {
+        0x0800 => add(&[F::Ipv4Src, F::Ipv4Dst]),
+        0x86dd => add(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]),
+        0x0806 | 0x8035 => add(&[F::ArpSpa, F::ArpTpa, F::ArpOp, F::ArpSha, F::ArpTha]),
+        _ => {}
+    }
+    if !key.is_ip() {
+        return mask;
+    }
+    add(&[F::NwProto, F::NwTos, F::NwTtl, F::NwFrag]);
+    let has_l4 = matches!(key.nw_proto(), 1 | 2 | 6 | 17 | 58 | 132);
+    if key.nw_frag() & FRAG_LATER != 0 || !has_l4 {
+        return mask;
+    }
+    add(&[F::TpSrc, F::TpDst]);
+    if key.nw_proto() == 6 {
+        add(&[F::TcpFlags]);
+    }
+    let is_nd = key.eth_type() == 0x86dd && key.nw_proto() == 58;
+    if is_nd && matches!(key.tp_src(), 135 | 136) && key.tp_dst() == 0 {
+        add(&[F::NdTarget, F::NdSll, F::NdTll]);
+    }
+    mask
+}

@@ -1,0 +1,79 @@
+//! Whole lines of a dump of the datapath's flows.
+
+use super::field::TCP_FLAGS;
+use super::{PortNames, format_actions, format_flow};
+use crate::installed::DatapathFlow;
+use base::Instant;
+use flow::{FlowId, FlowStats};
+use std::fmt::Write;
+
+/// How a dump is written.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct DumpOptions<'a> {
+    /// Everything, with masks (`-m`).
+    pub verbose: bool,
+    /// Names of ports.
+    pub names: PortNames<'a>,
+}
+
+/// A megaflow with its statistics, as `dpctl/dump-flows` prints it:
+/// `recirc_id(0),in_port(1),..., packets:1, bytes:42, used:0.060s, actions:2`.
+pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'_>) -> String {
+    let mut out = String::new();
+    if options.verbose {
+        let _ = write!(out, "ufid:{}, ", ufid(flow.id));
+    }
+    // What does not matter is printed with -m, as it was in the packet the flow was made for.
+    let key = if options.verbose { &flow.key } else { flow.matching.key() };
+    out += &format_flow(key, flow.matching.mask(), options.verbose, options.names);
+    let _ = write!(out, ", {}", format_stats(&flow.stats, now));
+    if options.verbose {
+        out += ", dp:ovs";
+    }
+    let actions = format_actions(&flow.actions, &flow.key, options.names);
+    let _ = write!(out, ", actions:{actions}");
+    out
+}
+
+/// Statistics as in a dump: `packets:2, bytes:84, used:1.809s, flags:S`.
+pub fn format_stats(stats: &FlowStats, now: Instant) -> String {
+    let mut out = format!("packets:{}, bytes:{}, used:", stats.packets, stats.bytes);
+    match stats.used {
+        Some(used) => {
+            let _ = write!(out, "{:.3}s", (now - used).as_millis() as f64 / 1000.0);
+        }
+        None => out += "never",
+    }
+    if stats.tcp_flags != 0 {
+        let _ = write!(out, ", flags:{}", short_flags(stats.tcp_flags));
+    }
+    out
+}
+
+/// `SFP.`: a letter a flag (ovs: `lib/packets.c`, `packet_format_tcp_flags`).
+fn short_flags(flags: u16) -> String {
+    let letters = "FSRP.UECN";
+    let mut out = String::new();
+    // Open vSwitch writes them in this order.
+    for letter in "SFPRU.ECN".chars() {
+        let place = letters.chars().position(|other| other == letter);
+        if place.is_some_and(|place| flags & (1 << place) != 0) {
+            out.push(letter);
+        }
+    }
+    for (bit, name) in TCP_FLAGS.iter().filter(|(bit, _)| *bit >= 0x200) {
+        if u128::from(flags) & bit != 0 {
+            out += name;
+        }
+    }
+    out
+}
+
+/// A flow's number in the form of the 128-bit identifiers that the tools expect.
+pub(crate) fn ufid(id: FlowId) -> String {
+    // Spread, so that numbers that follow each other do not look alike.
+    let high = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let text = format!("{high:016x}{:016x}", id.0);
+    let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
+    parts.join("-")
+}

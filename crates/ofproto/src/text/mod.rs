@@ -1,0 +1,45 @@
+//! Datapath flows and actions as text, as `ovs-appctl dpctl/dump-flows` prints them and
+//! `ofproto/trace` reads them (ovs: `lib/odp-util.c`).
+
+mod actions;
+mod field;
+mod key;
+mod matching;
+mod megaflow;
+mod parse;
+
+pub use actions::format_actions;
+pub use key::format_flow;
+pub use matching::{format_key, format_match};
+pub use megaflow::{DumpOptions, format_megaflow, format_stats};
+pub use parse::{ParseError, parse_flow};
+
+use base::{OfPort, PortNo};
+
+/// Names of ports, where they are wanted in place of numbers.
+#[derive(Clone, Copy, Default)]
+pub struct PortNames<'a> {
+    /// The datapath's ports.
+    pub device: Option<&'a dyn Fn(PortNo) -> Option<String>>,
+    /// A bridge's ports.
+    pub bridge: Option<&'a dyn Fn(OfPort) -> Option<String>>,
+}
+
+impl PortNames<'_> {
+    /// The name of a datapath port, or its number.
+    pub fn device(&self, port: PortNo) -> String {
+        self.device.and_then(|name| name(port)).unwrap_or_else(|| port.to_string())
+    }
+
+    /// The name of a bridge's port, or its number.
+    pub fn bridge(&self, port: OfPort) -> String {
+        self.bridge.and_then(|name| name(port)).unwrap_or_else(|| port.to_string())
+    }
+}
+
+impl std::fmt::Debug for PortNames<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (device, bridge) = (self.device.is_some(), self.bridge.is_some());
+        write!(f, "PortNames {{ device: {device}, bridge: {bridge} }}")
+    }
+}

@@ -1,0 +1,268 @@
+//! Reading a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
+
+use base::{MacAddr, PortNo};
+use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A text that is no datapath flow.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("syntax error at \"{at}\": {what}")]
+pub struct ParseError {
+    /// From here on.
+    pub at: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+fn error<T>(at: &str, what: impl Into<String>) -> Result<T, ParseError> {
+    Err(ParseError { at: at.to_owned(), what: what.into() })
+}
+
+/// Reads a flow: values, and which bits of them count. `device` finds ports by their names.
+pub fn parse_flow(
+    text: &str,
+    device: &dyn Fn(&str) -> Option<PortNo>,
+) -> Result<(FlowKey, Mask), ParseError> {
+    let mut reader = Reader { key: FlowKey::new(), mask: Mask::new(), tags: 0, device };
+    reader.headers(text)?;
+    if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
+        reader.key.set_eth_type(ETH_TYPE_NONE);
+    }
+    Ok((reader.key, reader.mask))
+}
+
+struct Reader<'a> {
+    key: FlowKey,
+    mask: Mask,
+    /// VLAN tags so far.
+    tags: usize,
+    device: &'a dyn Fn(&str) -> Option<PortNo>,
+}
+
+impl Reader<'_> {
+    /// Reads `name(...)`, one after the other.
+    fn headers(&mut self, text: &str) -> Result<(), ParseError> {
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let Some((name, behind)) = rest.split_once('(') else {
+                return error(rest, "a header such as in_port(1) is missing its parenthesis");
+            };
+            let Some(end) = closing(behind) else {
+                return error(rest, "the parenthesis is not closed");
+            };
+            self.header(name.trim(), &behind[..end])?;
+            rest = behind[end + 1..].trim_start_matches([',', ' ']);
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, name: &str, inside: &str) -> Result<(), ParseError> {
+        use Field as F;
+        match name {
+            "skb_priority" | "packet_type" | "ufid" => Ok(()),
+            "skb_mark" => self.number(F::PktMark, inside),
+            "ct_zone" => self.number(F::CtZone, inside),
+            "ct_mark" => self.number(F::CtMark, inside),
+            "ct_label" => self.number(F::CtLabel, inside),
+            "recirc_id" => self.number(F::RecircId, inside),
+            "dp_hash" => self.number(F::DpHash, inside),
+            "ct_state" => self.ct_state(inside),
+            "in_port" => match (self.device)(inside) {
+                Some(port) => self.number(F::InPort, &port.to_string()),
+                None => self.number(F::InPort, inside),
+            },
+            "eth_type" => self.eth_type(inside),
+            "encap" => self.headers(inside),
+            "vlan" => self.vlan(inside),
+            "tcp_flags" => self.number(F::TcpFlags, inside),
+            _ => self.fields(name, inside),
+        }
+    }
+
+    /// `src=1.2.3.4/255.0.0.0,proto=6`
+    fn fields(&mut self, header: &str, inside: &str) -> Result<(), ParseError> {
+        for part in inside.split(',').filter(|part| !part.is_empty()) {
+            let Some((name, value)) = part.split_once('=') else {
+                return error(part, format!("{header}() wants NAME=VALUE"));
+            };
+            let Some(field) = field_of(header, name) else {
+                return error(part, format!("{header}() has no field {name}"));
+            };
+            match field {
+                Field::NwFrag => self.frag(value)?,
+                _ => self.value(field, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn frag(&mut self, value: &str) -> Result<(), ParseError> {
+        let value = match value {
+            "no" => 0,
+            "first" => FRAG_ANY,
+            "later" => FRAG_ANY | FRAG_LATER,
+            _ => return error(value, "frag is no, first or later"),
+        };
+        self.put(Field::NwFrag, value.into(), (FRAG_ANY | FRAG_LATER).into());
+        Ok(())
+    }
+
+    fn number(&mut self, field: Field, text: &str) -> Result<(), ParseError> {
+        let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
+        let mask = mask.map_or(Ok(field.all_ones()), number)?;
+        self.put(field, number(value)?, mask);
+        Ok(())
+    }
+
+    fn value(&mut self, field: Field, text: &str) -> Result<(), ParseError> {
+        let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
+        let mask = mask.map_or(Ok(field.all_ones()), address_or_number)?;
+        self.put(field, address_or_number(value)?, mask);
+        Ok(())
+    }
+
+    fn put(&mut self, field: Field, value: u128, mask: u128) {
+        self.key.set(field, value);
+        self.mask.add_bits(field, mask & field.all_ones());
+    }
+
+    /// `+new-est`, `new|trk` or a number with a mask.
+    fn ct_state(&mut self, text: &str) -> Result<(), ParseError> {
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.number(Field::CtState, text);
+        }
+        let bit = |name: &str| {
+            let found = flow::CtState::NAMES.iter().find(|(_, other)| *other == name);
+            match found {
+                Some((bit, _)) => Ok(u128::from(bit.bits())),
+                None => error(name, "is no connection state"),
+            }
+        };
+        let (mut value, mut mask) = (0, 0);
+        if text.starts_with(['+', '-']) {
+            for part in text.split_inclusive(|c: char| c.is_ascii_alphanumeric()).collect::<String>()
+                .replace('+', " +").replace('-', " -").split_whitespace()
+            {
+                let bit = bit(&part[1..])?;
+                mask |= bit;
+                value |= if part.starts_with('+') { bit } else { 0 };
+            }
+        } else {
+            for name in text.split('|') {
+                value |= bit(name)?;
+            }
+            mask = Field::CtState.all_ones();
+        }
+        self.put(Field::CtState, value, mask);
+        Ok(())
+    }
+
+    /// An Ethernet type; one of a VLAN tag says that the tag follows.
+    fn eth_type(&mut self, text: &str) -> Result<(), ParseError> {
+        let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
+        let value = number(value)?;
+        let mask = mask.map_or(Ok(0xffff), number)?;
+        match value {
+            0x8100 | 0x88a8 if self.tags < 2 => {
+                let field = if self.tags == 0 { Field::VlanTpid } else { Field::VlanTpid1 };
+                self.put(field, value, mask);
+            }
+            0 => self.put(Field::EthType, ETH_TYPE_NONE.into(), mask),
+            _ => self.put(Field::EthType, value, mask),
+        }
+        Ok(())
+    }
+
+    fn vlan(&mut self, inside: &str) -> Result<(), ParseError> {
+        let tci = if self.tags == 0 { Field::VlanTci } else { Field::VlanTci1 };
+        self.tags += 1;
+        let (mut value, mut mask) = (u128::from(VLAN_PRESENT), u128::from(VLAN_PRESENT));
+        for part in inside.split(',').filter(|part| !part.is_empty()) {
+            let (name, text) = part.split_once('=').unwrap_or((part, ""));
+            let (shift, ones) = match name {
+                "vid" => (0, 0xfff),
+                "pcp" => (13, 7),
+                _ => return error(part, "vlan() has vid and pcp"),
+            };
+            let (text, bits) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
+            let bits = bits.map_or(Ok(ones), number)?;
+            value |= (number(text)? & ones) << shift;
+            mask |= (bits & ones) << shift;
+        }
+        self.put(tci, value, mask);
+        Ok(())
+    }
+}
+
+/// Where the parenthesis that is open at the start is closed.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return Some(at),
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn field_of(header: &str, name: &str) -> Option<Field> {
+    use Field as F;
+    Some(match (header, name) {
+        ("eth", "src") => F::EthSrc,
+        ("eth", "dst") => F::EthDst,
+        ("ipv4", "src") => F::Ipv4Src,
+        ("ipv4", "dst") => F::Ipv4Dst,
+        ("ipv4" | "ipv6", "proto") => F::NwProto,
+        ("ipv4", "tos") | ("ipv6", "tclass") => F::NwTos,
+        ("ipv4", "ttl") | ("ipv6", "hlimit") => F::NwTtl,
+        ("ipv4" | "ipv6", "frag") => F::NwFrag,
+        ("ipv6", "src") => F::Ipv6Src,
+        ("ipv6", "dst") => F::Ipv6Dst,
+        ("ipv6", "label") => F::Ipv6Label,
+        ("tcp" | "udp" | "sctp", "src") => F::TpSrc,
+        ("tcp" | "udp" | "sctp", "dst") => F::TpDst,
+        ("icmp" | "icmpv6", "type") => F::TpSrc,
+        ("icmp" | "icmpv6", "code") => F::TpDst,
+        ("arp", "sip") => F::ArpSpa,
+        ("arp", "tip") => F::ArpTpa,
+        ("arp", "op") => F::ArpOp,
+        ("arp", "sha") => F::ArpSha,
+        ("arp", "tha") => F::ArpTha,
+        ("nd", "target") => F::NdTarget,
+        ("nd", "sll") => F::NdSll,
+        ("nd", "tll") => F::NdTll,
+        ("ct_tuple4", "src") => F::CtNwSrc,
+        ("ct_tuple4", "dst") => F::CtNwDst,
+        ("ct_tuple6", "src") => F::CtIpv6Src,
+        ("ct_tuple6", "dst") => F::CtIpv6Dst,
+        ("ct_tuple4" | "ct_tuple6", "proto") => F::CtNwProto,
+        ("ct_tuple4", "tp_src") | ("ct_tuple6", "src_port") => F::CtTpSrc,
+        ("ct_tuple4", "tp_dst") | ("ct_tuple6", "dst_port") => F::CtTpDst,
+        _ => return None,
+    })
+}
+
+fn number(text: &str) -> Result<u128, ParseError> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.or_else(|_| error(text, "is no number"))
+}
+
+fn address_or_number(text: &str) -> Result<u128, ParseError> {
+    if let Ok(mac) = text.parse::<MacAddr>() {
+        return Ok(mac.to_u64().into());
+    }
+    if let Ok(address) = text.parse::<Ipv4Addr>() {
+        return Ok(u32::from(address).into());
+    }
+    if text.contains(':') {
+        let address = text.parse::<Ipv6Addr>();
+        return address.map(u128::from).or_else(|_| error(text, "is no address"));
+    }
+    number(text)
+}

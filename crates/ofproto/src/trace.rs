@@ -1,0 +1,241 @@
+//! Following one packet through the tables, in words (ovs: `ofproto/ofproto-dpif-trace.c`).
+
+use crate::Ofproto;
+use crate::bridge::{Bridge, BridgeId};
+use crate::rule::Rule;
+use crate::text::{self, PortNames};
+use crate::translate::{
+    Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, translate_from, translate_sent,
+};
+use base::{Instant, OfPort, PortNo, RecircId};
+use flow::{CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange};
+use openflow::Action as OfAction;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+/// What is to be traced.
+#[derive(Clone, Debug)]
+pub struct TraceRequest {
+    /// The bridge that the packet enters.
+    pub bridge: BridgeId,
+    /// The packet, with the bridge's in-port.
+    pub key: FlowKey,
+    /// What to do with it in place of asking the tables, as for a packet-out.
+    pub actions: Option<Vec<OfAction>>,
+    /// Bytes of a packet that is there: addresses are learned from it, and flows count it.
+    pub packet_bytes: Option<u64>,
+    /// What each `ct` in turn is taken to say; `new|trk` when there are no more.
+    pub ct_next: Vec<CtState>,
+    /// Ports by their names.
+    pub names: bool,
+}
+
+impl TraceRequest {
+    /// A trace of this packet, with nothing special.
+    pub fn new(bridge: BridgeId, key: FlowKey) -> Self {
+        let (actions, packet_bytes, ct_next) = (None, None, Vec::new());
+        TraceRequest { bridge, key, actions, packet_bytes, ct_next, names: false }
+    }
+}
+
+/// At most so many passes are followed: two tables that send a packet round and round would never
+/// come to an end.
+const MAX_PASSES: usize = 64;
+
+impl Ofproto {
+    /// Follows a packet through the tables, and through the tables again for each copy that goes
+    /// round the datapath once more.
+    pub fn trace(&mut self, now: Instant, request: &TraceRequest) -> String {
+        let mut out = String::new();
+        let mut queue = self.trace_pass(now, request, request.key.clone(), &mut out);
+        let mut ct_next = request.ct_next.iter();
+        let mut passes = 1;
+        while !queue.is_empty() && passes < MAX_PASSES {
+            let mut fork = queue.remove(0);
+            begin_pass(&mut fork, ct_next.next().copied(), &mut out);
+            queue.extend(self.trace_pass(now, request, fork.key, &mut out));
+            passes += 1;
+        }
+        out
+    }
+
+    /// One pass. Gives the copies that go round again.
+    fn trace_pass(
+        &mut self,
+        now: Instant,
+        request: &TraceRequest,
+        key: FlowKey,
+        out: &mut String,
+    ) -> Vec<Fork> {
+        let translation = self.trace_translate(now, request, &key);
+        let in_bridge = |port: OfPort| {
+            Some(self.bridges.get(request.bridge)?.port(port)?.spec.name.clone())
+        };
+        let in_datapath = |port: PortNo| self.device_name(port).map(str::to_owned);
+        let names = match request.names {
+            true => PortNames { device: Some(&in_datapath), bridge: Some(&in_bridge) },
+            false => PortNames::default(),
+        };
+        let _ = writeln!(out, "Flow: {}", text::format_key(&key, names));
+        write_notes(out, &translation.notes, 0);
+        let mut last = translation.final_key.clone();
+        last.set(Field::ActsetOutput, key.get(Field::ActsetOutput));
+        let last = if last == key { "unchanged".into() } else { text::format_key(&last, names) };
+        let _ = writeln!(out, "\nFinal flow: {last}");
+        let megaflow = Match::new(&key, &translation.mask);
+        let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
+        let actions = text::format_actions(&translation.actions, &key, names);
+        let _ = write!(out, "Datapath actions: {actions}");
+        if let Some(error) = translation.error {
+            let _ = write!(
+                out,
+                "\nTranslation failed ({}), packet is dropped.\n",
+                failure(error)
+            );
+        }
+        if let Some(bytes) = request.packet_bytes {
+            let links = crate::upcall::links(&translation, &key);
+            let used = Some(now);
+            self.credit(&links, &FlowStats { packets: 1, bytes, used, tcp_flags: 0 }, now);
+        }
+        translation.forks
+    }
+
+    fn trace_translate(
+        &mut self,
+        now: Instant,
+        request: &TraceRequest,
+        key: &FlowKey,
+    ) -> Translation {
+        let notes = Notes::On { names: request.names, learns: request.packet_bytes.is_some() };
+        let in_port = OfPort(key.in_port_raw() as u16);
+        let bridge = self.bridges.get(request.bridge);
+        let device = bridge.and_then(|bridge| bridge.port(in_port)?.datapath());
+        let device = device.unwrap_or(PortNo(u32::MAX));
+        let world =
+            World { bridges: &self.bridges, rules: &self.rules, recirc: &mut self.recirc, now };
+        match &request.actions {
+            Some(actions) if key.recirc_id() == RecircId(0) => {
+                let sent = Sent { bridge: request.bridge, actions, pipeline: key };
+                translate_sent(world, key, &sent, notes)
+            }
+            _ => translate_from(world, key, Entry { bridge: request.bridge, in_port, device }, notes),
+        }
+    }
+}
+
+/// Says what is assumed of a copy that comes round again, and makes its key so.
+fn begin_pass(fork: &mut Fork, ct_next: Option<CtState>, out: &mut String) {
+    let line = "=".repeat(79);
+    let _ = write!(out, "\n\n{line}\nrecirc({:#x})", fork.id.0);
+    let state = match ct_next {
+        Some(state) => {
+            let _ = write!(out, " - resume conntrack with ct_state={state}");
+            state
+        }
+        None => {
+            out.push_str(
+                " - resume conntrack with default ct_state=trk|new (use --ct-next to customize)",
+            );
+            CtState::TRK | CtState::NEW
+        }
+    };
+    fork.key.set_ct_state(state);
+    out.push('\n');
+    if let Some(nat) = fork.nat.take() {
+        out.push_str("Replacing src/dst IP/ports to simulate NAT:\n");
+        let _ = write!(out, " Initial flow: {}", addresses(&fork.key));
+        translate_addresses(&mut fork.key, &nat);
+        let _ = write!(out, " Modified flow: {}", addresses(&fork.key));
+    }
+    let _ = write!(out, "{line}\n\n");
+}
+
+/// Takes the first address and port that the translation may choose.
+fn translate_addresses(key: &mut FlowKey, nat: &NatRange) {
+    let (v4, v6, port) = match nat.kind {
+        NatKind::Src => (Field::Ipv4Src, Field::Ipv6Src, Field::TpSrc),
+        NatKind::Dst => (Field::Ipv4Dst, Field::Ipv6Dst, Field::TpDst),
+    };
+    match nat.addresses {
+        Some((IpAddr::V4(first), _)) => key.set(v4, u32::from(first).into()),
+        Some((IpAddr::V6(first), _)) => key.set(v6, first.into()),
+        None => {}
+    }
+    if let Some((first, _)) = nat.ports {
+        key.set(port, first.into());
+    }
+}
+
+fn addresses(key: &FlowKey) -> String {
+    let (src, dst) = (key.tp_src(), key.tp_dst());
+    if key.eth_type() == 0x86dd {
+        let (from, to) = (key.ipv6_src(), key.ipv6_dst());
+        format!("ipv6_src={from},tp_src={src},ipv6_dst={to},tp_dst={dst}\n")
+    } else {
+        let (from, to) = (key.ipv4_src(), key.ipv4_dst());
+        format!("nw_src={from},tp_src={src},nw_dst={to},tp_dst={dst}\n")
+    }
+}
+
+/// Writes remarks, those that belong under others further to the right.
+fn write_notes(out: &mut String, notes: &[Note], level: usize) {
+    for (i, note) in notes.iter().enumerate() {
+        if note.kind == NoteKind::Bridge {
+            out.push('\n');
+        }
+        let is_heading =
+            matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
+        // The last of its list does not move to the right: chains of tables stay readable.
+        let more = usize::from(i + 1 < notes.len() || !is_heading);
+        let indent = " ".repeat((level + more) * 4);
+        let text = &note.text;
+        let _ = match note.kind {
+            NoteKind::Bridge => {
+                writeln!(out, "{indent}{text}\n{indent}{}", "-".repeat(text.len()))
+            }
+            NoteKind::Table | NoteKind::Thaw | NoteKind::Action => writeln!(out, "{indent}{text}"),
+            NoteKind::Detail => writeln!(out, "{indent} -> {text}"),
+            NoteKind::Warning => writeln!(out, "{indent} >> {text}"),
+            NoteKind::Error => writeln!(out, "{indent} >>>> {text} <<<<"),
+        };
+        write_notes(out, &note.below, level + more + more);
+    }
+}
+
+/// What stopped a translation, in Open vSwitch's words
+/// (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_strerror`).
+fn failure(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::ResubmitDepth => "Recursion too deep",
+        DropReason::Resubmits => "Too many resubmits",
+        DropReason::NoBridge => "Bridge not found",
+        DropReason::RecircUnknown => "No recirculation context",
+        other => other.name(),
+    }
+}
+
+/// A flow as a trace names it: its match, priority and cookie.
+pub(crate) fn describe_rule(rule: &Rule, names: Option<&Bridge>) -> String {
+    let in_bridge = |port: OfPort| Some(names?.port(port)?.spec.name.clone());
+    let names = PortNames { device: None, bridge: Some(&in_bridge) };
+    let mut out = text::format_match(&rule.matching, names);
+    if !out.is_empty() {
+        out.push_str(", ");
+    }
+    let _ = write!(out, "priority {}", rule.priority);
+    if rule.cookie != 0 {
+        let _ = write!(out, ", cookie {:#x}", rule.cookie);
+    }
+    out
+}
+
+/// An action as a trace names it.
+pub(crate) fn describe_action(action: &OfAction, names: Option<&Bridge>) -> String {
+    if let (OfAction::Output { port, .. }, Some(bridge)) = (action, names)
+        && let Some(port) = bridge.port(*port)
+    {
+        return format!("output:{}", port.spec.name);
+    }
+    openflow::text::format_actions(std::slice::from_ref(action), &Match::any())
+}

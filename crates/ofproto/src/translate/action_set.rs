@@ -1,0 +1,104 @@
+//! The action set: what is done with the packet after the last table.
+
+use super::context::Context;
+use super::report::NoteKind;
+use base::OfPort;
+use flow::Field;
+use openflow::Action as OfAction;
+
+impl Context<'_, '_> {
+    /// Merges actions into the set.
+    pub fn write_actions(&mut self, actions: &[OfAction]) {
+        for action in actions {
+            if let OfAction::Output { port, .. } = action {
+                self.key.set(Field::ActsetOutput, port.0.into());
+            }
+        }
+        self.action_set.extend_from_slice(actions);
+    }
+
+    /// Carries the set out and empties it.
+    pub fn execute_action_set(&mut self) {
+        let set = std::mem::take(&mut self.action_set);
+        let actions = in_order(&set);
+        if actions.is_empty() || self.error.is_some() {
+            return;
+        }
+        self.notes.enter(NoteKind::Table, || "--. Executing action set:".to_owned());
+        self.in_action_set = true;
+        self.execute(&actions, true);
+        self.in_action_set = false;
+        self.notes.leave();
+    }
+}
+
+/// The order of OpenFlow 1.3.5 section 5.10: one action of each kind, the one written last;
+/// assignments in the order in which they were written (ovs: `lib/ofp-actions.c`,
+/// `ofpacts_execute_action_set`). A set without output drops the packet, and then none of it
+/// matters.
+fn in_order(set: &[OfAction]) -> Vec<OfAction> {
+    let mut actions = Vec::new();
+    let mut last_of = |is_kind: fn(&OfAction) -> bool| {
+        actions.extend(set.iter().rev().find(|action| is_kind(action)).cloned());
+    };
+    last_of(|action| matches!(action, OfAction::StripVlan));
+    last_of(|action| matches!(action, OfAction::PushVlan(_)));
+    last_of(|action| matches!(action, OfAction::DecTtl(_)));
+    actions.extend(set.iter().filter(|action| is_assignment(action)).cloned());
+    let output = set.iter().rev().find(|action| {
+        matches!(action, OfAction::Output { .. } | OfAction::Resubmit { .. } | OfAction::Ct(_))
+    });
+    match output {
+        Some(output) if !sends_nowhere(output) => actions.push(output.clone()),
+        _ => actions.clear(),
+    }
+    actions
+}
+
+fn sends_nowhere(action: &OfAction) -> bool {
+    matches!(action, OfAction::Output { port: OfPort::NONE, .. })
+}
+
+fn is_assignment(action: &OfAction) -> bool {
+    matches!(
+        action,
+        OfAction::Set { .. }
+            | OfAction::Move { .. }
+            | OfAction::SetVlanVid(_)
+            | OfAction::SetVlanPcp(_)
+            | OfAction::SetEthSrc(_)
+            | OfAction::SetEthDst(_)
+            | OfAction::SetIpv4Src(_)
+            | OfAction::SetIpv4Dst(_)
+            | OfAction::SetIpDscp(_)
+            | OfAction::SetIpEcn(_)
+            | OfAction::SetIpTtl(_)
+            | OfAction::SetTpSrc(_)
+            | OfAction::SetTpDst(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::MacAddr;
+
+    #[test]
+    fn one_of_a_kind_in_openflows_order() {
+        let output = |port| OfAction::Output { port: OfPort(port), max_len: 0 };
+        let mac = |last| OfAction::SetEthSrc(MacAddr([2, 0, 0, 0, 0, last]));
+        let set = [
+            output(1),
+            mac(1),
+            OfAction::PushVlan(0x8100),
+            mac(2),
+            output(2),
+            OfAction::StripVlan,
+            OfAction::PushVlan(0x88a8),
+        ];
+        let expect =
+            [OfAction::StripVlan, OfAction::PushVlan(0x88a8), mac(1), mac(2), output(2)];
+        assert_eq!(in_order(&set), expect);
+        assert_eq!(in_order(&set[1..4]), []);
+    }
+}

@@ -1,0 +1,229 @@
+//! Carrying out a list of OpenFlow actions.
+
+use super::context::{Context, Manner};
+use super::fields::{fix_tpid, read};
+use super::report::NoteKind;
+use base::OfPort;
+use flow::{Action, FRAG_LATER, Field, VLAN_PRESENT};
+use openflow::Action as OfAction;
+use openflow::action::ToController;
+
+/// Whether to go on with the list.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Go,
+    /// Leave this list, as after a TTL that ran out.
+    Leave,
+}
+
+impl Context<'_, '_> {
+    /// Carries out actions on the packet. `last` says that nothing will be done with it
+    /// afterwards.
+    pub fn execute(&mut self, actions: &[OfAction], last: bool) {
+        if actions.is_empty() {
+            self.notes.add(NoteKind::Action, || "drop".to_owned());
+            return;
+        }
+        for (i, action) in actions.iter().enumerate() {
+            if self.error.is_some() || self.exit {
+                break;
+            }
+            let last = last && i + 1 == actions.len() && self.action_set.is_empty();
+            let names = self.names.then_some(self.bridge);
+            self.notes.add(NoteKind::Action, || crate::trace::describe_action(action, names));
+            if self.step(action, last) == Next::Leave {
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, action: &OfAction, last: bool) -> Next {
+        match action {
+            OfAction::Output { port, max_len } => self.output(*port, *max_len, true, last),
+            OfAction::OutputReg { source, max_len } => {
+                let port = read(&self.key, *source);
+                if let Ok(port) = u16::try_from(port) {
+                    self.notes.add(NoteKind::Detail, || format!("output port is {port}"));
+                    self.look_at(source.field, source.mask());
+                    self.output(OfPort(port), *max_len, false, last);
+                } else {
+                    self.notes.add(NoteKind::Warning, || {
+                        format!("output port {port} is out of range")
+                    });
+                }
+            }
+            OfAction::Controller(to) => {
+                self.to_controller(to);
+                // A paused packet waits for the controller.
+                self.exit |= to.pause;
+            }
+            OfAction::Resubmit { in_port, table, with_ct_orig } => {
+                let in_port = match in_port {
+                    None | Some(OfPort::IN_PORT) => self.in_port(),
+                    Some(port) => *port,
+                };
+                let table = table.unwrap_or(self.table);
+                self.table_action(in_port, table, false, *with_ct_orig, last, Manner::Direct);
+            }
+            OfAction::GotoTable(table) => {
+                self.table_action(self.in_port(), *table, true, false, last, Manner::Direct);
+            }
+            OfAction::Ct(ct) => self.ct(ct, last),
+            OfAction::CtClear => {
+                if self.conntracked {
+                    self.clear_conntrack();
+                    self.actions.push(Action::CtClear);
+                }
+            }
+            OfAction::Nat(nat) => self.nat = Some(nat.clone()),
+            OfAction::Clone(actions) => self.execute_clone(actions, last),
+            OfAction::Exit => self.exit = true,
+            OfAction::DecTtl(controllers) => return self.dec_ttl(controllers),
+            OfAction::ClearActions => {
+                self.action_set.clear();
+                self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+            }
+            OfAction::WriteActions(actions) => self.write_actions(actions),
+            OfAction::WriteMetadata { value, mask } => {
+                let metadata = (self.key.metadata() & !mask) | (value & mask);
+                self.key.set_metadata(metadata);
+            }
+            OfAction::Note(_) => {}
+            other => self.rewrite(other),
+        }
+        Next::Go
+    }
+
+    /// Actions that change the packet or the pipeline's state.
+    fn rewrite(&mut self, action: &OfAction) {
+        match action {
+            OfAction::Set { field, value, mask, .. } => self.set_field(*field, *value, *mask),
+            OfAction::Move { source, target } => self.move_field(*source, *target),
+            OfAction::StackPush(source) => self.push(*source),
+            OfAction::StackPop(target) => self.pop(*target),
+            OfAction::SetVlanVid(vid) => self.set_tag(0x0fff, *vid),
+            OfAction::SetVlanPcp(pcp) => self.set_tag(0xe000, u16::from(*pcp) << 13),
+            OfAction::StripVlan => self.pop_vlan(),
+            OfAction::PushVlan(tpid) => self.push_vlan(*tpid),
+            OfAction::SetEthSrc(mac) => self.assign(Field::EthSrc, mac.to_u64().into(), true),
+            OfAction::SetEthDst(mac) => self.assign(Field::EthDst, mac.to_u64().into(), true),
+            OfAction::SetIpv4Src(ip) => {
+                let is_v4 = self.key.eth_type() == 0x0800;
+                self.assign(Field::Ipv4Src, u32::from(*ip).into(), is_v4);
+            }
+            OfAction::SetIpv4Dst(ip) => {
+                let is_v4 = self.key.eth_type() == 0x0800;
+                self.assign(Field::Ipv4Dst, u32::from(*ip).into(), is_v4);
+            }
+            OfAction::SetIpDscp(dscp) => {
+                self.assign(Field::IpDscp, u128::from(dscp >> 2), self.key.is_ip());
+            }
+            OfAction::SetIpEcn(ecn) => {
+                self.assign(Field::IpEcn, (*ecn).into(), self.key.is_ip());
+            }
+            OfAction::SetIpTtl(ttl) => {
+                self.assign(Field::NwTtl, (*ttl).into(), self.key.is_ip());
+            }
+            OfAction::SetTpSrc(port) => self.set_port(Field::TpSrc, *port),
+            OfAction::SetTpDst(port) => self.set_port(Field::TpDst, *port),
+            _ => {}
+        }
+    }
+
+    /// Assigns a whole field that the packet has, or leaves it alone.
+    fn assign(&mut self, field: Field, value: u128, has: bool) {
+        if has {
+            self.mask.add(field);
+            self.key.set(field, value);
+        }
+    }
+
+    fn set_port(&mut self, field: Field, port: u16) {
+        let has = self.key.is_ip() && self.key.nw_frag() & FRAG_LATER == 0;
+        if has {
+            self.mask.add(Field::NwProto);
+        }
+        self.assign(field, port.into(), has);
+    }
+
+    /// OpenFlow 1.0's assignments to the tag, which add one where none is.
+    fn set_tag(&mut self, bits: u16, value: u16) {
+        self.mask.add_bits(Field::VlanTci, (bits | VLAN_PRESENT).into());
+        let tci = (self.key.vlan_tci() & !bits) | (value & bits) | VLAN_PRESENT;
+        self.key.set_vlan_tci(tci);
+        fix_tpid(&mut self.key);
+    }
+
+    fn pop_vlan(&mut self) {
+        self.mask.add(Field::VlanTci);
+        self.mask.add(Field::VlanTci1);
+        let key = &mut self.key;
+        key.set_vlan_tci(key.vlan_tci1());
+        key.set_vlan_tpid(key.vlan_tpid1());
+        key.set_vlan_tci1(0);
+        key.set_vlan_tpid1(0);
+    }
+
+    fn push_vlan(&mut self, tpid: u16) {
+        self.mask.add(Field::VlanTci);
+        self.mask.add(Field::VlanTci1);
+        let key = &mut self.key;
+        key.set_vlan_tci1(key.vlan_tci());
+        key.set_vlan_tpid1(key.vlan_tpid());
+        key.set_vlan_tci(VLAN_PRESENT);
+        key.set_vlan_tpid(tpid);
+    }
+
+    /// A packet whose time runs out goes to controllers, and nothing else happens to it in this
+    /// table.
+    fn dec_ttl(&mut self, controllers: &[u16]) -> Next {
+        if !self.key.is_ip() {
+            return Next::Go;
+        }
+        self.mask.add(Field::NwTtl);
+        let ttl = self.key.nw_ttl();
+        if ttl > 1 {
+            self.key.set_nw_ttl(ttl - 1);
+            return Next::Go;
+        }
+        for &controller_id in controllers {
+            self.to_controller(&ToController {
+                max_len: u16::MAX,
+                controller_id,
+                reason: REASON_INVALID_TTL,
+                userdata: Vec::new(),
+                pause: false,
+            });
+        }
+        let version = if self.key.eth_type() == 0x0800 { 4 } else { 6 };
+        self.notes.add(NoteKind::Warning, || format!("IPv{version} decrement TTL exception"));
+        Next::Leave
+    }
+
+    /// Carries out actions on a copy of the packet. The datapath needs to make a copy only where
+    /// they do something that cannot be taken back (ovs: `clone_xlate_actions`).
+    pub fn execute_clone(&mut self, actions: &[OfAction], last: bool) {
+        let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
+        let key = self.key.clone();
+        if last || !actions.iter().any(|action| matches!(action, OfAction::Ct(_))) {
+            self.execute(actions, last);
+            self.execute_action_set();
+        } else {
+            self.commit();
+            let (base, conntracked) = (self.base.clone(), self.conntracked);
+            let outer = std::mem::take(&mut self.actions);
+            self.execute(actions, true);
+            self.execute_action_set();
+            let inner = std::mem::replace(&mut self.actions, outer);
+            if !inner.is_empty() {
+                self.actions.push(Action::Clone(inner.into()));
+            }
+            (self.base, self.conntracked) = (base, conntracked);
+        }
+        (self.stack, self.action_set) = (stack, action_set);
+        self.key = key;
+    }
+}
+
+/// OFPR_INVALID_TTL
+const REASON_INVALID_TTL: u8 = 2;

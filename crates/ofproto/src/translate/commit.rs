@@ -1,0 +1,102 @@
+//! Making the datapath's packet what the OpenFlow actions have made it.
+
+use super::context::Context;
+use flow::{Action, Field, FlowKey, SetField, VLAN_PRESENT};
+
+/// A header, as the datapath rewrites one: its fields, and whether the packet has it.
+struct Header {
+    fields: &'static [Field],
+    is_in: fn(&FlowKey) -> bool,
+}
+
+/// In the order in which Open vSwitch rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
+const HEADERS: [Header; 7] = [
+    Header { fields: &[Field::EthSrc, Field::EthDst], is_in: |_| true },
+    Header {
+        fields: &[Field::Ipv4Src, Field::Ipv4Dst, Field::NwTos, Field::NwTtl],
+        is_in: |key| key.eth_type() == 0x0800 && key.nw_proto() != 0,
+    },
+    Header {
+        fields: &[Field::Ipv6Src, Field::Ipv6Dst, Field::Ipv6Label, Field::NwTos, Field::NwTtl],
+        is_in: |key| key.eth_type() == 0x86dd && key.nw_proto() != 0,
+    },
+    Header {
+        fields: &[Field::NdTarget, Field::NdSll, Field::NdTll],
+        is_in: |key| {
+            key.eth_type() == 0x86dd && key.nw_proto() == 58 && matches!(key.tp_src(), 135 | 136)
+        },
+    },
+    Header {
+        fields: &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha],
+        is_in: |key| matches!(key.eth_type(), 0x0806 | 0x8035),
+    },
+    // Ports, or ICMP's type and code.
+    Header {
+        fields: &[Field::TpSrc, Field::TpDst],
+        is_in: |key| key.is_ip() && matches!(key.nw_proto(), 1 | 6 | 17 | 58 | 132),
+    },
+    Header { fields: &[Field::PktMark], is_in: |_| true },
+];
+
+impl Context<'_, '_> {
+    /// Appends the steps that make the datapath's packet what the key says. All that matters of a
+    /// header that changes is written, as Open vSwitch does: bits that no one looked at can't have
+    /// been changed, and what was looked at is known.
+    pub fn commit(&mut self) {
+        let (mark, headers) = HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| {
+            (Some(mark), rest)
+        });
+        for header in headers {
+            self.commit_header(header);
+        }
+        self.commit_vlans();
+        if let Some(mark) = mark {
+            self.commit_header(mark);
+        }
+    }
+
+    fn commit_header(&mut self, header: &Header) {
+        let changed = header.fields.iter().any(|&field| {
+            self.key.get(field) != self.base.get(field)
+        });
+        if !changed || !(header.is_in)(&self.key) {
+            return;
+        }
+        for &field in header.fields {
+            let mask = self.mask.get(field);
+            let value = self.key.get(field);
+            if mask != 0 {
+                let set = SetField { field, value: value & mask, mask };
+                self.actions.push(Action::Set(set));
+            }
+            self.base.set(field, value);
+        }
+    }
+
+    /// Takes tags away that differ, and puts the new ones there
+    /// (ovs: `lib/odp-util.c`, `commit_vlan_action`).
+    fn commit_vlans(&mut self) {
+        let (have, want) = (tags(&self.base), tags(&self.key));
+        if have == want {
+            return;
+        }
+        let same = have.iter().rev().zip(want.iter().rev()).take_while(|(a, b)| a == b).count();
+        for _ in same..have.len() {
+            self.actions.push(Action::PopVlan);
+            self.mask.add(Field::VlanTci);
+        }
+        for &(tpid, tci) in want[..want.len() - same].iter().rev() {
+            self.actions.push(Action::PushVlan { tpid, tci });
+            self.mask.add(Field::VlanTci);
+        }
+        for field in [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Field::VlanTci1] {
+            self.base.set(field, self.key.get(field));
+        }
+    }
+}
+
+/// The packet's tags, the outer one first.
+fn tags(key: &FlowKey) -> Vec<(u16, u16)> {
+    let tags = [(key.vlan_tpid(), key.vlan_tci()), (key.vlan_tpid1(), key.vlan_tci1())];
+    tags.into_iter().take_while(|(_, tci)| tci & VLAN_PRESENT != 0).collect()
+}

@@ -1,0 +1,342 @@
+//! The state of one translation, and how it walks through bridges and tables.
+
+use super::report::{NoteKind, Notebook};
+use super::{Effect, Fork, Notes, World, always_looked_at};
+use crate::bridge::Bridge;
+use crate::port::Port;
+use crate::recirc::Frozen;
+use crate::rule::RuleId;
+use base::{OfPort, RecircId, TableId, limits};
+use flow::{Action, DropReason, FRAG_ANY, Field, FlowKey, Mask};
+use openflow::Action as OfAction;
+use openflow::action::ToController;
+use openflow::message::PortConfig;
+use std::sync::Arc;
+
+/// One translation under way.
+pub(crate) struct Context<'w, 'a> {
+    pub world: &'w mut World<'a>,
+    pub bridge: &'a Bridge,
+    /// The packet as the OpenFlow actions have made it, with the bridge's in-port.
+    pub key: FlowKey,
+    /// The packet as the datapath's steps so far have made it.
+    pub base: FlowKey,
+    /// The datapath port's number as the packet had it.
+    pub device: base::PortNo,
+    pub mask: Mask,
+    pub actions: Vec<Action>,
+    pub rules: Vec<RuleId>,
+    pub effects: Vec<Effect>,
+    pub recircs: Vec<RecircId>,
+    pub stack: Vec<u128>,
+    pub action_set: Vec<OfAction>,
+    pub in_action_set: bool,
+    /// How deep `resubmit` is nested.
+    pub depth: usize,
+    /// How many there were.
+    pub resubmits: usize,
+    pub table: TableId,
+    /// The flow whose actions are being carried out.
+    pub rule: Option<RuleId>,
+    pub cookie: u64,
+    /// Whether the key's connection fields say something.
+    pub conntracked: bool,
+    /// What the packet was thawed from, if it was.
+    pub thawed: bool,
+    /// `nat` within the `ct` that is being translated.
+    pub nat: Option<Option<flow::NatRange>>,
+    /// An action asked to stop.
+    pub exit: bool,
+    pub error: Option<DropReason>,
+    pub notes: Notebook,
+    pub forks: Vec<Fork>,
+    pub names: bool,
+    pub learns: bool,
+}
+
+/// What a table lookup gave.
+pub(crate) enum Found {
+    Rule(RuleId),
+    /// The bridge fails open.
+    FailOpen,
+    /// No flow, and the packet goes to the controller.
+    MissToController,
+    /// No flow.
+    Miss,
+}
+
+/// How the actions of a flow that was found are carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// On the packet itself.
+    Direct,
+    /// On a copy.
+    Clone,
+}
+
+impl<'w, 'a> Context<'w, 'a> {
+    pub fn new(
+        world: &'w mut World<'a>,
+        bridge: &'a Bridge,
+        key: &FlowKey,
+        notes: Notes,
+    ) -> Self {
+        let mut mask = Mask::new();
+        always_looked_at(&mut mask, key);
+        let mut key = key.clone();
+        let device = key.in_port();
+        key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+        Context {
+            bridge,
+            base: key.clone(),
+            key,
+            device,
+            mask,
+            actions: Vec::new(),
+            rules: Vec::new(),
+            effects: Vec::new(),
+            recircs: Vec::new(),
+            stack: Vec::new(),
+            action_set: Vec::new(),
+            in_action_set: false,
+            depth: 0,
+            resubmits: 0,
+            table: TableId(0),
+            rule: None,
+            cookie: u64::MAX,
+            conntracked: false,
+            thawed: false,
+            nat: None,
+            exit: false,
+            error: None,
+            notes: Notebook::new(notes != Notes::Off),
+            forks: Vec::new(),
+            names: matches!(notes, Notes::On { names: true, .. }),
+            learns: matches!(notes, Notes::On { learns: true, .. }),
+            world,
+        }
+    }
+
+    /// Translates a packet from a port, or one that comes round once more.
+    pub fn run(&mut self, entered: &Bridge, frozen: Option<&Frozen>, port: Option<&Port>) {
+        let name = &entered.config.name;
+        self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
+        match frozen {
+            Some(frozen) => self.thaw(frozen),
+            None => self.conntracked = self.key.ct_state().contains(flow::CtState::TRK),
+        }
+        let received = port.is_none_or(|port| self.may_receive(port));
+        let found = self.lookup(self.in_port(), true, true);
+        self.report_found(&found);
+        if received {
+            self.execute_found(&found, Manner::Direct, true);
+            if self.error.is_none() {
+                self.execute_action_set();
+            }
+        }
+        self.notes.leave();
+        self.notes.leave();
+    }
+
+    /// Translates a packet from a controller.
+    pub fn run_sent(&mut self, actions: &[OfAction]) {
+        let name = &self.bridge.config.name;
+        self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
+        self.conntracked = self.key.ct_state().contains(flow::CtState::TRK);
+        self.execute(actions, true);
+        if self.error.is_none() {
+            self.execute_action_set();
+        }
+        self.notes.leave();
+    }
+
+    /// Takes up what was frozen.
+    fn thaw(&mut self, frozen: &Frozen) {
+        self.notes.enter(NoteKind::Thaw, || "thaw".to_owned());
+        self.notes.add(NoteKind::Thaw, || format!("Resuming from table {}", frozen.table));
+        self.thawed = true;
+        self.table = frozen.table;
+        self.conntracked = frozen.conntracked;
+        if !frozen.conntracked {
+            self.clear_conntrack();
+        }
+        frozen.restore(&mut self.key);
+        self.stack.clone_from(&frozen.stack);
+        if !frozen.action_set.is_empty() {
+            self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+            self.write_actions(&frozen.action_set);
+        }
+        self.notes.leave();
+    }
+
+    /// The bridge's port that the packet counts as having come in on.
+    pub fn in_port(&self) -> OfPort {
+        OfPort(self.key.in_port_raw() as u16)
+    }
+
+    pub fn clear_conntrack(&mut self) {
+        self.conntracked = false;
+        self.key.clear_ct();
+    }
+
+    pub fn may_receive(&self, port: &Port) -> bool {
+        let is_stp = self.key.eth_dst().to_u64() == 0x0180_c200_0000;
+        let bit = if is_stp { PortConfig::NO_RECV_STP } else { PortConfig::NO_RECV };
+        !port.config.contains(bit)
+    }
+
+    /// Looks the packet up in the current table as from `in_port`
+    /// (ovs: `ofproto/ofproto-dpif.c`, `rule_dpif_lookup_from_table`).
+    fn lookup(&mut self, in_port: OfPort, may_packet_in: bool, honor_miss: bool) -> Found {
+        let controllers = self.bridge.controllers;
+        if controllers.fail_open && self.table == TableId(0) {
+            return Found::FailOpen;
+        }
+        let mut key = self.key.clone();
+        key.set_in_port_raw(in_port.0.into());
+        // Only the first fragment has ports, and flows must treat all of them alike.
+        if key.nw_frag() & FRAG_ANY != 0 {
+            key.set_tp_src(0);
+            key.set_tp_dst(0);
+        }
+        let found = self.bridge.tables.lookup(self.table, &key, &mut self.mask);
+        let (bridge, table) = (self.bridge.id, self.table);
+        self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
+        match found {
+            Some(rule) => Found::Rule(rule),
+            None if may_packet_in && honor_miss && controllers.wants_misses => {
+                let port = self.bridge.port(self.in_port());
+                match port {
+                    Some(port) if port.config.contains(PortConfig::NO_PACKET_IN) => Found::Miss,
+                    _ => Found::MissToController,
+                }
+            }
+            None => Found::Miss,
+        }
+    }
+
+    /// Goes on in a table; depth and number of such steps are limited.
+    pub fn table_action(
+        &mut self,
+        in_port: OfPort,
+        table: TableId,
+        may_packet_in: bool,
+        with_ct_orig: bool,
+        last: bool,
+        manner: Manner,
+    ) {
+        if !self.may_resubmit() {
+            return;
+        }
+        let old_table = std::mem::replace(&mut self.table, table);
+        if with_ct_orig {
+            if self.key.get(Field::CtNwProto) == 0 || !self.key.is_ip() {
+                self.notes.add(NoteKind::Error, || {
+                    "resubmit(ct) with non-tracked or non-IP packet!".to_owned()
+                });
+                self.table = old_table;
+                return;
+            }
+            self.swap_tuple();
+        }
+        let found = self.lookup(in_port, may_packet_in, may_packet_in);
+        if with_ct_orig {
+            self.swap_tuple();
+        }
+        self.report_found(&found);
+        let deeper = usize::from(table <= old_table);
+        self.resubmits += 1;
+        self.depth += deeper;
+        let (old_rule, old_cookie) = (self.rule, self.cookie);
+        self.execute_found(&found, manner, last);
+        (self.rule, self.cookie) = (old_rule, old_cookie);
+        self.depth -= deeper;
+        self.notes.leave();
+        self.table = old_table;
+    }
+
+    fn may_resubmit(&mut self) -> bool {
+        let (text, error) = if self.depth >= limits::RESUBMIT_DEPTH {
+            let text = format!("over max translation depth {}", limits::RESUBMIT_DEPTH);
+            (text, DropReason::ResubmitDepth)
+        } else if self.resubmits >= limits::RESUBMITS {
+            (format!("over {} resubmit actions", limits::RESUBMITS), DropReason::Resubmits)
+        } else {
+            return true;
+        };
+        self.notes.add(NoteKind::Error, || text);
+        self.error = Some(error);
+        false
+    }
+
+    /// Carries out the actions of what was found.
+    fn execute_found(&mut self, found: &Found, manner: Manner, last: bool) {
+        let actions: Arc<[OfAction]> = match found {
+            Found::Rule(id) => {
+                let Some(rule) = self.world.rules.get(*id) else { return };
+                self.rules.push(*id);
+                self.rule = Some(*id);
+                self.cookie = rule.cookie;
+                rule.actions.clone()
+            }
+            Found::FailOpen => [OfAction::Output { port: OfPort::NORMAL, max_len: 0 }].into(),
+            Found::MissToController => {
+                (self.rule, self.cookie) = (None, u64::MAX);
+                let to = ToController {
+                    max_len: u16::MAX,
+                    controller_id: 0,
+                    reason: 0,
+                    userdata: Vec::new(),
+                    pause: false,
+                };
+                [OfAction::Controller(to)].into()
+            }
+            Found::Miss => [].into(),
+        };
+        match manner {
+            Manner::Direct => self.execute(&actions, last),
+            Manner::Clone => self.execute_clone(&actions, last),
+        }
+    }
+
+    fn report_found(&mut self, found: &Found) {
+        let (table, names) = (self.table, self.names.then_some(self.bridge));
+        let rules = self.world.rules;
+        self.notes.enter(NoteKind::Table, || match found {
+            Found::Rule(id) => match rules.get(*id) {
+                Some(rule) => format!("{:2}. {}", table.0, crate::trace::describe_rule(rule, names)),
+                None => format!("{:2}. No match.", table.0),
+            },
+            Found::FailOpen => format!("{:2}. priority {FAIL_OPEN_PRIORITY}", table.0),
+            Found::MissToController => {
+                format!("{:2}. No match, and a \"packet-in\" is called for.", table.0)
+            }
+            Found::Miss => format!("{:2}. No match.", table.0),
+        });
+    }
+
+    /// Exchanges the packet's addresses and ports with those of its connection's original
+    /// direction, in the key and in the mask.
+    fn swap_tuple(&mut self) {
+        let v4 = self.key.eth_type() == 0x0800;
+        let pairs = [
+            (Field::NwProto, Field::CtNwProto),
+            if v4 { (Field::Ipv4Src, Field::CtNwSrc) } else { (Field::Ipv6Src, Field::CtIpv6Src) },
+            if v4 { (Field::Ipv4Dst, Field::CtNwDst) } else { (Field::Ipv6Dst, Field::CtIpv6Dst) },
+            (Field::TpSrc, Field::CtTpSrc),
+            (Field::TpDst, Field::CtTpDst),
+        ];
+        for (a, b) in pairs {
+            let (key_a, key_b) = (self.key.get(a), self.key.get(b));
+            self.key.set(a, key_b);
+            self.key.set(b, key_a);
+            let (mask_a, mask_b) = (self.mask.get(a), self.mask.get(b));
+            self.mask.set(a, mask_b);
+            self.mask.set(b, mask_a);
+        }
+    }
+}
+
+/// The priority of the flow with which a bridge fails open
+/// (ovs: `ofproto/fail-open.h`, `FAIL_OPEN_PRIORITY`).
+const FAIL_OPEN_PRIORITY: u32 = 0x00f0_f0f0;

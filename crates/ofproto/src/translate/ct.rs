@@ -1,0 +1,112 @@
+//! `ct(...)`.
+
+use super::Fork;
+use super::context::Context;
+use super::fields::read;
+use super::report::NoteKind;
+use crate::recirc::Frozen;
+use base::{TableId, Zone};
+use flow::{Action, CtAction, Field, Masked, Nat, NatRange};
+use openflow::action::{Ct, ZoneSource};
+
+impl Context<'_, '_> {
+    /// Tracks the packet. Where the action names a table, a copy goes on there with what tracking
+    /// said; the packet itself goes on without it (ovs: `compose_conntrack_action`).
+    pub fn ct(&mut self, ct: &Ct, last: bool) {
+        let zone = match ct.zone {
+            ZoneSource::Immediate(zone) => Zone(zone),
+            ZoneSource::Field(source) => {
+                // What was frozen is told apart by its number already.
+                let is_frozen = source.field.is_pipeline() || source.field == Field::InPort;
+                if !(self.thawed && is_frozen) {
+                    self.look_at(source.field, source.mask());
+                }
+                Zone(read(&self.key, source) as u16)
+            }
+        };
+        self.commit();
+        let (mark_mask, label_mask) =
+            (self.mask.get(Field::CtMark), self.mask.get(Field::CtLabel));
+        self.mask.set(Field::CtMark, 0);
+        self.mask.set(Field::CtLabel, 0);
+        self.nat = None;
+        self.execute(&ct.exec, last);
+        let nat = self.nat.take();
+        let action = CtAction {
+            commit: ct.commit,
+            force: ct.commit && ct.force,
+            zone,
+            mark: self.masked_mark(),
+            label: self.masked_label(),
+            nat: nat.clone().map(|nat| nat.map_or(Nat::Restore, Nat::Translate)),
+            helper: self.helper(ct.alg),
+        };
+        self.mask.set(Field::CtMark, mark_mask);
+        self.mask.set(Field::CtLabel, label_mask);
+        self.actions.push(Action::Ct(Box::new(action)));
+        if let Some(table) = ct.table {
+            self.conntracked = true;
+            self.fork(table, zone, nat.flatten());
+        }
+        self.clear_conntrack();
+        self.notes.add(NoteKind::Detail, || {
+            "Sets the packet to an untracked state, and clears all the conntrack fields.".to_owned()
+        });
+    }
+
+    /// Sends a copy round once more, to go on in a table.
+    fn fork(&mut self, table: TableId, zone: Zone, nat: Option<NatRange>) {
+        let state = self.freeze(table, Vec::new());
+        let id = self.world.recirc.intern(self.world.now, state);
+        self.recircs.push(id);
+        self.actions.push(Action::Recirc(id));
+        if self.notes.is_wanted() {
+            let mut key = self.key.clone();
+            key.set_recirc_id(id);
+            key.set_ct_zone(zone);
+            self.forks.push(Fork { id, key, nat });
+        }
+        self.notes.add(NoteKind::Detail, || {
+            format!(
+                "A clone of the packet is forked to recirculate. The forked pipeline will be \
+                 resumed at table {table}."
+            )
+        });
+    }
+
+    /// The state from which the packet can go on.
+    pub fn freeze(&self, table: TableId, userdata: Vec<u8>) -> Frozen {
+        Frozen {
+            bridge: self.bridge.id,
+            table,
+            device: self.device,
+            pipeline: Frozen::pipeline_of(&self.key),
+            stack: self.stack.clone(),
+            action_set: self.action_set.clone(),
+            conntracked: self.conntracked,
+            userdata,
+        }
+    }
+
+    fn masked_mark(&self) -> Option<Masked<u32>> {
+        let mask = self.mask.get(Field::CtMark) as u32;
+        (mask != 0).then(|| Masked { value: self.key.ct_mark() & mask, mask })
+    }
+
+    fn masked_label(&self) -> Option<Masked<u128>> {
+        let mask = self.mask.get(Field::CtLabel);
+        (mask != 0).then(|| Masked { value: self.key.ct_label() & mask, mask })
+    }
+
+    fn helper(&mut self, alg: u16) -> Option<&'static str> {
+        match alg {
+            0 => None,
+            21 => Some("ftp"),
+            69 => Some("tftp"),
+            other => {
+                self.notes.add(NoteKind::Error, || format!("cannot serialize ct_helper {other}"));
+                None
+            }
+        }
+    }
+}

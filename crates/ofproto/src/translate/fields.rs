@@ -1,0 +1,135 @@
+//! Reading and writing fields of the packet under translation.
+
+use super::context::Context;
+use super::report::NoteKind;
+use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
+use openflow::action::Subfield;
+
+impl Context<'_, '_> {
+    /// Assigns bits of a field, if the packet has it.
+    pub fn set_field(&mut self, field: Field, value: u128, bits: u128) {
+        if !has_field(field, &self.key, &mut self.mask) {
+            self.notes.add(NoteKind::Warning, || {
+                format!("unmet prerequisites for {}, set_field ignored", field.name())
+            });
+            return;
+        }
+        self.look_at(field, bits);
+        let old = self.key.get(field);
+        self.write(field, (old & !bits) | (value & bits));
+    }
+
+    /// Copies bits from field to field, if the packet has both.
+    pub fn move_field(&mut self, source: Subfield, target: Subfield) {
+        let has_target = has_field(target.field, &self.key, &mut self.mask);
+        if !has_target || !has_field(source.field, &self.key, &mut self.mask) {
+            return;
+        }
+        self.look_at(target.field, u128::MAX);
+        self.look_at(source.field, u128::MAX);
+        let value = read(&self.key, source);
+        self.write_subfield(target, value);
+    }
+
+    pub fn push(&mut self, source: Subfield) {
+        self.look_at(source.field, source.mask());
+        self.stack.push(read(&self.key, source));
+    }
+
+    pub fn pop(&mut self, target: Subfield) {
+        match self.stack.pop() {
+            Some(value) => {
+                self.look_at(target.field, target.mask());
+                self.write_subfield(target, value);
+            }
+            None => self.notes.add(NoteKind::Error, || "stack underflow".to_owned()),
+        }
+    }
+
+    /// Makes bits of a field matter.
+    pub fn look_at(&mut self, field: Field, bits: u128) {
+        self.mask.add_bits(field, bits & field.all_ones());
+        if is_vlan(field) {
+            self.mask.add_bits(Field::VlanTci, VLAN_PRESENT.into());
+        }
+    }
+
+    fn write_subfield(&mut self, target: Subfield, value: u128) {
+        let old = self.key.get(target.field);
+        let placed = (value << target.offset) & target.mask();
+        self.write(target.field, (old & !target.mask()) | placed);
+    }
+
+    fn write(&mut self, field: Field, value: u128) {
+        self.key.set(field, value);
+        if is_vlan(field) {
+            fix_tpid(&mut self.key);
+        }
+    }
+}
+
+/// The value of some bits of a field.
+pub(crate) fn read(key: &FlowKey, source: Subfield) -> u128 {
+    (key.get(source.field) & source.mask()) >> source.offset
+}
+
+fn is_vlan(field: Field) -> bool {
+    matches!(field, Field::VlanTci | Field::VlanVid | Field::VlanVidPresent | Field::VlanPcp)
+}
+
+/// A tag has an Ethernet type, and only a tag has one.
+pub(crate) fn fix_tpid(key: &mut FlowKey) {
+    if key.vlan_tci() & VLAN_PRESENT == 0 {
+        key.set_vlan_tpid(0);
+    } else if key.vlan_tpid() == 0 {
+        key.set_vlan_tpid(0x8100);
+    }
+}
+
+/// Whether the packet has the field; what decides that is made to matter
+/// (ovs: `lib/meta-flow.c`, `mf_are_prereqs_ok`). The Ethernet type and the fragment bits always
+/// matter.
+fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
+    use Field as F;
+    let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
+    let is_arp = matches!(key.eth_type(), 0x0806 | 0x8035);
+    match field {
+        // Shared places: the field's own name says which packets have it.
+        F::ArpSpa | F::ArpTpa | F::ArpSha | F::ArpTha | F::ArpOp => is_arp,
+        F::Ipv4Src | F::Ipv4Dst => is_v4,
+        F::Ipv6Src | F::Ipv6Dst | F::Ipv6Label => is_v6,
+        F::NwProto | F::NwTos | F::NwTtl | F::NwFrag | F::IpDscp | F::IpEcn => is_v4 || is_v6,
+        F::TpSrc | F::TpDst | F::TcpFlags => {
+            has_l4(key, mask) && matches!(key.nw_proto(), 6 | 17 | 132)
+        }
+        F::IcmpType | F::IcmpCode => {
+            has_l4(key, mask) && key.nw_proto() == if is_v4 { 1 } else { 58 }
+        }
+        F::NdTarget | F::NdSll | F::NdTll => {
+            if !has_l4(key, mask) || !is_v6 || key.nw_proto() != 58 {
+                return false;
+            }
+            mask.add_bits(F::TpSrc, 0xff);
+            mask.add_bits(F::TpDst, 0xff);
+            let of = match field {
+                F::NdSll => 135..=135,
+                F::NdTll => 136..=136,
+                _ => 135..=136,
+            };
+            key.tp_dst() == 0 && of.contains(&key.tp_src())
+        }
+        F::VlanPcp => {
+            mask.add_bits(F::VlanTci, VLAN_PRESENT.into());
+            key.vlan_tci() & VLAN_PRESENT != 0
+        }
+        _ => true,
+    }
+}
+
+fn has_l4(key: &FlowKey, mask: &mut Mask) -> bool {
+    if !key.is_ip() {
+        return false;
+    }
+    mask.add(Field::NwProto);
+    key.nw_frag() & FRAG_LATER == 0
+}

@@ -1,0 +1,275 @@
+//! From a packet's key to what the datapath does with it.
+//!
+//! Translation reads the tables and changes nothing but the table of frozen states, where it may
+//! look a number up or take a new one. What follows from a packet besides its steps (addresses
+//! learned, flows to be credited) is listed, and applied by the caller: for the packet itself, and
+//! again whenever the megaflow has carried more. What was looked at is in the mask, so that every
+//! packet that agrees in it is treated the same.
+
+mod action_set;
+mod actions;
+mod commit;
+mod context;
+mod ct;
+mod fields;
+mod normal;
+mod output;
+mod report;
+
+pub(crate) use report::{Note, NoteKind};
+
+use crate::bridge::{BridgeId, Bridges};
+use crate::recirc::RecircTable;
+use crate::rule::{RuleId, Rules};
+use base::{Instant, MacAddr, OfPort, PortNo, RecircId, TableId};
+use context::Context;
+use flow::{
+    Action, DropReason, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, NatRange, VLAN_PRESENT,
+};
+
+/// What translation reads.
+pub(crate) struct World<'a> {
+    pub bridges: &'a Bridges,
+    pub rules: &'a Rules,
+    pub recirc: &'a mut RecircTable,
+    pub now: Instant,
+}
+
+/// What a packet does besides being sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    /// A bridge saw an address behind a port.
+    Learn { bridge: BridgeId, vlan: u16, mac: MacAddr, port: OfPort },
+    /// A table was asked, and had a flow or not.
+    Lookup { bridge: BridgeId, table: TableId, found: bool },
+    /// A packet went through a patch, from one end to the other.
+    Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
+}
+
+/// What becomes of a packet.
+#[derive(Debug)]
+pub(crate) struct Translation {
+    /// What the datapath does; nothing drops the packet.
+    pub actions: Vec<Action>,
+    /// Which bits of the packet decided that, in the datapath's numbers.
+    pub mask: Mask,
+    /// Flows that the packet hit; twice where it hit one twice.
+    pub rules: Vec<RuleId>,
+    /// What else it did.
+    pub effects: Vec<Effect>,
+    /// Frozen states that the steps name.
+    pub recircs: Vec<RecircId>,
+    /// Why translation stopped; the packet is then dropped.
+    pub error: Option<DropReason>,
+    /// The key with all changes, in the bridge's numbers.
+    pub final_key: FlowKey,
+    /// What was done and why, where that was asked for.
+    pub notes: Vec<Note>,
+    /// Copies that go round once more, where notes were asked for.
+    pub forks: Vec<Fork>,
+}
+
+/// A packet from a controller instead of one from a port.
+pub(crate) struct Sent<'a> {
+    pub bridge: BridgeId,
+    pub actions: &'a [openflow::Action],
+    /// Registers, metadata and in-port, in the bridge's numbers.
+    pub pipeline: &'a FlowKey,
+}
+
+/// What is written down for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Notes {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Everything.
+    On {
+        /// Ports by their names.
+        names: bool,
+        /// There is a packet, from which addresses are learned.
+        learns: bool,
+    },
+}
+
+/// Where translation begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// The bridge that the packet entered.
+    pub bridge: BridgeId,
+    /// The bridge's port that it came in on, which need not be there.
+    pub in_port: OfPort,
+    /// The datapath's number of that port.
+    pub device: PortNo,
+}
+
+/// A copy that goes round once more, with the key that it has then.
+#[derive(Clone, Debug)]
+pub(crate) struct Fork {
+    pub id: RecircId,
+    pub key: FlowKey,
+    pub nat: Option<NatRange>,
+}
+
+/// Translates a packet that came in on a datapath port; `key` has the datapath's port numbers.
+pub(crate) fn translate(world: World<'_>, key: &FlowKey, notes: Notes) -> Translation {
+    let device = key.in_port();
+    let entry = match world.bridges.of_device(device) {
+        Some((bridge, in_port)) => Entry { bridge, in_port, device },
+        None if key.recirc_id() == RecircId(0) => return dropped(key, DropReason::NoPort),
+        // The packet was a controller's, or its port is gone.
+        None => match world.recirc.get(key.recirc_id()) {
+            Some(frozen) => {
+                let in_port = OfPort(frozen.pipeline.in_port_raw() as u16);
+                Entry { bridge: frozen.bridge, in_port, device }
+            }
+            None => return dropped(key, DropReason::RecircUnknown),
+        },
+    };
+    translate_from(world, key, entry, notes)
+}
+
+/// Translates a packet that enters at a known place.
+pub(crate) fn translate_from(
+    mut world: World<'_>,
+    key: &FlowKey,
+    entry: Entry,
+    notes: Notes,
+) -> Translation {
+    let frozen = match key.recirc_id() {
+        RecircId(0) => None,
+        id => match world.recirc.get(id) {
+            Some(frozen) => Some(frozen),
+            None => return dropped(key, DropReason::RecircUnknown),
+        },
+    };
+    let entered = world.bridges.get(entry.bridge);
+    let bridge = match &frozen {
+        Some(frozen) => world.bridges.get(frozen.bridge),
+        None => entered,
+    };
+    let (Some(bridge), Some(entered)) = (bridge, entered) else {
+        return dropped(key, DropReason::NoBridge);
+    };
+    let mut context = Context::new(&mut world, bridge, key, notes);
+    context.device = entry.device;
+    context.key.set_in_port_raw(entry.in_port.0.into());
+    context.base.set_in_port_raw(entry.in_port.0.into());
+    context.run(entered, frozen.as_deref(), entered.port(entry.in_port));
+    finish(context, key)
+}
+
+/// Translates a packet-out.
+pub(crate) fn translate_sent(
+    mut world: World<'_>,
+    key: &FlowKey,
+    sent: &Sent<'_>,
+    notes: Notes,
+) -> Translation {
+    let Some(bridge) = world.bridges.get(sent.bridge) else {
+        return dropped(key, DropReason::NoBridge);
+    };
+    let mut context = Context::new(&mut world, bridge, key, notes);
+    for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
+        context.key.set(field, sent.pipeline.get(field));
+    }
+    context.key.set_in_port_raw(sent.pipeline.in_port_raw());
+    context.base.set_in_port_raw(sent.pipeline.in_port_raw());
+    context.run_sent(sent.actions);
+    finish(context, key)
+}
+
+fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
+    let mut mask = context.mask;
+    tidy_mask(&mut mask, key, &context.key);
+    let mut actions = context.actions;
+    if let Some(reason) = context.error {
+        actions = vec![Action::Drop(reason)];
+    } else if let Some(Action::Clone(inner)) = actions.last() {
+        // A copy that is the last use of the packet need not be one.
+        let inner = inner.clone();
+        actions.pop();
+        actions.extend_from_slice(&inner);
+    }
+    Translation {
+        actions,
+        mask,
+        rules: context.rules,
+        effects: context.effects,
+        recircs: context.recircs,
+        error: context.error,
+        final_key: context.key,
+        notes: context.notes.into_notes(),
+        forks: context.forks,
+    }
+}
+
+/// A packet of which nothing is known but that it is dropped.
+fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
+    let mut mask = Mask::new();
+    always_looked_at(&mut mask, key);
+    Translation {
+        actions: vec![Action::Drop(reason)],
+        mask,
+        rules: Vec::new(),
+        effects: Vec::new(),
+        recircs: Vec::new(),
+        error: Some(reason),
+        final_key: key.clone(),
+        notes: Vec::new(),
+        forks: Vec::new(),
+    }
+}
+
+/// Fields that every megaflow matches (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_wc_init`).
+fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
+    mask.add(Field::InPort);
+    mask.add(Field::RecircId);
+    mask.add(Field::EthType);
+    if key.is_ip() {
+        mask.add_bits(Field::NwFrag, u128::from(FRAG_ANY | FRAG_LATER));
+    }
+}
+
+/// Takes out of the mask what is no part of the packet or says nothing (ovs: `xlate_wc_finish`).
+fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
+    for &field in Field::BASIC {
+        if field.is_pipeline() || matches!(field, Field::ConjId | Field::ActsetOutput) {
+            mask.set(field, 0);
+        }
+    }
+    // ICMP's type and code have 8 bits.
+    if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
+        mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);
+        mask.set(Field::TpDst, mask.get(Field::TpDst) & 0xff);
+    }
+    // A flow that matches ports does not say that it means no later fragments, which have none.
+    if final_key.nw_frag() & FRAG_LATER != 0 {
+        mask.set(Field::TpSrc, 0);
+        mask.set(Field::TpDst, 0);
+    }
+    for (tci, tpid) in
+        [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)]
+    {
+        if mask.has(tci) {
+            mask.add_bits(tci, VLAN_PRESENT.into());
+        }
+        // That there is no tag is matched by the datapath in any case.
+        if key.get(tpid) == 0 {
+            mask.set(tci, 0);
+            mask.set(tpid, 0);
+        }
+    }
+}
+
+/// The mask with which a flow is put into the datapath: whether there is a tag always counts there,
+/// and if nothing of the tag was looked at, all of it counts
+/// (ovs: `lib/dpif-netdev.c`, `handle_packet_upcall`).
+pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
+    let mut mask = mask.clone();
+    if !mask.has(Field::VlanTci) {
+        mask.add(Field::VlanTci);
+    }
+    mask.add(Field::VlanTpid);
+    mask
+}

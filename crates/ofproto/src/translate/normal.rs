@@ -1,0 +1,188 @@
+//! NORMAL: forwarding as a learning switch (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_normal`).
+
+use super::context::Context;
+use super::report::NoteKind;
+use super::{Effect, fields};
+use crate::port::Port;
+use crate::vlan::{PriorityTags, Tag, VlanMode, Vlans};
+use base::{MacAddr, OfPort};
+use flow::{Field, FlowKey, VLAN_PRESENT};
+
+const ETH_VLAN: u16 = 0x8100;
+const ETH_QINQ: u16 = 0x88a8;
+
+impl<'a> Context<'_, 'a> {
+    pub fn normal(&mut self) {
+        self.mask.add(Field::EthSrc);
+        self.mask.add(Field::EthDst);
+        self.mask.add_bits(Field::VlanTci, u128::from(0x0fff | VLAN_PRESENT));
+        let in_port = self.in_port();
+        let port = self.bridge.port(in_port);
+        // Packets that a controller makes up come from no port, and may have any VLAN.
+        let from_controller = matches!(in_port, OfPort::NONE | OfPort::CONTROLLER);
+        if port.is_none() && !from_controller {
+            self.notes.add(NoteKind::Error, || format!("received packet on unknown port {in_port}"));
+            self.warn("no input bundle, dropping");
+            return;
+        }
+        let is_tag = matches!(self.key.eth_type(), ETH_VLAN | ETH_QINQ);
+        if is_tag && self.key.vlan_tci() & VLAN_PRESENT == 0 {
+            self.warn("partial VLAN tag, dropping");
+            return;
+        }
+        let seen = tags(&self.key);
+        if let Some(port) = port
+            && !port.spec.vlan.admits(seen.outer())
+        {
+            self.notes.add(NoteKind::Error, || refused(port, seen.outer()));
+            self.warn("disallowed VLAN VID for this input port, dropping");
+            return;
+        }
+        let vlans = port.map_or(seen, |port| port.spec.vlan.inside(seen));
+        let reserved = self.key.eth_dst().is_reserved();
+        if port.is_some() && reserved && !self.bridge.config.forward_bpdu {
+            self.detail("packet has reserved destination MAC, dropping");
+            return;
+        }
+        self.look_at_gratuitous_arp();
+        self.learn(port, vlans.outer());
+        self.forward(port, vlans);
+    }
+
+    fn forward(&mut self, port: Option<&'a Port>, vlans: Vlans) {
+        let in_port = self.in_port();
+        match self.known_port(vlans.outer(), port) {
+            Some(learned) if learned == in_port => {
+                self.detail("learned port is input port, dropping");
+            }
+            Some(learned) => match self.bridge.port(learned) {
+                Some(learned) => {
+                    self.detail("forwarding to learned port");
+                    self.output_normal(learned, vlans);
+                }
+                None => self.warn("learned port is unknown, dropping"),
+            },
+            None => {
+                self.detail("no learned MAC for destination, flooding");
+                let bridge = self.bridge;
+                for other in bridge.ports() {
+                    if other.number != in_port
+                        && other.spec.vlan.includes(&vlans)
+                        && other.floods()
+                    {
+                        self.output_normal(other, vlans);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the destination is. The packet's own source counts as learned already.
+    fn known_port(&self, vlan: u16, port: Option<&Port>) -> Option<OfPort> {
+        let destination = self.key.eth_dst();
+        match port {
+            Some(port) if destination == self.key.eth_src() && !destination.is_multicast() => {
+                Some(port.number)
+            }
+            _ => self.bridge.macs.lookup(vlan, destination),
+        }
+    }
+
+    fn learn(&mut self, port: Option<&Port>, vlan: u16) {
+        let mac = self.key.eth_src();
+        let Some(port) = port.filter(|_| !mac.is_multicast()) else { return };
+        let (bridge, port) = (self.bridge, port);
+        if self.learns && bridge.macs.would_learn(vlan, mac, port.number) {
+            let name = &port.spec.name;
+            self.notes.add(NoteKind::Detail, || {
+                format!("learned that {mac} is on port {name} in VLAN {vlan}")
+            });
+        }
+        let port = port.number;
+        self.effects.push(Effect::Learn { bridge: bridge.id, vlan, mac, port });
+    }
+
+    /// Whether an ARP packet announces its sender is asked of every one that is broadcast, though
+    /// only bonds would use the answer; so what is asked matters (ovs: `is_gratuitous_arp`).
+    fn look_at_gratuitous_arp(&mut self) {
+        if self.key.eth_type() != 0x0806 || self.key.eth_dst() != MacAddr::BROADCAST {
+            return;
+        }
+        self.mask.add(Field::ArpOp);
+        if self.key.get(Field::ArpOp) == 1 {
+            self.mask.add(Field::ArpSpa);
+            self.mask.add(Field::ArpTpa);
+        }
+    }
+
+    /// Sends the packet out of a port with the tags that the port wants.
+    fn output_normal(&mut self, port: &Port, vlans: Vlans) {
+        if port.spec.vlan.looks_at_inner() {
+            self.mask.add(Field::VlanTci1);
+        }
+        let mut outside = port.spec.vlan.outside(vlans);
+        if port.spec.priority_tags != PriorityTags::Never {
+            outside.tags[0].pcp = self.key.vlan_tci() & 0xe000;
+        }
+        let before = self.key.clone();
+        put_tags(&mut self.key, &outside, port.spec.priority_tags);
+        self.output_to(port.number, true, false);
+        for field in [Field::VlanTci, Field::VlanTpid, Field::VlanTci1, Field::VlanTpid1] {
+            self.key.set(field, before.get(field));
+        }
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.notes.add(NoteKind::Warning, || text.to_owned());
+    }
+
+    fn detail(&mut self, text: &str) {
+        self.notes.add(NoteKind::Detail, || text.to_owned());
+    }
+}
+
+/// Why a port does not take a packet of this VLAN.
+fn refused(port: &Port, vid: u16) -> String {
+    let name = &port.spec.name;
+    match &port.spec.vlan {
+        VlanMode::Access(tag) => format!(
+            "dropping VLAN {vid} tagged packet received on port {name} configured as VLAN {tag} \
+             access port"
+        ),
+        VlanMode::Tunnel { .. } => format!(
+            "dropping VLAN {vid} packet received on dot1q-tunnel port {name} that excludes this VLAN"
+        ),
+        _ => format!(
+            "dropping VLAN {vid} packet received on port {name} not configured for trunking VLAN \
+             {vid}"
+        ),
+    }
+}
+
+fn tags(key: &FlowKey) -> Vlans {
+    let tag = |tpid: u16, tci: u16| {
+        let is_tag = matches!(tpid, ETH_VLAN | ETH_QINQ) && tci & VLAN_PRESENT != 0;
+        if is_tag { Tag::new(tpid, tci) } else { Tag::default() }
+    };
+    let outer = tag(key.vlan_tpid(), key.vlan_tci());
+    let inner = tag(key.vlan_tpid1(), key.vlan_tci1());
+    Vlans { tags: [outer, if outer == Tag::default() { outer } else { inner }] }
+}
+
+/// A tag of VLAN 0 and priority 0 is not sent, unless the port always wants one around what had
+/// one (ovs: `xvlan_put`).
+fn put_tags(key: &mut FlowKey, vlans: &Vlans, priority_tags: PriorityTags) {
+    let places =
+        [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)];
+    for (tag, (tci, tpid)) in vlans.tags.iter().zip(places) {
+        let always = priority_tags == PriorityTags::Always && tag.tpid != 0;
+        if tag.vid != 0 || tag.pcp != 0 || always {
+            key.set(tci, tag.tci().into());
+            key.set(tpid, if tag.tpid == 0 { ETH_VLAN } else { tag.tpid }.into());
+        } else {
+            key.set(tci, 0);
+            key.set(tpid, 0);
+        }
+    }
+    fields::fix_tpid(key);
+}

@@ -1,0 +1,138 @@
+//! Sending the packet somewhere.
+
+use super::Effect;
+use super::context::{Context, Manner};
+use super::report::NoteKind;
+use crate::bridge::BridgeId;
+use base::{OfPort, RecircId, TableId};
+use flow::{Action, ControllerAction, Field};
+use openflow::action::ToController;
+use openflow::message::PortConfig;
+
+/// OFPR_ACTION
+const REASON_ACTION: u8 = 1;
+/// OFPR_NO_MATCH, also for a flow that stands for a miss.
+const REASON_NO_MATCH: u8 = 0;
+
+impl Context<'_, '_> {
+    /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
+    pub fn output(&mut self, port: OfPort, max_len: u16, may_packet_in: bool, last: bool) {
+        let in_port = self.in_port();
+        match port {
+            OfPort::IN_PORT => self.output_to(in_port, true, last),
+            OfPort::TABLE => {
+                self.table_action(in_port, TableId(0), may_packet_in, false, false, Manner::Direct);
+            }
+            OfPort::NORMAL => self.normal(),
+            OfPort::FLOOD => self.flood(false, last),
+            OfPort::ALL => self.flood(true, last),
+            OfPort::CONTROLLER => self.to_controller(&ToController {
+                max_len,
+                controller_id: 0,
+                reason: REASON_ACTION,
+                userdata: Vec::new(),
+                pause: false,
+            }),
+            OfPort::NONE => {}
+            _ if port == in_port => self.notes.add(NoteKind::Detail, || {
+                "skipping output to input port".to_owned()
+            }),
+            _ => self.output_to(port, true, last),
+        }
+    }
+
+    /// Sends the packet to all ports but the one it came in on.
+    fn flood(&mut self, all: bool, last: bool) {
+        let in_port = self.in_port();
+        let bridge = self.bridge;
+        let ports = bridge.ports().filter(|port| {
+            port.number != in_port && (all || !port.config.contains(PortConfig::NO_FLOOD))
+        });
+        let mut ports = ports.peekable();
+        while let Some(port) = ports.next() {
+            self.output_to(port.number, !all, last && ports.peek().is_none());
+        }
+    }
+
+    /// Sends the packet out of a port that is there and forwards
+    /// (ovs: `compose_output_action__`).
+    pub fn output_to(&mut self, number: OfPort, _check_stp: bool, last: bool) {
+        let Some(port) = self.bridge.port(number) else {
+            self.notes.add(NoteKind::Warning, || "Nonexistent output port".to_owned());
+            return;
+        };
+        if port.config.contains(PortConfig::NO_FWD) {
+            self.notes.add(NoteKind::Detail, || "OFPPC_NO_FWD set, skipping output".to_owned());
+            return;
+        }
+        let from_protected =
+            self.bridge.port(self.in_port()).is_some_and(|port| port.spec.protected);
+        if from_protected && port.spec.protected {
+            self.notes.add(NoteKind::Warning, || {
+                "Flow is between protected ports, skipping output.".to_owned()
+            });
+            return;
+        }
+        if let Some(device) = port.datapath() {
+            self.commit();
+            self.actions.push(Action::Output(device));
+        } else if let Some(peer) = self.world.bridges.patch_peer(port) {
+            self.output_to_patch(number, peer, last);
+        }
+    }
+
+    /// Goes on in the bridge at the other end of a patch. What is done there does not come back
+    /// (ovs: `patch_port_output`).
+    fn output_to_patch(&mut self, number: OfPort, peer: (BridgeId, OfPort), last: bool) {
+        let Some(bridge) = self.world.bridges.get(peer.0) else { return };
+        let Some(port) = bridge.port(peer.1) else { return };
+        let key = self.key.clone();
+        let (stack, action_set) =
+            (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
+        let conntracked = self.conntracked;
+        let here = std::mem::replace(&mut self.bridge, bridge);
+        self.key.set_in_port_raw(peer.1.0.into());
+        for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
+            self.key.set(field, 0);
+        }
+        self.key.set(Field::TunId, 0);
+        self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+        self.clear_conntrack();
+        self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{}\")", bridge.config.name));
+        if self.may_receive(port) {
+            self.table_action(peer.1, TableId(0), true, false, last, Manner::Clone);
+            self.execute_action_set();
+        }
+        self.notes.leave();
+        self.bridge = here;
+        self.key = key;
+        (self.stack, self.action_set) = (stack, action_set);
+        self.conntracked = conntracked;
+        // Neither an early end nor an error there concerns what is left to do here.
+        self.exit = false;
+        self.error = None;
+        self.effects.push(Effect::Patch { from: (here.id, number), to: peer });
+    }
+
+    /// Sends a copy to controllers.
+    pub fn to_controller(&mut self, to: &ToController) {
+        self.commit();
+        let is_miss_flow = self.rule.and_then(|id| self.world.rules.get(id)).is_some_and(|rule| {
+            rule.priority == 0 && rule.matching.mask().is_empty()
+        });
+        let reason = match to.reason {
+            REASON_ACTION if is_miss_flow => REASON_NO_MATCH,
+            reason => reason,
+        };
+        let state = self.freeze(self.table, to.userdata.clone());
+        let id: RecircId = self.world.recirc.intern(self.world.now, state);
+        self.recircs.push(id);
+        self.actions.push(Action::Controller(ControllerAction {
+            reason,
+            recirc_id: id,
+            rule_cookie: self.cookie,
+            controller_id: to.controller_id,
+            max_len: to.max_len,
+        }));
+    }
+}

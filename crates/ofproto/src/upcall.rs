@@ -1,0 +1,312 @@
+//! The miss river: packets that a worker does not know what to do with, and what its flows carry.
+
+use crate::events::Event;
+use crate::installed::{DatapathFlow, InstalledCounters, Links};
+use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
+use crate::mac_table::Learned;
+use crate::{Ofproto, Outbox};
+use base::{Instant, RecircId, WorkerId};
+use flow::{
+    ControllerAction, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut, FlowStats,
+    Match, Upcall, UpcallKind,
+};
+use openflow::message::PacketIn;
+use std::time::Duration;
+
+/// How long a megaflow may be idle where there are more than there should be, in milliseconds
+/// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
+const CROWDED_IDLE_MS: u64 = 100;
+/// How often workers are asked what their flows have carried.
+const DUMP_EVERY: Duration = Duration::from_secs(1);
+
+impl Ofproto {
+    /// Answers a worker: with a megaflow and the packet's own steps, or passes the packet on to
+    /// controllers.
+    pub fn upcall(&mut self, now: Instant, upcall: Upcall, out: &mut Outbox) {
+        match upcall.kind {
+            UpcallKind::Miss => self.miss(now, upcall, out),
+            UpcallKind::Controller(to) => self.packet_in(&upcall, &to),
+        }
+    }
+
+    fn miss(&mut self, now: Instant, upcall: Upcall, out: &mut Outbox) {
+        let translation = self.translate(now, &upcall.key, Notes::Off);
+        let packet = FlowStats {
+            packets: 1,
+            bytes: upcall.packet.data().len() as u64,
+            used: Some(upcall.received),
+            tcp_flags: 0,
+        };
+        let links = links(&translation, &upcall.key);
+        self.credit(&links, &packet, now);
+        let actions: std::sync::Arc<[flow::Action]> = translation.actions.into();
+        let matching = Match::new(&upcall.key, &datapath_mask(&translation.mask));
+        self.install(now, &upcall, matching, &actions, links, out);
+        let execute = Execute { packet: upcall.packet, key: upcall.key, actions };
+        out.commands.push((upcall.worker, FlowCommand::Execute(Box::new(execute))));
+    }
+
+    /// Puts a megaflow, unless there are too many.
+    fn install(
+        &mut self,
+        now: Instant,
+        upcall: &Upcall,
+        matching: Match,
+        actions: &std::sync::Arc<[flow::Action]>,
+        links: Links,
+        out: &mut Outbox,
+    ) {
+        let known = self.installed.find(upcall.worker, &matching);
+        let id = match known {
+            // More packets missed before the flow was there; it may have changed meanwhile.
+            Some(id) => {
+                let Some(flow) = self.installed.get_mut(id) else { return };
+                if flow.actions == *actions {
+                    return;
+                }
+                flow.actions = actions.clone();
+                self.installed.relink(id, links, now, &mut self.recirc);
+                id
+            }
+            None if self.installed.len() >= self.config.flow_limit => {
+                self.installed.counters.over_limit += 1;
+                return;
+            }
+            None => {
+                let id = self.installed.next_id();
+                let flow = DatapathFlow {
+                    id,
+                    worker: upcall.worker,
+                    matching: matching.clone(),
+                    key: upcall.key.clone(),
+                    actions: actions.clone(),
+                    stats: FlowStats::default(),
+                    created: now,
+                    links,
+                };
+                self.installed.insert(flow, &mut self.recirc);
+                id
+            }
+        };
+        let put = FlowPut { id, matching, actions: actions.clone() };
+        out.commands.push((upcall.worker, FlowCommand::Put(Box::new(put))));
+    }
+
+    /// Tells controllers of a packet that a flow sends them.
+    fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
+        let Some(state) = self.recirc.get(to.recirc_id) else { return };
+        let data = upcall.packet.data().to_vec();
+        let is_miss = to.rule_cookie == u64::MAX && to.reason == 0;
+        let packet_in = PacketIn {
+            total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
+            data,
+            reason: to.reason,
+            table: Some(state.table),
+            cookie: to.rule_cookie,
+            metadata: metadata(&state.pipeline, &upcall.key, state.conntracked),
+            userdata: state.userdata.clone(),
+            continuation: None,
+        };
+        self.events.push(Event::PacketIn {
+            bridge: state.bridge,
+            packet_in: Box::new(packet_in),
+            controller_id: to.controller_id,
+            max_len: to.max_len,
+            is_miss,
+        });
+    }
+
+    /// Takes what a worker tells of its flows.
+    pub fn dump(&mut self, now: Instant, dump: FlowDump) {
+        for (id, total) in dump.flows {
+            let Some((delta, links)) = self.installed.account(id, total) else { continue };
+            if delta.packets > 0 {
+                let links = links.clone();
+                self.credit(&links, &delta, now);
+            }
+        }
+        self.installed.end_dump(dump.worker);
+    }
+
+    /// What time brings: flows time out, addresses age, idle megaflows go, and workers are asked
+    /// what their flows have carried.
+    pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
+        self.expire_flows(now);
+        for bridge in self.bridges.iter_mut() {
+            self.changed |= bridge.macs.expire(now);
+        }
+        self.recirc.sweep(now);
+        if now - self.last_dump < DUMP_EVERY && self.last_dump != Instant::ZERO {
+            return;
+        }
+        self.last_dump = now;
+        self.delete_idle(now, out);
+        self.collect(out);
+    }
+
+    /// Asks all workers what their flows have carried, before the next time that [`Self::tick`]
+    /// would. What they answer is to be given to [`Self::dump`].
+    pub fn collect(&mut self, out: &mut Outbox) {
+        for worker in (0..self.config.workers).map(WorkerId) {
+            if self.installed.ask_dump(worker) {
+                out.commands.push((worker, FlowCommand::Collect));
+            }
+        }
+    }
+
+    fn delete_idle(&mut self, now: Instant, out: &mut Outbox) {
+        let crowded = self.installed.len() > self.config.flow_limit;
+        let idle_ms = if crowded { CROWDED_IDLE_MS } else { self.config.max_idle_ms };
+        let idle = Duration::from_millis(idle_ms);
+        let last = |flow: &DatapathFlow| flow.stats.used.unwrap_or(flow.created).max(flow.created);
+        let gone = self.installed.iter().filter(|flow| now - last(flow) > idle);
+        let mut gone: Vec<FlowId> = gone.map(|flow| flow.id).collect();
+        gone.sort_unstable();
+        for id in gone {
+            self.installed.counters.idle += 1;
+            self.delete_megaflow(id, now, out);
+        }
+    }
+
+    /// Translates all megaflows again, if anything changed that could make them different. Those
+    /// whose steps are different get the new ones; those that match too much go
+    /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`).
+    pub fn revalidate(&mut self, now: Instant, out: &mut Outbox) {
+        // Learning while revalidating asks for another round, in the next call.
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        for id in self.installed.ids() {
+            let Some(flow) = self.installed.get(id) else { continue };
+            let (worker, key) = (flow.worker, flow.key.clone());
+            let translation = self.translate(now, &key, Notes::Off);
+            let Some(flow) = self.installed.get_mut(id) else { continue };
+            if !datapath_mask(&translation.mask).is_within(flow.matching.mask()) {
+                self.installed.counters.outdated += 1;
+                self.delete_megaflow(id, now, out);
+                continue;
+            }
+            if *flow.actions != translation.actions {
+                flow.actions = translation.actions.as_slice().into();
+                let (matching, actions) = (flow.matching.clone(), flow.actions.clone());
+                let put = FlowPut { id, matching, actions };
+                out.commands.push((worker, FlowCommand::Put(Box::new(put))));
+                self.installed.counters.changed += 1;
+            }
+            let links = links(&translation, &key);
+            self.installed.relink(id, links, now, &mut self.recirc);
+        }
+    }
+
+    /// Whether [`Self::revalidate`] has something to do.
+    pub fn needs_revalidation(&self) -> bool {
+        self.changed
+    }
+
+    /// Deletes all megaflows, as `dpctl/del-flows` asks.
+    pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
+        for id in self.installed.ids() {
+            self.delete_megaflow(id, now, out);
+        }
+    }
+
+    fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
+        let Some(flow) = self.installed.get(id) else { return };
+        out.commands.push((flow.worker, FlowCommand::Delete(id)));
+        self.installed.remove(id, now, &mut self.recirc);
+    }
+
+    /// Megaflows in the order in which they were made.
+    pub fn megaflows(&self) -> impl Iterator<Item = &DatapathFlow> {
+        self.installed.ids().into_iter().filter_map(|id| self.installed.get(id))
+    }
+
+    /// Counts of megaflows.
+    pub fn megaflow_counters(&self) -> InstalledCounters {
+        self.installed.counters
+    }
+
+    pub(crate) fn translate(&mut self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
+        let world = World {
+            bridges: &self.bridges,
+            rules: &self.rules,
+            recirc: &mut self.recirc,
+            now,
+        };
+        translate(world, key, notes)
+    }
+
+    /// Makes packets count where they went.
+    pub(crate) fn credit(&mut self, links: &Links, more: &FlowStats, now: Instant) {
+        for &id in &links.rules {
+            if let Some(rule) = self.rules.get_mut(id) {
+                rule.packets += more.packets;
+                rule.bytes += more.bytes;
+                rule.used = rule.used.max(more.used.unwrap_or(now));
+            }
+        }
+        for effect in &links.effects {
+            self.apply(effect, more, now);
+        }
+    }
+
+    fn apply(&mut self, effect: &Effect, more: &FlowStats, now: Instant) {
+        match *effect {
+            Effect::Learn { bridge, vlan, mac, port } => {
+                let Some(bridge) = self.bridges.get_mut(bridge) else { return };
+                // The port may be gone by the time the last packets are counted.
+                if bridge.port(port).is_some() {
+                    let seen = more.used.unwrap_or(now);
+                    let learned = bridge.macs.learn(seen, vlan, mac, port);
+                    self.changed |= learned == Learned::Changed;
+                }
+            }
+            Effect::Lookup { bridge, table, found } => {
+                if let Some(bridge) = self.bridges.get_mut(bridge) {
+                    bridge.tables.count_lookup(table, found, more.packets);
+                }
+            }
+            Effect::Patch { from, to } => {
+                for (at, sent) in [(from, true), (to, false)] {
+                    let bridge = self.bridges.get_mut(at.0);
+                    if let Some(port) = bridge.and_then(|bridge| bridge.port_mut(at.1)) {
+                        let place = if sent { &mut port.patch_tx } else { &mut port.patch_rx };
+                        place.0 += more.packets;
+                        place.1 += more.bytes;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a megaflow of this translation stands for.
+pub(crate) fn links(translation: &Translation, key: &FlowKey) -> Links {
+    let mut recircs = translation.recircs.clone();
+    if key.recirc_id() != RecircId(0) {
+        recircs.push(key.recirc_id());
+    }
+    Links { rules: translation.rules.clone(), effects: translation.effects.clone(), recircs }
+}
+
+/// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not
+/// zero, and the in-port (ovs: `lib/flow.c`, `flow_get_metadata`).
+fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
+    let mut matching = Match::any().with(Field::InPort, pipeline.in_port_raw().into());
+    for &field in Field::BASIC {
+        let value = match field {
+            field if field.is_pipeline() => pipeline.get(field),
+            Field::PktMark => packet.get(field),
+            field if field.is_ct() && conntracked => packet.get(field),
+            _ => 0,
+        };
+        // IPv4 addresses lie in the places of IPv6 ones.
+        let v4 = matches!(field, Field::CtNwSrc | Field::CtNwDst);
+        let v6 = matches!(field, Field::CtIpv6Src | Field::CtIpv6Dst);
+        let other_family = (v4 && packet.eth_type() != 0x0800) || (v6 && packet.eth_type() != 0x86dd);
+        if value != 0 && !other_family {
+            matching.set_masked(field, value, u128::MAX);
+        }
+    }
+    matching
+}

@@ -1,0 +1,331 @@
+//! Whether actions make sense for the packets of a flow (ovs: `lib/ofp-actions.c`,
+//! `ofpacts_check`).
+
+use crate::action::{Action, Ct, Subfield, ZoneSource};
+use crate::error::{ErrorCode, OfError};
+use crate::message::Version;
+use crate::oxm::{Prerequisite, Proto, Spec, for_field};
+use base::{OfPort, TableId};
+use flow::{CtState, Field, Match, VLAN_PRESENT};
+
+fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
+    OfError::new(code, reason)
+}
+
+/// Where a flow is to stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The version that it was asked for in. OpenFlow 1.0 lets its own `mod_*` actions and
+    /// `strip_vlan` pass over packets that lack what they change; later versions do not.
+    pub version: Version,
+    /// The flow's table; `None` where there is none, as in a packet-out.
+    pub table: Option<TableId>,
+    /// How many tables there are.
+    pub tables: u8,
+}
+
+/// Checks the actions of a flow whose packets are in `matching`: that fields are there before they
+/// are read or written, that ports can be sent to, that `goto_table` leads on.
+///
+/// # Errors
+/// The first action that can't be, with the code OpenFlow has for that.
+pub fn check(actions: &[Action], matching: &Match, place: Place) -> Result<(), OfError> {
+    let mut state = State { matching: matching.clone(), place };
+    state.list(actions)?;
+    nesting(actions, Outer::None)
+}
+
+/// What is known of the packet as the actions change it.
+struct State {
+    matching: Match,
+    place: Place,
+}
+
+fn inconsistent(what: &str, needs: impl std::fmt::Debug) -> OfError {
+    let reason = format!("{what} needs packets that the match does not promise ({needs:?})");
+    bad(ErrorCode::ActionMatchInconsistent, reason)
+}
+
+impl State {
+    fn list(&mut self, actions: &[Action]) -> Result<(), OfError> {
+        actions.iter().try_for_each(|action| self.action(action))
+    }
+
+    /// Actions on a copy, or in the action set, change nothing for those behind them.
+    fn inner(&self, actions: &[Action]) -> Result<(), OfError> {
+        let mut state = State { matching: self.matching.clone(), place: self.place };
+        state.list(actions)
+    }
+
+    fn action(&mut self, action: &Action) -> Result<(), OfError> {
+        match action {
+            Action::Output { port, .. } => output_port(*port),
+            Action::OutputReg { source, .. } => self.part("output", source),
+            Action::Set { field, value, .. } => self.set(*field, *value),
+            Action::Move { source, target } => {
+                self.part("move", source)?;
+                self.part("move", target)
+            }
+            Action::StackPush(part) => self.part("push", part),
+            Action::StackPop(part) => self.part("pop", part),
+            Action::SetVlanVid(_) | Action::SetVlanPcp(_) => {
+                self.tag();
+                Ok(())
+            }
+            Action::PushVlan(_) => self.push_vlan(),
+            Action::StripVlan => self.pop_vlan(),
+            Action::SetIpv4Src(_) | Action::SetIpv4Dst(_) => {
+                self.old("mod_nw_src/dst", Prerequisite::Ipv4)
+            }
+            Action::SetIpDscp(_)
+            | Action::SetIpEcn(_)
+            | Action::SetIpTtl(_)
+            | Action::DecTtl(_) => self.old("an action on the IP header", Prerequisite::Ip),
+            Action::SetTpSrc(_) | Action::SetTpDst(_) => self.transport(),
+            Action::Resubmit { with_ct_orig: true, .. } => {
+                self.need("resubmit(,,ct)", Prerequisite::Ct)
+            }
+            Action::Ct(ct) => self.ct(ct),
+            Action::Nat(Some(range)) => self.nat(range),
+            Action::Clone(actions) | Action::WriteActions(actions) => self.inner(actions),
+            Action::GotoTable(table) => self.goto(*table),
+            _ => Ok(()),
+        }
+    }
+
+    fn need(&self, what: &str, prerequisite: Prerequisite) -> Result<(), OfError> {
+        if prerequisite.met_by(&self.matching, false) {
+            return Ok(());
+        }
+        Err(inconsistent(what, prerequisite))
+    }
+
+    /// A prerequisite that OpenFlow 1.0 does not insist on.
+    fn old(&self, what: &str, prerequisite: Prerequisite) -> Result<(), OfError> {
+        if self.place.version == Version::V10 { Ok(()) } else { self.need(what, prerequisite) }
+    }
+
+    fn proto(&self) -> Proto {
+        Proto::of(&self.matching)
+    }
+
+    /// Ports and ICMP types are there if any protocol that has them is.
+    fn field(&self, what: &str, field: Field) -> Result<(), OfError> {
+        let spec: Option<&Spec> = for_field(field, self.proto());
+        match spec {
+            Some(spec) => self.need(&format!("{what} of {}", spec.name), spec.prerequisite),
+            None => Ok(()),
+        }
+    }
+
+    fn part(&self, what: &str, part: &Subfield) -> Result<(), OfError> {
+        self.field(what, part.field)
+    }
+
+    fn set(&mut self, field: Field, value: u128) -> Result<(), OfError> {
+        self.field("set_field", field)?;
+        if field == Field::VlanVidPresent && !self.proto().has_vlan {
+            return Err(inconsistent("set_field of vlan_vid", Prerequisite::Vlan));
+        }
+        if field == Field::VlanTci {
+            self.matching.wildcard(Field::VlanTci);
+            self.matching.set_masked(Field::VlanTci, value, 0xffff);
+        }
+        Ok(())
+    }
+
+    /// From here on there is a tag.
+    fn tag(&mut self) {
+        let present = u128::from(VLAN_PRESENT);
+        self.matching.set_masked(Field::VlanTci, present, present);
+    }
+
+    fn push_vlan(&mut self) -> Result<(), OfError> {
+        let present = u128::from(VLAN_PRESENT);
+        if self.matching.key().get(Field::VlanTci1) & present != 0 {
+            return Err(bad(ErrorCode::Raw { error_type: 2, code: 12 }, "a third VLAN tag"));
+        }
+        let outer = self.matching.key().get(Field::VlanTci) & present;
+        self.matching.set_masked(Field::VlanTci1, outer, outer);
+        self.tag();
+        Ok(())
+    }
+
+    fn pop_vlan(&mut self) -> Result<(), OfError> {
+        self.old("strip_vlan", Prerequisite::Vlan)?;
+        let inner = self.matching.key().get(Field::VlanTci1);
+        self.matching.wildcard(Field::VlanTci);
+        self.matching.wildcard(Field::VlanTci1);
+        self.matching.set_masked(Field::VlanTci, inner, inner);
+        Ok(())
+    }
+
+    fn transport(&self) -> Result<(), OfError> {
+        let proto = self.proto();
+        let later = self.matching.key().nw_frag() & flow::FRAG_LATER != 0;
+        let ports = proto.is_ip() && matches!(proto.nw_proto, 6 | 17 | 132) && !later;
+        if ports || self.place.version == Version::V10 {
+            return Ok(());
+        }
+        Err(inconsistent("mod_tp_src/dst", "TCP, UDP or SCTP"))
+    }
+
+    fn ct(&mut self, ct: &Ct) -> Result<(), OfError> {
+        let proto = self.proto();
+        let invalid = self.matching.key().ct_state().contains(CtState::INV) && ct.commit;
+        let alg_proto = match ct.alg {
+            21 => 6,
+            69 => 17,
+            _ => proto.nw_proto,
+        };
+        if !proto.is_ip() || invalid || alg_proto != proto.nw_proto {
+            return Err(inconsistent("ct", "IP, not ct_state=+inv, and the helper's protocol"));
+        }
+        if let ZoneSource::Field(part) = &ct.zone {
+            self.part("ct(zone)", part)?;
+        }
+        ct_nesting(ct)?;
+        self.inner(&ct.exec)
+    }
+
+    fn nat(&self, range: &flow::NatRange) -> Result<(), OfError> {
+        let eth_type = self.proto().eth_type;
+        match range.addresses {
+            Some((first, _)) if first.is_ipv4() != (eth_type == 0x0800) => {
+                Err(inconsistent("nat", if first.is_ipv4() { "IPv4" } else { "IPv6" }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn goto(&self, table: TableId) -> Result<(), OfError> {
+        let back = self.place.table.is_some_and(|here| table <= here);
+        if back || table.0 == 0xff || table.0 >= self.place.tables {
+            let reason = format!("goto_table:{table} does not lead to a later table");
+            return Err(bad(ErrorCode::InstructionBadTableId, reason));
+        }
+        Ok(())
+    }
+}
+
+/// Whether packets can be sent to a port of this number, real or reserved.
+fn output_port(port: OfPort) -> Result<(), OfError> {
+    match port {
+        OfPort::NONE => Err(bad(ErrorCode::ActionBadOutPort, "output to no port (NONE, ANY)")),
+        OfPort::UNSET => Err(bad(ErrorCode::ActionBadOutPort, "output to UNSET")),
+        OfPort(0xff00..=0xfff6) => {
+            Err(bad(ErrorCode::ActionBadOutPort, format!("there is no port {}", port.0)))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outer {
+    None,
+    Ct,
+}
+
+/// Connection fields and `nat` may be written only within `ct(...)`, and there nothing else.
+fn nesting(actions: &[Action], outer: Outer) -> Result<(), OfError> {
+    for action in actions {
+        let target = match action {
+            Action::Set { field, .. } => Some(*field),
+            Action::Move { target, .. } | Action::StackPop(target) => Some(target.field),
+            _ => None,
+        };
+        let of_ct = target.is_some_and(|field| matches!(field, Field::CtMark | Field::CtLabel));
+        match outer {
+            Outer::None if of_ct => {
+                let reason = "ct_mark and ct_label are set only within ct(...)";
+                return Err(bad(ErrorCode::ActionBadSetArgument, reason));
+            }
+            Outer::None if matches!(action, Action::Nat(_)) => {
+                return Err(bad(ErrorCode::ActionBadSetArgument, "nat outside of ct(...)"));
+            }
+            Outer::Ct if !of_ct && !matches!(action, Action::Nat(_)) => {
+                let reason = format!("{action:?} can't be part of ct(...)");
+                return Err(bad(ErrorCode::ActionBadArgument, reason));
+            }
+            _ => {}
+        }
+        match action {
+            Action::Ct(ct) => ct_nesting(ct)?,
+            Action::Clone(inner) | Action::WriteActions(inner) => nesting(inner, Outer::None)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What `ct(...)` may hold: and all but a plain `nat` only with `commit`.
+pub(crate) fn ct_nesting(ct: &Ct) -> Result<(), OfError> {
+    nesting(&ct.exec, Outer::Ct)?;
+    if !ct.commit && ct.exec.iter().any(|action| *action != Action::Nat(None)) {
+        let reason = "ct: actions other than nat without arguments need commit";
+        return Err(bad(ErrorCode::ActionBadArgument, reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::SetForm;
+    use crate::oxm::by_name;
+
+    fn set(name: &str, value: u128) -> Action {
+        let spec = by_name(name).unwrap();
+        let mask = spec.field.all_ones();
+        Action::Set { field: spec.field, value, mask, form: SetForm::SetField }
+    }
+
+    #[test]
+    fn fields_need_their_protocols() {
+        let any = Match::any();
+        let ip = Match::any().with(Field::EthType, 0x800);
+        let tcp = ip.clone().with(Field::NwProto, 6);
+        let ct = Action::Ct(Ct {
+            commit: false,
+            force: false,
+            zone: ZoneSource::Immediate(1),
+            table: Some(TableId(1)),
+            alg: 0,
+            exec: vec![],
+        });
+        let bad_code = Some(ErrorCode::ActionMatchInconsistent);
+        let cases: &[(&[Action], &Match, Option<ErrorCode>)] = &[
+            (&[set("ip_src", 1)], &any, bad_code),
+            (&[set("ip_src", 1)], &ip, None),
+            (&[set("tcp_dst", 1)], &ip, bad_code),
+            (&[set("tcp_dst", 1)], &tcp, None),
+            (&[set("vlan_vid", 0x1005)], &any, bad_code),
+            (&[Action::PushVlan(0x8100), set("vlan_vid", 0x1005)], &any, None),
+            (&[Action::SetVlanVid(5), set("vlan_pcp", 5)], &any, None),
+            (&[Action::StripVlan], &any, bad_code),
+            (&[Action::SetVlanVid(5), Action::StripVlan, set("vlan_pcp", 5)], &any, bad_code),
+            (&[Action::SetTpDst(5)], &ip, bad_code),
+            (&[Action::DecTtl(vec![0])], &ip, None),
+            (std::slice::from_ref(&ct), &any, bad_code),
+            (std::slice::from_ref(&ct), &ip, None),
+            (&[set("ct_mark", 1)], &ip, Some(ErrorCode::ActionBadSetArgument)),
+            (&[Action::GotoTable(TableId(3))], &ip, Some(ErrorCode::InstructionBadTableId)),
+            (&[Action::GotoTable(TableId(4))], &ip, None),
+            (
+                &[Action::Output { port: OfPort(0xff00), max_len: 0 }],
+                &ip,
+                Some(ErrorCode::ActionBadOutPort),
+            ),
+            (
+                &[Action::Output { port: OfPort::NONE, max_len: 0 }],
+                &ip,
+                Some(ErrorCode::ActionBadOutPort),
+            ),
+        ];
+        for (actions, matching, expect) in cases {
+            let place = Place { version: Version::V13, table: Some(TableId(3)), tables: 254 };
+            let got = check(actions, matching, place);
+            assert_eq!(got.as_ref().err().map(|error| error.code), *expect, "{actions:?}: {got:?}");
+        }
+    }
+}

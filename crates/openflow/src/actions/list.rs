@@ -1,0 +1,216 @@
+//! Lists of actions, and OpenFlow 1.1's instructions around them.
+
+use super::{nicira, nicira_out, standard};
+use crate::action::Action;
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use crate::message::Version;
+use crate::oxm::Proto;
+use base::TableId;
+
+/// OFPAT_VENDOR / OFPAT_EXPERIMENTER
+const EXPERIMENTER: u16 = 0xffff;
+/// How deep `clone` and `ct` may nest.
+const DEPTH: u32 = 16;
+
+/// What the bytes of actions depend on besides the actions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ActionForm {
+    pub version: Version,
+    /// What the flow's match says of its packets, for the fields numbered by protocol.
+    pub proto: Proto,
+}
+
+fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
+    OfError::new(code, reason)
+}
+
+/// Reads actions up to the end of `bytes`.
+pub(crate) fn take_actions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
+    take_nested(bytes, version, DEPTH)
+}
+
+/// Reads a list within `clone`, `ct` or an instruction.
+pub(super) fn take_nested(
+    bytes: &[u8],
+    version: Version,
+    depth: u32,
+) -> Result<Vec<Action>, OfError> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(bad(ErrorCode::ActionTooMany, "actions nest too deep"));
+    };
+    let mut input = Input::new(bytes, ErrorCode::ActionBadLen, "the actions");
+    let mut actions = Vec::new();
+    while !input.is_empty() {
+        let (kind, len) = (input.u16()?, usize::from(input.u16()?));
+        if len < 8 || len % 8 != 0 {
+            let reason = format!("an action is {len} bytes long, no multiple of 8");
+            return Err(bad(ErrorCode::ActionBadLen, reason));
+        }
+        let mut body = input.part(len - 4)?;
+        if kind == EXPERIMENTER {
+            nicira::take(&mut body, version, depth, &mut actions)?;
+        } else {
+            standard::take(kind, &mut body, version, &mut actions)?;
+        }
+    }
+    Ok(actions)
+}
+
+/// Reads what a flow does: actions in OpenFlow 1.0, instructions later.
+pub(crate) fn take_flow_actions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
+    if version == Version::V10 {
+        return take_actions(bytes, version);
+    }
+    take_instructions(bytes, version)
+}
+
+/// Instructions by number, each at most once, handed out in the order in which they are done.
+fn take_instructions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
+    let mut input = Input::new(bytes, ErrorCode::InstructionBadLen, "the instructions");
+    let mut slots: [Option<Vec<Action>>; 5] = Default::default();
+    while !input.is_empty() {
+        let (kind, len) = (input.u16()?, usize::from(input.u16()?));
+        if len < 8 || len % 8 != 0 {
+            let reason = format!("an instruction is {len} bytes long, no multiple of 8");
+            return Err(bad(ErrorCode::InstructionBadLen, reason));
+        }
+        let mut body = input.part(len - 4)?;
+        let (slot, read) = take_instruction(kind, &mut body, version)?;
+        body.done()?;
+        let Some(place) = slots.get_mut(slot) else { continue };
+        if place.replace(read).is_some() {
+            let reason = format!("instruction {kind} is given twice");
+            return Err(bad(ErrorCode::InstructionDuplicate, reason));
+        }
+    }
+    Ok(slots.into_iter().flatten().flatten().collect())
+}
+
+fn take_instruction(
+    kind: u16,
+    body: &mut Input<'_>,
+    version: Version,
+) -> Result<(usize, Vec<Action>), OfError> {
+    Ok(match kind {
+        1 => {
+            let table = TableId(body.u8()?);
+            body.skip(3)?;
+            (4, vec![Action::GotoTable(table)])
+        }
+        2 => {
+            body.skip(4)?;
+            (3, vec![Action::WriteMetadata { value: body.u64()?, mask: body.u64()? }])
+        }
+        3 => {
+            body.skip(4)?;
+            let actions = take_actions(body.take(body.len())?, version)?;
+            if let Some(action) = actions.iter().find(|action| !fits_action_set(action)) {
+                let reason = format!("{action:?} can't be part of an action set");
+                return Err(bad(ErrorCode::ActionBadType, reason));
+            }
+            (2, vec![Action::WriteActions(actions)])
+        }
+        4 => {
+            body.skip(4)?;
+            (0, take_actions(body.take(body.len())?, version)?)
+        }
+        5 => {
+            body.skip(4)?;
+            (1, vec![Action::ClearActions])
+        }
+        6 => return Err(bad(ErrorCode::InstructionUnsupported, "meters are not supported")),
+        EXPERIMENTER => {
+            let code = ErrorCode::Raw { error_type: 3, code: 5 };
+            return Err(bad(code, "no experimenter's instruction is supported"));
+        }
+        _ => {
+            return Err(bad(
+                ErrorCode::InstructionUnknown,
+                format!("instruction {kind} is unknown"),
+            ));
+        }
+    })
+}
+
+/// Whether an action may stand in `write_actions` (ovs: `lib/ofp-actions.c`, the action set).
+pub(crate) fn fits_action_set(action: &Action) -> bool {
+    !matches!(
+        action,
+        Action::OutputReg { .. }
+            | Action::Controller(_)
+            | Action::StackPush(_)
+            | Action::StackPop(_)
+            | Action::Nat(_)
+            | Action::Clone(_)
+            | Action::Note(_)
+            | Action::Exit
+            | Action::ClearActions
+            | Action::WriteActions(_)
+            | Action::WriteMetadata { .. }
+            | Action::GotoTable(_)
+    )
+}
+
+/// Writes actions. Instructions among them are written where the version can say them as actions.
+pub(crate) fn put_actions(out: &mut Vec<u8>, actions: &[Action], mut form: ActionForm) {
+    for action in actions {
+        put_action(out, action, &mut form);
+    }
+}
+
+pub(super) fn put_action(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) {
+    if !standard::put(out, action, form) {
+        nicira_out::put(out, action, form);
+    }
+}
+
+/// Writes what a flow does: actions in OpenFlow 1.0, instructions later.
+pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: ActionForm) {
+    if form.version == Version::V10 {
+        return put_actions(out, actions, form);
+    }
+    let is_instruction = |action: &&Action| {
+        matches!(
+            action,
+            Action::ClearActions
+                | Action::WriteActions(_)
+                | Action::WriteMetadata { .. }
+                | Action::GotoTable(_)
+        )
+    };
+    if actions.iter().any(|action| !is_instruction(&action)) {
+        put_instruction(out, 4, |out| {
+            out.put_zeros(4);
+            let mut form = form;
+            for action in actions.iter().filter(|action| !is_instruction(action)) {
+                put_action(out, action, &mut form);
+            }
+        });
+    }
+    for action in actions.iter().filter(is_instruction) {
+        match action {
+            Action::ClearActions => put_instruction(out, 5, |out| out.put_zeros(4)),
+            Action::WriteActions(actions) => put_instruction(out, 3, |out| {
+                out.put_zeros(4);
+                put_actions(out, actions, form);
+            }),
+            Action::WriteMetadata { value, mask } => put_instruction(out, 2, |out| {
+                out.put_zeros(4);
+                out.put_u64(*value);
+                out.put_u64(*mask);
+            }),
+            Action::GotoTable(table) => put_instruction(out, 1, |out| out.put(&[table.0, 0, 0, 0])),
+            _ => {}
+        }
+    }
+}
+
+fn put_instruction(out: &mut Vec<u8>, kind: u16, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.put_u16(kind);
+    out.put_u16(0);
+    body(out);
+    let len = out.len() - start;
+    out.set_u16(start + 2, len);
+}

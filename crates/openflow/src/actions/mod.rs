@@ -1,0 +1,15 @@
+//! Actions and instructions: bytes to types and back.
+
+mod check;
+mod list;
+mod nicira;
+mod nicira_out;
+mod set;
+mod standard;
+
+pub(crate) use check::ct_nesting;
+pub use check::{Place, check};
+pub(crate) use list::{
+    ActionForm, fits_action_set, put_actions, put_flow_actions, take_actions, take_flow_actions,
+};
+pub(crate) use set::{assignable, segments};

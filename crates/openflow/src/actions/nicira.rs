@@ -1,0 +1,321 @@
+//! Nicira's actions (`NXAST_*`), read (ovs: `lib/ofp-actions.c`).
+
+use super::list::take_nested;
+use super::set;
+use crate::action::{Action, Ct, ToController, ZoneSource};
+use crate::bytes::Input;
+use crate::error::{ErrorCode, OfError};
+use crate::message::Version;
+use crate::vendor::{NICIRA, ONF};
+use base::{OfPort, TableId};
+use flow::{Field, NatKind, NatRange, PortSelection};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
+    OfError::new(code, reason)
+}
+
+/// Reads a vendor's action after type and length.
+pub(super) fn take(
+    body: &mut Input<'_>,
+    version: Version,
+    depth: u32,
+    actions: &mut Vec<Action>,
+) -> Result<(), OfError> {
+    let (vendor, subtype) = (body.u32()?, body.u16()?);
+    match vendor {
+        NICIRA => {}
+        // The ONF's copy_field of OpenFlow 1.3.
+        ONF if subtype == 3200 => {
+            actions.push(take_onf_copy_field(body)?);
+            return Ok(());
+        }
+        _ => {
+            let reason = format!("actions of vendor {vendor:#010x} are not supported");
+            return Err(bad(ErrorCode::ActionBadVendor, reason));
+        }
+    }
+    let action = match subtype {
+        2 => {
+            body.skip(2)?;
+            tunnel(body.u32()?.into())
+        }
+        9 => {
+            body.skip(6)?;
+            tunnel(body.u64()?)
+        }
+        6 if version < Version::V15 => take_move(body)?,
+        7 if version < Version::V15 => set::take_load(body)?,
+        33 if version < Version::V15 => {
+            body.skip(6)?;
+            set::take_load2(body)?
+        }
+        1 | 14 | 44 => take_resubmit(subtype, body)?,
+        8 => Action::Note(body.take(body.len())?.to_vec()),
+        15 | 32 => take_output_reg(subtype, body)?,
+        17 => void(body, Action::Exit)?,
+        18 => void(body, Action::DecTtl(vec![0]))?,
+        43 => void(body, Action::CtClear)?,
+        20 => take_controller(body)?,
+        37 => take_controller2(body)?,
+        21 => take_dec_ttl(body)?,
+        22 => {
+            body.skip(6)?;
+            Action::WriteMetadata { value: body.u64()?, mask: body.u64()? }
+        }
+        27 | 28 => take_stack(subtype, body)?,
+        35 => take_ct(body, version, depth)?,
+        36 => Action::Nat(take_nat(body)?),
+        42 => {
+            body.skip(6)?;
+            Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
+        }
+        _ => return Err(unsupported(subtype)),
+    };
+    body.done()?;
+    actions.push(action);
+    Ok(())
+}
+
+fn unsupported(subtype: u16) -> OfError {
+    let name = match subtype {
+        4 | 5 => "set_queue/pop_queue",
+        10 => "multipath",
+        12 | 13 => "bundle",
+        16 | 45 => "learn",
+        19 => "fin_timeout",
+        23..=26 | 30 | 31 => "MPLS",
+        29 | 38 | 41 => "sample",
+        34 => "conjunction",
+        39 => "output(max_len)",
+        40 => "group",
+        46..=48 => "encap/decap",
+        49 => "check_pkt_larger",
+        50 => "delete_field",
+        _ => "this action",
+    };
+    let reason = format!("{name} (Nicira's action {subtype}) is not supported");
+    bad(ErrorCode::ActionBadVendorType, reason)
+}
+
+fn void(body: &mut Input<'_>, action: Action) -> Result<Action, OfError> {
+    body.skip(6)?;
+    Ok(action)
+}
+
+fn tunnel(id: u64) -> Action {
+    set::whole(Field::TunId, id.into())
+}
+
+fn take_onf_copy_field(body: &mut Input<'_>) -> Result<Action, OfError> {
+    body.skip(2)?;
+    let (bits, source, target) = (body.u16()?, body.u16()?, body.u16()?);
+    body.skip(2)?;
+    let source = set::take_source(body, source.into(), bits.into())?;
+    let target = set::take_target(body, target.into(), bits.into())?;
+    body.take(body.len())?;
+    Ok(Action::Move { source, target })
+}
+
+fn take_move(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (bits, source, target) = (body.u16()?, body.u16()?, body.u16()?);
+    let source = set::take_source(body, source.into(), bits.into())?;
+    let target = set::take_target(body, target.into(), bits.into())?;
+    body.take(body.len())?;
+    Ok(Action::Move { source, target })
+}
+
+fn take_resubmit(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
+    let port = OfPort(body.u16()?);
+    let table = body.u8()?;
+    body.skip(3)?;
+    let table = (subtype != 1 && table != 0xff).then_some(TableId(table));
+    let in_port = (port != OfPort::IN_PORT).then_some(port);
+    Ok(Action::Resubmit { in_port, table, with_ct_orig: subtype == 44 })
+}
+
+fn take_output_reg(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (offset, bits) = set::offset_bits(body.u16()?);
+    let (source, max_len) = if subtype == 15 {
+        let source = set::take_source(body, offset, bits)?;
+        (source, body.u16()?)
+    } else {
+        let max_len = body.u16()?;
+        (set::take_source(body, offset, bits)?, max_len)
+    };
+    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
+        return Err(bad(ErrorCode::ActionBadArgument, "output:REG has padding that is not zero"));
+    }
+    Ok(Action::OutputReg { source, max_len })
+}
+
+fn take_controller(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (max_len, controller_id) = (body.u16()?, body.u16()?);
+    let reason = body.u8()?;
+    body.skip(1)?;
+    Ok(Action::Controller(ToController {
+        max_len,
+        controller_id,
+        reason,
+        userdata: Vec::new(),
+        pause: false,
+    }))
+}
+
+fn take_controller2(body: &mut Input<'_>) -> Result<Action, OfError> {
+    body.skip(6)?;
+    let mut out = ToController {
+        max_len: u16::MAX,
+        controller_id: 0,
+        reason: 1,
+        userdata: Vec::new(),
+        pause: false,
+    };
+    while !body.is_empty() {
+        let (kind, len) = (body.u16()?, usize::from(body.u16()?));
+        let Some(value_len) = len.checked_sub(4) else {
+            return Err(bad(
+                ErrorCode::ActionBadLen,
+                "controller: a property of less than 4 bytes",
+            ));
+        };
+        let mut value = body.part(value_len)?;
+        body.skip((len.next_multiple_of(8) - len).min(body.len()))?;
+        match kind {
+            0 => out.max_len = value.u16()?,
+            1 => out.controller_id = value.u16()?,
+            2 => out.reason = value.u8()?,
+            3 => out.userdata = value.take(value_len)?.to_vec(),
+            4 => out.pause = true,
+            5 => {
+                return Err(bad(
+                    ErrorCode::ActionBadType,
+                    "controller(meter_id): there are no meters",
+                ));
+            }
+            _ => {
+                let reason = format!("controller: property {kind} is unknown");
+                return Err(bad(ErrorCode::ActionBadArgument, reason));
+            }
+        }
+    }
+    Ok(Action::Controller(out))
+}
+
+fn take_dec_ttl(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let count = body.u16()?;
+    body.skip(4)?;
+    let ids = (0..count).map(|_| body.u16()).collect::<Result<Vec<_>, _>>()?;
+    if ids.is_empty() {
+        return Err(bad(ErrorCode::ActionBadLen, "dec_ttl() names no controller"));
+    }
+    body.take(body.len())?;
+    Ok(Action::DecTtl(ids))
+}
+
+fn take_stack(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
+    let offset = body.u16()?;
+    // The width stands behind the field, whose header may be 4 or 8 bytes long.
+    let spec_len = if body.rest().starts_with(&[0xff, 0xff]) { 8 } else { 4 };
+    let mut header = body.part(spec_len)?;
+    let bits = body.u16()?;
+    let part = if subtype == 27 {
+        set::take_source(&mut header, offset.into(), bits.into())?
+    } else {
+        set::take_target(&mut header, offset.into(), bits.into())?
+    };
+    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
+        return Err(bad(ErrorCode::ActionBadArgument, "push/pop has padding that is not zero"));
+    }
+    Ok(if subtype == 27 { Action::StackPush(part) } else { Action::StackPop(part) })
+}
+
+fn take_ct(body: &mut Input<'_>, version: Version, depth: u32) -> Result<Action, OfError> {
+    let flags = body.u16()?;
+    let source = body.rest().get(..4) != Some(&[0; 4]);
+    let mut header = body.part(4)?;
+    let packed = body.u16()?;
+    let zone = if source {
+        let (offset, bits) = set::offset_bits(packed);
+        let part = set::take_source(&mut header, offset, bits)?;
+        if part.bits != 16 {
+            let reason = format!("ct: a zone of {} bits in place of 16", part.bits);
+            return Err(bad(ErrorCode::ActionBadSetLen, reason));
+        }
+        ZoneSource::Field(part)
+    } else {
+        ZoneSource::Immediate(packed)
+    };
+    let table = body.u8()?;
+    body.skip(3)?;
+    let alg = body.u16()?;
+    let exec = take_nested(body.take(body.len())?, version, depth)?;
+    let (commit, force) = (flags & 1 != 0, flags & 2 != 0);
+    if force && !commit {
+        return Err(bad(ErrorCode::ActionBadArgument, "ct: force without commit"));
+    }
+    let table = (table != 0xff).then_some(TableId(table));
+    let ct = Ct { commit, force, zone, table, alg, exec };
+    super::check::ct_nesting(&ct)?;
+    Ok(Action::Ct(ct))
+}
+
+/// `None` for `nat` without arguments.
+fn take_nat(body: &mut Input<'_>) -> Result<Option<NatRange>, OfError> {
+    let wrong = |reason: &str| bad(ErrorCode::ActionBadArgument, format!("nat: {reason}"));
+    body.skip(2)?;
+    let (flags, present) = (body.u16()?, body.u16()?);
+    let has = |bit: u16| present & 1 << bit != 0;
+    let (src, dst, hash, random) =
+        (flags & 1 != 0, flags & 2 != 0, flags & 8 != 0, flags & 16 != 0);
+    if flags & !0x1f != 0 || src && dst || hash && random {
+        return Err(wrong(&format!("flags {flags:#x} don't go together")));
+    }
+    let (v4, v6) = (has(0), has(2));
+    if v4 && (v6 || has(3)) || has(1) && !v4 || has(3) && !v6 {
+        return Err(wrong("addresses of both families, or a last one without a first"));
+    }
+    let address = |body: &mut Input<'_>| -> Result<IpAddr, OfError> {
+        Ok(if v4 {
+            Ipv4Addr::from(body.u32()?).into()
+        } else {
+            Ipv6Addr::from(body.uint(16)?).into()
+        })
+    };
+    let mut addresses = None;
+    if v4 || v6 {
+        let first = address(body)?;
+        let last = if has(1) || has(3) { address(body)? } else { first };
+        if first.is_unspecified() || last < first {
+            return Err(wrong(&format!("{first} to {last} is no range of addresses")));
+        }
+        addresses = Some((first, last));
+    }
+    let mut ports = None;
+    if has(4) {
+        let first = body.u16()?;
+        let last = if has(5) { body.u16()? } else { first };
+        if addresses.is_none() || first == 0 || last < first {
+            return Err(wrong(&format!(
+                "{first} to {last} is no range of ports behind an address"
+            )));
+        }
+        ports = Some((first, last));
+    } else if has(5) {
+        return Err(wrong("a last port without a first"));
+    }
+    body.take(body.len())?;
+    if !src && !dst {
+        return match addresses {
+            None => Ok(None),
+            Some(_) => Err(wrong("addresses without src or dst")),
+        };
+    }
+    let kind = if src { NatKind::Src } else { NatKind::Dst };
+    let selection = match (hash, random) {
+        (true, _) => PortSelection::Hash,
+        (_, true) => PortSelection::Random,
+        _ => PortSelection::Default,
+    };
+    Ok(Some(NatRange { kind, addresses, ports, selection, persistent: flags & 4 != 0 }))
+}

@@ -1,0 +1,217 @@
+//! Nicira's actions (`NXAST_*`), written.
+
+use super::list::{ActionForm, put_action};
+use super::set;
+use crate::action::{Action, Ct, Subfield, ToController, ZoneSource};
+use crate::bytes::Output;
+use crate::message::Version;
+use crate::oxm;
+use crate::vendor::NICIRA;
+use base::{OfPort, TableId};
+use flow::{Field, NatKind, NatRange, PortSelection};
+use std::net::IpAddr;
+
+/// Writes one action: header, body, padding to 8 bytes.
+fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.put_u16(0xffff);
+    out.put_u16(0);
+    out.put_u32(NICIRA);
+    out.put_u16(subtype);
+    body(out);
+    out.pad8(start);
+    let len = out.len() - start;
+    out.set_u16(start + 2, len);
+}
+
+/// Writes an action that OpenFlow itself lacks. Instructions have no form within a list of actions,
+/// but for those that OpenFlow 1.0 can say in Nicira's words.
+pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
+    match what {
+        Action::OutputReg { source, max_len } => put_output_reg(out, source, *max_len, form),
+        Action::Controller(to) => put_controller(out, to),
+        Action::Set { field, value, mask, .. } => set::put_loads(out, form, *field, *value, *mask),
+        Action::Move { source, target } => action(out, 6, |out| {
+            out.put_u16(target.bits as u16);
+            out.put_u16(source.offset as u16);
+            out.put_u16(target.offset as u16);
+            oxm::put_header(out, source.field, form.proto, 0);
+            oxm::put_header(out, target.field, form.proto, 0);
+        }),
+        Action::StackPush(part) => put_stack(out, 27, part, form),
+        Action::StackPop(part) => put_stack(out, 28, part, form),
+        Action::SetIpEcn(ecn) => set::put_loads(out, form, Field::IpEcn, (*ecn).into(), 3),
+        Action::SetIpTtl(ttl) => set::put_loads(out, form, Field::NwTtl, (*ttl).into(), 0xff),
+        Action::DecTtl(ids) if ids.as_slice() == [0] => action(out, 18, |_| {}),
+        Action::DecTtl(ids) => action(out, 21, |out| {
+            out.put_u16(ids.len() as u16);
+            out.put_zeros(4);
+            ids.iter().for_each(|&id| out.put_u16(id));
+        }),
+        Action::Resubmit { in_port, table, with_ct_orig } => {
+            put_resubmit(out, *in_port, *table, *with_ct_orig);
+        }
+        Action::GotoTable(table) if form.version == Version::V10 => {
+            put_resubmit(out, None, Some(*table), false);
+        }
+        Action::Ct(ct) => put_ct(out, ct, form),
+        Action::CtClear => action(out, 43, |_| {}),
+        Action::Nat(range) => put_nat(out, range.as_ref()),
+        Action::Clone(actions) => action(out, 42, |out| {
+            out.put_zeros(6);
+            // What a clone does to VLAN tags is forgotten behind it.
+            let mut inner = *form;
+            actions.iter().for_each(|action| put_action(out, action, &mut inner));
+        }),
+        Action::Note(bytes) => action(out, 8, |out| out.put(bytes)),
+        Action::Exit => action(out, 17, |_| {}),
+        Action::WriteMetadata { value, mask } if form.version == Version::V10 => {
+            action(out, 22, |out| {
+                out.put_zeros(6);
+                out.put_u64(*value);
+                out.put_u64(*mask);
+            });
+        }
+        _ => {}
+    }
+}
+
+fn put_output_reg(out: &mut Vec<u8>, source: &Subfield, max_len: u16, form: &ActionForm) {
+    let mut header = Vec::new();
+    oxm::put_header(&mut header, source.field, form.proto, 0);
+    let short = header.len() == 4;
+    action(out, if short { 15 } else { 32 }, |out| {
+        out.put_u16(set::pack_offset_bits(source));
+        if short {
+            out.put(&header);
+            out.put_u16(max_len);
+            out.put_zeros(6);
+        } else {
+            out.put_u16(max_len);
+            out.put(&header);
+            out.put_zeros(2);
+        }
+    });
+}
+
+fn put_controller(out: &mut Vec<u8>, to: &ToController) {
+    if to.userdata.is_empty() && !to.pause {
+        return action(out, 20, |out| {
+            out.put_u16(to.max_len);
+            out.put_u16(to.controller_id);
+            out.put(&[to.reason, 0]);
+        });
+    }
+    fn property(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+        let start = out.len();
+        out.put_u16(kind);
+        out.put_u16(4 + value.len() as u16);
+        out.put(value);
+        out.pad8(start);
+    }
+    action(out, 37, |out| {
+        out.put_zeros(6);
+        if to.max_len != u16::MAX {
+            property(out, 0, &to.max_len.to_be_bytes());
+        }
+        if to.controller_id != 0 {
+            property(out, 1, &to.controller_id.to_be_bytes());
+        }
+        if to.reason != 1 {
+            property(out, 2, &[to.reason]);
+        }
+        if !to.userdata.is_empty() {
+            property(out, 3, &to.userdata);
+        }
+        if to.pause {
+            property(out, 4, &[]);
+        }
+    });
+}
+
+fn put_stack(out: &mut Vec<u8>, subtype: u16, part: &Subfield, form: &ActionForm) {
+    action(out, subtype, |out| {
+        let start = out.len();
+        out.put_u16(part.offset as u16);
+        oxm::put_header(out, part.field, form.proto, 0);
+        out.put_u16(part.bits as u16);
+        out.put_zeros(14 - (out.len() - start));
+    });
+}
+
+fn put_resubmit(out: &mut Vec<u8>, in_port: Option<OfPort>, table: Option<TableId>, ct: bool) {
+    let subtype = match (table, ct) {
+        (_, true) => 44,
+        (None, false) => 1,
+        (Some(_), false) => 14,
+    };
+    action(out, subtype, |out| {
+        out.put_u16(in_port.unwrap_or(OfPort::IN_PORT).0);
+        // NXAST_RESUBMIT has no table.
+        out.put_u8(if subtype == 1 { 0 } else { table.map_or(0xff, |table| table.0) });
+        out.put_zeros(3);
+    });
+}
+
+fn put_ct(out: &mut Vec<u8>, ct: &Ct, form: &ActionForm) {
+    action(out, 35, |out| {
+        out.put_u16(u16::from(ct.commit) | u16::from(ct.force) << 1);
+        match ct.zone {
+            ZoneSource::Immediate(zone) => {
+                out.put_u32(0);
+                out.put_u16(zone);
+            }
+            ZoneSource::Field(part) => {
+                oxm::put_header(out, part.field, form.proto, 0);
+                out.put_u16(set::pack_offset_bits(&part));
+            }
+        }
+        out.put_u8(ct.table.map_or(0xff, |table| table.0));
+        out.put_zeros(3);
+        out.put_u16(ct.alg);
+        let mut inner = *form;
+        ct.exec.iter().for_each(|action| put_action(out, action, &mut inner));
+    });
+}
+
+fn put_nat(out: &mut Vec<u8>, range: Option<&NatRange>) {
+    action(out, 36, |out| {
+        out.put_zeros(2);
+        let Some(range) = range else { return out.put_zeros(4) };
+        let mut flags: u16 = if range.kind == NatKind::Src { 1 } else { 2 };
+        flags |= u16::from(range.persistent) << 2;
+        flags |= match range.selection {
+            PortSelection::Default => 0,
+            PortSelection::Hash => 8,
+            PortSelection::Random => 16,
+        };
+        let mut present = 0u16;
+        let mut options = Vec::new();
+        if let Some((first, last)) = range.addresses {
+            for (address, place) in [(Some(first), 0), ((last != first).then_some(last), 1)] {
+                match address {
+                    Some(IpAddr::V4(address)) => {
+                        present |= 1 << place;
+                        options.put(&address.octets());
+                    }
+                    Some(IpAddr::V6(address)) => {
+                        present |= 4 << place;
+                        options.put(&address.octets());
+                    }
+                    None => {}
+                }
+            }
+        }
+        if let Some((first, last)) = range.ports {
+            present |= 16;
+            options.put_u16(first);
+            if last != first {
+                present |= 32;
+                options.put_u16(last);
+            }
+        }
+        out.put_u16(flags);
+        out.put_u16(present);
+        out.put(&options);
+    });
+}

@@ -1,0 +1,234 @@
+//! Assignments: `set_field`, `load`, and the fields that other actions read and write.
+
+use super::list::ActionForm;
+use crate::action::{Action, SetForm, Subfield};
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use crate::message::Version;
+use crate::oxm::{self, Spec, for_field};
+use crate::vendor::NICIRA;
+use flow::Field;
+
+fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
+    OfError::new(code, reason)
+}
+
+/// Assigns the whole of a field.
+pub(super) fn whole(field: Field, value: u128) -> Action {
+    Action::Set { field, value, mask: assignable(field), form: SetForm::SetField }
+}
+
+/// The bits of a field that an assignment reaches: `nw_tos` is the DSCP in place.
+pub(crate) fn assignable(field: Field) -> u128 {
+    if field == Field::NwTos { 0xfc } else { field.all_ones() }
+}
+
+/// Reads the field that bits are read from.
+pub(super) fn take_source(
+    input: &mut Input<'_>,
+    offset: u32,
+    bits: u32,
+) -> Result<Subfield, OfError> {
+    let spec = oxm::take_header(input)?;
+    subfield(spec, offset, bits)
+}
+
+/// Reads the field that bits are written to.
+pub(super) fn take_target(
+    input: &mut Input<'_>,
+    offset: u32,
+    bits: u32,
+) -> Result<Subfield, OfError> {
+    let spec = oxm::take_header(input)?;
+    writable(spec)?;
+    subfield(spec, offset, bits)
+}
+
+fn writable(spec: &Spec) -> Result<(), OfError> {
+    if spec.writable {
+        return Ok(());
+    }
+    Err(bad(ErrorCode::ActionBadSetArgument, format!("{} can't be written", spec.name)))
+}
+
+fn subfield(spec: &Spec, offset: u32, bits: u32) -> Result<Subfield, OfError> {
+    if bits == 0 || offset + bits > spec.bits {
+        let reason = format!(
+            "{} has {} bits; {bits} from bit {offset} on are too many",
+            spec.name, spec.bits
+        );
+        return Err(bad(ErrorCode::ActionBadSetLen, reason));
+    }
+    Ok(Subfield { field: spec.bits_field(), offset, bits })
+}
+
+/// Offset and width in 16 bits: 10 bits and 6 bits, the width less one.
+pub(super) fn offset_bits(packed: u16) -> (u32, u32) {
+    (u32::from(packed >> 6), u32::from(packed & 0x3f) + 1)
+}
+
+pub(super) fn pack_offset_bits(subfield: &Subfield) -> u16 {
+    (subfield.offset << 6 | (subfield.bits.saturating_sub(1) & 0x3f)) as u16
+}
+
+/// Codes of a match entry as those of an action.
+fn as_action_error(error: OfError) -> OfError {
+    let code = match error.code {
+        ErrorCode::MatchBadField => ErrorCode::ActionBadSetType,
+        ErrorCode::MatchBadLen => ErrorCode::ActionBadSetLen,
+        ErrorCode::MatchBadMask => ErrorCode::ActionBadSetMask,
+        ErrorCode::MatchBadValue => ErrorCode::ActionBadSetArgument,
+        code => code,
+    };
+    OfError { code, ..error }
+}
+
+/// Reads field, value and mask, and the padding behind them.
+fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Result<Action, OfError> {
+    let (spec, value, mask) = oxm::take_entry(body).map_err(as_action_error)?;
+    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
+        return Err(bad(ErrorCode::ActionBadSetArgument, "padding that is not zero"));
+    }
+    if mask.is_some() && !may_mask {
+        let reason = format!("set_field of {} with a mask, before OpenFlow 1.5", spec.name);
+        return Err(bad(ErrorCode::ActionBadSetMask, reason));
+    }
+    if spec.field == Field::InPort && spec.bytes == 4 {
+        return Err(bad(ErrorCode::ActionBadSetArgument, "OpenFlow forbids to set OXM_OF_IN_PORT"));
+    }
+    writable(spec)?;
+    let reach = assignable(spec.field);
+    let mask = mask.map_or(reach, |mask| mask & reach);
+    let vlan = spec.field == Field::VlanVidPresent;
+    if value & !reach != 0 || vlan && value & mask & 0x1000 == 0 {
+        let reason = format!("{} can't be set to {value:#x}", spec.name);
+        return Err(bad(ErrorCode::ActionBadSetArgument, reason));
+    }
+    Ok(Action::Set { field: spec.field, value: value & mask, mask, form })
+}
+
+/// `OFPAT_SET_FIELD`, after type and length.
+pub(super) fn take_set_field(body: &mut Input<'_>, version: Version) -> Result<Action, OfError> {
+    take_assignment(body, SetForm::SetField, version == Version::V15)
+}
+
+/// `NXAST_REG_LOAD2`, after its header and padding.
+pub(super) fn take_load2(body: &mut Input<'_>) -> Result<Action, OfError> {
+    take_assignment(body, SetForm::SetField, true)
+}
+
+/// `NXAST_REG_LOAD`, after its header.
+pub(super) fn take_load(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (offset, bits) = offset_bits(body.u16()?);
+    let target = take_target(body, offset, bits)?;
+    let value = body.u64()?;
+    if bits < 64 && value >> bits != 0 {
+        let reason = format!("load: {value:#x} does not fit {bits} bits");
+        return Err(bad(ErrorCode::ActionBadArgument, reason));
+    }
+    let mask = target.mask() & assignable(target.field);
+    let value = (u128::from(value) << offset) & mask;
+    Ok(Action::Set { field: target.field, value, mask, form: SetForm::Load })
+}
+
+/// Writes an assignment to the whole of a field as `OFPAT_SET_FIELD`.
+pub(super) fn put_whole(out: &mut Vec<u8>, form: &ActionForm, field: Field, value: u128) {
+    put_set_field(out, form, field, value, assignable(field), SetForm::SetField);
+}
+
+/// Writes `OFPAT_SET_FIELD` if this version can: masks from 1.5 on, and there for `load`, too.
+pub(super) fn put_set_field(
+    out: &mut Vec<u8>,
+    form: &ActionForm,
+    field: Field,
+    value: u128,
+    mask: u128,
+    set_form: SetForm,
+) -> bool {
+    let exact = mask == assignable(field) && field != Field::VlanVid;
+    let v15 = form.version == Version::V15;
+    if !v15 && (set_form == SetForm::Load || !exact) {
+        return false;
+    }
+    let Some(spec) = for_field(field, form.proto) else { return false };
+    let (mut value, mut mask) = (value, mask);
+    if field == Field::VlanVid {
+        // OpenFlow 1.5 demands that the bit for the tag be set.
+        (value, mask) = (value | 0x1000, mask | 0x1000);
+    }
+    let start = out.len();
+    out.put_u16(25);
+    out.put_u16(0);
+    oxm::put_entry(out, spec, form.version as u8, value, (!exact).then_some(mask));
+    finish(out, start);
+    true
+}
+
+fn finish(out: &mut Vec<u8>, start: usize) {
+    out.pad8(start);
+    let len = out.len() - start;
+    out.set_u16(start + 2, len);
+}
+
+/// The runs of set bits in a mask, at most 64 bits each, as `load` assigns them.
+pub(crate) fn segments(field: Field, value: u128, mask: u128) -> Vec<(Subfield, u64)> {
+    if field == Field::NwTos && mask == 0xfc {
+        return vec![(Subfield::whole(field), value as u64)];
+    }
+    let (field, bits) = match for_field(field, oxm::Proto::default()) {
+        Some(spec) => (spec.bits_field(), spec.bits.min(field.bits())),
+        None => (field, field.bits()),
+    };
+    let mut out = Vec::new();
+    let mut offset = 0;
+    while offset < bits {
+        if mask >> offset & 1 == 0 {
+            offset += 1;
+            continue;
+        }
+        let run = (!(mask >> offset)).trailing_zeros().min(bits - offset).min(64);
+        let part = Subfield { field, offset, bits: run };
+        out.push((part, ((value & part.mask()) >> offset) as u64));
+        offset += run;
+    }
+    out
+}
+
+/// Writes `NXAST_REG_LOAD`s.
+pub(super) fn put_loads(
+    out: &mut Vec<u8>,
+    form: &ActionForm,
+    field: Field,
+    value: u128,
+    mask: u128,
+) {
+    for (target, value) in segments(field, value, mask) {
+        let Some(spec) = for_field(target.field, form.proto) else { continue };
+        if spec.first.class == 0xffff {
+            put_load2(out, form, spec, u128::from(value) << target.offset, target.mask());
+            continue;
+        }
+        let start = out.len();
+        out.put_u16(0xffff);
+        out.put_u16(0);
+        out.put_u32(NICIRA);
+        out.put_u16(7);
+        out.put_u16(pack_offset_bits(&target));
+        oxm::put_header(out, target.field, form.proto, 0);
+        out.put_u64(value);
+        finish(out, start);
+    }
+}
+
+fn put_load2(out: &mut Vec<u8>, form: &ActionForm, spec: &Spec, value: u128, mask: u128) {
+    let start = out.len();
+    out.put_u16(0xffff);
+    out.put_u16(0);
+    out.put_u32(NICIRA);
+    out.put_u16(33);
+    out.put_zeros(6);
+    let version = if form.version == Version::V10 { 0 } else { form.version as u8 };
+    let exact = mask == spec.field.all_ones();
+    oxm::put_entry(out, spec, version, value, (!exact).then_some(mask));
+    finish(out, start);
+}

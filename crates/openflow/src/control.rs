@@ -1,0 +1,246 @@
+//! Messages by which a controller sets up its connection, and vendors' messages.
+
+use crate::bundle::{self, ONF_ADD, ONF_CONTROL};
+use crate::bytes::{Input, Output};
+use crate::codec::DecodeOptions;
+use crate::error::{ErrorCode, OfError};
+use crate::message::{Message, PacketInFormat, Role, Version};
+use crate::vendor::{NICIRA, ONF};
+use crate::{flow_mod, flow_removed, packet_in};
+
+const NXT_ROLE_REQUEST: u32 = 10;
+const NXT_ROLE_REPLY: u32 = 11;
+const NXT_SET_FLOW_FORMAT: u32 = 12;
+const NXT_FLOW_MOD_TABLE_ID: u32 = 15;
+const NXT_SET_PACKET_IN_FORMAT: u32 = 16;
+const NXT_SET_ASYNC_CONFIG: u32 = 19;
+const NXT_SET_CONTROLLER_ID: u32 = 20;
+const NXT_SET_ASYNC_CONFIG2: u32 = 27;
+const NXT_CT_FLUSH_ZONE: u32 = 29;
+/// OFPT_VENDOR
+const VENDOR: u8 = 4;
+
+fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
+    OfError::new(code, reason)
+}
+
+/// Reads a vendor's message.
+pub(crate) fn take_vendor(
+    input: &mut Input<'_>,
+    version: Version,
+    options: &DecodeOptions,
+) -> Result<Message, OfError> {
+    let (vendor, subtype) = (input.u32()?, input.u32()?);
+    match (vendor, subtype) {
+        (ONF, ONF_CONTROL) if version == Version::V13 => bundle::take_control(input),
+        (ONF, ONF_ADD) if version == Version::V13 => bundle::take_add(input, version, options),
+        (NICIRA, _) => take_nicira(subtype, input, version, options),
+        (ONF, _) => Err(bad(ErrorCode::BadSubtype, format!("ONF's message {subtype} is unknown"))),
+        _ => {
+            Err(bad(ErrorCode::BadVendor, format!("messages of vendor {vendor:#010x} are unknown")))
+        }
+    }
+}
+
+fn take_nicira(
+    subtype: u32,
+    input: &mut Input<'_>,
+    version: Version,
+    options: &DecodeOptions,
+) -> Result<Message, OfError> {
+    Ok(match subtype {
+        NXT_ROLE_REQUEST | NXT_ROLE_REPLY => {
+            let role = match input.u32()? {
+                0 => Role::Equal,
+                1 => Role::Primary,
+                2 => Role::Secondary,
+                other => return Err(bad(ErrorCode::RoleBad, format!("role {other}"))),
+            };
+            role_message(role, None, subtype == NXT_ROLE_REPLY)
+        }
+        NXT_SET_FLOW_FORMAT => Message::SetFlowFormat(input.u32()?),
+        flow_mod::NXT_FLOW_MOD => Message::FlowMod(flow_mod::take_nicira(input, version, options)?),
+        flow_removed::NXT_FLOW_REMOVED => flow_removed::take_nicira(input)?,
+        NXT_FLOW_MOD_TABLE_ID => {
+            let set = input.u8()? != 0;
+            input.skip(7)?;
+            Message::FlowModTableId(set)
+        }
+        NXT_SET_PACKET_IN_FORMAT => Message::SetPacketInFormat(match input.u32()? {
+            0 => PacketInFormat::Standard,
+            1 => PacketInFormat::Nxt,
+            2 => PacketInFormat::Nxt2,
+            other => return Err(bad(ErrorCode::RequestEperm, format!("packet-in format {other}"))),
+        }),
+        packet_in::NXT_PACKET_IN => packet_in::take_nicira(input)?,
+        packet_in::NXT_PACKET_IN2 => packet_in::take_nicira2(input)?,
+        NXT_SET_ASYNC_CONFIG => take_async(input)?,
+        NXT_SET_ASYNC_CONFIG2 => take_async14(input)?,
+        NXT_SET_CONTROLLER_ID => Message::SetControllerId(take_padded_id(input)?),
+        NXT_CT_FLUSH_ZONE => Message::CtFlushZone(take_padded_id(input)?),
+        _ => {
+            let reason = format!("Nicira's message {subtype} is not supported");
+            return Err(bad(ErrorCode::BadSubtype, reason));
+        }
+    })
+}
+
+/// 16 bits behind six bytes that must be zero.
+fn take_padded_id(input: &mut Input<'_>) -> Result<u16, OfError> {
+    if input.take(6)?.iter().any(|&byte| byte != 0) {
+        return Err(bad(ErrorCode::MustBeZero, "padding that is not zero"));
+    }
+    input.u16()
+}
+
+fn role_message(role: Role, generation: Option<u64>, reply: bool) -> Message {
+    if reply {
+        Message::RoleReply { role, generation }
+    } else {
+        Message::RoleRequest { role, generation }
+    }
+}
+
+/// Reads OFPT_ROLE_REQUEST or OFPT_ROLE_REPLY.
+pub(crate) fn take_role(input: &mut Input<'_>, reply: bool) -> Result<Message, OfError> {
+    let role = match input.u32()? {
+        0 => Role::NoChange,
+        1 => Role::Equal,
+        2 => Role::Primary,
+        3 => Role::Secondary,
+        other => return Err(bad(ErrorCode::RoleBad, format!("role {other}"))),
+    };
+    input.skip(4)?;
+    let generation = input.u64()?;
+    let elected = matches!(role, Role::Primary | Role::Secondary);
+    // A reply says "no generation yet" with all ones.
+    let known = elected && !(reply && generation == u64::MAX);
+    Ok(role_message(role, known.then_some(generation), reply))
+}
+
+/// Reads OFPT_SET_ASYNC of OpenFlow 1.3, or NXT_SET_ASYNC_CONFIG.
+pub(crate) fn take_async(input: &mut Input<'_>) -> Result<Message, OfError> {
+    let mut pair = || -> Result<[u32; 2], OfError> { Ok([input.u32()?, input.u32()?]) };
+    Ok(Message::SetAsync { packet_in: pair()?, port_status: pair()?, flow_removed: pair()? })
+}
+
+/// Reads the properties of OFPT_SET_ASYNC from OpenFlow 1.4 on: for each kind of message the bits
+/// for a secondary, then for a primary. What is not said is 0.
+pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
+    let mut masks = [0u32; 6];
+    while !input.is_empty() {
+        let (kind, len) = (usize::from(input.u16()?), usize::from(input.u16()?));
+        let Some(body) = len.checked_sub(4) else {
+            return Err(bad(ErrorCode::BadLen, "a property of less than 4 bytes"));
+        };
+        let mut value = input.part(body)?;
+        input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
+        match masks.get_mut(kind) {
+            Some(mask) => *mask = value.u32()?,
+            // Role, table and request-forward messages are never sent.
+            None if kind < 12 => {}
+            None => {
+                let reason = format!("asynchronous messages of kind {kind} are unknown");
+                return Err(bad(ErrorCode::Raw { error_type: 15, code: 0 }, reason));
+            }
+        }
+    }
+    let [p1, p0, s1, s0, f1, f0] = masks;
+    Ok(Message::SetAsync { packet_in: [p0, p1], port_status: [s0, s1], flow_removed: [f0, f1] })
+}
+
+fn start(out: &mut Vec<u8>, subtype: u32) {
+    out.put_u32(NICIRA);
+    out.put_u32(subtype);
+}
+
+/// Writes what this file reads, and returns the type.
+pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
+    match message {
+        Message::RoleRequest { role, generation } => {
+            put_role(out, version, *role, *generation, false)
+        }
+        Message::RoleReply { role, generation } => put_role(out, version, *role, *generation, true),
+        Message::SetAsync { packet_in, port_status, flow_removed } => {
+            put_async(out, version, [*packet_in, *port_status, *flow_removed])
+        }
+        Message::SetFlowFormat(format) => {
+            start(out, NXT_SET_FLOW_FORMAT);
+            out.put_u32(*format);
+            VENDOR
+        }
+        Message::FlowModTableId(set) => {
+            start(out, NXT_FLOW_MOD_TABLE_ID);
+            out.put_u8((*set).into());
+            out.put_zeros(7);
+            VENDOR
+        }
+        Message::SetPacketInFormat(format) => {
+            start(out, NXT_SET_PACKET_IN_FORMAT);
+            out.put_u32(match format {
+                PacketInFormat::Standard => 0,
+                PacketInFormat::Nxt => 1,
+                PacketInFormat::Nxt2 => 2,
+            });
+            VENDOR
+        }
+        Message::SetControllerId(id) => {
+            start(out, NXT_SET_CONTROLLER_ID);
+            out.put_zeros(6);
+            out.put_u16(*id);
+            VENDOR
+        }
+        Message::CtFlushZone(zone) => {
+            start(out, NXT_CT_FLUSH_ZONE);
+            out.put_zeros(6);
+            out.put_u16(*zone);
+            VENDOR
+        }
+        _ => VENDOR,
+    }
+}
+
+fn put_role(
+    out: &mut Vec<u8>,
+    version: Version,
+    role: Role,
+    generation: Option<u64>,
+    reply: bool,
+) -> u8 {
+    if version == Version::V10 {
+        start(out, if reply { NXT_ROLE_REPLY } else { NXT_ROLE_REQUEST });
+        out.put_u32(match role {
+            Role::NoChange | Role::Equal => 0,
+            Role::Primary => 1,
+            Role::Secondary => 2,
+        });
+        return VENDOR;
+    }
+    out.put_u32(match role {
+        Role::NoChange => 0,
+        Role::Equal => 1,
+        Role::Primary => 2,
+        Role::Secondary => 3,
+    });
+    out.put_zeros(4);
+    out.put_u64(generation.unwrap_or(if reply { u64::MAX } else { 0 }));
+    if reply { 25 } else { 24 }
+}
+
+fn put_async(out: &mut Vec<u8>, version: Version, masks: [[u32; 2]; 3]) -> u8 {
+    if version >= Version::V14 {
+        for (i, [primary, secondary]) in masks.into_iter().enumerate() {
+            for (kind, mask) in [(2 * i, secondary), (2 * i + 1, primary)] {
+                out.put_u16(kind as u16);
+                out.put_u16(8);
+                out.put_u32(mask);
+            }
+        }
+        return 28;
+    }
+    if version == Version::V10 {
+        start(out, NXT_SET_ASYNC_CONFIG);
+    }
+    masks.iter().flatten().for_each(|&mask| out.put_u32(mask));
+    if version == Version::V10 { VENDOR } else { 28 }
+}

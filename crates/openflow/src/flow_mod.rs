@@ -1,0 +1,284 @@
+//! Flow-mods in their three forms: OpenFlow 1.0's, Nicira's, and OpenFlow 1.1's
+//! (ovs: `lib/ofp-flow.c`).
+
+use crate::actions::{ActionForm, put_actions, put_flow_actions, take_actions, take_flow_actions};
+use crate::bytes::{Input, Output};
+use crate::codec::{DecodeOptions, EncodeOptions};
+use crate::error::{ErrorCode, OfError};
+use crate::message::{FlowFlags, FlowMod, FlowModCommand, Version};
+use crate::of10_match;
+use crate::oxm::{self, Cookie, MatchForm, Proto};
+use crate::port::{put_port, take_port};
+use crate::vendor::NICIRA;
+use base::TableId;
+use flow::{Field, Match};
+
+/// OFPG_ANY
+const ANY_GROUP: u32 = 0xffff_ffff;
+/// NXT_FLOW_MOD
+pub(crate) const NXT_FLOW_MOD: u32 = 13;
+/// OFPFF10_EMERG, in the place of RESET_COUNTS.
+const EMERGENCY: u16 = 4;
+
+fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
+    OfError::new(code, reason)
+}
+
+fn command(raw: u8) -> Result<FlowModCommand, OfError> {
+    Ok(match raw {
+        0 => FlowModCommand::Add,
+        1 => FlowModCommand::Modify,
+        2 => FlowModCommand::ModifyStrict,
+        3 => FlowModCommand::Delete,
+        4 => FlowModCommand::DeleteStrict,
+        _ => return Err(bad(ErrorCode::BadCommand, format!("flow-mod command {raw} is unknown"))),
+    })
+}
+
+fn command_number(command: FlowModCommand) -> u8 {
+    match command {
+        FlowModCommand::Add => 0,
+        FlowModCommand::Modify => 1,
+        FlowModCommand::ModifyStrict => 2,
+        FlowModCommand::Delete => 3,
+        FlowModCommand::DeleteStrict => 4,
+    }
+}
+
+impl FlowModCommand {
+    /// Whether flows are deleted.
+    pub fn is_delete(self) -> bool {
+        matches!(self, FlowModCommand::Delete | FlowModCommand::DeleteStrict)
+    }
+}
+
+/// The flags' bits, which 1.0 and later share but for the third.
+fn flags(raw: u16, command: FlowModCommand, version: Version) -> Result<FlowFlags, OfError> {
+    if version != Version::V10 {
+        return FlowFlags::from_bits(raw)
+            .ok_or_else(|| bad(ErrorCode::BadFlags, format!("flow-mod flags {raw:#x}")));
+    }
+    if raw & EMERGENCY != 0 {
+        return Err(bad(ErrorCode::TableFull, "there is no cache of emergency flows"));
+    }
+    let mut flags = FlowFlags::from_bits(raw & 3).unwrap_or_default();
+    if raw & !3 != 0 {
+        return Err(bad(ErrorCode::BadFlags, format!("flow-mod flags {raw:#x}")));
+    }
+    if command == FlowModCommand::Add {
+        // In OpenFlow 1.0 a flow that is added again starts counting from zero.
+        flags |= FlowFlags::RESET_COUNTS;
+    }
+    Ok(flags)
+}
+
+pub(crate) fn flags_number(flags: FlowFlags, version: Version) -> u16 {
+    match version {
+        Version::V10 => flags.bits() & 3,
+        _ => flags.bits(),
+    }
+}
+
+fn buffer(raw: u32) -> Option<u32> {
+    (raw != u32::MAX).then_some(raw)
+}
+
+/// Connection addresses must be of the packets' own family.
+fn check_ct_addresses(matching: &Match) -> Result<(), OfError> {
+    let any = matching.mask().has(Field::CtIpv6Src) || matching.mask().has(Field::CtIpv6Dst);
+    if any && !Proto::of(matching).is_ip() {
+        let reason = "a match on ct_nw_src/dst or ct_ipv6_src/dst needs one on eth_type";
+        return Err(bad(ErrorCode::ActionMatchInconsistent, reason));
+    }
+    Ok(())
+}
+
+/// Reads OFPT_FLOW_MOD.
+pub(crate) fn take(
+    input: &mut Input<'_>,
+    version: Version,
+    options: &DecodeOptions,
+) -> Result<FlowMod, OfError> {
+    if version == Version::V10 { take10(input, options) } else { take13(input, version) }
+}
+
+/// Command and table out of OpenFlow 1.0's 16 bits.
+fn command_and_table(
+    raw: u16,
+    options: &DecodeOptions,
+) -> Result<(FlowModCommand, Option<TableId>), OfError> {
+    let [table, low] = raw.to_be_bytes();
+    if options.flow_mod_table_id {
+        return Ok((command(low)?, (table != 0xff).then_some(TableId(table))));
+    }
+    if table != 0 {
+        let reason = format!("flow-mod command {raw:#06x}: NXT_FLOW_MOD_TABLE_ID is not on");
+        return Err(bad(ErrorCode::BadCommand, reason));
+    }
+    Ok((command(low)?, None))
+}
+
+/// What both forms of OpenFlow 1.0 hold between the match and the actions.
+fn take_tail(
+    input: &mut Input<'_>,
+    matching: Match,
+    new_cookie: u64,
+    options: &DecodeOptions,
+) -> Result<FlowMod, OfError> {
+    let (command, table) = command_and_table(input.u16()?, options)?;
+    let (idle_timeout_s, hard_timeout_s, priority) = (input.u16()?, input.u16()?, input.u16()?);
+    let (buffer_id, out_port) = (buffer(input.u32()?), take_port(input, Version::V10)?);
+    let flags = flags(input.u16()?, command, Version::V10)?;
+    Ok(FlowMod {
+        command,
+        matching,
+        priority,
+        cookie: 0,
+        cookie_mask: 0,
+        new_cookie,
+        table,
+        idle_timeout_s,
+        hard_timeout_s,
+        importance: 0,
+        buffer_id,
+        out_port,
+        flags,
+        actions: Vec::new(),
+    })
+}
+
+fn take10(input: &mut Input<'_>, options: &DecodeOptions) -> Result<FlowMod, OfError> {
+    let read = of10_match::take(input)?;
+    let cookie = input.u64()?;
+    let mut out = take_tail(input, read.matching, cookie, options)?;
+    if read.exact {
+        // OpenFlow 1.0, section 3.4: a flow without wildcards goes before all others.
+        out.priority = u16::MAX;
+    }
+    out.actions = take_actions(input.take(input.len())?, Version::V10)?;
+    Ok(out)
+}
+
+/// Reads NXT_FLOW_MOD.
+pub(crate) fn take_nicira(
+    input: &mut Input<'_>,
+    version: Version,
+    options: &DecodeOptions,
+) -> Result<FlowMod, OfError> {
+    let cookie = input.u64()?;
+    let mut out = take_tail(input, Match::any(), cookie, options)?;
+    let match_len = usize::from(input.u16()?);
+    input.skip(6)?;
+    let mut select = Cookie::default();
+    out.matching = oxm::take_nxm_match(input, match_len, Some(&mut select))?;
+    if out.command == FlowModCommand::Add && select.mask != 0 {
+        return Err(bad(ErrorCode::NxmInvalid, "a flow is added, but a cookie is matched by"));
+    }
+    check_ct_addresses(&out.matching)?;
+    (out.cookie, out.cookie_mask) = (select.value, select.mask);
+    out.actions = take_actions(input.take(input.len())?, version)?;
+    Ok(out)
+}
+
+fn take13(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
+    let (cookie, cookie_mask) = (input.u64()?, input.u64()?);
+    let (table, command_number) = (input.u8()?, input.u8()?);
+    let (idle_timeout_s, hard_timeout_s, priority) = (input.u16()?, input.u16()?, input.u16()?);
+    let buffer_id = buffer(input.u32()?);
+    let out_port = take_port(input, version)?;
+    let (out_group, raw_flags, importance) = (input.u32()?, input.u16()?, input.u16()?);
+    let matching = oxm::take_oxm_match(input)?;
+    check_ct_addresses(&matching)?;
+    let command = command(command_number)?;
+    if table == 0xff && !command.is_delete() {
+        let reason = "all tables (255) stand only in a flow-mod that deletes";
+        return Err(bad(ErrorCode::FlowModBadTableId, reason));
+    }
+    if command.is_delete() && out_group != ANY_GROUP {
+        return Err(bad(ErrorCode::ActionBadOutGroup, format!("there is no group {out_group}")));
+    }
+    let actions = take_flow_actions(input.take(input.len())?, version)?;
+    let add = command == FlowModCommand::Add;
+    let flags = flags(raw_flags, command, version)?;
+    let (select, mask, new_cookie) =
+        if add { (0, 0, cookie) } else { (cookie & cookie_mask, cookie_mask, u64::MAX) };
+    Ok(FlowMod {
+        command,
+        matching,
+        priority,
+        cookie: select,
+        cookie_mask: mask,
+        new_cookie,
+        table: (table != 0xff).then_some(TableId(table)),
+        idle_timeout_s,
+        hard_timeout_s,
+        importance: if add && version >= Version::V14 { importance } else { 0 },
+        buffer_id,
+        out_port,
+        flags,
+        actions,
+    })
+}
+
+/// Writes a flow-mod, in OpenFlow 1.0's own form where that says all, and returns the type.
+pub(crate) fn put(
+    out: &mut Vec<u8>,
+    version: Version,
+    flow_mod: &FlowMod,
+    options: &EncodeOptions,
+) -> u8 {
+    if version != Version::V10 {
+        put13(out, version, flow_mod);
+        return 14;
+    }
+    let table = flow_mod.table.filter(|_| options.flow_mod_table_id);
+    let table = table.map_or(if options.flow_mod_table_id { 0xff } else { 0 }, |table| table.0);
+    let command = u16::from_be_bytes([table, command_number(flow_mod.command)]);
+    // An exact flow would change its priority in the 40-byte form.
+    let nicira = flow_mod.cookie_mask != 0 || !of10_match::can_say(&flow_mod.matching);
+    if nicira {
+        out.put_u32(NICIRA);
+        out.put_u32(NXT_FLOW_MOD);
+    } else {
+        of10_match::put(out, &flow_mod.matching);
+    }
+    out.put_u64(flow_mod.new_cookie);
+    out.put_u16(command);
+    out.put_u16(flow_mod.idle_timeout_s);
+    out.put_u16(flow_mod.hard_timeout_s);
+    out.put_u16(flow_mod.priority);
+    out.put_u32(flow_mod.buffer_id.unwrap_or(u32::MAX));
+    out.put_u16(flow_mod.out_port.0);
+    out.put_u16(flags_number(flow_mod.flags, version));
+    if nicira {
+        let at = out.len();
+        out.put_zeros(8);
+        let cookie = Cookie { value: flow_mod.cookie, mask: flow_mod.cookie_mask };
+        let len = oxm::put_nxm_match(out, &flow_mod.matching, MatchForm::Nxm, cookie);
+        out.set_u16(at, len);
+    }
+    let form = ActionForm { version, proto: Proto::of(&flow_mod.matching) };
+    put_actions(out, &flow_mod.actions, form);
+    if nicira { 4 } else { 14 }
+}
+
+fn put13(out: &mut Vec<u8>, version: Version, flow_mod: &FlowMod) {
+    let add = flow_mod.command == FlowModCommand::Add;
+    let delete = flow_mod.command.is_delete();
+    let cookie = if add { flow_mod.new_cookie } else { flow_mod.cookie & flow_mod.cookie_mask };
+    out.put_u64(cookie);
+    out.put_u64(flow_mod.cookie_mask);
+    out.put_u8(flow_mod.table.map_or(if delete { 0xff } else { 0 }, |table| table.0));
+    out.put_u8(command_number(flow_mod.command));
+    out.put_u16(flow_mod.idle_timeout_s);
+    out.put_u16(flow_mod.hard_timeout_s);
+    out.put_u16(flow_mod.priority);
+    out.put_u32(flow_mod.buffer_id.unwrap_or(u32::MAX));
+    put_port(out, version, flow_mod.out_port);
+    out.put_u32(ANY_GROUP);
+    out.put_u16(flags_number(flow_mod.flags, version));
+    out.put_u16(if add && version >= Version::V14 { flow_mod.importance } else { 0 });
+    oxm::put_oxm_match(out, &flow_mod.matching, version as u8);
+    let form = ActionForm { version, proto: Proto::of(&flow_mod.matching) };
+    put_flow_actions(out, &flow_mod.actions, form);
+}

@@ -1,0 +1,82 @@
+//! The start of a connection: hello and features.
+
+use crate::bytes::{Input, Output};
+use crate::error::OfError;
+use crate::message::{Message, Version};
+use crate::port;
+use base::DatapathId;
+
+/// OFPHET_VERSIONBITMAP
+const VERSION_BITMAP: u16 = 1;
+/// What every switch of ours can do: OFPC_FLOW_STATS, TABLE_STATS, PORT_STATS, QUEUE_STATS (the
+/// bits of all versions), and in 1.0 ARP_MATCH_IP; in 1.1 and later GROUP_STATS does not hold.
+const CAPABILITIES: u32 = 0x47;
+const CAPABILITIES_10: u32 = 0xc7;
+/// OpenFlow 1.0's actions, all but `enqueue` (bit 11).
+const ACTIONS_10: u32 = 0x7ff;
+
+/// Reads a hello. The header's version is the highest spoken where no bitmap says more
+/// (OpenFlow 1.3.1, section 6.3.1).
+pub(crate) fn take(input: &mut Input<'_>, wire_version: u8) -> Result<Message, OfError> {
+    // All versions up to the header's.
+    let mut versions = 2u32.checked_shl(wire_version.min(30).into()).map_or(0, |bit| bit - 1) & !1;
+    while input.len() >= 4 {
+        let (kind, len) = (input.u16()?, usize::from(input.u16()?));
+        let Some(body) = len.checked_sub(4) else { break };
+        // A hello is forgiven what follows the elements that are known.
+        let Ok(mut element) = input.part(body) else { break };
+        let _ = input.skip((len.next_multiple_of(8) - len).min(input.len()));
+        if kind == VERSION_BITMAP && element.len() >= 4 {
+            versions = element.u32()?;
+        }
+    }
+    Ok(Message::Hello { versions })
+}
+
+/// Writes a hello, with a bitmap where the header's version does not say it all.
+pub(crate) fn put(out: &mut Vec<u8>, version: Version, versions: u32) -> u8 {
+    let up_to_this = ((2u32 << version as u8) - 1) & !1;
+    if versions != up_to_this {
+        out.put_u16(VERSION_BITMAP);
+        out.put_u16(8);
+        out.put_u32(versions);
+    }
+    0
+}
+
+/// Reads what a switch is.
+pub(crate) fn take_features(input: &mut Input<'_>, version: Version) -> Result<Message, OfError> {
+    let datapath_id = DatapathId(input.u64()?);
+    let (buffers, tables, auxiliary_id) = (input.u32()?, input.u8()?, input.u8()?);
+    input.skip(2 + 4 + 4)?;
+    let mut ports = Vec::new();
+    if version == Version::V10 {
+        while !input.is_empty() {
+            ports.push(port::take_desc(input, version)?);
+        }
+    }
+    let auxiliary_id = if version == Version::V10 { 0 } else { auxiliary_id };
+    Ok(Message::FeaturesReply { datapath_id, buffers, tables, auxiliary_id, ports })
+}
+
+/// Writes what a switch is.
+pub(crate) fn put_features(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
+    let Message::FeaturesReply { datapath_id, buffers, tables, auxiliary_id, ports } = message
+    else {
+        return 6;
+    };
+    let v10 = version == Version::V10;
+    out.put_u64(datapath_id.0);
+    out.put_u32(*buffers);
+    out.put_u8(*tables);
+    out.put_u8(if v10 { 0 } else { *auxiliary_id });
+    out.put_zeros(2);
+    out.put_u32(if v10 { CAPABILITIES_10 } else { CAPABILITIES });
+    out.put_u32(if v10 { ACTIONS_10 } else { 0 });
+    if v10 {
+        for port in ports {
+            port::put_desc(out, version, port);
+        }
+    }
+    6
+}

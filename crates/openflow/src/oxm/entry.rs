@@ -1,0 +1,158 @@
+//! One entry: a header, a value, and perhaps a mask.
+
+use super::prerequisite::Proto;
+use super::table::{Code, Spec, by_code, for_field};
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use crate::message::Version;
+use flow::Field;
+
+/// The header of an entry: 4 bytes, or 8 with an experimenter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub code: Code,
+    pub has_mask: bool,
+    /// Bytes of the value and the mask.
+    pub len: usize,
+}
+
+/// A value as it stands on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub header: Header,
+    pub value: u128,
+    /// `None` for an exact value.
+    pub mask: Option<u128>,
+    /// The bytes, where the field is not known.
+    pub raw: Vec<u8>,
+}
+
+fn header(input: &mut Input<'_>) -> Result<Header, OfError> {
+    let [c0, c1, number, len] = input.array()?;
+    let class = u16::from_be_bytes([c0, c1]);
+    let mut len = usize::from(len);
+    let mut experimenter = 0;
+    if class == 0xffff {
+        if len < 4 {
+            let reason = "an experimenter's match field has no room for the experimenter's number";
+            return Err(OfError::new(ErrorCode::MatchBadLen, reason));
+        }
+        experimenter = input.u32()?;
+        len -= 4;
+    }
+    let code = Code { class, number: number >> 1, experimenter };
+    Ok(Header { code, has_mask: number & 1 != 0, len })
+}
+
+/// Reads the next entry of a match.
+pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
+    let header = header(input)?;
+    let raw = input.take(header.len)?.to_vec();
+    if header.has_mask && header.len % 2 != 0 {
+        let reason = format!("match field {} has a mask and an odd length", describe(header.code));
+        return Err(OfError::new(ErrorCode::MatchBadLen, reason));
+    }
+    let width = if header.has_mask { header.len / 2 } else { header.len };
+    let number = |bytes: &[u8]| bytes.iter().fold(0u128, |n, &b| (n << 8) | u128::from(b));
+    let (value, mask) = raw.split_at(width);
+    let mask = header.has_mask.then(|| number(mask));
+    Ok(Entry { header, value: number(value), mask, raw })
+}
+
+/// A field's number for people.
+pub(crate) fn describe(code: Code) -> String {
+    match by_code(code) {
+        Some(spec) => spec.name.to_owned(),
+        None if code.class == 0xffff => {
+            format!("of experimenter {:#010x}, number {}", code.experimenter, code.number)
+        }
+        None => format!("of class {:#06x}, number {}", code.class, code.number),
+    }
+}
+
+/// Finds a field and checks that the length is its own.
+pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
+    let Some(spec) = by_code(header.code) else {
+        let reason = format!("field {} is not supported", describe(header.code));
+        return Err(OfError::new(ErrorCode::MatchBadField, reason));
+    };
+    let want = if header.has_mask { spec.bytes * 2 } else { spec.bytes };
+    if header.len != want {
+        let reason = format!("field {} has {} bytes, not {want}", spec.name, header.len);
+        return Err(OfError::new(ErrorCode::MatchBadLen, reason));
+    }
+    Ok(spec)
+}
+
+/// Reads a header that stands alone in an action, and names a field.
+pub(crate) fn take_header(input: &mut Input<'_>) -> Result<&'static Spec, OfError> {
+    let header = header(input)?;
+    if header.has_mask {
+        let reason =
+            format!("field {} has a mask where only its name is due", describe(header.code));
+        return Err(OfError::new(ErrorCode::ActionBadArgument, reason));
+    }
+    let spec = known(header).map_err(|error| OfError {
+        code: match error.code {
+            ErrorCode::MatchBadField => ErrorCode::ActionBadSetType,
+            ErrorCode::MatchBadLen => ErrorCode::ActionBadSetLen,
+            code => code,
+        },
+        ..error
+    })?;
+    Ok(spec)
+}
+
+/// Reads an entry in an action: field, value and mask, all bits of which lie in the field.
+pub(crate) fn take_entry(
+    input: &mut Input<'_>,
+) -> Result<(&'static Spec, u128, Option<u128>), OfError> {
+    let entry = take_raw_entry(input)?;
+    let spec = known(entry.header)?;
+    if entry.mask.is_some() && !spec.maskable {
+        let whole = u128::MAX >> (128 - spec.bytes * 8);
+        if entry.mask != Some(whole) && entry.mask != Some(0) {
+            let reason = format!("{} can't be masked", spec.name);
+            return Err(OfError::new(ErrorCode::MatchBadMask, reason));
+        }
+    }
+    Ok((spec, entry.value, entry.mask))
+}
+
+/// Writes the header of a field for an action.
+pub(crate) fn put_header(out: &mut Vec<u8>, field: Field, proto: Proto, version: u8) {
+    if let Some(spec) = for_field(field, proto) {
+        put_code(out, spec.code(version), false, spec.bytes);
+    }
+}
+
+pub(crate) fn put_code(out: &mut Vec<u8>, code: Code, has_mask: bool, bytes: usize) {
+    let extra = if code.class == 0xffff { 4 } else { 0 };
+    let len = bytes * if has_mask { 2 } else { 1 } + extra;
+    out.put_u16(code.class);
+    out.put_u8(code.number << 1 | u8::from(has_mask));
+    out.put_u8(len as u8);
+    if extra > 0 {
+        out.put_u32(code.experimenter);
+    }
+}
+
+/// Writes a field with its value, and the mask where it is given.
+pub(crate) fn put_entry(
+    out: &mut Vec<u8>,
+    spec: &Spec,
+    version: u8,
+    value: u128,
+    mask: Option<u128>,
+) {
+    put_code(out, spec.code(version), mask.is_some(), spec.bytes);
+    out.put_uint(value, spec.bytes);
+    if let Some(mask) = mask {
+        out.put_uint(mask, spec.bytes);
+    }
+}
+
+/// Writes a field's number alone, in a list of what a table can match or set.
+pub(crate) fn put_field_id(out: &mut Vec<u8>, spec: &Spec, version: Version, has_mask: bool) {
+    put_code(out, spec.code(version as u8), has_mask, spec.bytes);
+}

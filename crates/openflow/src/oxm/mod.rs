@@ -1,0 +1,16 @@
+//! Fields on the wire: NXM (Nicira's) and OXM (OpenFlow's) type-length-value entries.
+//!
+//! Both have the same form; they differ in class and field numbers and in the width of `in_port`.
+
+mod entry;
+mod matching;
+mod prerequisite;
+mod table;
+
+pub(crate) use entry::{put_entry, put_field_id, put_header, take_entry, take_header};
+pub(crate) use matching::{
+    Cookie, MatchForm, put_nxm_match, put_oxm_match, put_raw, take_nxm_match, take_oxm_match,
+    take_raw,
+};
+pub(crate) use prerequisite::{Prerequisite, Proto};
+pub(crate) use table::{Spec, by_name, for_field, specs};

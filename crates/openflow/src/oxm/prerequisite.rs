@@ -1,0 +1,103 @@
+//! What a match must say of its packets before it may speak of a field.
+
+use Prerequisite as P;
+use flow::{CtState, Field, Match};
+
+/// What a match must say before it may speak of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Prerequisite {
+    None,
+    Vlan,
+    Arp,
+    Ipv4,
+    Ipv6,
+    Ip,
+    Tcp,
+    Udp,
+    Sctp,
+    Icmp4,
+    Icmp6,
+    Nd,
+    NdSolicit,
+    NdAdvert,
+    Ct,
+}
+
+/// What a match says of the protocols of its packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Proto {
+    pub eth_type: u16,
+    pub nw_proto: u8,
+    pub has_vlan: bool,
+}
+
+impl Proto {
+    pub fn of(matching: &Match) -> Self {
+        let key = matching.key();
+        Proto {
+            eth_type: key.eth_type(),
+            nw_proto: key.get(Field::NwProto) as u8,
+            has_vlan: key.vlan_tci() & flow::VLAN_PRESENT != 0,
+        }
+    }
+
+    pub fn is_ip(self) -> bool {
+        matches!(self.eth_type, 0x0800 | 0x86dd)
+    }
+
+    pub fn is_arp(self) -> bool {
+        matches!(self.eth_type, 0x0806 | 0x8035)
+    }
+
+    pub fn is_icmp4(self) -> bool {
+        self.eth_type == 0x0800 && self.nw_proto == 1
+    }
+
+    pub fn is_icmp6(self) -> bool {
+        self.eth_type == 0x86dd && self.nw_proto == 58
+    }
+}
+
+impl Prerequisite {
+    /// Whether the match says what is needed. With `strict_ct` a connection field needs a match on
+    /// `ct_state` that implies a valid connection, as matches do; actions need a state that has
+    /// been seen.
+    pub fn met_by(self, matching: &Match, strict_ct: bool) -> bool {
+        let key = matching.key();
+        let proto = Proto::of(matching);
+        let no_later = key.nw_frag() & flow::FRAG_LATER == 0;
+        let nd = |kind: Option<u16>| {
+            let code = key.tp_dst() == 0;
+            let is_nd = matches!(key.tp_src(), 135 | 136);
+            proto.is_icmp6() && code && kind.map_or(is_nd, |kind| key.tp_src() == kind)
+        };
+        match self {
+            P::None => true,
+            P::Vlan => proto.has_vlan,
+            P::Arp => proto.is_arp(),
+            P::Ipv4 => proto.eth_type == 0x0800,
+            P::Ipv6 => proto.eth_type == 0x86dd,
+            P::Ip => proto.is_ip(),
+            P::Tcp => proto.is_ip() && proto.nw_proto == 6 && no_later,
+            P::Udp => proto.is_ip() && proto.nw_proto == 17 && no_later,
+            P::Sctp => proto.is_ip() && proto.nw_proto == 132 && no_later,
+            P::Icmp4 => proto.is_icmp4(),
+            P::Icmp6 => proto.is_icmp6(),
+            P::Nd => nd(None),
+            P::NdSolicit => nd(Some(135)),
+            P::NdAdvert => nd(Some(136)),
+            P::Ct => {
+                let state = key.ct_state();
+                if !strict_ct {
+                    return state.intersects(CtState::NEW | CtState::EST | CtState::RPL);
+                }
+                let implied = CtState::all() - CtState::INV - CtState::TRK;
+                let mask = CtState::from_bits_retain(matching.mask().get(Field::CtState) as u8);
+                state.intersects(implied)
+                    || (state.contains(CtState::TRK)
+                        && mask.contains(CtState::INV)
+                        && !state.contains(CtState::INV))
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Statistics (multipart) requests and replies.
+
+mod flow;
+pub(crate) mod oxs;
+mod port;
+mod reply;
+mod request;
+mod table;
+mod table_features;
+
+pub use reply::has_more;
+pub(crate) use reply::{put_reply, take_reply};
+pub(crate) use request::{put_request, take_request};
+
+/// OFPST_* / OFPMP_* numbers.
+pub(crate) mod kind {
+    pub const DESC: u16 = 0;
+    pub const FLOW: u16 = 1;
+    pub const AGGREGATE: u16 = 2;
+    pub const TABLE: u16 = 3;
+    pub const PORT: u16 = 4;
+    pub const QUEUE: u16 = 5;
+    pub const GROUP: u16 = 6;
+    pub const GROUP_DESC: u16 = 7;
+    pub const GROUP_FEATURES: u16 = 8;
+    pub const METER: u16 = 9;
+    pub const METER_CONFIG: u16 = 10;
+    pub const METER_FEATURES: u16 = 11;
+    pub const TABLE_FEATURES: u16 = 12;
+    pub const PORT_DESC: u16 = 13;
+    pub const TABLE_DESC: u16 = 14;
+    pub const VENDOR: u16 = 0xffff;
+}
+
+/// Which statistics, as number on the wire, with Nicira's subtype where it is a vendor's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Standard(u16),
+    Nicira(u32),
+}
+
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use crate::message::Version;
+use crate::vendor::NICIRA;
+
+impl Kind {
+    /// Reads what follows the message's header, and the flags.
+    pub fn take(input: &mut Input<'_>, version: Version) -> Result<(Kind, u16), OfError> {
+        let v10 = version == Version::V10;
+        let (kind, flags) = (input.u16()?, input.u16()?);
+        if !v10 {
+            input.skip(4)?;
+        }
+        if kind != kind::VENDOR {
+            return Ok((Kind::Standard(kind), flags));
+        }
+        let vendor = input.u32()?;
+        if vendor != NICIRA {
+            let reason = format!("statistics of vendor {vendor:#010x} are unknown");
+            return Err(OfError::new(ErrorCode::BadVendor, reason));
+        }
+        let subtype = input.u32()?;
+        if v10 {
+            input.skip(4)?;
+        }
+        Ok((Kind::Nicira(subtype), flags))
+    }
+
+    /// Writes what follows the message's header.
+    pub fn put(self, out: &mut Vec<u8>, version: Version) {
+        let v10 = version == Version::V10;
+        out.put_u16(match self {
+            Kind::Standard(kind) => kind,
+            Kind::Nicira(_) => kind::VENDOR,
+        });
+        out.put_u16(0);
+        if !v10 {
+            out.put_zeros(4);
+        }
+        if let Kind::Nicira(subtype) = self {
+            out.put_u32(NICIRA);
+            out.put_u32(subtype);
+            if v10 {
+                out.put_zeros(4);
+            }
+        }
+    }
+
+    /// The number of the standard's, or in OpenFlow 1.0 of Nicira's that stands in for it.
+    pub fn of(standard: u16, version: Version) -> Kind {
+        match standard {
+            kind::GROUP if version == Version::V10 => Kind::Nicira(7),
+            kind::GROUP_DESC if version == Version::V10 => Kind::Nicira(8),
+            kind::GROUP_FEATURES if version == Version::V10 => Kind::Nicira(9),
+            kind => Kind::Standard(kind),
+        }
+    }
+
+    /// The standard's number, if this version has it; flows and aggregates of Nicira's are told
+    /// apart before.
+    pub fn standard(self, version: Version) -> Option<u16> {
+        match (self, version) {
+            (Kind::Standard(kind @ (0..=5 | kind::PORT_DESC)), Version::V10) => Some(kind),
+            (Kind::Standard(_), Version::V10) => None,
+            (Kind::Nicira(subtype @ 7..=9), Version::V10) => Some(subtype as u16 - 1),
+            (Kind::Nicira(_), _) => None,
+            (Kind::Standard(kind @ 0..=13), _) => Some(kind),
+            (Kind::Standard(kind::TABLE_DESC), Version::V14 | Version::V15) => {
+                Some(kind::TABLE_DESC)
+            }
+            _ => None,
+        }
+    }
+
+    /// The error for statistics that this version lacks.
+    pub fn unknown(self) -> OfError {
+        match self {
+            Kind::Standard(kind) => {
+                OfError::new(ErrorCode::BadStat, format!("statistics {kind} are not supported"))
+            }
+            Kind::Nicira(subtype) => {
+                let reason = format!("Nicira's statistics {subtype} are not supported");
+                OfError::new(ErrorCode::BadSubtype, reason)
+            }
+        }
+    }
+}

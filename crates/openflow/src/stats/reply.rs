@@ -1,0 +1,219 @@
+//! Replies, which may be cut into several messages.
+
+use super::{Kind, flow, kind, oxs, port, table, table_features};
+use crate::bytes::{Input, Output};
+use crate::codec::{Xid, finish};
+use crate::error::OfError;
+use crate::message::{StatsReply, Version};
+
+/// OFPSF_REPLY_MORE
+const MORE: u8 = 1;
+/// Lengths of the description's five texts.
+const DESC: [usize; 5] = [256, 256, 256, 32, 256];
+/// Where the flags' low byte lies in a message.
+const FLAGS_AT: usize = 11;
+
+/// Whether a statistics reply (whole message) is followed by another part.
+pub fn has_more(bytes: &[u8]) -> bool {
+    bytes.get(FLAGS_AT).is_some_and(|flags| flags & MORE != 0)
+}
+
+/// Reads one message of a reply.
+pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<StatsReply, OfError> {
+    let (kind, _) = Kind::take(input, version)?;
+    if let (Kind::Nicira(subtype @ (0 | 1)), Version::V10) = (kind, version) {
+        return match subtype {
+            0 => {
+                all(input, flow::take_nicira).map(|flows| StatsReply::Flow { flows, nicira: true })
+            }
+            _ => take_aggregate(input, version, true),
+        };
+    }
+    let Some(standard) = kind.standard(version) else { return Err(kind.unknown()) };
+    Ok(match standard {
+        kind::DESC => {
+            let mut texts: [String; 5] = Default::default();
+            for (text, len) in texts.iter_mut().zip(DESC) {
+                *text = input.text(len)?;
+            }
+            StatsReply::Desc(texts)
+        }
+        kind::FLOW => {
+            let flows = all(input, |input| flow::take(input, version))?;
+            StatsReply::Flow { flows, nicira: false }
+        }
+        kind::AGGREGATE => take_aggregate(input, version, false)?,
+        kind::TABLE => StatsReply::Table(all(input, |input| table::take(input, version))?),
+        kind::PORT => StatsReply::Port(all(input, |input| port::take(input, version))?),
+        kind::PORT_DESC => {
+            StatsReply::PortDesc(all(input, |input| crate::port::take_desc(input, version))?)
+        }
+        kind::TABLE_FEATURES => StatsReply::TableFeatures(all(input, table_features::take)?),
+        kind::TABLE_DESC => StatsReply::TableDesc(all(input, table::take_desc)?),
+        other => {
+            // Ours say only that there is nothing; a peer's are passed over.
+            input.take(input.len())?;
+            match other {
+                kind::QUEUE => StatsReply::Queue,
+                kind::GROUP => StatsReply::GroupStats,
+                kind::GROUP_DESC => StatsReply::GroupDesc,
+                kind::GROUP_FEATURES => StatsReply::GroupFeatures,
+                kind::METER => StatsReply::MeterStats,
+                kind::METER_CONFIG => StatsReply::MeterConfig,
+                kind::METER_FEATURES => StatsReply::MeterFeatures,
+                _ => return Err(kind.unknown()),
+            }
+        }
+    })
+}
+
+fn all<T>(
+    input: &mut Input<'_>,
+    mut take: impl FnMut(&mut Input<'_>) -> Result<T, OfError>,
+) -> Result<Vec<T>, OfError> {
+    let mut out = Vec::new();
+    while !input.is_empty() {
+        out.push(take(input)?);
+    }
+    Ok(out)
+}
+
+fn take_aggregate(
+    input: &mut Input<'_>,
+    version: Version,
+    nicira: bool,
+) -> Result<StatsReply, OfError> {
+    if version == Version::V15 {
+        let sums = oxs::take(input)?;
+        let (packets, bytes, flows) = (sums.packets, sums.bytes, sums.flows);
+        return Ok(StatsReply::Aggregate { packets, bytes, flows, nicira });
+    }
+    let (packets, bytes, flows) = (input.u64()?, input.u64()?, input.u32()?);
+    input.skip(4)?;
+    Ok(StatsReply::Aggregate { packets, bytes, flows, nicira })
+}
+
+/// Collects entries into messages of less than 64 KB.
+struct Parts {
+    version: Version,
+    xid: Xid,
+    kind: Kind,
+    done: Vec<Vec<u8>>,
+    open: Vec<u8>,
+    entry: Vec<u8>,
+}
+
+impl Parts {
+    fn new(version: Version, xid: Xid, kind: Kind) -> Self {
+        let mut parts =
+            Parts { version, xid, kind, done: Vec::new(), open: Vec::new(), entry: Vec::new() };
+        parts.open = parts.start();
+        parts
+    }
+
+    fn start(&self) -> Vec<u8> {
+        let mut out = vec![self.version as u8, 0, 0, 0];
+        out.put_u32(self.xid);
+        self.kind.put(&mut out, self.version);
+        out
+    }
+
+    fn message_type(&self) -> u8 {
+        if self.version == Version::V10 { 17 } else { 19 }
+    }
+
+    /// Adds one entry, which stays whole.
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.entry.clear();
+        write(&mut self.entry);
+        if self.open.len() + self.entry.len() > usize::from(u16::MAX) {
+            let next = self.start();
+            let mut full = std::mem::replace(&mut self.open, next);
+            if let Some(flags) = full.get_mut(FLAGS_AT) {
+                *flags |= MORE;
+            }
+            finish(&mut full, self.message_type());
+            self.done.push(full);
+        }
+        self.open.put(&self.entry);
+    }
+
+    fn finish(mut self) -> Vec<Vec<u8>> {
+        let message_type = self.message_type();
+        finish(&mut self.open, message_type);
+        self.done.push(self.open);
+        self.done
+    }
+}
+
+/// Writes a reply as one or more messages.
+pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<Vec<u8>> {
+    let parts = |standard| Parts::new(version, xid, Kind::of(standard, version));
+    let nicira_parts = |standard: u16, nicira: bool| match (nicira, version) {
+        (true, Version::V10) => {
+            Parts::new(version, xid, Kind::Nicira(u32::from(standard - kind::FLOW)))
+        }
+        _ => Parts::new(version, xid, Kind::Standard(standard)),
+    };
+    let mut out = match reply {
+        StatsReply::Desc(_) => parts(kind::DESC),
+        StatsReply::Flow { nicira, .. } => nicira_parts(kind::FLOW, *nicira),
+        StatsReply::Aggregate { nicira, .. } => nicira_parts(kind::AGGREGATE, *nicira),
+        StatsReply::Table(_) => parts(kind::TABLE),
+        StatsReply::Port(_) => parts(kind::PORT),
+        StatsReply::PortDesc(_) => parts(kind::PORT_DESC),
+        StatsReply::TableFeatures(_) => parts(kind::TABLE_FEATURES),
+        StatsReply::TableDesc(_) => parts(kind::TABLE_DESC),
+        StatsReply::GroupFeatures => parts(kind::GROUP_FEATURES),
+        StatsReply::GroupDesc => parts(kind::GROUP_DESC),
+        StatsReply::GroupStats => parts(kind::GROUP),
+        StatsReply::MeterFeatures => parts(kind::METER_FEATURES),
+        StatsReply::MeterConfig => parts(kind::METER_CONFIG),
+        StatsReply::MeterStats => parts(kind::METER),
+        StatsReply::Queue => parts(kind::QUEUE),
+    };
+    match reply {
+        StatsReply::Desc(texts) => out.add(|out| {
+            for (text, len) in texts.iter().zip(DESC) {
+                out.put_text(text, len);
+            }
+        }),
+        StatsReply::Flow { flows, nicira } => {
+            for entry in flows {
+                out.add(|out| flow::put(out, version, entry, *nicira));
+            }
+        }
+        StatsReply::Aggregate { packets, bytes, flows, .. } => out.add(|out| match version {
+            Version::V15 => oxs::put_aggregate(out, *packets, *bytes, *flows),
+            _ => {
+                out.put_u64(*packets);
+                out.put_u64(*bytes);
+                out.put_u32(*flows);
+                out.put_zeros(4);
+            }
+        }),
+        StatsReply::Table(tables) => {
+            tables.iter().for_each(|entry| out.add(|out| table::put(out, version, entry)));
+        }
+        StatsReply::TableDesc(tables) => {
+            tables.iter().for_each(|entry| out.add(|out| table::put_desc(out, entry)));
+        }
+        StatsReply::TableFeatures(tables) => {
+            let all: Vec<u8> = tables.iter().map(|entry| entry.table.0).collect();
+            for entry in tables {
+                out.add(|out| table_features::put(out, version, entry, &all));
+            }
+        }
+        StatsReply::Port(ports) => {
+            ports.iter().for_each(|entry| out.add(|out| port::put(out, version, entry)));
+        }
+        StatsReply::PortDesc(ports) => {
+            ports.iter().for_each(|p| out.add(|out| crate::port::put_desc(out, version, p)));
+        }
+        // No types, no capabilities, no room for any, no actions.
+        StatsReply::GroupFeatures => out.add(|out| out.put_zeros(40)),
+        StatsReply::MeterFeatures => out.add(|out| out.put_zeros(16)),
+        _ => {}
+    }
+    out.finish()
+}

@@ -1,0 +1,198 @@
+//! Requests.
+
+use super::{Kind, kind};
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use crate::message::{FlowStatsRequest, StatsRequest, Version};
+use crate::of10_match;
+use crate::oxm::{self, Cookie, MatchForm};
+use crate::port::{put_port, take_port};
+use base::{OfPort, TableId};
+
+/// OFPG_ANY, and OFPM_ALL and OFPQ_ALL.
+const ANY: u32 = 0xffff_ffff;
+
+fn table(raw: u8) -> Option<TableId> {
+    (raw != 0xff).then_some(TableId(raw))
+}
+
+/// Reads a request.
+pub(crate) fn take_request(
+    input: &mut Input<'_>,
+    version: Version,
+) -> Result<StatsRequest, OfError> {
+    let (kind, _) = Kind::take(input, version)?;
+    if let (Kind::Nicira(subtype @ (0 | 1)), Version::V10) = (kind, version) {
+        let request = take_nicira_flow(input)?;
+        return Ok(match subtype {
+            0 => StatsRequest::Flow { request, nicira: true },
+            _ => StatsRequest::Aggregate { request, nicira: true },
+        });
+    }
+    let Some(standard) = kind.standard(version) else { return Err(kind.unknown()) };
+    Ok(match standard {
+        kind::DESC => StatsRequest::Desc,
+        kind::FLOW => StatsRequest::Flow { request: take_flow(input, version)?, nicira: false },
+        kind::AGGREGATE => {
+            StatsRequest::Aggregate { request: take_flow(input, version)?, nicira: false }
+        }
+        kind::TABLE => StatsRequest::Table,
+        kind::PORT => StatsRequest::Port(take_padded_port(input, version)?),
+        kind::QUEUE => {
+            input.skip(8)?;
+            StatsRequest::Queue
+        }
+        kind::GROUP => {
+            input.skip(8)?;
+            StatsRequest::GroupStats
+        }
+        kind::GROUP_DESC => {
+            input.take(input.len())?;
+            StatsRequest::GroupDesc
+        }
+        kind::GROUP_FEATURES => StatsRequest::GroupFeatures,
+        kind::METER | kind::METER_CONFIG => {
+            input.skip(8)?;
+            if standard == kind::METER {
+                StatsRequest::MeterStats
+            } else {
+                StatsRequest::MeterConfig
+            }
+        }
+        kind::METER_FEATURES => StatsRequest::MeterFeatures,
+        kind::TABLE_FEATURES if input.is_empty() => StatsRequest::TableFeatures,
+        kind::TABLE_FEATURES => {
+            return Err(OfError::new(ErrorCode::RequestEperm, "table features can't be changed"));
+        }
+        kind::PORT_DESC if version == Version::V15 => {
+            StatsRequest::PortDesc(take_padded_port(input, version)?)
+        }
+        kind::PORT_DESC => StatsRequest::PortDesc(OfPort::NONE),
+        kind::TABLE_DESC => StatsRequest::TableDesc,
+        _ => return Err(kind.unknown()),
+    })
+}
+
+fn take_padded_port(input: &mut Input<'_>, version: Version) -> Result<OfPort, OfError> {
+    let port =
+        take_port(input, version).map_err(|error| OfError { code: ErrorCode::BadPort, ..error })?;
+    input.skip(if version == Version::V10 { 6 } else { 4 })?;
+    Ok(port)
+}
+
+fn take_flow(input: &mut Input<'_>, version: Version) -> Result<FlowStatsRequest, OfError> {
+    if version == Version::V10 {
+        let matching = of10_match::take(input)?.matching;
+        let table = table(input.u8()?);
+        input.skip(1)?;
+        let out_port = take_port(input, version)?;
+        return Ok(FlowStatsRequest { matching, table, out_port, cookie: 0, cookie_mask: 0 });
+    }
+    let table = table(input.u8()?);
+    input.skip(3)?;
+    let out_port = take_port(input, version)?;
+    let group = input.u32()?;
+    if group != ANY {
+        let reason = format!("there is no group {group}");
+        return Err(OfError::new(ErrorCode::ActionBadOutGroup, reason));
+    }
+    input.skip(4)?;
+    let (cookie, cookie_mask) = (input.u64()?, input.u64()?);
+    let matching = oxm::take_oxm_match(input)?;
+    Ok(FlowStatsRequest { matching, table, out_port, cookie: cookie & cookie_mask, cookie_mask })
+}
+
+fn take_nicira_flow(input: &mut Input<'_>) -> Result<FlowStatsRequest, OfError> {
+    let out_port = OfPort(input.u16()?);
+    let match_len = usize::from(input.u16()?);
+    let table = table(input.u8()?);
+    input.skip(3)?;
+    let mut cookie = Cookie::default();
+    let matching = oxm::take_nxm_match(input, match_len, Some(&mut cookie))?;
+    let (cookie, cookie_mask) = (cookie.value, cookie.mask);
+    Ok(FlowStatsRequest { matching, table, out_port, cookie, cookie_mask })
+}
+
+/// Writes a request.
+pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRequest) {
+    let v10 = version == Version::V10;
+    let (kind, flow) = match request {
+        StatsRequest::Desc => (kind::DESC, None),
+        StatsRequest::Flow { request, nicira } => (kind::FLOW, Some((request, *nicira))),
+        StatsRequest::Aggregate { request, nicira } => (kind::AGGREGATE, Some((request, *nicira))),
+        StatsRequest::Table => (kind::TABLE, None),
+        StatsRequest::Port(_) => (kind::PORT, None),
+        StatsRequest::PortDesc(_) => (kind::PORT_DESC, None),
+        StatsRequest::TableFeatures => (kind::TABLE_FEATURES, None),
+        StatsRequest::TableDesc => (kind::TABLE_DESC, None),
+        StatsRequest::GroupFeatures => (kind::GROUP_FEATURES, None),
+        StatsRequest::GroupDesc => (kind::GROUP_DESC, None),
+        StatsRequest::GroupStats => (kind::GROUP, None),
+        StatsRequest::MeterFeatures => (kind::METER_FEATURES, None),
+        StatsRequest::MeterConfig => (kind::METER_CONFIG, None),
+        StatsRequest::MeterStats => (kind::METER, None),
+        StatsRequest::Queue => (kind::QUEUE, None),
+    };
+    if let Some((flow, nicira)) = flow {
+        if nicira && v10 {
+            Kind::Nicira(u32::from(kind - kind::FLOW)).put(out, version);
+            return put_nicira_flow(out, flow);
+        }
+        Kind::Standard(kind).put(out, version);
+        return put_flow(out, version, flow);
+    }
+    Kind::of(kind, version).put(out, version);
+    match request {
+        StatsRequest::Port(port) => put_padded_port(out, version, *port),
+        StatsRequest::PortDesc(port) if version == Version::V15 => {
+            put_padded_port(out, version, *port);
+        }
+        StatsRequest::GroupDesc if version == Version::V13 || version == Version::V14 => {}
+        StatsRequest::GroupDesc
+        | StatsRequest::GroupStats
+        | StatsRequest::MeterConfig
+        | StatsRequest::MeterStats => {
+            out.put_u32(ANY);
+            out.put_zeros(4);
+        }
+        StatsRequest::Queue => {
+            put_port(out, version, if v10 { OfPort::ALL } else { OfPort::NONE });
+            if v10 {
+                out.put_zeros(2);
+            }
+            out.put_u32(ANY);
+        }
+        _ => {}
+    }
+}
+
+fn put_padded_port(out: &mut Vec<u8>, version: Version, port: OfPort) {
+    put_port(out, version, port);
+    out.put_zeros(if version == Version::V10 { 6 } else { 4 });
+}
+
+fn put_flow(out: &mut Vec<u8>, version: Version, request: &FlowStatsRequest) {
+    let table = request.table.map_or(0xff, |table| table.0);
+    if version == Version::V10 {
+        of10_match::put(out, &request.matching);
+        out.put(&[table, 0]);
+        return put_port(out, version, request.out_port);
+    }
+    out.put(&[table, 0, 0, 0]);
+    put_port(out, version, request.out_port);
+    out.put_u32(ANY);
+    out.put_zeros(4);
+    out.put_u64(request.cookie & request.cookie_mask);
+    out.put_u64(request.cookie_mask);
+    oxm::put_oxm_match(out, &request.matching, version as u8);
+}
+
+fn put_nicira_flow(out: &mut Vec<u8>, request: &FlowStatsRequest) {
+    out.put_u16(request.out_port.0);
+    let at = out.len();
+    out.put_u16(0);
+    out.put(&[request.table.map_or(0xff, |table| table.0), 0, 0, 0]);
+    let cookie = Cookie { value: request.cookie, mask: request.cookie_mask };
+    let len = oxm::put_nxm_match(out, &request.matching, MatchForm::Nxm, cookie);
+    out.set_u16(at, len);
+}

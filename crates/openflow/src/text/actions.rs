@@ -1,0 +1,323 @@
+//! Lists of actions: `ct(table=1,zone=5),resubmit(,2)`.
+
+use super::span::{Pair, Span};
+use super::{PortNames, TextError, assign, ct, value};
+use crate::action::{Action, SetForm, ToController};
+use crate::actions::fits_action_set;
+use base::{MacAddr, OfPort, TableId};
+use flow::Field;
+
+/// How deep parentheses may nest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nesting(u32);
+
+impl Nesting {
+    pub fn top() -> Self {
+        Nesting(16)
+    }
+
+    pub fn deeper(self, at: Span<'_>) -> Result<Self, TextError> {
+        self.0.checked_sub(1).map(Nesting).ok_or_else(|| at.error("actions nest too deep"))
+    }
+}
+
+/// Reads actions, without `actions=` before them.
+///
+/// # Errors
+/// An unknown action or one that is not supported, or an argument that it can't have.
+pub fn parse_actions(text: &str, ports: PortNames<'_>) -> Result<Vec<Action>, TextError> {
+    parse(Span::new(text), ports)
+}
+
+pub(super) fn parse(span: Span<'_>, ports: PortNames<'_>) -> Result<Vec<Action>, TextError> {
+    let actions = list(span, ports, Nesting::top())?;
+    let rank = |action: &Action| match action {
+        Action::ClearActions => 1,
+        Action::WriteActions(_) => 2,
+        Action::WriteMetadata { .. } => 3,
+        Action::GotoTable(_) => 4,
+        _ => 0,
+    };
+    for pair in actions.windows(2) {
+        if let [first, second] = pair {
+            let (before, behind) = (rank(first), rank(second));
+            if before > behind || (before == behind && before > 0) {
+                let hint = "actions, clear_actions, write_actions, write_metadata, goto_table";
+                return Err(span.error_with("instructions stand in the wrong order", hint));
+            }
+        }
+    }
+    Ok(actions)
+}
+
+/// Reads a list, at the top or within parentheses.
+pub(super) fn list(
+    span: Span<'_>,
+    ports: PortNames<'_>,
+    nesting: Nesting,
+) -> Result<Vec<Action>, TextError> {
+    let pairs = span.pairs()?;
+    let mut out = Vec::new();
+    for pair in &pairs {
+        if pair.key.text == "drop" {
+            if pairs.len() > 1 {
+                let what = "drop stands alone";
+                return Err(pair.key.error_with(what, "leave out drop or the other actions"));
+            }
+            continue;
+        }
+        out.push(one(*pair, ports, nesting)?);
+    }
+    Ok(out)
+}
+
+fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action, TextError> {
+    if let Some(action) = plain(pair)? {
+        return Ok(action);
+    }
+    if let Some(action) = old_set(pair)? {
+        return Ok(action);
+    }
+    Ok(match pair.key.text {
+        "output" => output(pair.needed()?, ports)?,
+        "controller" | "CONTROLLER" => controller(pair)?,
+        "set_field" => assign::set_field(pair.needed()?, ports)?,
+        "load" => assign::load(pair.needed()?, ports)?,
+        "move" => assign::move_bits(pair.needed()?)?,
+        "push" => Action::StackPush(assign::subfield(pair.needed()?)?.0),
+        "pop" => Action::StackPop(assign::target(pair.needed()?)?),
+        "set_tunnel" | "set_tunnel64" => Action::Set {
+            field: Field::TunId,
+            value: value::number_to(pair.needed()?, u64::MAX.into())?,
+            mask: Field::TunId.all_ones(),
+            form: SetForm::SetField,
+        },
+        "resubmit" => resubmit(pair, ports)?,
+        "ct" => ct::ct(pair.value.unwrap_or(Span { text: "", ..pair.key }), ports, nesting)?,
+        "clone" => Action::Clone(list(pair.needed()?, ports, nesting.deeper(pair.key)?)?),
+        "note" => Action::Note(note(pair.value.unwrap_or(Span { text: "", ..pair.key }))?),
+        "write_actions" => write_actions(pair, ports, nesting)?,
+        "write_metadata" => {
+            let span = pair.needed()?;
+            let (bits, mask) = match span.split("/") {
+                Some((bits, mask)) => (
+                    value::number_to(bits, u64::MAX.into())?,
+                    value::number_to(mask, u64::MAX.into())?,
+                ),
+                None => (value::number_to(span, u64::MAX.into())?, u64::MAX.into()),
+            };
+            Action::WriteMetadata { value: bits as u64, mask: mask as u64 }
+        }
+        "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
+        "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
+        "learn" | "conjunction" | "group" | "meter" | "enqueue" | "set_queue" | "pop_queue"
+        | "multipath" | "bundle" | "bundle_load" | "fin_timeout" | "sample" | "push_mpls"
+        | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl"
+        | "encap" | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
+            return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
+        }
+        _ if pair.value.is_none() => match value::port(pair.key, ports) {
+            Ok(port) => output_to(port),
+            Err(_) => return Err(unknown(pair)),
+        },
+        _ => return Err(unknown(pair)),
+    })
+}
+
+fn unknown(pair: Pair<'_>) -> TextError {
+    let what = format!("there is no action '{}'", pair.key.text);
+    pair.key.error_with(what, "see ovs-actions(7)")
+}
+
+/// Actions without arguments.
+fn plain(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
+    let action = match pair.key.text {
+        "strip_vlan" | "pop_vlan" => Action::StripVlan,
+        "ct_clear" => Action::CtClear,
+        "exit" => Action::Exit,
+        "clear_actions" => Action::ClearActions,
+        "dec_ttl" if pair.value.is_none() => Action::DecTtl(vec![0]),
+        _ => return Ok(None),
+    };
+    match pair.value {
+        Some(value) if !value.is_empty() => {
+            Err(value.error(format!("{} takes no argument", pair.key.text)))
+        }
+        _ => Ok(Some(action)),
+    }
+}
+
+/// Actions that set one field each, of OpenFlow 1.0 and 1.1.
+fn old_set(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
+    let needed = || pair.needed();
+    let number = |max: u16| needed().and_then(|span| value::number_to(span, max.into()));
+    let mac = || -> Result<MacAddr, TextError> {
+        let span = needed()?;
+        span.text.parse().map_err(|error| span.error(format!("{error}")))
+    };
+    let ip = || -> Result<std::net::Ipv4Addr, TextError> {
+        let span = needed()?;
+        span.text.parse().map_err(|_| span.error(format!("'{}' is no IPv4 address", span.text)))
+    };
+    let set = |field: Field, value: u128| Action::Set {
+        field,
+        value,
+        mask: field.all_ones(),
+        form: SetForm::SetField,
+    };
+    Ok(Some(match pair.key.text {
+        "mod_vlan_vid" => Action::SetVlanVid(number(0xfff)? as u16),
+        "mod_vlan_pcp" => Action::SetVlanPcp(number(7)? as u8),
+        "set_vlan_vid" => set(Field::VlanVidPresent, number(0xfff)? | 0x1000),
+        "set_vlan_pcp" => set(Field::VlanPcp, number(7)?),
+        "push_vlan" => {
+            let tpid = number(0xffff)? as u16;
+            if !matches!(tpid, 0x8100 | 0x88a8) {
+                let what = format!("{tpid:#06x} is no Ethernet type of a VLAN tag");
+                return Err(pair.needed()?.error_with(what, "0x8100 or 0x88a8"));
+            }
+            Action::PushVlan(tpid)
+        }
+        "mod_dl_src" => Action::SetEthSrc(mac()?),
+        "mod_dl_dst" => Action::SetEthDst(mac()?),
+        "mod_nw_src" => Action::SetIpv4Src(ip()?),
+        "mod_nw_dst" => Action::SetIpv4Dst(ip()?),
+        "mod_nw_tos" => {
+            let tos = number(0xff)? as u8;
+            if tos & 3 != 0 {
+                let hint = "the lower two bits are set by mod_nw_ecn";
+                return Err(pair.needed()?.error_with("mod_nw_tos takes a DSCP in place", hint));
+            }
+            Action::SetIpDscp(tos)
+        }
+        "mod_nw_ecn" => Action::SetIpEcn(number(3)? as u8),
+        "mod_nw_ttl" => Action::SetIpTtl(number(0xff)? as u8),
+        "mod_tp_src" => Action::SetTpSrc(number(0xffff)? as u16),
+        "mod_tp_dst" => Action::SetTpDst(number(0xffff)? as u16),
+        "dec_ttl" => {
+            let ids = pair.needed()?.pairs()?;
+            let ids = ids.iter().map(|id| value::number_to(id.key, 0xffff).map(|id| id as u16));
+            Action::DecTtl(ids.collect::<Result<_, _>>()?)
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn output_to(port: OfPort) -> Action {
+    // A controller gets the whole packet unless it says how much (OFPCML_NO_BUFFER).
+    Action::Output { port, max_len: if port == OfPort::CONTROLLER { u16::MAX } else { 0 } }
+}
+
+fn output(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
+    if span.text.contains("max_len=") {
+        return Err(span.error("output with max_len is not supported"));
+    }
+    match value::port(span, ports) {
+        Ok(port) => Ok(output_to(port)),
+        Err(error) => match assign::subfield(span) {
+            Ok((source, _)) => Ok(Action::OutputReg { source, max_len: u16::MAX }),
+            Err(_) => Err(error),
+        },
+    }
+}
+
+fn controller(pair: Pair<'_>) -> Result<Action, TextError> {
+    let plain = |max_len| Action::Output { port: OfPort::CONTROLLER, max_len };
+    let Some(span) = pair.value.filter(|value| !value.is_empty()) else {
+        return Ok(plain(u16::MAX));
+    };
+    if !pair.nested {
+        return Ok(plain(value::number_to(span, 0xffff)? as u16));
+    }
+    let mut to = ToController {
+        max_len: u16::MAX,
+        controller_id: 0,
+        reason: 1,
+        userdata: Vec::new(),
+        pause: false,
+    };
+    for pair in span.pairs()? {
+        match pair.key.text {
+            "max_len" => to.max_len = value::number_to(pair.needed()?, 0xffff)? as u16,
+            "id" => to.controller_id = value::number_to(pair.needed()?, 0xffff)? as u16,
+            "reason" => {
+                let name = pair.needed()?;
+                to.reason = match REASONS.iter().position(|known| *known == name.text) {
+                    Some(reason) => reason as u8,
+                    None => value::number_to(name, 0xff)? as u8,
+                };
+            }
+            "userdata" => to.userdata = note(pair.needed()?)?,
+            "pause" => to.pause = true,
+            other => {
+                let hint = "max_len=, id=, reason=, userdata=, pause";
+                return Err(pair.key.error_with(format!("controller has no '{other}'"), hint));
+            }
+        }
+    }
+    if to.controller_id == 0 && to.reason == 1 && to.userdata.is_empty() && !to.pause {
+        return Ok(plain(to.max_len));
+    }
+    Ok(Action::Controller(to))
+}
+
+/// Reasons of packet-ins by number (ovs: `lib/ofp-packet.c`).
+pub(super) const REASONS: [&str; 6] =
+    ["no_match", "action", "invalid_ttl", "action_set", "group", "packet_out"];
+
+fn resubmit(pair: Pair<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
+    let span = pair.needed()?;
+    let mut parts = Vec::new();
+    let mut rest = span;
+    while let Some((part, behind)) = rest.split(",") {
+        parts.push(part.trim());
+        rest = behind;
+    }
+    parts.push(rest.trim());
+    let (mut in_port, mut table, mut with_ct_orig) = (None, None, false);
+    for (i, part) in parts.iter().enumerate() {
+        match i {
+            _ if part.is_empty() => {}
+            0 => in_port = Some(value::port(*part, ports)?).filter(|&port| port != OfPort::IN_PORT),
+            1 if pair.nested => {
+                let id = value::number_to(*part, 255)? as u8;
+                table = (id != 255).then_some(TableId(id));
+            }
+            2 if pair.nested && part.text == "ct" => with_ct_orig = true,
+            _ => {
+                return Err(
+                    part.error_with("resubmit does not take this", "resubmit(PORT,TABLE,ct)")
+                );
+            }
+        }
+    }
+    if in_port.is_none() && table.is_none() && pair.nested {
+        return Err(span.error_with("resubmit to the same table and port", "resubmit(,TABLE)"));
+    }
+    Ok(Action::Resubmit { in_port, table, with_ct_orig })
+}
+
+/// Bytes in hexadecimal, dots between them where one likes.
+fn note(span: Span<'_>) -> Result<Vec<u8>, TextError> {
+    let digits: String = span.text.chars().filter(|c| *c != '.').collect();
+    let bad = || span.error_with("bytes are two hexadecimal digits each", "00.11.22");
+    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {
+        return Err(bad());
+    }
+    let byte =
+        |at: usize| digits.get(at..at + 2).and_then(|text| u8::from_str_radix(text, 16).ok());
+    (0..digits.len()).step_by(2).map(|at| byte(at).ok_or_else(bad)).collect()
+}
+
+fn write_actions(
+    pair: Pair<'_>,
+    ports: PortNames<'_>,
+    nesting: Nesting,
+) -> Result<Action, TextError> {
+    let span = pair.value.unwrap_or(Span { text: "", ..pair.key });
+    let actions = list(span, ports, nesting.deeper(pair.key)?)?;
+    if !actions.iter().all(fits_action_set) {
+        return Err(span.error("an action that can't be part of an action set"));
+    }
+    Ok(Action::WriteActions(actions))
+}

@@ -1,0 +1,277 @@
+//! Matches as text (ovs: `lib/match.c`, `match_format`).
+
+use super::flow::DEFAULT_PRIORITY;
+use super::value::{TCP_FLAGS, ct_state_names};
+use crate::oxm::Proto;
+use base::{MacAddr, OfPort};
+use flow::{Field, Match};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Writes a match as `ovs-ofctl dump-flows` prints it. A priority is written first, unless it is the
+/// default of 32768; `None` leaves it out.
+pub fn format_match(matching: &Match, priority: Option<u16>) -> String {
+    let mut out = Writer { parts: Vec::new(), matching, proto: Proto::of(matching) };
+    if let Some(priority) = priority.filter(|&priority| priority != DEFAULT_PRIORITY) {
+        out.parts.push(format!("priority={priority}"));
+    }
+    out.metadata();
+    out.connection();
+    let (named_type, named_proto) = out.protocol();
+    out.registers();
+    out.link(named_type);
+    out.network(named_proto);
+    out.transport();
+    out.parts.join(",")
+}
+
+struct Writer<'a> {
+    parts: Vec<String>,
+    matching: &'a Match,
+    proto: Proto,
+}
+
+/// `0x1` or `0x1/0x3`
+fn hex(value: u128, mask: u128, ones: u128) -> String {
+    if mask == ones { format!("{value:#x}") } else { format!("{value:#x}/{mask:#x}") }
+}
+
+/// An IPv4 address with its prefix length or mask, if not all of it counts.
+pub(super) fn ipv4(value: u128, mask: u128) -> String {
+    let (address, mask) = (Ipv4Addr::from(value as u32), mask as u32);
+    match mask.leading_ones() {
+        32 => address.to_string(),
+        len if mask.count_ones() == len => format!("{address}/{len}"),
+        _ => format!("{address}/{}", Ipv4Addr::from(mask)),
+    }
+}
+
+/// The same of IPv6.
+pub(super) fn ipv6(value: u128, mask: u128) -> String {
+    let address = Ipv6Addr::from(value);
+    match mask.leading_ones() {
+        128 => address.to_string(),
+        len if mask.count_ones() == len => format!("{address}/{len}"),
+        _ => format!("{address}/{}", Ipv6Addr::from(mask)),
+    }
+}
+
+/// An Ethernet address with its mask, if not all of it counts.
+pub(super) fn mac(value: u128, mask: u128) -> String {
+    let address = MacAddr::from_u64(value as u64);
+    if mask == 0xffff_ffff_ffff {
+        return address.to_string();
+    }
+    format!("{address}/{}", MacAddr::from_u64(mask as u64))
+}
+
+/// `+a-b`, or `a|b` where all bits count.
+pub(super) fn flags(value: u128, mask: u128, ones: u128, names: &[&str]) -> String {
+    let each = names.iter().enumerate().map(|(i, name)| (1u128 << i, *name));
+    if mask == ones {
+        let set: Vec<&str> =
+            each.filter(|(bit, _)| value & bit != 0).map(|(_, name)| name).collect();
+        return if set.is_empty() { "0".to_owned() } else { set.join("|") };
+    }
+    each.filter(|(bit, _)| mask & bit != 0)
+        .map(|(bit, name)| format!("{}{name}", if value & bit != 0 { '+' } else { '-' }))
+        .collect()
+}
+
+impl Writer<'_> {
+    fn value(&self, field: Field) -> u128 {
+        self.matching.key().get(field)
+    }
+
+    fn mask(&self, field: Field) -> u128 {
+        self.matching.mask().get(field)
+    }
+
+    /// Writes a field, if the match speaks of it.
+    fn put(&mut self, field: Field, name: &str, text: impl FnOnce(u128, u128) -> String) {
+        let mask = self.mask(field);
+        if mask != 0 {
+            let text = text(self.value(field), mask);
+            self.parts.push(format!("{name}={text}"));
+        }
+    }
+
+    fn hex(&mut self, field: Field) {
+        self.put(field, field.name(), |value, mask| hex(value, mask, field.all_ones()));
+    }
+
+    fn metadata(&mut self) {
+        for field in [Field::PktMark, Field::RecircId, Field::DpHash] {
+            self.hex(field);
+        }
+        self.put(Field::ConjId, "conj_id", |value, _| value.to_string());
+        self.put(Field::ActsetOutput, "actset_output", |value, _| OfPort(value as u16).to_string());
+    }
+
+    fn connection(&mut self) {
+        self.put(Field::CtState, "ct_state", |value, mask| {
+            flags(value, mask & 0xff, 0xff, &ct_state_names())
+        });
+        self.put(Field::CtZone, "ct_zone", |value, mask| match mask {
+            0xffff => value.to_string(),
+            _ => hex(value, mask, 0xffff),
+        });
+        self.hex(Field::CtMark);
+        self.hex(Field::CtLabel);
+        if self.proto.eth_type == 0x86dd {
+            self.put(Field::CtIpv6Src, "ct_ipv6_src", ipv6);
+            self.put(Field::CtIpv6Dst, "ct_ipv6_dst", ipv6);
+        } else {
+            self.put(Field::CtNwSrc, "ct_nw_src", ipv4);
+            self.put(Field::CtNwDst, "ct_nw_dst", ipv4);
+        }
+        if self.mask(Field::CtNwProto) != 0 {
+            self.put(Field::CtNwProto, "ct_nw_proto", |value, _| value.to_string());
+            self.port(Field::CtTpSrc, "ct_tp_src");
+            self.port(Field::CtTpDst, "ct_tp_dst");
+        }
+    }
+
+    /// A port: decimal if all of it counts, else hexadecimal with its mask.
+    fn port(&mut self, field: Field, name: &str) {
+        self.put(field, name, |value, mask| match mask {
+            0xffff => value.to_string(),
+            _ => format!("{value:#x}/{mask:#x}"),
+        });
+    }
+
+    /// Writes the protocol's short name; says whether that tells Ethernet type and IP protocol.
+    fn protocol(&mut self) -> (bool, bool) {
+        if self.mask(Field::EthType) == 0 {
+            return (false, false);
+        }
+        let exact = self.mask(Field::NwProto) != 0;
+        let (v6, proto) = (self.proto.eth_type == 0x86dd, self.proto.nw_proto);
+        let known = match (proto, v6) {
+            _ if !exact || !self.proto.is_ip() => None,
+            (1, false) => Some("icmp"),
+            (58, true) => Some("icmp6"),
+            (6, false) => Some("tcp"),
+            (6, true) => Some("tcp6"),
+            (17, false) => Some("udp"),
+            (17, true) => Some("udp6"),
+            (132, false) => Some("sctp"),
+            (132, true) => Some("sctp6"),
+            _ => None,
+        };
+        let name = known.or(match self.proto.eth_type {
+            0x0800 => Some("ip"),
+            0x86dd => Some("ipv6"),
+            0x0806 => Some("arp"),
+            0x8035 => Some("rarp"),
+            _ => None,
+        });
+        self.parts.extend(name.map(str::to_owned));
+        (name.is_some(), known.is_some())
+    }
+
+    fn registers(&mut self) {
+        for n in 0..16 {
+            if let Some(field) = Field::reg(n) {
+                self.hex(field);
+            }
+        }
+        self.hex(Field::TunId);
+        self.hex(Field::Metadata);
+    }
+
+    fn link(&mut self, named_type: bool) {
+        self.put(Field::InPort, "in_port", |value, _| OfPort(value as u16).to_string());
+        self.vlan(Field::VlanTci, "");
+        if self.mask(Field::VlanTci) != 0 {
+            self.vlan(Field::VlanTci1, "1");
+        }
+        self.put(Field::EthSrc, "dl_src", mac);
+        self.put(Field::EthDst, "dl_dst", mac);
+        if !named_type {
+            self.put(Field::EthType, "dl_type", |value, _| format!("0x{value:04x}"));
+        }
+    }
+
+    fn vlan(&mut self, field: Field, suffix: &str) {
+        let (tci, mask) = (self.value(field), self.mask(field));
+        if mask == 0 {
+            return;
+        }
+        let (vid, pcp) = (mask & 0xfff, mask & 0xe000);
+        let present = mask & tci & 0x1000 != 0;
+        if present && matches!(vid, 0 | 0xfff) && matches!(pcp, 0 | 0xe000) && vid | pcp != 0 {
+            if vid != 0 {
+                self.parts.push(format!("dl_vlan{suffix}={}", tci & 0xfff));
+            }
+            if pcp != 0 {
+                self.parts.push(format!("dl_vlan_pcp{suffix}={}", tci >> 13));
+            }
+        } else if mask == 0xffff {
+            self.parts.push(format!("vlan_tci{suffix}=0x{tci:04x}"));
+        } else {
+            self.parts.push(format!("vlan_tci{suffix}=0x{tci:04x}/0x{mask:04x}"));
+        }
+    }
+
+    fn network(&mut self, named_proto: bool) {
+        let arp = self.proto.is_arp();
+        if self.proto.eth_type == 0x86dd {
+            self.put(Field::Ipv6Src, "ipv6_src", ipv6);
+            self.put(Field::Ipv6Dst, "ipv6_dst", ipv6);
+            self.put(Field::Ipv6Label, "ipv6_label", |value, mask| match mask {
+                0xfffff => format!("0x{value:05x}"),
+                _ => format!("0x{value:05x}/0x{mask:05x}"),
+            });
+        } else {
+            self.put(Field::Ipv4Src, if arp { "arp_spa" } else { "nw_src" }, ipv4);
+            self.put(Field::Ipv4Dst, if arp { "arp_tpa" } else { "nw_dst" }, ipv4);
+        }
+        if !named_proto {
+            let name = if arp { "arp_op" } else { "nw_proto" };
+            self.put(Field::NwProto, name, |value, _| value.to_string());
+        }
+        if arp {
+            self.put(Field::ArpSha, "arp_sha", mac);
+            self.put(Field::ArpTha, "arp_tha", mac);
+        }
+        self.put(Field::IpDscp, "nw_tos", |value, _| (value << 2).to_string());
+        self.put(Field::IpEcn, "nw_ecn", |value, _| value.to_string());
+        self.put(Field::NwTtl, "nw_ttl", |value, _| value.to_string());
+        self.put(Field::NwFrag, "nw_frag", |value, mask| {
+            match (mask & 3, value & 3) {
+                (3, 1) => "first",
+                (3, 3) => "later",
+                (1, 1) => "yes",
+                (1, _) | (3, 0) => "no",
+                (2, 2) => "later",
+                (2, _) => "not_later",
+                _ => "<error>",
+            }
+            .to_owned()
+        });
+    }
+
+    fn transport(&mut self) {
+        let icmp6 = self.proto.is_icmp6();
+        let icmp = icmp6 || self.proto.is_icmp4();
+        let (src, dst) = if icmp { ("icmp_type", "icmp_code") } else { ("tp_src", "tp_dst") };
+        if icmp {
+            // The upper byte is always zero, and may be left out of the mask.
+            self.put(Field::IcmpType, src, |value, _| value.to_string());
+            self.put(Field::IcmpCode, dst, |value, _| value.to_string());
+        } else {
+            self.port(Field::TpSrc, src);
+            self.port(Field::TpDst, dst);
+        }
+        if icmp6 {
+            self.put(Field::NdTarget, "nd_target", ipv6);
+            self.put(Field::NdSll, "nd_sll", mac);
+            self.put(Field::NdTll, "nd_tll", mac);
+        }
+        if self.proto.is_ip() && self.proto.nw_proto == 6 {
+            self.put(Field::TcpFlags, "tcp_flags", |value, mask| {
+                flags(value, mask, 0xfff, &TCP_FLAGS)
+            });
+        }
+    }
+}

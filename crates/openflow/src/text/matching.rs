@@ -1,0 +1,132 @@
+//! Matches: `tcp,nw_src=10.0.0.0/8,tp_dst=80`.
+
+use super::span::{Pair, Span};
+use super::{PortNames, TextError, value};
+use crate::of10_match::normalize;
+use crate::oxm::{Spec, by_name};
+use flow::{Field, Match};
+
+/// Short names of protocols: Ethernet type and IP protocol.
+const PROTOCOLS: &[(&str, u16, u8)] = &[
+    ("ip", 0x0800, 0),
+    ("ipv4", 0x0800, 0),
+    ("icmp", 0x0800, 1),
+    ("tcp", 0x0800, 6),
+    ("udp", 0x0800, 17),
+    ("sctp", 0x0800, 132),
+    ("arp", 0x0806, 0),
+    ("rarp", 0x8035, 0),
+    ("ipv6", 0x86dd, 0),
+    ("ip6", 0x86dd, 0),
+    ("icmp6", 0x86dd, 58),
+    ("tcp6", 0x86dd, 6),
+    ("udp6", 0x86dd, 17),
+    ("sctp6", 0x86dd, 132),
+];
+
+/// Reads a match.
+///
+/// # Errors
+/// An unknown field, a value that it can't have, or a field without the protocol that has it.
+pub fn parse_match(text: &str, ports: PortNames<'_>) -> Result<Match, TextError> {
+    let span = Span::new(text);
+    let mut matching = Match::any();
+    for pair in span.pairs()? {
+        add(&mut matching, pair, ports)?;
+    }
+    check_prerequisites(&matching, span)?;
+    Ok(matching)
+}
+
+/// Narrows a match by one pair.
+pub(super) fn add(
+    matching: &mut Match,
+    pair: Pair<'_>,
+    ports: PortNames<'_>,
+) -> Result<(), TextError> {
+    let name = pair.key.text;
+    if pair.value.is_none() {
+        if let Some((_, eth_type, proto)) = PROTOCOLS.iter().find(|(known, ..)| *known == name) {
+            matching.set_masked(Field::EthType, (*eth_type).into(), u128::MAX);
+            if *proto != 0 {
+                matching.set_masked(Field::NwProto, (*proto).into(), u128::MAX);
+            }
+            return Ok(());
+        }
+        if name == "eth" {
+            // All packets are Ethernet's here.
+            return Ok(());
+        }
+    }
+    match name {
+        "dl_vlan" => return dl_vlan(matching, pair.needed()?),
+        "dl_vlan_pcp" => {
+            let pcp = value::number_to(pair.needed()?, 7)?;
+            matching.set_masked(Field::VlanTci, pcp << 13 | 0x1000, 0xf000);
+            return Ok(());
+        }
+        _ => {}
+    }
+    let Some(spec) = by_name(name) else {
+        let what = format!("'{name}' is no field that can be matched");
+        return Err(pair.key.error_with(what, "see ovs-fields(7)"));
+    };
+    let (value, mask) = value::masked(spec, pair.needed()?, ports)?;
+    store(matching, spec, value, mask, pair)
+}
+
+fn store(
+    matching: &mut Match,
+    spec: &Spec,
+    value: u128,
+    mask: u128,
+    pair: Pair<'_>,
+) -> Result<(), TextError> {
+    if mask == 0 {
+        return Ok(());
+    }
+    // Where the key holds a field in another's bits.
+    let (field, value, mask) = match spec.field {
+        Field::NwTos if value & 3 != 0 => {
+            let hint = "the lower two bits are nw_ecn's";
+            return Err(pair.key.error_with("nw_tos has bits outside of the DSCP", hint));
+        }
+        Field::NwTos => (Field::IpDscp, value >> 2, 0x3f),
+        Field::IcmpType => (Field::TpSrc, value, 0xffff),
+        Field::IcmpCode => (Field::TpDst, value, 0xffff),
+        Field::VlanPcp => (Field::VlanTci, value << 13 | 0x1000, 0xf000),
+        field => (field, value, mask),
+    };
+    if matching.mask().get(field) & mask != 0 && field != Field::VlanTci {
+        return Err(pair.key.error(format!("{} is given twice", spec.name)));
+    }
+    matching.set_masked(field, value, mask);
+    Ok(())
+}
+
+fn dl_vlan(matching: &mut Match, span: Span<'_>) -> Result<(), TextError> {
+    match value::number(span)? {
+        // OpenFlow 1.0's way to say "no tag".
+        0xffff => matching.set_masked(Field::VlanTci, 0, 0xffff),
+        vid @ 0..=0xfff => matching.set_masked(Field::VlanTci, vid | 0x1000, 0x1fff),
+        other => {
+            return Err(span
+                .error_with(format!("{other} is no VLAN id"), "0 to 4095, or 0xffff for no tag"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a field of a protocol that the match does not promise.
+pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
+    let mut kept = matching.clone();
+    normalize(&mut kept);
+    if kept == *matching {
+        return Ok(());
+    }
+    let lost =
+        Field::BASIC.iter().find(|field| kept.mask().get(**field) != matching.mask().get(**field));
+    let name = lost.map_or("a field", |field| field.name());
+    let what = format!("the match on {name} does not promise the protocol that has it");
+    Err(span.error_with(what, "add tcp, udp, icmp, ip, arp, ipv6, tcp6 or the like"))
+}

@@ -1,0 +1,47 @@
+//! The flow syntax of `ovs-ofctl` (`ovs-ofctl(8)`, `ovs-fields(7)`, `ovs-actions(7)`): text to types
+//! and back, in the very text that `ovs-ofctl dump-flows` prints.
+
+mod actions;
+mod assign;
+mod ct;
+mod flow;
+mod format_actions;
+mod format_match;
+mod matching;
+mod span;
+mod value;
+
+pub use actions::parse_actions;
+pub use flow::{format_flow, parse_flow};
+pub use format_actions::format_actions;
+pub use format_match::format_match;
+pub use matching::parse_match;
+
+use base::OfPort;
+use std::fmt;
+
+/// Finds a port by its name.
+pub type PortNames<'a> = &'a dyn Fn(&str) -> Option<OfPort>;
+
+/// What is wrong with a text, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextError {
+    /// The byte at which it is wrong, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What to write in its place; empty where nothing is better than the message itself.
+    pub hint: String,
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "column {}: {}", self.column, self.what)?;
+        if self.hint.is_empty() { Ok(()) } else { write!(f, " ({})", self.hint) }
+    }
+}
+
+impl std::error::Error for TextError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Flows as people write them, and as they are printed.
+
+use super::*;
+use crate::message::{FlowFlags, FlowModCommand, FlowStatsEntry, Message, StatsReply, Version};
+use crate::{DecodeOptions, EncodeOptions, decode, encode};
+
+fn ports(name: &str) -> Option<OfPort> {
+    (name == "veth1").then_some(OfPort(7))
+}
+
+/// What is written, and what comes out when it is read and printed again.
+const FLOWS: &[(&str, &str)] = &[
+    ("actions=drop", "actions=drop"),
+    (
+        "priority=1 ip ct_state=-trk actions=ct(table=0)",
+        "priority=1,ct_state=-trk,ip actions=ct(table=0)",
+    ),
+    (
+        "priority=1 ip ct_state=+trk+new in_port=veth1 actions=ct(commit),normal",
+        "priority=1,ct_state=+new+trk,ip,in_port=7 actions=ct(commit),NORMAL",
+    ),
+    (
+        "priority=300 in_port=veth1,udp,tp_dst=32768/0x8000 actions=output:veth1",
+        "priority=300,udp,in_port=7,tp_dst=0x8000/0x8000 actions=output:7",
+    ),
+    (
+        "in_port=1 ip nw_dst=10.0.0.0/8 idle_timeout=0 action=output:2",
+        "ip,in_port=1,nw_dst=10.0.0.0/8 actions=output:2",
+    ),
+    ("priority=1,actions=normal", "priority=1 actions=NORMAL"),
+    ("in_port=veth1 action=veth1", "in_port=7 actions=output:7"),
+    (
+        "in_port=LOCAL,actions=in_port,all,flood,local",
+        "in_port=LOCAL actions=IN_PORT,ALL,FLOOD,LOCAL",
+    ),
+    ("tcp,tp_dst=32768/0x8000,actions=drop", "tcp,tp_dst=0x8000/0x8000 actions=drop"),
+    ("tcp,tcp_dst=0x50,actions=1", "tcp,tp_dst=80 actions=output:1"),
+    ("udp6,udp_src=53,actions=1", "udp6,tp_src=53 actions=output:1"),
+    ("sctp,tp_src=5,actions=1", "sctp,tp_src=5 actions=output:1"),
+    ("icmp,icmp_type=8,icmp_code=0,actions=1", "icmp,icmp_type=8,icmp_code=0 actions=output:1"),
+    (
+        "icmp6,icmp_type=135,icmpv6_code=0,nd_target=fe80::1,nd_sll=1:2:3:4:5:6 actions=1",
+        "icmp6,icmp_type=135,icmp_code=0,nd_target=fe80::1,nd_sll=01:02:03:04:05:06 actions=output:1",
+    ),
+    (
+        "arp,arp_op=1,arp_spa=10.0.0.0/8,arp_sha=00:00:00:00:00:01,actions=1",
+        "arp,arp_spa=10.0.0.0/8,arp_op=1,arp_sha=00:00:00:00:00:01 actions=output:1",
+    ),
+    (
+        "ip,nw_src=10.0.0.1/255.0.255.0,nw_dst=1.2.3.4,actions=1",
+        "ip,nw_src=10.0.0.0/255.0.255.0,nw_dst=1.2.3.4 actions=output:1",
+    ),
+    (
+        "ipv6,ipv6_src=2001:db8::/32,ipv6_label=0x12,actions=1",
+        "ipv6,ipv6_src=2001:db8::/32,ipv6_label=0x00012 actions=output:1",
+    ),
+    (
+        "ip,nw_proto=47,nw_tos=32,nw_ecn=1,nw_ttl=64,nw_frag=first,actions=1",
+        "ip,nw_proto=47,nw_tos=32,nw_ecn=1,nw_ttl=64,nw_frag=first actions=output:1",
+    ),
+    (
+        "dl_vlan=5,dl_vlan_pcp=3,actions=strip_vlan,1",
+        "dl_vlan=5,dl_vlan_pcp=3 actions=strip_vlan,output:1",
+    ),
+    (
+        "dl_vlan=0xffff,actions=push_vlan:0x8100,set_field:4101->vlan_vid,1",
+        "vlan_tci=0x0000 actions=push_vlan:0x8100,set_field:4101->vlan_vid,output:1",
+    ),
+    (
+        "vlan_tci=0x1000/0x1000,actions=pop_vlan,1",
+        "vlan_tci=0x1000/0x1000 actions=strip_vlan,output:1",
+    ),
+    (
+        "dl_src=01:00:00:00:00:00/01:00:00:00:00:00,dl_type=0x88cc,actions=1",
+        "dl_src=01:00:00:00:00:00/01:00:00:00:00:00,dl_type=0x88cc actions=output:1",
+    ),
+    ("ct_state=+trk-new,ip,actions=1", "ct_state=-new+trk,ip actions=output:1"),
+    (
+        "ct_state=0x21/0x21,ct_zone=5,ct_mark=1/3,ct_label=0x5,ip,actions=1",
+        "ct_state=+new+trk,ct_zone=5,ct_mark=0x1/0x3,ct_label=0x5,ip actions=output:1",
+    ),
+    ("ct_state=trk|est,ip,actions=1", "ct_state=est|trk,ip actions=output:1"),
+    ("tcp,tcp_flags=+syn-ack,actions=1", "tcp,tcp_flags=+syn-ack actions=output:1"),
+    (
+        "reg0=1,reg1=0x10/0xf0,metadata=5,tun_id=9,pkt_mark=2,actions=1",
+        "pkt_mark=0x2,reg0=0x1,reg1=0x10/0xf0,tun_id=0x9,metadata=0x5 actions=output:1",
+    ),
+    ("xreg0=0x100000002,actions=1", "reg0=0x1,reg1=0x2 actions=output:1"),
+    (
+        "ip,actions=ct(commit,zone=reg0[0..15],nat(src=1.1.1.1-1.1.1.9:1-9,random),exec(set_field:1->ct_mark))",
+        "ip actions=ct(commit,zone=NXM_NX_REG0[0..15],nat(src=1.1.1.1-1.1.1.9:1-9,random),exec(set_field:0x1->ct_mark))",
+    ),
+    ("ip,actions=ct(table=1,zone=5,nat),ct_clear", "ip actions=ct(table=1,zone=5,nat),ct_clear"),
+    (
+        "ip,actions=ct(commit,force,alg=ftp,exec(load:3->NXM_NX_CT_LABEL[32..63]))",
+        "ip actions=ct(commit,force,exec(load:0x3->NXM_NX_CT_LABEL[32..63]),alg=ftp)",
+    ),
+    (
+        "ipv6,actions=ct(commit,nat(dst=[fd00::1]:80))",
+        "ipv6 actions=ct(commit,nat(dst=[fd00::1]:80))",
+    ),
+    ("ip,actions=ct(commit,nat(src))", "ip actions=ct(commit,nat(src))"),
+    (
+        "actions=resubmit(,1),resubmit:2,resubmit(3,4),resubmit(5)",
+        "actions=resubmit(,1),resubmit:2,resubmit(3,4),resubmit:5",
+    ),
+    (
+        "actions=load:0xa->NXM_NX_REG0[],load:1->reg1[3],move:NXM_NX_REG0[0..15]->reg1[16..31]",
+        "actions=load:0xa->NXM_NX_REG0[],load:0x1->NXM_NX_REG1[3],move:NXM_NX_REG0[0..15]->NXM_NX_REG1[16..31]",
+    ),
+    (
+        "actions=set_field:0x5/0xf->reg0,set_field:02:00:00:00:00:01->eth_dst",
+        "actions=set_field:0x5/0xf->reg0,set_field:02:00:00:00:00:01->eth_dst",
+    ),
+    (
+        "udp,actions=set_field:80->udp_dst,set_field:1.2.3.4->ip_src",
+        "udp actions=set_field:80->udp_dst,set_field:1.2.3.4->ip_src",
+    ),
+    (
+        "actions=push:NXM_NX_REG0[],pop:NXM_OF_IN_PORT[],output:NXM_NX_REG0[]",
+        "actions=push:NXM_NX_REG0[],pop:NXM_OF_IN_PORT[],output:NXM_NX_REG0[]",
+    ),
+    (
+        "ip,actions=mod_dl_src:1:2:3:4:5:6,mod_nw_tos:32,mod_nw_ttl:3,dec_ttl,dec_ttl(1,2)",
+        "ip actions=mod_dl_src:01:02:03:04:05:06,mod_nw_tos:32,mod_nw_ttl:3,dec_ttl,dec_ttl(1,2)",
+    ),
+    (
+        "actions=controller,controller:128,controller(reason=invalid_ttl,id=3,max_len=100)",
+        "actions=CONTROLLER:65535,CONTROLLER:128,controller(reason=invalid_ttl,max_len=100,id=3)",
+    ),
+    ("actions=controller(userdata=01.02,pause)", "actions=controller(userdata=01.02,pause)"),
+    (
+        "actions=clone(mod_vlan_vid:3,output:1),note:00.11.22,exit",
+        "actions=clone(mod_vlan_vid:3,output:1),note:00.11.22,exit",
+    ),
+    (
+        "actions=1,clear_actions,write_actions(output:2),write_metadata:0x1/0xff,goto_table:3",
+        "actions=output:1,clear_actions,write_actions(output:2),write_metadata:0x1/0xff,goto_table:3",
+    ),
+];
+
+fn print(flow: &crate::FlowMod) -> String {
+    let matching = format_match(&flow.matching, Some(flow.priority));
+    let actions = format_actions(&flow.actions, &flow.matching);
+    if matching.is_empty() {
+        format!("actions={actions}")
+    } else {
+        format!("{matching} actions={actions}")
+    }
+}
+
+#[test]
+fn flows_are_read_and_printed() {
+    for (text, expect) in FLOWS {
+        let flow =
+            parse_flow(text, FlowModCommand::Add, &ports).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(print(&flow), *expect, "{text}");
+        let again = parse_flow(expect, FlowModCommand::Add, &ports).unwrap();
+        assert_eq!(again, flow, "{text}");
+    }
+}
+
+#[test]
+fn settings_of_a_flow_are_read() {
+    let text = "cookie=0x5, duration=3s, table=3, n_packets=1, idle_timeout=7,hard_timeout=8 \
+                importance=9,send_flow_rem reset_counts priority=100,ip,actions=drop";
+    let flow = parse_flow(text, FlowModCommand::Add, &ports).unwrap();
+    assert_eq!((flow.new_cookie, flow.table.unwrap().0, flow.priority), (5, 3, 100));
+    assert_eq!((flow.idle_timeout_s, flow.hard_timeout_s, flow.importance), (7, 8, 9));
+    assert_eq!(
+        flow.flags,
+        crate::message::FlowFlags::SEND_FLOW_REM | crate::message::FlowFlags::RESET_COUNTS
+    );
+    let flow = parse_flow("cookie=5/0xf,out_port=2", FlowModCommand::Delete, &ports).unwrap();
+    assert_eq!((flow.cookie, flow.cookie_mask, flow.out_port), (5, 15, OfPort(2)));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_column() {
+    let cases: &[(&str, usize, &str)] = &[
+        ("tcp", 1, "needs actions"),
+        ("tpc,actions=1", 1, "'tpc' is no field"),
+        ("ip,nw_src=1.2.3,actions=1", 11, "not an IPv4 address"),
+        ("tp_dst=80,actions=1", 1, "does not promise the protocol"),
+        ("ip,actions=outptu:1", 12, "no action 'outptu'"),
+        ("ip,actions=learn(table=1)", 12, "learn is not supported"),
+        ("ip,actions=output:nosuch", 19, "no port 'nosuch'"),
+        ("ip,actions=ct(zone=70000)", 20, "more than 65535"),
+        ("ip,actions=ct(zone=reg0)", 20, "16 bits"),
+        ("ip,actions=ct(commit", 14, "never closed"),
+        ("ip,actions=ct(exec(set_field:1->ct_mark))", 15, "need commit"),
+        ("actions=load:0x100->reg0[0..7]", 14, "does not fit"),
+        ("actions=load:1->reg0[30..40]", 22, "bits 0 to 31"),
+        ("actions=set_field:1->ct_state", 22, "can't be written"),
+        ("actions=goto_table:1,output:1", 9, "wrong order"),
+        ("actions=drop,1", 9, "stands alone"),
+        ("ct_state=+foo,actions=1", 11, "no flag 'foo'"),
+        ("reg0=1,reg0=2,actions=1", 8, "given twice"),
+        ("cookie=1/1,actions=1", 8, "not a mask"),
+        ("priority=70000,actions=1", 10, "more than"),
+        ("actions=push_vlan:0x1234", 19, "no Ethernet type of a VLAN tag"),
+        ("actions=note:1", 14, "two hexadecimal digits"),
+        ("actions=resubmit(,1,ct,x)", 24, "does not take this"),
+    ];
+    for (text, column, what) in cases {
+        let error = parse_flow(text, FlowModCommand::Add, &ports).unwrap_err();
+        assert!(error.what.contains(what), "{text}: {error}");
+        assert_eq!(error.column, *column, "{text}: {error}");
+    }
+}
+
+fn entry(text: &str) -> FlowStatsEntry {
+    let flow = parse_flow(text, FlowModCommand::Add, &ports).unwrap();
+    FlowStatsEntry {
+        table: base::TableId(1),
+        matching: flow.matching,
+        priority: flow.priority,
+        cookie: 0x1234,
+        duration_ns: 5_678_000_000,
+        idle_timeout_s: 10,
+        hard_timeout_s: 0,
+        idle_age_s: 3,
+        hard_age_s: 4,
+        importance: 0,
+        flags: FlowFlags::empty(),
+        packets: 17,
+        bytes: 1700,
+        actions: flow.actions,
+    }
+}
+
+/// What `ovs-ofctl` makes of a message; `None` where there is no `ovs-ofctl`.
+fn ofp_print(bytes: &[u8]) -> Option<String> {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let run = std::process::Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
+    match run {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(_) => None,
+    }
+}
+
+#[test]
+fn ovs_ofctl_reads_what_is_written_and_prints_what_is_printed() {
+    let mut checked = 0;
+    for version in Version::ALL {
+        for (text, _) in FLOWS {
+            if version == Version::V10 && text.contains("goto_table") {
+                // OpenFlow 1.0 has no instructions, and says this by actions in an odd order.
+                continue;
+            }
+            let reply =
+                StatsReply::Flow { flows: vec![entry(text)], nicira: version == Version::V10 };
+            let message = Message::StatsReply(reply);
+            let bytes = encode(version, 1, &message, &EncodeOptions::default()).concat();
+            let Some(theirs) = ofp_print(&bytes) else {
+                println!("SKIPPED: comparison with ovs-ofctl, which is not installed");
+                return;
+            };
+            let (_, back) = decode(version, &bytes, &DecodeOptions::default()).unwrap();
+            let Message::StatsReply(StatsReply::Flow { flows, .. }) = back else {
+                panic!("{back:?}")
+            };
+            let mut ours = format_flow(&flows[0], true);
+            if matches!(version, Version::V13 | Version::V14) {
+                // These versions don't say how long a flow was idle.
+                ours = ours.replace("idle_age=0, ", "");
+            }
+            let theirs = theirs.lines().nth(1).unwrap_or(&theirs).trim();
+            // One action of two names.
+            let theirs = theirs.replace("pop_vlan", "strip_vlan");
+            assert_eq!(ours, theirs, "{version:?}: {text}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 3 * FLOWS.len());
+}

@@ -1,0 +1,7 @@
+//! Who extended OpenFlow, by the numbers in vendor (experimenter) messages
+//! (ovs: `include/openflow/openflow-common.h`).
+
+/// Nicira, whose extensions are Open vSwitch's.
+pub(crate) const NICIRA: u32 = 0x0000_2320;
+/// The Open Networking Foundation.
+pub(crate) const ONF: u32 = 0x4f4e_4600;

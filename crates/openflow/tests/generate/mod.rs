@@ -1,0 +1,471 @@
+//! Messages out of a seed, such as the version can say in full.
+
+use base::{DatapathId, MacAddr, OfPort, TableId};
+use flow::{Field, Match, NatKind, NatRange, PortSelection};
+use openflow::action::{Action, Ct, SetForm, Subfield, ToController, ZoneSource};
+use openflow::message::*;
+use openflow::{ErrorCode, Message, Version};
+
+pub struct Generate {
+    state: u64,
+    version: Version,
+}
+
+impl Generate {
+    pub fn new(seed: u64, version: Version) -> Self {
+        Generate { state: seed, version }
+    }
+
+    /// SplitMix64
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn often(&mut self) -> bool {
+        self.below(3) == 0
+    }
+
+    fn wide(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+
+    fn v10(&self) -> bool {
+        self.version == Version::V10
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+
+    fn port(&mut self) -> OfPort {
+        match self.below(4) {
+            0 => OfPort::LOCAL,
+            _ => OfPort(1 + self.below(0xfeff) as u16),
+        }
+    }
+
+    fn masked(&mut self, matching: &mut Match, field: Field) {
+        if self.often() {
+            let mask = if self.often() { self.wide() } else { u128::MAX };
+            matching.set_masked(field, self.wide(), mask);
+        }
+    }
+
+    fn exact(&mut self, matching: &mut Match, field: Field) {
+        if self.often() {
+            matching.set_masked(field, self.wide(), u128::MAX);
+        }
+    }
+
+    pub fn matching(&mut self) -> Match {
+        use Field as F;
+        let mut m = Match::any();
+        for field in [
+            F::Metadata,
+            F::Reg0,
+            F::Reg5,
+            F::Reg15,
+            F::TunId,
+            F::PktMark,
+            F::CtMark,
+            F::CtLabel,
+            F::EthSrc,
+            F::EthDst,
+        ] {
+            self.masked(&mut m, field);
+        }
+        self.exact(&mut m, F::CtZone);
+        if self.often() {
+            m.set_masked(F::InPort, self.port().0.into(), u128::MAX);
+        }
+        if self.often() {
+            m.set_masked(F::CtState, (self.next() & 0xff).into(), (self.next() & 0xff).into());
+        }
+        self.vlan(&mut m);
+        match self.below(4) {
+            0 => self.arp(&mut m),
+            1 => self.ip(&mut m, 0x0800),
+            2 => self.ip(&mut m, 0x86dd),
+            _ => {}
+        }
+        m
+    }
+
+    fn vlan(&mut self, m: &mut Match) {
+        match self.below(5) {
+            0 => m.set_masked(Field::VlanTci, 0, 0xffff),
+            1 => m.set_masked(Field::VlanTci, 0x1000 | u128::from(self.below(4096)), 0x1fff),
+            2 => m.set_masked(Field::VlanTci, u128::from(self.next()) & 0xffff | 0x1000, 0xffff),
+            _ => return,
+        }
+        if m.key().vlan_tci() == 0 && !self.v10() {
+            // OXM says "no tag" by 13 bits.
+            m.wildcard(Field::VlanTci);
+            m.set_masked(Field::VlanTci, 0, 0x1fff);
+        }
+    }
+
+    fn arp(&mut self, m: &mut Match) {
+        m.set_masked(Field::EthType, 0x0806, u128::MAX);
+        for field in [Field::ArpSpa, Field::ArpTpa, Field::ArpSha, Field::ArpTha] {
+            self.masked(m, field);
+        }
+        self.exact(m, Field::ArpOp);
+    }
+
+    fn ip(&mut self, m: &mut Match, eth_type: u16) {
+        use Field as F;
+        let v4 = eth_type == 0x0800;
+        m.set_masked(F::EthType, eth_type.into(), u128::MAX);
+        let fields = if v4 { [F::Ipv4Src, F::Ipv4Dst] } else { [F::Ipv6Src, F::Ipv6Dst] };
+        fields.into_iter().for_each(|field| self.masked(m, field));
+        if !v4 {
+            self.masked(m, F::Ipv6Label);
+        }
+        for field in [F::IpDscp, F::IpEcn, F::NwTtl] {
+            self.exact(m, field);
+        }
+        let proto = [6u8, 17, 132, if v4 { 1 } else { 58 }, 47][self.below(5) as usize];
+        m.set_masked(F::NwProto, proto.into(), u128::MAX);
+        match proto {
+            6 | 17 | 132 => {
+                self.masked(m, F::TpSrc);
+                self.masked(m, F::TpDst);
+                if proto == 6 {
+                    self.masked(m, F::TcpFlags);
+                }
+            }
+            1 => m.set_masked(F::TpSrc, self.below(256).into(), 0xffff),
+            58 => {
+                m.set_masked(F::TpSrc, 135, 0xffff);
+                m.set_masked(F::TpDst, 0, 0xffff);
+                self.masked(m, F::NdTarget);
+                self.masked(m, F::NdSll);
+            }
+            _ => {}
+        }
+        if self.often() {
+            m.set_masked(F::CtState, 0x22, 0x22);
+            let fields = if v4 { [F::CtNwSrc, F::CtNwDst] } else { [F::CtIpv6Src, F::CtIpv6Dst] };
+            fields.into_iter().for_each(|field| self.masked(m, field));
+            m.set_masked(F::CtNwProto, 6, 0xff);
+            self.masked(m, F::CtTpDst);
+        }
+    }
+
+    fn subfield(&mut self) -> Subfield {
+        let field =
+            [Field::Reg1, Field::Xreg3, Field::Metadata, Field::EthSrc][self.below(4) as usize];
+        let bits = 1 + self.below(field.bits().min(64).into()) as u32;
+        let offset = self.below(u64::from(field.bits() - bits) + 1) as u32;
+        Subfield { field, offset, bits }
+    }
+
+    fn set(&mut self) -> Action {
+        let field =
+            [Field::Reg2, Field::TunId, Field::EthDst, Field::Metadata][self.below(4) as usize];
+        if self.version == Version::V15 || !self.v10() && self.often() {
+            let masked = self.version == Version::V15 && self.often();
+            let mask = if masked { self.wide() & field.all_ones() | 1 } else { field.all_ones() };
+            return Action::Set { field, value: self.wide() & mask, mask, form: SetForm::SetField };
+        }
+        let part = Subfield { field, ..Subfield::whole(field) };
+        let mask = part.mask() & 0xffff_ff00;
+        Action::Set { field, value: self.wide() & mask, mask, form: SetForm::Load }
+    }
+
+    fn nat(&mut self) -> Option<NatRange> {
+        if self.often() {
+            return None;
+        }
+        let first = std::net::Ipv4Addr::from(1 + self.below(1000) as u32);
+        let last = std::net::Ipv4Addr::from(u32::from(first) + self.below(3) as u32);
+        let low = 1 + self.below(60000) as u16;
+        let addresses = self.often().then_some((first.into(), last.into()));
+        Some(NatRange {
+            kind: if self.often() { NatKind::Src } else { NatKind::Dst },
+            addresses,
+            ports: addresses.filter(|_| self.often()).map(|_| (low, low + 5)),
+            selection: [PortSelection::Default, PortSelection::Hash, PortSelection::Random]
+                [self.below(3) as usize],
+            persistent: addresses.is_some() && self.often(),
+        })
+        .map(|range| match range.addresses {
+            // Flags without addresses are written, but not printed.
+            None => NatRange { selection: PortSelection::Default, ..range },
+            Some(_) => range,
+        })
+    }
+
+    fn ct(&mut self) -> Action {
+        let commit = self.often();
+        let mut exec = Vec::new();
+        if self.often() {
+            exec.push(Action::Nat(if commit { self.nat() } else { None }));
+        }
+        if commit && self.often() {
+            let form = if self.version == Version::V15 { SetForm::SetField } else { SetForm::Load };
+            exec.push(Action::Set { field: Field::CtMark, value: 5, mask: u32::MAX.into(), form });
+        }
+        Action::Ct(Ct {
+            commit,
+            force: commit && self.often(),
+            zone: if self.often() {
+                ZoneSource::Field(Subfield { field: Field::Reg3, offset: 16, bits: 16 })
+            } else {
+                ZoneSource::Immediate(self.next() as u16)
+            },
+            table: self.often().then(|| TableId(self.below(254) as u8)),
+            alg: [0, 21, 69][self.below(3) as usize],
+            exec,
+        })
+    }
+
+    fn action(&mut self, depth: u32) -> Action {
+        match self.below(15) {
+            0 => Action::Output { port: self.port(), max_len: 0 },
+            1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
+            2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
+            3 => Action::Controller(ToController {
+                max_len: self.next() as u16,
+                controller_id: 1 + self.below(1000) as u16,
+                reason: self.below(3) as u8,
+                userdata: self.bytes(5),
+                pause: self.often(),
+            }),
+            4 | 5 => self.set(),
+            6 => {
+                let source = self.subfield();
+                Action::Move { source, target: Subfield { field: Field::Xxreg1, ..source } }
+            }
+            7 => Action::StackPush(self.subfield()),
+            8 => Action::StackPop(self.subfield()),
+            9 => Action::Resubmit {
+                in_port: self.often().then(|| self.port()),
+                table: Some(TableId(self.below(254) as u8)),
+                with_ct_orig: self.often(),
+            },
+            10 | 11 => self.ct(),
+            12 if depth > 0 => Action::Clone((0..3).map(|_| self.action(depth - 1)).collect()),
+            12 => Action::CtClear,
+            13 => Action::Note(self.bytes(6)),
+            _ if self.often() => Action::DecTtl(vec![3, 4]),
+            _ if self.often() => Action::StripVlan,
+            _ => Action::Exit,
+        }
+    }
+
+    fn actions(&mut self) -> Vec<Action> {
+        let count = self.below(6);
+        (0..count).map(|_| self.action(2)).collect()
+    }
+
+    fn flow_actions(&mut self) -> Vec<Action> {
+        let mut actions = self.actions();
+        if !self.v10() {
+            if self.often() {
+                actions.push(Action::ClearActions);
+            }
+            if self.often() {
+                actions.push(Action::WriteActions(vec![
+                    self.set(),
+                    Action::Output { port: self.port(), max_len: 0 },
+                ]));
+            }
+            if self.often() {
+                actions.push(Action::WriteMetadata { value: self.next(), mask: self.next() });
+            }
+            if self.often() {
+                actions.push(Action::GotoTable(TableId(9)));
+            }
+        }
+        actions
+    }
+
+    pub fn flow_mod(&mut self) -> FlowMod {
+        use FlowModCommand as C;
+        let command = [C::Add, C::Modify, C::ModifyStrict, C::Delete, C::DeleteStrict]
+            [self.below(5) as usize];
+        let add = command == C::Add;
+        let mask = if add { 0 } else { self.next() };
+        FlowMod {
+            command,
+            matching: self.matching(),
+            priority: self.next() as u16,
+            cookie: self.next() & mask,
+            cookie_mask: mask,
+            new_cookie: if add || self.v10() { self.next() } else { u64::MAX },
+            table: Some(TableId(self.below(254) as u8)),
+            idle_timeout_s: self.next() as u16,
+            hard_timeout_s: self.next() as u16,
+            importance: if add && self.version >= Version::V14 { self.next() as u16 } else { 0 },
+            buffer_id: self.often().then_some(5),
+            out_port: self.port(),
+            flags: match (self.v10(), add) {
+                (true, true) => FlowFlags::SEND_FLOW_REM | FlowFlags::RESET_COUNTS,
+                (true, false) => FlowFlags::CHECK_OVERLAP,
+                _ => FlowFlags::from_bits_truncate(self.next() as u16),
+            },
+            actions: self.flow_actions(),
+        }
+    }
+
+    pub fn flow(&mut self) -> FlowStatsEntry {
+        let (v10, v15) = (self.v10(), self.version == Version::V15);
+        FlowStatsEntry {
+            table: TableId(self.below(254) as u8),
+            matching: self.matching(),
+            priority: self.next() as u16,
+            cookie: self.next(),
+            duration_ns: self.below(1 << 50),
+            idle_timeout_s: self.next() as u16,
+            hard_timeout_s: self.next() as u16,
+            idle_age_s: if v10 || v15 { self.below(60000) } else { 0 },
+            hard_age_s: if v10 { self.below(60000) } else { 0 },
+            importance: if self.version >= Version::V14 { self.next() as u16 } else { 0 },
+            flags: if v10 {
+                FlowFlags::empty()
+            } else {
+                FlowFlags::from_bits_truncate(self.next() as u16)
+            },
+            packets: self.next(),
+            bytes: self.next(),
+            actions: self.flow_actions(),
+        }
+    }
+
+    fn flow_removed(&mut self) -> Message {
+        let v10 = self.v10();
+        let flow = FlowStatsEntry {
+            hard_timeout_s: if v10 { 0 } else { 9 },
+            idle_age_s: 0,
+            hard_age_s: 0,
+            importance: 0,
+            flags: FlowFlags::empty(),
+            actions: vec![],
+            ..self.flow()
+        };
+        Message::FlowRemoved { flow, reason: RemovedReason::HardTimeout, nicira: v10 }
+    }
+
+    fn port_desc(&mut self) -> PortDesc {
+        PortDesc {
+            port: self.port(),
+            mac: MacAddr::from_u64(self.next()),
+            name: "veth0".to_owned(),
+            config: PortConfig::PORT_DOWN | PortConfig::NO_FWD,
+            link_down: self.often(),
+            current: 0x840,
+            speed_kbps: 10_000_000,
+        }
+    }
+
+    fn request(&mut self) -> FlowStatsRequest {
+        let mask = self.next();
+        FlowStatsRequest {
+            matching: self.matching(),
+            table: self.often().then_some(TableId(4)),
+            out_port: self.port(),
+            cookie: self.next() & mask,
+            cookie_mask: mask,
+        }
+    }
+
+    fn packet_in(&mut self) -> Message {
+        let table = self.often().then_some(TableId(7));
+        Message::PacketIn(PacketIn {
+            data: self.bytes(61),
+            total_len: self.next() as u16,
+            reason: self.below(3) as u8,
+            table,
+            cookie: self.next(),
+            metadata: Match::any().with(Field::InPort, self.port().0.into()).with(Field::Reg1, 77),
+            userdata: self.bytes(3),
+            continuation: self.often().then(|| self.bytes(16)),
+        })
+    }
+
+    fn bundle_add(&mut self) -> Message {
+        let message = Message::FlowMod(self.flow_mod());
+        let mut bytes = openflow::encode(self.version, 5, &message, &Default::default());
+        Message::BundleAdd {
+            bundle: 1,
+            flags: 3,
+            xid: 5,
+            message: Box::new(message),
+            bytes: bytes.remove(0),
+        }
+    }
+
+    pub fn message(&mut self) -> Message {
+        let nicira = self.v10();
+        match self.below(24) {
+            0..=6 => Message::FlowMod(self.flow_mod()),
+            7 => Message::StatsReply(StatsReply::Flow {
+                flows: vec![self.flow(), self.flow()],
+                nicira,
+            }),
+            8 => self.flow_removed(),
+            9 => Message::PortStatus { reason: PortReason::Modify, port: self.port_desc() },
+            10 => Message::StatsRequest(StatsRequest::Flow { request: self.request(), nicira }),
+            11 => {
+                Message::StatsRequest(StatsRequest::Aggregate { request: self.request(), nicira })
+            }
+            12 => Message::StatsReply(StatsReply::Aggregate {
+                packets: self.next(),
+                bytes: self.next(),
+                flows: 5,
+                nicira,
+            }),
+            13 => self.packet_in(),
+            14 => Message::PacketOut(PacketOut {
+                buffer_id: None,
+                metadata: Match::any().with(Field::InPort, self.port().0.into()),
+                actions: self.actions(),
+                data: self.bytes(60),
+            }),
+            15 if !nicira => self.bundle_add(),
+            16 if !nicira => Message::BundleControl { bundle: 9, control: 4, flags: 2 },
+            17 => {
+                Message::SetAsync { packet_in: [1, 2], port_status: [3, 4], flow_removed: [5, 6] }
+            }
+            18 => Message::RoleRequest { role: Role::Equal, generation: None },
+            19 => Message::StatsReply(StatsReply::PortDesc(vec![self.port_desc()])),
+            20 => Message::StatsReply(StatsReply::Port(vec![PortStats {
+                port: self.port(),
+                counters: [
+                    Some(1),
+                    None,
+                    Some(3),
+                    Some(4),
+                    None,
+                    Some(6),
+                    Some(7),
+                    Some(8),
+                    None,
+                    Some(1),
+                    Some(2),
+                    Some(3),
+                ],
+                duration_ns: if nicira { 0 } else { self.below(1 << 50) },
+            }])),
+            21 => Message::FeaturesReply {
+                datapath_id: DatapathId(self.next()),
+                buffers: 0,
+                tables: 254,
+                auxiliary_id: 0,
+                ports: if nicira { vec![self.port_desc()] } else { vec![] },
+            },
+            22 => Message::Error { code: ErrorCode::MatchBadPrereq, data: self.bytes(64) },
+            _ => Message::CtFlushZone(self.next() as u16),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Messages of all kinds, as the real `ovs-ofctl` reads them. Without it the test says that it was
+//! skipped.
+
+mod generate;
+
+use generate::Generate;
+use openflow::message::{PacketInFormat, StatsReply, TableStats};
+use openflow::{EncodeOptions, ErrorCode, Message, Place, Version, encode};
+use std::process::Command;
+
+/// What `ovs-ofctl` makes of a message; `None` where there is no `ovs-ofctl`.
+fn ofp_print(bytes: &[u8]) -> Option<String> {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let output = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output().ok()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Some(format!("{}{errors}", String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Whether `ovs-ofctl` is there; it must read the message, or refuse it for the reason for which
+/// [`openflow::check`] refuses the flow. It prints what it can't read as a hexadecimal dump.
+fn check(version: Version, message: &Message, options: &EncodeOptions) -> bool {
+    for bytes in encode(version, 1, message, options) {
+        let Some(text) = ofp_print(&bytes) else {
+            println!("SKIPPED: comparison with ovs-ofctl, which is not installed");
+            return false;
+        };
+        if let Some(name) = refused(version, message) {
+            assert!(text.contains(name), "not {name}: {version:?} {message:?}:\n{text}");
+            continue;
+        }
+        let bad = ["00000000  ", "decode error", "unknown", "|WARN|"];
+        assert!(!bad.iter().any(|bad| text.contains(bad)), "{version:?} {message:?}:\n{text}");
+    }
+    true
+}
+
+/// The name of the error that a flow-mod, alone or in a bundle, is to be refused with.
+fn refused(version: Version, message: &Message) -> Option<&'static str> {
+    let flow = match message {
+        Message::FlowMod(flow) => flow,
+        Message::BundleAdd { message, .. } => return refused(version, message),
+        _ => return None,
+    };
+    // The table goes with the flow-mod from 1.3 on only.
+    let table = flow.table.filter(|_| version != Version::V10);
+    let place = Place { version, table, tables: 255 };
+    let error = openflow::check(&flow.actions, &flow.matching, place).err()?;
+    Some(match error.code {
+        ErrorCode::ActionMatchInconsistent => "OFPBAC_MATCH_INCONSISTENT",
+        ErrorCode::InstructionBadTableId => "OFPBIC_BAD_TABLE_ID",
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn ovs_ofctl_reads_messages_of_all_kinds() {
+    for version in Version::ALL {
+        for seed in 0..150 {
+            let message = Generate::new(seed, version).message();
+            // A continuation is Open vSwitch's own, and these errors' data is no message.
+            let opaque = match &message {
+                Message::PacketIn(packet) => packet.continuation.is_some(),
+                Message::Error { .. } => true,
+                _ => false,
+            };
+            let format = match &message {
+                Message::PacketIn(_) if version == Version::V10 => PacketInFormat::Nxt,
+                _ => PacketInFormat::Standard,
+            };
+            let options = EncodeOptions { flow_mod_table_id: false, packet_in_format: format };
+            if !opaque && !check(version, &message, &options) {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn ovs_ofctl_reads_tables_features() {
+    let tables: Vec<TableStats> = (0..3)
+        .map(|id| TableStats {
+            table: base::TableId(id),
+            name: String::new(),
+            active: 1,
+            max_entries: 1_000_000,
+            lookups: 7,
+            matched: 5,
+        })
+        .collect();
+    for version in Version::ALL {
+        let mut replies = vec![
+            StatsReply::Table(tables.clone()),
+            StatsReply::GroupFeatures,
+            StatsReply::GroupDesc,
+            StatsReply::Queue,
+        ];
+        replies.push(StatsReply::Desc(["a", "b", "c", "d", "e"].map(str::to_owned)));
+        if version != Version::V10 {
+            replies.extend([
+                StatsReply::TableFeatures(tables.clone()),
+                StatsReply::MeterFeatures,
+                StatsReply::MeterConfig,
+                StatsReply::MeterStats,
+            ]);
+        }
+        if version >= Version::V14 {
+            replies.push(StatsReply::TableDesc(tables.clone()));
+        }
+        for reply in replies {
+            if !check(version, &Message::StatsReply(reply), &EncodeOptions::default()) {
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn ovs_ofctl_knows_the_errors() {
+    let cases = [
+        (ErrorCode::ActionMatchInconsistent, "OFPBAC_MATCH_INCONSISTENT"),
+        (ErrorCode::MatchBadPrereq, "OFPBMC_BAD_PREREQ"),
+        (ErrorCode::ActionBadVendorType, "OFPBAC_BAD_VENDOR_TYPE"),
+        (ErrorCode::Overlap, "OFPFMFC_OVERLAP"),
+        (ErrorCode::BadFlags, "OFPFMFC_BAD_FLAGS"),
+        (ErrorCode::ActionBadSetArgument, "OFPBAC_BAD_SET_ARGUMENT"),
+        (ErrorCode::MatchDuplicateField, "OFPBMC_DUP_FIELD"),
+        (ErrorCode::RoleBad, "OFPRRFC_BAD_ROLE"),
+        (ErrorCode::BadStat, "OFPBRC_BAD_STAT"),
+        (ErrorCode::MustBeZero, "NXBRC_MUST_BE_ZERO"),
+        (ErrorCode::NxmInvalid, "NXBRC_NXM_INVALID"),
+        (ErrorCode::PortModBadPort, "OFPPMFC_BAD_PORT"),
+        (ErrorCode::HelloIncompatible, "OFPHFC_INCOMPATIBLE"),
+    ];
+    let later = [
+        (ErrorCode::BundleBadId, "OFPBFC_BAD_ID"),
+        (ErrorCode::BundleMessageFailed, "OFPBFC_MSG_FAILED"),
+        (ErrorCode::InstructionDuplicate, "OFPBIC_DUP_INST"),
+        (ErrorCode::ActionBadSetMask, "OFPBAC_BAD_SET_MASK"),
+        (ErrorCode::GroupUnsupported, "OFPGMFC_OUT_OF_GROUPS"),
+        (ErrorCode::MeterUnsupported, "OFPMMFC_OUT_OF_METERS"),
+        (ErrorCode::FlowModBadTableId, "OFPFMFC_BAD_TABLE_ID"),
+    ];
+    for version in Version::ALL {
+        let also = if version == Version::V10 { &[][..] } else { &later };
+        for (code, name) in cases.iter().chain(also) {
+            let message =
+                Message::Error { code: *code, data: vec![version as u8, 0, 0, 8, 0, 0, 0, 1] };
+            let bytes = encode(version, 1, &message, &EncodeOptions::default()).concat();
+            let Some(text) = ofp_print(&bytes) else {
+                println!("SKIPPED: comparison with ovs-ofctl, which is not installed");
+                return;
+            };
+            assert!(text.contains(name), "{version:?} {code:?}: {text}");
+        }
+    }
+}

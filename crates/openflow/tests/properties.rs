@@ -1,0 +1,133 @@
+//! Laws: what is written reads back the same; what is printed is read back the same; bytes from
+//! anywhere are an error or a message, never a panic.
+
+mod generate;
+
+use generate::Generate;
+use openflow::message::{FlowModCommand, PacketInFormat, StatsReply, StatsRequest};
+use openflow::text::{format_actions, format_match, parse_flow};
+use openflow::{DecodeOptions, EncodeOptions, Framer, Message, Version, decode, encode};
+use proptest::prelude::*;
+
+fn versions() -> impl Strategy<Value = Version> {
+    (0..4usize).prop_map(|i| Version::ALL[i])
+}
+
+const DECODE: DecodeOptions = DecodeOptions { flow_mod_table_id: true };
+
+fn options(format: PacketInFormat) -> EncodeOptions {
+    EncodeOptions { flow_mod_table_id: true, packet_in_format: format }
+}
+
+fn round_trip(version: Version, message: &Message, format: PacketInFormat) {
+    let written = encode(version, 77, message, &options(format));
+    assert_eq!(written.len(), 1, "{message:?}");
+    let (xid, back) = decode(version, &written[0], &DECODE)
+        .unwrap_or_else(|error| panic!("{version:?} {error}: {message:?}"));
+    assert_eq!(xid, 77);
+    assert_eq!(&back, message, "{version:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn messages_read_back_as_they_were(version in versions(), seed: u64) {
+        let mut generate = Generate::new(seed, version);
+        let message = generate.message();
+        // The form that says all that a packet-in can hold.
+        round_trip(version, &message, PacketInFormat::Nxt2);
+    }
+
+    #[test]
+    fn flows_are_printed_and_read_back(seed: u64) {
+        let mut generate = Generate::new(seed, Version::V13);
+        let flow = generate.flow_mod();
+        let text = format!(
+            "{},actions={}",
+            format_match(&flow.matching, Some(flow.priority)),
+            format_actions(&flow.actions, &flow.matching)
+        );
+        let back = parse_flow(&text, FlowModCommand::Add, &|_| None)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        prop_assert_eq!(&back.matching, &flow.matching, "{}", text);
+        prop_assert_eq!(back.priority, flow.priority);
+        let again = format_actions(&back.actions, &back.matching);
+        prop_assert_eq!(again, format_actions(&flow.actions, &flow.matching));
+    }
+
+    #[test]
+    fn truncated_and_damaged_messages_never_panic(
+        version in versions(), seed: u64, cut: u16, at: u16, byte: u8,
+    ) {
+        let mut generate = Generate::new(seed, version);
+        let message = generate.message();
+        let mut bytes = encode(version, 1, &message, &options(PacketInFormat::Nxt2)).remove(0);
+        let at = usize::from(at) % bytes.len();
+        bytes[at] = byte;
+        let _ = decode(version, &bytes, &DECODE);
+        bytes.truncate(usize::from(cut) % bytes.len());
+        prop_assert!(decode(version, &bytes, &DECODE).is_err());
+        // The same with a length that does not lie.
+        if bytes.len() >= 8 {
+            let len = (bytes.len() as u16).to_be_bytes();
+            bytes[2..4].copy_from_slice(&len);
+            let _ = decode(version, &bytes, &DECODE);
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(
+        version in versions(),
+        kind in 0u8..36,
+        mut body in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
+        let mut framer = Framer::new();
+        framer.push(&body);
+        let _ = framer.next_message();
+        let mut bytes = vec![version as u8, kind];
+        bytes.extend((body.len() as u16 + 8).to_be_bytes());
+        bytes.extend([0; 4]);
+        bytes.append(&mut body);
+        let _ = decode(version, &bytes, &DECODE);
+    }
+
+    #[test]
+    fn random_text_never_panics(text in "[ -~]{0,80}", words in "(ip,|tcp,|actions=|ct\\(|nat\\(|exec\\(|set_field:|load:|->|reg0|\\[|\\.\\.|\\]|\\)|,|=|:|/|1|0x|-|\\+|resubmit|note|€){0,20}") {
+        for text in [text, words] {
+            let _ = parse_flow(&text, FlowModCommand::Add, &|_| None);
+            let _ = parse_flow(&text, FlowModCommand::Delete, &|_| None);
+        }
+    }
+}
+
+#[test]
+fn long_replies_are_cut_into_messages_of_less_than_64_kb() {
+    for version in Version::ALL {
+        let mut generate = Generate::new(5, version);
+        let flows: Vec<_> = (0..3000).map(|_| generate.flow()).collect();
+        let reply = StatsReply::Flow { flows: flows.clone(), nicira: version == Version::V10 };
+        let parts = encode(version, 9, &Message::StatsReply(reply), &EncodeOptions::default());
+        assert!(parts.len() > 3);
+        let mut back = Vec::new();
+        for (i, part) in parts.iter().enumerate() {
+            assert_eq!(openflow::has_more(part), i + 1 < parts.len());
+            match decode(version, part, &DECODE).unwrap() {
+                (9, Message::StatsReply(StatsReply::Flow { flows, .. })) => back.extend(flows),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(back, flows, "{version:?}");
+    }
+}
+
+#[test]
+fn an_empty_table_is_asked_for_and_answered_in_one_message() {
+    for version in Version::ALL {
+        for request in [StatsRequest::Desc, StatsRequest::Table, StatsRequest::GroupFeatures] {
+            round_trip(version, &Message::StatsRequest(request), PacketInFormat::Standard);
+        }
+        let reply = StatsReply::Flow { flows: vec![], nicira: false };
+        round_trip(version, &Message::StatsReply(reply), PacketInFormat::Standard);
+    }
+}

@@ -1,0 +1,295 @@
+//! The command line: `tidegate VERB …`, and `ovs-vswitchd …` for the daemon under its other name.
+
+pub mod getopt;
+pub mod ovs_options;
+mod pages;
+mod usage;
+
+pub use ovs_options::{Source, SwitchOptions, TlsOptions};
+
+use crate::daemon::Directories;
+use crate::demo::DemoArgs;
+use clap::{Arg, ArgAction, Args, Command, FromArgMatches, Subcommand};
+use clap_complete::Shell;
+use getopt::{Opt, Takes};
+use ovs_options::Id;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The name under which the daemon has its pidfile, its control socket and its log file, so that
+/// the stock tools find it.
+pub const PROGRAM: &str = "ovs-vswitchd";
+
+/// The version of Open vSwitch whose behaviour this is.
+pub const OVS_VERSION: &str = "3.1.0";
+
+/// What the program is to do.
+#[derive(Debug)]
+pub enum Parsed {
+    /// Be the switch.
+    Switch(Box<SwitchOptions>),
+    /// Show it.
+    Demo(DemoArgs),
+    /// Print this, and exit with status 0.
+    Print(String),
+}
+
+/// Why there is nothing to do but to exit.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// For standard error.
+    pub text: String,
+    /// The exit status.
+    pub status: u8,
+}
+
+/// A stateful software switch, in Open vSwitch's place
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Demo(DemoArgs),
+    /// Print a script that completes our command lines
+    #[command(after_help = "Examples:
+  tidegate completion bash > /etc/bash_completion.d/tidegate
+  tidegate completion zsh > /usr/share/zsh/site-functions/_tidegate")]
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them
+    #[command(after_help = "Examples:
+  tidegate man | man -l -                  read tidegate(1)
+  tidegate man /usr/local/share/man/man1   install every page")]
+    Man {
+        /// The directory to write them to
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Reads the command line: the program's name first, then its arguments. Verbs that only print
+/// are done here.
+///
+/// # Errors
+/// What to say, and the status to exit with.
+pub fn read<I>(args: I, directories: &Directories) -> Result<Parsed, Refused>
+where
+    I: IntoIterator<Item = OsString>,
+{
+    let args: Vec<OsString> = args.into_iter().collect();
+    let program = args.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_ovs = Path::new(&program).file_name().is_some_and(|name| name == PROGRAM);
+    let is_switch = args.get(1).is_some_and(|verb| verb == "switch");
+    if is_ovs || is_switch {
+        let program = if is_ovs { program } else { "tidegate switch".into() };
+        return utf8(&program, args.into_iter().skip(if is_ovs { 1 } else { 2 }))
+            .and_then(|args| ovs_options::parse(&program, args, !is_ovs, directories))
+            .map_err(|error| Refused { text: error + "\n", status: 1 });
+    }
+    let matches = match command().try_get_matches_from(args) {
+        Ok(matches) => matches,
+        // Help is no error.
+        Err(error) if !error.use_stderr() => return Ok(Parsed::Print(error.render().to_string())),
+        Err(error) => return Err(refuse(&error)),
+    };
+    match Verb::from_arg_matches(&matches).map_err(|error| refuse(&error))? {
+        Verb::Demo(args) => Ok(Parsed::Demo(args)),
+        Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
+        Verb::Man { directory: None } => print(|out| pages::write_page(out)),
+        Verb::Man { directory: Some(folder) } => {
+            let paths = pages::write_pages(&folder).map_err(|error| Refused {
+                text: format!(
+                    "tidegate: {}: cannot write the manual pages ({})\n",
+                    folder.display(),
+                    crate::daemon::reason(&error)
+                ),
+                status: 1,
+            })?;
+            Ok(Parsed::Print(paths.iter().map(|path| format!("{}\n", path.display())).collect()))
+        }
+    }
+}
+
+/// What `--version` prints. Scripts take the last word of the line with "Open vSwitch".
+pub fn version() -> String {
+    format!("{}Tidegate {}\n", ovs_version(), env!("CARGO_PKG_VERSION"))
+}
+
+/// What the command `version` answers on the control socket.
+pub fn ovs_version() -> String {
+    format!("{PROGRAM} (Open vSwitch) {OVS_VERSION}\n")
+}
+
+/// The definition of the whole command line.
+pub fn command() -> Command {
+    let program = Command::new("tidegate")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A stateful software switch, in Open vSwitch's place")
+        .after_help(
+            "Examples:
+  tidegate demo                              see it at work
+  tidegate switch --config bridge.toml       a switch with no database
+  tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
+  ovs-appctl list-commands                   what can be asked of a running switch",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(switch_command());
+    Verb::augment_subcommands(program)
+}
+
+/// The help of `tidegate switch`.
+fn switch_help() -> String {
+    switch_command()
+        .display_name("tidegate switch")
+        .bin_name("tidegate switch")
+        .render_long_help()
+        .to_string()
+}
+
+/// `tidegate switch` as the help and the manual show it. The command line itself is read by
+/// [`ovs_options`], because clap does not know getopt's ways; both have the same table.
+fn switch_command() -> Command {
+    let options = ovs_options::OWN_OPTIONS.iter().chain(ovs_options::OPTIONS);
+    Command::new("switch")
+        .about("Run the switch; it takes every option of ovs-vswitchd 3.1")
+        .after_help(
+            "Examples:
+  tidegate switch --config bridge.toml                 what the file says, no database
+  tidegate switch --config bridge.toml --check         what is wrong with the file
+  tidegate switch --pidfile --detach --log-file        ask ovsdb-server at its usual place
+  tidegate switch unix:/tmp/db.sock -vbridge:dbg       ask another one, and tell more
+
+Under the name ovs-vswitchd the program is this command.",
+        )
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(options.map(clap_arg))
+        .arg(
+            Arg::new("database")
+                .value_name("DATABASE")
+                .help("Where ovsdb-server listens: unix:FILE, tcp:HOST:PORT or ssl:HOST:PORT")
+                .conflicts_with("config"),
+        )
+}
+
+fn clap_arg(option: &Opt<Id>) -> Arg {
+    let arg = Arg::new(option.long).long(option.long).help(option.help);
+    let arg = match option.short {
+        Some(letter) => arg.short(letter),
+        None => arg,
+    };
+    match option.takes {
+        Takes::Nothing => arg.action(ArgAction::SetTrue),
+        Takes::Argument(name) => arg.value_name(name),
+        Takes::Maybe(name) => {
+            arg.value_name(name).num_args(0..=1).require_equals(option.short.is_none())
+        }
+    }
+}
+
+fn utf8(program: &str, args: impl Iterator<Item = OsString>) -> Result<Vec<String>, String> {
+    args.map(|arg| {
+        arg.into_string().map_err(|arg| {
+            format!("{program}: the argument {arg:?} is not UTF-8; paths and names must be")
+        })
+    })
+    .collect()
+}
+
+fn refuse(error: &clap::Error) -> Refused {
+    Refused {
+        text: error.render().to_string(),
+        status: u8::try_from(error.exit_code()).unwrap_or(2),
+    }
+}
+
+fn print(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<Parsed, Refused> {
+    let mut text = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = write(&mut text);
+    Ok(Parsed::Print(String::from_utf8_lossy(&text).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_line(line: &str) -> Result<Parsed, Refused> {
+        read(line.split(' ').map(OsString::from), &Directories::from_environment())
+    }
+
+    fn printed(line: &str) -> String {
+        match read_line(line) {
+            Ok(Parsed::Print(text)) => text,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_name_and_the_verb_say_what_to_do() {
+        for line in
+            ["/usr/sbin/ovs-vswitchd unix:x", "ovs-vswitchd unix:x", "tidegate switch unix:x"]
+        {
+            match read_line(line) {
+                Ok(Parsed::Switch(options)) => {
+                    assert_eq!(options.source, Source::Database("unix:x".into()));
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        assert!(matches!(read_line("tidegate demo --seconds 3"), Ok(Parsed::Demo(_))));
+        assert!(printed("ovs-vswitchd --version").contains("(Open vSwitch) 3.1.0\nTidegate "));
+        assert!(printed("tidegate --version").starts_with("tidegate "));
+    }
+
+    #[test]
+    fn errors_have_a_status() {
+        let refused = |line| read_line(line).unwrap_err();
+        let option =
+            Refused { text: "/x/ovs-vswitchd: unrecognized option '--nosuch'\n".into(), status: 1 };
+        assert_eq!(refused("/x/ovs-vswitchd --nosuch"), option);
+        assert!(refused("tidegate switch -x").text.starts_with("tidegate switch: invalid option"));
+        assert_eq!(refused("tidegate nosuch").status, 2);
+        assert_eq!(refused("tidegate").status, 2);
+        let bytes = std::os::unix::ffi::OsStringExt::from_vec(vec![0xff]);
+        let args = [OsString::from("ovs-vswitchd"), bytes];
+        let error = read(args, &Directories::from_environment()).unwrap_err();
+        assert!(error.text.contains("not UTF-8"), "{error:?}");
+    }
+
+    #[test]
+    fn every_verb_has_help_with_examples() {
+        let program = command();
+        for verb in program.get_subcommands() {
+            let help = printed(&format!("tidegate {} --help", verb.get_name()));
+            assert!(help.contains("Examples:"), "{help}");
+            assert!(help.contains(&format!("tidegate {}", verb.get_name())), "{help}");
+        }
+        let help = printed("tidegate switch --help");
+        assert!(help.contains("--config <FILE>") && help.contains("--pidfile[=<FILE>]"), "{help}");
+    }
+
+    #[test]
+    fn pages_and_completions_know_every_verb() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join("man/man1");
+        let said = printed(&format!("tidegate man {}", made.display()));
+        let verbs = ["switch", "demo", "completion", "man"];
+        assert_eq!(said.lines().count(), verbs.len() + 1);
+        for verb in verbs {
+            let page = std::fs::read_to_string(made.join(format!("tidegate-{verb}.1"))).unwrap();
+            assert!(page.contains(".SH SYNOPSIS") && page.contains("Examples"), "{page}");
+            for shell in ["bash", "zsh", "fish"] {
+                assert!(printed(&format!("tidegate completion {shell}")).contains(verb));
+            }
+        }
+        assert!(printed("tidegate man").contains("tidegate"));
+        let error = read_line("tidegate man /proc/no/such").unwrap_err();
+        assert!(error.text.contains("cannot write the manual pages"), "{error:?}");
+    }
+}

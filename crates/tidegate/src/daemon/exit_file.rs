@@ -1,0 +1,74 @@
+//! Files that must not outlive the program: the pidfile and the sockets.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file that is removed when this is dropped, or when the program ends through
+/// [`super::exit`] or [`super::die_of`].
+#[derive(Debug)]
+pub struct ExitFile {
+    path: PathBuf,
+}
+
+/// All there are. A process that was killed leaves them behind; then the next program clears up.
+static FILES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+impl ExitFile {
+    /// Takes charge of the file `path`, which exists or will.
+    pub fn new(path: PathBuf) -> Self {
+        files().push(path.clone());
+        ExitFile { path }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets the file live.
+    pub fn keep(self) {
+        files().retain(|path| *path != self.path);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for ExitFile {
+    fn drop(&mut self) {
+        let mut files = files();
+        if let Some(at) = files.iter().position(|path| *path == self.path) {
+            files.swap_remove(at);
+            // It may be gone already, and nobody could be told otherwise.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes every such file.
+pub(super) fn remove_all() {
+    for path in files().drain(..) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn files() -> MutexGuard<'static, Vec<PathBuf>> {
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_with_their_guard_unless_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let [gone, kept] = ["gone", "kept"].map(|name| folder.path().join(name));
+        for path in [&gone, &kept] {
+            std::fs::write(path, "").unwrap();
+        }
+        let guard = ExitFile::new(gone.clone());
+        ExitFile::new(kept.clone()).keep();
+        assert!(guard.path().exists());
+        drop(guard);
+        assert!(!gone.exists() && kept.exists());
+    }
+}

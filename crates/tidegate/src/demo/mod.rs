@@ -1,0 +1,140 @@
+//! `tidegate demo`: the main job on real input, on any Linux machine, with one command.
+//!
+//! A client and a server in network namespaces of their own talk through the switch: real `nginx`
+//! and `wrk`, the stock `ovs-*` tools, the stateful rules that people really load. Everything that
+//! is said on the screen is checked, and the exit status says whether all of it was true.
+//!
+//! The program runs twice: [`namespaces`] starts it again inside namespaces that nobody else sees,
+//! and the second one tells the story below. When the inner one ends, by whatever end, the kernel
+//! removes its processes, devices and files.
+
+mod error;
+mod hosts;
+mod load;
+mod namespaces;
+mod programs;
+mod report;
+mod screen;
+mod stock;
+mod switch;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use error::DemoError;
+use report::Report;
+use screen::Screen;
+use switch::Switch;
+
+/// Show the switch at work: real traffic through connection tracking, in namespaces of its own.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate demo                                      ten seconds of real traffic
+  tidegate demo --seconds 3 --json                   the same, shorter, for a script
+  tidegate demo --shell                              and then a shell, to look around in
+  tidegate demo --switch /usr/sbin/ovs-vswitchd      the same with Open vSwitch's own daemon")]
+pub struct DemoArgs {
+    /// How many seconds wrk asks for
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// How many connections wrk keeps open at a time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=400))]
+    pub connections: u32,
+    /// The switch to show, started with ovs-vswitchd's own options [default: this program]
+    #[arg(long, value_name = "PROGRAM")]
+    pub switch: Option<PathBuf>,
+    /// Checksum and segmentation offloads of the client and the server
+    #[arg(long, value_enum, default_value_t = Offloads::Auto)]
+    pub offloads: Offloads,
+    /// Print one JSON object at the end; everything else goes to standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Open a shell inside when all is shown, with everything still running
+    #[arg(long, conflicts_with = "json")]
+    pub shell: bool,
+}
+
+/// What the hosts' devices leave to the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Offloads {
+    /// On for this program; off for another, as Open vSwitch 3.1 forwards partial checksums as
+    /// they are, which no receiver accepts
+    Auto,
+    /// As the kernel sets them: partial checksums and frames of up to 64 KB reach the switch
+    On,
+    /// Off: the hosts finish their checksums themselves
+    Off,
+}
+
+impl DemoArgs {
+    /// Whether the hosts keep the kernel's offloads.
+    fn offloads_stay_on(&self) -> bool {
+        match self.offloads {
+            Offloads::Auto => self.switch.is_none(),
+            Offloads::On => true,
+            Offloads::Off => false,
+        }
+    }
+}
+
+/// Runs the demo; the exit status is 0 when everything that it claims has happened.
+pub fn run(args: &DemoArgs) -> ExitCode {
+    let screen = Screen::new(args.json);
+    let result = match namespaces::place() {
+        namespaces::Place::Inside => inside(args, &screen),
+        namespaces::Place::Outside => {
+            programs::check(args).and_then(|()| namespaces::run_again_inside(&screen))
+        }
+    };
+    result.unwrap_or_else(|error| {
+        screen.problem(&error.to_string());
+        ExitCode::FAILURE
+    })
+}
+
+/// The whole story, told inside the namespaces.
+fn inside(args: &DemoArgs, screen: &Screen) -> Result<ExitCode, DemoError> {
+    namespaces::make_private()?;
+    let mut report = Report::new(args);
+
+    screen.title("A client, a switch and a server, in network namespaces of their own");
+    hosts::build(args.offloads_stay_on())?;
+    let mut switch = Switch::start(args.switch.as_deref())?;
+    screen.say(&format!("client 10.0.0.1 -- br0 ({}) -- server 10.0.0.2", switch.version()?));
+    switch.configure()?;
+    screen.text(&format!("$ ovs-ofctl add-flows br0 {}\n{}", switch::RULES_FILE, switch::RULES));
+    report.checked(screen, switch.rules_read_back()?);
+    report.checked(screen, switch.timeouts_read_back()?);
+    let servers = hosts::start_servers()?;
+
+    screen.title("What the client starts goes through, both ways");
+    report.checked(screen, hosts::ping_from_client()?);
+    report.checked(screen, hosts::fetch_from_client()?);
+
+    screen.title("What the server starts by itself is refused");
+    report.checked(screen, hosts::client_listens()?);
+    report.checked(screen, hosts::connect_from_server()?);
+    report.checked(screen, hosts::ping_from_server()?);
+
+    if !report.all_true() {
+        // No load can say anything about a switch that does not even do this.
+        report.finish(screen, None);
+        return Ok(report.exit_code());
+    }
+    screen.title(&format!("{} seconds of wrk, a new connection for every request", args.seconds));
+    let load = load::run(args, &mut switch, &servers, screen)?;
+    for check in load.checks() {
+        report.checked(screen, check);
+    }
+    report.checked(screen, switch.drops_counted()?);
+    report.checked(screen, switch.still_runs()?);
+    report.finish(screen, Some(&load));
+    if args.shell {
+        namespaces::open_shell(screen)?;
+    }
+    Ok(report.exit_code())
+}

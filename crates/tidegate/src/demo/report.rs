@@ -1,0 +1,119 @@
+//! What the demo has claimed, whether it was true, and the table at the end.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::DemoArgs;
+use super::load::Load;
+use super::screen::Screen;
+
+/// One claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    name: &'static str,
+    ok: bool,
+    text: String,
+}
+
+impl Check {
+    /// A claim by its name in the JSON object, whether it is true, and what was seen.
+    pub fn new(name: &'static str, ok: bool, text: impl Into<String>) -> Check {
+        Check { name, ok, text: text.into() }
+    }
+
+    /// Whether it is true.
+    pub fn is_true(&self) -> bool {
+        self.ok
+    }
+}
+
+/// All claims of one demo.
+#[derive(Debug)]
+pub struct Report {
+    checks: Vec<Check>,
+    args: DemoArgs,
+}
+
+impl Report {
+    /// Nothing claimed yet.
+    pub fn new(args: &DemoArgs) -> Report {
+        Report { checks: Vec::new(), args: args.clone() }
+    }
+
+    /// Shows a claim and keeps it.
+    pub fn checked(&mut self, screen: &Screen, check: Check) {
+        screen.check(check.ok, &check.text);
+        self.checks.push(check);
+    }
+
+    /// Success only if every claim was true.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.all_true() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// Whether every claim so far is true.
+    pub fn all_true(&self) -> bool {
+        !self.checks.is_empty() && self.checks.iter().all(Check::is_true)
+    }
+
+    /// The table, the top of the connection table, where to look next; or the JSON object.
+    ///
+    /// There is no `load` when what came before was not as claimed.
+    pub fn finish(&self, screen: &Screen, load: Option<&Load>) {
+        if let Some(load) = load {
+            screen.title("In short");
+            for (name, value) in rows(load) {
+                screen.say(&format!("{name:<16} {value:>12}"));
+            }
+            screen.title("The top of `ovs-appctl dpctl/dump-conntrack`, while wrk was asking");
+            screen.text(&load.connections.join("\n"));
+        }
+        screen.title("Where to look next");
+        screen.text(NEXT);
+        let wrong: Vec<&str> = self.checks.iter().filter(|c| !c.ok).map(|c| c.name).collect();
+        if !wrong.is_empty() {
+            screen.problem(&format!("not as claimed: {}", wrong.join(", ")));
+        }
+        if self.args.json {
+            println!("{}", self.to_json(load));
+        }
+    }
+
+    fn to_json(&self, load: Option<&Load>) -> serde_json::Value {
+        let checks = self
+            .checks
+            .iter()
+            .map(|check| (check.name.to_owned(), json!({ "ok": check.ok, "seen": check.text })));
+        json!({
+            "ok": self.all_true(),
+            "seconds": self.args.seconds,
+            "connections": self.args.connections,
+            "offloads": self.args.offloads_stay_on(),
+            "checks": serde_json::Value::Object(checks.collect()),
+            "load": load.map(Load::to_json),
+        })
+    }
+}
+
+const NEXT: &str = "\
+tidegate demo --shell                          the same, and then a shell inside, where:
+  ovs-ofctl dump-flows br0                     the rules and what they counted
+  ovs-appctl dpctl/dump-flows                  what the fast path made of them
+  ovs-appctl ofproto/trace br0 in_port=client,tcp,nw_dst=10.0.0.2,tp_dst=80
+                                               which way one packet goes, and why
+  ip netns exec client curl http://10.0.0.2/   traffic of your own
+";
+
+fn rows(load: &Load) -> Vec<(String, String)> {
+    let mut rows = vec![
+        ("requests".to_owned(), load.wrk.requests.to_string()),
+        ("errors".to_owned(), load.wrk.errors.to_string()),
+        ("connections/s".to_owned(), format!("{:.0}", load.per_second(load.accepted))),
+        ("packets/s".to_owned(), format!("{:.0}", load.per_second(load.packets))),
+        ("drops".to_owned(), load.drops.to_string()),
+    ];
+    let latency = load.wrk.latency.iter();
+    rows.extend(latency.map(|(name, value)| (format!("latency {name}"), value.clone())));
+    rows
+}

@@ -1,0 +1,143 @@
+//! `dpctl/*` commands about connections (ovs: `lib/dpctl.c`, `dpctl.man`).
+
+use super::{Answer, Arguments, add};
+use crate::clock;
+use crate::switch::Switch;
+use base::Zone;
+use conntrack::text::{Detail, parse_zone_limit};
+use conntrack::{Cursor, Direction, Filter, Flush, Stats};
+use std::fmt::Write;
+
+/// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`
+pub fn dump(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let detail = Detail { more: arguments.flag("-m"), statistics: arguments.flag("-s") };
+    let filter = Filter { zone: arguments.zone()? };
+    arguments.end()?;
+    let (mut text, mut cursor) = (String::new(), Some(Cursor::default()));
+    while let Some(at) = cursor {
+        let page = switch.conntrack().dump(clock::now(), &filter, at);
+        for entry in &page.entries {
+            let _ = writeln!(text, "{}", entry.display(detail));
+        }
+        cursor = page.next;
+    }
+    Ok(text)
+}
+
+/// `dpctl/ct-stats-show [-m] [dp] [zone=N]`
+pub fn stats(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let more = arguments.flag("-m");
+    let filter = Filter { zone: arguments.zone()? };
+    arguments.end()?;
+    let stats: Stats = switch.conntrack().stats(clock::now(), &filter);
+    Ok(stats.display(more).to_string())
+}
+
+/// `dpctl/flush-conntrack [dp] [zone=N] [ct-orig-tuple] [ct-reply-tuple]`
+pub fn flush(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let mut flush = Flush { zone: arguments.zone()?, ..Flush::default() };
+    let tuples = [arguments.next(), arguments.next()];
+    arguments.end()?;
+    for (tuple, direction) in tuples.iter().zip([Direction::Original, Direction::Reply]) {
+        if let Some(tuple) = tuple {
+            flush.add_tuple(direction, tuple).map_err(|error| invalid(&error))?;
+        }
+    }
+    match switch.conntrack().flush(clock::now(), &flush) {
+        Ok(_) => Ok(String::new()),
+        Err(_) => Err("failed to flush conntrack (No such file or directory)".to_owned()),
+    }
+}
+
+/// `dpctl/ct-get-nconns [dp]`
+pub fn connections(switch: &mut Switch, words: &[String]) -> Answer {
+    Arguments::read(words)?.end()?;
+    Ok(format!("{}\n", switch.conntrack().connections()))
+}
+
+/// `dpctl/ct-get-maxconns [dp]`
+pub fn get_maximum(switch: &mut Switch, words: &[String]) -> Answer {
+    Arguments::read(words)?.end()?;
+    Ok(format!("{}\n", switch.conntrack().connections_max()))
+}
+
+/// `dpctl/ct-set-maxconns [dp] maxconns`
+pub fn set_maximum(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let number = arguments.next().and_then(|text| text.parse().ok());
+    let maximum = number.ok_or("maxconns missing or malformed (Invalid argument)".to_owned())?;
+    arguments.end()?;
+    switch.conntrack().set_connections_max(maximum);
+    Ok("setting maxconns successful".to_owned())
+}
+
+/// `dpctl/ct-set-limits [dp] [default=L] [zone=N,limit=L]...`
+pub fn set_limits(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let mut limits = Vec::new();
+    while let Some(word) = arguments.next() {
+        match word.strip_prefix("default=") {
+            Some(text) => {
+                let limit = text.parse().map_err(|_| invalid(&"malformed default limit"))?;
+                limits.push((None, limit));
+            }
+            None => {
+                let (zone, limit) = parse_zone_limit(&word).map_err(|error| invalid(&error))?;
+                limits.push((Some(zone), limit));
+            }
+        }
+    }
+    switch.refuse_database_limits(&limits)?;
+    for (zone, limit) in limits {
+        switch.conntrack().set_zone_limit(zone, limit);
+    }
+    Ok(String::new())
+}
+
+/// `dpctl/ct-del-limits [dp] zone=N1[,N2]...`
+pub fn delete_limits(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    for zone in zones(&arguments.next().unwrap_or_default())? {
+        switch.conntrack().clear_zone_limit(zone);
+    }
+    arguments.end()?;
+    Ok(String::new())
+}
+
+/// `dpctl/ct-get-limits [dp] [zone=N1[,N2]...]`
+pub fn get_limits(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let asked = arguments.next().map(|word| zones(&word)).transpose()?.unwrap_or_default();
+    arguments.end()?;
+    Ok(switch.conntrack().zone_limits(&asked).to_string())
+}
+
+/// `dpctl/ct-enable-tcp-seq-chk [dp]` and `dpctl/ct-disable-tcp-seq-chk [dp]`
+pub fn set_sequence_check(switch: &mut Switch, words: &[String], check: bool) -> Answer {
+    Arguments::read(words)?.end()?;
+    switch.conntrack().set_check_tcp_windows(check);
+    let done = if check { "enabling" } else { "disabling" };
+    Ok(format!("{done} TCP sequence checking successful\n"))
+}
+
+/// `dpctl/ct-get-tcp-seq-chk [dp]`
+pub fn get_sequence_check(switch: &mut Switch, words: &[String]) -> Answer {
+    Arguments::read(words)?.end()?;
+    let state = if switch.conntrack().checks_tcp_windows() { "enabled" } else { "disabled" };
+    Ok(format!("TCP sequence checking: {state}\n"))
+}
+
+/// `zone=N1[,N2]...`
+fn zones(word: &str) -> Result<Vec<Zone>, String> {
+    let bad = || invalid(&format!("invalid argument {word}"));
+    let list = word.strip_prefix("zone=").ok_or_else(bad)?;
+    list.split(',').map(|zone| zone.parse().map(Zone).map_err(|_| bad())).collect()
+}
+
+/// An argument that can't be used, in the words of `dpctl`.
+fn invalid(what: &dyn std::fmt::Display) -> String {
+    format!("{what} (Invalid argument)\n")
+}

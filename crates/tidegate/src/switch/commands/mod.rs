@@ -1,0 +1,123 @@
+//! What `ovs-appctl` can ask of the switch, a file a topic.
+
+mod bridges;
+mod conntrack;
+mod datapath;
+mod workers;
+
+use super::Switch;
+use crate::unixctl::{Commands, Reply};
+use base::Zone;
+
+pub use datapath::DATAPATH_NAME;
+
+/// The text that answers a command, or the error's.
+pub type Answer = Result<String, String>;
+
+/// Adds a command of the switch. What it changed is carried out before its client has the answer.
+fn add(
+    commands: &mut Commands<Switch>,
+    name: &'static str,
+    usage: &'static str,
+    arguments: std::ops::RangeInclusive<usize>,
+    answer: impl Fn(&mut Switch, &[String]) -> Answer + 'static,
+) {
+    commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
+        let answer = answer(switch, words);
+        switch.settle();
+        match answer {
+            Ok(text) => Reply::Text(text),
+            Err(text) => Reply::Error(text),
+        }
+    });
+}
+
+/// Adds all the switch's commands.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    add_conntrack(commands);
+    datapath::add_all(commands);
+    workers::add_all(commands);
+    bridges::add_all(commands);
+}
+
+fn add_conntrack(commands: &mut Commands<Switch>) {
+    add(commands, "dpctl/dump-conntrack", "[-m] [-s] [dp] [zone=N]", 0..=4, conntrack::dump);
+    add(commands, "dpctl/ct-stats-show", "[-m] [dp] [zone=N]", 0..=3, conntrack::stats);
+    let usage = "[dp] [zone=N] [ct-orig-tuple] [ct-reply-tuple]";
+    add(commands, "dpctl/flush-conntrack", usage, 0..=4, conntrack::flush);
+    add(commands, "dpctl/ct-get-nconns", "[dp]", 0..=1, conntrack::connections);
+    add(commands, "dpctl/ct-get-maxconns", "[dp]", 0..=1, conntrack::get_maximum);
+    add(commands, "dpctl/ct-set-maxconns", "[dp] maxconns", 1..=2, conntrack::set_maximum);
+    let usage = "[dp] [default=L] [zone=N,limit=L]...";
+    add(commands, "dpctl/ct-set-limits", usage, 1..=usize::MAX, conntrack::set_limits);
+    add(commands, "dpctl/ct-del-limits", "[dp] zone=N1[,N2]...", 1..=2, conntrack::delete_limits);
+    add(commands, "dpctl/ct-get-limits", "[dp] [zone=N1[,N2]...]", 0..=2, conntrack::get_limits);
+    add(commands, "dpctl/ct-enable-tcp-seq-chk", "[dp]", 0..=1, |switch, words| {
+        conntrack::set_sequence_check(switch, words, true)
+    });
+    add(commands, "dpctl/ct-disable-tcp-seq-chk", "[dp]", 0..=1, |switch, words| {
+        conntrack::set_sequence_check(switch, words, false)
+    });
+    add(commands, "dpctl/ct-get-tcp-seq-chk", "[dp]", 0..=1, conntrack::get_sequence_check);
+}
+
+/// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the
+/// rest in order.
+pub struct Arguments {
+    flags: Vec<String>,
+    rest: std::collections::VecDeque<String>,
+}
+
+impl Arguments {
+    /// Takes the words apart. There is one datapath; its name under either type is understood.
+    ///
+    /// # Errors
+    /// Another datapath is named.
+    pub fn read(words: &[String]) -> Result<Self, String> {
+        let (flags, rest): (Vec<_>, Vec<_>) =
+            words.iter().cloned().partition(|word| word.starts_with('-'));
+        let mut rest: std::collections::VecDeque<String> = rest.into();
+        if let Some(first) = rest.front()
+            && let Some((kind, name)) = first.split_once('@')
+        {
+            if !matches!((kind, name), ("netdev", "ovs-netdev") | ("system", "ovs-system")) {
+                return Err("opening datapath (No such device)".to_owned());
+            }
+            rest.pop_front();
+        }
+        Ok(Arguments { flags, rest })
+    }
+
+    /// Whether an option was given; it is then used up.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let before = self.flags.len();
+        self.flags.retain(|flag| flag != name);
+        self.flags.len() < before
+    }
+
+    /// The next word.
+    pub fn next(&mut self) -> Option<String> {
+        self.rest.pop_front()
+    }
+
+    /// `zone=N`, if it comes next.
+    pub fn zone(&mut self) -> Result<Option<Zone>, String> {
+        let Some(text) = self.rest.front().and_then(|word| word.strip_prefix("zone=")) else {
+            return Ok(None);
+        };
+        let zone = text.parse().map_err(|_| "failed to parse zone (Invalid argument)")?;
+        self.rest.pop_front();
+        Ok(Some(Zone(zone)))
+    }
+
+    /// Nothing else was given.
+    ///
+    /// # Errors
+    /// Something was.
+    pub fn end(self) -> Result<(), String> {
+        match self.flags.first().or(self.rest.front()) {
+            Some(word) => Err(format!("invalid argument {word} (Invalid argument)")),
+            None => Ok(()),
+        }
+    }
+}

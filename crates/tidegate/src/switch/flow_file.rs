@@ -1,0 +1,67 @@
+//! Files of flows in the syntax of `ovs-ofctl`, as a configuration file names them.
+
+use base::{Instant, OfPort};
+use ofproto::{BridgeId, Ofproto};
+use openflow::message::FlowModCommand;
+use openflow::text::parse_flow;
+use std::path::Path;
+
+/// Why a file's flows were not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowFileError {
+    /// The file can't be read.
+    #[error("{file}: {source}")]
+    Read {
+        /// The file.
+        file: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A line means no flow, or one that the switch refuses.
+    #[error("{file}:{line}: {reason}")]
+    Line {
+        /// The file.
+        file: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Adds a file's flows to a bridge, all or none; gives their number.
+///
+/// # Errors
+/// [`FlowFileError`], with the bridge's flows as they were.
+pub fn load(
+    core: &mut Ofproto,
+    bridge: BridgeId,
+    file: &Path,
+    now: Instant,
+) -> Result<usize, FlowFileError> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| FlowFileError::Read { file: name.clone(), source })?;
+    let transaction = core.begin();
+    let mut count = 0;
+    for (index, line) in text.lines().enumerate() {
+        let flow = line.split('#').next().unwrap_or_default().trim();
+        if flow.is_empty() {
+            continue;
+        }
+        if let Err(reason) = add(core, bridge, flow, now) {
+            core.rollback(transaction);
+            return Err(FlowFileError::Line { file: name, line: index + 1, reason });
+        }
+        count += 1;
+    }
+    core.commit(transaction);
+    Ok(count)
+}
+
+fn add(core: &mut Ofproto, bridge: BridgeId, flow: &str, now: Instant) -> Result<(), String> {
+    let ports = |name: &str| -> Option<OfPort> { core.port_number(bridge, name) };
+    let flow_mod =
+        parse_flow(flow, FlowModCommand::Add, &ports).map_err(|error| error.to_string())?;
+    core.flow_mod(bridge, &flow_mod, now).map_err(|error| error.reason)
+}

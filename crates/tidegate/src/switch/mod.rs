@@ -1,0 +1,327 @@
+//! The running switch: the control thread's state, and how events change it.
+//!
+//! Everything here runs on one thread. Tasks (sockets, timers, the workers' events) borrow the
+//! [`Switch`] between awaits, tell it what happened, and let it [settle](Switch::settle): what
+//! changed is translated anew, and what is to be carried out goes to workers and connections.
+
+pub mod commands;
+mod configure;
+mod counters;
+pub mod devices;
+mod flow_file;
+mod interfaces;
+pub mod link_task;
+pub mod openflow_tasks;
+mod options;
+pub mod ovsdb_task;
+mod report;
+pub mod run;
+pub mod worker_thread;
+
+use crate::clock;
+use crate::stream::TlsFiles;
+use base::{Instant, WorkerId};
+use conntrack::{Config as ConntrackConfig, Conntrack, Flush};
+use control::Desired;
+use datapath::{UpcallQueue, WorkerConfig};
+use devices::Devices;
+use flow::Upcall;
+use ofproto::connection::{self, ConnId, Connections};
+use ofproto::{BridgeId, Ofproto, Outbox};
+use openflow_tasks::{Service, Session};
+use port::PortError;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use worker_thread::{WorkerCommand, WorkerEvent, WorkerMode, WorkerThread};
+
+/// The switch, as tasks share it.
+pub type Shared = Rc<RefCell<Switch>>;
+
+/// Upcalls answered before other events get their turn.
+const UPCALL_BUDGET: usize = 64;
+
+/// What the switch is started with, besides its configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where sockets and pidfiles lie (`OVS_RUNDIR`).
+    pub run_dir: PathBuf,
+    /// Key and certificates for TLS, where the database says none.
+    pub tls: TlsFiles,
+}
+
+/// The control thread's state.
+pub struct Switch {
+    settings: Settings,
+    ofproto: Ofproto,
+    connections: Connections,
+    conntrack: Arc<Conntrack>,
+    upcalls: Arc<UpcallQueue>,
+    workers: Vec<WorkerThread>,
+    devices: Devices,
+    desired: Desired,
+    configured: configure::Configured,
+    database: Option<report::Database>,
+    /// Told when there is something to send to the database.
+    pub database_wake: Rc<Notify>,
+    /// Told when the first configuration is in force.
+    pub ready: Rc<Notify>,
+    outbox: Outbox,
+    /// The writers of the sessions' sockets.
+    outputs: BTreeMap<ConnId, Rc<Notify>>,
+    events: UnboundedSender<WorkerEvent>,
+    started: Instant,
+    flow_gauge: counters::FlowGauge,
+    /// Upcalls taken from the queue; kept for their room.
+    batch: Vec<Upcall>,
+    weak: std::rc::Weak<RefCell<Switch>>,
+}
+
+impl Switch {
+    /// A switch without bridges, with one sleeping worker; and the queue of its workers' events,
+    /// for [`serve_workers`].
+    pub fn start(
+        settings: Settings,
+    ) -> Result<(Shared, UnboundedReceiver<WorkerEvent>), PortError> {
+        let (events, inbox) = unbounded_channel();
+        let devices = Devices::new()?;
+        let shared = Rc::new_cyclic(|weak| {
+            RefCell::new(Switch {
+                settings,
+                ofproto: Ofproto::new(ofproto::Config::default()),
+                connections: Connections::default(),
+                conntrack: Arc::new(Conntrack::new(fastrand::u64(..), ConntrackConfig::default())),
+                upcalls: Arc::new(UpcallQueue::new()),
+                workers: Vec::new(),
+                devices,
+                desired: Desired::default(),
+                configured: configure::Configured::default(),
+                database: None,
+                database_wake: Rc::new(Notify::new()),
+                ready: Rc::new(Notify::new()),
+                outbox: Outbox::default(),
+                outputs: BTreeMap::new(),
+                events,
+                started: clock::now(),
+                flow_gauge: counters::FlowGauge::default(),
+                batch: Vec::new(),
+                weak: weak.clone(),
+            })
+        });
+        shared.borrow_mut().start_workers(&[WorkerMode::Sleeping], WorkerConfig::default())?;
+        Ok((shared, inbox))
+    }
+
+    /// Replaces the workers. Their flows go with them; packets bring new ones up.
+    fn start_workers(
+        &mut self,
+        modes: &[WorkerMode],
+        config: WorkerConfig,
+    ) -> Result<(), PortError> {
+        for worker in std::mem::take(&mut self.workers) {
+            let id = worker.id;
+            drop(worker);
+            self.with_sessions(|sessions, switch| sessions.worker_gone(id, switch));
+        }
+        // What the old workers had installed is forgotten with them.
+        self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
+        for (index, mode) in modes.iter().enumerate() {
+            let (conntrack, upcalls) = (Arc::clone(&self.conntrack), Arc::clone(&self.upcalls));
+            let id = WorkerId(index as u16);
+            let events = self.events.clone();
+            let worker = WorkerThread::start(id, *mode, config, conntrack, upcalls, events)?;
+            self.workers.push(worker);
+        }
+        let workers = modes.len() as u16;
+        self.ofproto.set_config(ofproto::Config { workers, ..self.ofproto.config().clone() });
+        for (port, error) in self.devices.attach_all(&self.workers) {
+            log::error!(target: "dpif_netdev", "port {port}: {error}");
+        }
+        Ok(())
+    }
+
+    /// OpenFlow's side of the switch.
+    pub fn ofproto(&self) -> &Ofproto {
+        &self.ofproto
+    }
+
+    /// OpenFlow's side of the switch, to be changed; [`Self::settle`] must follow.
+    pub fn ofproto_mut(&mut self) -> &mut Ofproto {
+        &mut self.ofproto
+    }
+
+    /// Connection tracking.
+    pub fn conntrack(&self) -> &Conntrack {
+        &self.conntrack
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> &[WorkerThread] {
+        &self.workers
+    }
+
+    /// The datapath's ports.
+    pub fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// The datapath's ports, to be asked or changed.
+    pub fn devices_mut(&mut self) -> &mut Devices {
+        &mut self.devices
+    }
+
+    /// Key and certificates.
+    pub fn tls(&self) -> &TlsFiles {
+        &self.settings.tls
+    }
+
+    /// Answers upcalls, a bounded number at a time; says whether more wait.
+    fn answer_upcalls(&mut self, now: Instant) -> bool {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.upcalls.pop(UPCALL_BUDGET, &mut batch);
+        for upcall in batch.drain(..) {
+            self.ofproto.upcall(now, upcall, &mut self.outbox);
+        }
+        self.batch = batch;
+        !self.upcalls.is_empty()
+    }
+
+    /// Time went by.
+    pub fn tick(&mut self) {
+        let now = clock::now();
+        while self.conntrack.tick(now) > 0 {}
+        self.ofproto.tick(now, &mut self.outbox);
+        self.with_sessions(|sessions, switch| sessions.tick(switch));
+        self.report_controllers();
+        self.settle();
+    }
+
+    /// Lends the sessions what they work on.
+    fn with_sessions(&mut self, f: impl FnOnce(&mut Connections, &mut connection::Switch<'_>)) {
+        let devices = &mut self.devices;
+        let mut counters = |port| devices.counters(port);
+        let mut lent = connection::Switch {
+            core: &mut self.ofproto,
+            now: clock::now(),
+            out: &mut self.outbox,
+            counters: &mut counters,
+        };
+        f(&mut self.connections, &mut lent);
+    }
+
+    /// Carries out what the last events asked for.
+    pub fn settle(&mut self) {
+        let now = clock::now();
+        self.ofproto.revalidate(now, &mut self.outbox);
+        self.connections.deliver(&mut self.ofproto);
+        self.connections.sent(&self.outbox.commands);
+        for (worker, command) in self.outbox.commands.drain(..) {
+            if let Some(worker) = self.workers.get(usize::from(worker.0)) {
+                worker.send(WorkerCommand::Flow(command));
+            }
+        }
+        for zone in self.outbox.conntrack_flush.drain(..) {
+            // Finding nothing to forget is no failure here.
+            let _ = self.conntrack.flush(now, &Flush::zone(zone));
+        }
+        for (id, output) in &self.outputs {
+            if self.connections.has_output(*id) || self.connections.is_closing(*id).is_some() {
+                output.notify_one();
+            }
+        }
+    }
+
+    /// Begins a session on a new connection.
+    pub fn open_session(&mut self, service: &Service) -> Session {
+        let bridge = service.bridge;
+        let id = self.connections.open(bridge, service.settings, clock::now());
+        let output = Rc::new(Notify::new());
+        self.outputs.insert(id, Rc::clone(&output));
+        if let Some(target) = &service.target {
+            self.configured.sessions.insert(id, (bridge, target.clone()));
+        }
+        self.controllers_changed(bridge);
+        Session { id, output }
+    }
+
+    /// Bytes came on a session's connection.
+    pub fn session_input(&mut self, id: ConnId, bytes: &[u8]) {
+        self.with_sessions(|sessions, switch| sessions.receive(id, bytes, switch));
+        self.settle();
+    }
+
+    /// Whether more should be read from a session's connection now.
+    pub fn session_wants_input(&self, id: ConnId) -> bool {
+        self.connections.wants_input(id)
+    }
+
+    /// What is to be written on a session's connection, and whether to close it then.
+    pub fn session_output(&mut self, id: ConnId) -> (Vec<u8>, bool) {
+        (self.connections.take_output(id), self.connections.is_closing(id).is_some())
+    }
+
+    /// A session's connection ended.
+    pub fn close_session(&mut self, id: ConnId) {
+        self.connections.close(id);
+        self.outputs.remove(&id);
+        if let Some((bridge, _)) = self.configured.sessions.remove(&id) {
+            self.controllers_changed(bridge);
+        }
+        self.settle();
+    }
+
+    /// A worker told something.
+    fn worker_event(&mut self, event: WorkerEvent) {
+        let now = clock::now();
+        match event {
+            WorkerEvent::Upcalls => return,
+            WorkerEvent::Dump(dump) => {
+                let worker = dump.worker;
+                self.ofproto.dump(now, dump);
+                self.flow_gauge.sample(self.ofproto.megaflows().count());
+                self.flow_gauge.dump_ms = (clock::now() - now).as_millis() as u64;
+                self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
+            }
+            WorkerEvent::PortFailed(port, error) => {
+                log::warn!(target: "dpif_netdev", "port {port}: {error}");
+                self.port_failed(port);
+            }
+        }
+        self.settle();
+    }
+
+    /// The bridge of a name.
+    fn bridge_id(&self, name: &str) -> Option<BridgeId> {
+        self.ofproto.bridges().named(name).map(|bridge| bridge.id)
+    }
+
+    /// Runs a task until the switch drops its handle.
+    fn spawn(&self, start: impl FnOnce(&Shared) -> JoinHandle<()>) -> Option<JoinHandle<()>> {
+        self.weak.upgrade().map(|shared| start(&shared))
+    }
+}
+
+/// Hears the workers for as long as there are any: their events, and the misses in their queue.
+pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEvent>) {
+    while let Some(event) = inbox.recv().await {
+        shared.borrow_mut().worker_event(event);
+        loop {
+            let more = {
+                let mut switch = shared.borrow_mut();
+                let more = switch.answer_upcalls(clock::now());
+                switch.settle();
+                more
+            };
+            // Sockets and timers get their turn between the batches of a storm.
+            tokio::task::yield_now().await;
+            if !more {
+                break;
+            }
+        }
+    }
+}

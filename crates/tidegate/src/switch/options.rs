@@ -1,0 +1,85 @@
+//! Settings of the whole switch: zones, limits, workers, TLS.
+
+use super::Switch;
+use super::worker_thread::{WorkerCommand, WorkerMode};
+use crate::stream::TlsFiles;
+use base::Zone;
+use conntrack::{Timeout, TimeoutPolicy};
+use control::{SwitchOptions, ZonePolicy};
+use datapath::WorkerConfig;
+
+impl Switch {
+    pub(super) fn set_zone(&mut self, zone: Zone, policy: &ZonePolicy) {
+        let mut timeouts: TimeoutPolicy = self.conntrack.default_timeouts();
+        for (name, seconds) in &policy.timeouts_s {
+            match Timeout::from_name(name) {
+                Ok(timeout) => timeouts.set(timeout, *seconds),
+                Err(error) => log::warn!(target: "bridge", "zone {zone}: {error}"),
+            }
+        }
+        self.conntrack.set_zone_timeouts(zone, timeouts);
+        match policy.limit {
+            Some(limit) => self.conntrack.set_zone_limit(Some(zone), limit),
+            None => drop(self.conntrack.clear_zone_limit(zone)),
+        }
+    }
+
+    /// Limits that the database sets are changed there and nowhere else.
+    pub fn refuse_database_limits(&self, limits: &[(Option<Zone>, u32)]) -> Result<(), String> {
+        let is_set = |zone: &Option<Zone>| match zone {
+            None => self.desired.default_zone_limit.is_some(),
+            Some(zone) => self.desired.zones.get(zone).is_some_and(|p| p.limit.is_some()),
+        };
+        match limits.iter().any(|(zone, _)| is_set(zone)) {
+            true => Err("the zone limits are set via database, use 'ovs-vsctl set-zone-limit \
+                         <...>' instead. (Operation not permitted)"
+                .to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn set_options(&mut self, options: &SwitchOptions) {
+        let config = ofproto::Config {
+            flow_limit: options.flow_limit as usize,
+            max_idle_ms: options.max_idle_ms.into(),
+            ..self.ofproto.config().clone()
+        };
+        self.ofproto.set_config(config);
+        if let Some(connections) = options.max_connections {
+            self.conntrack.set_connections_max(connections);
+        }
+        let worker = WorkerConfig {
+            exact_insert_inverse: options.emc_insert_inv_prob,
+            ..WorkerConfig::default()
+        };
+        let modes = worker_modes(options);
+        let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
+        if modes != running {
+            if let Err(error) = self.start_workers(&modes, worker) {
+                log::error!(target: "dpif_netdev", "{error}");
+            }
+            return;
+        }
+        for thread in &self.workers {
+            thread.send(WorkerCommand::Configure(worker));
+        }
+    }
+
+    pub(super) fn set_tls(&mut self, tls: Option<&control::TlsFiles>) {
+        if let Some(tls) = tls {
+            self.settings.tls = TlsFiles {
+                private_key: Some(tls.private_key.clone()),
+                certificate: Some(tls.certificate.clone()),
+                ca_cert: Some(tls.ca_cert.clone()),
+            };
+        }
+    }
+}
+
+/// One polling worker for each processor asked for, or one that sleeps.
+fn worker_modes(options: &SwitchOptions) -> Vec<WorkerMode> {
+    let cores = options.worker_cores.iter().flat_map(|cores| cores.iter());
+    let polling: Vec<WorkerMode> =
+        cores.map(|cpu| WorkerMode::Polling { cpu: usize::from(cpu) }).collect();
+    if polling.is_empty() { vec![WorkerMode::Sleeping] } else { polling }
+}

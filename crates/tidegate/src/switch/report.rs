@@ -1,0 +1,330 @@
+//! The database: its rows become the configuration, and the switch's state goes into its rows.
+
+use super::Switch;
+use crate::clock;
+use base::{Instant, OfPort};
+use control::{
+    BridgeStatus, ControllerStatus, Desired, InterfaceStatus, LinkStatus, Status,
+    userspace_capabilities,
+};
+use ovsdb::{Event, Session, SessionConfig, TransactionId};
+use port_linux::{Duplex, LinkInfo};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The lock that one `ovs-vswitchd` of a database holds.
+const LOCK: &str = "ovs_vswitchd";
+/// What Open vSwitch's userspace datapath can do and this switch can't.
+const LACKING: [(&str, &str); 8] = [
+    ("add_mpls", "false"),
+    ("check_pkt_len", "false"),
+    ("lb_output_action", "false"),
+    ("max_hash_alg", "0"),
+    ("max_mpls_depth", "0"),
+    ("sample_nesting", "false"),
+    ("tnl_push_pop", "false"),
+    ("trunc", "false"),
+];
+
+/// The session with the database, and what is under way in it.
+pub struct Database {
+    session: Session,
+    /// The report that was sent and not answered.
+    sent: Option<TransactionId>,
+    /// Something changed since the last report was made.
+    stale: bool,
+    /// The number of the configuration that is in force.
+    cur_cfg: Option<i64>,
+    /// When statistics were last reported.
+    reported_statistics: Option<Instant>,
+    /// The first configuration was reported.
+    ready: bool,
+    /// Why the connection must be closed.
+    failure: Option<String>,
+    /// The last warnings, so that each is logged once.
+    warned: Vec<String>,
+}
+
+impl Switch {
+    /// From now on the configuration is the database's.
+    pub fn use_database(&mut self) {
+        let config = SessionConfig::new("Open_vSwitch", control::monitored()).with_lock(LOCK);
+        self.database = Some(Database {
+            session: Session::new(config),
+            sent: None,
+            stale: false,
+            cur_cfg: None,
+            reported_statistics: None,
+            ready: false,
+            failure: None,
+            warned: Vec::new(),
+        });
+    }
+
+    /// When to connect to the database, or `None` while connected.
+    pub fn database_connect_at(&self) -> Option<Instant> {
+        self.database.as_ref()?.session.connect_at()
+    }
+
+    /// When the session wants to be ticked.
+    pub fn database_timeout(&self) -> Option<Instant> {
+        self.database.as_ref()?.session.next_timeout()
+    }
+
+    /// Bytes to be written to the database.
+    pub fn database_output(&mut self) -> Vec<u8> {
+        self.database.as_mut().map(|db| db.session.take_output()).unwrap_or_default()
+    }
+
+    /// Why the database's connection must be closed, if it must.
+    pub fn take_database_failure(&mut self) -> Option<String> {
+        self.database.as_mut()?.failure.take()
+    }
+
+    /// Tells the session something, and acts on what it says then.
+    pub fn database_event(&mut self, tell: impl FnOnce(&mut Session)) {
+        let Some(database) = &mut self.database else { return };
+        tell(&mut database.session);
+        while let Some(event) = self.database.as_mut().and_then(|db| db.session.next_event()) {
+            self.heed(event);
+        }
+        self.report();
+    }
+
+    fn heed(&mut self, event: Event) {
+        let Some(database) = &mut self.database else { return };
+        match event {
+            Event::Connected { .. } | Event::LockAcquired | Event::Updated(_) => {
+                self.configure_from_rows();
+            }
+            Event::Disconnected => database.sent = None,
+            Event::LockBusy => {
+                let pid = std::process::id();
+                log::error!(
+                    target: "bridge",
+                    "another ovs-vswitchd process is running, disabling this process \
+                     (pid {pid}) until it goes away"
+                );
+            }
+            Event::LockLost | Event::LockStolen => {
+                log::warn!(target: "bridge", "lost the lock of the database; changing nothing");
+            }
+            Event::TransactionDone { id, result } => {
+                if database.sent == Some(id) {
+                    database.sent = None;
+                }
+                match result {
+                    Ok(_) => self.report_ready(),
+                    Err(error) => {
+                        database.stale = true;
+                        log::warn!(target: "bridge", "the database refused a report: {error}");
+                    }
+                }
+            }
+            Event::ProtocolError(error) => database.failure = Some(error.to_string()),
+            Event::ProbeTimeout => {
+                database.failure = Some("no response to inactivity probe".to_owned());
+            }
+        }
+    }
+
+    fn configure_from_rows(&mut self) {
+        let Some(database) = &mut self.database else { return };
+        if !database.session.has_lock() || !database.session.is_monitoring() {
+            return;
+        }
+        let (desired, warnings) = Desired::from_rows(database.session.replica());
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        for warning in warnings.iter().filter(|text| !database.warned.contains(text)) {
+            log::warn!(target: "bridge", "{warning}");
+        }
+        database.warned = warnings;
+        database.cur_cfg = control::next_cfg(database.session.replica());
+        database.stale = true;
+        self.configure(desired);
+    }
+
+    /// Something changed that the database shows.
+    pub fn mark_stale(&mut self) {
+        if let Some(database) = &mut self.database {
+            database.stale = true;
+        }
+    }
+
+    /// Writes what changed into the database, if nothing is under way there.
+    pub fn report(&mut self) {
+        let now = clock::now();
+        let interval = Duration::from_millis(self.desired.options.stats_update_interval_ms.into());
+        let Some(database) = &mut self.database else { return };
+        let due = database.reported_statistics.is_none_or(|at| now - at >= interval);
+        let can = database.session.has_lock() && database.session.is_monitoring();
+        if database.sent.is_some() || !can || !(database.stale || due) {
+            return;
+        }
+        database.stale = false;
+        if due {
+            database.reported_statistics = Some(now);
+        }
+        let cur_cfg = database.cur_cfg;
+        let status = self.status(cur_cfg, due);
+        let Some(database) = &mut self.database else { return };
+        match control::report(database.session.replica(), &status) {
+            None => self.report_ready(),
+            Some(transaction) => match database.session.transact(transaction) {
+                Ok(id) => database.sent = Some(id),
+                Err(_) => database.stale = true,
+            },
+        }
+        self.database_wake.notify_one();
+    }
+
+    /// The first configuration is in force, and the database says so.
+    fn report_ready(&mut self) {
+        let Some(database) = &mut self.database else { return };
+        if !std::mem::replace(&mut database.ready, true) {
+            self.ready.notify_one();
+        }
+    }
+
+    fn status(&mut self, cur_cfg: Option<i64>, with_statistics: bool) -> Status {
+        let mut capabilities = userspace_capabilities();
+        for (name, value) in LACKING {
+            capabilities.insert(name.to_owned(), value.to_owned());
+        }
+        let names = |list: &[&str]| Some(list.iter().map(|&name| name.to_owned()).collect());
+        Status {
+            cur_cfg,
+            ovs_version: None,
+            datapath_types: names(&["netdev", "system"]),
+            iface_types: names(&control::INTERFACE_TYPES),
+            capabilities: Some(capabilities),
+            bridges: self.bridge_statuses(),
+            interfaces: self.interface_statuses(with_statistics),
+            controllers: self.controller_statuses(),
+        }
+    }
+
+    fn bridge_statuses(&self) -> BTreeMap<String, BridgeStatus> {
+        let bridges = self.ofproto.bridges().iter();
+        let status = |b: &ofproto::Bridge| BridgeStatus { datapath_id: b.config.datapath_id };
+        bridges.map(|bridge| (bridge.config.name.clone(), status(bridge))).collect()
+    }
+
+    fn interface_statuses(&mut self, with_statistics: bool) -> BTreeMap<String, InterfaceStatus> {
+        let states: Vec<(String, Result<OfPort, String>, bool)> = self
+            .configured
+            .interfaces
+            .iter()
+            .map(|(name, run)| (name.clone(), run.state.clone(), run.has_device()))
+            .collect();
+        let mut statuses = BTreeMap::new();
+        for (name, state, has_device) in states {
+            let status = match state {
+                Err(error) => InterfaceStatus::Failed { error },
+                Ok(ofport) => {
+                    let link = has_device.then(|| self.devices.link(&name).ok()).flatten();
+                    InterfaceStatus::Running(Box::new(match link {
+                        Some(link) => device_status(ofport, &link, with_statistics),
+                        None => patch_status(ofport),
+                    }))
+                }
+            };
+            statuses.insert(name, status);
+        }
+        statuses
+    }
+
+    fn controller_statuses(&self) -> BTreeMap<(String, String), ControllerStatus> {
+        let mut statuses = BTreeMap::new();
+        for (name, bridge) in &self.desired.bridges {
+            for controller in &bridge.settings.controllers {
+                let session = self.configured.sessions.iter().find(|(_, (id, target))| {
+                    *target == controller.target && self.bridge_id(name) == Some(*id)
+                });
+                let found = session.and_then(|(id, _)| self.connections.status(*id));
+                let connected = found.filter(|status| status.is_connected());
+                let state = if connected.is_some() { "ACTIVE" } else { "BACKOFF" };
+                let status = ControllerStatus {
+                    is_connected: connected.is_some(),
+                    role: connected.map(|status| controller_role(status.role)),
+                    status: BTreeMap::from([("state".to_owned(), state.to_owned())]),
+                };
+                statuses.insert((name.clone(), controller.target.clone()), status);
+            }
+        }
+        statuses
+    }
+
+    /// Time went by: controllers may have come or gone, statistics may be due.
+    pub fn report_controllers(&mut self) {
+        if !self.desired.bridges.values().all(|b| b.settings.controllers.is_empty()) {
+            self.mark_stale();
+        }
+        self.report();
+    }
+}
+
+fn controller_role(role: openflow::message::Role) -> control::ControllerRole {
+    match role {
+        openflow::message::Role::Primary => control::ControllerRole::Primary,
+        openflow::message::Role::Secondary => control::ControllerRole::Secondary,
+        _ => control::ControllerRole::Other,
+    }
+}
+
+/// A patch port has no device; it is up.
+fn patch_status(ofport: OfPort) -> LinkStatus {
+    LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() }
+}
+
+fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> LinkStatus {
+    let (speed_mbps, duplex) = link.speed_and_duplex();
+    let driver = link.driver().map(|driver| {
+        [
+            ("driver_name", driver.name),
+            ("driver_version", driver.version),
+            ("firmware_version", driver.firmware_version),
+        ]
+    });
+    LinkStatus {
+        ofport,
+        mac: Some(link.mac),
+        ifindex: link.ifindex,
+        admin_up: Some(link.admin_up),
+        link_up: link.carrier,
+        link_resets: 0,
+        link_speed_bps: speed_mbps.map(|mbps| i64::from(mbps) * 1_000_000),
+        full_duplex: duplex.map(|duplex| duplex != Duplex::Half),
+        mtu: Some(link.mtu.into()),
+        status: driver
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        statistics: with_statistics.then(|| statistics(link)),
+    }
+}
+
+/// The counters under the names of `Interface.statistics`.
+fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
+    let s = &link.statistics;
+    [
+        ("rx_packets", s.rx_packets),
+        ("tx_packets", s.tx_packets),
+        ("rx_bytes", s.rx_bytes),
+        ("tx_bytes", s.tx_bytes),
+        ("rx_dropped", s.rx_dropped),
+        ("tx_dropped", s.tx_dropped),
+        ("rx_errors", s.rx_errors),
+        ("tx_errors", s.tx_errors),
+        ("rx_frame_err", s.rx_frame_err),
+        ("rx_over_err", s.rx_over_err),
+        ("rx_crc_err", s.rx_crc_err),
+        ("rx_missed_errors", s.rx_missed_errors),
+        ("rx_multicast_packets", s.multicast),
+        ("collisions", s.collisions),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), i64::try_from(value).unwrap_or(i64::MAX)))
+    .collect()
+}

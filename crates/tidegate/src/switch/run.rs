@@ -1,0 +1,236 @@
+//! The daemon from its first step to its last.
+
+use super::{Settings, Shared, Switch, commands, link_task, ovsdb_task, serve_workers};
+use crate::cli::{PROGRAM, Source, SwitchOptions};
+use crate::daemon::{self, Daemon, DaemonError, Directories, FatalSignals, utc_offset_s};
+use crate::stream::{Target, TlsFiles};
+use crate::unixctl::{self, Commands, Reply, Server};
+use crate::vlog::{self, LogError, Vlog};
+use control::{Desired, FileError};
+use port::PortError;
+use port_linux::LinkMonitor;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::task::LocalSet;
+
+/// How often the switch looks at the clock.
+const TICK: Duration = Duration::from_millis(200);
+/// The port of a database server where a target names none (IANA).
+const OVSDB_PORT: u16 = 6640;
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("{0}")]
+    Log(#[from] LogError),
+    #[error("{0}")]
+    Daemon(#[from] DaemonError),
+    #[error("{0}")]
+    Port(#[from] PortError),
+    #[error("{what}: {source}")]
+    System { what: String, source: std::io::Error },
+    #[error("{0}")]
+    Target(#[from] crate::stream::TargetError),
+    #[error("{}", list(.0))]
+    File(Vec<FileError>),
+}
+
+fn list(errors: &[FileError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// How the daemon is asked to end.
+#[derive(Clone, Copy)]
+struct Exit {
+    cleanup: bool,
+}
+
+/// Runs the daemon, or only checks its configuration file; gives its exit status.
+pub fn run(options: &SwitchOptions, directories: &Directories) -> ExitCode {
+    if let Source::File { path, check: true } = &options.source {
+        return check(path);
+    }
+    let vlog = vlog::install(PROGRAM, directories.log_file(PROGRAM), utc_offset_s);
+    match try_run(options, directories, vlog) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            vlog.fatal("daemon_unix", &error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what is wrong with a configuration file.
+fn check(file: &Path) -> ExitCode {
+    match load(file) {
+        Ok(desired) => {
+            let ports: usize = desired.bridges.values().map(|bridge| bridge.ports.len()).sum();
+            println!("{}: good: {} bridges, {ports} ports", file.display(), desired.bridges.len());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(
+    options: &SwitchOptions,
+    directories: &Directories,
+    vlog: &'static Vlog,
+) -> Result<(), StartError> {
+    vlog.apply(&options.logging)?;
+    daemon::abort_on_panic();
+    // A file that can't be used is told before the shell is let go.
+    let desired = match &options.source {
+        Source::Database(_) => None,
+        Source::File { path, .. } => Some(load(path)?),
+    };
+    let mut daemon = Daemon::start(&options.daemon)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| StartError::System { what: "start the runtime".to_owned(), source })?;
+    let tasks = LocalSet::new();
+    let ended = tasks.block_on(&runtime, serve(options, directories, vlog, desired, &mut daemon));
+    drop(tasks);
+    ended
+}
+
+fn load(file: &Path) -> Result<Desired, StartError> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| StartError::System { what: name.clone(), source })?;
+    Desired::from_toml(&text, &name).map_err(StartError::File)
+}
+
+/// Everything that runs on the control thread.
+async fn serve(
+    options: &SwitchOptions,
+    directories: &Directories,
+    vlog: &'static Vlog,
+    desired: Option<Desired>,
+    daemon: &mut Daemon,
+) -> Result<(), StartError> {
+    let mut signals = FatalSignals::listen()
+        .map_err(|source| StartError::System { what: "listen to signals".to_owned(), source })?;
+    let wanted = desired.as_ref().and_then(|desired| desired.options.run_dir.clone());
+    let run_dir = wanted.unwrap_or_else(|| directories.in_run(""));
+    let tls = TlsFiles {
+        private_key: options.tls.private_key.clone(),
+        certificate: options.tls.certificate.clone(),
+        ca_cert: options.tls.ca_cert.clone(),
+    };
+    let settings = Settings { run_dir, tls };
+    let (shared, inbox) = Switch::start(settings)?;
+    let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
+    let (commands, ended) = switch_commands(vlog, &exit);
+    let socket = control_socket(options, directories, desired.as_ref());
+    let mut server =
+        match &socket {
+            Some(path) => Some(Server::bind(path).map_err(|source| StartError::System {
+                what: path.display().to_string(),
+                source,
+            })?),
+            None => None,
+        };
+    tokio::task::spawn_local(serve_workers(Rc::clone(&shared), inbox));
+    tokio::task::spawn_local(tick(Rc::clone(&shared)));
+    tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
+    start_source(options, desired, &shared)?;
+    let ready = Rc::clone(&shared.borrow().ready);
+    let ends_by = loop {
+        tokio::select! {
+            signal = signals.next() => break Some(signal),
+            () = ended.notified() => break None,
+            () = ready.notified() => daemon.ready()?,
+            call = next_call(&mut server) => commands.answer(&mut shared.borrow_mut(), call),
+        }
+    };
+    let cleanup = exit.borrow().is_some_and(|exit| exit.cleanup);
+    shared.borrow_mut().shut_down(cleanup);
+    if let Some(server) = server {
+        server.close().await;
+    }
+    match ends_by {
+        Some(signal) => daemon::die_of(signal),
+        None => Ok(()),
+    }
+}
+
+/// Begins to take the configuration from where it comes.
+fn start_source(
+    options: &SwitchOptions,
+    desired: Option<Desired>,
+    shared: &Shared,
+) -> Result<(), StartError> {
+    match (&options.source, desired) {
+        (Source::Database(target), _) => {
+            let target = Target::parse(target, OVSDB_PORT)?;
+            shared.borrow_mut().use_database();
+            tokio::task::spawn_local(ovsdb_task::run(Rc::clone(shared), target));
+        }
+        (Source::File { .. }, desired) => {
+            let mut switch = shared.borrow_mut();
+            switch.configure(desired.unwrap_or_default());
+            switch.ready.notify_one();
+        }
+    }
+    Ok(())
+}
+
+fn control_socket(
+    options: &SwitchOptions,
+    directories: &Directories,
+    desired: Option<&Desired>,
+) -> Option<PathBuf> {
+    let in_file = desired.and_then(|desired| desired.options.unixctl.clone());
+    match (in_file, &options.unixctl) {
+        (Some(path), None) => Some(path),
+        (_, option) => unixctl::path(option.as_deref(), directories, PROGRAM),
+    }
+}
+
+/// All commands, and what is notified when `exit` is given.
+fn switch_commands(
+    vlog: &'static Vlog,
+    exit: &Rc<RefCell<Option<Exit>>>,
+) -> (Commands<Switch>, Rc<tokio::sync::Notify>) {
+    let mut commands = Commands::new(&crate::cli::ovs_version());
+    let ended = Rc::new(tokio::sync::Notify::new());
+    commands::add_all(&mut commands);
+    vlog::add_commands(&mut commands, vlog);
+    let (asked, notify) = (Rc::clone(exit), Rc::clone(&ended));
+    unixctl::add_exit(&mut commands, move |_, cleanup| {
+        *asked.borrow_mut() = Some(Exit { cleanup });
+        notify.notify_one();
+        Reply::done()
+    });
+    (commands, ended)
+}
+
+async fn next_call(server: &mut Option<Server>) -> unixctl::Call {
+    match server {
+        Some(server) => server.next_call().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn tick(shared: Shared) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        shared.borrow_mut().tick();
+    }
+}
+
+async fn watch_links(shared: Shared, monitor: LinkMonitor) {
+    if let Err(error) = link_task::run(shared, monitor).await {
+        log::error!(target: "netdev_linux", "{error}");
+    }
+}

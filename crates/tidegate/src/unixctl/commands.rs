@@ -1,0 +1,122 @@
+//! The commands that the program knows.
+
+use super::{Call, Reply};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Commands by name, for a program whose state is a `C`.
+#[derive(Debug)]
+pub struct Commands<C> {
+    version: String,
+    by_name: BTreeMap<&'static str, Command<C>>,
+}
+
+struct Command<C> {
+    usage: &'static str,
+    min_args: usize,
+    max_args: usize,
+    handler: Handler<C>,
+}
+
+type Handler<C> = Box<dyn Fn(&mut C, &[String]) -> Reply>;
+
+/// The two commands that every program has, which ask about the commands themselves.
+const LIST: &str = "list-commands";
+const VERSION: &str = "version";
+
+impl<C> Commands<C> {
+    /// The commands `list-commands` and `version`, the latter answering `version`.
+    pub fn new(version: &str) -> Self {
+        let mut commands = Commands { version: version.to_owned(), by_name: BTreeMap::new() };
+        for name in [LIST, VERSION] {
+            // `run` answers these, because a handler cannot see the table it stands in.
+            commands.add(name, "", 0, 0, |_, _| Reply::done());
+        }
+        commands
+    }
+
+    /// Adds a command that takes `min_args` to `max_args` arguments. `usage` names them, for
+    /// `list-commands`. `handler` gives a [`Reply`], or a text, or a text or an error's text. A
+    /// later command takes the place of an earlier one of its name.
+    pub fn add<H, R>(
+        &mut self,
+        name: &'static str,
+        usage: &'static str,
+        min_args: usize,
+        max_args: usize,
+        handler: H,
+    ) where
+        H: Fn(&mut C, &[String]) -> R + 'static,
+        R: Into<Reply>,
+    {
+        let handler: Handler<C> = Box::new(move |context, args| handler(context, args).into());
+        self.by_name.insert(name, Command { usage, min_args, max_args, handler });
+    }
+
+    /// Runs the command of a client and answers the client.
+    pub fn answer(&self, context: &mut C, call: Call) {
+        let args: Option<Vec<String>> = call.args.iter().cloned().collect();
+        let reply = match (self.check(&call.name, call.args.len()), args) {
+            (Err(error), _) => Reply::Error(error),
+            (Ok(_), None) => {
+                Reply::Error(format!("\"{}\" command has non-string argument", call.name))
+            }
+            (Ok(_), Some(args)) => self.run(context, &call.name, &args),
+        };
+        call.answer(reply);
+    }
+
+    /// Runs a command, such as one given in a test.
+    pub fn run(&self, context: &mut C, name: &str, args: &[String]) -> Reply {
+        match (self.check(name, args.len()), name) {
+            (Err(error), _) => Reply::Error(error),
+            (Ok(_), LIST) => Reply::Text(self.list()),
+            (Ok(_), VERSION) => Reply::Text(self.version.clone()),
+            (Ok(command), _) => (command.handler)(context, args),
+        }
+    }
+
+    /// The command, if it is one and takes that many arguments.
+    fn check(&self, name: &str, count: usize) -> Result<&Command<C>, String> {
+        let Some(command) = self.by_name.get(name) else {
+            return Err(format!(
+                "\"{name}\" is not a valid command \
+                 (use \"list-commands\" to see a list of valid commands)"
+            ));
+        };
+        let (min, max) = (command.min_args, command.max_args);
+        if count < min {
+            Err(format!("\"{name}\" command requires at least {min} arguments"))
+        } else if count > max {
+            Err(format!("\"{name}\" command takes at most {max} arguments"))
+        } else {
+            Ok(command)
+        }
+    }
+
+    fn list(&self) -> String {
+        let mut out = String::from("The available commands are:\n");
+        for (name, command) in &self.by_name {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "  {name:<23} {}", command.usage);
+        }
+        out
+    }
+}
+
+/// Adds `exit [--cleanup]`. `exit` is told whether `--cleanup` stands there; it makes the main
+/// loop end, and answers by itself.
+pub fn add_exit<C, H>(commands: &mut Commands<C>, exit: H)
+where
+    H: Fn(&mut C, bool) -> Reply + 'static,
+{
+    commands.add("exit", "[--cleanup]", 0, 1, move |context, args| {
+        exit(context, args.first().is_some_and(|arg| arg == "--cleanup"))
+    });
+}
+
+impl<C> std::fmt::Debug for Command<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} {}..={}", self.usage, self.min_args, self.max_args)
+    }
+}

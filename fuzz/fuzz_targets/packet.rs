@@ -1,0 +1,37 @@
+//! Any bytes as a frame: parsed, tracked twice, translated, told in words.
+
+#![no_main]
+
+use base::{Instant, PortNo, Zone};
+use conntrack::{Config, Conntrack};
+use flow::{CtAction, Frame, Nat, NatKind, NatRange, PortSelection};
+use libfuzzer_sys::fuzz_target;
+use packet::Packet;
+use std::net::{IpAddr, Ipv4Addr};
+
+fuzz_target!(|data: &[u8]| {
+    let _ = wire::text::describe(data);
+    let Ok(frame) = Frame::parse(Packet::from_bytes(data), PortNo(1)) else { return };
+    let conntrack = Conntrack::new(1, Config::default());
+    let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
+    let nat = NatRange {
+        kind: NatKind::Src,
+        addresses: Some((address, address)),
+        ports: Some((1000, 1010)),
+        selection: PortSelection::Default,
+        persistent: false,
+    };
+    let commit = CtAction {
+        commit: true,
+        zone: Zone(1),
+        nat: Some(Nat::Translate(nat)),
+        ..CtAction::default()
+    };
+    let mut frames = [frame];
+    conntrack.execute(Instant::from_millis(1), &commit, &mut frames);
+    // The key must be what parsing the translated bytes anew gives.
+    let [frame] = frames;
+    let anew = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();
+    assert_eq!((anew.key.ipv4_src(), anew.key.tp_src()), (frame.key.ipv4_src(), frame.key.tp_src()));
+    conntrack.execute(Instant::from_millis(2), &commit, &mut [frame]);
+});

@@ -1,0 +1,53 @@
+# What ovs-appctl finds in every daemon of Open vSwitch.
+client_and_server
+start_switch
+bridge br0 client server
+contains "version" "$(ovs-appctl version)" "Open vSwitch"
+# ovs-ctl takes the last word for the version.
+[[ $(ovs-appctl version | awk 'NR == 1 { print $NF }') =~ ^[0-9]+\.[0-9]+ ]] || fail "no version"
+commands=$(ovs-appctl list-commands)
+same "heading" "The available commands are:" "$(head -1 <<<"$commands")"
+for command in coverage/show dpctl/ct-del-limits dpctl/ct-get-limits dpctl/ct-get-maxconns \
+    dpctl/ct-get-nconns dpctl/ct-set-limits dpctl/ct-set-maxconns dpctl/ct-stats-show \
+    dpctl/dump-conntrack dpctl/dump-flows dpctl/flush-conntrack dpctl/show \
+    dpif-netdev/pmd-rxq-show dpif-netdev/pmd-stats-clear dpif-netdev/pmd-stats-show dpif/show \
+    exit fdb/flush fdb/show list-commands memory/show ofproto/trace upcall/show version \
+    vlog/close vlog/list vlog/list-pattern vlog/reopen vlog/set; do
+    grep -q "^  $command " <<<"$commands" || fail "list-commands has no $command"
+done
+if [ "$(sort <<<"${commands#*:}")" != "$(LC_ALL=C sort <<<"${commands#*:}")" ]; then
+    fail "list-commands is not sorted"
+fi
+
+contains "unknown" "$(must_fail ovs-appctl nosuch)" \
+    '"nosuch" is not a valid command (use "list-commands" to see a list of valid commands)'
+contains "too few" "$(must_fail ovs-appctl fdb/show)" '"fdb/show" command requires at least 1 arguments'
+contains "too many" "$(must_fail ovs-appctl version x)" '"version" command takes at most 0 arguments'
+
+contains "vlog/list" "$(ovs-appctl vlog/list)" "console    syslog    file"
+ovs-appctl vlog/set ANY:file:dbg
+contains "vlog/list" "$(ovs-appctl vlog/list | grep -E '^(bridge|vlog) ' | head -1)" "DBG"
+ovs-appctl vlog/set ANY:file:info
+contains "bad level" "$(must_fail ovs-appctl vlog/set foo:bar)" 'no destination, level, or module "foo"'
+contains "vlog/list-pattern" "$(ovs-appctl vlog/list-pattern)" "%D{"
+mv ovs-vswitchd.log moved.log
+ovs-appctl vlog/reopen
+test -s ovs-vswitchd.log || ovs-appctl vlog/set ANY:file:dbg
+eventually 3 test -e ovs-vswitchd.log
+grep -Eq '^20..-..-..T..:..:..\....Z\|[0-9]{5}\|[a-z_0-9()]+\|(INFO|DBG|WARN)\|' moved.log ||
+    fail "the log is not in Open vSwitch's format"
+
+contains "memory/show" "$(ovs-appctl memory/show)" "ports:3"
+ovs-appctl coverage/show >/dev/null
+contains "pmd-stats-show" "$(ovs-appctl dpif-netdev/pmd-stats-show)" "packets received:"
+ovs-appctl dpif-netdev/pmd-stats-clear
+ovs-appctl dpif-netdev/pmd-rxq-show >/dev/null
+contains "upcall/show" "$(ovs-appctl upcall/show)" "flows         : (current"
+
+# Half a request, nonsense, and a client that hangs up do no harm.
+socket=$OVS_RUNDIR/ovs-vswitchd.$SWITCH_PID.ctl
+for text in '{"id":0,"method":"vers' 'nonsense' '[1,2,3]' '{"id":0}' '{}' "$(head -c 100000 /dev/zero | tr '\0' '[')"; do
+    nc -N -w 1 -U "$socket" <<<"$text" >/dev/null 2>&1 || true
+done
+contains "version" "$(ovs-appctl version)" "Open vSwitch"
+pings client 10.0.0.2

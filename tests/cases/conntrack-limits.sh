@@ -1,0 +1,42 @@
+# Limits of zones and of the whole table: what is over them is refused, what was there goes on.
+client_and_server
+static_neighbours
+start_switch
+bridge br0 client server
+load br0 <<R
+udp,ct_state=-trk,actions=ct(table=0,zone=3)
+udp,ct_state=+trk+new,in_port=client,actions=ct(commit,zone=3),server
+udp,ct_state=+trk+est,in_port=client,actions=server
+udp,ct_state=+trk+est,in_port=server,actions=client
+R
+udp_echo server 10.0.0.2 53
+same "none set" "default limit=0" "$(ovs-appctl dpctl/ct-get-limits)"
+ovs-appctl dpctl/ct-set-limits default=100 zone=3,limit=2 zone=4,limit=7
+udp_ask client 10.0.0.2 53 1 6001 >/dev/null
+udp_ask client 10.0.0.2 53 1 6002 >/dev/null
+udp_ask client 10.0.0.2 53 1 6003 >/dev/null
+same "limits" "default limit=100
+zone=3,limit=2,count=2
+zone=4,limit=7,count=0" "$(ovs-appctl dpctl/ct-get-limits)"
+same "within the limit" 1 "$(udp_ask client 10.0.0.2 53 1 6002)"
+same "tracked" 2 "$(ovs-appctl dpctl/ct-get-nconns)"
+same "one zone" "default limit=100
+zone=3,limit=2,count=2" "$(ovs-appctl dpctl/ct-get-limits zone=3)"
+ovs-appctl dpctl/ct-del-limits zone=3
+udp_ask client 10.0.0.2 53 1 6003 >/dev/null
+same "without a limit" 3 "$(ovs-appctl dpctl/ct-get-nconns)"
+contains "bad" "$(must_fail ovs-appctl dpctl/ct-set-limits zone=x)" "failed to parse field zone"
+
+same "most connections" 3000000 "$(ovs-appctl dpctl/ct-get-maxconns)"
+ovs-appctl dpctl/flush-conntrack
+same "answer" "setting maxconns successful" "$(ovs-appctl dpctl/ct-set-maxconns 20)"
+same "most connections" 20 "$(ovs-appctl dpctl/ct-get-maxconns)"
+# A full table: 60 try, 20 get in, and those stay in use.
+for source in $(seq 7001 7060); do printf '%s\n' "$source"; done |
+    on client xargs -P 8 -I{} $python "$tests/hosts/udp_ask.py" 10.0.0.2 53 1 {} >/dev/null
+same "tracked in a full table" 20 "$(ovs-appctl dpctl/ct-get-nconns)"
+first=$(ovs-appctl dpctl/dump-conntrack | head -1 | sed 's/.*,sport=\([0-9]*\),dport=53).*/\1/')
+same "an old connection" 1 "$(udp_ask client 10.0.0.2 53 1 "$first")"
+must_fail ovs-appctl dpctl/ct-set-maxconns x >/dev/null
+ovs-appctl dpctl/ct-set-maxconns 3000000 >/dev/null
+same "room again" 1 "$(udp_ask client 10.0.0.2 53 2 7777 | grep -c '[12]')"

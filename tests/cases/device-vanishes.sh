@@ -1,0 +1,20 @@
+# The device of a port vanishes and returns; the other ports never notice.
+client_and_server
+host third 10.0.0.3/24 02:00:00:00:00:03
+start_switch
+bridge br0 client server third
+pings client 10.0.0.2
+pings client 10.0.0.3
+ip link del server
+# Open vSwitch keeps its number, without an error, and says that the link is down.
+vanished() { ! reads up vsctl get interface server link_state; }
+eventually 6 vanished
+never pings client 10.0.0.2
+pings client 10.0.0.3
+ip link add server type veth peer name eth0 netns server
+ip link set server up
+ip -n server link set eth0 address 02:00:00:00:00:02 up
+ip -n server addr add 10.0.0.2/24 dev eth0
+eventually 8 reads up vsctl get interface server link_state
+eventually 5 pings client 10.0.0.2
+pings client 10.0.0.3

@@ -1,0 +1,255 @@
+# What the cases are made of: hosts, a database, the switch, and assertions. Started by tests/run
+# inside namespaces that are its own, with the case's file as argument.
+#
+# A case is a list of commands, of which every one has to succeed. Words it may use:
+#   host NAME ADDRESS MAC       a host; the switch's end of its cable has its name
+#   client_and_server           the two that most cases want
+#   on HOST COMMAND...          run there
+#   serve HOST [PORT]           nginx; udp_echo HOST ADDRESS PORT: a UDP service
+#   start_switch [OPTION...]    a database if there is none, and the switch on it
+#   bridge NAME PORT...         with ovs-vsctl
+#   must_fail COMMAND...        its output, of both kinds, if it fails
+#   eventually S COMMAND...     until it succeeds, for at most S seconds
+#   never COMMAND...            it does not succeed now
+#   same WHAT EXPECT GOT        texts; contains WHAT TEXT PIECE; lacks WHAT TEXT PIECE
+#   fail WHY; skip WHY
+set -Eeuo pipefail
+
+case_file=$1
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=/run/case
+export OVS_RUNDIR=/run/openvswitch OVS_DBDIR=$work OVS_LOGDIR=$work OVS_SYSCONFDIR=$work
+SWITCH_PID='' DATABASE_PID=''
+# The stock tools' python, which has scapy.
+python=/usr/bin/python3
+
+# Whether the switch under test is ours.
+ours() { [ "$(basename "$(realpath "$TIDEGATE_SWITCH")")" != ovs-vswitchd ]; }
+
+fail() {
+    trap - ERR
+    # What failed first is what counts, also when it was in a subshell.
+    [ -s "$CASE_WHY" ] || printf '%s\n' "$1" >"$CASE_WHY"
+    {
+        printf -- '---- end of the log of the switch\n'
+        tail -n 12 $work/ovs-vswitchd.log $work/switch.printed 2>/dev/null || true
+    } >&2
+    exit 1
+}
+skip() {
+    printf '%s\n' "$1" >"$CASE_WHY"
+    exit 77
+}
+# stopped_at COMMAND STATUS: a command that had to succeed did not; says where in the case.
+stopped_at() {
+    local depth line=''
+    for depth in "${!BASH_SOURCE[@]}"; do
+        [ "${BASH_SOURCE[depth]}" != "$case_file" ] || line=${BASH_LINENO[depth - 1]}
+    done
+    fail "line $line: \`$1\` ended with status $2"
+}
+
+make_private() {
+    mount -t tmpfs -o mode=0755 tests /run
+    # So that /sys/class/net shows these namespaces' devices.
+    mount -t sysfs sysfs /sys
+    mkdir -p $work $OVS_RUNDIR
+    cd $work
+    ip link set lo up
+}
+
+# Hosts
+
+host() {
+    local name=$1 address=$2 mac=$3
+    ip netns add "$name"
+    ip link add name "$name" type veth peer name eth0 netns "$name"
+    quiet_ipv6
+    on "$name" bash -c "$(declare -f quiet_ipv6); quiet_ipv6"
+    ip link set dev "$name" up
+    ip -n "$name" link set lo up
+    ip -n "$name" link set eth0 address "$mac" up
+    ip -n "$name" addr add "$address" dev eth0
+    # Open vSwitch 3.1 forwards partial checksums as they are; ours has to cope with them.
+    if ! ours; then
+        on "$name" ethtool -K eth0 tx off tso off gso off >/dev/null
+    fi
+}
+# Without it, neighbour discovery stands in every dump.
+quiet_ipv6() {
+    local file
+    for file in /proc/sys/net/ipv6/conf/*/disable_ipv6; do
+        [ ! -e "$file" ] || echo 1 >"$file"
+    done
+}
+client_and_server() {
+    host client 10.0.0.1/24 02:00:00:00:00:01
+    host server 10.0.0.2/24 02:00:00:00:00:02
+}
+# So that no ARP disturbs what is counted.
+static_neighbours() {
+    ip -n client neigh replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+    ip -n server neigh replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent
+}
+on() {
+    local name=$1
+    shift
+    ip netns exec "$name" "$@"
+}
+serve() {
+    local name=$1 port=${2:-80} folder=$work/nginx.$1.${2:-80}
+    mkdir -p "$folder"
+    cat >"$folder/conf" <<N
+user root; daemon off; master_process off; pid $folder/pid; error_log $folder/error.log;
+events { worker_connections 900; }
+http {
+  access_log off; client_body_temp_path $folder/b; proxy_temp_path $folder/p;
+  fastcgi_temp_path $folder/f; uwsgi_temp_path $folder/u; scgi_temp_path $folder/s;
+  server { listen $port; listen [::]:$port; root $work/www; location = / { return 200 "hello"; } }
+}
+N
+    on "$name" nginx -p "$folder" -e "$folder/error.log" -c "$folder/conf" &
+    eventually 5 test -s "$folder/pid"
+}
+udp_echo() {
+    on "$1" $python "$tests/hosts/udp_echo.py" "$2" "$3" &
+    eventually 5 on "$1" grep -qi ":$(printf %04X "$3") " /proc/net/udp
+}
+# udp_ask HOST ADDRESS PORT [COUNT] [SOURCE_PORT]: how many of COUNT datagrams came back.
+udp_ask() { on "$1" $python "$tests/hosts/udp_ask.py" "$2" "$3" "${4:-3}" "${5:-0}"; }
+fetch() { on "$1" curl -sS --noproxy '*' --connect-timeout 2 -m 20 "${@:2}"; }
+pings() { on "$1" ping -n -q -i 0.2 -W 1 -c 2 "$2" >/dev/null; }
+
+# The database and the switch
+
+start_database() {
+    [ -e $work/conf.db ] || ovsdb-tool create $work/conf.db /usr/share/openvswitch/vswitch.ovsschema
+    ovsdb-server $work/conf.db --remote=punix:$OVS_RUNDIR/db.sock --pidfile -vconsole:off \
+        -vsyslog:off --log-file=$work/ovsdb-server.log &
+    DATABASE_PID=$!
+    eventually 5 test -S $OVS_RUNDIR/db.sock
+    ovs-vsctl --no-wait --timeout=5 init
+}
+stop_database() {
+    kill "$DATABASE_PID"
+    wait "$DATABASE_PID" || true
+    DATABASE_PID=''
+}
+start_switch() {
+    [ -n "$DATABASE_PID" ] || start_database
+    (exec -a ovs-vswitchd "$TIDEGATE_SWITCH" unix:$OVS_RUNDIR/db.sock --pidfile -vconsole:off \
+        -vsyslog:off --log-file=$work/ovs-vswitchd.log "$@") >>$work/switch.printed 2>&1 &
+    SWITCH_PID=$!
+    eventually 10 ovs-appctl -T 2 version >/dev/null
+}
+stop_switch() {
+    ovs-appctl -T 5 exit --cleanup
+    wait "$SWITCH_PID" || true
+    SWITCH_PID=''
+}
+vsctl() { ovs-vsctl --timeout=10 "$@"; }
+bridge() {
+    local name=$1 port
+    shift
+    vsctl add-br "$name" -- set bridge "$name" datapath_type=netdev
+    for port; do vsctl add-port "$name" "$port"; done
+}
+# load BRIDGE: the rules on standard input, in place of all others.
+load() {
+    cat >"$work/rules.$1"
+    ovs-ofctl del-flows "$1"
+    ovs-ofctl add-flows "$1" "$work/rules.$1"
+}
+# The two published rule sets. The first one's hosts knew each other's addresses beforehand.
+seed1_rules() {
+    cat <<R
+priority=1 ip ct_state=-trk actions=ct(table=0)
+priority=1 ip ct_state=+trk+new in_port=client actions=ct(commit),normal
+priority=1 ip ct_state=+trk+est actions=normal
+priority=0 actions=drop
+R
+}
+seed2_rules_ex() {
+    cat <<R
+table=0 priority=300 in_port=client,tcp,tp_dst=32768/0x8000 actions=output:br-int-patch
+table=0 priority=300 in_port=client,udp,tp_dst=32768/0x8000 actions=output:br-int-patch
+table=0 priority=200 in_port=client actions=output:LOCAL
+table=0 priority=200 in_port=LOCAL actions=client
+table=0 priority=200 in_port=br-int-patch actions=client
+R
+}
+seed2_rules_int() {
+    cat <<R
+table=0,arp,action=normal
+table=1,priority=1,ip,ct_state=+trk+new,action=ct(commit),normal
+table=0,ip,ct_state=-trk,action=ct(table=1)
+table=1,priority=1,ip,ct_state=+trk+est,action=normal
+R
+}
+# Two bridges, joined by patch ports: client - br-ex - br-int - server.
+seed2_bridges() {
+    vsctl add-br br-ex -- set bridge br-ex datapath_type=netdev \
+        -- add-br br-int -- set bridge br-int datapath_type=netdev \
+        -- add-port br-ex client -- add-port br-ex br-int-patch \
+        -- set interface br-int-patch type=patch options:peer=br-ex-patch \
+        -- add-port br-int br-ex-patch \
+        -- set interface br-ex-patch type=patch options:peer=br-int-patch \
+        -- add-port br-int server
+    seed2_rules_ex | load br-ex
+    seed2_rules_int | load br-int
+}
+ofport() { vsctl get interface "$1" ofport; }
+# flows BRIDGE [OPTION...]: one a line, without what changes by itself, sorted.
+flows() {
+    local name=$1
+    shift
+    ovs-ofctl --no-stats "$@" dump-flows "$name" | sed '/ reply/d; s/^ *//; s/reset_counts //' | sort
+}
+
+# Assertions
+
+eventually() {
+    local end=$(($(date +%s%N) + $1 * 1000000000))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$(date +%s%N)" -lt $end ] || fail "did not happen in time: $*"
+        sleep 0.1
+    done
+}
+never() { if "$@" >/dev/null 2>&1; then fail "happened: $*"; fi; }
+must_fail() {
+    local output
+    if output=$("$@" 2>&1); then fail "succeeded: $* ($output)"; fi
+    printf '%s\n' "$output"
+}
+same() {
+    [ "$2" = "$3" ] && return
+    printf -- '---- %s: expected -, got +\n' "$1" >&2
+    diff -u <(printf '%s\n' "$2") <(printf '%s\n' "$3") | tail -n +3 >&2 || true
+    fail "$1: not as expected"
+}
+contains() {
+    grep -qF -- "$3" <<<"$2" && return
+    printf -- '---- %s\n%s\n' "$1" "$2" >&2
+    fail "$1: no \`$3\`"
+}
+lacks() {
+    grep -qF -- "$3" <<<"$2" || return 0
+    printf -- '---- %s\n%s\n' "$1" "$2" >&2
+    fail "$1: has \`$3\`"
+}
+# says WHAT PIECE COMMAND...: its output, of both kinds, whatever its status.
+says() {
+    local what=$1 piece=$2 output
+    shift 2
+    output=$("$@" 2>&1) || true
+    contains "$what" "$output" "$piece"
+}
+reads() { "${@:2}" 2>&1 | grep -qF -- "$1"; }
+
+make_private
+trap 'stopped_at "$BASH_COMMAND" $?' ERR
+# shellcheck source=/dev/null
+source "$case_file"
+trap - ERR
+exit 0

@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""Sends and receives frames that no stock tool sends. With scapy, on the device eth0.
+
+frames.py send EXPRESSION...       sends each frame, e.g. 'Ether(dst=A)/Dot1Q(vlan=10)/IP()/ICMP()'
+frames.py receive SECONDS          prints each frame that arrives: VLAN tags, source and kind
+frames.py raw HEX...               sends bytes as they are
+"""
+import logging
+import socket
+import struct
+import sys
+import time
+
+logging.getLogger("scapy").setLevel(logging.ERROR)
+from scapy.all import *  # noqa: E402,F401,F403  (the expressions are scapy's language)
+
+A, B = "02:00:00:00:00:01", "02:00:00:00:00:02"
+PACKET_AUXDATA, TP_STATUS_VLAN_VALID, TP_STATUS_VLAN_TPID_VALID = 8, 0x10, 0x40
+SOL_PACKET, PACKET_OUTGOING, ETH_P_ALL = 263, 4, 3
+
+
+def raw_socket():
+    device = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    device.bind(("eth0", 0))
+    return device
+
+
+def untouched(device):
+    """One frame as it was on the wire: the kernel moves the outer tag out of the bytes."""
+    frame, extra, _, sender = device.recvmsg(65535, 256)
+    for level, kind, data in extra:
+        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+            status, _, _, _, _, tci, tpid = struct.unpack("=IIIHHHH", data[:20])
+            if status & TP_STATUS_VLAN_VALID:
+                tpid = tpid if status & TP_STATUS_VLAN_TPID_VALID else 0x8100
+                frame = frame[:12] + struct.pack("!HH", tpid, tci) + frame[12:]
+    return frame, sender[2] == PACKET_OUTGOING
+
+
+def receive(seconds):
+    device = raw_socket()
+    device.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    print("ready", flush=True)
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        device.settimeout(left)
+        try:
+            frame, outgoing = untouched(device)
+        except TimeoutError:
+            break
+        if outgoing:
+            continue
+        tags, at = [], 12
+        while frame[at:at + 2] in (b"\x81\0", b"\x88\xa8"):
+            tci, = struct.unpack("!H", frame[at + 2:at + 4])
+            tags.append("%s%d" % ("s" if frame[at] == 0x88 else "", tci & 0xFFF))
+            at += 4
+        kind = frame[at:at + 2].hex()
+        print("vlan=%s from=%s type=%s" % ("/".join(tags) or "none", frame[6:12].hex(":"), kind),
+              flush=True)
+
+
+def main():
+    verb, arguments = sys.argv[1], sys.argv[2:]
+    if verb == "receive":
+        receive(float(arguments[0]))
+        return
+    device = raw_socket()
+    for argument in arguments:
+        device.send(bytes.fromhex(argument) if verb == "raw" else bytes(eval(argument)))
+
+
+main()
