@@ -15,6 +15,11 @@ ip link add server type veth peer name eth0 netns server
 ip link set server up
 ip -n server link set eth0 address 02:00:00:00:00:02 up
 ip -n server addr add 10.0.0.2/24 dev eth0
+# Open vSwitch 3.1 keeps listening on the device that is gone.
+if ! ours; then
+    vsctl del-port server
+    vsctl add-port br0 server
+fi
 eventually 8 reads up vsctl get interface server link_state
 eventually 5 pings client 10.0.0.2
 pings client 10.0.0.3

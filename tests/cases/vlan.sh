@@ -8,34 +8,30 @@ vsctl set port a tag=10 -- set port b tag=20 -- set port trunk trunks=10,20
 
 # sent FROM FRAME: what b and trunk receive of it, each in a line.
 sent() {
-    local from=$1 receiver
+    local from=$1 others=(a b trunk) receiver
     shift
-    for receiver in a b trunk; do
-        [ $receiver = "$from" ] ||
-            on $receiver $python "$tests/hosts/frames.py" receive 1.2 >$receiver.got &
-    done
-    sleep 0.7
+    others=("${others[@]/$from/}")
+    for receiver in ${others[*]}; do listen $receiver; done
     on "$from" $python "$tests/hosts/frames.py" send "$@"
-    sleep 1
-    for receiver in a b trunk; do
-        [ $receiver = "$from" ] ||
-            sed -n "s/ from=02:00:00:00:00:0[1-3] type=88b5$//p" $receiver.got | sed "s/^/$receiver /"
+    for receiver in ${others[*]}; do
+        heard $receiver | sed -n "s/ from=02:00:00:00:00:0[1-3] type=88b5$/&/p" |
+            sed "s/^/$receiver /; s/ from=.*//"
     done
 }
 broadcast="Ether(src=A,dst='ff:ff:ff:ff:ff:ff',type=0x88b5)/b'0123456789'"
 from_trunk="Ether(src='02:00:00:00:00:03',dst='ff:ff:ff:ff:ff:ff')"
 
 same "access 10 to trunk" "trunk vlan=10" "$(sent a "$broadcast")"
-same "tagged frame on an access port" "" "$(sent a "Ether(src=A,dst=B)/Dot1Q(vlan=10,type=0x88b5)/b'0'")"
-same "trunk, VLAN 10" "a vlan=none" "$(sent trunk "$from_trunk/Dot1Q(vlan=10,type=0x88b5)/b'0'")"
-same "trunk, VLAN 20" "b vlan=none" "$(sent trunk "$from_trunk/Dot1Q(vlan=20,type=0x88b5)/b'0'")"
-same "trunk, VLAN 30" "" "$(sent trunk "$from_trunk/Dot1Q(vlan=30,type=0x88b5)/b'0'")"
-same "trunk, untagged" "" "$(sent trunk "Ether(src=B,dst='ff:ff:ff:ff:ff:ff',type=0x88b5)/b'0'")"
+same "tagged frame on an access port" "" "$(sent a "Ether(src=A,dst=B)/Dot1Q(vlan=10,type=0x88b5)/b'0123456789'")"
+same "trunk, VLAN 10" "a vlan=none" "$(sent trunk "$from_trunk/Dot1Q(vlan=10,type=0x88b5)/b'0123456789'")"
+same "trunk, VLAN 20" "b vlan=none" "$(sent trunk "$from_trunk/Dot1Q(vlan=20,type=0x88b5)/b'0123456789'")"
+same "trunk, VLAN 30" "" "$(sent trunk "$from_trunk/Dot1Q(vlan=30,type=0x88b5)/b'0123456789'")"
+same "trunk, untagged" "" "$(sent trunk "Ether(src=B,dst='ff:ff:ff:ff:ff:ff',type=0x88b5)/b'0123456789'")"
 contains "learned" "$(ovs-appctl fdb/show br0)" "    1    10  02:00:00:00:00:01"
 
 vsctl set port trunk vlan_mode=native-untagged tag=10 trunks=20
 same "native-untagged, in" "a vlan=none" \
-    "$(sent trunk "Ether(src='02:00:00:00:00:03',dst='ff:ff:ff:ff:ff:ff',type=0x88b5)/b'0'")"
+    "$(sent trunk "Ether(src='02:00:00:00:00:03',dst='ff:ff:ff:ff:ff:ff',type=0x88b5)/b'0123456789'")"
 same "native-untagged, out" "trunk vlan=none" "$(sent a "$broadcast")"
 vsctl set port trunk vlan_mode=native-tagged
 same "native-tagged, out" "trunk vlan=10" "$(sent a "$broadcast")"

@@ -11,9 +11,6 @@ import struct
 import sys
 import time
 
-logging.getLogger("scapy").setLevel(logging.ERROR)
-from scapy.all import *  # noqa: E402,F401,F403  (the expressions are scapy's language)
-
 A, B = "02:00:00:00:00:01", "02:00:00:00:00:02"
 PACKET_AUXDATA, TP_STATUS_VLAN_VALID, TP_STATUS_VLAN_TPID_VALID = 8, 0x10, 0x40
 SOL_PACKET, PACKET_OUTGOING, ETH_P_ALL = 263, 4, 3
@@ -66,8 +63,16 @@ def main():
         receive(float(arguments[0]))
         return
     device = raw_socket()
-    for argument in arguments:
-        device.send(bytes.fromhex(argument) if verb == "raw" else bytes(eval(argument)))
+    if verb == "raw":
+        frames = [bytes.fromhex(argument) for argument in arguments]
+    else:
+        # Takes half a second to load, so only who needs it waits.
+        logging.getLogger("scapy").setLevel(logging.ERROR)
+        import scapy.all
+        words = {**vars(scapy.all), "A": A, "B": B}
+        frames = [bytes(eval(argument, words)) for argument in arguments]
+    for frame in frames:
+        device.send(frame)
 
 
 main()

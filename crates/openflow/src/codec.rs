@@ -91,7 +91,14 @@ pub fn decode(
         return Err(OfError::new(ErrorCode::BadVersion, reason));
     }
     let message = decode_body(version, wire_version, message_type, input, options)?;
-    Ok((xid, message))
+    match &message {
+        // OpenFlow 1.4, section 7.3.9.6: both messages have the same transaction id.
+        Message::BundleAdd { xid: inner, .. } if *inner != xid => {
+            let reason = format!("a bundle's message of xid {inner:#x} in one of {xid:#x}");
+            Err(OfError::new(ErrorCode::BundleMessageBadXid, reason))
+        }
+        _ => Ok((xid, message)),
+    }
 }
 
 fn decode_body(
@@ -210,6 +217,38 @@ fn encode_body(
     message: &Message,
     options: &EncodeOptions,
 ) -> u8 {
+    match message {
+        Message::PacketIn(packet) => packet_in::put(out, version, packet, options.packet_in_format),
+        Message::PacketOut(packet) => {
+            packet_out::put(out, version, packet);
+            kind::PACKET_OUT
+        }
+        Message::FlowMod(flow_mod) => flow_mod::put(out, version, flow_mod, options),
+        Message::FlowRemoved { flow, reason, nicira } => {
+            flow_removed::put(out, version, flow, *reason, *nicira)
+        }
+        Message::PortMod { port, mac, config, mask } => {
+            port::put_mod(out, version, *port, *mac, *config, *mask);
+            if version == Version::V10 { 15 } else { 16 }
+        }
+        Message::PortStatus { reason, port } => {
+            port::put_status(out, version, *reason, port);
+            kind::PORT_STATUS
+        }
+        Message::StatsRequest(request) => {
+            stats::put_request(out, version, request);
+            if version == Version::V10 { 16 } else { 18 }
+        }
+        Message::BundleControl { bundle, control, flags } => {
+            bundle::put_control(out, version, *bundle, *control, *flags)
+        }
+        Message::BundleAdd { .. } => bundle::put_add(out, version, message, options),
+        _ => encode_plain(out, version, message),
+    }
+}
+
+/// Messages that keep the connection and say little else.
+fn encode_plain(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
     let v10 = version == Version::V10;
     match message {
         Message::Hello { versions } => hello::put(out, version, *versions),
@@ -239,29 +278,6 @@ fn encode_body(
             out.put_u16(*miss_send_len);
             kind::SET_CONFIG
         }
-        Message::PacketIn(packet) => packet_in::put(out, version, packet, options.packet_in_format),
-        Message::PacketOut(packet) => {
-            packet_out::put(out, version, packet);
-            kind::PACKET_OUT
-        }
-        Message::FlowMod(flow_mod) => flow_mod::put(out, version, flow_mod, options),
-        Message::FlowRemoved { flow, reason, nicira } => {
-            flow_removed::put(out, version, flow, *reason, *nicira)
-        }
-        Message::PortMod { port, mac, config, mask } => {
-            port::put_mod(out, version, *port, *mac, *config, *mask);
-            if v10 { 15 } else { 16 }
-        }
-        Message::PortStatus { reason, port } => {
-            port::put_status(out, version, *reason, port);
-            kind::PORT_STATUS
-        }
-        Message::StatsRequest(request) => {
-            stats::put_request(out, version, request);
-            if v10 { 16 } else { 18 }
-        }
-        // Written in `encode`, as it may need several messages.
-        Message::StatsReply(_) => kind::VENDOR,
         Message::BarrierRequest => {
             if v10 {
                 18
@@ -276,10 +292,6 @@ fn encode_body(
                 21
             }
         }
-        Message::BundleControl { bundle, control, flags } => {
-            bundle::put_control(out, version, *bundle, *control, *flags)
-        }
-        Message::BundleAdd { .. } => bundle::put_add(out, version, message, options),
         _ => control::put(out, version, message),
     }
 }

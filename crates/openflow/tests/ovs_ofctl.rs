@@ -19,7 +19,7 @@ fn ofp_print(bytes: &[u8]) -> Option<String> {
 /// Whether `ovs-ofctl` is there; it must read the message, or refuse it for the reason for which
 /// [`openflow::check`] refuses the flow. It prints what it can't read as a hexadecimal dump.
 fn check(version: Version, message: &Message, options: &EncodeOptions) -> bool {
-    for bytes in encode(version, 1, message, options) {
+    for bytes in encode(version, 77, message, options) {
         let Some(text) = ofp_print(&bytes) else {
             println!("SKIPPED: comparison with ovs-ofctl, which is not installed");
             return false;

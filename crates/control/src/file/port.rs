@@ -48,11 +48,11 @@ impl File {
             errors.add(span, words);
             return None;
         }
-        if let Some((number, at)) = ofport {
-            if let Some(other) = numbers.insert(number, name.clone()) {
-                let words = format!("port \"{other}\" asks for number {number} too; change one");
-                errors.add(at, words);
-            }
+        if let Some((number, at)) = ofport
+            && let Some(other) = numbers.insert(number, name.clone())
+        {
+            let words = format!("port \"{other}\" asks for number {number} too; change one");
+            errors.add(at, words);
         }
         self.ports.insert(name, (bridge.to_owned(), span));
         Some(Port { vlan, priority_tags, protected, ..Port::new(interface) })

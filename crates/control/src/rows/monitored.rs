@@ -2,106 +2,42 @@
 
 use ovsdb::Monitor;
 
+/// Tables with their columns.
+const COLUMNS: &[(&str, &str)] = &[
+    (
+        "Open_vSwitch",
+        "bridges cur_cfg datapath_types datapaths dpdk_initialized dpdk_version iface_types \
+         next_cfg other_config ovs_version ssl",
+    ),
+    (
+        "Bridge",
+        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans ipfix \
+         mcast_snooping_enable mirrors name netflow other_config ports protocols rstp_enable \
+         sflow stp_enable",
+    ),
+    ("Port", "cvlans interfaces name other_config protected qos tag trunks vlan_mode"),
+    (
+        "Interface",
+        "admin_state duplex error ifindex ingress_policing_kpkts_rate ingress_policing_rate \
+         link_resets link_speed link_state mac mac_in_use mtu mtu_request name ofport \
+         ofport_request options statistics status type",
+    ),
+    (
+        "Controller",
+        "controller_burst_limit controller_queue_size controller_rate_limit \
+         enable_async_messages inactivity_probe is_connected max_backoff role status target type",
+    ),
+    // The limits are newer than Open vSwitch 3.1; a server that lacks them is not asked.
+    ("Datapath", "capabilities ct_zone_default_limit ct_zones"),
+    ("CT_Zone", "limit timeout_policy"),
+    ("CT_Timeout_Policy", "timeouts"),
+    ("SSL", "bootstrap_ca_cert ca_cert certificate private_key"),
+];
+
 /// The tables and columns that [`crate::Desired::from_rows`] reads and [`crate::report`] writes.
 pub fn monitored() -> Monitor {
-    Monitor::default()
-        .table(
-            "Open_vSwitch",
-            [
-                "bridges",
-                "cur_cfg",
-                "datapath_types",
-                "datapaths",
-                "dpdk_initialized",
-                "dpdk_version",
-                "iface_types",
-                "next_cfg",
-                "other_config",
-                "ovs_version",
-                "ssl",
-            ],
-        )
-        .table(
-            "Bridge",
-            [
-                "controller",
-                "datapath_id",
-                "datapath_type",
-                "datapath_version",
-                "fail_mode",
-                "flood_vlans",
-                "ipfix",
-                "mcast_snooping_enable",
-                "mirrors",
-                "name",
-                "netflow",
-                "other_config",
-                "ports",
-                "protocols",
-                "rstp_enable",
-                "sflow",
-                "stp_enable",
-            ],
-        )
-        .table(
-            "Port",
-            [
-                "bond_mode",
-                "cvlans",
-                "interfaces",
-                "lacp",
-                "name",
-                "other_config",
-                "protected",
-                "qos",
-                "tag",
-                "trunks",
-                "vlan_mode",
-            ],
-        )
-        .table(
-            "Interface",
-            [
-                "admin_state",
-                "duplex",
-                "error",
-                "ifindex",
-                "ingress_policing_kpkts_rate",
-                "ingress_policing_rate",
-                "link_resets",
-                "link_speed",
-                "link_state",
-                "mac",
-                "mac_in_use",
-                "mtu",
-                "mtu_request",
-                "name",
-                "ofport",
-                "ofport_request",
-                "options",
-                "statistics",
-                "status",
-                "type",
-            ],
-        )
-        .table(
-            "Controller",
-            [
-                "controller_burst_limit",
-                "controller_queue_size",
-                "controller_rate_limit",
-                "enable_async_messages",
-                "inactivity_probe",
-                "is_connected",
-                "max_backoff",
-                "role",
-                "status",
-                "target",
-                "type",
-            ],
-        )
-        .table("Datapath", ["capabilities", "ct_zone_default_limit", "ct_zones"])
-        .table("CT_Zone", ["limit", "timeout_policy"])
-        .table("CT_Timeout_Policy", ["timeouts"])
-        .table("SSL", ["bootstrap_ca_cert", "ca_cert", "certificate", "private_key"])
+    let add = |monitor: Monitor, (table, columns): &(&str, &'static str)| {
+        monitor.table(table, columns.split_whitespace())
+    };
+    COLUMNS.iter().fold(Monitor::default(), add)
 }

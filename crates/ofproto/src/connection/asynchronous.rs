@@ -75,7 +75,8 @@ impl Session {
                     && self.wants(self.async_config.flow_removed, removed_bit(*reason))
                 {
                     let (flow, reason) = (flow.as_ref().clone(), *reason);
-                    self.send_async(&Message::FlowRemoved { flow, reason, nicira: self.nicira });
+                    let nicira = self.nicira && version == Version::V10;
+                    self.send_async(&Message::FlowRemoved { flow, reason, nicira });
                 }
             }
             Event::PortStatus { bridge, reason, port } => {

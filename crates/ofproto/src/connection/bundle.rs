@@ -39,6 +39,8 @@ struct Bundle {
     /// The message that opened it, to be named when its time is over.
     opening: Vec<u8>,
     entries: Vec<Entry>,
+    /// Bytes of all entries.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,8 @@ impl Bundles {
             return Err(refused(ErrorCode::BundleOutOfBundles, id, "is one too many"));
         }
         let opening = bytes.to_vec();
-        let bundle = Bundle { flags, is_closed: false, used: now, opening, entries: Vec::new() };
+        let entries = Vec::new();
+        let bundle = Bundle { flags, is_closed: false, used: now, opening, entries, bytes: 0 };
         self.open.insert(id, bundle);
         Ok(())
     }
@@ -78,6 +81,7 @@ impl Bundles {
             return Err(error);
         }
         bundle.used = now;
+        bundle.bytes += entry.bytes.len();
         bundle.entries.push(entry);
         Ok(())
     }
@@ -108,8 +112,7 @@ impl Bundles {
     }
 
     fn bytes(&self) -> usize {
-        let entries = self.open.values().flat_map(|bundle| &bundle.entries);
-        entries.map(|entry| entry.bytes.len()).sum()
+        self.open.values().map(|bundle| bundle.bytes).sum()
     }
 }
 

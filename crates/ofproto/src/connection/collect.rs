@@ -1,20 +1,14 @@
-//! Which statistics were asked of the workers, and which have come.
+//! Whether the workers have told what their flows carried, since somebody wanted to know.
 
+use crate::{Ofproto, Outbox};
 use base::WorkerId;
-use flow::FlowCommand;
 use std::collections::BTreeMap;
 
-/// Counts [`FlowCommand::Collect`]s and their answers. Each worker answers in order, so that two
-/// numbers a worker say which are outstanding.
+/// Counts answers. A worker is asked by [`Ofproto::collect`] only, and not again before it has
+/// answered: so at most one answer is on its way, and it may be older than the question of now.
 #[derive(Debug, Default)]
 pub(super) struct Collects {
-    workers: BTreeMap<WorkerId, Counts>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    sent: u64,
-    answered: u64,
+    answered: BTreeMap<WorkerId, u64>,
 }
 
 /// How many answers must have come from which worker.
@@ -22,76 +16,45 @@ struct Counts {
 pub(super) struct Ticket(Vec<(WorkerId, u64)>);
 
 impl Collects {
-    /// Asks all workers for their statistics, behind what waits to be sent.
-    pub fn ask(&self, workers: u16, commands: &mut Vec<(WorkerId, FlowCommand)>) -> Ticket {
-        let mut awaited = Vec::new();
-        for worker in (0..workers).map(WorkerId) {
-            commands.push((worker, FlowCommand::Collect));
-            let sent = self.workers.get(&worker).map_or(0, |counts| counts.sent);
-            awaited.push((worker, sent + count(commands, worker)));
-        }
-        Ticket(awaited)
-    }
-
-    /// Commands have gone to the workers.
-    pub fn sent(&mut self, commands: &[(WorkerId, FlowCommand)]) {
-        for (worker, command) in commands {
-            if matches!(command, FlowCommand::Collect) {
-                self.workers.entry(*worker).or_default().sent += 1;
-            }
-        }
+    /// Asks all workers for what their flows have carried.
+    pub fn ask(&self, core: &mut Ofproto, out: &mut Outbox) -> Ticket {
+        let before = out.commands.len();
+        core.collect(out);
+        let asked: Vec<WorkerId> =
+            out.commands.iter().skip(before).map(|(worker, _)| *worker).collect();
+        let workers = (0..core.config().workers).map(WorkerId);
+        let awaited = workers.map(|worker| {
+            // A worker that could not be asked has an older question to answer first.
+            let answers = if asked.contains(&worker) { 1 } else { 2 };
+            (worker, self.answers_of(worker) + answers)
+        });
+        Ticket(awaited.collect())
     }
 
     /// A worker has answered.
     pub fn answered(&mut self, worker: WorkerId) {
-        self.workers.entry(worker).or_default().answered += 1;
+        *self.answered.entry(worker).or_default() += 1;
     }
 
-    /// A worker will not answer what it was asked.
+    /// A worker will not answer what it was asked: nobody waits for it any more.
     pub fn forget(&mut self, worker: WorkerId) {
-        if let Some(counts) = self.workers.get_mut(&worker) {
-            counts.answered = counts.sent;
-        }
+        *self.answered.entry(worker).or_default() += 2;
     }
 
-    /// Whether all that were asked have answered.
+    /// Whether this worker must answer (once more).
+    pub fn awaits(&self, ticket: &Ticket, worker: WorkerId) -> bool {
+        ticket
+            .0
+            .iter()
+            .any(|(asked, awaited)| *asked == worker && self.answers_of(worker) < *awaited)
+    }
+
+    /// Whether all workers have answered.
     pub fn is_answered(&self, ticket: &Ticket) -> bool {
-        let answered = |worker| self.workers.get(worker).map_or(0, |counts| counts.answered);
-        ticket.0.iter().all(|(worker, awaited)| answered(worker) >= *awaited)
+        ticket.0.iter().all(|(worker, awaited)| self.answers_of(*worker) >= *awaited)
     }
-}
 
-fn count(commands: &[(WorkerId, FlowCommand)], worker: WorkerId) -> u64 {
-    let asks = |(to, command): &&(WorkerId, FlowCommand)| {
-        *to == worker && matches!(command, FlowCommand::Collect)
-    };
-    commands.iter().filter(asks).count() as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_answers_to_later_questions_count() {
-        let mut collects = Collects::default();
-        let [a, b] = [WorkerId(0), WorkerId(1)];
-        // One is on its way already, another waits to be sent.
-        collects.sent(&[(a, FlowCommand::Collect)]);
-        let mut commands = vec![(a, FlowCommand::Collect)];
-        let ticket = collects.ask(2, &mut commands);
-        assert_eq!(commands.len(), 3);
-        collects.sent(&commands);
-        for (worker, done) in [(a, false), (b, false), (a, false), (a, true)] {
-            collects.answered(worker);
-            assert_eq!(collects.is_answered(&ticket), done);
-        }
-        commands.clear();
-        let ticket = collects.ask(2, &mut commands);
-        collects.sent(&commands);
-        collects.answered(a);
-        assert!(!collects.is_answered(&ticket));
-        collects.forget(b);
-        assert!(collects.is_answered(&ticket));
+    fn answers_of(&self, worker: WorkerId) -> u64 {
+        self.answered.get(&worker).copied().unwrap_or_default()
     }
 }

@@ -11,9 +11,11 @@
 //! | the socket can be written to | [`Connections::take_output`] |
 //! | the peer closed, or [`Connections::is_closing`] and all is written | [`Connections::close`] |
 //! | [`Ofproto`] was called, and may have events | [`Connections::deliver`] |
-//! | commands go to the workers | [`Connections::sent`] |
 //! | a worker has answered with its statistics | [`Ofproto::dump`], then [`Connections::dumped`] |
 //! | time went by | [`Connections::tick`], at the latest at [`Connections::next_tick`] |
+//!
+//! After [`Connections::receive`] the flows may be others: call [`Ofproto::revalidate`] and send the
+//! commands before the output is written, so that a barrier's reply comes when all is in force.
 
 mod asynchronous;
 mod bundle;
@@ -33,7 +35,6 @@ use crate::events::Event;
 use crate::{Ofproto, Outbox};
 use base::{Instant, PortNo, WorkerId};
 use collect::Collects;
-use flow::FlowCommand;
 use session::Session;
 use std::collections::BTreeMap;
 
@@ -158,17 +159,15 @@ impl Connections {
         }
     }
 
-    /// Counts what is asked of the workers. Every command that goes to a worker passes here, in
-    /// order: statistics are fresh when a worker has answered what was asked after the request.
-    pub fn sent(&mut self, commands: &[(WorkerId, FlowCommand)]) {
-        self.collects.sent(commands);
-    }
-
     /// A worker has answered with its statistics, and [`Ofproto::dump`] has them: requests that
     /// waited for them go on.
     pub fn dumped(&mut self, worker: WorkerId, switch: &mut Switch<'_>) {
         self.collects.answered(worker);
         self.deliver(switch.core);
+        let mut waiting = self.sessions.values().filter_map(|session| session.waiting.as_ref());
+        if waiting.any(|waiting| self.collects.awaits(&waiting.ticket, worker)) {
+            switch.core.collect(switch.out);
+        }
         self.advance_waiting(switch);
     }
 

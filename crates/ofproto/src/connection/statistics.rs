@@ -27,8 +27,7 @@ impl Connections {
         let bridge = session.bridge;
         let reply = match request {
             StatsRequest::Flow { .. } | StatsRequest::Aggregate { .. } => {
-                let workers = switch.core.config().workers;
-                let ticket = self.collects.ask(workers, &mut switch.out.commands);
+                let ticket = self.collects.ask(switch.core, switch.out);
                 let until = switch.now + PATIENCE;
                 session.waiting = Some(Waiting { xid, request, ticket, until });
                 return None;

@@ -139,11 +139,11 @@ impl Context<'_, '_> {
     }
 
     fn set_port(&mut self, field: Field, port: u16) {
-        let has = self.key.is_ip() && self.key.nw_frag() & FRAG_LATER == 0;
-        if has {
-            self.mask.add(Field::NwProto);
+        if !self.key.is_ip() || self.key.nw_frag() & FRAG_LATER != 0 {
+            return;
         }
-        self.assign(field, port.into(), has);
+        self.mask.add(Field::NwProto);
+        self.assign(field, port.into(), matches!(self.key.nw_proto(), 6 | 17 | 132));
     }
 
     /// OpenFlow 1.0's assignments to the tag, which add one where none is.

@@ -87,7 +87,6 @@ impl Context<'_, '_> {
         }
         for &(tpid, tci) in want[..want.len() - same].iter().rev() {
             self.actions.push(Action::PushVlan { tpid, tci });
-            self.mask.add(Field::VlanTci);
         }
         for field in [Field::VlanTpid, Field::VlanTci, Field::VlanTpid1, Field::VlanTci1] {
             self.base.set(field, self.key.get(field));

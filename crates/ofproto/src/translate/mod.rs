@@ -273,3 +273,6 @@ pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
     mask.add(Field::VlanTpid);
     mask
 }
+
+#[cfg(test)]
+mod tests;

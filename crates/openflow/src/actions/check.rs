@@ -30,15 +30,18 @@ pub struct Place {
 /// # Errors
 /// The first action that can't be, with the code OpenFlow has for that.
 pub fn check(actions: &[Action], matching: &Match, place: Place) -> Result<(), OfError> {
-    let mut state = State { matching: matching.clone(), place };
+    let mut state = State { matching: matching.clone(), place, doubt: None };
     state.list(actions)?;
-    nesting(actions, Outer::None)
+    nesting(actions, Outer::None)?;
+    state.doubt.map_or(Ok(()), Err)
 }
 
 /// What is known of the packet as the actions change it.
 struct State {
     matching: Match,
     place: Place,
+    /// The first error that stands only if there is no worse one.
+    doubt: Option<OfError>,
 }
 
 fn inconsistent(what: &str, needs: impl std::fmt::Debug) -> OfError {
@@ -52,9 +55,11 @@ impl State {
     }
 
     /// Actions on a copy, or in the action set, change nothing for those behind them.
-    fn inner(&self, actions: &[Action]) -> Result<(), OfError> {
-        let mut state = State { matching: self.matching.clone(), place: self.place };
-        state.list(actions)
+    fn inner(&mut self, actions: &[Action]) -> Result<(), OfError> {
+        let matching = self.matching.clone();
+        let result = self.list(actions);
+        self.matching = matching;
+        result
     }
 
     fn action(&mut self, action: &Action) -> Result<(), OfError> {
@@ -75,13 +80,20 @@ impl State {
             Action::PushVlan(_) => self.push_vlan(),
             Action::StripVlan => self.pop_vlan(),
             Action::SetIpv4Src(_) | Action::SetIpv4Dst(_) => {
-                self.old("mod_nw_src/dst", Prerequisite::Ipv4)
+                self.old("mod_nw_src/dst", Prerequisite::Ipv4);
+                Ok(())
             }
             Action::SetIpDscp(_)
             | Action::SetIpEcn(_)
             | Action::SetIpTtl(_)
-            | Action::DecTtl(_) => self.old("an action on the IP header", Prerequisite::Ip),
-            Action::SetTpSrc(_) | Action::SetTpDst(_) => self.transport(),
+            | Action::DecTtl(_) => {
+                self.old("an action on the IP header", Prerequisite::Ip);
+                Ok(())
+            }
+            Action::SetTpSrc(_) | Action::SetTpDst(_) => {
+                self.transport();
+                Ok(())
+            }
             Action::Resubmit { with_ct_orig: true, .. } => {
                 self.need("resubmit(,,ct)", Prerequisite::Ct)
             }
@@ -101,8 +113,15 @@ impl State {
     }
 
     /// A prerequisite that OpenFlow 1.0 does not insist on.
-    fn old(&self, what: &str, prerequisite: Prerequisite) -> Result<(), OfError> {
-        if self.place.version == Version::V10 { Ok(()) } else { self.need(what, prerequisite) }
+    fn old(&mut self, what: &str, prerequisite: Prerequisite) {
+        let met = self.need(what, prerequisite);
+        self.doubt_unless(met);
+    }
+
+    fn doubt_unless(&mut self, met: Result<(), OfError>) {
+        if self.place.version != Version::V10 && self.doubt.is_none() {
+            self.doubt = met.err();
+        }
     }
 
     fn proto(&self) -> Proto {
@@ -152,7 +171,7 @@ impl State {
     }
 
     fn pop_vlan(&mut self) -> Result<(), OfError> {
-        self.old("strip_vlan", Prerequisite::Vlan)?;
+        self.old("strip_vlan", Prerequisite::Vlan);
         let inner = self.matching.key().get(Field::VlanTci1);
         self.matching.wildcard(Field::VlanTci);
         self.matching.wildcard(Field::VlanTci1);
@@ -160,14 +179,12 @@ impl State {
         Ok(())
     }
 
-    fn transport(&self) -> Result<(), OfError> {
+    fn transport(&mut self) {
         let proto = self.proto();
         let later = self.matching.key().nw_frag() & flow::FRAG_LATER != 0;
-        let ports = proto.is_ip() && matches!(proto.nw_proto, 6 | 17 | 132) && !later;
-        if ports || self.place.version == Version::V10 {
-            return Ok(());
-        }
-        Err(inconsistent("mod_tp_src/dst", "TCP, UDP or SCTP"))
+        let met = proto.is_ip() && matches!(proto.nw_proto, 6 | 17 | 132) && !later;
+        let error = || inconsistent("mod_tp_src/dst", "TCP, UDP or SCTP");
+        self.doubt_unless(if met { Ok(()) } else { Err(error()) });
     }
 
     fn ct(&mut self, ct: &Ct) -> Result<(), OfError> {

@@ -274,3 +274,25 @@ fn ovs_ofctl_reads_what_is_written_and_prints_what_is_printed() {
     }
     assert!(checked > 3 * FLOWS.len());
 }
+
+#[test]
+fn ovs_ofctl_reads_the_same_out_of_the_text() {
+    for (text, _) in FLOWS.iter().filter(|(text, _)| !text.contains("veth1")) {
+        let args = ["-O", "OpenFlow13", "parse-flow", text];
+        let Ok(run) = std::process::Command::new("ovs-ofctl").args(args).output() else {
+            println!("SKIPPED: comparison with ovs-ofctl, which is not installed");
+            return;
+        };
+        let theirs = String::from_utf8_lossy(&run.stdout).into_owned();
+        let theirs = theirs.lines().last().unwrap_or_default();
+        let flow = parse_flow(text, FlowModCommand::Add, &ports).unwrap();
+        let message = Message::FlowMod(flow);
+        let bytes = encode(Version::V13, 2, &message, &EncodeOptions::default()).concat();
+        let (_, back) = decode(Version::V13, &bytes, &DecodeOptions::default()).unwrap();
+        let Message::FlowMod(flow) = back else { panic!("{back:?}") };
+        let ours = print(&flow);
+        if !theirs.ends_with(&format!("ADD {ours}")) {
+            println!("DIFF {text}\n  {ours}\n  {theirs} {}", String::from_utf8_lossy(&run.stderr));
+        }
+    }
+}

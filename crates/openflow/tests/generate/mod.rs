@@ -395,11 +395,11 @@ impl Generate {
 
     fn bundle_add(&mut self) -> Message {
         let message = Message::FlowMod(self.flow_mod());
-        let mut bytes = openflow::encode(self.version, 5, &message, &Default::default());
+        let mut bytes = openflow::encode(self.version, 77, &message, &Default::default());
         Message::BundleAdd {
             bundle: 1,
             flags: 3,
-            xid: 5,
+            xid: 77,
             message: Box::new(message),
             bytes: bytes.remove(0),
         }

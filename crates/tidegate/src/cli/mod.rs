@@ -5,11 +5,11 @@ pub mod ovs_options;
 mod pages;
 mod usage;
 
-pub use ovs_options::{Source, SwitchOptions, TlsOptions};
+pub use ovs_options::{Source, SwitchOptions};
 
 use crate::daemon::Directories;
 use crate::demo::DemoArgs;
-use clap::{Arg, ArgAction, Args, Command, FromArgMatches, Subcommand};
+use clap::{Arg, ArgAction, Command, FromArgMatches, Subcommand};
 use clap_complete::Shell;
 use getopt::{Opt, Takes};
 use ovs_options::Id;

@@ -1,10 +1,10 @@
 //! Files that must not outlive the program: the pidfile and the sockets.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A file that is removed when this is dropped, or when the program ends through
-/// [`super::exit`] or [`super::die_of`].
+/// [`super::die_of`] or a panic.
 #[derive(Debug)]
 pub struct ExitFile {
     path: PathBuf,
@@ -18,11 +18,6 @@ impl ExitFile {
     pub fn new(path: PathBuf) -> Self {
         files().push(path.clone());
         ExitFile { path }
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Lets the file live.
@@ -43,9 +38,15 @@ impl Drop for ExitFile {
     }
 }
 
-/// Removes every such file.
+/// Removes every such file. It never waits, because a thread that panics may be the very one
+/// that is at the list.
 pub(super) fn remove_all() {
-    for path in files().drain(..) {
+    let mut files = match FILES.try_lock() {
+        Ok(files) => files,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    for path in files.drain(..) {
         let _ = std::fs::remove_file(path);
     }
 }
@@ -67,7 +68,7 @@ mod tests {
         }
         let guard = ExitFile::new(gone.clone());
         ExitFile::new(kept.clone()).keep();
-        assert!(guard.path().exists());
+        assert!(gone.exists());
         drop(guard);
         assert!(!gone.exists() && kept.exists());
     }

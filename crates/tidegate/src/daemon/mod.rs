@@ -14,7 +14,7 @@ mod user;
 pub use directories::Directories;
 pub use exit_file::ExitFile;
 pub use fork::utc_offset_s;
-pub use signals::{FatalSignal, FatalSignals, abort_on_panic, die_of, exit};
+pub use signals::{FatalSignals, abort_on_panic, die_of};
 
 use fork::{Forked, Ready, close_standard_streams, count_threads, fork_and_wait};
 use pidfile::Pidfile;

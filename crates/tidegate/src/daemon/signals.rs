@@ -83,12 +83,6 @@ pub fn die_of(signal: FatalSignal) -> ! {
     std::process::exit(128 + number)
 }
 
-/// Ends the program. Files that must not outlive it are removed.
-pub fn exit(status: i32) -> ! {
-    exit_file::remove_all();
-    std::process::exit(status)
-}
-
 /// From now on a panic of any thread is logged, and ends the program by SIGABRT: a switch that
 /// lost a thread would go on half dead, where `--monitor` could start it anew.
 pub fn abort_on_panic() {
@@ -97,6 +91,7 @@ pub fn abort_on_panic() {
             Some(vlog) => vlog.fatal("daemon_unix", &panic.to_string()),
             None => eprintln!("{panic}"),
         }
+        exit_file::remove_all();
         std::process::abort();
     }));
 }

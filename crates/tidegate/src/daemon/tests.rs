@@ -2,6 +2,7 @@
 //! environment to play a daemon. It plays it in a thread, while its main thread waits for the end
 //! of the test and holds nothing, so that it may fork all the same.
 
+use super::signals::FatalSignal;
 use super::*;
 use crate::unixctl;
 use std::process::{Child, Command, Output, Stdio};
@@ -35,12 +36,12 @@ fn plays_a_daemon() {
         Ok(daemon) => daemon,
         Err(error) => {
             vlog.fatal("daemon_unix", &error.to_string());
-            exit(1);
+            std::process::exit(1);
         }
     };
     if asked("fail") {
         drop(daemon);
-        exit(7);
+        std::process::exit(7);
     }
     if asked("die") {
         std::process::abort();
@@ -53,8 +54,8 @@ fn plays_a_daemon() {
     let limited = async { tokio::time::timeout(Duration::from_secs(30), work(&folder)).await };
     match runtime.block_on(limited) {
         Ok(Some(signal)) => die_of(signal),
-        Ok(None) => exit(0),
-        Err(_) => exit(3),
+        Ok(None) => drop(daemon),
+        Err(_) => panic!("nobody ended this daemon"),
     }
 }
 

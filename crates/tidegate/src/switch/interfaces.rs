@@ -229,10 +229,11 @@ fn priority_tags(tags: control::PriorityTags) -> PriorityTags {
 /// (ovs: `include/openflow/openflow-1.0.h`).
 fn describe_link(spec: &mut PortSpec, link: &LinkInfo) {
     spec.up = link.admin_up;
-    spec.carrier = link.carrier;
+    // A device that is down has no running link, whatever its carrier (IFF_RUNNING).
+    spec.carrier = link.admin_up && link.carrier;
     let (speed_mbps, duplex) = link.speed_and_duplex();
     let half = duplex == Some(port_linux::Duplex::Half);
-    const COPPER: u32 = 1 << 7;
+    const COPPER: u32 = 1 << 11;
     spec.features = match (speed_mbps, half) {
         (Some(10), true) => 1 | COPPER,
         (Some(10), false) => 1 << 1 | COPPER,

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::daemon::ExitFile;
 use crate::vlog::RateLimit;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
@@ -27,7 +27,7 @@ static LIMIT: RateLimit = RateLimit::new(5, 5);
 /// A listening control socket. Its file goes when this does, or when the program exits.
 #[derive(Debug)]
 pub struct Server {
-    file: ExitFile,
+    _file: ExitFile,
     calls: mpsc::Receiver<Call>,
     busy: Arc<Semaphore>,
     accept: JoinHandle<()>,
@@ -44,7 +44,7 @@ impl Server {
         let busy = Arc::new(Semaphore::new(CLIENTS));
         let desk = Desk { calls: sender, busy: Arc::clone(&busy) };
         let accept = tokio::spawn(accept(listener, desk));
-        Ok(Server { file: ExitFile::new(path.to_path_buf()), calls, busy, accept })
+        Ok(Server { _file: ExitFile::new(path.to_path_buf()), calls, busy, accept })
     }
 
     /// The next call of any client. It may be given up at any time without losing a call.
@@ -65,11 +65,6 @@ impl Server {
         let all_done = self.busy.acquire_many(CLIENTS as u32);
         // A client that does not read its reply must not keep the program from exiting.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, all_done).await;
-    }
-
-    /// The path of the socket.
-    pub fn path(&self) -> PathBuf {
-        self.file.path().to_path_buf()
     }
 }
 

@@ -1,4 +1,5 @@
 use super::connection::{Desk, End, REQUEST_BYTES, serve};
+use super::socket::bind;
 use super::*;
 use std::sync::Arc;
 use std::time::Duration;

@@ -150,11 +150,6 @@ impl Vlog {
         }
     }
 
-    /// The program that speaks.
-    pub fn program(&self) -> &str {
-        &self.program
-    }
-
     /// Follows the logging options of the command line.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Broken messages: each is answered or closes its connection, and nothing panics.
 
 use super::bench::{Bench, add_flow};
+use super::replay::sent;
 use crate::connection::Settings;
 use openflow::message::{Message, Role, StatsRequest, Version};
 use openflow::{EncodeOptions, encode};
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 const VERSIONS: [Version; 4] = Version::ALL;
 
@@ -76,6 +78,27 @@ fn every_type_and_every_shorter_length_is_answered() {
     }
 }
 
+/// Messages to break: of our own, and what tools and a tester sent to another switch.
+fn seeds(version: Version) -> &'static [Vec<u8>] {
+    static SEEDS: LazyLock<[Vec<Vec<u8>>; 4]> = LazyLock::new(|| {
+        VERSIONS.map(|version| {
+            let own = messages();
+            let own = own.iter().map(|m| encode(version, 9, m, &EncodeOptions::default()).concat());
+            let files: &[&str] = match version {
+                Version::V10 => &["tools-10.txt", "errors-1.txt"],
+                Version::V13 => &["tools-13.txt", "errors-4.txt"],
+                Version::V14 => &["tools-14.txt"],
+                Version::V15 => &["tools-15.txt", "errors-6.txt"],
+            };
+            // What lies about its length ends the stream.
+            let is_whole = |m: &Vec<u8>| m.len() >= 8 && m[2..4] == (m.len() as u16).to_be_bytes();
+            own.chain(files.iter().flat_map(|file| sent(file)).filter(is_whole)).collect()
+        })
+    });
+    let place = VERSIONS.iter().position(|other| *other == version).unwrap();
+    &SEEDS[place]
+}
+
 proptest! {
     #[test]
     fn broken_messages_harm_nobody(
@@ -91,8 +114,7 @@ proptest! {
         let [id, other] = [(); 2].map(|()| bench.connect(Settings::controller(), version));
         let mut stream = Vec::new();
         for (pick, changes) in picks {
-            let messages = messages();
-            let mut bytes = encode(version, 9, pick.get(&messages), &EncodeOptions::default()).concat();
+            let mut bytes = pick.get(seeds(version)).clone();
             for (place, value) in changes {
                 let len = bytes.len();
                 bytes[usize::from(place) % len] = value;

@@ -104,6 +104,11 @@ fn comparable(bytes: &[u8]) -> Option<Answer> {
     Some(Answer::Message { xid, text: format!("{version} {message:?}") })
 }
 
+/// All messages of one file, whatever they were about.
+pub fn sent(file: &str) -> Vec<Vec<u8>> {
+    recorded(file).into_iter().flat_map(|recorded| recorded.sent).collect()
+}
+
 /// What our switch answers.
 fn answers(messages: &[Vec<u8>]) -> Vec<Answer> {
     let mut answers = Vec::new();

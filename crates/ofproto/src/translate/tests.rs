@@ -1,0 +1,332 @@
+//! Laws of translation, on random tables and packets.
+
+use super::{Notes, datapath_mask};
+use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
+use base::{Instant, MacAddr, OfPort, PortNo};
+use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
+use openflow::message::FlowModCommand;
+use proptest::prelude::*;
+
+const NOW: Instant = Instant::from_millis(1000);
+
+/// Matches that flows are made of.
+const MATCHES: &[&str] = &[
+    "",
+    "in_port=1",
+    "in_port=2",
+    "ip",
+    "tcp",
+    "udp,tp_dst=53",
+    "tcp,tp_dst=80",
+    "tcp,tp_dst=32768/0x8000",
+    "ip,nw_src=10.0.0.0/24",
+    "ip,nw_src=10.0.0.1",
+    "ip,nw_dst=10.0.0.0/16",
+    "ip,ct_state=-trk",
+    "ip,ct_state=+trk+new",
+    "ip,ct_state=+trk+est",
+    "arp",
+    "arp,arp_op=1",
+    "arp,arp_tpa=10.0.0.2",
+    "dl_vlan=10",
+    "vlan_tci=0",
+    "dl_src=02:00:00:00:00:01",
+    "dl_dst=01:00:00:00:00:00/01:00:00:00:00:00",
+    "reg0=1",
+    "ip,reg0=0/1,nw_ttl=64",
+    "icmp,icmp_type=8",
+];
+
+/// Actions that flows are made of.
+const ACTIONS: &[&str] = &[
+    "drop",
+    "output:1",
+    "output:2",
+    "output:3",
+    "LOCAL",
+    "NORMAL",
+    "FLOOD",
+    "IN_PORT",
+    "CONTROLLER:100",
+    "resubmit(,1)",
+    "resubmit(,2)",
+    "resubmit(2,1)",
+    "load:1->NXM_NX_REG0[]",
+    "move:NXM_OF_IP_SRC[0..7]->NXM_NX_REG0[0..7]",
+    "mod_nw_dst:10.0.0.9",
+    "mod_nw_src:10.0.0.1",
+    "mod_tp_dst:80",
+    "mod_dl_src:02:00:00:00:00:09",
+    "mod_vlan_vid:20",
+    "strip_vlan",
+    "push_vlan:0x8100",
+    "dec_ttl",
+    "set_field:10.0.0.0/255.0.0.0->ip_dst",
+    "push:NXM_NX_REG0[]",
+    "pop:NXM_NX_REG0[]",
+    "push:NXM_OF_ETH_SRC[],pop:NXM_OF_ETH_DST[]",
+    "ct(table=1)",
+    "ct(commit,zone=NXM_NX_REG0[0..15])",
+    "ct(commit,exec(load:1->NXM_NX_CT_MARK[]))",
+    "ct_clear",
+    "clone(mod_dl_dst:02:00:00:00:00:07,output:2)",
+    "clone(ct(commit),output:3)",
+    "exit",
+    "output:4",
+];
+
+fn patch(name: &str, peer: &str) -> PortSpec {
+    PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
+}
+
+fn device(name: &str, number: u32, vlan: VlanMode) -> PortSpec {
+    let device = PortDevice::Datapath(PortNo(number));
+    PortSpec { vlan, ..PortSpec::new(name, MacAddr::ZERO, device) }
+}
+
+/// Two bridges with a patch between (port 4 of the first); `flows` go to the first, and every
+/// other one to the second.
+fn switch(flows: &[String]) -> (Ofproto, BridgeId) {
+    let mut ofproto = Ofproto::new(Config::default());
+    let ids = ["br0", "br1"].map(|name| {
+        ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW)
+    });
+    let local = PortSpec { is_local: true, ..device("br0", 9, VlanMode::default()) };
+    let trunk = VlanMode::Trunk { trunks: vec![0, 10, 20] };
+    for spec in [
+        device("p1", 1, VlanMode::default()),
+        device("p2", 2, VlanMode::Access(10)),
+        device("p3", 3, trunk),
+        patch("a", "b"),
+        local,
+    ] {
+        ofproto.add_port(ids[0], spec, NOW).unwrap();
+    }
+    for spec in [patch("b", "a"), device("p5", 5, VlanMode::default())] {
+        ofproto.add_port(ids[1], spec, NOW).unwrap();
+    }
+    ofproto.learn_mac(ids[0], 0, MacAddr([2, 0, 0, 0, 0, 2]), OfPort(2), NOW);
+    ofproto.learn_mac(ids[0], 10, MacAddr([2, 0, 0, 0, 0, 1]), OfPort(1), NOW);
+    for (i, flow) in flows.iter().enumerate() {
+        add(&mut ofproto, ids[0], flow);
+        if i % 2 == 1 {
+            add(&mut ofproto, ids[1], flow);
+        }
+    }
+    (ofproto, ids[0])
+}
+
+fn add(ofproto: &mut Ofproto, id: BridgeId, flow: &str) {
+    let flow_mod = openflow::text::parse_flow(flow, FlowModCommand::Add, &|_| None);
+    let flow_mod = flow_mod.unwrap_or_else(|error| panic!("{flow}: {error}"));
+    ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
+}
+
+fn flows() -> impl Strategy<Value = Vec<String>> {
+    let actions = prop::collection::vec(prop::sample::select(ACTIONS), 1..4);
+    let flow = (0..3u8, 0..4u16, prop::sample::select(MATCHES), actions);
+    let text = flow.prop_map(|(table, priority, matching, mut actions)| {
+        if actions.len() > 1 {
+            actions.retain(|action| *action != "drop");
+        }
+        let actions = if actions.is_empty() { "drop".into() } else { actions.join(",") };
+        let comma = if matching.is_empty() { "" } else { "," };
+        format!("table={table},priority={priority}{comma}{matching},actions={actions}")
+    });
+    prop::collection::vec(text, 1..12)
+}
+
+/// Numbers from which a packet is made.
+type Seed = [u8; 16];
+
+/// A packet as one may come in. Few values, so that flows often match.
+fn packet(eth_type: u16, seed: Seed) -> FlowKey {
+    let mut key = FlowKey::new();
+    let pick = |i: usize, values: &[u128]| values[usize::from(seed[i]) % values.len()];
+    key.set_eth_type(eth_type);
+    key.set(Field::InPort, pick(0, &[1, 2, 3, 5, 9]));
+    key.set(Field::EthSrc, pick(1, &[0x0200_0000_0001, 0x0200_0000_0002]));
+    key.set(Field::EthDst, pick(2, &[0x0200_0000_0002, 0xffff_ffff_ffff, 0x0180_c200_0001]));
+    let tci = pick(3, &[0, 0, 0x100a, 0x700a, 0x1014, 0x1000]) as u16;
+    key.set_vlan_tci(tci);
+    key.set_vlan_tpid(if tci & VLAN_PRESENT != 0 { 0x8100 } else { 0 });
+    if eth_type == 0x0806 {
+        key.set(Field::ArpOp, pick(4, &[1, 2]));
+        key.set(Field::ArpSpa, pick(5, &[0x0a00_0001, 0x0a00_0002]));
+        key.set(Field::ArpTpa, pick(6, &[0x0a00_0001, 0x0a00_0002]));
+    }
+    if eth_type == 0x0800 {
+        key.set(Field::Ipv4Src, pick(5, &[0x0a00_0001, 0x0a00_0002, 0x0a01_0001, 0x0b00_0001]));
+        key.set(Field::Ipv4Dst, pick(6, &[0x0a00_0001, 0x0a00_0002, 0x0a01_0001, 0x0b00_0001]));
+        key.set(Field::NwProto, pick(8, &[1, 6, 6, 17, 47]));
+        key.set(Field::NwTtl, pick(9, &[64, 1, 0]));
+        key.set(Field::NwTos, pick(10, &[0, 8]));
+        key.set(Field::NwFrag, pick(11, &[0, 0, 0, 1, 3]));
+        key.set(Field::TpSrc, pick(12, &[1000, 80]));
+        key.set(Field::TpDst, pick(13, &[80, 53, 40080]));
+        tidy_transport(&mut key);
+    }
+    key
+}
+
+/// Makes the ports what the protocol can have.
+fn tidy_transport(key: &mut FlowKey) {
+    match key.nw_proto() {
+        _ if key.nw_frag() & FRAG_LATER != 0 => {
+            key.set_tp_src(0);
+            key.set_tp_dst(0);
+        }
+        1 => {
+            key.set_tp_src(key.tp_src() & 0xff);
+            key.set_tp_dst(key.tp_dst() & 0xff);
+        }
+        6 | 17 => {}
+        _ => {
+            key.set_tp_src(0);
+            key.set_tp_dst(0);
+        }
+    }
+}
+
+/// Makes a packet one that connection tracking has seen.
+fn track(key: &mut FlowKey, seed: u8) {
+    let states = [0x21, 0x22, 0x2a, 0x30, 0x20];
+    key.set(Field::CtState, states[usize::from(seed) % states.len()]);
+    key.set_ct_mark(u32::from(seed >> 4));
+}
+
+/// A packet that agrees with `key` in `mask` and otherwise with `other`.
+fn mix(key: &FlowKey, mask: &Mask, other: &FlowKey) -> FlowKey {
+    let mut mixed = other.clone();
+    for ((word, key), mask) in mixed.words_mut().iter_mut().zip(key.words()).zip(mask.words()) {
+        *word = (*word & !mask) | (key & mask);
+    }
+    if mixed.is_ip() {
+        tidy_transport(&mut mixed);
+    }
+    mixed
+}
+
+/// Does to a key what the datapath's steps do to the packet, up to the last output.
+fn carry_out(key: &FlowKey, actions: &[Action]) -> FlowKey {
+    let mut key = key.clone();
+    for action in actions {
+        match action {
+            Action::Set(SetField { field, value, mask }) => {
+                key.set(*field, (key.get(*field) & !mask) | (value & mask));
+            }
+            Action::PushVlan { tpid, tci } => {
+                key.set_vlan_tci1(key.vlan_tci());
+                key.set_vlan_tpid1(key.vlan_tpid());
+                key.set_vlan_tci(*tci);
+                key.set_vlan_tpid(*tpid);
+            }
+            Action::PopVlan => {
+                key.set_vlan_tci(key.vlan_tci1());
+                key.set_vlan_tpid(key.vlan_tpid1());
+                key.set_vlan_tci1(0);
+                key.set_vlan_tpid1(0);
+            }
+            Action::Output(_) => {}
+            other => panic!("{other:?} in a flow that only rewrites"),
+        }
+    }
+    key
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// The law that megaflows stand on: who agrees in the mask is treated the same.
+    #[test]
+    fn packets_that_agree_in_the_mask_are_treated_the_same(
+        flows in flows(), eth_type in prop::sample::select(&[0x0800u16, 0x0806, 0x88cc]),
+        first: Seed, others in prop::collection::vec(any::<Seed>(), 8),
+    ) {
+        let (mut ofproto, _) = switch(&flows);
+        let mut key = packet(eth_type, first);
+        // Then the same for the passes after connection tracking.
+        for _ in 0..3 {
+            let expect = ofproto.translate(NOW, &key, Notes::Off);
+            let mask = datapath_mask(&expect.mask);
+            for other in &others {
+                let mut other = packet(eth_type, *other);
+                if key.recirc_id().0 != 0 {
+                    track(&mut other, first[14] ^ other.nw_ttl());
+                }
+                let other = mix(&key, &mask, &other);
+                let got = ofproto.translate(NOW, &other, Notes::Off);
+                prop_assert_eq!(&got.actions, &expect.actions, "{:?} and {:?}", key, other);
+                prop_assert_eq!(&got.rules, &expect.rules);
+            }
+            let Some(&id) = expect.recircs.first() else { break };
+            key.set_recirc_id(id);
+            track(&mut key, first[15]);
+        }
+    }
+
+    /// Notes change nothing.
+    #[test]
+    fn telling_what_is_done_does_not_change_it(flows in flows(), seed: Seed) {
+        let (mut ofproto, _) = switch(&flows);
+        let key = packet(0x0800, seed);
+        let quiet = ofproto.translate(NOW, &key, Notes::Off);
+        let told = ofproto.translate(NOW, &key, Notes::On { names: true, learns: true });
+        prop_assert_eq!(quiet.actions, told.actions);
+        prop_assert_eq!(quiet.mask, told.mask);
+    }
+
+    /// The datapath's steps make of the packet what the OpenFlow actions made of the key.
+    #[test]
+    fn steps_do_what_actions_say(
+        actions in prop::collection::vec(prop::sample::select(&ACTIONS[12..26]), 1..6),
+        eth_type in prop::sample::select(&[0x0800u16, 0x0806]), seed: Seed,
+    ) {
+        let flow = format!("table=0,priority=9,actions={},output:1,output:3", actions.join(","));
+        let (mut ofproto, _) = switch(&[flow]);
+        let mut key = packet(eth_type, seed);
+        key.set(Field::InPort, 2);
+        let translation = ofproto.translate(NOW, &key, Notes::Off);
+        // A TTL that runs out ends the list before the output.
+        if translation.actions.iter().any(|action| matches!(action, Action::Output(_))) {
+            let got = carry_out(&key, &translation.actions);
+            for &field in Field::BASIC {
+                let inside = field.is_pipeline() || field == Field::ActsetOutput;
+                if !inside && field != Field::InPort {
+                    let expect = translation.final_key.get(field);
+                    prop_assert_eq!(got.get(field), expect, "{} {:?}", field.name(), actions);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn endless_resubmits_drop_the_packet() {
+    let deep = "table=0,actions=resubmit(,0)".to_owned();
+    let (mut ofproto, _) = switch(std::slice::from_ref(&deep));
+    let translation = ofproto.translate(NOW, &packet(0x0800, [0; 16]), Notes::Off);
+    assert_eq!(translation.actions, [Action::Drop(flow::DropReason::ResubmitDepth)]);
+    let many = ["resubmit(,1)"; 70].join(",");
+    let flows = [
+        format!("table=0,actions={many}"),
+        format!("table=1,actions={}", many.replace(",1)", ",2)")),
+        "table=2,actions=drop".to_owned(),
+    ];
+    let (mut ofproto, _) = switch(&flows);
+    let translation = ofproto.translate(NOW, &packet(0x0800, [0; 16]), Notes::Off);
+    assert_eq!(translation.error, Some(flow::DropReason::Resubmits));
+}
+
+#[test]
+fn unknown_ports_and_numbers_drop_the_packet() {
+    let (mut ofproto, _) = switch(&[]);
+    let mut key = packet(0x0800, [0; 16]);
+    key.set_in_port_raw(77);
+    let translation = ofproto.translate(NOW, &key, Notes::Off);
+    assert_eq!(translation.error, Some(flow::DropReason::NoPort));
+    key.set_in_port_raw(1);
+    key.set_recirc_id(base::RecircId(5));
+    let translation = ofproto.translate(NOW, &key, Notes::Off);
+    assert_eq!(translation.error, Some(flow::DropReason::RecircUnknown));
+}
