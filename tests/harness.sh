@@ -118,6 +118,18 @@ udp_echo() {
 # udp_ask HOST ADDRESS PORT [COUNT] [SOURCE_PORT]: how many of COUNT datagrams came back.
 udp_ask() { on "$1" $python "$tests/hosts/udp_ask.py" "$2" "$3" "${4:-3}" "${5:-0}"; }
 fetch() { on "$1" curl -sS --noproxy '*' --connect-timeout 2 -m 20 "${@:2}"; }
+# listen HOST, and later heard HOST: the frames that arrived there meanwhile, one a line.
+listen() {
+    # Not by `on`: of a function in the background, only the shell around it would be killed.
+    ip netns exec "$1" $python "$tests/hosts/frames.py" receive 20 >"$1.heard" &
+    echo $! >"$1.listens"
+    eventually 5 grep -q ready "$1.heard"
+}
+heard() {
+    sleep 0.4
+    kill "$(cat "$1.listens")"
+    sed 1d "$1.heard"
+}
 pings() { on "$1" ping -n -q -i 0.2 -W 1 -c 2 "$2" >/dev/null; }
 
 # The database and the switch

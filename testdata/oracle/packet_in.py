@@ -46,6 +46,7 @@ class Connection:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
         self.buffer = b""
+        self.waiting = []
         self.send(HELLO)
         self.send(SET_CONFIG, struct.pack("!HH", 0, 0xFFFF))
         self.vendor(SET_PACKET_IN_FORMAT, struct.pack("!I", 2))
@@ -61,23 +62,20 @@ class Connection:
         self.send(VENDOR, struct.pack("!II", NICIRA, subtype) + body)
 
     def barrier(self):
-        """Returns the packets that came before the switch had done all asked for."""
+        """Returns when the switch has done all asked for. Packets that come are kept."""
         self.send(BARRIER_REQUEST)
-        packets = []
         while (message := self._message(10))[0] != BARRIER_REPLY:
-            packets += filter(None, [self._packet(*message)])
-        return packets
+            self.waiting += filter(None, [self._packet(*message)])
 
     def packet(self, wait_s):
         """The next packet, or None where none comes."""
-        while True:
+        while not self.waiting:
             try:
                 message = self._message(wait_s)
             except TimeoutError:
                 return None
-            packet = self._packet(*message)
-            if packet:
-                return packet
+            self.waiting += filter(None, [self._packet(*message)])
+        return self.waiting.pop(0)
 
     def resume(self, packet):
         """Lets a paused packet go on."""

@@ -5,11 +5,9 @@ start_switch
 bridge br0 a b
 ovs-ofctl del-flows br0
 received() {
-    on b $python "$tests/hosts/frames.py" receive 1.2 >b.got &
-    sleep 0.7
+    listen b
     on a $python "$tests/hosts/frames.py" send "$1"
-    sleep 0.8
-    sed -n 's/ from=02:00:00:00:00:01 type=88b5$//p' b.got
+    heard b | sed -n 's/ from=02:00:00:00:00:01 type=88b5$//p'
 }
 plain="Ether(src=A,dst=B,type=0x88b5)/b'0123456789'"
 tagged="Ether(src=A,dst=B)/Dot1Q(vlan=10,prio=3,type=0x88b5)/b'0123456789'"

@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn numbers_are_not_given_again_at_once() {
         let mut bridge = Bridge::new(BridgeId(1), BridgeConfig::new("br0", MacAddr::ZERO));
-        let mut add = |bridge: &mut Bridge, name, requested, at_s: u64| {
+        let add = |bridge: &mut Bridge, name, requested, at_s: u64| {
             bridge.add_port(spec(name, requested), Instant::from_millis(at_s * 1000)).unwrap().0
         };
         assert_eq!(add(&mut bridge, "a", None, 0), 1);
@@ -389,9 +389,8 @@ mod tests {
         };
         let a = bridges.add_port(ids[0], patch("a", "b"), Instant::ZERO).unwrap();
         let b = bridges.add_port(ids[1], patch("b", "x"), Instant::ZERO).unwrap();
-        let peer = |bridges: &Bridges| {
-            bridges.patch_peer(bridges.get(ids[0]).unwrap().port(a).unwrap())
-        };
+        let peer =
+            |bridges: &Bridges| bridges.patch_peer(bridges.get(ids[0]).unwrap().port(a).unwrap());
         assert_eq!(peer(&bridges), None);
         bridges.set_port(ids[1], b, patch("b", "a")).unwrap();
         assert_eq!(peer(&bridges), Some((ids[1], b)));

@@ -66,10 +66,8 @@ impl Ofproto {
         if self.bridges.get(id).is_none() {
             return Err(no_bridge(id));
         }
-        let deletes = matches!(
-            flow_mod.command,
-            FlowModCommand::Delete | FlowModCommand::DeleteStrict
-        );
+        let deletes =
+            matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
         if flow_mod.buffer_id.is_some() && !deletes {
             let reason = "flow-mod: no packets are buffered here; send the packet in a packet-out";
             return Err(OfError::new(ErrorCode::BufferUnknown, reason));
@@ -153,7 +151,9 @@ impl Ofproto {
         if old.is_none() {
             let check = flow_mod.flags.contains(FlowFlags::CHECK_OVERLAP);
             if check && bridge.tables.overlaps(table, matching, priority) {
-                let reason = format!("flow-mod: table {table} has a flow of priority {priority} that overlaps");
+                let reason = format!(
+                    "flow-mod: table {table} has a flow of priority {priority} that overlaps"
+                );
                 return Err(OfError::new(ErrorCode::Overlap, reason));
             }
             if bridge.tables.len(table) >= limits::FLOWS_PER_TABLE {
@@ -317,3 +317,6 @@ fn check_goto(actions: &[Action], table: TableId) -> Result<(), OfError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

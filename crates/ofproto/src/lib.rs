@@ -77,11 +77,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config {
-            workers: 1,
-            flow_limit: limits::FLOW_LIMIT,
-            max_idle_ms: limits::MAX_IDLE_MS,
-        }
+        Config { workers: 1, flow_limit: limits::FLOW_LIMIT, max_idle_ms: limits::MAX_IDLE_MS }
     }
 }
 

@@ -31,11 +31,6 @@ impl Timeouts {
         }
         self.due.pop().map(|Reverse((_, id))| id)
     }
-
-    /// When something must be looked at next.
-    pub fn next_at(&self) -> Option<Instant> {
-        self.due.peek().map(|Reverse((at, _))| *at)
-    }
 }
 
 /// Why the flow has timed out, if it has. The hard timeout counts from the last change, the idle

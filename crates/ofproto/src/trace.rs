@@ -68,9 +68,8 @@ impl Ofproto {
         out: &mut String,
     ) -> Vec<Fork> {
         let translation = self.trace_translate(now, request, &key);
-        let in_bridge = |port: OfPort| {
-            Some(self.bridges.get(request.bridge)?.port(port)?.spec.name.clone())
-        };
+        let in_bridge =
+            |port: OfPort| Some(self.bridges.get(request.bridge)?.port(port)?.spec.name.clone());
         let in_datapath = |port: PortNo| self.device_name(port).map(str::to_owned);
         let names = match request.names {
             true => PortNames { device: Some(&in_datapath), bridge: Some(&in_bridge) },
@@ -87,11 +86,7 @@ impl Ofproto {
         let actions = text::format_actions(&translation.actions, &key, names);
         let _ = write!(out, "Datapath actions: {actions}");
         if let Some(error) = translation.error {
-            let _ = write!(
-                out,
-                "\nTranslation failed ({}), packet is dropped.\n",
-                failure(error)
-            );
+            let _ = write!(out, "\nTranslation failed ({}), packet is dropped.\n", failure(error));
         }
         if let Some(bytes) = request.packet_bytes {
             let links = crate::upcall::links(&translation, &key);
@@ -119,7 +114,9 @@ impl Ofproto {
                 let sent = Sent { bridge: request.bridge, actions, pipeline: key };
                 translate_sent(world, key, &sent, notes)
             }
-            _ => translate_from(world, key, Entry { bridge: request.bridge, in_port, device }, notes),
+            _ => {
+                translate_from(world, key, Entry { bridge: request.bridge, in_port, device }, notes)
+            }
         }
     }
 }
@@ -184,8 +181,7 @@ fn write_notes(out: &mut String, notes: &[Note], level: usize) {
         if note.kind == NoteKind::Bridge {
             out.push('\n');
         }
-        let is_heading =
-            matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
+        let is_heading = matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
         // The last of its list does not move to the right: chains of tables stay readable.
         let more = usize::from(i + 1 < notes.len() || !is_heading);
         let indent = " ".repeat((level + more) * 4);

@@ -2,13 +2,13 @@
 
 use crate::events::Event;
 use crate::installed::{DatapathFlow, InstalledCounters, Links};
-use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
 use crate::mac_table::Learned;
+use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
 use crate::{Ofproto, Outbox};
 use base::{Instant, RecircId, WorkerId};
 use flow::{
-    ControllerAction, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut, FlowStats,
-    Match, Upcall, UpcallKind,
+    ControllerAction, DropReason, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut,
+    FlowStats, Match, Upcall, UpcallKind,
 };
 use openflow::message::PacketIn;
 use std::time::Duration;
@@ -181,7 +181,8 @@ impl Ofproto {
             let (worker, key) = (flow.worker, flow.key.clone());
             let translation = self.translate(now, &key, Notes::Off);
             let Some(flow) = self.installed.get_mut(id) else { continue };
-            if !datapath_mask(&translation.mask).is_within(flow.matching.mask()) {
+            let gone = translation.error == Some(DropReason::NoPort);
+            if gone || !datapath_mask(&translation.mask).is_within(flow.matching.mask()) {
                 self.installed.counters.outdated += 1;
                 self.delete_megaflow(id, now, out);
                 continue;
@@ -227,12 +228,8 @@ impl Ofproto {
     }
 
     pub(crate) fn translate(&mut self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        let world = World {
-            bridges: &self.bridges,
-            rules: &self.rules,
-            recirc: &mut self.recirc,
-            now,
-        };
+        let world =
+            World { bridges: &self.bridges, rules: &self.rules, recirc: &mut self.recirc, now };
         translate(world, key, notes)
     }
 
@@ -303,10 +300,14 @@ fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
         // IPv4 addresses lie in the places of IPv6 ones.
         let v4 = matches!(field, Field::CtNwSrc | Field::CtNwDst);
         let v6 = matches!(field, Field::CtIpv6Src | Field::CtIpv6Dst);
-        let other_family = (v4 && packet.eth_type() != 0x0800) || (v6 && packet.eth_type() != 0x86dd);
+        let other_family =
+            (v4 && packet.eth_type() != 0x0800) || (v6 && packet.eth_type() != 0x86dd);
         if value != 0 && !other_family {
             matching.set_masked(field, value, u128::MAX);
         }
     }
     matching
 }
+
+#[cfg(test)]
+mod tests;

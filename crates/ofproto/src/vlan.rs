@@ -144,9 +144,7 @@ impl VlanMode {
     /// (ovs: `xvlan_input_translate`).
     pub(crate) fn inside(&self, seen: Vlans) -> Vlans {
         match self {
-            VlanMode::Access(tag) => {
-                Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] }
-            }
+            VlanMode::Access(tag) => Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] },
             VlanMode::Trunk { .. } => seen,
             VlanMode::NativeTagged { tag, .. } | VlanMode::NativeUntagged { tag, .. } => {
                 if seen.outer() == 0 { seen.in_vlan(*tag) } else { seen }

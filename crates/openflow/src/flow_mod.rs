@@ -234,8 +234,8 @@ pub(crate) fn put(
     let table = flow_mod.table.filter(|_| options.flow_mod_table_id);
     let table = table.map_or(if options.flow_mod_table_id { 0xff } else { 0 }, |table| table.0);
     let command = u16::from_be_bytes([table, command_number(flow_mod.command)]);
-    // An exact flow would change its priority in the 40-byte form.
-    let nicira = flow_mod.cookie_mask != 0 || !of10_match::can_say(&flow_mod.matching);
+    let nicira =
+        flow_mod.cookie_mask != 0 || !of10_match::can_say(&flow_mod.matching, flow_mod.priority);
     if nicira {
         out.put_u32(NICIRA);
         out.put_u32(NXT_FLOW_MOD);

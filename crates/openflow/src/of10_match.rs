@@ -175,10 +175,51 @@ pub(crate) fn put(out: &mut Vec<u8>, matching: &Match) {
     out.put_u16(key.tp_dst());
 }
 
-/// Whether 40 bytes can say all that the match does.
-pub(crate) fn can_say(matching: &Match) -> bool {
+/// Whether 40 bytes can say all that the match does, for a flow of this priority: one that is exact
+/// in all fields would be given the highest.
+pub(crate) fn can_say(matching: &Match, priority: u16) -> bool {
     let mut out = Vec::with_capacity(40);
     put(&mut out, matching);
     let mut input = Input::new(&out, crate::error::ErrorCode::BadLen, "the match");
-    take(&mut input).is_ok_and(|read| read.matching == *matching)
+    take(&mut input)
+        .is_ok_and(|read| read.matching == *matching && (!read.exact || priority == u16::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_place_in_40_bytes_is_noticed() {
+        use Field as F;
+        let tcp = Match::any().with(F::EthType, 0x800).with(F::NwProto, 6);
+        let exact = tcp
+            .clone()
+            .with(F::InPort, 1)
+            .with(F::EthSrc, 2)
+            .with(F::EthDst, 3)
+            .with(F::VlanTci, 0x3004)
+            .with(F::IpDscp, 5)
+            .with(F::Ipv4Src, 6)
+            .with(F::Ipv4Dst, 7)
+            .with(F::TpSrc, 8)
+            .with(F::TpDst, 9);
+        let cases: &[(Match, u16, bool)] = &[
+            (Match::any(), 1, true),
+            (tcp.clone(), 1, true),
+            (tcp.clone().with_masked(F::Ipv4Src, 0x0a00_0000, 0xff00_0000), 1, true),
+            (tcp.clone().with_masked(F::Ipv4Src, 0x0a00_0000, 0xff00_ff00), 1, false),
+            (tcp.clone().with_masked(F::TpDst, 0x8000, 0x8000), 1, false),
+            (tcp.clone().with(F::Reg0, 1), 1, false),
+            (Match::any().with(F::VlanTci, 0), 1, true),
+            (Match::any().with_masked(F::VlanTci, 0x1005, 0x1fff), 1, true),
+            (Match::any().with_masked(F::VlanTci, 0x1000, 0x1000), 1, false),
+            (Match::any().with(F::EthType, 0x86dd).with(F::Ipv6Src, 1), 1, false),
+            (exact.clone(), 1, false),
+            (exact, u16::MAX, true),
+        ];
+        for (matching, priority, expect) in cases {
+            assert_eq!(can_say(matching, *priority), *expect, "{matching:?} {priority}");
+        }
+    }
 }

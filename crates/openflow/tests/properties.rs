@@ -3,8 +3,10 @@
 
 mod generate;
 
+use base::TableId;
+use flow::{Field, Match};
 use generate::Generate;
-use openflow::message::{FlowModCommand, PacketInFormat, StatsReply, StatsRequest};
+use openflow::message::{FlowModCommand, PacketIn, PacketInFormat, StatsReply, StatsRequest};
 use openflow::text::{format_actions, format_match, parse_flow};
 use openflow::{DecodeOptions, EncodeOptions, Framer, Message, Version, decode, encode};
 use proptest::prelude::*;
@@ -118,6 +120,36 @@ fn long_replies_are_cut_into_messages_of_less_than_64_kb() {
             }
         }
         assert_eq!(back, flows, "{version:?}");
+    }
+}
+
+#[test]
+fn packet_ins_read_back_in_every_form() {
+    let metadata = Match::any().with(Field::InPort, 0xfffe);
+    let packet = PacketIn {
+        data: vec![7; 60],
+        total_len: 1500,
+        reason: 2,
+        table: None,
+        cookie: u64::MAX,
+        metadata: metadata.clone(),
+        userdata: vec![],
+        continuation: None,
+    };
+    let more = PacketIn {
+        table: Some(TableId(4)),
+        cookie: 99,
+        metadata: metadata.with(Field::Reg3, 5).with_masked(Field::CtState, 0x21, 0xff),
+        ..packet.clone()
+    };
+    for version in Version::ALL {
+        for format in [PacketInFormat::Standard, PacketInFormat::Nxt, PacketInFormat::Nxt2] {
+            round_trip(version, &Message::PacketIn(packet.clone()), format);
+            // OpenFlow 1.0's own form has neither table nor registers.
+            if version != Version::V10 || format != PacketInFormat::Standard {
+                round_trip(version, &Message::PacketIn(more.clone()), format);
+            }
+        }
     }
 }
 

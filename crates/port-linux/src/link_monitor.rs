@@ -8,7 +8,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use port::PortError;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Announcements that may wait; when more do, everything is read anew.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
@@ -37,6 +37,13 @@ pub struct LinkMonitor {
     known: BTreeMap<u32, String>,
 }
 
+/// The descriptor becomes readable when there are events.
+impl AsFd for LinkMonitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.announcements.as_fd()
+    }
+}
+
 impl LinkMonitor {
     /// Starts watching. The first [`LinkMonitor::events`] reports every device that is there as
     /// appeared.
@@ -51,11 +58,6 @@ impl LinkMonitor {
         // A small buffer costs no more than reading everything anew.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
         Ok(LinkMonitor { announcements, links: Links::open()?, known: BTreeMap::new() })
-    }
-
-    /// A descriptor that becomes readable when there are events.
-    pub fn wake_fd(&self) -> RawFd {
-        self.announcements.as_raw_fd()
     }
 
     /// What happened since the last call, oldest first; does not wait. Where announcements were

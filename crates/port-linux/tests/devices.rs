@@ -272,7 +272,7 @@ fn the_monitor_tells_what_happened_also_when_announcements_were_lost() {
     let mut monitor = switch.run(move || {
         let mut monitor = monitor;
         let mut waiter = Waiter::new().unwrap();
-        waiter.watch(monitor.wake_fd(), 5).unwrap();
+        waiter.watch(monitor.as_fd().as_raw_fd(), 5).unwrap();
         assert_eq!(waiter.wait(None).unwrap().ready, [5]);
         let events = monitor.events().unwrap();
         let names = |events: &[LinkEvent]| {

@@ -95,7 +95,8 @@ fn ports(bridge: BridgeId, asked: OfPort, switch: &mut Switch<'_>) -> Vec<PortSt
                 PortDevice::Datapath(device) => (switch.counters)(device),
                 PortDevice::Patch { .. } => patch_counters(port),
             },
-            duration_ns: (now - port.created).as_nanos() as u64,
+            // Whole milliseconds, as Open vSwitch counts them.
+            duration_ns: (now - port.created).as_millis() as u64 * 1_000_000,
         })
         .collect()
 }

@@ -3,7 +3,9 @@
 use super::PortNames;
 use super::field::{Fields, Number, hex};
 use super::key::{bracketed, port_header};
-use flow::{Action, CtAction, Field, FlowKey, Mask, Nat, NatKind, NatRange, PortSelection, SetField};
+use flow::{
+    Action, CtAction, Field, FlowKey, Mask, Nat, NatKind, NatRange, PortSelection, SetField,
+};
 
 /// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is that of some packet of the
 /// flow: it says which header a port or a TTL belongs to.

@@ -53,7 +53,8 @@ impl<'a> Fields<'a> {
             return;
         }
         let name = frag_name(self.key.nw_frag());
-        let suffix = if mask == FRAG_ANY | FRAG_LATER { String::new() } else { format!("/{mask:#x}") };
+        let suffix =
+            if mask == FRAG_ANY | FRAG_LATER { String::new() } else { format!("/{mask:#x}") };
         self.put(&format!("frag={name}{suffix}"));
     }
 

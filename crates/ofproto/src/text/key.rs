@@ -102,9 +102,9 @@ impl Headers<'_> {
         self.header("eth", fields.out);
         let outer = (self.key.vlan_tpid(), Field::VlanTci);
         let inner = (self.key.vlan_tpid1(), Field::VlanTci1);
-        let tags = [outer, inner].into_iter().filter(|(_, tci)| {
-            self.key.get(*tci) as u16 & VLAN_PRESENT != 0
-        });
+        let tags = [outer, inner]
+            .into_iter()
+            .filter(|(_, tci)| self.key.get(*tci) as u16 & VLAN_PRESENT != 0);
         let tags: Vec<(u16, Field)> = tags.collect();
         self.tags_and_rest(&tags);
     }

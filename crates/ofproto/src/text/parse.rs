@@ -140,8 +140,12 @@ impl Reader<'_> {
         };
         let (mut value, mut mask) = (0, 0);
         if text.starts_with(['+', '-']) {
-            for part in text.split_inclusive(|c: char| c.is_ascii_alphanumeric()).collect::<String>()
-                .replace('+', " +").replace('-', " -").split_whitespace()
+            for part in text
+                .split_inclusive(|c: char| c.is_ascii_alphanumeric())
+                .collect::<String>()
+                .replace('+', " +")
+                .replace('-', " -")
+                .split_whitespace()
             {
                 let bit = bit(&part[1..])?;
                 mask |= bit;

@@ -96,8 +96,7 @@ mod tests {
             OfAction::StripVlan,
             OfAction::PushVlan(0x88a8),
         ];
-        let expect =
-            [OfAction::StripVlan, OfAction::PushVlan(0x88a8), mac(1), mac(2), output(2)];
+        let expect = [OfAction::StripVlan, OfAction::PushVlan(0x88a8), mac(1), mac(2), output(2)];
         assert_eq!(in_order(&set), expect);
         assert_eq!(in_order(&set[1..4]), []);
     }

@@ -47,9 +47,8 @@ impl Context<'_, '_> {
                     self.look_at(source.field, source.mask());
                     self.output(OfPort(port), *max_len, false, last);
                 } else {
-                    self.notes.add(NoteKind::Warning, || {
-                        format!("output port {port} is out of range")
-                    });
+                    self.notes
+                        .add(NoteKind::Warning, || format!("output port {port} is out of range"));
                 }
             }
             OfAction::Controller(to) => {

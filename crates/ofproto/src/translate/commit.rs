@@ -43,9 +43,8 @@ impl Context<'_, '_> {
     /// header that changes is written, as Open vSwitch does: bits that no one looked at can't have
     /// been changed, and what was looked at is known.
     pub fn commit(&mut self) {
-        let (mark, headers) = HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| {
-            (Some(mark), rest)
-        });
+        let (mark, headers) =
+            HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| (Some(mark), rest));
         for header in headers {
             self.commit_header(header);
         }
@@ -56,9 +55,8 @@ impl Context<'_, '_> {
     }
 
     fn commit_header(&mut self, header: &Header) {
-        let changed = header.fields.iter().any(|&field| {
-            self.key.get(field) != self.base.get(field)
-        });
+        let changed =
+            header.fields.iter().any(|&field| self.key.get(field) != self.base.get(field));
         if !changed || !(header.is_in)(&self.key) {
             return;
         }

@@ -75,12 +75,7 @@ pub(crate) enum Manner {
 }
 
 impl<'w, 'a> Context<'w, 'a> {
-    pub fn new(
-        world: &'w mut World<'a>,
-        bridge: &'a Bridge,
-        key: &FlowKey,
-        notes: Notes,
-    ) -> Self {
+    pub fn new(world: &'w mut World<'a>, bridge: &'a Bridge, key: &FlowKey, notes: Notes) -> Self {
         let mut mask = Mask::new();
         always_looked_at(&mut mask, key);
         let mut key = key.clone();
@@ -304,7 +299,9 @@ impl<'w, 'a> Context<'w, 'a> {
         let rules = self.world.rules;
         self.notes.enter(NoteKind::Table, || match found {
             Found::Rule(id) => match rules.get(*id) {
-                Some(rule) => format!("{:2}. {}", table.0, crate::trace::describe_rule(rule, names)),
+                Some(rule) => {
+                    format!("{:2}. {}", table.0, crate::trace::describe_rule(rule, names))
+                }
                 None => format!("{:2}. No match.", table.0),
             },
             Found::FailOpen => format!("{:2}. priority {FAIL_OPEN_PRIORITY}", table.0),

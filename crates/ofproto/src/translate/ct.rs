@@ -25,8 +25,7 @@ impl Context<'_, '_> {
             }
         };
         self.commit();
-        let (mark_mask, label_mask) =
-            (self.mask.get(Field::CtMark), self.mask.get(Field::CtLabel));
+        let (mark_mask, label_mask) = (self.mask.get(Field::CtMark), self.mask.get(Field::CtLabel));
         self.mask.set(Field::CtMark, 0);
         self.mask.set(Field::CtLabel, 0);
         self.nat = None;

@@ -248,9 +248,7 @@ fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
         mask.set(Field::TpSrc, 0);
         mask.set(Field::TpDst, 0);
     }
-    for (tci, tpid) in
-        [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)]
-    {
+    for (tci, tpid) in [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)] {
         if mask.has(tci) {
             mask.add_bits(tci, VLAN_PRESENT.into());
         }

@@ -21,7 +21,8 @@ impl<'a> Context<'_, 'a> {
         // Packets that a controller makes up come from no port, and may have any VLAN.
         let from_controller = matches!(in_port, OfPort::NONE | OfPort::CONTROLLER);
         if port.is_none() && !from_controller {
-            self.notes.add(NoteKind::Error, || format!("received packet on unknown port {in_port}"));
+            self.notes
+                .add(NoteKind::Error, || format!("received packet on unknown port {in_port}"));
             self.warn("no input bundle, dropping");
             return;
         }
@@ -66,9 +67,7 @@ impl<'a> Context<'_, 'a> {
                 self.detail("no learned MAC for destination, flooding");
                 let bridge = self.bridge;
                 for other in bridge.ports() {
-                    if other.number != in_port
-                        && other.spec.vlan.includes(&vlans)
-                        && other.floods()
+                    if other.number != in_port && other.spec.vlan.includes(&vlans) && other.floods()
                     {
                         self.output_normal(other, vlans);
                     }
@@ -172,8 +171,7 @@ fn tags(key: &FlowKey) -> Vlans {
 /// A tag of VLAN 0 and priority 0 is not sent, unless the port always wants one around what had
 /// one (ovs: `xvlan_put`).
 fn put_tags(key: &mut FlowKey, vlans: &Vlans, priority_tags: PriorityTags) {
-    let places =
-        [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)];
+    let places = [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)];
     for (tag, (tci, tpid)) in vlans.tags.iter().zip(places) {
         let always = priority_tags == PriorityTags::Always && tag.tpid != 0;
         if tag.vid != 0 || tag.pcp != 0 || always {

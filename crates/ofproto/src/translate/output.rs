@@ -34,9 +34,9 @@ impl Context<'_, '_> {
                 pause: false,
             }),
             OfPort::NONE => {}
-            _ if port == in_port => self.notes.add(NoteKind::Detail, || {
-                "skipping output to input port".to_owned()
-            }),
+            _ if port == in_port => {
+                self.notes.add(NoteKind::Detail, || "skipping output to input port".to_owned())
+            }
             _ => self.output_to(port, true, last),
         }
     }
@@ -117,9 +117,10 @@ impl Context<'_, '_> {
     /// Sends a copy to controllers.
     pub fn to_controller(&mut self, to: &ToController) {
         self.commit();
-        let is_miss_flow = self.rule.and_then(|id| self.world.rules.get(id)).is_some_and(|rule| {
-            rule.priority == 0 && rule.matching.mask().is_empty()
-        });
+        let is_miss_flow = self
+            .rule
+            .and_then(|id| self.world.rules.get(id))
+            .is_some_and(|rule| rule.priority == 0 && rule.matching.mask().is_empty());
         let reason = match to.reason {
             REASON_ACTION if is_miss_flow => REASON_NO_MATCH,
             reason => reason,

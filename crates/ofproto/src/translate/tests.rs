@@ -88,9 +88,8 @@ fn device(name: &str, number: u32, vlan: VlanMode) -> PortSpec {
 /// other one to the second.
 fn switch(flows: &[String]) -> (Ofproto, BridgeId) {
     let mut ofproto = Ofproto::new(Config::default());
-    let ids = ["br0", "br1"].map(|name| {
-        ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW)
-    });
+    let ids =
+        ["br0", "br1"].map(|name| ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW));
     let local = PortSpec { is_local: true, ..device("br0", 9, VlanMode::default()) };
     let trunk = VlanMode::Trunk { trunks: vec![0, 10, 20] };
     for spec in [
@@ -252,7 +251,8 @@ proptest! {
             for other in &others {
                 let mut other = packet(eth_type, *other);
                 if key.recirc_id().0 != 0 {
-                    track(&mut other, first[14] ^ other.nw_ttl());
+                    let seed = first[14] ^ other.nw_ttl();
+                    track(&mut other, seed);
                 }
                 let other = mix(&key, &mask, &other);
                 let got = ofproto.translate(NOW, &other, Notes::Off);

@@ -291,8 +291,14 @@ fn ovs_ofctl_reads_the_same_out_of_the_text() {
         let (_, back) = decode(Version::V13, &bytes, &DecodeOptions::default()).unwrap();
         let Message::FlowMod(flow) = back else { panic!("{back:?}") };
         let ours = print(&flow);
-        if !theirs.ends_with(&format!("ADD {ours}")) {
-            println!("DIFF {text}\n  {ours}\n  {theirs} {}", String::from_utf8_lossy(&run.stderr));
+        let place = crate::Place { version: Version::V13, table: None, tables: 254 };
+        if crate::check(&flow.actions, &flow.matching, place).is_err() {
+            let refusal = String::from_utf8_lossy(&run.stderr);
+            assert!(refusal.contains("OFPBAC_MATCH_INCONSISTENT"), "{text}: {theirs} {refusal}");
+            continue;
         }
+        // One action of two names.
+        let theirs = theirs.replace("pop_vlan", "strip_vlan");
+        assert!(theirs.ends_with(&format!("ADD {ours}")), "{text}\n  {ours}\n  {theirs}");
     }
 }

@@ -6,7 +6,7 @@ mod target;
 mod tls;
 
 pub use target::{Target, TargetError};
-pub use tls::{TlsError, TlsFiles};
+pub use tls::TlsFiles;
 
 use std::io;
 use std::path::PathBuf;

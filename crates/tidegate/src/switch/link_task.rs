@@ -3,33 +3,27 @@
 use super::Shared;
 use port::PortError;
 use port_linux::{LinkEvent, LinkMonitor};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 /// How long after a failed reading the next is tried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The monitor's socket, as the runtime watches it.
-struct Watched(RawFd);
-
-impl AsRawFd for Watched {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
-    }
-}
-
 /// Tells the switch of devices for ever.
 ///
 /// # Errors
 /// The system refuses to tell.
 pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortError> {
-    // The monitor outlives the watcher: both are dropped at the end of this function.
-    let watched = AsyncFd::new(Watched(monitor.wake_fd())).map_err(|source| PortError::System {
+    let failed = |source| PortError::System {
         device: "links".to_owned(),
         what: "watch the monitor",
         source,
-    })?;
+    };
+    let own = monitor.as_fd().try_clone_to_owned().map_err(failed)?;
+    // SAFETY: registering asks that the descriptor stays open and the same for as long as it is
+    // watched; the watcher owns it, a duplicate of the monitor's, and nobody else knows it.
+    let watched = unsafe { AsyncFd::register(own) }.map_err(|error| failed(error.into()))?;
     loop {
         match monitor.events() {
             Ok(events) => {

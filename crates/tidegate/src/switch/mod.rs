@@ -8,6 +8,7 @@ pub mod commands;
 mod configure;
 mod counters;
 pub mod devices;
+mod fresh;
 mod flow_file;
 mod interfaces;
 pub mod link_task;
@@ -77,6 +78,8 @@ pub struct Switch {
     events: UnboundedSender<WorkerEvent>,
     started: Instant,
     flow_gauge: counters::FlowGauge,
+    /// What waits for fresh statistics.
+    fresh: Vec<fresh::WhenFresh>,
     /// Upcalls taken from the queue; kept for their room.
     batch: Vec<Upcall>,
     weak: std::rc::Weak<RefCell<Switch>>,
@@ -109,6 +112,7 @@ impl Switch {
                 events,
                 started: clock::now(),
                 flow_gauge: counters::FlowGauge::default(),
+                fresh: Vec::new(),
                 batch: Vec::new(),
                 weak: weak.clone(),
             })
@@ -127,6 +131,8 @@ impl Switch {
             let id = worker.id;
             drop(worker);
             self.with_sessions(|sessions, switch| sessions.worker_gone(id, switch));
+            self.worker_answered(id);
+            self.worker_answered(id);
         }
         // What the old workers had installed is forgotten with them.
         self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
@@ -153,6 +159,11 @@ impl Switch {
     /// OpenFlow's side of the switch, to be changed; [`Self::settle`] must follow.
     pub fn ofproto_mut(&mut self) -> &mut Ofproto {
         &mut self.ofproto
+    }
+
+    /// Takes all flows out of the datapath; packets bring new ones up.
+    pub fn delete_megaflows(&mut self) {
+        self.ofproto.delete_megaflows(clock::now(), &mut self.outbox);
     }
 
     /// Connection tracking.
@@ -219,7 +230,6 @@ impl Switch {
         let now = clock::now();
         self.ofproto.revalidate(now, &mut self.outbox);
         self.connections.deliver(&mut self.ofproto);
-        self.connections.sent(&self.outbox.commands);
         for (worker, command) in self.outbox.commands.drain(..) {
             if let Some(worker) = self.workers.get(usize::from(worker.0)) {
                 worker.send(WorkerCommand::Flow(command));
@@ -286,6 +296,7 @@ impl Switch {
                 self.flow_gauge.sample(self.ofproto.megaflows().count());
                 self.flow_gauge.dump_ms = (clock::now() - now).as_millis() as u64;
                 self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
+                self.worker_answered(worker);
             }
             WorkerEvent::PortFailed(port, error) => {
                 log::warn!(target: "dpif_netdev", "port {port}: {error}");

@@ -91,6 +91,9 @@ fn try_run(
         Source::File { path, .. } => Some(load(path)?),
     };
     let mut daemon = Daemon::start(&options.daemon)?;
+    if options.mlockall {
+        daemon::lock_memory();
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

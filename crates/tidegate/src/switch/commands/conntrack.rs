@@ -1,6 +1,6 @@
 //! `dpctl/*` commands about connections (ovs: `lib/dpctl.c`, `dpctl.man`).
 
-use super::{Answer, Arguments, add};
+use super::{Answer, Arguments};
 use crate::clock;
 use crate::switch::Switch;
 use base::Zone;

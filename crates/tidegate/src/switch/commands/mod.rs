@@ -3,6 +3,7 @@
 mod bridges;
 mod conntrack;
 mod datapath;
+mod flows;
 mod workers;
 
 use super::Switch;
@@ -36,6 +37,7 @@ fn add(
 pub fn add_all(commands: &mut Commands<Switch>) {
     add_conntrack(commands);
     datapath::add_all(commands);
+    flows::add_all(commands);
     workers::add_all(commands);
     bridges::add_all(commands);
 }

@@ -1,0 +1,246 @@
+use super::*;
+use crate::{BridgeConfig, Config, ControllerState, FailMode};
+use base::MacAddr;
+use openflow::message::FlowStatsRequest;
+use openflow::text;
+
+struct Switch {
+    ofproto: Ofproto,
+    id: BridgeId,
+    now: Instant,
+}
+
+impl Switch {
+    fn new() -> Self {
+        let mut ofproto = Ofproto::new(Config::default());
+        let fail_mode = FailMode::Secure;
+        let config = BridgeConfig { fail_mode, ..BridgeConfig::new("br0", MacAddr::ZERO) };
+        let now = Instant::from_millis(1_000_000);
+        let id = ofproto.add_bridge(config, now);
+        Switch { ofproto, id, now }
+    }
+
+    fn send(&mut self, command: FlowModCommand, flow: &str) -> Result<(), ErrorCode> {
+        let mut flow_mod = text::parse_flow(flow, command, &|_| None)
+            .unwrap_or_else(|error| panic!("{flow}: {error}"));
+        // As a controller of OpenFlow 1.0 sends it.
+        if flow_mod.new_cookie == u64::MAX && flow_mod.cookie_mask == 0 {
+            flow_mod.new_cookie = 0;
+        }
+        self.ofproto.flow_mod(self.id, &flow_mod, self.now).map_err(|error| error.code)
+    }
+
+    fn add(&mut self, flow: &str) {
+        self.send(FlowModCommand::Add, flow).unwrap();
+    }
+
+    fn sleep(&mut self, s: u64) {
+        self.now = self.now + std::time::Duration::from_secs(s);
+        self.ofproto.expire_flows(self.now);
+    }
+
+    fn dump(&self) -> Vec<String> {
+        let request = FlowStatsRequest {
+            matching: Match::any(),
+            table: None,
+            out_port: OfPort::NONE,
+            cookie: 0,
+            cookie_mask: 0,
+        };
+        let flows = self.ofproto.flows(self.id, &request, self.now);
+        flows.iter().map(|flow| text::format_flow(flow, false)).collect()
+    }
+}
+
+#[test]
+fn commands_choose_the_flows_they_should() {
+    use FlowModCommand as C;
+    let start = [
+        "priority=5,ip,actions=output:1",
+        "priority=5,tcp,actions=output:2",
+        "table=1,priority=5,ip,actions=output:1",
+    ];
+    let cases: [(C, &str, &[&str]); 11] = [
+        (
+            C::Add,
+            "priority=5,ip,actions=drop",
+            &[
+                "priority=5,ip actions=drop",
+                "priority=5,tcp actions=output:2",
+                "table=1, priority=5,ip actions=output:1",
+            ],
+        ),
+        (
+            C::Modify,
+            "ip,actions=drop",
+            &[
+                "priority=5,ip actions=drop",
+                "priority=5,tcp actions=drop",
+                "table=1, priority=5,ip actions=output:1",
+            ],
+        ),
+        (
+            C::ModifyStrict,
+            "priority=5,ip,actions=drop",
+            &[
+                "priority=5,ip actions=drop",
+                "priority=5,tcp actions=output:2",
+                "table=1, priority=5,ip actions=output:1",
+            ],
+        ),
+        // Nothing to modify: added.
+        (
+            C::ModifyStrict,
+            "priority=6,ip,actions=drop",
+            &[
+                "priority=5,ip actions=output:1",
+                "priority=6,ip actions=drop",
+                "priority=5,tcp actions=output:2",
+                "table=1, priority=5,ip actions=output:1",
+            ],
+        ),
+        (
+            C::Modify,
+            "cookie=1/1,actions=drop",
+            &[
+                "priority=5,ip actions=output:1",
+                "priority=5,tcp actions=output:2",
+                "table=1, priority=5,ip actions=output:1",
+            ],
+        ),
+        (C::Delete, "", &[]),
+        (
+            C::Delete,
+            "table=1",
+            &["priority=5,ip actions=output:1", "priority=5,tcp actions=output:2"],
+        ),
+        (
+            C::Delete,
+            "tcp",
+            &["priority=5,ip actions=output:1", "table=1, priority=5,ip actions=output:1"],
+        ),
+        (C::Delete, "out_port=1", &["priority=5,tcp actions=output:2"]),
+        (C::DeleteStrict, "priority=5,ip", &["priority=5,tcp actions=output:2"]),
+        (
+            C::DeleteStrict,
+            "priority=4,ip",
+            &[
+                "priority=5,ip actions=output:1",
+                "priority=5,tcp actions=output:2",
+                "table=1, priority=5,ip actions=output:1",
+            ],
+        ),
+    ];
+    for (command, flow, expect) in cases {
+        let mut switch = Switch::new();
+        start.iter().for_each(|flow| switch.add(flow));
+        // What modifies without a table means the first one here, as OpenFlow 1.0 sends it.
+        let table = matches!(command, C::Modify | C::ModifyStrict);
+        let flow = if table { format!("table=0,{flow}") } else { flow.to_owned() };
+        switch.send(command, &flow).unwrap();
+        let dump: Vec<String> =
+            switch.dump().iter().map(|flow| flow.trim().replace("cookie=0x0, ", "")).collect();
+        assert_eq!(dump, expect, "{command:?} {flow}");
+    }
+}
+
+#[test]
+fn requests_that_cannot_be_done_are_refused() {
+    let mut switch = Switch::new();
+    switch.add("priority=5,tcp,actions=output:2");
+    let mut refuse = |flow, expect| {
+        assert_eq!(switch.send(FlowModCommand::Add, flow), Err(expect), "{flow}");
+    };
+    refuse("check_overlap,priority=5,ip,actions=drop", ErrorCode::Overlap);
+    refuse("table=3,ip,actions=goto_table:3", ErrorCode::InstructionBadTableId);
+    switch.add("check_overlap,priority=6,ip,actions=drop");
+    switch.add("check_overlap,priority=5,tcp,actions=drop");
+    assert_eq!(switch.dump().len(), 2);
+}
+
+#[test]
+fn counters_and_times_are_kept_as_they_should() {
+    let mut switch = Switch::new();
+    switch.add("cookie=7,idle_timeout=10,hard_timeout=30,ip,actions=output:1");
+    let rule = switch.ofproto.bridge(switch.id).unwrap().tables.all()[0];
+    switch.ofproto.rules.get_mut(rule).unwrap().packets = 3;
+    let packets = |switch: &Switch| {
+        let rule = switch.ofproto.rules.get(rule).unwrap();
+        (rule.packets, rule.cookie, rule.idle_timeout_s)
+    };
+    switch.send(FlowModCommand::Modify, "idle_timeout=99,ip,actions=output:2").unwrap();
+    assert_eq!(packets(&switch), (3, 0, 10));
+    switch.add("ip,actions=output:3");
+    assert_eq!(packets(&switch), (3, 0, 0));
+    switch.add("reset_counts,ip,actions=output:3");
+    assert_eq!(packets(&switch), (0, 0, 0));
+}
+
+#[test]
+fn flows_time_out_and_tell_why() {
+    let mut switch = Switch::new();
+    switch.add("send_flow_rem,idle_timeout=10,tcp,actions=drop");
+    switch.add("send_flow_rem,hard_timeout=20,udp,actions=drop");
+    switch.add("idle_timeout=5,arp,actions=drop");
+    switch.sleep(9);
+    assert_eq!(switch.dump().len(), 2);
+    // A packet keeps the first one for another ten seconds.
+    let tcp = switch.ofproto.bridge(switch.id).unwrap().tables.all();
+    for id in tcp {
+        switch.ofproto.rules.get_mut(id).unwrap().used = switch.now;
+    }
+    switch.sleep(9);
+    assert_eq!(switch.dump().len(), 2);
+    switch.sleep(2);
+    let reasons: Vec<RemovedReason> = switch
+        .ofproto
+        .take_events()
+        .into_iter()
+        .map(|event| match event {
+            Event::FlowRemoved { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(reasons, [RemovedReason::IdleTimeout, RemovedReason::HardTimeout]);
+    assert!(switch.dump().is_empty());
+}
+
+#[test]
+fn a_transaction_can_be_taken_back() {
+    let mut switch = Switch::new();
+    switch.add("send_flow_rem,priority=5,ip,actions=output:1");
+    switch.add("priority=5,tcp,actions=output:2");
+    let before = switch.dump();
+    let transaction = switch.ofproto.begin();
+    switch.add("priority=5,ip,actions=drop");
+    switch.add("priority=9,actions=drop");
+    switch.send(FlowModCommand::Delete, "").unwrap();
+    switch.add("priority=5,tcp,actions=output:9");
+    switch.ofproto.rollback(transaction);
+    assert_eq!(switch.dump(), before);
+    assert!(switch.ofproto.take_events().is_empty());
+    let transaction = switch.ofproto.begin();
+    switch.send(FlowModCommand::Delete, "").unwrap();
+    switch.ofproto.commit(transaction);
+    assert!(switch.dump().is_empty());
+    assert_eq!(switch.ofproto.take_events().len(), 1);
+}
+
+#[test]
+fn controllers_and_fail_mode_decide_what_a_bridge_begins_with() {
+    let mut switch = Switch::new();
+    let now = switch.now;
+    let config = BridgeConfig::new("br0", MacAddr::ZERO);
+    assert!(switch.dump().is_empty());
+    switch.ofproto.set_bridge(switch.id, config.clone(), now);
+    assert_eq!(switch.dump(), ["cookie=0x0, priority=0 actions=NORMAL"]);
+    let configured = ControllerState { configured: true, ..ControllerState::default() };
+    switch.ofproto.set_controllers(switch.id, configured, now);
+    assert!(switch.dump().is_empty());
+    switch.add("ip,actions=drop");
+    let fail_open = ControllerState { fail_open: true, ..configured };
+    switch.ofproto.set_controllers(switch.id, fail_open, now);
+    assert_eq!(switch.dump().len(), 1);
+    switch.ofproto.set_controllers(switch.id, ControllerState::default(), now);
+    assert_eq!(switch.dump(), ["cookie=0x0, priority=0 actions=NORMAL"]);
+}

@@ -1,0 +1,266 @@
+use super::*;
+use crate::text::{DumpOptions, PortNames, format_megaflow, parse_flow};
+use crate::{BridgeConfig, BridgeId, Config, PortDevice, PortSpec};
+use base::{MacAddr, OfPort, PortNo};
+use flow::{Action, Frame};
+use openflow::message::{FlowModCommand, PacketOut};
+use packet::Packet;
+
+/// A learning switch with ports 1 and 2.
+struct Switch {
+    ofproto: Ofproto,
+    id: BridgeId,
+    now: Instant,
+    out: Outbox,
+}
+
+fn spec(name: &str, device: u32) -> PortSpec {
+    PortSpec::new(name, MacAddr::ZERO, PortDevice::Datapath(PortNo(device)))
+}
+
+impl Switch {
+    fn new(config: Config) -> Self {
+        let now = Instant::from_millis(100_000);
+        let mut ofproto = Ofproto::new(config);
+        let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), now);
+        for (name, device) in [("p1", 1), ("p2", 2), ("p3", 3)] {
+            ofproto.add_port(id, spec(name, device), now).unwrap();
+        }
+        ofproto.take_events();
+        Switch { ofproto, id, now, out: Outbox::default() }
+    }
+
+    fn flow(&mut self, command: FlowModCommand, text: &str) {
+        let flow_mod = openflow::text::parse_flow(text, command, &|_| None).unwrap();
+        self.ofproto.flow_mod(self.id, &flow_mod, self.now).unwrap();
+    }
+
+    fn upcall(&mut self, device: u32, packet: &str, kind: UpcallKind) {
+        let bytes = wire::text::parse(packet).unwrap();
+        let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
+        let (packet, key) = (frame.packet, frame.key);
+        let upcall = Upcall { worker: WorkerId(0), kind, packet, key, received: self.now };
+        self.ofproto.upcall(self.now, upcall, &mut self.out);
+    }
+
+    fn miss(&mut self, device: u32, packet: &str) -> Vec<String> {
+        self.upcall(device, packet, UpcallKind::Miss);
+        self.commands()
+    }
+
+    /// What workers were told, in short.
+    fn commands(&mut self) -> Vec<String> {
+        let short = |(worker, command): (WorkerId, FlowCommand)| {
+            let key = FlowKey::new();
+            let text = |actions: &[Action]| {
+                crate::text::format_actions(actions, &key, PortNames::default())
+            };
+            let command = match &command {
+                FlowCommand::Put(put) => format!("put {} {}", put.id.0, text(&put.actions)),
+                FlowCommand::Delete(id) => format!("delete {}", id.0),
+                FlowCommand::Execute(execute) => format!("execute {}", text(&execute.actions)),
+                FlowCommand::Collect => "collect".to_owned(),
+            };
+            if worker.0 == 0 { command } else { format!("{worker}: {command}") }
+        };
+        self.out.commands.drain(..).map(short).collect()
+    }
+
+    fn revalidate(&mut self) -> Vec<String> {
+        while self.ofproto.needs_revalidation() {
+            self.ofproto.revalidate(self.now, &mut self.out);
+        }
+        self.commands()
+    }
+
+    fn dump(&mut self, flows: &[(u64, u64)]) {
+        let flows = flows.iter().map(|&(id, packets)| {
+            let (bytes, used) = (packets * 100, Some(self.now));
+            (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0x12 })
+        });
+        let dump = FlowDump { worker: WorkerId(0), flows: flows.collect() };
+        self.ofproto.dump(self.now, dump);
+    }
+
+    fn tick_after(&mut self, ms: u64) -> Vec<String> {
+        self.now = self.now + Duration::from_millis(ms);
+        self.ofproto.tick(self.now, &mut self.out);
+        self.commands()
+    }
+
+    fn packets(&self) -> Vec<u64> {
+        let bridge = self.ofproto.bridge(self.id).unwrap();
+        bridge.tables.all().iter().map(|&id| self.ofproto.rules.get(id).unwrap().packets).collect()
+    }
+}
+
+const THERE: &str = "10.0.0.1:1000>10.0.0.2:80 S";
+const BACK: &str = "10.0.0.2:80>10.0.0.1:1000 SA";
+
+#[test]
+fn learning_changes_what_is_installed() {
+    let mut switch = Switch::new(Config::default());
+    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
+    // The flood has nothing to learn from; the source was learned.
+    assert_eq!(switch.revalidate(), [""; 0]);
+    assert_eq!(switch.miss(2, BACK), ["put 2 1", "execute 1"]);
+    assert_eq!(switch.revalidate(), ["put 1 2"]);
+    // The packet that came before the flow was there.
+    assert_eq!(switch.miss(1, THERE), ["execute 2"]);
+    // The address moves.
+    assert_eq!(switch.miss(3, BACK), ["put 3 1", "execute 1"]);
+    assert_eq!(switch.revalidate(), ["put 1 3"]);
+    switch.ofproto.remove_port(switch.id, OfPort(3), switch.now);
+    assert_eq!(switch.revalidate(), ["put 1 2", "delete 3"]);
+}
+
+#[test]
+fn flows_that_look_at_more_replace_those_that_look_at_less() {
+    let mut switch = Switch::new(Config::default());
+    switch.flow(FlowModCommand::Delete, "");
+    switch.flow(FlowModCommand::Add, "actions=output:2");
+    assert_eq!(switch.revalidate(), [""; 0]);
+    assert_eq!(switch.miss(1, THERE), ["put 1 2", "execute 2"]);
+    switch.flow(FlowModCommand::Add, "priority=9,arp,actions=drop");
+    assert_eq!(switch.revalidate(), [""; 0]);
+    switch.flow(FlowModCommand::Add, "priority=40000,tcp,tp_dst=22,actions=drop");
+    assert_eq!(switch.revalidate(), ["delete 1"]);
+    assert_eq!(switch.miss(1, THERE), ["put 2 2", "execute 2"]);
+    let counters = switch.ofproto.megaflow_counters();
+    assert_eq!((counters.current, counters.max, counters.outdated), (1, 1, 1));
+}
+
+#[test]
+fn statistics_reach_the_flows_and_nothing_is_counted_twice() {
+    let mut switch = Switch::new(Config::default());
+    switch.miss(1, THERE);
+    assert_eq!(switch.packets(), [1]);
+    assert_eq!(switch.tick_after(500), ["collect"]);
+    switch.dump(&[(1, 10)]);
+    assert_eq!(switch.packets(), [11]);
+    assert_eq!(switch.tick_after(500), [""; 0]);
+    assert_eq!(switch.tick_after(500), ["collect"]);
+    switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
+    assert_eq!(switch.commands(), ["delete 1"]);
+    // This answer was on its way when the flow was deleted; the last one comes later.
+    switch.dump(&[(1, 12)]);
+    assert_eq!(switch.packets(), [13]);
+    assert_eq!(switch.tick_after(1000), ["collect"]);
+    switch.dump(&[(1, 15)]);
+    assert_eq!(switch.packets(), [16]);
+    assert_eq!(switch.tick_after(1000), ["collect"]);
+    switch.dump(&[(1, 99)]);
+    assert_eq!(switch.packets(), [16]);
+    let stats = switch.ofproto.table_stats(switch.id);
+    assert_eq!((stats[0].lookups, stats[0].matched, stats[0].active), (16, 16, 1));
+}
+
+#[test]
+fn idle_megaflows_go_and_too_many_are_not_put() {
+    let config = Config { flow_limit: 1, max_idle_ms: 5000, ..Config::default() };
+    let mut switch = Switch::new(config);
+    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
+    assert_eq!(switch.miss(1, "10.0.0.1>10.0.0.9 icmp-echo"), ["execute 2,3"]);
+    assert_eq!(switch.ofproto.megaflow_counters().over_limit, 1);
+    assert_eq!(switch.tick_after(4000), ["collect"]);
+    switch.dump(&[(1, 1)]);
+    assert_eq!(switch.tick_after(5000), ["collect"]);
+    switch.dump(&[]);
+    assert_eq!(switch.tick_after(1001), ["delete 1", "collect"]);
+    assert_eq!(switch.ofproto.megaflow_counters().idle, 1);
+}
+
+#[test]
+fn packets_reach_controllers_with_what_the_tables_know() {
+    let mut switch = Switch::new(Config::default());
+    let flow =
+        "priority=9,cookie=0xabc,actions=load:5->NXM_NX_REG1[],controller(max_len=60,id=3),2";
+    switch.flow(FlowModCommand::Add, flow);
+    switch.revalidate();
+    switch.upcall(1, THERE, UpcallKind::Miss);
+    let to = switch.out.commands.iter().find_map(|(_, command)| match command {
+        FlowCommand::Put(put) => match &put.actions[..] {
+            [Action::Controller(to), Action::Output(PortNo(2))] => Some(*to),
+            other => panic!("{other:?}"),
+        },
+        _ => None,
+    });
+    switch.upcall(1, THERE, UpcallKind::Controller(to.unwrap()));
+    match &switch.ofproto.take_events()[..] {
+        [Event::PacketIn { bridge, packet_in, controller_id: 3, max_len: 60, is_miss: false }] => {
+            assert_eq!(*bridge, switch.id);
+            assert_eq!((packet_in.cookie, packet_in.reason), (0xabc, 1));
+            assert_eq!(usize::from(packet_in.total_len), packet_in.data.len());
+            let expect = Match::any().with(Field::InPort, 1).with(Field::Reg1, 5);
+            assert_eq!(packet_in.metadata, expect);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn packet_outs_do_what_they_say() {
+    let mut switch = Switch::new(Config::default());
+    let packet = |actions: &str, in_port: OfPort, data: Vec<u8>| PacketOut {
+        buffer_id: None,
+        metadata: Match::any().with(Field::InPort, in_port.0.into()),
+        actions: openflow::text::parse_actions(actions, &|_| None).unwrap(),
+        data,
+    };
+    let bytes = wire::text::parse(THERE).unwrap();
+    let cases = [
+        ("output:1,output:2", OfPort::NONE, "execute 1,2"),
+        ("resubmit(,0)", OfPort(1), "execute 2,3"),
+        ("TABLE", OfPort::CONTROLLER, "execute 1,2,3"),
+        ("IN_PORT", OfPort(3), "execute 3"),
+        ("output:3", OfPort(3), ""),
+    ];
+    for (actions, in_port, expect) in cases {
+        let out = packet(actions, in_port, bytes.clone());
+        switch.ofproto.packet_out(switch.id, &out, switch.now, &mut switch.out).unwrap();
+        assert_eq!(switch.commands().join(" "), expect, "{actions}");
+    }
+    let mut refuse = |out: PacketOut| {
+        let refused = switch.ofproto.packet_out(switch.id, &out, switch.now, &mut switch.out);
+        refused.unwrap_err().code
+    };
+    use openflow::ErrorCode;
+    assert_eq!(refuse(packet("drop", OfPort::FLOOD, bytes)), ErrorCode::BadPort);
+    assert_eq!(refuse(packet("drop", OfPort(1), vec![0; 13])), ErrorCode::BadPacket);
+}
+
+#[test]
+fn dumps_read_as_the_tools_expect() {
+    let mut switch = Switch::new(Config::default());
+    switch.miss(1, THERE);
+    let short = |switch: &Switch, verbose| {
+        let flow = switch.ofproto.megaflows().next().unwrap();
+        let options = DumpOptions { verbose, ..DumpOptions::default() };
+        format_megaflow(flow, switch.now + Duration::from_millis(60), options)
+    };
+    assert_eq!(
+        short(&switch, false),
+        "recirc_id(0),in_port(1),packet_type(ns=0,id=0),\
+         eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(frag=no), \
+         packets:0, bytes:0, used:never, actions:2,3"
+    );
+    switch.dump(&[(1, 2)]);
+    assert_eq!(
+        short(&switch, true),
+        "ufid:9e3779b9-7f4a-7c15-0000-000000000001, skb_priority(0/0),skb_mark(0/0),\
+         ct_state(0/0),ct_zone(0/0),ct_mark(0/0),ct_label(0/0),recirc_id(0),dp_hash(0/0),\
+         in_port(1),packet_type(ns=0,id=0),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),\
+         eth_type(0x0800),ipv4(src=10.0.0.1/0.0.0.0,dst=10.0.0.2/0.0.0.0,proto=6/0,tos=0/0,\
+         ttl=64/0,frag=no),tcp(src=1000/0,dst=80/0),tcp_flags(0/0), packets:2, bytes:200, \
+         used:0.060s, flags:S., dp:ovs, actions:2,3"
+    );
+    let flow = switch.ofproto.megaflows().next().unwrap();
+    let text =
+        crate::text::format_flow(&flow.key, flow.matching.mask(), true, PortNames::default());
+    let (key, mask) = parse_flow(&text, &|_| None).unwrap();
+    // The text does not have TCP flags that do not matter.
+    let mut expect = flow.key.clone();
+    expect.set_tcp_flags(0);
+    assert_eq!(key, expect);
+    assert_eq!(Match::new(&key, &mask).key(), flow.matching.key());
+}

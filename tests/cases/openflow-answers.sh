@@ -1,0 +1,46 @@
+# What the other requests of ovs-ofctl answer, and what is wrong with bad ones.
+client_and_server
+start_switch
+bridge br0 client server
+pings client 10.0.0.2
+all=OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14,OpenFlow15
+vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
+for version in 10 13 15; do
+    ofctl() { ovs-ofctl -O OpenFlow$version "$@"; }
+    contains "show" "$(ofctl show br0)" " 1(client): addr:"
+    contains "show" "$(ofctl show br0)" " LOCAL(br0): addr:"
+    contains "show" "$(ofctl show br0)" "n_tables:254"
+    contains "dump-desc" "$(ofctl dump-desc br0)" "Manufacturer:"
+    contains "dump-tables" "$(ofctl dump-tables br0)" "table 0"
+    contains "dump-ports" "$(ofctl dump-ports br0)" 'port LOCAL: rx pkts='
+    contains "dump-ports of one" "$(ofctl dump-ports br0 client)" "1 ports"
+    contains "dump-ports-desc" "$(ofctl dump-ports-desc br0)" " 2(server): addr:"
+    contains "get-frags" "$(ofctl get-frags br0)" "normal"
+    ofctl probe br0
+    ofctl mod-port br0 client no-flood
+    contains "mod-port" "$(ofctl dump-ports-desc br0 | grep -A1 client)" "NO_FLOOD"
+    ofctl mod-port br0 client flood
+    says "mod-port of none" "couldn't find port" ofctl mod-port br0 77 down
+    contains "group that is not there" \
+        "$(must_fail ovs-ofctl -O OpenFlow13 add-flow br0 actions=group:5)" "OFPBAC_BAD_OUT_GROUP"
+done
+vsctl set bridge br0 protocols=OpenFlow13
+eventually 3 must_fail ovs-ofctl -O OpenFlow10 show br0
+contains "versions" "$(must_fail ovs-ofctl -O OpenFlow10 show br0)" \
+    "version negotiation failed (we support version 0x01, peer supports version 0x04)"
+vsctl set bridge br0 protocols=$all
+eventually 3 ovs-ofctl -O OpenFlow14 show br0
+
+# Messages that lie about themselves: an error or an end of the connection, never more.
+socket=$OVS_RUNDIR/br0.mgmt
+hello=0400000800000001
+for message in 04000004000000ff 0405ffff00000002 0463000800000002 041200080000000200 04120010000000020001000000000000ff \
+    040e001000000002ffffffffffffffff 0105000800000002 "$(printf '04120018%.0s' {1..50})"; do
+    xxd -r -p <<<"$hello$message" | timeout 2 nc -N -w 1 -U "$socket" >answer 2>/dev/null || true
+    test -s answer || fail "no HELLO before $message"
+done
+unknown=$(xxd -r -p <<<"${hello}0463000800000002" | timeout 2 nc -N -w 1 -U "$socket" | xxd -p -c 999)
+# OFPT_ERROR of version 4, OFPET_BAD_REQUEST, OFPBRC_BAD_TYPE, then the offending bytes.
+contains "unknown type" "$unknown" "0000000200010001046300080000000"
+contains "still there" "$(ovs-ofctl -O OpenFlow13 show br0)" "(client)"
+pings client 10.0.0.2

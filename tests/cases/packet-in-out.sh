@@ -1,0 +1,31 @@
+# Packets go to controllers and come from them.
+client_and_server
+static_neighbours
+start_switch
+bridge br0 client server
+vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
+frame=02000000000202000000000188b500000000000000000000000000000000000000000000000000000000
+for version in 10 13 15; do
+    ovs-ofctl del-flows br0
+    ovs-ofctl -O OpenFlow$version add-flow br0 "cookie=0xabc,icmp,in_port=client,actions=CONTROLLER:65535,server"
+    ovs-ofctl -O OpenFlow$version add-flow br0 "in_port=server,actions=client"
+    stdbuf -oL ovs-ofctl -O OpenFlow$version -P standard monitor br0 65534 >monitor.printed 2>&1 &
+    monitor=$!
+    sleep 0.6
+    pings client 10.0.0.2
+    eventually 3 grep -q "total_len=98 in_port=1 (via action) data_len=98 (unbuffered)" monitor.printed
+    contains "the packet" "$(cat monitor.printed)" "icmp,vlan_tci=0x0000,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.1,nw_dst=10.0.0.2,nw_tos=0,nw_ecn=0,nw_ttl=64,nw_frag=no,icmp_type=8,icmp_code=0"
+    same "packet-ins" 2 "$(grep -c PACKET_IN monitor.printed)"
+
+    listen server
+    ovs-ofctl -O OpenFlow$version packet-out br0 "in_port=LOCAL,packet=$frame,actions=output:server"
+    same "packet-out" "vlan=none from=02:00:00:00:00:01 type=88b5" "$(heard server)"
+    listen client
+    ovs-ofctl -O OpenFlow$version packet-out br0 "in_port=server,packet=$frame,actions=TABLE"
+    same "packet-out through the tables" "vlan=none from=02:00:00:00:00:01 type=88b5" "$(heard client)"
+
+    ovs-ofctl -O OpenFlow$version mod-port br0 server no-flood
+    eventually 3 grep -q "PORT_STATUS.* MOD: 2(server)" monitor.printed
+    ovs-ofctl -O OpenFlow$version mod-port br0 server flood
+    kill $monitor
+done
