@@ -194,7 +194,10 @@ class Run:
         start = next(it for it in passed if sends(self.case.steps[it]))
         between = [self.case.steps[it].keys() for it in range(start + 1, number)]
         looks = self.case.steps[start].keys() & set(LOOKS)
-        return bool(any(between) or looks or self.case.steps[number].keys() & set(ORDERS))
+        step = self.case.steps[number]
+        orders = {it for it in step.keys() & set(ORDERS) if it != "at_ms" or
+                  step["at_ms"] != self.case.steps[start].get("at_ms")}
+        return bool(any(between) or looks or orders)
 
     def _kind(self, step):
         try:

@@ -38,7 +38,7 @@ traffic() {
     local round
     on client bash -c "exec 3<>/dev/tcp/10.0.0.2/$1; sleep 4" &
     for round in 1 2 3; do
-        same "page" hello "$(fetch client --local-port $((20000 + round)) "http://10.0.0.2:$1/")"
+        same "page" hello "$(fetch client --local-port $((20000 + ($1 > 1000) * 100 + round)) "http://10.0.0.2:$1/")"
         same "datagrams" 2 "$(udp_ask client 10.0.0.2 "$2" 2 $((6000 + round)))"
         pings client "$3"
     done

@@ -3,19 +3,30 @@ client_and_server
 start_switch
 bridge br0 client server
 vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
-cat >many <<F
-table=0,priority=100,cookie=0x1234,idle_timeout=60,send_flow_rem,tcp,in_port=1,ct_state=+new+trk,nw_src=10.0.0.0/24,tp_dst=80 actions=ct(commit,zone=5,nat(src=1.2.3.4),exec(set_field:0x1->ct_mark)),output:2
+# many VERSION: the flows, with what sets a field written as that version's dumps write it.
+many() {
+    local mark='load:0x1->NXM_NX_CT_MARK[]' part='load:0x1->NXM_NX_REG1[0..7]'
+    local set=mod_dl_dst:02:00:00:00:00:09,mod_nw_src:1.1.1.1,mod_tp_dst:99 strip=strip_vlan
+    if [ "$1" -ge 13 ]; then
+        mark='set_field:0x1->ct_mark' strip=pop_vlan
+        set='set_field:02:00:00:00:00:09->eth_dst,set_field:1.1.1.1->ip_src,set_field:99->udp_dst'
+    fi
+    [ "$1" -lt 15 ] || part='set_field:0x1/0xff->reg1'
+    cat <<F
+table=0,priority=100,cookie=0x1234,idle_timeout=60,send_flow_rem,tcp,in_port=1,ct_state=+new+trk,nw_src=10.0.0.0/24,tp_dst=80 actions=ct(commit,zone=5,nat(src=1.2.3.4),exec($mark)),output:2
 priority=9,ct_state=+est-rel,ct_zone=7,ct_mark=0x1/0xf,ct_label=0x1,tcp actions=ct(commit,force,table=4,zone=NXM_NX_REG0[0..15],nat(dst=10.0.0.2-10.0.0.9:80-90,random)),ct_clear
 priority=8,tcp6,ipv6_src=fe80::/10,tp_dst=443 actions=drop
 priority=8,arp,arp_tpa=10.0.0.1,arp_op=1,arp_sha=02:00:00:00:00:01 actions=FLOOD,ALL,IN_PORT,LOCAL
-priority=7,udp,reg0=0x1/0xff,metadata=0x5,dl_vlan=10,dl_src=02:00:00:00:00:00/ff:00:00:00:00:00,nw_dst=10.0.0.0/8,nw_tos=32,tp_src=5000 actions=load:0x1->NXM_NX_REG1[0..7],move:NXM_OF_IN_PORT[]->NXM_NX_REG2[0..15],resubmit(,3),mod_dl_dst:02:00:00:00:00:09,mod_nw_src:1.1.1.1,mod_tp_dst:99,dec_ttl,strip_vlan,output:NXM_NX_REG1[0..15],NORMAL,CONTROLLER:100
+priority=7,udp,reg0=0x1/0xff,metadata=0x5,dl_vlan=10,dl_src=02:00:00:00:00:00/ff:00:00:00:00:00,nw_dst=10.0.0.0/8,nw_tos=32,tp_src=5000 actions=$part,move:NXM_OF_IN_PORT[]->NXM_NX_REG2[0..15],resubmit(,3),$set,dec_ttl,$strip,output:NXM_NX_REG1[0..15],NORMAL,CONTROLLER:100
 priority=6,icmp6,icmp_type=135,nd_target=fe80::1,nd_sll=02:00:00:00:00:01 actions=resubmit(1,7)
 priority=5,ip,nw_frag=later,nw_ttl=64 actions=output:2
-priority=4,vlan_tci=0x1000/0x1000 actions=mod_vlan_vid:5,output:1
+priority=4,vlan_tci=0x1000/0x1000 actions=output:1
 table=253,priority=0 actions=drop
 F
+}
 for version in 10 13 15; do
     ofctl() { ovs-ofctl -O OpenFlow$version "$@"; }
+    many $version >many
     ofctl del-flows br0
     ofctl add-flows br0 many
     same "OpenFlow $version read back" "" "$(ofctl diff-flows br0 many)"

@@ -17,9 +17,9 @@ for version in 10 13 15; do
     contains "dump-ports-desc" "$(ofctl dump-ports-desc br0)" " 2(server): addr:"
     contains "get-frags" "$(ofctl get-frags br0)" "normal"
     ofctl probe br0
-    ofctl mod-port br0 client no-flood
-    contains "mod-port" "$(ofctl dump-ports-desc br0 | grep -A1 client)" "NO_FLOOD"
-    ofctl mod-port br0 client flood
+    ofctl mod-port br0 client no-forward
+    eventually 3 reads "NO_FWD" ofctl dump-ports-desc br0
+    ofctl mod-port br0 client forward
     says "mod-port of none" "couldn't find port" ofctl mod-port br0 77 down
     contains "group that is not there" \
         "$(must_fail ovs-ofctl -O OpenFlow13 add-flow br0 actions=group:5)" "OFPBAC_BAD_OUT_GROUP"

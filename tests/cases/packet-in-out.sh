@@ -24,8 +24,8 @@ for version in 10 13 15; do
     ovs-ofctl -O OpenFlow$version packet-out br0 "in_port=server,packet=$frame,actions=TABLE"
     same "packet-out through the tables" "vlan=none from=02:00:00:00:00:01 type=88b5" "$(heard client)"
 
-    ovs-ofctl -O OpenFlow$version mod-port br0 server no-flood
+    ovs-ofctl -O OpenFlow$version mod-port br0 server no-forward
     eventually 3 grep -q "PORT_STATUS.* MOD: 2(server)" monitor.printed
-    ovs-ofctl -O OpenFlow$version mod-port br0 server flood
+    ovs-ofctl -O OpenFlow$version mod-port br0 server forward
     kill $monitor
 done

@@ -145,6 +145,7 @@ impl RecircTable {
     }
 
     /// How many states are kept.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_id.len()
     }

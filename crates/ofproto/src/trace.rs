@@ -141,9 +141,14 @@ fn begin_pass(fork: &mut Fork, ct_next: Option<CtState>, out: &mut String) {
     out.push('\n');
     if let Some(nat) = fork.nat.take() {
         out.push_str("Replacing src/dst IP/ports to simulate NAT:\n");
-        let _ = write!(out, " Initial flow: {}", addresses(&fork.key));
-        translate_addresses(&mut fork.key, &nat);
-        let _ = write!(out, " Modified flow: {}", addresses(&fork.key));
+        // What a translation without addresses makes of them is not known here.
+        let range = nat.filter(|range| range.addresses.is_some());
+        let shown = |key: &FlowKey| range.as_ref().map_or(String::new(), |_| addresses(key));
+        let _ = writeln!(out, " Initial flow: {}", shown(&fork.key));
+        if let Some(range) = &range {
+            translate_addresses(&mut fork.key, range);
+        }
+        let _ = writeln!(out, " Modified flow: {}", shown(&fork.key));
     }
     let _ = write!(out, "{line}\n\n");
 }
@@ -168,10 +173,10 @@ fn addresses(key: &FlowKey) -> String {
     let (src, dst) = (key.tp_src(), key.tp_dst());
     if key.eth_type() == 0x86dd {
         let (from, to) = (key.ipv6_src(), key.ipv6_dst());
-        format!("ipv6_src={from},tp_src={src},ipv6_dst={to},tp_dst={dst}\n")
+        format!("ipv6_src={from},tp_src={src},ipv6_dst={to},tp_dst={dst}")
     } else {
         let (from, to) = (key.ipv4_src(), key.ipv4_dst());
-        format!("nw_src={from},tp_src={src},nw_dst={to},tp_dst={dst}\n")
+        format!("nw_src={from},tp_src={src},nw_dst={to},tp_dst={dst}")
     }
 }
 

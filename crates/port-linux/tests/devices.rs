@@ -6,6 +6,7 @@ use namespace::Namespace;
 use packet::{Batch, Checksum, Gso, GsoKind, Offload, Packet, Pool};
 use port::{PortError, RxQueue, TxQueue};
 use port_linux::{Duplex, LinkEvent, LinkMonitor, Links, PacketPort, TapKind, TapPort, Waiter};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// No device has this address, so frames from it are ours.

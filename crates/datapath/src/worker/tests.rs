@@ -42,7 +42,11 @@ impl Bench {
     fn sent(&mut self) -> Vec<(u32, String)> {
         let mut sent = Vec::new();
         for (port, packets) in self.out.ports_mut() {
-            sent.extend(packets.drain(..).map(|p| (port.0, wire::text::describe(p.data()).unwrap_or_default())));
+            sent.extend(
+                packets
+                    .drain(..)
+                    .map(|p| (port.0, wire::text::describe(p.data()).unwrap_or_default())),
+            );
         }
         sent
     }

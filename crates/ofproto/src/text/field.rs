@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
 
     /// A number and its mask in hexadecimal.
     pub fn number(&mut self, name: &str, field: Field, form: Number) {
-        self.field(name, field, |value| format_number(value, form), |mask| hex(mask));
+        self.field(name, field, |value| format_number(value, form), hex);
     }
 
     pub fn ipv4(&mut self, name: &str, field: Field) {

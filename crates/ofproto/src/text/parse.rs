@@ -140,16 +140,16 @@ impl Reader<'_> {
         };
         let (mut value, mut mask) = (0, 0);
         if text.starts_with(['+', '-']) {
-            for part in text
-                .split_inclusive(|c: char| c.is_ascii_alphanumeric())
-                .collect::<String>()
-                .replace('+', " +")
-                .replace('-', " -")
-                .split_whitespace()
-            {
-                let bit = bit(&part[1..])?;
+            let mut rest = text;
+            while let Some(sign) = rest.chars().next() {
+                let Some(name) = rest.strip_prefix(['+', '-']) else {
+                    return error(rest, "a connection state begins with + or -");
+                };
+                let end = name.find(['+', '-']).unwrap_or(name.len());
+                let bit = bit(&name[..end])?;
                 mask |= bit;
-                value |= if part.starts_with('+') { bit } else { 0 };
+                value |= if sign == '+' { bit } else { 0 };
+                rest = &name[end..];
             }
         } else {
             for name in text.split('|') {

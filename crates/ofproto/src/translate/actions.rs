@@ -52,7 +52,7 @@ impl Context<'_, '_> {
                 }
             }
             OfAction::Controller(to) => {
-                self.to_controller(to);
+                self.send_to_controller(to);
                 // A paused packet waits for the controller.
                 self.exit |= to.pause;
             }
@@ -186,7 +186,7 @@ impl Context<'_, '_> {
             return Next::Go;
         }
         for &controller_id in controllers {
-            self.to_controller(&ToController {
+            self.send_to_controller(&ToController {
                 max_len: u16::MAX,
                 controller_id,
                 reason: REASON_INVALID_TTL,

@@ -174,7 +174,11 @@ impl<'w, 'a> Context<'w, 'a> {
         self.key.clear_ct();
     }
 
-    pub fn may_receive(&self, port: &Port) -> bool {
+    pub fn may_receive(&mut self, port: &Port) -> bool {
+        let both = PortConfig::NO_RECV | PortConfig::NO_RECV_STP;
+        if !matches!((port.config & both).bits().count_ones(), 0 | 2) {
+            self.mask.add(Field::EthDst);
+        }
         let is_stp = self.key.eth_dst().to_u64() == 0x0180_c200_0000;
         let bit = if is_stp { PortConfig::NO_RECV_STP } else { PortConfig::NO_RECV };
         !port.config.contains(bit)

@@ -45,7 +45,7 @@ impl Context<'_, '_> {
         self.actions.push(Action::Ct(Box::new(action)));
         if let Some(table) = ct.table {
             self.conntracked = true;
-            self.fork(table, zone, nat.flatten());
+            self.fork(table, zone, nat);
         }
         self.clear_conntrack();
         self.notes.add(NoteKind::Detail, || {
@@ -54,7 +54,7 @@ impl Context<'_, '_> {
     }
 
     /// Sends a copy round once more, to go on in a table.
-    fn fork(&mut self, table: TableId, zone: Zone, nat: Option<NatRange>) {
+    fn fork(&mut self, table: TableId, zone: Zone, nat: Option<Option<NatRange>>) {
         let state = self.freeze(table, Vec::new());
         let id = self.world.recirc.intern(self.world.now, state);
         self.recircs.push(id);

@@ -108,7 +108,8 @@ pub(crate) struct Entry {
 pub(crate) struct Fork {
     pub id: RecircId,
     pub key: FlowKey,
-    pub nat: Option<NatRange>,
+    /// How its addresses may be translated meanwhile; `Some(None)` as the connection was set up.
+    pub nat: Option<Option<NatRange>>,
 }
 
 /// Translates a packet that came in on a datapath port; `key` has the datapath's port numbers.

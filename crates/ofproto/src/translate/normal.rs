@@ -125,7 +125,7 @@ impl<'a> Context<'_, 'a> {
         }
         let before = self.key.clone();
         put_tags(&mut self.key, &outside, port.spec.priority_tags);
-        self.output_to(port.number, true, false);
+        self.output_to(port.number, false);
         for field in [Field::VlanTci, Field::VlanTpid, Field::VlanTci1, Field::VlanTpid1] {
             self.key.set(field, before.get(field));
         }

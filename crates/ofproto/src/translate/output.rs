@@ -19,14 +19,14 @@ impl Context<'_, '_> {
     pub fn output(&mut self, port: OfPort, max_len: u16, may_packet_in: bool, last: bool) {
         let in_port = self.in_port();
         match port {
-            OfPort::IN_PORT => self.output_to(in_port, true, last),
+            OfPort::IN_PORT => self.output_to(in_port, last),
             OfPort::TABLE => {
                 self.table_action(in_port, TableId(0), may_packet_in, false, false, Manner::Direct);
             }
             OfPort::NORMAL => self.normal(),
             OfPort::FLOOD => self.flood(false, last),
             OfPort::ALL => self.flood(true, last),
-            OfPort::CONTROLLER => self.to_controller(&ToController {
+            OfPort::CONTROLLER => self.send_to_controller(&ToController {
                 max_len,
                 controller_id: 0,
                 reason: REASON_ACTION,
@@ -37,7 +37,7 @@ impl Context<'_, '_> {
             _ if port == in_port => {
                 self.notes.add(NoteKind::Detail, || "skipping output to input port".to_owned())
             }
-            _ => self.output_to(port, true, last),
+            _ => self.output_to(port, last),
         }
     }
 
@@ -50,13 +50,13 @@ impl Context<'_, '_> {
         });
         let mut ports = ports.peekable();
         while let Some(port) = ports.next() {
-            self.output_to(port.number, !all, last && ports.peek().is_none());
+            self.output_to(port.number, last && ports.peek().is_none());
         }
     }
 
     /// Sends the packet out of a port that is there and forwards
     /// (ovs: `compose_output_action__`).
-    pub fn output_to(&mut self, number: OfPort, _check_stp: bool, last: bool) {
+    pub fn output_to(&mut self, number: OfPort, last: bool) {
         let Some(port) = self.bridge.port(number) else {
             self.notes.add(NoteKind::Warning, || "Nonexistent output port".to_owned());
             return;
@@ -115,7 +115,7 @@ impl Context<'_, '_> {
     }
 
     /// Sends a copy to controllers.
-    pub fn to_controller(&mut self, to: &ToController) {
+    pub fn send_to_controller(&mut self, to: &ToController) {
         self.commit();
         let is_miss_flow = self
             .rule

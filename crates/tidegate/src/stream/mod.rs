@@ -65,7 +65,7 @@ impl Listener {
     pub async fn bind(target: &Target, tls: &TlsFiles) -> io::Result<Listener> {
         match target {
             Target::ListenUnix(path) => match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(Listener::Unix(UnixListener::bind(path)?, path.clone())),
             },
             Target::ListenTcp(address) => Ok(Listener::Tcp(TcpListener::bind(address).await?)),

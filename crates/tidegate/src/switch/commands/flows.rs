@@ -56,7 +56,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
     let verbose = arguments.flag("-m") | arguments.flag("--more");
     let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
-    while let Some(word) = arguments.next() {
+    if let Some(word) = arguments.next() {
         return Err(format!("'{word}': filters are not supported; pipe the output through grep"));
     }
     arguments.end()?;
