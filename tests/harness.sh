@@ -44,7 +44,9 @@ skip() {
 stopped_at() {
     local depth line=''
     for depth in "${!BASH_SOURCE[@]}"; do
-        [ "${BASH_SOURCE[depth]}" != "$case_file" ] || line=${BASH_LINENO[depth - 1]}
+        if [ -z "$line" ] && [ "${BASH_SOURCE[depth]}" = "$case_file" ]; then
+            line=${BASH_LINENO[depth - 1]}
+        fi
     done
     fail "line $line: \`$1\` ended with status $2"
 }

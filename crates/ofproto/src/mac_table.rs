@@ -97,6 +97,10 @@ impl MacTable {
         self.last_order += 1;
         let order = self.last_order;
         if let Some(entry) = self.entries.get_mut(&(vlan, mac)) {
+            // Statistics come late: what was seen elsewhere since then counts.
+            if entry.port != port && now < entry.seen {
+                return Learned::Known;
+            }
             self.by_use.remove(&entry.order);
             self.by_use.insert(order, (vlan, mac));
             let moved = entry.port != port;
@@ -203,6 +207,9 @@ mod tests {
         assert_eq!(table.lookup(0, mac(2)), None);
         assert_eq!(table.lookup(7, mac(1)), Some(OfPort(3)));
         assert_eq!(table.learn(at(4), 0, mac(1), OfPort(4)), Learned::Changed);
+        // Somebody tells late that it was elsewhere before.
+        assert_eq!(table.learn(at(3), 0, mac(1), OfPort(1)), Learned::Known);
+        assert_eq!(table.lookup(0, mac(1)), Some(OfPort(4)));
         assert!(!table.expire(at(12)));
         assert!(table.expire(at(13)));
         assert_eq!(table.len(), 1);

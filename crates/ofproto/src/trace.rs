@@ -7,11 +7,12 @@ use crate::text::{self, PortNames};
 use crate::translate::{
     Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, translate_from, translate_sent,
 };
-use base::{Instant, OfPort, PortNo, RecircId};
+use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
 use flow::{CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange};
 use openflow::Action as OfAction;
+use openflow::action::Subfield;
 use std::fmt::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is to be traced.
 #[derive(Clone, Debug)]
@@ -239,4 +240,25 @@ pub(crate) fn describe_action(action: &OfAction, names: Option<&Bridge>) -> Stri
         return format!("output:{}", port.spec.name);
     }
     openflow::text::format_actions(std::slice::from_ref(action), &Match::any())
+}
+
+/// What some bits of a field are now.
+pub(crate) fn describe_value(target: Subfield, value: u128) -> String {
+    let push = OfAction::StackPush(target);
+    let name = openflow::text::format_actions(&[push], &Match::any());
+    let name = name.strip_prefix("push:").unwrap_or(&name);
+    let whole = target.bits == target.field.bits();
+    let value = match target.field {
+        Field::EthSrc | Field::EthDst | Field::ArpSha | Field::ArpTha if whole => {
+            MacAddr::from_u64(value as u64).to_string()
+        }
+        Field::Ipv4Src | Field::Ipv4Dst | Field::ArpSpa | Field::ArpTpa if whole => {
+            Ipv4Addr::from(value as u32).to_string()
+        }
+        Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget if whole => {
+            Ipv6Addr::from(value).to_string()
+        }
+        _ => format!("{value:#x}"),
+    };
+    format!("{name} is now {value}")
 }

@@ -1,5 +1,6 @@
 //! Reading a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
 
+use super::field::{CT_STATES, TCP_FLAGS};
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -66,7 +67,7 @@ impl Reader<'_> {
             "ct_label" => self.number(F::CtLabel, inside),
             "recirc_id" => self.number(F::RecircId, inside),
             "dp_hash" => self.number(F::DpHash, inside),
-            "ct_state" => self.ct_state(inside),
+            "ct_state" => self.flags(F::CtState, &CT_STATES, inside),
             "in_port" => match (self.device)(inside) {
                 Some(port) => self.number(F::InPort, &port.to_string()),
                 None => self.number(F::InPort, inside),
@@ -74,7 +75,7 @@ impl Reader<'_> {
             "eth_type" => self.eth_type(inside),
             "encap" => self.headers(inside),
             "vlan" => self.vlan(inside),
-            "tcp_flags" => self.number(F::TcpFlags, inside),
+            "tcp_flags" => self.flags(F::TcpFlags, &TCP_FLAGS, inside),
             _ => self.fields(name, inside),
         }
     }
@@ -127,24 +128,24 @@ impl Reader<'_> {
     }
 
     /// `+new-est`, `new|trk` or a number with a mask.
-    fn ct_state(&mut self, text: &str) -> Result<(), ParseError> {
+    fn flags(
+        &mut self,
+        field: Field,
+        names: &[(u128, &str)],
+        text: &str,
+    ) -> Result<(), ParseError> {
         if text.starts_with(|c: char| c.is_ascii_digit()) {
-            return self.number(Field::CtState, text);
+            return self.number(field, text);
         }
-        let bit = |name: &str| {
-            let found = flow::CtState::NAMES.iter().find(|(_, other)| *other == name);
-            match found {
-                Some((bit, _)) => Ok(u128::from(bit.bits())),
-                None => error(name, "is no connection state"),
-            }
+        let bit = |name: &str| match names.iter().find(|(_, other)| *other == name) {
+            Some((bit, _)) => Ok(*bit),
+            None => error(name, format!("is no flag of {}", field.name())),
         };
         let (mut value, mut mask) = (0, 0);
         if text.starts_with(['+', '-']) {
             let mut rest = text;
             while let Some(sign) = rest.chars().next() {
-                let Some(name) = rest.strip_prefix(['+', '-']) else {
-                    return error(rest, "a connection state begins with + or -");
-                };
+                let name = &rest[1..];
                 let end = name.find(['+', '-']).unwrap_or(name.len());
                 let bit = bit(&name[..end])?;
                 mask |= bit;
@@ -155,9 +156,9 @@ impl Reader<'_> {
             for name in text.split('|') {
                 value |= bit(name)?;
             }
-            mask = Field::CtState.all_ones();
+            mask = field.all_ones();
         }
-        self.put(Field::CtState, value, mask);
+        self.put(field, value, mask);
         Ok(())
     }
 
@@ -269,4 +270,57 @@ fn address_or_number(text: &str) -> Result<u128, ParseError> {
         return address.map(u128::from).or_else(|_| error(text, "is no address"));
     }
     number(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{PortNames, format_flow};
+
+    #[test]
+    fn what_was_printed_is_read() {
+        let texts = [
+            "ct_state(+new-est+trk),recirc_id(0x5),in_port(3),packet_type(ns=0,id=0),\
+             eth_type(0x0800),ipv4(frag=no)",
+            "ct_state(-trk),recirc_id(0),in_port(2),packet_type(ns=0,id=0),eth_type(0x0800),\
+             ipv4(proto=6,frag=no),tcp(dst=32768/0x8000)",
+            "ct_state(est|trk),ct_zone(0x5),ct_mark(0x1/0xf),ct_label(0x1),\
+             ct_tuple4(src=10.0.0.0/255.0.0.0,proto=6,tp_dst=80),recirc_id(0x5),in_port(3),\
+             packet_type(ns=0,id=0),eth_type(0x0800),ipv4(proto=6,frag=first),tcp_flags(+syn-ack)",
+            "recirc_id(0),in_port(2),packet_type(ns=0,id=0),\
+             eth(src=02:00:00:00:00:01,dst=ff:ff:ff:ff:ff:ff),eth_type(0x0806),\
+             arp(sip=10.0.10.1,tip=10.0.10.2,op=1)",
+            "recirc_id(0),in_port(3),packet_type(ns=0,id=0),eth_type(0x8100),\
+             vlan(vid=10/0x0f,pcp=3),encap(eth_type(0x86dd),ipv6(dst=fd00::/ffff::,proto=58,\
+             frag=no),icmpv6(type=135,code=0),nd(target=fd00::1,sll=02:00:00:00:00:01))",
+            "recirc_id(0),in_port(p9),packet_type(ns=0,id=0),eth_type(0/0xffff)",
+        ];
+        let names = |port: PortNo| (port.0 == 9).then(|| "p9".to_owned());
+        let names = PortNames { device: Some(&names), bridge: None };
+        for text in texts {
+            let device = |name: &str| (name == "p9").then_some(PortNo(9));
+            let (key, mask) = parse_flow(text, &device).unwrap();
+            let again = format_flow(&key, &mask, false, names);
+            assert_eq!(again, text.replace("vid=10/0x0f", "vid=10/0xf"));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            ("in_port", "a header such as in_port(1) is missing its parenthesis"),
+            ("eth(src=1", "the parenthesis is not closed"),
+            ("ipv4(foo=1)", "ipv4() has no field foo"),
+            ("foo(bar=1)", "foo() has no field bar"),
+            ("ct_state(+foo)", "is no flag of ct_state"),
+            ("ct_state(-new?)", "is no flag of ct_state"),
+            ("in_port(x)", "is no number"),
+            ("ipv6(src=::g)", "is no address"),
+            ("ipv4(frag=maybe)", "frag is no, first or later"),
+            ("vlan(foo)", "vlan() has vid and pcp"),
+        ];
+        for (text, expect) in cases {
+            assert_eq!(parse_flow(text, &|_| None).unwrap_err().what, expect, "{text}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::report::NoteKind;
 use base::OfPort;
-use flow::Field;
+use flow::{Field, Match};
 use openflow::Action as OfAction;
 
 impl Context<'_, '_> {
@@ -15,6 +15,18 @@ impl Context<'_, '_> {
             }
         }
         self.action_set.extend_from_slice(actions);
+    }
+
+    /// Tells what the set `verb` ("is", "was"), as it will be carried out.
+    pub fn report_action_set(&mut self, verb: &str) {
+        let set = &self.action_set;
+        self.notes.add(NoteKind::Detail, || match &in_order(set)[..] {
+            [] => format!("action set {verb} empty"),
+            set => {
+                let actions = openflow::text::format_actions(set, &Match::any());
+                format!("action set {verb}: {actions}")
+            }
+        });
     }
 
     /// Carries the set out and empties it.

@@ -79,10 +79,14 @@ impl Context<'_, '_> {
             OfAction::Exit => self.exit = true,
             OfAction::DecTtl(controllers) => return self.dec_ttl(controllers),
             OfAction::ClearActions => {
+                self.report_action_set("was");
                 self.action_set.clear();
                 self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
             }
-            OfAction::WriteActions(actions) => self.write_actions(actions),
+            OfAction::WriteActions(actions) => {
+                self.write_actions(actions);
+                self.report_action_set("is");
+            }
             OfAction::WriteMetadata { value, mask } => {
                 let metadata = (self.key.metadata() & !mask) | (value & mask);
                 self.key.set_metadata(metadata);

@@ -39,9 +39,9 @@ const HEADERS: [Header; 7] = [
 ];
 
 impl Context<'_, '_> {
-    /// Appends the steps that make the datapath's packet what the key says. All that matters of a
-    /// header that changes is written, as Open vSwitch does: bits that no one looked at can't have
-    /// been changed, and what was looked at is known.
+    /// Appends the steps that make the datapath's packet what the key says. Of a field that changes
+    /// all bits that matter are written: bits that no one looked at can't have been changed, and
+    /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).
     pub fn commit(&mut self) {
         let (mark, headers) =
             HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| (Some(mark), rest));
@@ -55,19 +55,29 @@ impl Context<'_, '_> {
     }
 
     fn commit_header(&mut self, header: &Header) {
-        let changed =
-            header.fields.iter().any(|&field| self.key.get(field) != self.base.get(field));
-        if !changed || !(header.is_in)(&self.key) {
+        let changed = |context: &Self, field| context.key.get(field) != context.base.get(field);
+        let any = header.fields.iter().any(|&field| changed(self, field));
+        if !any || !(header.is_in)(&self.key) {
             return;
         }
+        let icmp = header.fields.contains(&Field::TpSrc) && matches!(self.key.nw_proto(), 1 | 58);
         for &field in header.fields {
+            // Open vSwitch writes ICMP's type and code together, and so looks at both.
+            if icmp {
+                self.mask.add_bits(field, 0xff);
+            }
             let mask = self.mask.get(field);
-            let value = self.key.get(field);
-            if mask != 0 {
-                let set = SetField { field, value: value & mask, mask };
+            // As in Open vSwitch, whoever rewrites a whole field of the IP header has looked at
+            // the protocol, which says what checksums cover the field.
+            let is_ip = header.fields.contains(&Field::NwTtl);
+            if is_ip && mask == field.all_ones() && changed(self, field) {
+                self.mask.add(Field::NwProto);
+            }
+            if mask != 0 && (icmp || changed(self, field)) {
+                let set = SetField { field, value: self.key.get(field) & mask, mask };
                 self.actions.push(Action::Set(set));
             }
-            self.base.set(field, value);
+            self.base.set(field, self.key.get(field));
         }
     }
 

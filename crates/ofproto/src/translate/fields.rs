@@ -29,6 +29,7 @@ impl Context<'_, '_> {
         self.look_at(source.field, u128::MAX);
         let value = read(&self.key, source);
         self.write_subfield(target, value);
+        self.report_subfield(target);
     }
 
     pub fn push(&mut self, source: Subfield) {
@@ -41,6 +42,7 @@ impl Context<'_, '_> {
             Some(value) => {
                 self.look_at(target.field, target.mask());
                 self.write_subfield(target, value);
+                self.report_subfield(target);
             }
             None => self.notes.add(NoteKind::Error, || "stack underflow".to_owned()),
         }
@@ -52,6 +54,11 @@ impl Context<'_, '_> {
         if is_vlan(field) {
             self.mask.add_bits(Field::VlanTci, VLAN_PRESENT.into());
         }
+    }
+
+    fn report_subfield(&mut self, target: Subfield) {
+        let value = read(&self.key, target);
+        self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
     }
 
     fn write_subfield(&mut self, target: Subfield, value: u128) {

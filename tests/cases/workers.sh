@@ -1,0 +1,26 @@
+# Without a mask of cores the switch sleeps when nothing arrives; with one, traffic goes on as well.
+client_and_server
+static_neighbours
+start_switch
+bridge br0 client server
+serve server
+pings client 10.0.0.2
+# idle_percent: of one core, in the next two seconds.
+idle_percent() {
+    local before
+    before=$(awk '{ print $14 + $15 }' "/proc/$SWITCH_PID/stat")
+    sleep 2
+    awk -v before="$before" '{ printf "%d\n", ($14 + $15 - before) / 2 }' "/proc/$SWITCH_PID/stat"
+}
+used=$(idle_percent)
+[ "$used" -le 10 ] || fail "uses $used % of a core when nothing arrives"
+vsctl set open_vswitch . other_config:pmd-cpu-mask=0x1
+eventually 5 pings client 10.0.0.2
+same "page" hello "$(fetch client http://10.0.0.2/)"
+ovs-appctl dpif-netdev/pmd-rxq-show >/dev/null
+contains "statistics" "$(ovs-appctl dpif-netdev/pmd-stats-show)" "packets received:"
+vsctl remove open_vswitch . other_config pmd-cpu-mask
+eventually 5 pings client 10.0.0.2
+same "page" hello "$(fetch client http://10.0.0.2/)"
+used=$(idle_percent)
+[ "$used" -le 10 ] || fail "uses $used % of a core after the mask has gone"
