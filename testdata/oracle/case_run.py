@@ -72,6 +72,8 @@ class Run:
             if way in self.ports:
                 continue
             port = self.ports[way] = len(self.ports) + 1
+            if port > self.daemon.port_count:
+                raise ValueError(f"{self.case.name}: more ways through ct than there are ports")
             if way == NO_WAY:
                 continue
             match, *actions = way

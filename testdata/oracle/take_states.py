@@ -6,6 +6,7 @@ where states, packets and dumps differ. See README.md beside this file.
 """
 
 import argparse
+import signal
 import sys
 
 from case_file import CaseFile
@@ -42,6 +43,8 @@ def main():
     parser.add_argument("--case", help="only cases whose name has this in it")
     parser.add_argument("file", nargs="*", help="names in testdata/conntrack; all without")
     options = parser.parse_args()
+    # Ends the daemon too, by way of `with`.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))
     names = options.file or sorted(path.name for path in CASES.glob("*.toml"))
     differences = Differences(ORACLE / "differences.toml")
     report, packets, taken = Report(), Packets(), 0

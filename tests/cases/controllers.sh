@@ -33,7 +33,8 @@ vsctl del-controller br0
 openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority 2>/dev/null
 for name in switch controller; do
     openssl req -newkey rsa:2048 -nodes -keyout $name.key -out $name.csr -subj /CN=$name 2>/dev/null
-    openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out $name.pem 2>/dev/null
+    openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out $name.pem \
+        -extfile <(echo subjectAltName=DNS:$name) 2>/dev/null
 done
 vsctl set-ssl $work/switch.key $work/switch.pem $work/ca.pem
 $python "$tests/hosts/controller.py" listen ssl 6655 4 controller.pem controller.key ca.pem >ssl.printed &

@@ -162,7 +162,8 @@ impl Ofproto {
             }
         }
         let rule_id = old.as_ref().map_or_else(|| self.rules.next_id(), |old| old.id);
-        let mut rule = new_rule(rule_id, id, table, flow_mod, now);
+        let order = self.rules.next_order();
+        let mut rule = new_rule((rule_id, order), id, table, flow_mod, now);
         match old {
             Some(old) => {
                 if flow_mod.new_cookie == u64::MAX {
@@ -198,7 +199,8 @@ impl Ofproto {
         let actions: Arc<[Action]> = flow_mod.actions.clone().into();
         for old in found {
             let Some(old) = self.rules.get(*old).cloned() else { continue };
-            let mut rule = Rule { actions: actions.clone(), modified: now, ..old.clone() };
+            let order = self.rules.next_order();
+            let mut rule = Rule { actions: actions.clone(), modified: now, order, ..old.clone() };
             if flow_mod.new_cookie != u64::MAX {
                 rule.cookie = flow_mod.new_cookie;
             }
@@ -266,11 +268,18 @@ impl Ofproto {
             actions: vec![normal],
         };
         let rule_id = self.rules.next_id();
-        self.put_rule(new_rule(rule_id, id, TableId(0), &flow_mod, now));
+        let order = self.rules.next_order();
+        self.put_rule(new_rule((rule_id, order), id, TableId(0), &flow_mod, now));
     }
 }
 
-fn new_rule(id: RuleId, bridge: BridgeId, table: TableId, from: &FlowMod, now: Instant) -> Rule {
+fn new_rule(
+    (id, order): (RuleId, u64),
+    bridge: BridgeId,
+    table: TableId,
+    from: &FlowMod,
+    now: Instant,
+) -> Rule {
     Rule {
         id,
         bridge,
@@ -286,6 +295,7 @@ fn new_rule(id: RuleId, bridge: BridgeId, table: TableId, from: &FlowMod, now: I
         created: now,
         modified: now,
         used: now,
+        order,
         packets: 0,
         bytes: 0,
     }

@@ -43,6 +43,8 @@ pub struct Rule {
     pub modified: Instant,
     /// When the last packet came, at first when it was added.
     pub used: Instant,
+    /// Flows put into their table later have a higher one; a modified flow counts as put anew.
+    pub order: u64,
     /// Packets.
     pub packets: u64,
     /// Bytes.
@@ -68,7 +70,8 @@ impl Rule {
             matching: self.matching.clone(),
             priority: self.priority,
             cookie: self.cookie,
-            duration_ns: (now - self.created).as_nanos() as u64,
+            // Whole milliseconds, as Open vSwitch counts them.
+            duration_ns: (now - self.created).as_millis() as u64 * 1_000_000,
             idle_timeout_s: self.idle_timeout_s,
             hard_timeout_s: self.hard_timeout_s,
             idle_age_s: (now - self.used).as_secs(),
@@ -102,6 +105,7 @@ fn outputs_to(actions: &[Action], port: OfPort) -> bool {
 pub struct Rules {
     by_id: HashMap<RuleId, Rule>,
     last: u64,
+    last_order: u64,
 }
 
 impl Rules {
@@ -109,6 +113,12 @@ impl Rules {
     pub fn next_id(&mut self) -> RuleId {
         self.last += 1;
         RuleId(self.last)
+    }
+
+    /// The place of a flow that is put into a table now.
+    pub fn next_order(&mut self) -> u64 {
+        self.last_order += 1;
+        self.last_order
     }
 
     /// Keeps a flow.

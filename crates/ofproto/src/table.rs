@@ -1,6 +1,6 @@
 //! A bridge's flow tables.
 
-use crate::rule::{RuleId, Rules};
+use crate::rule::{Rule, RuleId, Rules};
 use base::{TableId, limits};
 use classifier::Classifier;
 use flow::{FlowKey, Mask, Match};
@@ -42,14 +42,13 @@ impl Tables {
         self.get(table)?.flows.get(matching, priority).copied()
     }
 
-    /// Flows that match nothing that `matching` does not, by table and then by mask.
+    /// Flows that match nothing that `matching` does not, by table and then in the order of Open
+    /// vSwitch's dumps (see [`in_mask_order`]).
     pub fn within(&self, table: Option<TableId>, matching: &Match, rules: &Rules) -> Vec<RuleId> {
         let mut found = Vec::new();
         for flows in self.some(table) {
             let ids = flows.matching_within(matching).map(|found| *found.rule);
-            let mut ids: Vec<RuleId> = ids.collect();
-            sort_by_mask(&mut ids, rules);
-            found.append(&mut ids);
+            found.append(&mut in_mask_order(ids, rules));
         }
         found
     }
@@ -133,18 +132,14 @@ impl Tables {
     }
 }
 
-/// Orders flows as Open vSwitch's dumps have them: those of one mask stand together, the mask that
-/// came first stands first (ovs: `lib/classifier.c`, `cls_cursor_start`).
-fn sort_by_mask(ids: &mut [RuleId], rules: &Rules) {
-    let mut first: hashbrown::HashMap<&Mask, RuleId> = hashbrown::HashMap::new();
-    for &id in ids.iter() {
-        if let Some(rule) = rules.get(id) {
-            let place = first.entry(rule.matching.mask()).or_insert(id);
-            *place = id.min(*place);
-        }
+/// Flows as Open vSwitch's dumps have them: those of one mask stand together, the mask whose best
+/// flow has the highest priority first, and within a mask the flow put there first. The classifier
+/// keeps its masks in just that order, for it looks them up in it (ovs: `lib/classifier.c`,
+/// `cls_cursor_start`; `lib/pvector.c`), so that only flows of one mask are left to be sorted.
+fn in_mask_order(ids: impl Iterator<Item = RuleId>, rules: &Rules) -> Vec<RuleId> {
+    let mut found: Vec<&Rule> = ids.filter_map(|id| rules.get(id)).collect();
+    for of_one_mask in found.chunk_by_mut(|a, b| a.matching.mask() == b.matching.mask()) {
+        of_one_mask.sort_by_key(|rule| rule.order);
     }
-    ids.sort_by_key(|&id| {
-        let mask = rules.get(id).and_then(|rule| first.get(rule.matching.mask()));
-        (mask.copied(), id)
-    });
+    found.into_iter().map(|rule| rule.id).collect()
 }

@@ -23,9 +23,9 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     if options.verbose {
         let _ = write!(out, "ufid:{}, ", ufid(flow.id));
     }
-    // What does not matter is printed with -m, as it was in the packet the flow was made for.
-    let key = if options.verbose { &flow.key } else { flow.matching.key() };
-    out += &format_flow(key, flow.matching.mask(), options.verbose, options.names);
+    // Where only some bits of a field matter, it is printed as it was in the packet that the flow
+    // was made for; with -m, so is what does not matter at all.
+    out += &format_flow(&flow.key, flow.matching.mask(), options.verbose, options.names);
     let _ = write!(out, ", {}", format_stats(&flow.stats, now));
     if options.verbose {
         out += ", dp:ovs";

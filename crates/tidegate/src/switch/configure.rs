@@ -1,15 +1,17 @@
 //! Makes the switch what the configuration says.
 
 use super::Switch;
+use super::flow_file;
 use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
 use crate::clock;
 use crate::stream::Target;
-use base::{DatapathId, MacAddr, OfPort};
+use base::{DatapathId, Instant, MacAddr, OfPort};
 use control::{BridgeSettings, Change, Controller, ControllerKind, Desired};
 use ofproto::connection::{ConnId, Settings};
 use ofproto::{BridgeConfig, BridgeId, ControllerState};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -18,6 +20,9 @@ const MANUFACTURER: &str = "Nicira, Inc.";
 const HARDWARE: &str = "Open vSwitch";
 /// The port of OpenFlow controllers where a target names none (IANA).
 const OPENFLOW_PORT: u16 = 6653;
+
+/// A controller that is not probed is missed after three times this long.
+const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
 
 /// What was made of the configuration.
 #[derive(Default)]
@@ -32,8 +37,12 @@ pub struct Configured {
 
 /// A bridge that runs.
 pub struct RunningBridge {
-    id: BridgeId,
+    pub(super) id: BridgeId,
     pub(super) settings: BridgeSettings,
+    /// Files of flows that are still to be loaded.
+    flow_files: Vec<PathBuf>,
+    /// Since when no controller that runs the bridge has been connected.
+    alone_since: Option<Instant>,
     tasks: Vec<JoinHandle<()>>,
     controllers: BTreeMap<String, JoinHandle<()>>,
 }
@@ -55,6 +64,7 @@ impl Switch {
         self.desired = desired;
         if changed {
             self.choose_addresses();
+            self.load_flow_files();
             self.settle();
         }
     }
@@ -93,11 +103,12 @@ impl Switch {
             id,
             tasks: tasks.into_iter().flatten().collect(),
             controllers: BTreeMap::new(),
+            flow_files: settings.flow_files.clone(),
+            alone_since: None,
             settings: settings.clone(),
         };
         self.configured.bridges.insert(name.to_owned(), bridge);
         self.set_controllers(name, &settings);
-        self.load_flow_files(id, name, &settings);
     }
 
     fn set_bridge(&mut self, name: &str, settings: BridgeSettings) {
@@ -209,26 +220,51 @@ impl Switch {
         })
     }
 
-    /// Tells a bridge what its controllers' connections mean for it.
+    /// Tells a bridge what its controllers' connections mean for it. One that fails open takes
+    /// over three probe intervals after it lost the last controller that runs it
+    /// (ovs: `ofproto/fail-open.c`).
     pub fn controllers_changed(&mut self, id: BridgeId) {
+        let now = clock::now();
         let Some(name) = self.ofproto.bridge(id).map(|b| b.config.name.clone()) else { return };
-        let Some(running) = self.configured.bridges.get(&name) else { return };
-        let primary = running.settings.controllers.iter();
+        let connected = self.configured.sessions.iter().any(|(session, (bridge, target))| {
+            let status = self.connections.status(*session);
+            *bridge == id && !target.starts_with('p') && status.is_some_and(|s| s.is_connected())
+        });
+        let Some(running) = self.configured.bridges.get_mut(&name) else { return };
+        let controllers = running.settings.controllers.iter();
+        let primary = controllers.filter(|c| c.kind == ControllerKind::Primary);
+        let probe_ms = primary.clone().map(|c| c.probe_ms.max(FAIL_OPEN_PROBE_MS_MIN)).max();
+        running.alone_since = match connected || probe_ms.is_none() {
+            true => None,
+            false => running.alone_since.or(Some(now)),
+        };
+        let patience = Duration::from_millis(3 * u64::from(probe_ms.unwrap_or(0)));
+        let alone = running.alone_since.is_some_and(|since| now - since >= patience);
         let state = ControllerState {
-            configured: primary.clone().any(|c| c.kind == ControllerKind::Primary),
-            fail_open: false,
+            configured: probe_ms.is_some(),
+            fail_open: alone && running.settings.fail_mode == control::FailMode::Standalone,
             wants_misses: self.connections.wants_misses(id),
         };
-        self.ofproto.set_controllers(id, state, clock::now());
+        self.ofproto.set_controllers(id, state, now);
     }
 
-    fn load_flow_files(&mut self, id: BridgeId, name: &str, settings: &BridgeSettings) {
-        for file in &settings.flow_files {
-            match super::flow_file::load(&mut self.ofproto, id, file, clock::now()) {
-                Ok(count) => {
-                    log::info!(target: "bridge", "{name}: {count} flows of {}", file.display())
+    /// Time went by: bridges that lost their controllers may have to take over.
+    pub(super) fn watch_controllers(&mut self) {
+        let ids: Vec<BridgeId> = self.configured.bridges.values().map(|b| b.id).collect();
+        ids.into_iter().for_each(|id| self.controllers_changed(id));
+    }
+
+    /// Adds the flows that a configuration file names, once their bridge has its ports.
+    fn load_flow_files(&mut self) {
+        for (name, running) in &mut self.configured.bridges {
+            for file in std::mem::take(&mut running.flow_files) {
+                let loaded = flow_file::load(&mut self.ofproto, running.id, &file, clock::now());
+                match loaded {
+                    Ok(count) => {
+                        log::info!(target: "bridge", "{name}: {count} flows of {}", file.display());
+                    }
+                    Err(error) => log::error!(target: "bridge", "{name}: {error}"),
                 }
-                Err(error) => log::error!(target: "bridge", "{name}: {error}"),
             }
         }
     }
@@ -266,7 +302,7 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
     config
 }
 
-fn versions(settings: &BridgeSettings) -> u32 {
+pub(super) fn versions(settings: &BridgeSettings) -> u32 {
     settings.versions.iter().fold(0, |bits, version| bits | 1 << (*version as u8))
 }
 

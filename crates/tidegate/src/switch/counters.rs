@@ -2,8 +2,21 @@
 
 use super::Switch;
 use crate::clock;
+use base::Instant;
 use datapath::WorkerStats;
 use std::fmt::Write;
+use std::time::Duration;
+
+/// How often the counters are kept for rates, and how many times: for an hour.
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const SAMPLES: usize = 721;
+
+/// The counters of a moment, by name.
+pub type Sample = (Instant, Vec<(String, u64)>);
+
+fn value_of(counters: &[(String, u64)], name: &str) -> Option<u64> {
+    counters.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+}
 
 /// How many megaflows there were over time, and how long their last dump took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,19 +94,43 @@ impl Switch {
         counters
     }
 
-    /// The text of `coverage/show`. Rates are averages since the start: nothing is sampled.
+    /// Keeps the counters of now, for the rates that are asked for later.
+    pub fn sample_counters(&mut self) {
+        let now = clock::now();
+        if self.samples.back().is_none_or(|(at, _)| now - *at >= SAMPLE_EVERY) {
+            let counters = self.counters();
+            self.samples.push_back((now, counters));
+            if self.samples.len() > SAMPLES {
+                self.samples.pop_front();
+            }
+        }
+    }
+
+    /// The text of `coverage/show`, with rates over three times: each since the oldest sample
+    /// that is not older, or since the start.
     pub fn describe_coverage(&self) -> String {
-        let seconds = (clock::now() - self.started).as_secs_f64().max(1.0);
+        let now = clock::now();
+        let since = |seconds: u64| {
+            let young = |at: Instant| now - at <= Duration::from_secs(seconds) + SAMPLE_EVERY;
+            self.samples.iter().find(|(at, _)| young(*at))
+        };
+        let (second5, minute, hour) = (since(5), since(60), since(3600));
+        let rate = |name: &str, total: u64, sample: Option<&Sample>| {
+            let before = sample.and_then(|(_, counters)| value_of(counters, name)).unwrap_or(0);
+            let at = sample.map_or(self.started, |(at, _)| *at);
+            total.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1.0)
+        };
         let mut text = "Event coverage, avg rate over last: 5 seconds, last minute, last hour,  \
                         hash=00000000:\n"
             .to_owned();
-        let counters = self.counters();
-        let (hit, never): (Vec<_>, Vec<_>) = counters.into_iter().partition(|(_, n)| *n > 0);
+        let (hit, never): (Vec<_>, Vec<_>) = self.counters().into_iter().partition(|(_, n)| *n > 0);
         for (name, total) in &hit {
-            let rate = *total as f64 / seconds;
             let _ = writeln!(
                 text,
-                "{name:<24} {rate:5.1}/sec {rate:9.3}/sec {rate:13.4}/sec   total: {total}"
+                "{name:<24} {:5.1}/sec {:9.3}/sec {:13.4}/sec   total: {total}",
+                rate(name, *total, second5),
+                rate(name, *total, minute),
+                rate(name, *total, hour),
             );
         }
         let _ = writeln!(text, "{} events never hit", never.len());
@@ -102,9 +139,8 @@ impl Switch {
 
     /// The value of one counter.
     pub fn read_counter(&self, name: &str) -> Result<String, String> {
-        let found = self.counters().into_iter().find(|(known, _)| known == name);
         // What Open vSwitch counts and this switch has no such thing as stays at zero.
-        Ok(format!("{}\n", found.map_or(0, |(_, total)| total)))
+        Ok(format!("{}\n", value_of(&self.counters(), name).unwrap_or(0)))
     }
 
     /// The text of `memory/show`.

@@ -5,6 +5,11 @@ use base::{PortNo, WorkerId};
 use port::PortError;
 use port_linux::{LinkInfo, Links, PacketPort, TapKind, TapPort};
 use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long workers are given to close a port's queues.
+const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// What a datapath port is to be made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,10 +116,19 @@ impl Devices {
         attached.filter_map(|(n, result)| result.err().map(|error| (n, error))).collect()
     }
 
-    /// Closes a port. An internal device goes from the system where `remove` says so.
+    /// Closes a port, and waits until its workers have. An internal device goes from the system
+    /// where `remove` says so.
     pub fn close(&mut self, number: PortNo, remove: bool, workers: &[WorkerThread]) {
         let Some(device) = self.open.remove(&number) else { return };
-        workers.iter().for_each(|worker| worker.send(WorkerCommand::RemovePort(number)));
+        let (done, closed) = mpsc::channel();
+        for worker in workers {
+            worker.send(WorkerCommand::RemovePort(number, done.clone()));
+        }
+        drop(done);
+        // Nothing is ever sent: the channel ends when the last worker is through.
+        if closed.recv_timeout(CLOSE_TIME) == Err(mpsc::RecvTimeoutError::Timeout) {
+            log::warn!(target: "dpif_netdev", "{}: a worker is slow to close it", device.name);
+        }
         if let (Handle::Tap(tap), true) = (device.handle, remove)
             && device.kind == DeviceKind::Internal
             && let Err(error) = tap.remove()

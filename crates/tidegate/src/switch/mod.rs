@@ -32,7 +32,7 @@ use ofproto::{BridgeId, Ofproto, Outbox};
 use openflow_tasks::{Service, Session};
 use port::PortError;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -78,6 +78,8 @@ pub struct Switch {
     events: UnboundedSender<WorkerEvent>,
     started: Instant,
     flow_gauge: counters::FlowGauge,
+    /// Counters of the last hour.
+    samples: VecDeque<counters::Sample>,
     /// What waits for fresh statistics.
     fresh: Vec<fresh::WhenFresh>,
     /// Upcalls taken from the queue; kept for their room.
@@ -112,6 +114,7 @@ impl Switch {
                 events,
                 started: clock::now(),
                 flow_gauge: counters::FlowGauge::default(),
+                samples: VecDeque::new(),
                 fresh: Vec::new(),
                 batch: Vec::new(),
                 weak: weak.clone(),
@@ -208,6 +211,8 @@ impl Switch {
         while self.conntrack.tick(now) > 0 {}
         self.ofproto.tick(now, &mut self.outbox);
         self.with_sessions(|sessions, switch| sessions.tick(switch));
+        self.watch_controllers();
+        self.sample_counters();
         self.report_controllers();
         self.settle();
     }
@@ -249,7 +254,13 @@ impl Switch {
     /// Begins a session on a new connection.
     pub fn open_session(&mut self, service: &Service) -> Session {
         let bridge = service.bridge;
-        let id = self.connections.open(bridge, service.settings, clock::now());
+        let mut settings = service.settings;
+        // The bridge may have other versions now than when its listener began.
+        let running = self.configured.bridges.values().find(|running| running.id == bridge);
+        if let Some(running) = running {
+            settings.versions = configure::versions(&running.settings);
+        }
+        let id = self.connections.open(bridge, settings, clock::now());
         let output = Rc::new(Notify::new());
         self.outputs.insert(id, Rc::clone(&output));
         if let Some(target) = &service.target {

@@ -291,7 +291,7 @@ fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> Link
         mac: Some(link.mac),
         ifindex: link.ifindex,
         admin_up: Some(link.admin_up),
-        link_up: link.carrier,
+        link_up: link.admin_up && link.carrier,
         link_resets: 0,
         link_speed_bps: speed_mbps.map(|mbps| i64::from(mbps) * 1_000_000),
         full_duplex: duplex.map(|duplex| duplex != Duplex::Half),

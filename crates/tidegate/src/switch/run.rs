@@ -108,7 +108,15 @@ fn load(file: &Path) -> Result<Desired, StartError> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file)
         .map_err(|source| StartError::System { what: name.clone(), source })?;
-    Desired::from_toml(&text, &name).map_err(StartError::File)
+    let mut desired = Desired::from_toml(&text, &name).map_err(StartError::File)?;
+    // Files of flows lie beside the file that names them.
+    let folder = file.parent().unwrap_or(Path::new(""));
+    for bridge in desired.bridges.values_mut() {
+        for flows in &mut bridge.settings.flow_files {
+            *flows = folder.join(&*flows);
+        }
+    }
+    Ok(desired)
 }
 
 /// Everything that runs on the control thread.

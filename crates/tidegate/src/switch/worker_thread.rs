@@ -43,8 +43,9 @@ pub enum WorkerCommand {
     AddTx(PortNo, Box<dyn TxQueue>),
     /// Receive a port's packets from this queue.
     AddRx(PortNo, Box<dyn RxQueue>),
-    /// Neither send to nor receive from a port any more.
-    RemovePort(PortNo),
+    /// Neither send to nor receive from a port any more; its queues are closed when the sender is
+    /// dropped.
+    RemovePort(PortNo, mpsc::Sender<()>),
     /// Other settings.
     Configure(WorkerConfig),
     /// Forget the counters.
@@ -214,7 +215,7 @@ impl Run {
                 Ok(WorkerCommand::Flow(command)) => self.worker.command(now, command, out),
                 Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
                 Ok(WorkerCommand::AddRx(port, rx)) => self.add_rx(port, rx),
-                Ok(WorkerCommand::RemovePort(port)) => self.remove_port(port, out),
+                Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();

@@ -7,7 +7,7 @@ use crate::switch::Switch;
 use crate::switch::worker_thread::WorkerMode;
 use crate::unixctl::{Commands, Reply};
 use base::{OfPort, PortNo};
-use flow::{CtState, Frame};
+use flow::{CtState, Frame, Match};
 use ofproto::text::{DumpOptions, PortNames, format_megaflow, parse_flow};
 use ofproto::{BridgeId, TraceRequest};
 use packet::Packet;
@@ -56,13 +56,21 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
     let verbose = arguments.flag("-m") | arguments.flag("--more");
     let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
-    if let Some(word) = arguments.next() {
-        return Err(format!("'{word}': filters are not supported; pipe the output through grep"));
+    let mut filter = Match::any();
+    while let Some(word) = arguments.next() {
+        match word.split_once('=') {
+            Some(("filter", text)) => filter = flow_filter(switch, text)?,
+            // There is one kind of flows, in software.
+            Some(("type", _)) => {}
+            _ => return Err(format!("invalid argument {word} (Invalid argument)")),
+        }
     }
     arguments.end()?;
     let mut text = String::new();
     for worker in switch.workers() {
-        let flows = dump_of(switch, verbose, names, |flow| flow.worker == worker.id);
+        let wanted =
+            |flow: &ofproto::DatapathFlow| flow.worker == worker.id && filter.matches(&flow.key);
+        let flows = dump_of(switch, verbose, names, wanted);
         if !flows.is_empty() {
             text += &match worker.mode {
                 WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
@@ -72,6 +80,16 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
         }
     }
     Ok(text)
+}
+
+/// Reads `in_port=p0,tcp`: which packets' flows are wanted, with the datapath's port numbers.
+fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> {
+    let ports = |name: &str| {
+        let number = switch.devices().number_of(name)?;
+        u16::try_from(number.0).ok().map(OfPort)
+    };
+    openflow::text::parse_match(text, &ports)
+        .map_err(|error| format!("Failed to parse filter ({error})"))
 }
 
 /// The megaflows whose packets came in on a bridge's ports.

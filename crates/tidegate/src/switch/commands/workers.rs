@@ -62,7 +62,7 @@ fn clear_stats(switch: &mut Switch, words: &[String]) -> Answer {
 
 fn heading(worker: &WorkerThread) -> String {
     match worker.mode {
-        WorkerMode::Sleeping => "main thread:".to_owned(),
+        WorkerMode::Sleeping => "main thread:\n".to_owned(),
         WorkerMode::Polling { cpu } => format!("pmd thread numa_id 0 core_id {cpu}:\n"),
     }
 }
@@ -111,7 +111,7 @@ fn describe(stats: &WorkerStats) -> String {
 
 fn show_queues(switch: &mut Switch, words: &[String]) -> Answer {
     let core = options(words)?;
-    let mut text = "Displaying last 60 seconds pmd usage %".to_owned();
+    let mut text = "Displaying last 60 seconds pmd usage %\n".to_owned();
     // Open vSwitch lists polled ports only; what a sleeping worker serves is its main thread's.
     for worker in chosen(switch, core).filter(|w| w.mode != WorkerMode::Sleeping) {
         text.push_str(&heading(worker));
