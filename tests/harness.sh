@@ -29,10 +29,10 @@ ours() { [ "$(basename "$(realpath "$TIDEGATE_SWITCH")")" != ovs-vswitchd ]; }
 fail() {
     trap - ERR
     # What failed first is what counts, also when it was in a subshell.
-    [ -s "$CASE_WHY" ] || printf '%s\n' "$1" >"$CASE_WHY"
+    [ -s "$CASE_WHY" ] || printf 'line %s: %s\n' "$(case_line)" "$1" >"$CASE_WHY"
     {
         printf -- '---- end of the log of the switch\n'
-        tail -n 12 $work/ovs-vswitchd.log $work/switch.printed 2>/dev/null || true
+        tail -n 12 "$work/ovs-vswitchd.log" "$work/switch.printed" 2>/dev/null || true
     } >&2
     exit 1
 }
@@ -40,15 +40,17 @@ skip() {
     printf '%s\n' "$1" >"$CASE_WHY"
     exit 77
 }
-# stopped_at COMMAND STATUS: a command that had to succeed did not; says where in the case.
-stopped_at() {
-    local depth line=''
+# stopped_at COMMAND STATUS: a command that had to succeed did not.
+stopped_at() { fail "\`$1\` ended with status $2"; }
+# The innermost line of the case that is being run.
+case_line() {
+    local depth
     for depth in "${!BASH_SOURCE[@]}"; do
-        if [ -z "$line" ] && [ "${BASH_SOURCE[depth]}" = "$case_file" ]; then
-            line=${BASH_LINENO[depth - 1]}
+        if [ "${BASH_SOURCE[depth]}" = "$case_file" ]; then
+            printf '%s\n' "${BASH_LINENO[depth - 1]}"
+            return
         fi
     done
-    fail "line $line: \`$1\` ended with status $2"
 }
 
 make_private() {

@@ -13,7 +13,7 @@
 //! emc_insert_inv_prob = 100
 //! vlan_limit = 1
 //! stats_update_interval_ms = 5000
-//! run_dir = "/run/openvswitch"      # for br0.mgmt and br0.snoop
+//! run_dir = "/run/openvswitch"      # where br0.mgmt lies
 //! unixctl = "/run/openvswitch/tidegate.ctl"
 //!
 //! [tls]                             # for controllers at "ssl:..."

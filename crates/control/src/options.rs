@@ -39,7 +39,7 @@ pub struct SwitchOptions {
     /// The most tracked connections; only a file can say it here, since Open vSwitch has
     /// `dpctl/ct-set-maxconns` for it.
     pub max_connections: Option<u32>,
-    /// Where the sockets `NAME.mgmt` and `NAME.snoop` of bridges go; only a file can say it.
+    /// Where the sockets `NAME.mgmt` of bridges go; only a file can say it.
     pub run_dir: Option<PathBuf>,
     /// The socket that `ovs-appctl` talks to; only a file can say it.
     pub unixctl: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
+use crate::revalidate::Dependency;
 use crate::rule::{Rule, RuleId};
 use crate::{Ofproto, timeouts};
 use base::{Instant, OfPort, TableId, limits};
@@ -74,11 +75,14 @@ impl Ofproto {
         }
         match flow_mod.command {
             FlowModCommand::Add => self.add_flow(id, flow_mod, now),
+            // Whether it finds flows or adds one, the table must take flows.
             FlowModCommand::Modify => {
+                check_writable(flow_mod.table)?;
                 let found = self.select(id, flow_mod, OfPort::NONE, false)?;
                 self.modify_flows(id, flow_mod, &found, now)
             }
             FlowModCommand::ModifyStrict => {
+                check_writable(flow_mod.table)?;
                 let found = self.select(id, flow_mod, OfPort::NONE, true)?;
                 self.modify_flows(id, flow_mod, &found, now)
             }
@@ -141,7 +145,7 @@ impl Ofproto {
     }
 
     fn add_flow(&mut self, id: BridgeId, flow_mod: &FlowMod, now: Instant) -> Result<(), OfError> {
-        check_table(flow_mod.table)?;
+        check_writable(flow_mod.table)?;
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let table = flow_mod.table.unwrap_or(TableId(0));
         check_goto(&flow_mod.actions, table)?;
@@ -234,8 +238,9 @@ impl Ofproto {
         let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
         bridge.tables.insert(rule.table, &rule.matching, rule.priority, rule.id);
         self.timeouts.watch(&rule);
+        let (bridge, table) = (rule.bridge, rule.table);
         self.rules.insert(rule);
-        self.changed = true;
+        self.changes.one(Dependency::Table { bridge, table }, &self.installed);
     }
 
     /// Takes a flow out of its table.
@@ -244,7 +249,8 @@ impl Ofproto {
         if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
             bridge.tables.remove(rule.table, &rule.matching, rule.priority);
         }
-        self.changed = true;
+        let (bridge, table) = (rule.bridge, rule.table);
+        self.changes.one(Dependency::Table { bridge, table }, &self.installed);
         Some(rule)
     }
 
@@ -310,6 +316,19 @@ fn check_table(table: Option<TableId>) -> Result<(), OfError> {
         Some(table) if usize::from(table.0) >= limits::TABLES => {
             let reason = format!("flow-mod: table {table} is not there; tables are 0 to 254");
             Err(OfError::new(ErrorCode::BadTableId, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The last table is Open vSwitch's own: requests change nothing there
+/// (ovs: `ofproto/ofproto-dpif.c`, `TBL_INTERNAL`; `ofproto/ofproto.c`, `add_flow_init`).
+fn check_writable(table: Option<TableId>) -> Result<(), OfError> {
+    check_table(table)?;
+    match table {
+        Some(table) if usize::from(table.0) + 1 == limits::TABLES => {
+            let reason = format!("flow-mod: table {table} is read-only; use tables 0 to 253");
+            Err(OfError::new(ErrorCode::RequestEperm, reason))
         }
         _ => Ok(()),
     }

@@ -1,11 +1,12 @@
 //! Megaflows in the workers: what is known of them, and what they have carried.
 
 use crate::recirc::RecircTable;
+use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use crate::translate::Effect;
 use base::{Instant, RecircId, WorkerId};
 use flow::{Action, FlowId, FlowKey, FlowStats, Match};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A megaflow of one worker.
@@ -35,6 +36,8 @@ pub(crate) struct Links {
     pub effects: Vec<Effect>,
     /// Frozen states that it names, its own among them.
     pub recircs: Vec<RecircId>,
+    /// What it must be translated again for when it changes, each once.
+    pub dependencies: Vec<Dependency>,
 }
 
 /// Counts of megaflows, for `upcall/show`.
@@ -52,6 +55,8 @@ pub struct InstalledCounters {
     pub outdated: u64,
     /// Megaflows that were given other actions.
     pub changed: u64,
+    /// Megaflows that were translated again because something they depend on had changed.
+    pub revalidated: u64,
 }
 
 /// The flow that was deleted, until its last statistics are known.
@@ -75,6 +80,7 @@ struct Dumps {
 pub(crate) struct Installed {
     flows: HashMap<FlowId, DatapathFlow>,
     by_match: HashMap<(WorkerId, Match), FlowId>,
+    by_dependency: HashMap<Dependency, HashSet<FlowId>>,
     dying: HashMap<FlowId, (WorkerId, Dying)>,
     dumps: HashMap<WorkerId, Dumps>,
     last_id: u64,
@@ -110,6 +116,16 @@ impl Installed {
         ids
     }
 
+    /// Whether some flow depends on this.
+    pub fn is_depended_on(&self, on: Dependency) -> bool {
+        self.by_dependency.contains_key(&on)
+    }
+
+    /// The flows that depend on this.
+    pub fn dependents(&self, on: Dependency) -> impl Iterator<Item = FlowId> {
+        self.by_dependency.get(&on).into_iter().flatten().copied()
+    }
+
     pub fn next_id(&mut self) -> FlowId {
         self.last_id += 1;
         FlowId(self.last_id)
@@ -119,6 +135,7 @@ impl Installed {
         for &id in &flow.links.recircs {
             recirc.hold(id);
         }
+        self.index(flow.id, &flow.links.dependencies);
         self.by_match.insert((flow.worker, flow.matching.clone()), flow.id);
         self.flows.insert(flow.id, flow);
         self.counters.current = self.flows.len();
@@ -134,12 +151,35 @@ impl Installed {
         for &id in &flow.links.recircs {
             recirc.release(now, id);
         }
-        flow.links = links;
+        let old = std::mem::replace(&mut flow.links, links);
+        if old.dependencies != flow.links.dependencies {
+            let new = flow.links.dependencies.clone();
+            self.unindex(id, &old.dependencies);
+            self.index(id, &new);
+        }
+    }
+
+    fn index(&mut self, id: FlowId, dependencies: &[Dependency]) {
+        for &on in dependencies {
+            self.by_dependency.entry(on).or_default().insert(id);
+        }
+    }
+
+    fn unindex(&mut self, id: FlowId, dependencies: &[Dependency]) {
+        for on in dependencies {
+            if let Some(flows) = self.by_dependency.get_mut(on) {
+                flows.remove(&id);
+                if flows.is_empty() {
+                    self.by_dependency.remove(on);
+                }
+            }
+        }
     }
 
     /// The worker is being told to delete the flow; its last statistics will come in a dump.
     pub fn remove(&mut self, id: FlowId, now: Instant, recirc: &mut RecircTable) {
         let Some(flow) = self.flows.remove(&id) else { return };
+        self.unindex(id, &flow.links.dependencies);
         self.by_match.remove(&(flow.worker, flow.matching));
         for &id in &flow.links.recircs {
             recirc.release(now, id);

@@ -24,6 +24,7 @@ mod mac_table;
 mod packet_out;
 mod port;
 mod recirc;
+mod revalidate;
 mod rule;
 mod statistics;
 mod table;
@@ -53,6 +54,7 @@ use installed::Installed;
 use openflow::message::{PortConfig, PortReason};
 use openflow::{ErrorCode, OfError};
 use recirc::RecircTable;
+use revalidate::Changes;
 use timeouts::Timeouts;
 
 /// What must be carried out after a call.
@@ -62,6 +64,10 @@ pub struct Outbox {
     pub commands: Vec<(WorkerId, FlowCommand)>,
     /// Zones whose connections are to be forgotten.
     pub conntrack_flush: Vec<Zone>,
+    /// Datapath ports whose devices a controller wants to be up (true) or down, in order
+    /// (OpenFlow's `OFPPC_PORT_DOWN`). The port is described so from now on; if it can't be done,
+    /// say so with [`Ofproto::set_port`].
+    pub port_admin: Vec<(PortNo, bool)>,
 }
 
 /// Settings that concern all bridges.
@@ -93,10 +99,12 @@ pub struct Ofproto {
     events: Vec<Event>,
     /// Steps back to the beginning of the open transaction.
     undo: Option<Vec<Undo>>,
+    /// How often workers went.
+    workers_lost: u64,
     /// When workers were last asked what their flows have carried.
     last_dump: Instant,
-    /// Something changed since the installed megaflows were last looked through.
-    changed: bool,
+    /// What changed since the installed megaflows were last looked through.
+    changes: Changes,
 }
 
 impl Ofproto {
@@ -111,8 +119,9 @@ impl Ofproto {
             installed: Installed::default(),
             events: Vec::new(),
             undo: None,
+            workers_lost: 0,
             last_dump: Instant::ZERO,
-            changed: false,
+            changes: Changes::default(),
         }
     }
 
@@ -121,10 +130,18 @@ impl Ofproto {
         &self.config
     }
 
-    /// Changes the settings. Megaflows of workers that are no more are forgotten.
+    /// Changes the settings. Megaflows of workers that are no more are forgotten, and with them what
+    /// these workers were asked and have not answered. To begin anew with other workers, set none
+    /// and then as many as there are; what the old ones still say must not come here then.
     pub fn set_config(&mut self, config: Config) {
+        self.workers_lost += u64::from(config.workers < self.config.workers);
         self.installed.forget_workers_from(config.workers, self.last_dump, &mut self.recirc);
         self.config = config;
+    }
+
+    /// How often workers went; who waits for all of them need not after that.
+    pub(crate) fn workers_lost(&self) -> u64 {
+        self.workers_lost
     }
 
     /// All bridges, to be looked at.
@@ -155,7 +172,7 @@ impl Ofproto {
         if standalone {
             self.add_default_flow(id, now);
         }
-        self.changed = true;
+        self.changes.configuration();
         id
     }
 
@@ -165,19 +182,20 @@ impl Ofproto {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
         bridge.macs.configure(config.mac_table_size, config.mac_aging_s);
+        self.changes.macs(bridge, &self.installed);
         bridge.config = config;
         let without_controllers = !bridge.controllers.configured;
         if fail_mode_changed && without_controllers {
             self.begin_flows(id, now);
         }
-        self.changed = true;
+        self.changes.configuration();
     }
 
     /// Removes a bridge with its ports and flows.
     pub fn remove_bridge(&mut self, id: BridgeId) {
         self.flush_flows(id);
         self.bridges.remove(id);
-        self.changed = true;
+        self.changes.configuration();
     }
 
     /// Says what the bridge's OpenFlow connections mean for it. When the first controller is
@@ -189,7 +207,9 @@ impl Ofproto {
         if before.configured != state.configured {
             self.begin_flows(id, now);
         }
-        self.changed |= before != state;
+        if before != state {
+            self.changes.configuration();
+        }
     }
 
     /// The flows with which a bridge begins: none, or for a learning switch one.
@@ -211,7 +231,7 @@ impl Ofproto {
     ) -> Result<OfPort, PortRefused> {
         let number = self.bridges.add_port(id, spec, now)?;
         self.tell_port(id, number, PortReason::Add);
-        self.changed = true;
+        self.changes.configuration();
         Ok(number)
     }
 
@@ -227,7 +247,7 @@ impl Ofproto {
         if before != self.describe(id, port) {
             self.tell_port(id, port, PortReason::Modify);
         }
-        self.changed = true;
+        self.changes.configuration();
         Ok(())
     }
 
@@ -240,11 +260,13 @@ impl Ofproto {
         self.bridges.remove_port(id, port, now);
         if let Some(bridge) = self.bridges.get_mut(id) {
             bridge.macs.flush_port(port);
+            self.changes.macs(bridge, &self.installed);
         }
-        self.changed = true;
+        self.changes.configuration();
     }
 
-    /// Does what an OpenFlow port-mod asks.
+    /// Does what an OpenFlow port-mod asks. Whether the device is up is left to the caller
+    /// ([`Outbox::port_admin`]).
     pub fn port_mod(
         &mut self,
         id: BridgeId,
@@ -252,6 +274,7 @@ impl Ofproto {
         mac: base::MacAddr,
         config: PortConfig,
         mask: PortConfig,
+        out: &mut Outbox,
     ) -> Result<(), OfError> {
         let bridge = self.bridges.get_mut(id);
         let Some(found) = bridge.and_then(|bridge| bridge.port_mut(port)) else {
@@ -263,15 +286,16 @@ impl Ofproto {
             return Err(OfError::new(ErrorCode::PortModBadHwAddr, reason));
         }
         let before = found.describe();
-        // Whether the device is up is the system's to say; the rest is kept as told.
         let changing = mask & CONFIGURABLE;
         found.config = (found.config - changing) | (config & changing);
-        if mask.contains(PortConfig::PORT_DOWN) {
-            found.spec.up = !config.contains(PortConfig::PORT_DOWN);
+        let up = !config.contains(PortConfig::PORT_DOWN);
+        if mask.contains(PortConfig::PORT_DOWN) && found.spec.up != up {
+            found.spec.up = up;
+            out.port_admin.extend(found.datapath().map(|device| (device, up)));
         }
         if before != found.describe() {
             self.tell_port(id, port, PortReason::Modify);
-            self.changed = true;
+            self.changes.configuration();
         }
         Ok(())
     }
@@ -291,7 +315,7 @@ impl Ofproto {
     pub fn flush_macs(&mut self, id: BridgeId) {
         if let Some(bridge) = self.bridges.get_mut(id) {
             bridge.macs.flush();
-            self.changed = true;
+            self.changes.macs(bridge, &self.installed);
         }
     }
 
@@ -305,7 +329,8 @@ impl Ofproto {
         now: Instant,
     ) {
         if let Some(bridge) = self.bridges.get_mut(id) {
-            self.changed |= bridge.macs.learn(now, vlan, mac, port) == mac_table::Learned::Changed;
+            bridge.macs.learn(now, vlan, mac, port);
+            self.changes.macs(bridge, &self.installed);
         }
     }
 

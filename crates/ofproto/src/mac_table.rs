@@ -1,7 +1,7 @@
 //! Where a bridge has seen Ethernet addresses.
 
 use base::{Instant, MacAddr, OfPort};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ pub struct MacTable {
     size: usize,
     aging: Duration,
     counters: MacCounters,
+    /// Addresses that came, moved or went since somebody asked.
+    changed: HashSet<(u16, MacAddr)>,
 }
 
 /// What has happened to a table since it was made.
@@ -46,16 +48,6 @@ pub struct MacCounters {
     pub moved: u64,
 }
 
-/// What learning an address changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Learned {
-    /// It was known to be there.
-    Known,
-    /// It is new or has moved: packets to it go elsewhere now.
-    Changed,
-}
-
 impl MacTable {
     /// An empty table of `size` addresses that are kept for `aging_s` seconds.
     pub fn new(size: usize, aging_s: u64) -> Self {
@@ -66,16 +58,21 @@ impl MacTable {
             size,
             aging: Duration::from_secs(aging_s),
             counters: MacCounters::default(),
+            changed: HashSet::new(),
         }
     }
 
-    /// Changes size and time. Says whether addresses went.
-    pub fn configure(&mut self, size: usize, aging_s: u64) -> bool {
+    /// Changes size and time.
+    pub fn configure(&mut self, size: usize, aging_s: u64) {
         self.size = size;
         self.aging = Duration::from_secs(aging_s);
-        let before = self.entries.len();
         self.make_room(self.size);
-        self.entries.len() != before
+    }
+
+    /// Addresses, by VLAN, that came, moved or went since the last call: packets to them go
+    /// elsewhere now.
+    pub fn take_changed(&mut self) -> impl Iterator<Item = (u16, MacAddr)> + '_ {
+        self.changed.drain()
     }
 
     /// Where an address was seen.
@@ -90,34 +87,36 @@ impl MacTable {
     }
 
     /// Remembers that an address was seen.
-    pub fn learn(&mut self, now: Instant, vlan: u16, mac: MacAddr, port: OfPort) -> Learned {
+    pub fn learn(&mut self, now: Instant, vlan: u16, mac: MacAddr, port: OfPort) {
         if mac.is_multicast() || self.size == 0 {
-            return Learned::Known;
+            return;
         }
         self.last_order += 1;
         let order = self.last_order;
         if let Some(entry) = self.entries.get_mut(&(vlan, mac)) {
             // Statistics come late: what was seen elsewhere since then counts.
             if entry.port != port && now < entry.seen {
-                return Learned::Known;
+                return;
             }
             self.by_use.remove(&entry.order);
             self.by_use.insert(order, (vlan, mac));
             let moved = entry.port != port;
             *entry = MacEntry { port, seen: now.max(entry.seen), order, ..*entry };
             self.counters.moved += u64::from(moved);
-            return if moved { Learned::Changed } else { Learned::Known };
+            if moved {
+                self.changed.insert((vlan, mac));
+            }
+            return;
         }
         self.make_room(self.size - 1);
         self.by_use.insert(order, (vlan, mac));
         self.entries.insert((vlan, mac), MacEntry { vlan, mac, port, seen: now, order });
         self.counters.learned += 1;
-        Learned::Changed
+        self.changed.insert((vlan, mac));
     }
 
-    /// Forgets what was not seen for too long. Says whether addresses went.
-    pub fn expire(&mut self, now: Instant) -> bool {
-        let mut any = false;
+    /// Forgets what was not seen for too long.
+    pub fn expire(&mut self, now: Instant) {
         while let Some((_, key)) = self.by_use.first_key_value() {
             let key = *key;
             if self.entries.get(&key).is_some_and(|entry| now - entry.seen < self.aging) {
@@ -125,25 +124,22 @@ impl MacTable {
             }
             self.forget(key);
             self.counters.expired += 1;
-            any = true;
         }
-        any
     }
 
     /// Forgets everything.
     pub fn flush(&mut self) {
-        self.entries.clear();
+        self.changed.extend(self.entries.drain().map(|(key, _)| key));
         self.by_use.clear();
     }
 
-    /// Forgets what lies behind a port. Says whether addresses went.
-    pub fn flush_port(&mut self, port: OfPort) -> bool {
+    /// Forgets what lies behind a port.
+    pub fn flush_port(&mut self, port: OfPort) {
         let gone = self.entries.values().filter(|entry| entry.port == port);
         let gone: Vec<(u16, MacAddr)> = gone.map(|entry| (entry.vlan, entry.mac)).collect();
-        for &key in &gone {
+        for key in gone {
             self.forget(key);
         }
-        !gone.is_empty()
     }
 
     /// Addresses, the one not seen for the longest time first.
@@ -182,6 +178,7 @@ impl MacTable {
     fn forget(&mut self, key: (u16, MacAddr)) {
         if let Some(entry) = self.entries.remove(&key) {
             self.by_use.remove(&entry.order);
+            self.changed.insert(key);
         }
     }
 }
@@ -198,23 +195,37 @@ mod tests {
     fn addresses_age_move_and_make_room() {
         let mut table = MacTable::new(2, 10);
         let at = |s: u64| Instant::from_millis(s * 1000);
-        assert_eq!(table.learn(at(0), 0, mac(1), OfPort(1)), Learned::Changed);
-        assert_eq!(table.learn(at(1), 0, mac(2), OfPort(2)), Learned::Changed);
-        assert_eq!(table.learn(at(2), 0, mac(1), OfPort(1)), Learned::Known);
-        assert_eq!(table.learn(at(2), 0, MacAddr::BROADCAST, OfPort(1)), Learned::Known);
+        // Learns, and tells which addresses changed by that.
+        let learn = |table: &mut MacTable, s, vlan, mac, port| {
+            table.learn(at(s), vlan, mac, OfPort(port));
+            let mut changed: Vec<(u16, MacAddr)> = table.take_changed().collect();
+            changed.sort_unstable();
+            changed
+        };
+        assert_eq!(learn(&mut table, 0, 0, mac(1), 1), [(0, mac(1))]);
+        assert_eq!(learn(&mut table, 1, 0, mac(2), 2), [(0, mac(2))]);
+        assert_eq!(learn(&mut table, 2, 0, mac(1), 1), []);
+        assert_eq!(learn(&mut table, 2, 0, MacAddr::BROADCAST, 1), []);
         // The second address was not seen for the longest time.
-        assert_eq!(table.learn(at(3), 7, mac(1), OfPort(3)), Learned::Changed);
+        assert_eq!(learn(&mut table, 3, 7, mac(1), 3), [(0, mac(2)), (7, mac(1))]);
         assert_eq!(table.lookup(0, mac(2)), None);
         assert_eq!(table.lookup(7, mac(1)), Some(OfPort(3)));
-        assert_eq!(table.learn(at(4), 0, mac(1), OfPort(4)), Learned::Changed);
+        assert_eq!(learn(&mut table, 4, 0, mac(1), 4), [(0, mac(1))]);
         // Somebody tells late that it was elsewhere before.
-        assert_eq!(table.learn(at(3), 0, mac(1), OfPort(1)), Learned::Known);
+        assert_eq!(learn(&mut table, 3, 0, mac(1), 1), []);
         assert_eq!(table.lookup(0, mac(1)), Some(OfPort(4)));
-        assert!(!table.expire(at(12)));
-        assert!(table.expire(at(13)));
+        table.expire(at(12));
+        assert_eq!(table.take_changed().next(), None);
+        table.expire(at(13));
+        assert_eq!(table.take_changed().collect::<Vec<_>>(), [(7, mac(1))]);
         assert_eq!(table.len(), 1);
         let expect = MacCounters { learned: 3, expired: 1, evicted: 1, moved: 1 };
         assert_eq!(table.counters(), expect);
-        assert!(table.flush_port(OfPort(4)) && table.is_empty());
+        table.flush_port(OfPort(4));
+        assert!(table.is_empty());
+        assert_eq!(table.take_changed().collect::<Vec<_>>(), [(0, mac(1))]);
+        table.learn(at(20), 0, mac(1), OfPort(1));
+        table.flush();
+        assert_eq!(table.take_changed().collect::<Vec<_>>(), [(0, mac(1))]);
     }
 }

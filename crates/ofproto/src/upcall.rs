@@ -2,13 +2,12 @@
 
 use crate::events::Event;
 use crate::installed::{DatapathFlow, InstalledCounters, Links};
-use crate::mac_table::Learned;
 use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
 use crate::{Ofproto, Outbox};
 use base::{Instant, RecircId, WorkerId};
 use flow::{
-    ControllerAction, DropReason, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut,
-    FlowStats, Match, Upcall, UpcallKind,
+    ControllerAction, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut, FlowStats,
+    Match, Upcall, UpcallKind,
 };
 use openflow::message::PacketIn;
 use std::time::Duration;
@@ -38,10 +37,12 @@ impl Ofproto {
             tcp_flags: 0,
         };
         let links = links(&translation, &upcall.key);
-        self.credit(&links, &packet, now);
         let actions: std::sync::Arc<[flow::Action]> = translation.actions.into();
         let matching = Match::new(&upcall.key, &datapath_mask(&translation.mask));
-        self.install(now, &upcall, matching, &actions, links, out);
+        self.install(now, &upcall, matching, &actions, &links, out);
+        // Only then, for what the packet teaches may concern its own megaflow, which was translated
+        // before: a new address can push the one out that it goes to.
+        self.credit(&links, &packet, now);
         let execute = Execute { packet: upcall.packet, key: upcall.key, actions };
         out.commands.push((upcall.worker, FlowCommand::Execute(Box::new(execute))));
     }
@@ -53,7 +54,7 @@ impl Ofproto {
         upcall: &Upcall,
         matching: Match,
         actions: &std::sync::Arc<[flow::Action]>,
-        links: Links,
+        links: &Links,
         out: &mut Outbox,
     ) {
         let known = self.installed.find(upcall.worker, &matching);
@@ -65,7 +66,7 @@ impl Ofproto {
                     return;
                 }
                 flow.actions = actions.clone();
-                self.installed.relink(id, links, now, &mut self.recirc);
+                self.installed.relink(id, links.clone(), now, &mut self.recirc);
                 id
             }
             None if self.installed.len() >= self.config.flow_limit => {
@@ -82,7 +83,7 @@ impl Ofproto {
                     actions: actions.clone(),
                     stats: FlowStats::default(),
                     created: now,
-                    links,
+                    links: links.clone(),
                 };
                 self.installed.insert(flow, &mut self.recirc);
                 id
@@ -133,7 +134,8 @@ impl Ofproto {
     pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
         self.expire_flows(now);
         for bridge in self.bridges.iter_mut() {
-            self.changed |= bridge.macs.expire(now);
+            bridge.macs.expire(now);
+            self.changes.macs(bridge, &self.installed);
         }
         self.recirc.sweep(now);
         if now - self.last_dump < DUMP_EVERY && self.last_dump != Instant::ZERO {
@@ -168,42 +170,6 @@ impl Ofproto {
         }
     }
 
-    /// Translates all megaflows again, if anything changed that could make them different. Those
-    /// whose steps are different get the new ones; those that match too much go
-    /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`).
-    pub fn revalidate(&mut self, now: Instant, out: &mut Outbox) {
-        // Learning while revalidating asks for another round, in the next call.
-        if !std::mem::take(&mut self.changed) {
-            return;
-        }
-        for id in self.installed.ids() {
-            let Some(flow) = self.installed.get(id) else { continue };
-            let (worker, key) = (flow.worker, flow.key.clone());
-            let translation = self.translate(now, &key, Notes::Off);
-            let Some(flow) = self.installed.get_mut(id) else { continue };
-            let gone = translation.error == Some(DropReason::NoPort);
-            if gone || !datapath_mask(&translation.mask).is_within(flow.matching.mask()) {
-                self.installed.counters.outdated += 1;
-                self.delete_megaflow(id, now, out);
-                continue;
-            }
-            if *flow.actions != translation.actions {
-                flow.actions = translation.actions.as_slice().into();
-                let (matching, actions) = (flow.matching.clone(), flow.actions.clone());
-                let put = FlowPut { id, matching, actions };
-                out.commands.push((worker, FlowCommand::Put(Box::new(put))));
-                self.installed.counters.changed += 1;
-            }
-            let links = links(&translation, &key);
-            self.installed.relink(id, links, now, &mut self.recirc);
-        }
-    }
-
-    /// Whether [`Self::revalidate`] has something to do.
-    pub fn needs_revalidation(&self) -> bool {
-        self.changed
-    }
-
     /// Deletes all megaflows, as `dpctl/del-flows` asks.
     pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
         for id in self.installed.ids() {
@@ -211,7 +177,7 @@ impl Ofproto {
         }
     }
 
-    fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
+    pub(crate) fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
         let Some(flow) = self.installed.get(id) else { return };
         out.commands.push((flow.worker, FlowCommand::Delete(id)));
         self.installed.remove(id, now, &mut self.recirc);
@@ -254,8 +220,8 @@ impl Ofproto {
                 // The port may be gone by the time the last packets are counted.
                 if bridge.port(port).is_some() {
                     let seen = more.used.unwrap_or(now);
-                    let learned = bridge.macs.learn(seen, vlan, mac, port);
-                    self.changed |= learned == Learned::Changed;
+                    bridge.macs.learn(seen, vlan, mac, port);
+                    self.changes.macs(bridge, &self.installed);
                 }
             }
             Effect::Lookup { bridge, table, found } => {
@@ -283,7 +249,12 @@ pub(crate) fn links(translation: &Translation, key: &FlowKey) -> Links {
     if key.recirc_id() != RecircId(0) {
         recircs.push(key.recirc_id());
     }
-    Links { rules: translation.rules.clone(), effects: translation.effects.clone(), recircs }
+    Links {
+        rules: translation.rules.clone(),
+        effects: translation.effects.clone(),
+        recircs,
+        dependencies: translation.dependencies.clone(),
+    }
 }
 
 /// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not

@@ -180,28 +180,33 @@ pub(crate) fn put_error(out: &mut Vec<u8>, version: Version, code: ErrorCode) {
     }
 }
 
-/// Reads the body of an error message up to the offending bytes.
+/// Reads the body of an error message up to the offending bytes. Of a vendor's error that is not
+/// known, the vendor (and in OpenFlow 1.0 its numbers) stays in front of those.
 pub(crate) fn take_error(input: &mut Input<'_>, version: Version) -> Result<ErrorCode, OfError> {
     let (error_type, code) = (input.u16()?, input.u16()?);
+    let behind = *input;
     let raw = ErrorCode::Raw { error_type, code };
     let read = match (version, error_type, code) {
         (Version::V10, NX_VENDOR, NX_VENDOR_ERROR) => {
             let (vendor, error_type, code) = (input.u32()?, input.u16()?, input.u16()?);
-            if vendor != NICIRA {
-                return Ok(raw);
-            }
-            Nx(error_type, code)
+            (vendor == NICIRA).then_some(Nx(error_type, code))
         }
-        (Version::V10, ..) => Of(error_type, code),
+        (Version::V10, ..) => Some(Of(error_type, code)),
         (_, EXPERIMENTER, _) => match input.u32()? {
-            NICIRA => Nx(code, 0),
-            ONF => Onf(code),
-            _ => return Ok(raw),
+            NICIRA => Some(Nx(code, 0)),
+            ONF => Some(Onf(code)),
+            _ => None,
         },
-        _ => Of(error_type, code),
+        _ => Some(Of(error_type, code)),
     };
-    let row = ROWS.iter().find(|row| number(row, version) == Some(read));
-    Ok(row.map_or(raw, |row| row.code))
+    let row = ROWS.iter().find(|row| read.is_some() && number(row, version) == read);
+    Ok(row.map_or_else(
+        || {
+            *input = behind;
+            raw
+        },
+        |row| row.code,
+    ))
 }
 
 #[cfg(test)]
@@ -216,7 +221,8 @@ mod tests {
                 put_error(&mut out, version, row.code);
                 let mut input = Input::new(&out, ErrorCode::BadLen, "error");
                 let back = take_error(&mut input, version).unwrap();
-                assert!(input.is_empty(), "{:?} {version:?}", row.code);
+                let left = if matches!(back, E::Raw { .. }) { vendor_len(version) } else { 0 };
+                assert_eq!(input.len(), left, "{:?} {version:?}", row.code);
                 match number(row, version) {
                     Some(n) => {
                         let first = ROWS.iter().find(|row| number(row, version) == Some(n));
@@ -225,6 +231,28 @@ mod tests {
                     None => assert!(matches!(back, E::Raw { .. }), "{back:?}"),
                 }
             }
+        }
+    }
+    /// What stands between the numbers of a vendor's error and the offending bytes.
+    fn vendor_len(version: Version) -> usize {
+        if version == Version::V10 { 8 } else { 4 }
+    }
+
+    /// Found by fuzzing: the vendor of an unknown error was lost.
+    #[test]
+    fn the_vendor_of_an_unknown_error_is_kept() {
+        let cases: [(Version, &[u8]); 3] = [
+            (Version::V10, &[0xb0, 0xc2, 0, 0, 0, 0, 0x12, 0x34, 0, 1, 0, 2, 0xaa]),
+            (Version::V13, &[0xff, 0xff, 0, 7, 0, 0, 0x12, 0x34, 0xaa]),
+            (Version::V15, &[0xff, 0xff, 0xff, 0, 0, 0, 0x23, 0x20, 0xaa]),
+        ];
+        for (version, bytes) in cases {
+            let mut input = Input::new(bytes, ErrorCode::BadLen, "error");
+            let code = take_error(&mut input, version).unwrap();
+            let mut out = Vec::new();
+            put_error(&mut out, version, code);
+            out.put(input.rest());
+            assert_eq!(out, bytes, "{version:?}");
         }
     }
 }

@@ -395,7 +395,8 @@ pub enum Message {
     Error {
         /// Why.
         code: ErrorCode,
-        /// The start of the message that is refused.
+        /// The start of the message that is refused; in front of it, what a vendor's error that is
+        /// not known has besides its numbers.
         data: Vec<u8>,
     },
     /// Asks for an echo.

@@ -203,10 +203,11 @@ impl Session {
         switch.out.conntrack_flush.append(&mut packets.conntrack_flush);
         for entry in &bundle.entries {
             // What could be wrong with it was looked at above.
-            if let Message::PortMod { port, mac, config, mask } = entry.message
-                && let Err(error) = switch.core.port_mod(self.bridge, port, mac, config, mask)
-            {
-                self.refuse(&entry.bytes, &error);
+            if let Message::PortMod { port, mac, config, mask } = entry.message {
+                let (core, out) = (&mut *switch.core, &mut *switch.out);
+                if let Err(error) = core.port_mod(self.bridge, port, mac, config, mask, out) {
+                    self.refuse(&entry.bytes, &error);
+                }
             }
         }
         Ok(())

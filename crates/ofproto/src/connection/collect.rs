@@ -11,9 +11,14 @@ pub(super) struct Collects {
     answered: BTreeMap<WorkerId, u64>,
 }
 
-/// How many answers must have come from which worker.
+/// What is waited for.
 #[derive(Debug)]
-pub(super) struct Ticket(Vec<(WorkerId, u64)>);
+pub(super) struct Ticket {
+    /// How many answers must have come from which worker.
+    awaited: Vec<(WorkerId, u64)>,
+    /// How often workers had gone. When more go, their successors know nothing of the question.
+    workers_lost: u64,
+}
 
 impl Collects {
     /// Asks all workers for what their flows have carried.
@@ -28,7 +33,7 @@ impl Collects {
             let answers = if asked.contains(&worker) { 1 } else { 2 };
             (worker, self.answers_of(worker) + answers)
         });
-        Ticket(awaited.collect())
+        Ticket { awaited: awaited.collect(), workers_lost: core.workers_lost() }
     }
 
     /// A worker has answered.
@@ -44,14 +49,16 @@ impl Collects {
     /// Whether this worker must answer (once more).
     pub fn awaits(&self, ticket: &Ticket, worker: WorkerId) -> bool {
         ticket
-            .0
+            .awaited
             .iter()
             .any(|(asked, awaited)| *asked == worker && self.answers_of(worker) < *awaited)
     }
 
-    /// Whether all workers have answered.
-    pub fn is_answered(&self, ticket: &Ticket) -> bool {
-        ticket.0.iter().all(|(worker, awaited)| self.answers_of(*worker) >= *awaited)
+    /// Whether all workers have answered, or will not.
+    pub fn is_answered(&self, ticket: &Ticket, core: &Ofproto) -> bool {
+        let mut awaited = ticket.awaited.iter();
+        ticket.workers_lost != core.workers_lost()
+            || awaited.all(|(worker, awaited)| self.answers_of(*worker) >= *awaited)
     }
 
     fn answers_of(&self, worker: WorkerId) -> u64 {

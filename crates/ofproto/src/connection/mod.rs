@@ -221,7 +221,7 @@ impl Connections {
     fn next_message(&mut self, session: &mut Session, switch: &mut Switch<'_>) -> Option<Vec<u8>> {
         if let Some(waiting) = &session.waiting {
             let is_over = waiting.until <= switch.now;
-            if !is_over && !self.collects.is_answered(&waiting.ticket) {
+            if !is_over && !self.collects.is_answered(&waiting.ticket, switch.core) {
                 return None;
             }
         }

@@ -80,7 +80,7 @@ impl Connections {
             }
             Message::PortMod { port, mac, config, mask } => {
                 session.may_change()?;
-                switch.core.port_mod(bridge, port, mac, config, mask)?;
+                switch.core.port_mod(bridge, port, mac, config, mask, switch.out)?;
                 return Ok(None);
             }
             Message::CtFlushZone(zone) => {

@@ -5,6 +5,7 @@ use super::{Effect, Fork, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
 use crate::port::Port;
 use crate::recirc::Frozen;
+use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use base::{OfPort, RecircId, TableId, limits};
 use flow::{Action, DropReason, FRAG_ANY, Field, FlowKey, Mask};
@@ -28,6 +29,7 @@ pub(crate) struct Context<'w, 'a> {
     pub rules: Vec<RuleId>,
     pub effects: Vec<Effect>,
     pub recircs: Vec<RecircId>,
+    pub dependencies: Vec<Dependency>,
     pub stack: Vec<u128>,
     pub action_set: Vec<OfAction>,
     pub in_action_set: bool,
@@ -91,6 +93,7 @@ impl<'w, 'a> Context<'w, 'a> {
             rules: Vec::new(),
             effects: Vec::new(),
             recircs: Vec::new(),
+            dependencies: Vec::new(),
             stack: Vec::new(),
             action_set: Vec::new(),
             in_action_set: false,
@@ -169,6 +172,13 @@ impl<'w, 'a> Context<'w, 'a> {
         OfPort(self.key.in_port_raw() as u16)
     }
 
+    /// Remembers that something was asked.
+    pub fn depend(&mut self, on: Dependency) {
+        if !self.dependencies.contains(&on) {
+            self.dependencies.push(on);
+        }
+    }
+
     pub fn clear_conntrack(&mut self) {
         self.conntracked = false;
         self.key.clear_ct();
@@ -200,6 +210,7 @@ impl<'w, 'a> Context<'w, 'a> {
         }
         let found = self.bridge.tables.lookup(self.table, &key, &mut self.mask);
         let (bridge, table) = (self.bridge.id, self.table);
+        self.depend(Dependency::Table { bridge, table });
         self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
         match found {
             Some(rule) => Found::Rule(rule),

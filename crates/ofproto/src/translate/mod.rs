@@ -20,6 +20,7 @@ pub(crate) use report::{Note, NoteKind};
 
 use crate::bridge::{BridgeId, Bridges};
 use crate::recirc::RecircTable;
+use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId, TableId};
 use context::Context;
@@ -59,6 +60,8 @@ pub(crate) struct Translation {
     pub effects: Vec<Effect>,
     /// Frozen states that the steps name.
     pub recircs: Vec<RecircId>,
+    /// What was asked that may have another answer one day, each once.
+    pub dependencies: Vec<Dependency>,
     /// Why translation stopped; the packet is then dropped.
     pub error: Option<DropReason>,
     /// The key with all changes, in the bridge's numbers.
@@ -198,6 +201,7 @@ fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
         rules: context.rules,
         effects: context.effects,
         recircs: context.recircs,
+        dependencies: context.dependencies,
         error: context.error,
         final_key: context.key,
         notes: context.notes.into_notes(),
@@ -215,6 +219,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         rules: Vec::new(),
         effects: Vec::new(),
         recircs: Vec::new(),
+        dependencies: Vec::new(),
         error: Some(reason),
         final_key: key.clone(),
         notes: Vec::new(),

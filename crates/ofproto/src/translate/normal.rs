@@ -4,6 +4,7 @@ use super::context::Context;
 use super::report::NoteKind;
 use super::{Effect, fields};
 use crate::port::Port;
+use crate::revalidate::Dependency;
 use crate::vlan::{PriorityTags, Tag, VlanMode, Vlans};
 use base::{MacAddr, OfPort};
 use flow::{Field, FlowKey, VLAN_PRESENT};
@@ -77,13 +78,17 @@ impl<'a> Context<'_, 'a> {
     }
 
     /// Where the destination is. The packet's own source counts as learned already.
-    fn known_port(&self, vlan: u16, port: Option<&Port>) -> Option<OfPort> {
+    fn known_port(&mut self, vlan: u16, port: Option<&Port>) -> Option<OfPort> {
         let destination = self.key.eth_dst();
         match port {
             Some(port) if destination == self.key.eth_src() && !destination.is_multicast() => {
                 Some(port.number)
             }
-            _ => self.bridge.macs.lookup(vlan, destination),
+            _ => {
+                let bridge = self.bridge;
+                self.depend(Dependency::Mac { bridge: bridge.id, vlan, mac: destination });
+                bridge.macs.lookup(vlan, destination)
+            }
         }
     }
 

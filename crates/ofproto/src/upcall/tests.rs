@@ -171,6 +171,26 @@ fn idle_megaflows_go_and_too_many_are_not_put() {
 }
 
 #[test]
+fn new_workers_begin_without_flows() {
+    let mut switch = Switch::new(Config::default());
+    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
+    assert_eq!(switch.tick_after(1000), ["collect"]);
+    for workers in [0, 2] {
+        let config = Config { workers, ..switch.ofproto.config().clone() };
+        switch.ofproto.set_config(config);
+    }
+    // The old worker is told nothing, and the question that it leaves open keeps nobody.
+    assert_eq!(switch.commands(), [""; 0]);
+    assert_eq!(switch.ofproto.megaflow_counters().current, 0);
+    assert_eq!(switch.miss(1, THERE), ["put 2 2,3", "execute 2,3"]);
+    assert_eq!(switch.tick_after(1000), ["collect", "1: collect"]);
+    // What the old flow carried is not known any more.
+    switch.dump(&[(1, 50), (2, 3)]);
+    assert_eq!(switch.packets(), [1 + 1 + 3]);
+    assert_eq!(switch.tick_after(1000), ["collect"]);
+}
+
+#[test]
 fn packets_reach_controllers_with_what_the_tables_know() {
     let mut switch = Switch::new(Config::default());
     let flow =

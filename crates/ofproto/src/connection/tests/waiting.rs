@@ -1,6 +1,7 @@
 //! Statistics are as fresh as the request, and what comes behind them waits.
 
 use super::bench::{Bench, add_flow};
+use crate::Config;
 use crate::connection::Settings;
 use base::{OfPort, WorkerId};
 use flow::{FlowDump, Match};
@@ -81,6 +82,26 @@ fn a_worker_that_does_not_answer_is_waited_for_a_second() {
     bench.tell(id, &all_flows());
     assert!(!bench.connections.has_output(id));
     bench.with(|connections, switch| connections.worker_gone(WorkerId(0), switch));
+    assert_eq!(bench.heard(id).len(), 1);
+}
+
+#[test]
+fn nobody_waits_for_workers_that_were_replaced() {
+    let mut bench = Bench::new(2);
+    let id = bench.connect(Settings::service(), Version::V13);
+    bench.tell(id, &all_flows());
+    assert_eq!(bench.ship(), 2);
+    for workers in [0, 2] {
+        bench.core.set_config(Config { workers, ..bench.core.config().clone() });
+    }
+    bench.pass(1);
+    assert_eq!(bench.heard(id).len(), 1);
+    // The new ones are asked, and owe no answer to an older question.
+    bench.tell(id, &all_flows());
+    assert_eq!(bench.ship(), 2);
+    answer(&mut bench, 0);
+    assert!(!bench.connections.has_output(id));
+    answer(&mut bench, 1);
     assert_eq!(bench.heard(id).len(), 1);
 }
 

@@ -1,0 +1,296 @@
+//! Translating only what depends on a change gives what translating everything gives.
+
+use super::*;
+use crate::{BridgeConfig, Config, ControllerState, PortDevice, PortSpec, VlanMode};
+use base::{OfPort, PortNo, RecircId, WorkerId};
+use flow::{Action, CtState, Frame, Match, Upcall, UpcallKind};
+use openflow::message::{FlowModCommand, PortConfig};
+use packet::Packet;
+use proptest::prelude::*;
+use std::time::Duration;
+
+const MAC_AGING_S: u64 = 15;
+
+fn mac(last: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, last])
+}
+
+/// Two learning switches with a patch between them, over three devices and one that is nobody's.
+struct Switch {
+    ofproto: Ofproto,
+    bridges: [BridgeId; 2],
+    now: Instant,
+    /// Whether every change counts as one of the configuration.
+    all: bool,
+    /// Numbers of frozen states that packets may come back with.
+    recircs: Vec<RecircId>,
+    out: Outbox,
+}
+
+/// Something that happens to a switch. Bridges, ports and the like are taken modulo their number.
+#[derive(Clone, Debug)]
+enum Event {
+    Flow { bridge: usize, command: FlowModCommand, text: String },
+    Miss { device: u32, packet: &'static str, recirculated: bool },
+    Learn { bridge: usize, mac: u8, port: u16 },
+    Flush { bridge: usize },
+    Vlan { port: u16, tag: u16 },
+    PortMod { port: u16, down: bool },
+    Replug { port: u16 },
+    Limit { macs: usize },
+    FailOpen(bool),
+    Wait { s: u64 },
+}
+
+const PACKETS: &[&str] = &[
+    "10.0.0.1:1000>10.0.0.2:80 S",
+    "10.0.0.2:80>10.0.0.1:1000 SA",
+    "10.0.0.1>10.0.0.9 icmp-echo",
+    "10.0.0.9:53>10.0.0.1:1000 S",
+];
+
+const MATCHES: &[&str] =
+    &["", "tcp,", "tcp,tp_dst=80,", "ip,nw_src=10.0.0.1,", "ip,ct_state=+trk,"];
+
+const ACTIONS: &[&str] = &[
+    "drop",
+    "NORMAL",
+    "resubmit(,1)",
+    "resubmit(,2),NORMAL",
+    "goto_table:3",
+    "output:1",
+    "output:4,output:2",
+    "ct(table=2)",
+    "ct(commit),NORMAL",
+    "CONTROLLER:50,resubmit(,3)",
+    "mod_dl_dst:02:00:00:00:00:05,NORMAL",
+];
+
+impl Switch {
+    fn new(all: bool) -> Self {
+        let now = Instant::from_millis(100_000);
+        let mut ofproto = Ofproto::new(Config { flow_limit: 12, ..Config::default() });
+        let bridges = ["br0", "br1"].map(|name| {
+            let config = BridgeConfig::new(name, MacAddr::ZERO);
+            ofproto.add_bridge(BridgeConfig { mac_aging_s: MAC_AGING_S, ..config }, now)
+        });
+        for spec in [port(1), port(2), port(3), port(4)] {
+            ofproto.add_port(bridges[0], spec, now).unwrap();
+        }
+        for (name, device) in [("peer", patch("port4")), ("other", PortDevice::Datapath(PortNo(7)))]
+        {
+            ofproto.add_port(bridges[1], PortSpec::new(name, mac(0), device), now).unwrap();
+        }
+        Switch { ofproto, bridges, now, all, recircs: Vec::new(), out: Outbox::default() }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        let (id, now) = (self.bridges[0], self.now);
+        match event {
+            Event::Flow { bridge, command, text } => {
+                let flow_mod = openflow::text::parse_flow(text, *command, &|_| None).unwrap();
+                // Refused where goto_table does not go forward.
+                let _ = self.ofproto.flow_mod(self.bridges[*bridge], &flow_mod, now);
+            }
+            Event::Miss { device, packet, recirculated } => {
+                self.miss(*device, packet, *recirculated)
+            }
+            Event::Learn { bridge, mac: last, port } => {
+                self.ofproto.learn_mac(self.bridges[*bridge], 0, mac(*last), OfPort(*port), now);
+            }
+            Event::Flush { bridge } => self.ofproto.flush_macs(self.bridges[*bridge]),
+            Event::Vlan { port: number, tag } => {
+                let vlan = match tag {
+                    0 => VlanMode::default(),
+                    tag => VlanMode::Access(*tag),
+                };
+                let _ =
+                    self.ofproto.set_port(id, OfPort(*number), PortSpec { vlan, ..port(*number) });
+            }
+            Event::PortMod { port, down } => {
+                let config = if *down { PortConfig::NO_FWD } else { PortConfig::empty() };
+                let _ = self.ofproto.port_mod(
+                    id,
+                    OfPort(*port),
+                    mac(*port as u8),
+                    config,
+                    PortConfig::NO_FWD,
+                    &mut self.out,
+                );
+            }
+            Event::Replug { port: number } => {
+                self.ofproto.remove_port(id, OfPort(*number), now);
+                self.revalidate();
+                let spec = PortSpec { requested: Some(OfPort(*number)), ..port(*number) };
+                self.ofproto.add_port(id, spec, now).unwrap();
+            }
+            Event::Limit { macs } => {
+                let config = self.ofproto.bridge(id).unwrap().config.clone();
+                self.ofproto.set_bridge(id, BridgeConfig { mac_table_size: *macs, ..config }, now);
+            }
+            Event::FailOpen(fail_open) => {
+                let state = ControllerState { fail_open: *fail_open, ..Default::default() };
+                self.ofproto.set_controllers(id, state, now);
+            }
+            Event::Wait { s } => {
+                self.now = now + Duration::from_secs(*s);
+                self.ofproto.tick(self.now, &mut self.out);
+            }
+        }
+        self.revalidate();
+    }
+
+    fn miss(&mut self, device: u32, packet: &str, recirculated: bool) {
+        let bytes = wire::text::parse(packet).unwrap();
+        let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
+        let (packet, mut key) = (frame.packet, frame.key);
+        if recirculated && let Some(id) = self.recircs.last() {
+            key.set_recirc_id(*id);
+            key.set_ct_state(CtState::TRK | CtState::NEW);
+        }
+        let (worker, kind) = (WorkerId(0), UpcallKind::Miss);
+        let upcall = Upcall { worker, kind, packet, key, received: self.now };
+        self.ofproto.upcall(self.now, upcall, &mut self.out);
+        if let Some((_, FlowCommand::Execute(execute))) = self.out.commands.last() {
+            self.recircs.extend(execute.actions.iter().filter_map(|action| match action {
+                Action::Recirc(id) => Some(*id),
+                _ => None,
+            }));
+        }
+    }
+
+    fn revalidate(&mut self) {
+        if self.all {
+            self.ofproto.changes.configuration();
+        }
+        self.ofproto.revalidate(self.now, &mut self.out);
+    }
+
+    /// What the workers were told, and all that is known of their flows.
+    fn state(&mut self) -> (Vec<String>, Vec<String>) {
+        let told = |(_, command): (WorkerId, FlowCommand)| match command {
+            FlowCommand::Put(put) => format!("{:?} {:?} {:?}", put.id, put.matching, put.actions),
+            FlowCommand::Delete(id) => format!("delete {id:?}"),
+            FlowCommand::Execute(execute) => format!("execute {:?}", execute.actions),
+            FlowCommand::Collect => "collect".into(),
+        };
+        let told = self.out.commands.drain(..).map(told).collect();
+        let flow = |flow: &crate::DatapathFlow| {
+            format!("{:?} {:?} {:?} {:?}", flow.id, flow.matching, flow.actions, flow.links)
+        };
+        (told, self.ofproto.megaflows().map(flow).collect())
+    }
+
+    /// How many megaflows an event makes translated again.
+    fn cost(&mut self, event: &Event) -> u64 {
+        let before = self.ofproto.megaflow_counters().revalidated;
+        self.happen(event);
+        self.ofproto.megaflow_counters().revalidated - before
+    }
+}
+
+fn patch(peer: &str) -> PortDevice {
+    PortDevice::Patch { peer: peer.into() }
+}
+
+fn port(number: u16) -> PortSpec {
+    let device =
+        if number == 4 { patch("peer") } else { PortDevice::Datapath(PortNo(number.into())) };
+    PortSpec::new(format!("port{number}"), mac(number as u8), device)
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let command = prop::sample::select(&[
+        FlowModCommand::Add,
+        FlowModCommand::Add,
+        FlowModCommand::Modify,
+        FlowModCommand::Delete,
+        FlowModCommand::DeleteStrict,
+    ]);
+    let of_flow = (prop::sample::select(MATCHES), prop::sample::select(ACTIONS));
+    let flow = (0..2usize, command, 0..4u8, 0..3u16, 0..5u64, of_flow);
+    let flow = flow.prop_map(|(bridge, command, table, priority, timeout, (matching, actions))| {
+        let text = match command {
+            FlowModCommand::Delete => format!("table={table},{matching}"),
+            FlowModCommand::DeleteStrict => format!("table={table},{matching}priority={priority}"),
+            FlowModCommand::Modify => format!("table={table},{matching}actions={actions}"),
+            _ => format!(
+                "table={table},{matching}priority={priority},hard_timeout={timeout},\
+                 actions={actions}"
+            ),
+        };
+        Event::Flow { bridge, command, text }
+    });
+    let device = prop::sample::select(&[1, 2, 3, 7]);
+    let miss = (device, prop::sample::select(PACKETS), any::<bool>());
+    let miss = miss.prop_map(|(device, packet, recirculated)| Event::Miss {
+        device,
+        packet,
+        recirculated,
+    });
+    let learn = (0..2usize, 1..4u8, 1..5u16);
+    prop_oneof![
+        6 => flow,
+        12 => miss,
+        3 => learn.prop_map(|(bridge, mac, port)| Event::Learn { bridge, mac, port }),
+        1 => (0..2usize).prop_map(|bridge| Event::Flush { bridge }),
+        1 => (1..4u16, 0..3u16).prop_map(|(port, tag)| Event::Vlan { port, tag }),
+        1 => (1..4u16, any::<bool>()).prop_map(|(port, down)| Event::PortMod { port, down }),
+        1 => (1..5u16).prop_map(|port| Event::Replug { port }),
+        1 => (1..4usize).prop_map(|macs| Event::Limit { macs }),
+        1 => any::<bool>().prop_map(Event::FailOpen),
+        2 => (1..9u64).prop_map(|s| Event::Wait { s }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_did_not_change_need_not_be_looked_at(
+        events in prop::collection::vec(event(), 1..50),
+    ) {
+        let (mut some, mut all) = (Switch::new(false), Switch::new(true));
+        for event in &events {
+            some.happen(event);
+            all.happen(event);
+            prop_assert_eq!(some.state(), all.state(), "after {:?}", event);
+        }
+        let counts = [&some, &all].map(|switch| switch.ofproto.megaflow_counters().revalidated);
+        prop_assert!(counts[0] <= counts[1]);
+    }
+}
+
+#[test]
+fn a_change_costs_what_depends_on_it() {
+    let mut switch = Switch::new(false);
+    let flow = |text: &str| {
+        let text = text.to_owned();
+        Event::Flow { bridge: 0, command: FlowModCommand::Add, text }
+    };
+    switch.happen(&flow("table=0,in_port=1,actions=resubmit(,7)"));
+    switch.happen(&flow("table=7,actions=output:2"));
+    switch.happen(&flow("table=0,in_port=2,actions=NORMAL"));
+    // Two megaflows that look in table 7, and two that go to what addresses 1 and 2 are behind.
+    for (device, packet) in [(1, 0), (1, 2), (2, 0), (2, 1)] {
+        let miss = Event::Miss { device, packet: PACKETS[packet], recirculated: false };
+        switch.happen(&miss);
+    }
+    let counters = switch.ofproto.megaflow_counters();
+    let megaflows: Vec<Match> =
+        switch.ofproto.megaflows().map(|flow| flow.matching.clone()).collect();
+    assert_eq!(counters.current, 3, "{megaflows:?}");
+    // The one of table 7 does not look at addresses: both packets have it.
+    assert_eq!(switch.cost(&flow("table=7,priority=9,arp,actions=drop")), 1);
+    assert_eq!(switch.cost(&flow("table=8,actions=drop")), 0);
+    assert_eq!(switch.cost(&flow("table=0,priority=9,arp,actions=drop")), 3);
+    let elsewhere = "table=7,actions=drop".to_owned();
+    let elsewhere = Event::Flow { bridge: 1, command: FlowModCommand::Add, text: elsewhere };
+    assert_eq!(switch.cost(&elsewhere), 0);
+    assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 9, port: 3 }), 0);
+    assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 2, port: 3 }), 1);
+    assert_eq!(switch.cost(&Event::Learn { bridge: 1, mac: 2, port: 2 }), 0);
+    // Seen where it was known to be.
+    assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 2, port: 3 }), 0);
+    assert_eq!(switch.cost(&Event::Vlan { port: 3, tag: 5 }), 3);
+}
