@@ -26,7 +26,7 @@ pub struct DatapathFlow {
     pub stats: FlowStats,
     /// When it was put there.
     pub created: Instant,
-    pub(crate) links: Links,
+    pub(crate) links: Arc<Links>,
 }
 
 /// What a megaflow stands for.
@@ -62,7 +62,7 @@ pub struct InstalledCounters {
 /// The flow that was deleted, until its last statistics are known.
 #[derive(Debug)]
 struct Dying {
-    links: Links,
+    links: Arc<Links>,
     stats: FlowStats,
     /// How many dumps the worker had been asked for.
     asked: u64,
@@ -143,7 +143,13 @@ impl Installed {
     }
 
     /// Gives a flow other links, and with them other frozen states to hold.
-    pub fn relink(&mut self, id: FlowId, links: Links, now: Instant, recirc: &mut RecircTable) {
+    pub fn relink(
+        &mut self,
+        id: FlowId,
+        links: Arc<Links>,
+        now: Instant,
+        recirc: &mut RecircTable,
+    ) {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         for &id in &links.recircs {
             recirc.hold(id);
@@ -153,9 +159,9 @@ impl Installed {
         }
         let old = std::mem::replace(&mut flow.links, links);
         if old.dependencies != flow.links.dependencies {
-            let new = flow.links.dependencies.clone();
+            let new = Arc::clone(&flow.links);
             self.unindex(id, &old.dependencies);
-            self.index(id, &new);
+            self.index(id, &new.dependencies);
         }
     }
 
@@ -199,7 +205,7 @@ impl Installed {
     }
 
     /// Takes a flow's new total. Gives what came since the last one, and what the flow stands for.
-    pub fn account(&mut self, id: FlowId, total: FlowStats) -> Option<(FlowStats, &Links)> {
+    pub fn account(&mut self, id: FlowId, total: FlowStats) -> Option<(FlowStats, Arc<Links>)> {
         let (stats, links) = match self.flows.get_mut(&id) {
             Some(flow) => (&mut flow.stats, &flow.links),
             None => {
@@ -209,7 +215,7 @@ impl Installed {
         };
         let delta = total.since(stats);
         *stats = total;
-        Some((delta, links))
+        Some((delta, Arc::clone(links)))
     }
 
     /// A worker's dump has been read to its end: flows deleted before it was asked for will not be

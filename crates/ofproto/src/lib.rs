@@ -51,7 +51,7 @@ use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
 use flow::FlowCommand;
 use flow_mod::Undo;
 use installed::Installed;
-use openflow::message::{PortConfig, PortReason};
+use openflow::message::{CtFlush, PortConfig, PortReason};
 use openflow::{ErrorCode, OfError};
 use recirc::RecircTable;
 use revalidate::Changes;
@@ -64,6 +64,8 @@ pub struct Outbox {
     pub commands: Vec<(WorkerId, FlowCommand)>,
     /// Zones whose connections are to be forgotten.
     pub conntrack_flush: Vec<Zone>,
+    /// Which connections besides these are to be forgotten (`ovs-ofctl ct-flush`).
+    pub conntrack_flush_tuples: Vec<CtFlush>,
     /// Datapath ports whose devices a controller wants to be up (true) or down, in order
     /// (OpenFlow's `OFPPC_PORT_DOWN`). The port is described so from now on; if it can't be done,
     /// say so with [`Ofproto::set_port`].

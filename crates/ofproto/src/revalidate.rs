@@ -16,6 +16,7 @@ use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, TableId};
 use flow::{DropReason, FlowCommand, FlowId, FlowPut};
 use hashbrown::HashSet;
+use std::sync::Arc;
 
 /// Something that a translation asked and that can change while the configuration does not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -109,7 +110,7 @@ impl Ofproto {
             out.commands.push((worker, FlowCommand::Put(Box::new(put))));
             self.installed.counters.changed += 1;
         }
-        let links = links(&translation, &key);
+        let links = Arc::new(links(&translation, &key));
         self.installed.relink(id, links, now, &mut self.recirc);
     }
 }

@@ -10,6 +10,7 @@ use flow::{
     Match, Upcall, UpcallKind,
 };
 use openflow::message::PacketIn;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a megaflow may be idle where there are more than there should be, in milliseconds
@@ -36,8 +37,8 @@ impl Ofproto {
             used: Some(upcall.received),
             tcp_flags: 0,
         };
-        let links = links(&translation, &upcall.key);
-        let actions: std::sync::Arc<[flow::Action]> = translation.actions.into();
+        let links = Arc::new(links(&translation, &upcall.key));
+        let actions: Arc<[flow::Action]> = translation.actions.into();
         let matching = Match::new(&upcall.key, &datapath_mask(&translation.mask));
         self.install(now, &upcall, matching, &actions, &links, out);
         // Only then, for what the packet teaches may concern its own megaflow, which was translated
@@ -53,8 +54,8 @@ impl Ofproto {
         now: Instant,
         upcall: &Upcall,
         matching: Match,
-        actions: &std::sync::Arc<[flow::Action]>,
-        links: &Links,
+        actions: &Arc<[flow::Action]>,
+        links: &Arc<Links>,
         out: &mut Outbox,
     ) {
         let known = self.installed.find(upcall.worker, &matching);
@@ -66,7 +67,7 @@ impl Ofproto {
                     return;
                 }
                 flow.actions = actions.clone();
-                self.installed.relink(id, links.clone(), now, &mut self.recirc);
+                self.installed.relink(id, Arc::clone(links), now, &mut self.recirc);
                 id
             }
             None if self.installed.len() >= self.config.flow_limit => {
@@ -83,7 +84,7 @@ impl Ofproto {
                     actions: actions.clone(),
                     stats: FlowStats::default(),
                     created: now,
-                    links: links.clone(),
+                    links: Arc::clone(links),
                 };
                 self.installed.insert(flow, &mut self.recirc);
                 id
@@ -122,7 +123,6 @@ impl Ofproto {
         for (id, total) in dump.flows {
             let Some((delta, links)) = self.installed.account(id, total) else { continue };
             if delta.packets > 0 {
-                let links = links.clone();
                 self.credit(&links, &delta, now);
             }
         }

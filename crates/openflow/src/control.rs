@@ -6,7 +6,7 @@ use crate::codec::DecodeOptions;
 use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketInFormat, Role, Version};
 use crate::vendor::{NICIRA, ONF};
-use crate::{flow_mod, flow_removed, packet_in};
+use crate::{ct_flush, flow_mod, flow_removed, packet_in};
 
 const NXT_ROLE_REQUEST: u32 = 10;
 const NXT_ROLE_REPLY: u32 = 11;
@@ -17,6 +17,7 @@ const NXT_SET_ASYNC_CONFIG: u32 = 19;
 const NXT_SET_CONTROLLER_ID: u32 = 20;
 const NXT_SET_ASYNC_CONFIG2: u32 = 27;
 const NXT_CT_FLUSH_ZONE: u32 = 29;
+const NXT_CT_FLUSH: u32 = 32;
 /// OFPT_VENDOR
 const VENDOR: u8 = 4;
 
@@ -78,6 +79,7 @@ fn take_nicira(
         NXT_SET_ASYNC_CONFIG2 => take_async14(input)?,
         NXT_SET_CONTROLLER_ID => Message::SetControllerId(take_padded_id(input)?),
         NXT_CT_FLUSH_ZONE => Message::CtFlushZone(take_padded_id(input)?),
+        NXT_CT_FLUSH => Message::CtFlush(Box::new(ct_flush::take(input)?)),
         _ => {
             let reason = format!("Nicira's message {subtype} is not supported");
             return Err(bad(ErrorCode::BadSubtype, reason));
@@ -120,14 +122,15 @@ pub(crate) fn take_role(input: &mut Input<'_>, reply: bool) -> Result<Message, O
 
 /// Reads OFPT_SET_ASYNC of OpenFlow 1.3, or NXT_SET_ASYNC_CONFIG.
 pub(crate) fn take_async(input: &mut Input<'_>) -> Result<Message, OfError> {
-    let mut pair = || -> Result<[u32; 2], OfError> { Ok([input.u32()?, input.u32()?]) };
+    let mut pair =
+        || -> Result<[Option<u32>; 2], OfError> { Ok([Some(input.u32()?), Some(input.u32()?)]) };
     Ok(Message::SetAsync { packet_in: pair()?, port_status: pair()?, flow_removed: pair()? })
 }
 
 /// Reads the properties of OFPT_SET_ASYNC from OpenFlow 1.4 on: for each kind of message the bits
-/// for a secondary, then for a primary. What is not said is 0.
+/// for a secondary, then for a primary. What is not said stays as it is.
 pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
-    let mut masks = [0u32; 6];
+    let mut masks = [None; 6];
     while !input.is_empty() {
         let (kind, len) = (usize::from(input.u16()?), usize::from(input.u16()?));
         let Some(body) = len.checked_sub(4) else {
@@ -136,12 +139,12 @@ pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
         let mut value = input.part(body)?;
         input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
         match masks.get_mut(kind) {
-            Some(mask) => *mask = value.u32()?,
+            Some(mask) => *mask = Some(value.u32()?),
             // Role, table and request-forward messages are never sent.
             None if kind < 12 => {}
             None => {
                 let reason = format!("asynchronous messages of kind {kind} are unknown");
-                return Err(bad(ErrorCode::Raw { error_type: 15, code: 0 }, reason));
+                return Err(bad(ErrorCode::AsyncUnsupported, reason));
             }
         }
     }
@@ -196,6 +199,11 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
             out.put_u16(*zone);
             VENDOR
         }
+        Message::CtFlush(flush) => {
+            start(out, NXT_CT_FLUSH);
+            ct_flush::put(out, flush);
+            VENDOR
+        }
         _ => VENDOR,
     }
 }
@@ -227,13 +235,15 @@ fn put_role(
     if reply { 25 } else { 24 }
 }
 
-fn put_async(out: &mut Vec<u8>, version: Version, masks: [[u32; 2]; 3]) -> u8 {
+fn put_async(out: &mut Vec<u8>, version: Version, masks: [[Option<u32>; 2]; 3]) -> u8 {
     if version >= Version::V14 {
         for (i, [primary, secondary]) in masks.into_iter().enumerate() {
             for (kind, mask) in [(2 * i, secondary), (2 * i + 1, primary)] {
-                out.put_u16(kind as u16);
-                out.put_u16(8);
-                out.put_u32(mask);
+                if let Some(mask) = mask {
+                    out.put_u16(kind as u16);
+                    out.put_u16(8);
+                    out.put_u32(mask);
+                }
             }
         }
         return 28;
@@ -241,6 +251,6 @@ fn put_async(out: &mut Vec<u8>, version: Version, masks: [[u32; 2]; 3]) -> u8 {
     if version == Version::V10 {
         start(out, NXT_SET_ASYNC_CONFIG);
     }
-    masks.iter().flatten().for_each(|&mask| out.put_u32(mask));
+    masks.iter().flatten().for_each(|mask| out.put_u32(mask.unwrap_or(0)));
     if version == Version::V10 { VENDOR } else { 28 }
 }

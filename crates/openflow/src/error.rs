@@ -113,6 +113,10 @@ pub enum ErrorCode {
     PortModBadPort,
     /// OFPPMFC_BAD_HW_ADDR
     PortModBadHwAddr,
+    /// OFPQOFC_BAD_PORT
+    QueueBadPort,
+    /// OFPQOFC_BAD_QUEUE
+    QueueBadQueue,
     /// OFPRRFC_STALE
     RoleStale,
     /// OFPRRFC_BAD_ROLE
@@ -147,6 +151,12 @@ pub enum ErrorCode {
     BundleMessageTooMany,
     /// OFPBFC_TIMEOUT
     BundleTimeout,
+    /// OFPACFC_UNSUPPORTED
+    AsyncUnsupported,
+    /// OFPBPC_BAD_LEN
+    PropertyBadLen,
+    /// OFPBPC_BAD_VALUE
+    PropertyBadValue,
     /// NXBRC_MUST_BE_ZERO: padding that must be zero is not.
     MustBeZero,
     /// NXBRC_NXM_INVALID: a cookie to match by where a flow is added.

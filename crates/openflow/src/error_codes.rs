@@ -116,6 +116,8 @@ const ROWS: &[Row] = &[
     two(E::BadFlags, Nx(3, 258), Of(5, 7)),
     two(E::PortModBadPort, Of(4, 0), Of(7, 0)),
     two(E::PortModBadHwAddr, Of(4, 1), Of(7, 1)),
+    two(E::QueueBadPort, Of(5, 0), Of(9, 0)),
+    two(E::QueueBadQueue, Of(5, 1), Of(9, 1)),
     new(E::RoleStale, Of(11, 0)),
     two(E::RoleBad, Nx(1, 513), Of(11, 2)),
     // No groups can be made: OFPGMFC_OUT_OF_GROUPS. No meters: OFPMMFC_OUT_OF_METERS.
@@ -134,6 +136,7 @@ const ROWS: &[Row] = &[
     bundle(E::BundleOutOfBundles, 5),
     bundle(E::BundleMessageTooMany, 12),
     bundle(E::BundleTimeout, 14),
+    row(E::AsyncUnsupported, None, Some(Onf(2371)), Some(Of(15, 1))),
     two(E::MustBeZero, Nx(1, 515), Nx(4, 0)),
     two(E::NxmInvalid, Nx(1, 256), Nx(2, 0)),
 ];

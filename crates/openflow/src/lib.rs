@@ -11,6 +11,7 @@ mod bundle;
 mod bytes;
 mod codec;
 mod control;
+mod ct_flush;
 pub mod error;
 mod error_codes;
 mod flow_mod;

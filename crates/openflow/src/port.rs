@@ -200,7 +200,8 @@ pub(crate) fn take_mod(input: &mut Input<'_>, version: Version) -> Result<Messag
         input.skip(2)?;
     }
     let config = PortConfig::from_bits_truncate(input.u32()?);
-    let mask = PortConfig::from_bits_truncate(input.u32()?);
+    // Later versions have fewer bits; the others mean nothing there.
+    let mask = PortConfig::from_bits_truncate(input.u32()?) & known_config(version);
     // What to advertise, which no virtual port does: a fixed field, later properties.
     if version >= Version::V14 {
         input.take(input.len())?;
@@ -208,6 +209,10 @@ pub(crate) fn take_mod(input: &mut Input<'_>, version: Version) -> Result<Messag
         input.skip(8)?;
     }
     Ok(Message::PortMod { port, mac, config: config & mask, mask })
+}
+
+fn known_config(version: Version) -> PortConfig {
+    if version == Version::V10 { PortConfig::all() } else { CONFIG_13 }
 }
 
 /// Writes a port-mod.
@@ -219,7 +224,7 @@ pub(crate) fn put_mod(
     config: PortConfig,
     mask: PortConfig,
 ) {
-    let known = if version == Version::V10 { PortConfig::all() } else { CONFIG_13 };
+    let known = known_config(version);
     put_port(out, version, port);
     if version != Version::V10 {
         out.put_zeros(4);

@@ -37,8 +37,23 @@ impl AsyncConfig {
         }
     }
 
-    /// What was asked for. Before OpenFlow 1.4 one bit stood for all kinds of actions.
-    pub fn asked(mut self, version: Version) -> Self {
+    /// With what was asked for instead of what was before. Before OpenFlow 1.4 one bit stood for
+    /// all kinds of actions.
+    pub fn asked(
+        mut self,
+        version: Version,
+        packet_in: [Option<u32>; 2],
+        port_status: [Option<u32>; 2],
+        flow_removed: [Option<u32>; 2],
+    ) -> Self {
+        let replace = |place: &mut [u32; 2], asked: [Option<u32>; 2]| {
+            for (bits, asked) in place.iter_mut().zip(asked) {
+                *bits = asked.unwrap_or(*bits);
+            }
+        };
+        replace(&mut self.packet_in, packet_in);
+        replace(&mut self.port_status, port_status);
+        replace(&mut self.flow_removed, flow_removed);
         if version < Version::V14 {
             for bits in &mut self.packet_in {
                 if *bits & ACTION != 0 {

@@ -1,12 +1,11 @@
 //! What one message asks, and the answer to it.
 
-use super::asynchronous::AsyncConfig;
 use super::check;
 use super::session::{CloseReason, ConnectionKind, MISS_SEND_LEN, Session};
 use super::statistics::VISIBLE_TABLES;
 use super::{Connections, Switch};
 use base::Zone;
-use openflow::message::{Message, Version};
+use openflow::message::{CtFlush, Message, Version};
 use openflow::{ErrorCode, Header, OfError, decode};
 
 /// OFPC_FRAG_MASK: how fragments are treated; 0 is "like other packets".
@@ -54,7 +53,7 @@ impl Connections {
             }
             Message::BarrierRequest => Message::BarrierReply,
             Message::StatsRequest(request) => {
-                return Ok(self.statistics(session, xid, request, switch));
+                return self.statistics(session, xid, request, switch);
             }
             Message::RoleRequest { role, generation } => {
                 self.change_role(session, role, generation)?
@@ -87,6 +86,14 @@ impl Connections {
                 switch.out.conntrack_flush.push(Zone(zone));
                 return Ok(None);
             }
+            Message::CtFlush(flush) => {
+                let only_zone = CtFlush { zone: flush.zone, ..CtFlush::default() };
+                match flush.zone {
+                    Some(zone) if *flush == only_zone => switch.out.conntrack_flush.push(zone),
+                    _ => switch.out.conntrack_flush_tuples.push(*flush),
+                }
+                return Ok(None);
+            }
             other => {
                 session.set_up(other)?;
                 return Ok(None);
@@ -111,8 +118,8 @@ impl Session {
             }
             Message::SetAsync { packet_in, port_status, flow_removed } => {
                 let version = self.version().unwrap_or(Version::V10);
-                let asked = AsyncConfig { packet_in, port_status, flow_removed };
-                self.async_config = asked.asked(version);
+                self.async_config =
+                    self.async_config.asked(version, packet_in, port_status, flow_removed);
                 if self.settings.kind == ConnectionKind::Service && self.miss_send_len == 0 {
                     self.miss_send_len = MISS_SEND_LEN;
                 }

@@ -6,6 +6,7 @@ use crate::bridge::BridgeId;
 use crate::port::{Port, PortDevice};
 use base::OfPort;
 use openflow::message::{Message, PortStats, StatsReply, StatsRequest, TableStats};
+use openflow::{ErrorCode, OfError};
 use std::time::Duration;
 
 /// How long statistics wait for a worker that does not answer.
@@ -23,14 +24,14 @@ impl Connections {
         xid: u32,
         request: StatsRequest,
         switch: &mut Switch<'_>,
-    ) -> Option<Message> {
+    ) -> Result<Option<Message>, OfError> {
         let bridge = session.bridge;
         let reply = match request {
             StatsRequest::Flow { .. } | StatsRequest::Aggregate { .. } => {
                 let ticket = self.collects.ask(switch.core, switch.out);
                 let until = switch.now + PATIENCE;
                 session.waiting = Some(Waiting { xid, request, ticket, until });
-                return None;
+                return Ok(None);
             }
             StatsRequest::Desc => StatsReply::Desc(description(bridge, switch)),
             StatsRequest::Table => StatsReply::Table(tables(bridge, switch)),
@@ -46,9 +47,9 @@ impl Connections {
             StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
             StatsRequest::MeterConfig => StatsReply::MeterConfig,
             StatsRequest::MeterStats => StatsReply::MeterStats,
-            StatsRequest::Queue => StatsReply::Queue,
+            StatsRequest::Queue { port, queue } => queues(bridge, port, queue, switch)?,
         };
-        Some(Message::StatsReply(reply))
+        Ok(Some(Message::StatsReply(reply)))
     }
 }
 
@@ -71,6 +72,28 @@ pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_
         // Nothing else waits.
         _ => StatsReply::Flow { flows: Vec::new(), nicira: false },
     })
+}
+
+/// No port has queues: asked for one that must be there, the answer is that it is not
+/// (ovs: `ofproto/ofproto.c`, `handle_queue_stats_request`).
+fn queues(
+    bridge: BridgeId,
+    port: OfPort,
+    queue: Option<u32>,
+    switch: &Switch<'_>,
+) -> Result<StatsReply, OfError> {
+    let found = switch.core.bridge(bridge).and_then(|bridge| bridge.port(port));
+    if port != OfPort::NONE && found.is_none() {
+        let reason = format!("queue statistics: the bridge has no port {port}");
+        return Err(OfError::new(ErrorCode::QueueBadPort, reason));
+    }
+    match queue {
+        None => Ok(StatsReply::Queue),
+        Some(queue) => {
+            let reason = format!("queue statistics: there is no queue {queue}");
+            Err(OfError::new(ErrorCode::QueueBadQueue, reason))
+        }
+    }
 }
 
 fn description(bridge: BridgeId, switch: &Switch<'_>) -> [String; 5] {

@@ -44,7 +44,8 @@ fn header(input: &mut Input<'_>) -> Result<Header, OfError> {
     Ok(Header { code, has_mask: number & 1 != 0, len })
 }
 
-/// Reads the next entry of a match.
+/// Reads the next entry of a match. All bits of its value must lie in its mask
+/// (ovs: `lib/nx-match.c`, `is_mask_consistent`).
 pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
     let header = header(input)?;
     let raw = input.take(header.len)?.to_vec();
@@ -55,8 +56,13 @@ pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
     let width = if header.has_mask { header.len / 2 } else { header.len };
     let number = |bytes: &[u8]| bytes.iter().fold(0u128, |n, &b| (n << 8) | u128::from(b));
     let (value, mask) = raw.split_at(width);
-    let mask = header.has_mask.then(|| number(mask));
-    Ok(Entry { header, value: number(value), mask, raw })
+    let (value, mask) = (number(value), header.has_mask.then(|| number(mask)));
+    if mask.is_some_and(|mask| value & !mask != 0) {
+        let field = describe(header.code);
+        let reason = format!("match field {field} has bits in its value that its mask leaves out");
+        return Err(OfError::new(ErrorCode::MatchBadWildcards, reason));
+    }
+    Ok(Entry { header, value, mask, raw })
 }
 
 /// A field's number for people.

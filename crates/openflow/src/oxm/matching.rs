@@ -45,7 +45,9 @@ pub(crate) fn take_raw(
             }
             continue;
         }
-        let spec = known(entry.header)?;
+        // A field is known by its number and length (ovs: `lib/nx-match.c`, `mf_from_oxm_header`).
+        let spec = known(entry.header)
+            .map_err(|error| OfError { code: ErrorCode::MatchBadField, ..error })?;
         add(&mut matching, spec, entry.value, entry.mask)?;
     }
     Ok(matching)

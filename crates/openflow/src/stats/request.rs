@@ -39,8 +39,13 @@ pub(crate) fn take_request(
         kind::TABLE => StatsRequest::Table,
         kind::PORT => StatsRequest::Port(take_padded_port(input, version)?),
         kind::QUEUE => {
-            input.skip(8)?;
-            StatsRequest::Queue
+            let port = take_port(input, version)?;
+            if version == Version::V10 {
+                input.skip(2)?;
+            }
+            let all = version == Version::V10 && port == OfPort::ALL;
+            let queue = Some(input.u32()?).filter(|&queue| queue != ANY);
+            StatsRequest::Queue { port: if all { OfPort::NONE } else { port }, queue }
         }
         kind::GROUP => {
             input.skip(8)?;
@@ -131,7 +136,7 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::MeterFeatures => (kind::METER_FEATURES, None),
         StatsRequest::MeterConfig => (kind::METER_CONFIG, None),
         StatsRequest::MeterStats => (kind::METER, None),
-        StatsRequest::Queue => (kind::QUEUE, None),
+        StatsRequest::Queue { .. } => (kind::QUEUE, None),
     };
     if let Some((flow, nicira)) = flow {
         if nicira && v10 {
@@ -155,12 +160,12 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
             out.put_u32(ANY);
             out.put_zeros(4);
         }
-        StatsRequest::Queue => {
-            put_port(out, version, if v10 { OfPort::ALL } else { OfPort::NONE });
+        StatsRequest::Queue { port, queue } => {
+            put_port(out, version, if v10 && *port == OfPort::NONE { OfPort::ALL } else { *port });
             if v10 {
                 out.put_zeros(2);
             }
-            out.put_u32(ANY);
+            out.put_u32(queue.unwrap_or(ANY));
         }
         _ => {}
     }

@@ -407,7 +407,7 @@ impl Generate {
 
     pub fn message(&mut self) -> Message {
         let nicira = self.v10();
-        match self.below(24) {
+        match self.below(26) {
             0..=6 => Message::FlowMod(self.flow_mod()),
             7 => Message::StatsReply(StatsReply::Flow {
                 flows: vec![self.flow(), self.flow()],
@@ -435,7 +435,13 @@ impl Generate {
             15 if !nicira => self.bundle_add(),
             16 if !nicira => Message::BundleControl { bundle: 9, control: 4, flags: 2 },
             17 => {
-                Message::SetAsync { packet_in: [1, 2], port_status: [3, 4], flow_removed: [5, 6] }
+                // Only from 1.4 on can something be left out.
+                let left_out = self.version >= Version::V14;
+                Message::SetAsync {
+                    packet_in: [(!left_out).then_some(1), Some(2)],
+                    port_status: [Some(3), Some(4)],
+                    flow_removed: [Some(5), Some(6)],
+                }
             }
             18 => Message::RoleRequest { role: Role::Equal, generation: None },
             19 => Message::StatsReply(StatsReply::PortDesc(vec![self.port_desc()])),
@@ -465,7 +471,31 @@ impl Generate {
                 ports: if nicira { vec![self.port_desc()] } else { vec![] },
             },
             22 => Message::Error { code: ErrorCode::MatchBadPrereq, data: self.bytes(64) },
+            23 => Message::CtFlush(Box::new(self.ct_flush())),
+            24 => Message::StatsRequest(StatsRequest::Queue {
+                port: self.port(),
+                queue: self.often().then_some(4),
+            }),
             _ => Message::CtFlushZone(self.next() as u16),
         }
+    }
+
+    fn ct_flush(&mut self) -> CtFlush {
+        let address = |n: u64| match n % 3 {
+            0 => None,
+            _ => Some(std::net::IpAddr::from([10, 0, (n >> 8) as u8, 1])),
+        };
+        let original = CtTuple {
+            src: address(self.next()),
+            dst: address(self.next()),
+            src_port: self.often().then_some(1000),
+            dst_port: self.often().then_some(80),
+            icmp_id: self.often().then_some(0),
+            icmp_type: self.often().then_some(8),
+            icmp_code: self.often().then_some(0),
+        };
+        let reply = CtTuple { src: address(self.next()), ..CtTuple::default() };
+        let zone = self.often().then_some(base::Zone(7));
+        CtFlush { zone, protocol: self.often().then_some(6), original, reply }
     }
 }

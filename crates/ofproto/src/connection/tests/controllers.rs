@@ -7,8 +7,8 @@ use base::{MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match};
 use openflow::ErrorCode;
 use openflow::message::{
-    FlowFlags, FlowMod, FlowModCommand, Message, PacketIn, PacketInFormat, PortConfig, PortReason,
-    RemovedReason, Role, Version,
+    CtFlush, FlowFlags, FlowMod, FlowModCommand, Message, PacketIn, PacketInFormat, PortConfig,
+    PortReason, RemovedReason, Role, StatsReply, StatsRequest, Version,
 };
 
 #[test]
@@ -176,7 +176,8 @@ fn asynchronous_messages_go_to_those_who_want_them() {
     assert_eq!(kinds(&bench.heard(controller)), ["port added"]);
     assert_eq!(kinds(&bench.heard(service)), ["port added", "flow deleted"]);
 
-    let only = Message::SetAsync { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0, 4] };
+    let (packet_in, port_status, flow_removed) = ([Some(0); 2], [Some(0); 2], [Some(0), Some(4)]);
+    let only = Message::SetAsync { packet_in, port_status, flow_removed };
     bench.tell(controller, &only);
     bench.tell(service, &only);
     happenings(&mut bench, 3);
@@ -187,6 +188,76 @@ fn asynchronous_messages_go_to_those_who_want_them() {
     bench.tell(nicira, &Message::SetFlowFormat(2));
     happenings(&mut bench, 4);
     assert_eq!(kinds(&bench.heard(nicira)), ["port added", "NXT deleted"]);
+}
+
+#[test]
+fn from_1_4_on_what_is_not_said_stays() {
+    for version in [Version::V14, Version::V15] {
+        let mut bench = Bench::new(0);
+        let id = bench.connect(Settings::controller(), version);
+        let flow_removed = [Some(0), None];
+        let (packet_in, port_status) = ([None; 2], [None; 2]);
+        bench.tell(id, &Message::SetAsync { packet_in, port_status, flow_removed });
+        happenings(&mut bench, 1);
+        assert_eq!(kinds(&bench.heard(id)), ["port added"]);
+        // OFPACPT_ROLE_STATUS and the like are taken, others refused.
+        bench.send(id, &[version as u8, 28, 0, 16, 0, 0, 0, 1, 0, 12, 0, 8, 0, 0, 0, 0]);
+        let code = ErrorCode::AsyncUnsupported;
+        assert!(matches!(&bench.heard(id)[..], [Message::Error { code: c, .. }] if *c == code));
+    }
+}
+
+#[test]
+fn ports_go_down_and_up_as_controllers_say() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::controller(), Version::V13);
+    let mac = bench.core.bridge(bench.bridge).unwrap().port(OfPort(1)).unwrap().spec.mac;
+    let mask = PortConfig::PORT_DOWN;
+    for (config, expect) in [(mask, Some(false)), (mask, None), (PortConfig::empty(), Some(true))] {
+        bench.tell(id, &Message::PortMod { port: OfPort(1), mac, config, mask });
+        let asked = std::mem::take(&mut bench.out.port_admin);
+        assert_eq!(asked, Vec::from_iter(expect.map(|up| (PortNo(2), up))));
+        let port = bench.core.bridge(bench.bridge).unwrap().port(OfPort(1)).unwrap();
+        assert_eq!(port.describe().config.contains(mask), config == mask);
+    }
+}
+
+#[test]
+fn there_are_no_queues() {
+    for version in Version::ALL {
+        let mut bench = Bench::new(0);
+        let id = bench.connect(Settings::service(), version);
+        let cases = [
+            (OfPort::NONE, None, None),
+            (OfPort(1), None, None),
+            (OfPort::LOCAL, None, None),
+            (OfPort(77), Some(1), Some(ErrorCode::QueueBadPort)),
+            (OfPort(1), Some(1), Some(ErrorCode::QueueBadQueue)),
+            (OfPort::NONE, Some(1), Some(ErrorCode::QueueBadQueue)),
+        ];
+        for (port, queue, expect) in cases {
+            let asked = Message::StatsRequest(StatsRequest::Queue { port, queue });
+            let got = match &bench.ask(id, &asked)[..] {
+                [Message::StatsReply(StatsReply::Queue)] => None,
+                [Message::Error { code, .. }] => Some(*code),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(got, expect, "{version:?} {port} {queue:?}");
+        }
+    }
+}
+
+#[test]
+fn connections_are_forgotten_as_controllers_say() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::service(), Version::V10);
+    let flush = CtFlush { protocol: Some(6), ..CtFlush::default() };
+    bench.tell(id, &Message::CtFlush(Box::new(flush)));
+    bench.tell(id, &Message::CtFlushZone(5));
+    let zone = CtFlush { zone: Some(base::Zone(6)), ..CtFlush::default() };
+    bench.tell(id, &Message::CtFlush(Box::new(zone)));
+    assert_eq!(bench.out.conntrack_flush_tuples, [flush]);
+    assert_eq!(bench.out.conntrack_flush, [5, 6].map(base::Zone));
 }
 
 #[test]

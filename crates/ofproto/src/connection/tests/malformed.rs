@@ -36,6 +36,8 @@ fn messages() -> Vec<Message> {
         Message::BundleControl { bundle: 1, control: 4, flags: 0 },
         Message::SetControllerId(2),
         Message::CtFlushZone(3),
+        Message::CtFlush(Box::default()),
+        Message::StatsRequest(StatsRequest::Queue { port: base::OfPort::NONE, queue: None }),
     ]
 }
 

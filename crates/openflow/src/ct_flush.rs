@@ -1,0 +1,288 @@
+//! NXT_CT_FLUSH: which tracked connections a controller wants forgotten (ovs: `lib/ofp-ct.c`).
+
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use base::Zone;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// What a connection must have to be forgotten; what is `None` is not looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CtFlush {
+    /// Its zone.
+    pub zone: Option<Zone>,
+    /// Its IP protocol.
+    pub protocol: Option<u8>,
+    /// Its original direction.
+    pub original: CtTuple,
+    /// Its reply direction.
+    pub reply: CtTuple,
+}
+
+/// Parts of one direction of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CtTuple {
+    /// Source address.
+    pub src: Option<IpAddr>,
+    /// Destination address, of the source's family.
+    pub dst: Option<IpAddr>,
+    /// Source port.
+    pub src_port: Option<u16>,
+    /// Destination port.
+    pub dst_port: Option<u16>,
+    /// Identifier of an ICMP query.
+    pub icmp_id: Option<u16>,
+    /// Type of an ICMP query.
+    pub icmp_type: Option<u8>,
+    /// Code of an ICMP query.
+    pub icmp_code: Option<u8>,
+}
+
+const ORIGINAL: u16 = 0;
+const REPLY: u16 = 1;
+const ZONE: u16 = 2;
+
+const SRC: u16 = 0;
+const DST: u16 = 1;
+const SRC_PORT: u16 = 2;
+const DST_PORT: u16 = 3;
+const ICMP_ID: u16 = 4;
+const ICMP_TYPE: u16 = 5;
+const ICMP_CODE: u16 = 6;
+
+/// Bytes before a property's value.
+const PROPERTY_HEADER: usize = 4;
+
+/// Reads the message behind its subtype. Properties that are not known are passed over.
+pub(crate) fn take(input: &mut Input<'_>) -> Result<CtFlush, OfError> {
+    let protocol = input.u8()?;
+    if input.take(7)?.iter().any(|&byte| byte != 0) {
+        return Err(OfError::new(ErrorCode::MustBeZero, "ct-flush: padding that is not zero"));
+    }
+    let mut flush = CtFlush { protocol: number(protocol), ..CtFlush::default() };
+    let mut family = None;
+    while !input.is_empty() {
+        let (kind, mut value) = take_property(input)?;
+        match kind {
+            ORIGINAL => take_tuple(&mut value, &mut flush.original, &mut family)?,
+            REPLY => take_tuple(&mut value, &mut flush.reply, &mut family)?,
+            ZONE => flush.zone = Some(Zone(value.u16()?)),
+            _ => {}
+        }
+    }
+    flush.settle_icmp();
+    Ok(flush)
+}
+
+/// Zero stands for what is not looked at.
+fn number<N: Default + PartialEq>(value: N) -> Option<N> {
+    (value != N::default()).then_some(value)
+}
+
+/// A property's type and value; properties are padded to 8 bytes.
+fn take_property<'a>(input: &mut Input<'a>) -> Result<(u16, Input<'a>), OfError> {
+    let short = |error: OfError| OfError { code: ErrorCode::PropertyBadLen, ..error };
+    let header: [u8; PROPERTY_HEADER] = input.array().map_err(short)?;
+    let [k0, k1, l0, l1] = header;
+    let len = usize::from(u16::from_be_bytes([l0, l1]));
+    let Some(value_len) = len.checked_sub(PROPERTY_HEADER) else {
+        let reason = format!("ct-flush: a property of {len} bytes");
+        return Err(OfError::new(ErrorCode::PropertyBadLen, reason));
+    };
+    let padded = len.next_multiple_of(8) - PROPERTY_HEADER;
+    let value = input.take(padded).map_err(short)?.get(..value_len).unwrap_or_default();
+    let what = "a ct-flush property";
+    Ok((u16::from_be_bytes([k0, k1]), Input::new(value, ErrorCode::PropertyBadLen, what)))
+}
+
+fn take_tuple(
+    input: &mut Input<'_>,
+    tuple: &mut CtTuple,
+    family: &mut Option<bool>,
+) -> Result<(), OfError> {
+    // Properties within begin at a multiple of 8.
+    input.skip(PROPERTY_HEADER)?;
+    while !input.is_empty() {
+        let (kind, mut value) = take_property(input)?;
+        match kind {
+            SRC => tuple.src = take_address(&mut value, family)?,
+            DST => tuple.dst = take_address(&mut value, family)?,
+            SRC_PORT => tuple.src_port = number(value.u16()?),
+            DST_PORT => tuple.dst_port = number(value.u16()?),
+            // Of ICMP, zero is a value like others.
+            ICMP_ID => tuple.icmp_id = Some(value.u16()?),
+            ICMP_TYPE => tuple.icmp_type = Some(value.u8()?),
+            ICMP_CODE => tuple.icmp_code = Some(value.u8()?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// An IPv6 address, or an IPv4 one mapped into one. All must be of one family.
+fn take_address(
+    value: &mut Input<'_>,
+    family: &mut Option<bool>,
+) -> Result<Option<IpAddr>, OfError> {
+    let address = Ipv6Addr::from(value.array::<16>()?);
+    if address.is_unspecified() {
+        return Ok(None);
+    }
+    let address = address.to_canonical();
+    if family.is_some_and(|is_ipv4| is_ipv4 != address.is_ipv4()) {
+        let reason = format!("ct-flush: {address} is not of the other addresses' family");
+        return Err(OfError::new(ErrorCode::PropertyBadValue, reason));
+    }
+    *family = Some(address.is_ipv4());
+    Ok(Some(address))
+}
+
+impl CtFlush {
+    /// `ovs-ofctl` writes the reply's ICMP numbers as zeros where only the original direction was
+    /// given. A whole original direction is enough then; numbers of a reply that nothing else is
+    /// said of do not count (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
+    fn settle_icmp(&mut self) {
+        let is_whole = self.original.src.is_some() && self.original.dst.is_some();
+        if is_whole && self.reply.src.is_none() && self.reply.dst.is_none() {
+            let reply = &mut self.reply;
+            (reply.icmp_id, reply.icmp_type, reply.icmp_code) = (None, None, None);
+        }
+    }
+}
+
+/// Writes the message behind its subtype.
+pub(crate) fn put(out: &mut Vec<u8>, flush: &CtFlush) {
+    out.put_u8(flush.protocol.unwrap_or(0));
+    out.put_zeros(7);
+    put_tuple(out, ORIGINAL, &flush.original);
+    put_tuple(out, REPLY, &flush.reply);
+    if let Some(zone) = flush.zone {
+        put_property(out, ZONE, &padded(zone.0));
+    }
+}
+
+fn put_tuple(out: &mut Vec<u8>, kind: u16, tuple: &CtTuple) {
+    // Padding up to where the first property within begins.
+    let mut inner = vec![0; PROPERTY_HEADER];
+    let address = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    let addresses = [(SRC, tuple.src), (DST, tuple.dst)];
+    let shorts = [(SRC_PORT, tuple.src_port), (DST_PORT, tuple.dst_port), (ICMP_ID, tuple.icmp_id)];
+    let bytes = [(ICMP_TYPE, tuple.icmp_type), (ICMP_CODE, tuple.icmp_code)];
+    for (kind, value) in addresses.into_iter().filter_map(|(kind, value)| Some((kind, value?))) {
+        put_property(&mut inner, kind, &address(value));
+    }
+    for (kind, value) in shorts.into_iter().filter_map(|(kind, value)| Some((kind, value?))) {
+        put_property(&mut inner, kind, &padded(value));
+    }
+    for (kind, value) in bytes.into_iter().filter_map(|(kind, value)| Some((kind, value?))) {
+        put_property(&mut inner, kind, &[value]);
+    }
+    if inner.len() > PROPERTY_HEADER {
+        put_property(out, kind, &inner);
+    }
+}
+
+/// 16 bits are written with padding that counts as part of the value, as OpenFlow has it.
+fn padded(value: u16) -> [u8; 4] {
+    let [high, low] = value.to_be_bytes();
+    [high, low, 0, 0]
+}
+
+fn put_property(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let start = out.len();
+    out.put_u16(kind);
+    out.put_u16((PROPERTY_HEADER + value.len()) as u16);
+    out.put(value);
+    out.pad8(start);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<CtFlush, ErrorCode> {
+        take(&mut Input::new(bytes, ErrorCode::BadLen, "ct-flush")).map_err(|error| error.code)
+    }
+
+    /// A property, padded.
+    fn property(kind: u8, value: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_property(&mut out, kind.into(), value);
+        out
+    }
+
+    fn tuple(kind: u8, inner: &[Vec<u8>]) -> Vec<u8> {
+        property(kind, &[vec![0; 4], inner.concat()].concat())
+    }
+
+    #[test]
+    fn messages_say_what_is_looked_at() {
+        let v4 = |last| [[0; 10].as_slice(), &[0xff, 0xff, 10, 0, 0, last]].concat();
+        let address = |last| Some(IpAddr::from([10, 0, 0, last]));
+        let icmp = || [property(4, &[0, 0]), property(5, &[0]), property(6, &[0])];
+        type Case = (&'static str, u8, Vec<Vec<u8>>, Result<CtFlush, ErrorCode>);
+        let cases: [Case; 7] = [
+            ("all", 0, vec![], Ok(CtFlush::default())),
+            (
+                "a zone",
+                0,
+                vec![property(2, &[0, 9])],
+                Ok(CtFlush { zone: Some(Zone(9)), ..CtFlush::default() }),
+            ),
+            (
+                "zeros do not count",
+                6,
+                vec![tuple(
+                    0,
+                    &[property(0, &[0; 16]), property(2, &[0, 0]), property(3, &[0, 80])],
+                )],
+                Ok(CtFlush {
+                    protocol: Some(6),
+                    original: CtTuple { dst_port: Some(80), ..CtTuple::default() },
+                    ..CtFlush::default()
+                }),
+            ),
+            (
+                "as ovs-ofctl writes an ICMP query",
+                1,
+                vec![
+                    tuple(0, &[&[property(0, &v4(1)), property(1, &v4(2))], &icmp()[..]].concat()),
+                    tuple(1, &icmp()),
+                ],
+                Ok(CtFlush {
+                    protocol: Some(1),
+                    original: CtTuple {
+                        src: address(1),
+                        dst: address(2),
+                        icmp_id: Some(0),
+                        icmp_type: Some(0),
+                        icmp_code: Some(0),
+                        ..CtTuple::default()
+                    },
+                    ..CtFlush::default()
+                }),
+            ),
+            (
+                "two families",
+                6,
+                vec![tuple(0, &[property(0, &v4(1)), property(1, &[1; 16])])],
+                Err(ErrorCode::PropertyBadValue),
+            ),
+            ("a short value", 0, vec![property(2, &[9])], Err(ErrorCode::PropertyBadLen)),
+            ("no whole header", 0, vec![vec![0, 2, 0]], Err(ErrorCode::PropertyBadLen)),
+        ];
+        for (name, protocol, properties, expect) in cases {
+            let head = [protocol, 0, 0, 0, 0, 0, 0, 0];
+            let got = read(&[&head[..], &properties.concat()].concat());
+            assert_eq!(got, expect, "{name}");
+            if let Ok(flush) = got {
+                let mut out = Vec::new();
+                put(&mut out, &flush);
+                assert_eq!(read(&out), Ok(flush), "{name}");
+            }
+        }
+        assert_eq!(read(&[6, 0, 0, 1, 0, 0, 0, 0]), Err(ErrorCode::MustBeZero));
+    }
+}

@@ -1,0 +1,182 @@
+//! What statistics requests ask, and what their replies hold.
+
+use super::{FlowFlags, PortDesc};
+use crate::action::Action;
+use base::{OfPort, TableId};
+use flow::Match;
+
+/// A statistics (multipart) request.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StatsRequest {
+    /// Description of the switch.
+    Desc,
+    /// Flows; `nicira` says that NXST_FLOW was asked, and is answered.
+    Flow {
+        /// Which.
+        request: FlowStatsRequest,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// Sums over flows; `nicira` as above.
+    Aggregate {
+        /// Which.
+        request: FlowStatsRequest,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// All tables.
+    Table,
+    /// One port, or all (`NONE`).
+    Port(OfPort),
+    /// Descriptions of one port, or all (`NONE`).
+    PortDesc(OfPort),
+    /// What each table can do.
+    TableFeatures,
+    /// Short description of all tables (1.4).
+    TableDesc,
+    /// Groups' features: none here.
+    GroupFeatures,
+    /// Groups: none here.
+    GroupDesc,
+    /// Groups' statistics: none here.
+    GroupStats,
+    /// Meters' features: none here.
+    MeterFeatures,
+    /// Meters' configuration: none here.
+    MeterConfig,
+    /// Meters' statistics: none here.
+    MeterStats,
+    /// Queues' statistics: none here.
+    Queue {
+        /// Of this port; `NONE` is all.
+        port: OfPort,
+        /// Of this queue; `None` is all.
+        queue: Option<u32>,
+    },
+}
+
+/// Which flows statistics are asked of.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowStatsRequest {
+    /// Within this match.
+    pub matching: Match,
+    /// In this table; `None` is all.
+    pub table: Option<TableId>,
+    /// That output to this port; `NONE` is any.
+    pub out_port: OfPort,
+    /// With these cookie bits.
+    pub cookie: u64,
+    /// Which bits.
+    pub cookie_mask: u64,
+}
+
+/// The answer to a statistics request. A long one is written as several messages.
+#[derive(Clone, PartialEq, Debug)]
+pub enum StatsReply {
+    /// Manufacturer, hardware, software, serial number, description of the datapath.
+    Desc([String; 5]),
+    /// Flows.
+    Flow {
+        /// The flows.
+        flows: Vec<FlowStatsEntry>,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// Sums.
+    Aggregate {
+        /// Packets.
+        packets: u64,
+        /// Bytes.
+        bytes: u64,
+        /// Flows.
+        flows: u32,
+        /// Nicira's form.
+        nicira: bool,
+    },
+    /// Tables.
+    Table(Vec<TableStats>),
+    /// Ports.
+    Port(Vec<PortStats>),
+    /// Descriptions of ports.
+    PortDesc(Vec<PortDesc>),
+    /// What each table can do.
+    TableFeatures(Vec<TableStats>),
+    /// Short description of tables.
+    TableDesc(Vec<TableStats>),
+    /// No groups, and none possible.
+    GroupFeatures,
+    /// No groups.
+    GroupDesc,
+    /// No groups.
+    GroupStats,
+    /// No meters, and none possible.
+    MeterFeatures,
+    /// No meters.
+    MeterConfig,
+    /// No meters.
+    MeterStats,
+    /// No queues.
+    Queue,
+}
+
+/// A flow with its statistics.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowStatsEntry {
+    /// Its table.
+    pub table: TableId,
+    /// Which packets.
+    pub matching: Match,
+    /// Priority.
+    pub priority: u16,
+    /// Cookie.
+    pub cookie: u64,
+    /// How long it exists, in nanoseconds.
+    pub duration_ns: u64,
+    /// Seconds without packets after which it goes.
+    pub idle_timeout_s: u16,
+    /// Seconds after which it goes.
+    pub hard_timeout_s: u16,
+    /// Seconds since the last packet.
+    pub idle_age_s: u64,
+    /// Seconds since it was last modified.
+    pub hard_age_s: u64,
+    /// Eviction order.
+    pub importance: u16,
+    /// Flags.
+    pub flags: FlowFlags,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What it does.
+    pub actions: Vec<Action>,
+}
+
+/// Statistics of a port; `None` is "not counted".
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PortStats {
+    /// Its number, as raw 16 bits.
+    pub port: OfPort,
+    /// rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, rx_errors, tx_errors,
+    /// rx_frame_err, rx_over_err, rx_crc_err, collisions: in OpenFlow's order.
+    pub counters: [Option<u64>; 12],
+    /// How long the port exists, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+/// What one table says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableStats {
+    /// The table.
+    pub table: TableId,
+    /// Its name, empty for none.
+    pub name: String,
+    /// Flows in it.
+    pub active: u32,
+    /// Flows it takes at most.
+    pub max_entries: u32,
+    /// Packets looked up.
+    pub lookups: u64,
+    /// Packets that found a flow.
+    pub matched: u64,
+}

@@ -1,0 +1,44 @@
+//! Messages that broke a law under the fuzz target `openflow`.
+
+use openflow::message::PortConfig;
+use openflow::{DecodeOptions, EncodeOptions, Message, Version, decode, encode};
+
+/// A port-mod of one version that sets all bits.
+fn port_mod_of_all_bits(version: Version) -> Vec<u8> {
+    let (port, later): (&[u8], usize) =
+        if version == Version::V10 { (&[0, 1], 0) } else { (&[0, 0, 0, 1, 0, 0, 0, 0], 2) };
+    let message_type = if version == Version::V10 { 15 } else { 16 };
+    let advertise = if version >= Version::V14 { 0 } else { 8 };
+    let mut bytes = vec![version as u8, message_type, 0, 0, 0, 0, 0, 7];
+    bytes.extend(port);
+    bytes.extend([2, 0, 0, 0, 0, 1]);
+    bytes.extend(vec![0; later]);
+    bytes.extend([0xff; 8]);
+    bytes.extend(vec![0; advertise]);
+    let len = bytes.len() as u16;
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
+    bytes
+}
+
+/// NO_FLOOD of OpenFlow 1.0 was set by a bit that means nothing in later versions.
+#[test]
+fn a_port_mod_sets_the_bits_of_its_version_alone() {
+    for version in Version::ALL {
+        let bytes = port_mod_of_all_bits(version);
+        let (xid, message) = decode(version, &bytes, &DecodeOptions::default()).unwrap();
+        let Message::PortMod { config, mask, .. } = &message else { panic!("{message:?}") };
+        assert_eq!(config, mask);
+        let wanted = match version {
+            Version::V10 => PortConfig::all(),
+            _ => {
+                PortConfig::PORT_DOWN
+                    | PortConfig::NO_RECV
+                    | PortConfig::NO_FWD
+                    | PortConfig::NO_PACKET_IN
+            }
+        };
+        assert_eq!(*mask, wanted, "{version:?}");
+        let written = encode(version, xid, &message, &EncodeOptions::default());
+        assert_eq!(decode(version, &written[0], &DecodeOptions::default()), Ok((xid, message)));
+    }
+}
