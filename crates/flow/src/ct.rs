@@ -30,6 +30,9 @@ pub struct CtAction {
     pub nat: Option<Nat>,
     /// Application-layer helper ("ftp", "tftp").
     pub helper: Option<&'static str>,
+    /// The number of the zone's timeout policy, for those who read the action; connection
+    /// tracking itself knows the zone's timeouts.
+    pub timeout_policy: Option<u32>,
 }
 
 /// Address translation.

@@ -55,6 +55,7 @@ use openflow::message::{CtFlush, PortConfig, PortReason};
 use openflow::{ErrorCode, OfError};
 use recirc::RecircTable;
 use revalidate::Changes;
+use std::collections::BTreeMap;
 use timeouts::Timeouts;
 
 /// What must be carried out after a call.
@@ -98,6 +99,7 @@ pub struct Ofproto {
     timeouts: Timeouts,
     recirc: RecircTable,
     installed: Installed,
+    timeout_policies: BTreeMap<Zone, u32>,
     events: Vec<Event>,
     /// Steps back to the beginning of the open transaction.
     undo: Option<Vec<Undo>>,
@@ -119,6 +121,7 @@ impl Ofproto {
             timeouts: Timeouts::default(),
             recirc: RecircTable::default(),
             installed: Installed::default(),
+            timeout_policies: BTreeMap::new(),
             events: Vec::new(),
             undo: None,
             workers_lost: 0,
@@ -144,6 +147,16 @@ impl Ofproto {
     /// How often workers went; who waits for all of them need not after that.
     pub(crate) fn workers_lost(&self) -> u64 {
         self.workers_lost
+    }
+
+    /// Says by which number a zone's timeout policy is known, or (`None`) that it has none. `ct`
+    /// actions that begin connections then name it.
+    pub fn set_timeout_policy(&mut self, zone: Zone, policy: Option<u32>) {
+        match policy {
+            Some(number) => self.timeout_policies.insert(zone, number),
+            None => self.timeout_policies.remove(&zone),
+        };
+        self.changes.configuration();
     }
 
     /// All bridges, to be looked at.

@@ -52,8 +52,13 @@ impl Ofproto {
         now: Instant,
         out: &mut Outbox,
     ) {
-        let world =
-            World { bridges: &self.bridges, rules: &self.rules, recirc: &mut self.recirc, now };
+        let world = World {
+            bridges: &self.bridges,
+            rules: &self.rules,
+            recirc: &mut self.recirc,
+            timeout_policies: &self.timeout_policies,
+            now,
+        };
         let pipeline: &FlowKey = packet_out.metadata.key();
         let sent = Sent { bridge, actions: &packet_out.actions, pipeline };
         let translation = translate_sent(world, &frame.key, &sent, Notes::Off);

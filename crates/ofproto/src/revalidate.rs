@@ -97,7 +97,11 @@ impl Ofproto {
         let translation = self.translate(now, &key, Notes::Off);
         self.installed.counters.revalidated += 1;
         let Some(flow) = self.installed.get_mut(id) else { return };
-        let gone = translation.error == Some(DropReason::NoPort);
+        // Its port, bridge or frozen state is no more, and another may come under that number.
+        let gone = matches!(
+            translation.error,
+            Some(DropReason::NoPort | DropReason::NoBridge | DropReason::RecircUnknown)
+        );
         if gone || !datapath_mask(&translation.mask).is_within(flow.matching.mask()) {
             self.installed.counters.outdated += 1;
             self.delete_megaflow(id, now, out);

@@ -108,8 +108,13 @@ impl Ofproto {
         let bridge = self.bridges.get(request.bridge);
         let device = bridge.and_then(|bridge| bridge.port(in_port)?.datapath());
         let device = device.unwrap_or(PortNo(u32::MAX));
-        let world =
-            World { bridges: &self.bridges, rules: &self.rules, recirc: &mut self.recirc, now };
+        let world = World {
+            bridges: &self.bridges,
+            rules: &self.rules,
+            recirc: &mut self.recirc,
+            timeout_policies: &self.timeout_policies,
+            now,
+        };
         match &request.actions {
             Some(actions) if key.recirc_id() == RecircId(0) => {
                 let sent = Sent { bridge: request.bridge, actions, pipeline: key };

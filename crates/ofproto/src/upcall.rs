@@ -194,8 +194,13 @@ impl Ofproto {
     }
 
     pub(crate) fn translate(&mut self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        let world =
-            World { bridges: &self.bridges, rules: &self.rules, recirc: &mut self.recirc, now };
+        let world = World {
+            bridges: &self.bridges,
+            rules: &self.rules,
+            recirc: &mut self.recirc,
+            timeout_policies: &self.timeout_policies,
+            now,
+        };
         translate(world, key, notes)
     }
 

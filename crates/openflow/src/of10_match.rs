@@ -107,6 +107,7 @@ pub(crate) fn normalize(matching: &mut Match) {
     forget(&[Field::NwProto], v4 || v6 || arp);
     forget(&[Field::NwTos, Field::NwTtl], v4 || v6);
     forget(&[Field::TpSrc, Field::TpDst], ports);
+    forget(&[Field::TcpFlags], proto == 6 && (v4 || v6));
     forget(&[Field::ArpSha], arp || nd && icmp == 135);
     forget(&[Field::ArpTha], arp || nd && icmp == 136);
     forget(&[Field::NdTarget], nd && matches!(icmp, 135 | 136));

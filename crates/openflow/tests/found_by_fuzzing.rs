@@ -1,6 +1,7 @@
-//! Messages that broke a law under the fuzz target `openflow`.
+//! Messages and texts that broke a law under a fuzz target (`openflow`, `flow_syntax`).
 
 use openflow::message::PortConfig;
+use openflow::text::{format_match, parse_match};
 use openflow::{DecodeOptions, EncodeOptions, Message, Version, decode, encode};
 
 /// A port-mod of one version that sets all bits.
@@ -40,5 +41,19 @@ fn a_port_mod_sets_the_bits_of_its_version_alone() {
         assert_eq!(*mask, wanted, "{version:?}");
         let written = encode(version, xid, &message, &EncodeOptions::default());
         assert_eq!(decode(version, &written[0], &DecodeOptions::default()), Ok((xid, message)));
+    }
+}
+
+/// TCP flags were taken without TCP, and not printed.
+#[test]
+fn a_match_on_tcp_flags_needs_tcp() {
+    let no_names = |_: &str| None;
+    for text in ["tcp_flags=59", "tcp_flags(59)", "udp,tcp_flags=+syn", "arp,tcp_flags=1"] {
+        let error = parse_match(text, &no_names).expect_err(text).to_string();
+        assert!(error.contains("tcp_flags"), "{error}");
+    }
+    for text in ["tcp,tcp_flags=+syn", "tcp6,tcp_flags=+syn-ack"] {
+        let matching = parse_match(text, &no_names).unwrap();
+        assert_eq!(format_match(&matching, None), text);
     }
 }

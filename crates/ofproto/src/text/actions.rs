@@ -162,6 +162,9 @@ fn format_ct(ct: &CtAction) -> String {
     if let Some(helper) = ct.helper {
         parts.push(format!("helper={helper}"));
     }
+    if let Some(policy) = ct.timeout_policy {
+        parts.push(format!("timeout={policy}"));
+    }
     match &ct.nat {
         None => {}
         Some(Nat::Restore) => parts.push("nat".to_owned()),

@@ -39,6 +39,8 @@ impl Context<'_, '_> {
             label: self.masked_label(),
             nat: nat.clone().map(|nat| nat.map_or(Nat::Restore, Nat::Translate)),
             helper: self.helper(ct.alg),
+            // Only a packet that may begin a connection decides how long it is remembered.
+            timeout_policy: self.world.timeout_policies.get(&zone).copied().filter(|_| ct.commit),
         };
         self.mask.set(Field::CtMark, mark_mask);
         self.mask.set(Field::CtLabel, label_mask);

@@ -22,17 +22,19 @@ use crate::bridge::{BridgeId, Bridges};
 use crate::recirc::RecircTable;
 use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
-use base::{Instant, MacAddr, OfPort, PortNo, RecircId, TableId};
+use base::{Instant, MacAddr, OfPort, PortNo, RecircId, TableId, Zone};
 use context::Context;
 use flow::{
     Action, DropReason, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, NatRange, VLAN_PRESENT,
 };
+use std::collections::BTreeMap;
 
 /// What translation reads.
 pub(crate) struct World<'a> {
     pub bridges: &'a Bridges,
     pub rules: &'a Rules,
     pub recirc: &'a mut RecircTable,
+    pub timeout_policies: &'a BTreeMap<Zone, u32>,
     pub now: Instant,
 }
 

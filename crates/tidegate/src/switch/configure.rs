@@ -78,10 +78,7 @@ impl Switch {
             Change::ConfigurePort { bridge, port } => self.set_port(&bridge, &port),
             Change::RemovePort { bridge, port } => self.remove_port(&bridge, &port),
             Change::SetZone { zone, policy } => self.set_zone(zone, &policy),
-            Change::RemoveZone(zone) => {
-                self.conntrack.clear_zone_timeouts(zone);
-                self.conntrack.clear_zone_limit(zone);
-            }
+            Change::RemoveZone(zone) => self.remove_zone(zone),
             Change::SetDefaultZoneLimit(limit) => {
                 self.conntrack.set_zone_limit(None, limit.unwrap_or(0));
             }

@@ -166,6 +166,17 @@ impl Switch {
         }
     }
 
+    /// A controller wants a port's device up or down. What became of it is read back.
+    pub fn set_device_up(&mut self, port: PortNo, up: bool) {
+        let Some(name) = self.devices.get(port).map(|device| device.name.clone()) else { return };
+        if let Err(error) = self.devices.links_mut().set_up(&name, up) {
+            log::warn!(target: "bridge", "{error}");
+        }
+        if let Ok(link) = self.devices.link(&name) {
+            self.device_changed(&link);
+        }
+    }
+
     /// A worker could not receive from a port any more: its device is gone.
     pub fn port_failed(&mut self, port: PortNo) {
         let found = self.configured.interfaces.iter().find(|(_, run)| run.device == Some(port));

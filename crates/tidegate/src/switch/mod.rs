@@ -80,6 +80,10 @@ pub struct Switch {
     flow_gauge: counters::FlowGauge,
     /// Counters of the last hour.
     samples: VecDeque<counters::Sample>,
+    /// Timeout policies that zones have had; each is known by its place, counted from 1.
+    timeout_policies: Vec<BTreeMap<String, u32>>,
+    /// How often the workers were replaced.
+    generation: u32,
     /// What waits for fresh statistics.
     fresh: Vec<fresh::WhenFresh>,
     /// Upcalls taken from the queue; kept for their room.
@@ -115,6 +119,8 @@ impl Switch {
                 started: clock::now(),
                 flow_gauge: counters::FlowGauge::default(),
                 samples: VecDeque::new(),
+                timeout_policies: Vec::new(),
+                generation: 0,
                 fresh: Vec::new(),
                 batch: Vec::new(),
                 weak: weak.clone(),
@@ -137,13 +143,17 @@ impl Switch {
             self.worker_answered(id);
             self.worker_answered(id);
         }
-        // What the old workers had installed is forgotten with them.
+        // What the old workers had installed is forgotten with them, and what they would have
+        // been told.
+        self.generation += 1;
+        self.outbox.commands.clear();
         self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
         for (index, mode) in modes.iter().enumerate() {
             let (conntrack, upcalls) = (Arc::clone(&self.conntrack), Arc::clone(&self.upcalls));
             let id = WorkerId(index as u16);
             let events = self.events.clone();
-            let worker = WorkerThread::start(id, *mode, config, conntrack, upcalls, events)?;
+            let shared = worker_thread::Shared { conntrack, upcalls, events };
+            let worker = WorkerThread::start(id, self.generation, *mode, config, shared)?;
             self.workers.push(worker);
         }
         let workers = modes.len() as u16;
@@ -241,8 +251,14 @@ impl Switch {
             }
         }
         for zone in self.outbox.conntrack_flush.drain(..) {
-            // Finding nothing to forget is no failure here.
+            // Finding nothing to forget is no failure here, nor below.
             let _ = self.conntrack.flush(now, &Flush::zone(zone));
+        }
+        for asked in self.outbox.conntrack_flush_tuples.drain(..) {
+            let _ = self.conntrack.flush(now, &openflow_tasks::flush_of(&asked));
+        }
+        for (port, up) in std::mem::take(&mut self.outbox.port_admin) {
+            self.set_device_up(port, up);
         }
         for (id, output) in &self.outputs {
             if self.connections.has_output(*id) || self.connections.is_closing(*id).is_some() {
@@ -301,7 +317,9 @@ impl Switch {
         let now = clock::now();
         match event {
             WorkerEvent::Upcalls => return,
-            WorkerEvent::Dump(dump) => {
+            // Flows of workers that were replaced are forgotten already.
+            WorkerEvent::Dump(generation, _) if generation != self.generation => return,
+            WorkerEvent::Dump(_, dump) => {
                 let worker = dump.worker;
                 self.ofproto.dump(now, dump);
                 self.flow_gauge.sample(self.ofproto.megaflows().count());

@@ -4,6 +4,7 @@
 use super::{Shared, Switch};
 use crate::clock;
 use crate::stream::{Listener, Stream, Target};
+use conntrack::{Flush, TupleMatch};
 use ofproto::BridgeId;
 use ofproto::connection::{ConnId, Settings};
 use std::cell::RefCell;
@@ -116,6 +117,25 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
         }
     }
     with(&shared, |switch| switch.close_session(session.id));
+}
+
+/// Which connections a controller wants forgotten.
+pub fn flush_of(asked: &openflow::message::CtFlush) -> Flush {
+    let side = |tuple: &openflow::message::CtTuple| TupleMatch {
+        src: tuple.src,
+        dst: tuple.dst,
+        src_port: tuple.src_port,
+        dst_port: tuple.dst_port,
+        icmp_id: tuple.icmp_id,
+        icmp_type: tuple.icmp_type,
+        icmp_code: tuple.icmp_code,
+    };
+    Flush {
+        zone: asked.zone,
+        protocol: asked.protocol,
+        original: side(&asked.original),
+        reply: side(&asked.reply),
+    }
 }
 
 /// A session as its task holds it.

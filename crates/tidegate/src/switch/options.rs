@@ -18,10 +18,29 @@ impl Switch {
             }
         }
         self.conntrack.set_zone_timeouts(zone, timeouts);
+        let number = (!policy.timeouts_s.is_empty()).then(|| self.policy_number(policy));
+        self.ofproto.set_timeout_policy(zone, number);
         match policy.limit {
             Some(limit) => self.conntrack.set_zone_limit(Some(zone), limit),
             None => drop(self.conntrack.clear_zone_limit(zone)),
         }
+    }
+
+    /// The number of a timeout policy: equal policies have the same.
+    fn policy_number(&mut self, policy: &ZonePolicy) -> u32 {
+        let known = self.timeout_policies.iter().position(|known| *known == policy.timeouts_s);
+        let index = known.unwrap_or_else(|| {
+            self.timeout_policies.push(policy.timeouts_s.clone());
+            self.timeout_policies.len() - 1
+        });
+        index as u32 + 1
+    }
+
+    /// A zone has the defaults again.
+    pub(super) fn remove_zone(&mut self, zone: Zone) {
+        self.conntrack.clear_zone_timeouts(zone);
+        self.conntrack.clear_zone_limit(zone);
+        self.ofproto.set_timeout_policy(zone, None);
     }
 
     /// Limits that the database sets are changed there and nowhere else.

@@ -59,10 +59,20 @@ pub enum WorkerCommand {
 pub enum WorkerEvent {
     /// Misses wait in the queue.
     Upcalls,
-    /// Statistics of flows.
-    Dump(FlowDump),
+    /// Statistics of flows, from workers started in this generation.
+    Dump(u32, FlowDump),
     /// A port's device failed; it is received from no longer.
     PortFailed(PortNo, PortError),
+}
+
+/// What workers share.
+pub struct Shared {
+    /// Connections.
+    pub conntrack: Arc<Conntrack>,
+    /// Misses.
+    pub upcalls: Arc<UpcallQueue>,
+    /// Where they tell what happens.
+    pub events: UnboundedSender<WorkerEvent>,
 }
 
 /// A running worker, as the control side holds it.
@@ -81,12 +91,12 @@ impl WorkerThread {
     /// Starts a worker.
     pub fn start(
         id: WorkerId,
+        generation: u32,
         mode: WorkerMode,
         config: WorkerConfig,
-        conntrack: Arc<Conntrack>,
-        upcalls: Arc<UpcallQueue>,
-        events: UnboundedSender<WorkerEvent>,
+        shared: Shared,
     ) -> Result<Self, PortError> {
+        let Shared { conntrack, upcalls, events } = shared;
         let waiter = Waiter::new()?;
         let waker = waiter.waker();
         let (commands, inbox) = mpsc::channel();
@@ -101,7 +111,7 @@ impl WorkerThread {
             .name(name)
             .spawn(move || {
                 let ports = Ports::new();
-                Run { mode, worker, waiter, inbox, events, published, ports }.run();
+                Run { generation, mode, worker, waiter, inbox, events, published, ports }.run();
             })
             .map_err(|source| PortError::System {
                 device: format!("worker {id}"),
@@ -149,6 +159,7 @@ impl Ports {
 
 /// The thread's state.
 struct Run {
+    generation: u32,
     mode: WorkerMode,
     worker: Worker,
     waiter: Waiter,
@@ -298,7 +309,7 @@ impl Run {
             }
         }
         for dump in out.dumps.drain(..) {
-            let _ = self.events.send(WorkerEvent::Dump(dump));
+            let _ = self.events.send(WorkerEvent::Dump(self.generation, dump));
         }
         if std::mem::take(&mut out.wake_control) {
             let _ = self.events.send(WorkerEvent::Upcalls);
