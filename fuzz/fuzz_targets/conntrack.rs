@@ -18,26 +18,72 @@ use std::time::Duration;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
-    Packet { packet: Text, action: Action },
+    Packet {
+        packet: Text,
+        action: Action,
+    },
     /// Bytes of the packet are damaged on its way.
-    Damaged { packet: Text, action: Action, damage: [(u8, u8); 3], cut: Option<u8> },
+    Damaged {
+        packet: Text,
+        action: Action,
+        damage: [(u8, u8); 3],
+        cut: Option<u8>,
+    },
     /// The last packet, as it came out, is answered.
-    Answer { flags: u8, seq: u8, ack: u8, action: Action },
+    Answer {
+        flags: u8,
+        seq: u8,
+        ack: u8,
+        action: Action,
+    },
     /// The last packet goes through once more, with its key as it came out.
-    Again { action: Action },
+    Again {
+        action: Action,
+    },
     /// An ICMP error about the last packet, as it came out.
-    Error { code: u8, exceeded: bool, action: Action },
-    Pass { ms: u16 },
-    PassLong { s: u16 },
-    FlushZone { zone: u8 },
-    FlushMatching { address: u8, port: Option<u8>, protocol: u8 },
-    FlushOne { which: u8 },
-    Maximum { connections: u8 },
-    ZoneLimit { zone: Option<u8>, limit: u8 },
-    ClearZoneLimit { zone: u8 },
-    Timeouts { zone: Option<u8>, which: u8, seconds: u16 },
-    ClearTimeouts { zone: u8 },
-    CheckWindows { check: bool },
+    Error {
+        code: u8,
+        exceeded: bool,
+        action: Action,
+    },
+    Pass {
+        ms: u16,
+    },
+    PassLong {
+        s: u16,
+    },
+    FlushZone {
+        zone: u8,
+    },
+    FlushMatching {
+        address: u8,
+        port: Option<u8>,
+        protocol: u8,
+    },
+    FlushOne {
+        which: u8,
+    },
+    Maximum {
+        connections: u8,
+    },
+    ZoneLimit {
+        zone: Option<u8>,
+        limit: u8,
+    },
+    ClearZoneLimit {
+        zone: u8,
+    },
+    Timeouts {
+        zone: Option<u8>,
+        which: u8,
+        seconds: u16,
+    },
+    ClearTimeouts {
+        zone: u8,
+    },
+    CheckWindows {
+        check: bool,
+    },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -81,7 +127,9 @@ impl Text {
             0..=3 => {
                 let (seq, ack) = (1000 + u32::from(self.seq) * 16, 1000 + u32::from(self.ack) * 16);
                 let flags = flags(self.flags);
-                format!("{from}:{source}>{to}:{destination} {flags} seq={seq} ack={ack} win=500 len={len}")
+                format!(
+                    "{from}:{source}>{to}:{destination} {flags} seq={seq} ack={ack} win=500 len={len}"
+                )
             }
             4 => format!("{from}:{source}>{to}:{destination} udp len={len}"),
             5 => format!("{from}>{to} icmp-echo id={} seq=1 len={len}", self.port % 4),
@@ -135,7 +183,7 @@ impl Action {
             mark: self.mark.map(masked).map(|(value, mask)| Masked { value, mask }),
             label: self.label.map(label).map(|(value, mask)| Masked { value, mask }),
             nat,
-            helper: None,
+            ..CtAction::default()
         }
     }
 }
@@ -210,7 +258,8 @@ impl World {
                 self.track(frame(&bytes), &action.to_ct());
             }
             Operation::Answer { flags, seq, ack, action } => {
-                if let Some(answer) = self.last.as_ref().and_then(|it| answer(it, flags, seq, ack)) {
+                if let Some(answer) = self.last.as_ref().and_then(|it| answer(it, flags, seq, ack))
+                {
                     self.track(frame(&answer), &action.to_ct());
                 }
             }

@@ -32,6 +32,9 @@ fuzz_target!(|data: &[u8]| {
     // The key must be what parsing the translated bytes anew gives.
     let [frame] = frames;
     let anew = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();
-    assert_eq!((anew.key.ipv4_src(), anew.key.tp_src()), (frame.key.ipv4_src(), frame.key.tp_src()));
+    assert_eq!(
+        (anew.key.ipv4_src(), anew.key.tp_src()),
+        (frame.key.ipv4_src(), frame.key.tp_src())
+    );
     conntrack.execute(Instant::from_millis(2), &commit, &mut [frame]);
 });

@@ -166,7 +166,8 @@ pub fn variants(bytes: &[u8], seed: u64, count: usize) -> Vec<Vec<u8>> {
     // A step of a linear congruential generator: good enough to pick places.
     let mut state = seed | 1;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize
     };
     let headers = bytes.len().min(80);

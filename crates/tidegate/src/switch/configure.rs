@@ -29,10 +29,25 @@ const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
 pub struct Configured {
     /// Sessions with configured controllers, with their bridge and target.
     pub sessions: BTreeMap<ConnId, (BridgeId, String)>,
+    /// What became of connections to configured controllers.
+    pub history: BTreeMap<(BridgeId, String), History>,
+    /// Which controllers were connected when that was last looked at.
+    pub connected: Vec<bool>,
     /// Bridges by name.
     pub bridges: BTreeMap<String, RunningBridge>,
     /// Interfaces by name.
     pub interfaces: BTreeMap<String, RunningInterface>,
+}
+
+/// What became of the connections to a controller.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// When the last one was made.
+    pub connected: Option<Instant>,
+    /// When the last one ended.
+    pub disconnected: Option<Instant>,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
 }
 
 /// A bridge that runs.
@@ -126,6 +141,7 @@ impl Switch {
         }
         if let Some(bridge) = self.configured.bridges.remove(name) {
             self.connections.remove_bridge(bridge.id);
+            self.configured.history.retain(|(id, _), _| *id != bridge.id);
             self.ofproto.remove_bridge(bridge.id);
         }
     }
@@ -266,16 +282,24 @@ impl Switch {
         }
     }
 
-    /// Closes everything; devices of the switch's own go too where `cleanup` says so.
-    pub fn shut_down(&mut self, cleanup: bool) {
+    /// Closes everything; devices of the switch's own go too where `cleanup` says so. Gives the
+    /// tasks that were told to end: their sockets' files go with them.
+    #[must_use]
+    pub fn shut_down(&mut self, cleanup: bool) -> Vec<JoinHandle<()>> {
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
         for name in names {
             if let Some(running) = self.configured.interfaces.remove(&name) {
                 self.close_interface(&running, cleanup);
             }
         }
-        self.configured.bridges.clear();
+        let mut tasks = Vec::new();
+        for mut bridge in std::mem::take(&mut self.configured.bridges).into_values() {
+            tasks.append(&mut bridge.tasks);
+            tasks.extend(std::mem::take(&mut bridge.controllers).into_values());
+        }
+        tasks.iter().for_each(JoinHandle::abort);
         self.workers.clear();
+        tasks
     }
 }
 

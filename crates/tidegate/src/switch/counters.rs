@@ -5,6 +5,7 @@ use crate::clock;
 use base::Instant;
 use datapath::WorkerStats;
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 /// How often the counters are kept for rates, and how many times: for an hour.
@@ -120,10 +121,15 @@ impl Switch {
             let at = sample.map_or(self.started, |(at, _)| *at);
             total.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1.0)
         };
-        let mut text = "Event coverage, avg rate over last: 5 seconds, last minute, last hour,  \
-                        hash=00000000:\n"
-            .to_owned();
         let (hit, never): (Vec<_>, Vec<_>) = self.counters().into_iter().partition(|(_, n)| *n > 0);
+        // The same hash for the same events, so that two listings can be told apart at a glance.
+        let mut hasher = std::hash::DefaultHasher::new();
+        hit.iter().for_each(|(name, _)| name.hash(&mut hasher));
+        let mut text = format!(
+            "Event coverage, avg rate over last: 5 seconds, last minute, last hour,  \
+             hash={:08x}:\n",
+            hasher.finish() as u32,
+        );
         for (name, total) in &hit {
             let _ = writeln!(
                 text,

@@ -29,6 +29,29 @@ pub enum FlowFileError {
     },
 }
 
+/// Says what is wrong with the files of flows that a bridge is to be given: every line.
+pub fn check(bridge: &control::Bridge) -> Vec<String> {
+    let ports = |name: &str| bridge.ports.contains_key(name).then_some(OfPort(1));
+    let mut wrong = Vec::new();
+    for file in &bridge.settings.flow_files {
+        let name = file.display().to_string();
+        match std::fs::read_to_string(file) {
+            Err(source) => wrong.push(FlowFileError::Read { file: name, source }.to_string()),
+            Ok(text) => wrong.extend(flows(&text).filter_map(|(line, flow)| {
+                let error = parse_flow(flow, FlowModCommand::Add, &ports).err()?;
+                Some(format!("{name}:{line}: {error}"))
+            })),
+        }
+    }
+    wrong
+}
+
+/// A file's flows with their lines, counted from 1; comments and empty lines are left out.
+fn flows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.enumerate().map(|(index, flow)| (index + 1, flow)).filter(|(_, flow)| !flow.is_empty())
+}
+
 /// Adds a file's flows to a bridge, all or none; gives their number.
 ///
 /// # Errors
@@ -44,14 +67,10 @@ pub fn load(
         .map_err(|source| FlowFileError::Read { file: name.clone(), source })?;
     let transaction = core.begin();
     let mut count = 0;
-    for (index, line) in text.lines().enumerate() {
-        let flow = line.split('#').next().unwrap_or_default().trim();
-        if flow.is_empty() {
-            continue;
-        }
+    for (line, flow) in flows(&text) {
         if let Err(reason) = add(core, bridge, flow, now) {
             core.rollback(transaction);
-            return Err(FlowFileError::Line { file: name, line: index + 1, reason });
+            return Err(FlowFileError::Line { file: name, line, reason });
         }
         count += 1;
     }

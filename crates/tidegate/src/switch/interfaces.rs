@@ -18,6 +18,10 @@ pub struct RunningInterface {
     pub state: Result<OfPort, String>,
     port: Port,
     interface: Interface,
+    /// How often its link went up or down.
+    pub link_resets: i64,
+    /// Whether it was up when that was last looked at.
+    link_up: bool,
     /// Its datapath port, if it has one.
     pub(super) device: Option<PortNo>,
 }
@@ -46,6 +50,8 @@ impl Switch {
                 state: Err(String::new()),
                 port: port.clone(),
                 interface: interface.clone(),
+                link_resets: 0,
+                link_up: false,
                 device: None,
             };
             running.state = self.open_interface(&mut running);
@@ -71,8 +77,10 @@ impl Switch {
             let opened = self.devices.open(name, kind, &self.workers);
             running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
         }
-        if kind == Some(DeviceKind::Internal) {
-            self.set_internal_device(&running.bridge, interface);
+        if let Some(kind) = kind {
+            self.set_device(&running.bridge, interface, kind);
+            let link = self.devices.link(name);
+            running.link_up = link.is_ok_and(|link| link.admin_up && link.carrier);
         }
         let spec = self.port_spec(running);
         self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
@@ -83,9 +91,10 @@ impl Switch {
         })
     }
 
-    /// Gives a device of the switch's own the address and MTU that are asked for.
-    fn set_internal_device(&mut self, bridge: &str, interface: &Interface) {
+    /// Gives a device the MTU that is asked for, and one of the switch's own the address.
+    fn set_device(&mut self, bridge: &str, interface: &Interface, kind: DeviceKind) {
         let asked = match interface.name == bridge {
+            _ if kind != DeviceKind::Internal => None,
             true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
             false => interface.mac,
         };
@@ -129,8 +138,8 @@ impl Switch {
             };
             running.port = port.clone();
             running.interface = interface.clone();
-            if interface.kind == InterfaceKind::Internal {
-                self.set_internal_device(bridge, interface);
+            if let Some(device) = running.device.and_then(|port| self.devices.get(port)) {
+                self.set_device(bridge, interface, device.kind);
             }
             if let Ok(number) = running.state {
                 let spec = self.port_spec(&running);
@@ -201,6 +210,11 @@ impl Switch {
     /// A device appeared or changed: a port that waited for it opens, one that is open tells.
     pub fn device_changed(&mut self, link: &LinkInfo) {
         let Some(mut running) = self.configured.interfaces.remove(&link.name) else { return };
+        let is_up = link.admin_up && link.carrier;
+        if running.device.is_some() && running.link_up != is_up {
+            running.link_up = is_up;
+            running.link_resets += 1;
+        }
         let waits = running.device.is_none() && running.interface.kind == InterfaceKind::System;
         if waits {
             running.state = self.open_interface(&mut running);

@@ -281,6 +281,8 @@ impl Switch {
         self.outputs.insert(id, Rc::clone(&output));
         if let Some(target) = &service.target {
             self.configured.sessions.insert(id, (bridge, target.clone()));
+            let history = self.configured.history.entry((bridge, target.clone())).or_default();
+            (history.connected, history.last_error) = (Some(clock::now()), None);
         }
         self.controllers_changed(bridge);
         Session { id, output }
@@ -302,11 +304,21 @@ impl Switch {
         (self.connections.take_output(id), self.connections.is_closing(id).is_some())
     }
 
+    /// A controller could not be reached.
+    pub fn controller_failed(&mut self, service: &Service, error: String) {
+        if let Some(target) = service.target.clone() {
+            let history = self.configured.history.entry((service.bridge, target)).or_default();
+            history.last_error = Some(error);
+        }
+    }
+
     /// A session's connection ended.
     pub fn close_session(&mut self, id: ConnId) {
         self.connections.close(id);
         self.outputs.remove(&id);
-        if let Some((bridge, _)) = self.configured.sessions.remove(&id) {
+        if let Some((bridge, target)) = self.configured.sessions.remove(&id) {
+            let history = self.configured.history.entry((bridge, target)).or_default();
+            history.disconnected = Some(clock::now());
             self.controllers_changed(bridge);
         }
         self.settle();

@@ -75,6 +75,7 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
                 }
                 Err(error) => {
                     log::info!(target: "rconn", "{target}: connection failed ({error})");
+                    with(&shared, |switch| switch.controller_failed(&service, error.to_string()));
                 }
             }
             tokio::time::sleep(wait).await;

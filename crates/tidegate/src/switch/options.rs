@@ -7,6 +7,7 @@ use base::Zone;
 use conntrack::{Timeout, TimeoutPolicy};
 use control::{SwitchOptions, ZonePolicy};
 use datapath::WorkerConfig;
+use port_linux::affinity;
 
 impl Switch {
     pub(super) fn set_zone(&mut self, zone: Zone, policy: &ZonePolicy) {
@@ -97,8 +98,17 @@ impl Switch {
 
 /// One polling worker for each processor asked for, or one that sleeps.
 fn worker_modes(options: &SwitchOptions) -> Vec<WorkerMode> {
-    let cores = options.worker_cores.iter().flat_map(|cores| cores.iter());
+    // A core that is not there, or not ours to use, gets no worker.
+    let usable = affinity::allowed_cpus().unwrap_or_default();
+    let (cores, missing): (Vec<u16>, Vec<u16>) = options
+        .worker_cores
+        .iter()
+        .flat_map(|cores| cores.iter())
+        .partition(|cpu| usable.contains(&usize::from(*cpu)));
+    for cpu in missing {
+        log::warn!(target: "dpif_netdev", "pmd-cpu-mask: there is no CPU {cpu} to be used");
+    }
     let polling: Vec<WorkerMode> =
-        cores.map(|cpu| WorkerMode::Polling { cpu: usize::from(cpu) }).collect();
+        cores.into_iter().map(|cpu| WorkerMode::Polling { cpu: usize::from(cpu) }).collect();
     if polling.is_empty() { vec![WorkerMode::Sleeping] } else { polling }
 }

@@ -4,9 +4,10 @@ use super::Switch;
 use crate::clock;
 use base::{Instant, OfPort};
 use control::{
-    BridgeStatus, ControllerStatus, Desired, InterfaceStatus, LinkStatus, Status,
-    userspace_capabilities,
+    BridgeStatus, Controller, ControllerKind, ControllerStatus, Desired, InterfaceStatus,
+    LinkStatus, Status, userspace_capabilities,
 };
+use ofproto::BridgeId;
 use ovsdb::{Event, Session, SessionConfig, TransactionId};
 use port_linux::{Duplex, LinkInfo};
 use std::collections::BTreeMap;
@@ -211,21 +212,24 @@ impl Switch {
     }
 
     fn interface_statuses(&mut self, with_statistics: bool) -> BTreeMap<String, InterfaceStatus> {
-        let states: Vec<(String, Result<OfPort, String>, bool)> = self
+        let states: Vec<(String, Result<OfPort, String>, bool, i64)> = self
             .configured
             .interfaces
             .iter()
-            .map(|(name, run)| (name.clone(), run.state.clone(), run.has_device()))
+            .map(|(name, run)| (name.clone(), run.state.clone(), run.has_device(), run.link_resets))
             .collect();
         let mut statuses = BTreeMap::new();
-        for (name, state, has_device) in states {
+        for (name, state, has_device, link_resets) in states {
             let status = match state {
                 Err(error) => InterfaceStatus::Failed { error },
                 Ok(ofport) => {
                     let link = has_device.then(|| self.devices.link(&name).ok()).flatten();
                     InterfaceStatus::Running(Box::new(match link {
-                        Some(link) => device_status(ofport, &link, with_statistics),
-                        None => patch_status(ofport),
+                        Some(link) => LinkStatus {
+                            link_resets,
+                            ..device_status(ofport, &link, with_statistics)
+                        },
+                        None => self.patch_status(&name, ofport, with_statistics),
                     }))
                 }
             };
@@ -234,30 +238,68 @@ impl Switch {
         statuses
     }
 
+    /// A patch port has no device; it is up, and counts what crossed it.
+    fn patch_status(&self, name: &str, ofport: OfPort, with_statistics: bool) -> LinkStatus {
+        let up =
+            LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() };
+        let mut bridges = self.ofproto.bridges().iter();
+        let Some(port) = bridges.find_map(|bridge| bridge.port_named(name)) else { return up };
+        let (rx, tx) = (port.patch_rx, port.patch_tx);
+        let counters =
+            [("rx_packets", rx.0), ("rx_bytes", rx.1), ("tx_packets", tx.0), ("tx_bytes", tx.1)];
+        LinkStatus {
+            mac: Some(port.spec.mac),
+            statistics: with_statistics.then(|| named(counters)),
+            ..up
+        }
+    }
+
     fn controller_statuses(&self) -> BTreeMap<(String, String), ControllerStatus> {
         let mut statuses = BTreeMap::new();
         for (name, bridge) in &self.desired.bridges {
+            let Some(id) = self.bridge_id(name) else { continue };
             for controller in &bridge.settings.controllers {
-                let session = self.configured.sessions.iter().find(|(_, (id, target))| {
-                    *target == controller.target && self.bridge_id(name) == Some(*id)
-                });
-                let found = session.and_then(|(id, _)| self.connections.status(*id));
-                let connected = found.filter(|status| status.is_connected());
-                let state = if connected.is_some() { "ACTIVE" } else { "BACKOFF" };
-                let status = ControllerStatus {
-                    is_connected: connected.is_some(),
-                    role: connected.map(|status| controller_role(status.role)),
-                    status: BTreeMap::from([("state".to_owned(), state.to_owned())]),
-                };
-                statuses.insert((name.clone(), controller.target.clone()), status);
+                let key = (name.clone(), controller.target.clone());
+                statuses.insert(key, self.controller_status(id, controller));
             }
         }
         statuses
     }
 
+    /// How a controller stands. One that connects to us is nobody in particular: whoever comes
+    /// is not reported (ovs: `ofproto/connmgr.c`, `ofproto_get_controller_info`).
+    fn controller_status(&self, id: BridgeId, controller: &Controller) -> ControllerStatus {
+        if controller.kind == ControllerKind::Service {
+            return ControllerStatus { is_connected: false, role: None, status: BTreeMap::new() };
+        }
+        let sessions = self.configured.sessions.iter();
+        let mut own = sessions.filter(|(_, to)| to.0 == id && to.1 == controller.target);
+        let found = own.find_map(|(session, _)| self.connections.status(*session));
+        let connected = found.filter(|status| status.is_connected());
+        let history = self.configured.history.get(&(id, controller.target.clone()));
+        let history = history.cloned().unwrap_or_default();
+        let seconds = |at: Option<Instant>| at.map(|at| (clock::now() - at).as_secs().to_string());
+        let state = if connected.is_some() { "ACTIVE" } else { "BACKOFF" };
+        let facts = [
+            ("state", Some(state.to_owned())),
+            ("sec_since_connect", seconds(history.connected)),
+            ("sec_since_disconnect", seconds(history.disconnected)),
+            ("last_error", history.last_error),
+        ];
+        let status = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
+        ControllerStatus {
+            is_connected: connected.is_some(),
+            role: connected.map(|status| controller_role(status.role)),
+            status: status.collect(),
+        }
+    }
+
     /// Time went by: controllers may have come or gone, statistics may be due.
     pub fn report_controllers(&mut self) {
-        if !self.desired.bridges.values().all(|b| b.settings.controllers.is_empty()) {
+        let statuses = self.controller_statuses();
+        let connected: Vec<bool> = statuses.values().map(|status| status.is_connected).collect();
+        if connected != self.configured.connected {
+            self.configured.connected = connected;
             self.mark_stale();
         }
         self.report();
@@ -270,11 +312,6 @@ fn controller_role(role: openflow::message::Role) -> control::ControllerRole {
         openflow::message::Role::Secondary => control::ControllerRole::Secondary,
         _ => control::ControllerRole::Other,
     }
-}
-
-/// A patch port has no device; it is up.
-fn patch_status(ofport: OfPort) -> LinkStatus {
-    LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() }
 }
 
 fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> LinkStatus {
@@ -308,7 +345,7 @@ fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> Link
 /// The counters under the names of `Interface.statistics`.
 fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
     let s = &link.statistics;
-    [
+    named([
         ("rx_packets", s.rx_packets),
         ("tx_packets", s.tx_packets),
         ("rx_bytes", s.rx_bytes),
@@ -323,8 +360,11 @@ fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
         ("rx_missed_errors", s.rx_missed_errors),
         ("rx_multicast_packets", s.multicast),
         ("collisions", s.collisions),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), i64::try_from(value).unwrap_or(i64::MAX)))
-    .collect()
+    ])
+}
+
+/// Counters with names that own themselves, within the database's numbers.
+fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, i64> {
+    let within = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    counters.into_iter().map(|(name, value)| (name.to_owned(), within(value))).collect()
 }

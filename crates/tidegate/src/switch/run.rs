@@ -1,6 +1,6 @@
 //! The daemon from its first step to its last.
 
-use super::{Settings, Shared, Switch, commands, link_task, ovsdb_task, serve_workers};
+use super::{Settings, Shared, Switch, commands, flow_file, link_task, ovsdb_task, serve_workers};
 use crate::cli::{PROGRAM, Source, SwitchOptions};
 use crate::daemon::{self, Daemon, DaemonError, Directories, FatalSignals, utc_offset_s};
 use crate::stream::{Target, TlsFiles};
@@ -36,6 +36,8 @@ enum StartError {
     Target(#[from] crate::stream::TargetError),
     #[error("{}", list(.0))]
     File(Vec<FileError>),
+    #[error("{}", .0.join("\n"))]
+    Flows(Vec<String>),
 }
 
 fn list(errors: &[FileError]) -> String {
@@ -116,7 +118,8 @@ fn load(file: &Path) -> Result<Desired, StartError> {
             *flows = folder.join(&*flows);
         }
     }
-    Ok(desired)
+    let wrong: Vec<String> = desired.bridges.values().flat_map(flow_file::check).collect();
+    if wrong.is_empty() { Ok(desired) } else { Err(StartError::Flows(wrong)) }
 }
 
 /// Everything that runs on the control thread.
@@ -163,7 +166,11 @@ async fn serve(
         }
     };
     let cleanup = exit.borrow().is_some_and(|exit| exit.cleanup);
-    shared.borrow_mut().shut_down(cleanup);
+    let ending = shared.borrow_mut().shut_down(cleanup);
+    for task in ending {
+        // It was told to end; how it did is of no interest.
+        let _ = task.await;
+    }
     if let Some(server) = server {
         server.close().await;
     }

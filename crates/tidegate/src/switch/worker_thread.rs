@@ -303,7 +303,7 @@ impl Run {
                 let sent = tx.send(self.worker.pool(), &mut batch);
                 let stats = self.worker.stats_mut();
                 stats.sent += sent.packets;
-                stats.sent_batches += 1;
+                stats.sent_batches += u64::from(sent.packets > 0);
                 stats.drops.count(DropReason::TxQueueFull, sent.dropped);
                 stats.drops.count(DropReason::TxError, sent.errors);
             }

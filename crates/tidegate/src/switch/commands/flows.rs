@@ -135,15 +135,17 @@ fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
     };
     let mut text = String::new();
     for flow in switch.ofproto().flows(bridge, &all, clock::now()) {
+        let table = match flow.table.0 {
+            0 => String::new(),
+            table => format!("table_id={table}, "),
+        };
         let _ = writeln!(
             text,
-            "duration={}s, n_packets={}, n_bytes={}, table_id={}, priority={},{},actions={}",
+            "{table}duration={}s, n_packets={}, n_bytes={}, {},actions={}",
             flow.duration_ns / 1_000_000_000,
             flow.packets,
             flow.bytes,
-            flow.table,
-            flow.priority,
-            openflow::text::format_match(&flow.matching, None),
+            openflow::text::format_match(&flow.matching, Some(flow.priority)),
             openflow::text::format_actions(&flow.actions, &flow.matching),
         );
     }

@@ -28,6 +28,10 @@ fn add(
         switch.settle();
         match answer {
             Ok(text) => Reply::Text(text),
+            // Open vSwitch's dpctl says which program speaks.
+            Err(text) if name.starts_with("dpctl/") => {
+                Reply::Error(format!("{}: {text}", crate::cli::PROGRAM))
+            }
             Err(text) => Reply::Error(text),
         }
     });

@@ -49,7 +49,7 @@ fn show_stats(switch: &mut Switch, words: &[String]) -> Answer {
     let mut text = String::new();
     for worker in chosen(switch, core) {
         text.push_str(&heading(worker));
-        text.push_str(&describe(&worker.stats()));
+        text.push_str(&describe(&worker.stats(), worker.mode != WorkerMode::Sleeping));
     }
     Ok(text)
 }
@@ -67,7 +67,8 @@ fn heading(worker: &WorkerThread) -> String {
     }
 }
 
-fn describe(stats: &WorkerStats) -> String {
+/// Only a worker that polls has times worth reading: one that sleeps is idle by design.
+fn describe(stats: &WorkerStats, with_times: bool) -> String {
     let passes = stats.received + stats.recirculated;
     let ratio = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
     let mut text = String::new();
@@ -90,7 +91,7 @@ fn describe(stats: &WorkerStats) -> String {
         ratio(stats.sent, stats.sent_batches),
     );
     let total = stats.busy_ns + stats.idle_ns;
-    if total > 0 && stats.received > 0 {
+    if with_times && total > 0 && stats.received > 0 {
         // Times are measured in nanoseconds; the lines keep their names for those who read them.
         let share = |part: u64| 100.0 * part as f64 / total as f64;
         let (idle, busy) = (stats.idle_ns, stats.busy_ns);
@@ -145,7 +146,7 @@ mod tests {
             idle_ns: 75,
             ..WorkerStats::default()
         };
-        let text = describe(&stats);
+        let text = describe(&stats, true);
         for line in [
             "  packets received: 10",
             "  avg. datapath passes per packet: 1.50",
