@@ -2,7 +2,8 @@
 """Sends and receives frames that no stock tool sends. With scapy, on the device eth0.
 
 frames.py send EXPRESSION...       sends each frame, e.g. 'Ether(dst=A)/Dot1Q(vlan=10)/IP()/ICMP()'
-frames.py receive SECONDS          prints each frame that arrives: VLAN tags, source and kind
+frames.py receive SECONDS          prints each frame that arrives: VLAN tags, source and kind,
+                                   of SCTP also the ports and whether its CRC is right
 frames.py raw HEX...               sends bytes as they are
 """
 import logging
@@ -34,6 +35,29 @@ def untouched(device):
     return frame, sender[2] == PACKET_OUTGOING
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def sctp(kind, packet):
+    """What to say of an SCTP packet, without IP options or extension headers; else nothing."""
+    if kind == "0800" and packet[9] == 132:
+        segment = packet[20:struct.unpack("!H", packet[2:4])[0]]
+    elif kind == "86dd" and packet[6] == 132:
+        segment = packet[40:40 + struct.unpack("!H", packet[4:6])[0]]
+    else:
+        return ""
+    there = struct.unpack("<I", segment[8:12])[0]
+    is_good = there == crc32c(segment[:8] + bytes(4) + segment[12:])
+    ports = "%d>%d" % struct.unpack("!HH", segment[:4])
+    return " sctp=%s crc=%s" % (ports, "good" if is_good else "bad")
+
+
 def receive(seconds):
     device = raw_socket()
     device.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -53,8 +77,8 @@ def receive(seconds):
             tags.append("%s%d" % ("s" if frame[at] == 0x88 else "", tci & 0xFFF))
             at += 4
         kind = frame[at:at + 2].hex()
-        print("vlan=%s from=%s type=%s" % ("/".join(tags) or "none", frame[6:12].hex(":"), kind),
-              flush=True)
+        print("vlan=%s from=%s type=%s%s" % ("/".join(tags) or "none", frame[6:12].hex(":"), kind,
+                                             sctp(kind, frame[at + 2:])), flush=True)
 
 
 def main():

@@ -227,6 +227,7 @@ fn send(tracker: &Conntrack, case: &Case, step: &Step, now: Instant, frame: &mut
             Some("tftp") => Some("tftp"),
             Some(other) => panic!("{at}: unknown helper {other}"),
         },
+        timeout_policy: None,
     };
     tracker.execute(now, &action, std::slice::from_mut(frame));
     let key = &frame.key;

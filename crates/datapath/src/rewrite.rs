@@ -150,10 +150,12 @@ mod tests {
         assert_eq!(copy.layers, frame.layers);
     }
 
-    const PACKETS: [&str; 5] = [
+    const PACKETS: [&str; 7] = [
         "10.0.0.1:1000>10.0.0.2:80 S",
         "10.0.0.1:1000>10.0.0.2:53 udp len=20",
         "[fd00::1]:1000>[fd00::2]:80 PA len=9",
+        "10.0.0.1:1000>10.0.0.2:80 sctp tag=9 len=20",
+        "[fd00::1]:1000>[fd00::2]:80 sctp tag=9 len=21",
         "10.0.0.1>10.0.0.2 icmp-echo id=7 seq=1",
         "10.0.0.1>10.0.0.2 arp-request",
     ];

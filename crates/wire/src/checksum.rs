@@ -1,9 +1,15 @@
 //! The Internet checksum: whole (RFC 1071), of pseudo headers, changed in place (RFC 1624),
-//! and verified.
+//! and verified. Also the CRC32c of SCTP, which is none of that kind.
 //!
 //! Words to keep apart: a *sum* is the folded ones' complement sum of 16-bit words; a *checksum*
 //! is its complement, as headers hold it. A packet with a *partial* checksum, as the kernel hands
 //! over for its network card to finish, holds in that place the sum of the pseudo header.
+
+mod crc32c;
+#[cfg(test)]
+mod tests;
+
+pub use crc32c::{crc32c, crc32c_change, sctp_crc};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -175,6 +181,16 @@ pub fn verify_icmpv6(pseudo: u16, message: &[u8]) -> Verdict {
     Verdict::of(combine(pseudo, sum(message)))
 }
 
+/// Verifies the CRC32c of an SCTP packet, which covers no pseudo header; one too short for a
+/// common header has none.
+pub fn verify_sctp(packet: &[u8]) -> Verdict {
+    match crate::Sctp::new_checked(packet) {
+        Ok(sctp) if sctp.checksum() == sctp_crc(packet) => Verdict::Good,
+        Ok(_) => Verdict::Bad,
+        Err(_) => Verdict::Absent,
+    }
+}
+
 /// Finishes a partial checksum: sums `packet` from `start` (the sum of the pseudo header stands in
 /// the field already) and writes the checksum `offset` bytes behind `start`. These are the two
 /// numbers of a virtio network header. Says whether they lay within the packet.
@@ -201,6 +217,3 @@ const fn sum128(value: u128) -> u64 {
     let (high, low) = ((value >> 64) as u64, value as u64);
     (high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff)
 }
-
-#[cfg(test)]
-mod tests;

@@ -98,6 +98,8 @@ pub enum Header {
     Tcp,
     /// UDP.
     Udp,
+    /// SCTP's common header.
+    Sctp,
     /// ICMP for IPv4.
     Icmp,
     /// ICMPv6.
@@ -117,6 +119,7 @@ impl fmt::Display for Header {
             Header::Ipv6Extension => "IPv6 extension",
             Header::Tcp => "TCP",
             Header::Udp => "UDP",
+            Header::Sctp => "SCTP",
             Header::Icmp => "ICMP",
             Header::Icmpv6 => "ICMPv6",
             Header::Network => "network",

@@ -28,6 +28,7 @@ pub mod ipv6;
 pub mod numbers;
 mod octets;
 pub mod rewrite;
+pub mod sctp;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use icmpv6::Icmpv6;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use numbers::{ethertype, protocol};
+pub use sctp::Sctp;
 pub use tcp::{Tcp, TcpFlags};
 pub use udp::Udp;
 pub use upper::{Addresses, UpperLayer};

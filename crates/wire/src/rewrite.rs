@@ -13,12 +13,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base::MacAddr;
 
-use crate::checksum::{Change, udp_nonzero};
+use crate::checksum::{Change, crc32c_change, udp_nonzero};
 use crate::ethernet::Ethernet;
 use crate::numbers::protocol;
-use crate::octets::{put, put_u16, u8_at, u16_at};
+use crate::octets::{put, put_u16, range_mut, u8_at, u16_at};
 use crate::upper::{Addresses, UpperLayer};
-use crate::{Ipv4, Ipv6, icmp, icmpv6, ipv4, tcp};
+use crate::{Ipv4, Ipv6, Sctp, icmp, icmpv6, ipv4, tcp};
 
 /// Sets the Ethernet source address of a frame.
 pub fn set_eth_src(frame: &mut [u8], mac: MacAddr) -> bool {
@@ -85,12 +85,12 @@ pub fn set_flow_label(packet: &mut [u8], label: u32) -> bool {
     Ipv6::new_quoted(packet).map(|mut ip| ip.set_flow_label(label)).is_ok()
 }
 
-/// Sets the source port of a TCP or UDP packet of either IP version.
+/// Sets the source port of a TCP, UDP or SCTP packet of either IP version.
 pub fn set_tp_src(packet: &mut [u8], port: u16, l4_partial: bool) -> bool {
     set_port(packet, tcp::field::SOURCE, port, l4_partial)
 }
 
-/// Sets the destination port of a TCP or UDP packet of either IP version.
+/// Sets the destination port of a TCP, UDP or SCTP packet of either IP version.
 pub fn set_tp_dst(packet: &mut [u8], port: u16, l4_partial: bool) -> bool {
     set_port(packet, tcp::field::DESTINATION, port, l4_partial)
 }
@@ -199,8 +199,28 @@ fn set_port(packet: &mut [u8], offset: usize, port: u16, l4_partial: bool) -> bo
         Ok(upper) if matches!(upper.protocol, protocol::TCP | protocol::UDP) => {
             set_transport_word(packet, &upper, offset, port, l4_partial)
         }
+        Ok(upper) if upper.protocol == protocol::SCTP => {
+            set_sctp_port(packet, offset, port, l4_partial)
+        }
         _ => false,
     }
+}
+
+/// Sets a port of an SCTP packet that is all there. A first fragment gets the CRC that it would
+/// have were it the whole: the true one depends on fragments that are elsewhere (ovs:
+/// lib/packets.c, `packet_set_sctp_port`).
+fn set_sctp_port(packet: &mut [u8], offset: usize, port: u16, l4_partial: bool) -> bool {
+    let Ok(upper) = UpperLayer::find(packet) else { return false };
+    if !upper.fragment.has_transport_header() {
+        return false;
+    }
+    let segment = range_mut(packet, upper.start, upper.end);
+    let (old, behind) = (u16_at(segment, offset), segment.len().saturating_sub(offset + 2));
+    let Ok(mut sctp) = Sctp::new_checked(&mut *segment) else { return false };
+    if !l4_partial {
+        sctp.set_checksum(sctp.checksum() ^ crc32c_change(old, port, behind));
+    }
+    put_u16(segment, offset, port)
 }
 
 /// Sets the 16-bit word `offset` bytes into the transport header.

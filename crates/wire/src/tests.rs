@@ -35,6 +35,10 @@ fn read_all(bytes: &[u8]) {
     if let Ok(v) = Udp::new_checked(bytes) {
         black_box((v.source_port(), v.destination_port(), v.length(), v.checksum(), v.payload()));
     }
+    if let Ok(v) = Sctp::new_checked(bytes) {
+        black_box((v.source_port(), v.destination_port(), v.verification_tag(), v.checksum()));
+        black_box(v.payload());
+    }
     if let Ok(v) = Icmp::new_checked(bytes) {
         black_box((v.icmp_type(), v.code(), v.checksum(), v.rest(), v.echo_id(), v.echo_seq()));
         black_box((v.is_error(), v.payload()));

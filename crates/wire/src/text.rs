@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | letters of `SFRPUEWA`, `.` for `A`, or `-` | TCP with these flags | `seq= ack= win= mss= wscale= sack len=` |
 //! | `udp` | UDP | `len=` |
+//! | `sctp` | SCTP | `tag= len=` |
 //! | `icmp-echo`, `icmp-reply` | echo, ICMP or ICMPv6 by the addresses | `id= seq= len=` |
 //! | `icmp-unreach(CODE)`, `icmp-exceeded(CODE)`, `icmp-error(TYPE,CODE)` | an error | `mtu=`, and the quoted packet |
 //! | `nd-solicit`, `nd-advert` | neighbour discovery | `target=[IP]` (else DST, SRC) |
@@ -29,6 +30,7 @@ mod parse;
 mod print;
 #[cfg(test)]
 mod tests;
+mod word;
 
 pub use parse::{parse, parse_ip};
 pub use print::describe;

@@ -6,8 +6,8 @@ use crate::checksum::{self, Verdict};
 use crate::error::{Header, Malformed};
 use crate::fragment::Fragment;
 use crate::numbers::protocol;
-use crate::octets::{put_u16, range, u8_at, u16_at};
-use crate::{Ipv4, Ipv6, icmp, icmpv6, tcp, udp};
+use crate::octets::{put_u16, range, range_mut, u8_at, u16_at};
+use crate::{Ipv4, Ipv6, Sctp, icmp, icmpv6, tcp, udp};
 
 /// Source and destination of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,8 +122,8 @@ impl UpperLayer {
         there.then(|| (u16_at(segment, 0), u16_at(segment, 2)))
     }
 
-    /// Where the transport checksum stands, in bytes from the IP header; none in later fragments,
-    /// in protocols without a checksum of this kind, and where the packet ends before it.
+    /// Where the transport's Internet checksum stands, in bytes from the IP header; none in later
+    /// fragments, in protocols without one (SCTP has a CRC), and where the packet ends before it.
     pub fn checksum_at(&self) -> Option<usize> {
         let v6 = matches!(self.addresses, Addresses::V6 { .. });
         let offset = match self.protocol {
@@ -145,6 +145,9 @@ impl UpperLayer {
     /// Verifies the transport checksum. Fragments are [`Verdict::Absent`], since theirs covers the
     /// whole datagram; so is a destination that a routing header still changes.
     pub fn verify(&self, packet: &[u8]) -> Verdict {
+        if self.protocol == protocol::SCTP && self.fragment == Fragment::None {
+            return checksum::verify_sctp(self.segment(packet));
+        }
         if !self.has_whole_datagram() || self.checksum_at().is_none() {
             return Verdict::Absent;
         }
@@ -162,6 +165,11 @@ impl UpperLayer {
     /// Computes the transport checksum anew; whether the packet has one to compute: not in
     /// fragments, nor where a routing header still changes the destination.
     pub fn fill_checksum(&self, packet: &mut [u8]) -> bool {
+        if self.protocol == protocol::SCTP && self.fragment == Fragment::None {
+            let segment = range_mut(packet, self.start, self.end);
+            let crc = checksum::sctp_crc(segment);
+            return Sctp::new_checked(segment).map(|mut sctp| sctp.set_checksum(crc)).is_ok();
+        }
         let Some(at) = self.checksum_at().filter(|_| self.has_whole_datagram()) else {
             return false;
         };

@@ -7,7 +7,7 @@ use base::MacAddr;
 use super::{PacketBuilder, TcpBuilder, TransportBuilder};
 use crate::numbers::{ethertype, protocol};
 use crate::upper::Addresses;
-use crate::{checksum, icmp, icmpv6, ipv4, octets, tcp, udp};
+use crate::{checksum, icmp, icmpv6, ipv4, octets, sctp, tcp, udp};
 
 /// The longest IP packet, header included.
 const MAX_PACKET_LEN: usize = 65_535;
@@ -116,6 +116,14 @@ impl IpBuilder {
         self.transport(protocol::UDP, header)
     }
 
+    /// An SCTP packet with the verification tag `tag`; its payload are the chunks.
+    pub fn sctp(self, source: u16, destination: u16, tag: u32) -> TransportBuilder {
+        let mut header = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+        header.extend(tag.to_be_bytes());
+        header.extend([0; 4]);
+        self.transport(protocol::SCTP, header)
+    }
+
     /// An echo request, ICMP or ICMPv6 by the packet's addresses.
     pub fn echo_request(self, id: u16, seq: u16) -> TransportBuilder {
         let icmp_type = self.pick(icmp::ECHO_REQUEST, icmpv6::ECHO_REQUEST);
@@ -213,6 +221,16 @@ impl IpBuilder {
                 Checksum::Bad => full ^ 0x5555,
             };
             octets::put_u16(&mut segment, at, value);
+        }
+        if protocol == protocol::SCTP {
+            let crc = checksum::sctp_crc(&segment);
+            let value = match wanted {
+                Checksum::Full => crc,
+                // The CRC has no pseudo header whose sum could stand in for it.
+                Checksum::Partial | Checksum::Zero => 0,
+                Checksum::Bad => crc ^ 0x5555,
+            };
+            octets::put(&mut segment, sctp::field::CHECKSUM, value.to_le_bytes());
         }
         self.finish(protocol, &segment)
     }

@@ -136,7 +136,7 @@ impl TcpBuilder {
     }
 }
 
-/// A UDP datagram or an ICMP message.
+/// A UDP datagram, an SCTP packet or an ICMP message.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TransportBuilder {

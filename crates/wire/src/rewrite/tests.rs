@@ -87,9 +87,10 @@ fn packets(v6: bool, payload: &[u8], checksum: Checksum) -> Vec<Vec<u8>> {
         ip.clone().tcp(1000, 80).payload(payload).build(),
         ip.clone().udp(1000, 53).payload(payload).build(),
     ];
-    // A partial checksum of ICMP has no pseudo header to hold, so nobody makes one.
+    // ICMP's and SCTP's cover no pseudo header, whose sum a partial checksum would be.
     if checksum == Checksum::Full {
         packets.push(ip.clone().echo_request(1, 2).payload(payload).build());
+        packets.push(ip.clone().sctp(1000, 80, 7).payload(payload).build());
     }
     if v6 {
         packets.push(ip.clone().neighbour_solicit(Ipv6Addr::from_bits(3)).build());
@@ -170,6 +171,44 @@ fn routing_header_shields_the_checksum_from_the_destination() {
     }
 }
 
+/// SCTP packets change only whole, and keep what was wrong about their CRC.
+#[test]
+fn sctp_ports_come_with_their_crc() {
+    type Build = fn(IpBuilder) -> Vec<u8>;
+    let build: Build = |ip| ip.sctp(1000, 80, 7).payload([1, 2, 3, 4, 5]).build();
+    let want: Build = |ip| ip.sctp(1000, 8080, 7).payload([1, 2, 3, 4, 5]).build();
+    for v6 in [false, true] {
+        for checksum in [Checksum::Full, Checksum::Bad] {
+            let mut packet = build(ip(v6).checksum(checksum));
+            // Padding of short frames is not the packet's.
+            packet.extend([9; 7]);
+            assert!(set_tp_dst(&mut packet, 8080, false));
+            let len = packet.len() - 7;
+            assert_eq!(packet[..len], want(ip(v6).checksum(checksum)), "{checksum:?}");
+            assert_eq!(packet[len..], [9; 7]);
+        }
+        let mut partial = build(ip(v6).checksum(Checksum::Partial));
+        assert!(set_tp_dst(&mut partial, 8080, true));
+        assert_eq!(partial, want(ip(v6).checksum(Checksum::Partial)));
+
+        // Beyond the first fragment nobody knows the CRC; the change is that of these bytes.
+        let first = ip(v6).fragment(0, true);
+        let mut packet = build(first.clone());
+        assert!(set_tp_dst(&mut packet, 8080, false));
+        assert_eq!(packet, want(first));
+
+        let mut cut = build(ip(v6));
+        cut.truncate(cut.len() - 1);
+        let later = ip(v6).fragment(1480, true).raw(protocol::SCTP, &[7; 40]);
+        let short = ip(v6).raw(protocol::SCTP, &[7; 11]);
+        for mut packet in [cut, later, short] {
+            let before = packet.clone();
+            assert!(!set_tp_src(&mut packet, 1, false) && !set_tp_dst(&mut packet, 1, false));
+            assert_eq!(packet, before);
+        }
+    }
+}
+
 /// ICMP errors quote eight bytes of TCP: ports change, a checksum is not there.
 #[test]
 fn quoted_packets_change_as_far_as_they_go() {
@@ -236,7 +275,7 @@ proptest! {
     /// Real packets, cut anywhere and with a few bytes wrong.
     #[test]
     fn damaged_packets_do_not_panic(
-        v6: bool, kind in 0usize..3, cut in 0usize..120,
+        v6: bool, kind in 0usize..4, cut in 0usize..120,
         damage in prop::collection::vec((0usize..80, any::<u8>()), 0..4), rewrite in rewrite(),
     ) {
         let mut packet = packets(v6, &[1, 2, 3], Checksum::Full).swap_remove(kind);

@@ -1,10 +1,10 @@
 //! From text to bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 
 use base::MacAddr;
 
+use super::word::{Word, words};
 use super::{TextError, default_mac, payload};
 use crate::builder::{Checksum, IpBuilder, PacketBuilder, TransportBuilder};
 use crate::numbers::{ethertype, protocol};
@@ -29,77 +29,6 @@ pub fn parse(text: &str) -> Result<Vec<u8>, TextError> {
 /// As [`parse`]; also for ARP and for options of the Ethernet header.
 pub fn parse_ip(text: &str) -> Result<Vec<u8>, TextError> {
     Packet::read(text, 0, 0)?.bare()
-}
-
-/// A word of the text and where it starts.
-#[derive(Debug, Clone, Copy)]
-struct Word<'a> {
-    at: usize,
-    text: &'a str,
-}
-
-impl<'a> Word<'a> {
-    fn error(self, what: impl Into<String>) -> TextError {
-        TextError { column: self.at + 1, what: what.into() }
-    }
-
-    /// What stands before and behind the first `mark`.
-    fn split(self, mark: char) -> Option<(Word<'a>, Word<'a>)> {
-        let (before, behind) = self.text.split_once(mark)?;
-        let behind_at = self.at + before.len() + mark.len_utf8();
-        Some((Word { text: before, ..self }, Word { at: behind_at, text: behind }))
-    }
-
-    fn parse<T: FromStr>(self, expected: &str) -> Result<T, TextError> {
-        self.text.parse().map_err(|_| self.error(format!("'{}' is not {expected}", self.text)))
-    }
-
-    /// A number of at most `max`, decimal or hexadecimal.
-    fn number(self, max: u32) -> Result<u32, TextError> {
-        let digits = self.text.strip_prefix("0x");
-        let (digits, radix) = digits.map_or((self.text, 10), |digits| (digits, 16));
-        // `from_str_radix` takes a sign; the text form does not.
-        let found = Some(digits).filter(|digits| !digits.starts_with('+'));
-        found
-            .and_then(|digits| u32::from_str_radix(digits, radix).ok())
-            .filter(|number| *number <= max)
-            .ok_or_else(|| self.error(format!("'{}' is not a number up to {max}", self.text)))
-    }
-
-    fn u8(self) -> Result<u8, TextError> {
-        self.number(u8::MAX.into()).map(|number| number as u8)
-    }
-
-    fn u16(self) -> Result<u16, TextError> {
-        self.number(u16::MAX.into()).map(|number| number as u16)
-    }
-}
-
-/// The words of `text`; what stands in parentheses is one.
-fn words(text: &str, offset: usize) -> Result<Vec<Word<'_>>, TextError> {
-    let mut words = Vec::new();
-    let (mut start, mut depth) = (None, 0usize);
-    for (at, c) in text.char_indices() {
-        depth += usize::from(c == '(');
-        if c == ')' {
-            let one_less = depth.checked_sub(1);
-            let here = Word { at: offset + at, text };
-            depth = one_less.ok_or_else(|| here.error("')' without '('"))?;
-        }
-        if !c.is_whitespace() || depth > 0 {
-            start.get_or_insert(at);
-        } else if let Some(from) = start.take() {
-            words.push(Word { at: offset + from, text: text.get(from..at).unwrap_or("") });
-        }
-    }
-    let end = Word { at: offset + text.len(), text };
-    if depth > 0 {
-        return Err(end.error("')' is missing"));
-    }
-    if let Some(from) = start {
-        words.push(Word { at: offset + from, text: text.get(from..).unwrap_or("") });
-    }
-    Ok(words)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -274,10 +203,11 @@ impl<'a> Packet<'a> {
         let protocol = match self.what.text {
             "ip" => return self.raw(ip),
             "udp" => protocol::UDP,
+            "sctp" => protocol::SCTP,
             "icmp-echo" | "icmp-reply" if v4 => protocol::ICMP,
             "icmp-echo" | "icmp-reply" => protocol::ICMPV6,
             what if tcp_flags(what).is_some() => protocol::TCP,
-            _ => return Err(self.what.error("later fragments are of TCP, udp, icmp-echo or ip")),
+            _ => return Err(self.what.error("later fragments: TCP, udp, sctp, icmp-echo or ip")),
         };
         let body = self.take_payload()?;
         self.done()?;
@@ -320,6 +250,11 @@ impl<'a> Packet<'a> {
                 let (from, to) = (self.source.needs_port()?, self.destination.needs_port()?);
                 Ok(ip.udp(from, to).payload(self.take_payload()?))
             }
+            "sctp" => {
+                let (from, to) = (self.source.needs_port()?, self.destination.needs_port()?);
+                let tag = self.take_u32("tag")?.unwrap_or(0);
+                Ok(ip.sctp(from, to, tag).payload(self.take_payload()?))
+            }
             "icmp-echo" | "icmp-reply" => {
                 let id = self.take_u16("id")?.unwrap_or(0);
                 let seq = self.take_u16("seq")?.unwrap_or(0);
@@ -345,7 +280,7 @@ impl<'a> Packet<'a> {
                 })
             }
             other => Err(self.what.error(format!(
-                "'{other}' is no kind of packet: TCP flags like 'S', udp, ip, icmp-echo, \
+                "'{other}' is no kind of packet: TCP flags like 'S', udp, sctp, ip, icmp-echo, \
                  icmp-reply, icmp-unreach(CODE), icmp-exceeded(CODE), icmp-error(TYPE,CODE), \
                  nd-solicit, nd-advert, arp-request or arp-reply"
             ))),

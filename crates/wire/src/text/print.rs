@@ -12,7 +12,7 @@ use crate::fragment::Fragment;
 use crate::numbers::{ethertype, protocol};
 use crate::tcp::TcpOption;
 use crate::upper::{Addresses, UpperLayer};
-use crate::{Arp, Ethernet, Icmp, Icmpv6, Ipv4, Ipv6, Tcp, Udp, Vlan, arp, icmp, icmpv6};
+use crate::{Arp, Ethernet, Icmp, Icmpv6, Ipv4, Ipv6, Sctp, Tcp, Udp, Vlan, arp, icmp, icmpv6};
 
 /// What is in `frame`, in the form of [`crate::text`].
 ///
@@ -116,7 +116,8 @@ fn ip(packet: &[u8], upper: &UpperLayer) -> Result<String, Malformed> {
 
 /// Whether the form has a word for the packet's transport header.
 fn is_spelled(upper: &UpperLayer) -> bool {
-    upper.fragment.has_transport_header() && matches!(upper.protocol, protocol::TCP | protocol::UDP)
+    let spelled = matches!(upper.protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
+    spelled && upper.fragment.has_transport_header()
 }
 
 fn endpoint(ip: IpAddr, port: Option<u16>) -> String {
@@ -135,6 +136,10 @@ fn fragment(text: &mut String, offset: usize, more: bool) {
 }
 
 fn checksum(text: &mut String, packet: &[u8], upper: &UpperLayer) {
+    if upper.protocol == protocol::SCTP && upper.verify(packet) == Verdict::Bad {
+        let crc = Sctp::new_checked(upper.segment(packet)).map_or(0, |sctp| sctp.checksum());
+        text.push_str(if crc == 0 { " csum=zero" } else { " csum=bad" });
+    }
     let Some(at) = upper.checksum_at() else { return };
     let found = crate::octets::u16_at(packet, at);
     let pseudo = match upper.protocol {
@@ -165,6 +170,12 @@ fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32
                 _ => segment.len().saturating_sub(crate::udp::HEADER_LEN),
             };
             add_unless(text, "len", len as u32, 0);
+        }
+        protocol::SCTP => {
+            let view = Sctp::new_checked(segment)?;
+            text.push_str(" sctp");
+            add_unless(text, "tag", view.verification_tag(), 0);
+            add_unless(text, "len", view.payload().len() as u32, 0);
         }
         protocol::ICMP if v4 => {
             let view = Icmp::new_checked(segment)?;
