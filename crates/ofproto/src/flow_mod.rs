@@ -5,8 +5,8 @@ use crate::events::Event;
 use crate::revalidate::Dependency;
 use crate::rule::{Rule, RuleId};
 use crate::{Ofproto, timeouts};
-use base::{Instant, OfPort, TableId, limits};
-use flow::Match;
+use base::{Instant, OfPort, RecircId, TableId, limits};
+use flow::{Field, Match};
 use openflow::action::Action;
 use openflow::message::{FlowFlags, FlowMod, FlowModCommand, RemovedReason};
 use openflow::{ErrorCode, OfError};
@@ -73,16 +73,17 @@ impl Ofproto {
             let reason = "flow-mod: no packets are buffered here; send the packet in a packet-out";
             return Err(OfError::new(ErrorCode::BufferUnknown, reason));
         }
+        if !deletes {
+            check_writable(flow_mod.table)?;
+            check_hidden(&flow_mod.matching)?;
+        }
         match flow_mod.command {
             FlowModCommand::Add => self.add_flow(id, flow_mod, now),
-            // Whether it finds flows or adds one, the table must take flows.
             FlowModCommand::Modify => {
-                check_writable(flow_mod.table)?;
                 let found = self.select(id, flow_mod, OfPort::NONE, false)?;
                 self.modify_flows(id, flow_mod, &found, now)
             }
             FlowModCommand::ModifyStrict => {
-                check_writable(flow_mod.table)?;
                 let found = self.select(id, flow_mod, OfPort::NONE, true)?;
                 self.modify_flows(id, flow_mod, &found, now)
             }
@@ -145,7 +146,6 @@ impl Ofproto {
     }
 
     fn add_flow(&mut self, id: BridgeId, flow_mod: &FlowMod, now: Instant) -> Result<(), OfError> {
-        check_writable(flow_mod.table)?;
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let table = flow_mod.table.unwrap_or(TableId(0));
         check_goto(&flow_mod.actions, table)?;
@@ -332,6 +332,18 @@ fn check_writable(table: Option<TableId>) -> Result<(), OfError> {
         }
         _ => Ok(()),
     }
+}
+
+/// What packets get inside the datapath is not for flows to match, but that they come in anew may be
+/// said (ovs: `lib/match.c`, `minimatch_has_default_hidden_fields`).
+fn check_hidden(matching: &Match) -> Result<(), OfError> {
+    let is_anew = matching.key().recirc_id() == RecircId(0)
+        && matches!(matching.mask().get(Field::RecircId), 0 | 0xffff_ffff);
+    if is_anew && !matching.mask().has(Field::DpHash) {
+        return Ok(());
+    }
+    let reason = "flow-mod: flows can't match recirc_id (but for 0) or dp_hash; leave them out";
+    Err(OfError::new(ErrorCode::RequestEperm, reason))
 }
 
 /// `goto_table` only leads to later tables (OpenFlow 1.3.5 section 5.1).

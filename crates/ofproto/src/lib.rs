@@ -250,7 +250,9 @@ impl Ofproto {
         Ok(number)
     }
 
-    /// Changes a port's configuration; its name and number stay.
+    /// Changes a port's configuration; its name and number stay. What was learned behind it is
+    /// forgotten if its VLANs, its priority tags or its protection change
+    /// (ovs: `ofproto/ofproto-dpif.c`, `bundle_set`).
     pub fn set_port(
         &mut self,
         id: BridgeId,
@@ -258,9 +260,13 @@ impl Ofproto {
         spec: PortSpec,
     ) -> Result<(), PortRefused> {
         let before = self.describe(id, port);
+        let learning_before = self.learning_of(id, port);
         self.bridges.set_port(id, port, spec)?;
         if before != self.describe(id, port) {
             self.tell_port(id, port, PortReason::Modify);
+        }
+        if learning_before != self.learning_of(id, port) {
+            self.flush_port_macs(id, port);
         }
         self.changes.configuration();
         Ok(())
@@ -273,10 +279,7 @@ impl Ofproto {
         }
         self.tell_port(id, port, PortReason::Delete);
         self.bridges.remove_port(id, port, now);
-        if let Some(bridge) = self.bridges.get_mut(id) {
-            bridge.macs.flush_port(port);
-            self.changes.macs(bridge, &self.installed);
-        }
+        self.flush_port_macs(id, port);
         self.changes.configuration();
     }
 
@@ -334,6 +337,14 @@ impl Ofproto {
         }
     }
 
+    /// Forgets what was learned behind a port.
+    fn flush_port_macs(&mut self, id: BridgeId, port: OfPort) {
+        if let Some(bridge) = self.bridges.get_mut(id) {
+            bridge.macs.flush_port(port);
+            self.changes.macs(bridge, &self.installed);
+        }
+    }
+
     /// Puts an address into a bridge's table, as `fdb/add` asks.
     pub fn learn_mac(
         &mut self,
@@ -347,6 +358,12 @@ impl Ofproto {
             bridge.macs.learn(now, vlan, mac, port);
             self.changes.macs(bridge, &self.installed);
         }
+    }
+
+    /// What decides where packets that come in there are seen.
+    fn learning_of(&self, id: BridgeId, port: OfPort) -> Option<(VlanMode, PriorityTags, bool)> {
+        let spec = &self.bridges.get(id)?.port(port)?.spec;
+        Some((spec.vlan.clone(), spec.priority_tags, spec.protected))
     }
 
     fn describe(&self, id: BridgeId, port: OfPort) -> Option<openflow::message::PortDesc> {

@@ -5,7 +5,8 @@ use crate::bridge::{Bridge, BridgeId};
 use crate::rule::Rule;
 use crate::text::{self, PortNames};
 use crate::translate::{
-    Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, translate_from, translate_sent,
+    Effect, Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid, translate_from,
+    translate_sent,
 };
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
 use flow::{CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange};
@@ -23,7 +24,8 @@ pub struct TraceRequest {
     pub key: FlowKey,
     /// What to do with it in place of asking the tables, as for a packet-out.
     pub actions: Option<Vec<OfAction>>,
-    /// Bytes of a packet that is there: addresses are learned from it, and flows count it.
+    /// Bytes of a packet that is there: addresses are learned from it. Nothing counts it, for it
+    /// comes in nowhere.
     pub packet_bytes: Option<u64>,
     /// What each `ct` in turn is taken to say; `new|trk` when there are no more.
     pub ct_next: Vec<CtState>,
@@ -48,7 +50,10 @@ impl Ofproto {
     /// round the datapath once more.
     pub fn trace(&mut self, now: Instant, request: &TraceRequest) -> String {
         let mut out = String::new();
-        let mut queue = self.trace_pass(now, request, request.key.clone(), &mut out);
+        let mut key = request.key.clone();
+        // People name a VLAN and leave out the type that every frame with a tag has.
+        fix_tpid(&mut key);
+        let mut queue = self.trace_pass(now, request, key, &mut out);
         let mut ct_next = request.ct_next.iter();
         let mut passes = 1;
         while !queue.is_empty() && passes < MAX_PASSES {
@@ -89,12 +94,18 @@ impl Ofproto {
         if let Some(error) = translation.error {
             let _ = write!(out, "\nTranslation failed ({}), packet is dropped.\n", failure(error));
         }
-        if let Some(bytes) = request.packet_bytes {
-            let links = crate::upcall::links(&translation, &key);
-            let used = Some(now);
-            self.credit(&links, &FlowStats { packets: 1, bytes, used, tcp_flags: 0 }, now);
+        if request.packet_bytes.is_some() {
+            self.learn_from(&translation.effects, now);
         }
         translation.forks
+    }
+
+    /// Learns the addresses that a packet showed; flows, tables and patch ports don't count it
+    /// (ovs: `ofproto/ofproto-dpif-trace.c`, `ofproto_trace__`, sets no `resubmit_stats`).
+    fn learn_from(&mut self, effects: &[Effect], now: Instant) {
+        for effect in effects.iter().filter(|effect| matches!(effect, Effect::Learn { .. })) {
+            self.apply(effect, &FlowStats::default(), now);
+        }
     }
 
     fn trace_translate(
@@ -267,3 +278,6 @@ pub(crate) fn describe_value(target: Subfield, value: u128) -> String {
     };
     format!("{name} is now {value}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -218,7 +218,7 @@ impl Ofproto {
         }
     }
 
-    fn apply(&mut self, effect: &Effect, more: &FlowStats, now: Instant) {
+    pub(crate) fn apply(&mut self, effect: &Effect, more: &FlowStats, now: Instant) {
         match *effect {
             Effect::Learn { bridge, vlan, mac, port } => {
                 let Some(bridge) = self.bridges.get_mut(bridge) else { return };

@@ -160,11 +160,7 @@ impl World {
         let ports = |name: &str| self.ofproto.port_number(id, name);
         let matching = openflow::text::parse_match(&case.flow, &ports)
             .unwrap_or_else(|error| panic!("{}: {error}", case.flow));
-        let mut key = matching.key().clone();
-        if key.vlan_tci() != 0 {
-            key.set_vlan_tpid(0x8100);
-        }
-        let mut request = TraceRequest::new(id, key);
+        let mut request = TraceRequest::new(id, matching.key().clone());
         request.ct_next = case.ct_next.iter().map(|state| ct_state(state)).collect();
         request.names = case.names;
         self.ofproto.trace(self.now, &request)

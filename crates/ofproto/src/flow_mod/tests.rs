@@ -316,3 +316,38 @@ fn durations_are_whole_milliseconds() {
     let rule = switch.ofproto.rules().get(id).unwrap();
     assert_eq!(rule.stats(switch.now).duration_ns, 255_000_000);
 }
+
+#[test]
+fn what_packets_get_inside_the_datapath_is_not_matched() {
+    use FlowModCommand as C;
+    let any = u128::from(u32::MAX);
+    // The cases are what Open vSwitch 3.1 says to them, and no text can ask for them.
+    let cases = [
+        (Match::any().with(Field::RecircId, 0), Ok(())),
+        (Match::any().with(Field::RecircId, 1), Err(ErrorCode::RequestEperm)),
+        (masked(Field::RecircId, 0, 0xff), Err(ErrorCode::RequestEperm)),
+        (masked(Field::DpHash, 0, any), Err(ErrorCode::RequestEperm)),
+        (masked(Field::DpHash, 1, 1), Err(ErrorCode::RequestEperm)),
+    ];
+    for (matching, expect) in cases {
+        for command in [C::Add, C::Modify, C::ModifyStrict, C::Delete, C::DeleteStrict] {
+            let mut switch = Switch::new();
+            let text = if is_delete(command) { "" } else { "actions=drop" };
+            let mut flow_mod = text::parse_flow(text, command, &|_| None).unwrap();
+            flow_mod.matching = matching.clone();
+            let got = switch.ofproto.flow_mod(switch.id, &flow_mod, switch.now);
+            let expect = if is_delete(command) { Ok(()) } else { expect };
+            assert_eq!(got.map_err(|error| error.code), expect, "{command:?} {matching:?}");
+        }
+    }
+}
+
+fn is_delete(command: FlowModCommand) -> bool {
+    matches!(command, FlowModCommand::Delete | FlowModCommand::DeleteStrict)
+}
+
+fn masked(field: Field, value: u128, mask: u128) -> Match {
+    let mut matching = Match::any();
+    matching.set_masked(field, value, mask);
+    matching
+}

@@ -111,14 +111,14 @@ impl Reader<'_> {
     fn number(&mut self, field: Field, text: &str) -> Result<(), ParseError> {
         let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
         let mask = mask.map_or(Ok(field.all_ones()), number)?;
-        self.put(field, number(value)?, mask);
+        self.put(field, fitting(field, value, number(value)?)?, mask);
         Ok(())
     }
 
     fn value(&mut self, field: Field, text: &str) -> Result<(), ParseError> {
         let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
         let mask = mask.map_or(Ok(field.all_ones()), address_or_number)?;
-        self.put(field, address_or_number(value)?, mask);
+        self.put(field, fitting(field, value, address_or_number(value)?)?, mask);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Reader<'_> {
     /// An Ethernet type; one of a VLAN tag says that the tag follows.
     fn eth_type(&mut self, text: &str) -> Result<(), ParseError> {
         let (value, mask) = text.split_once('/').map_or((text, None), |(v, m)| (v, Some(m)));
-        let value = number(value)?;
+        let value = fitting(Field::EthType, value, number(value)?)?;
         let mask = mask.map_or(Ok(0xffff), number)?;
         match value {
             0x8100 | 0x88a8 if self.tags < 2 => {
@@ -250,6 +250,11 @@ fn field_of(header: &str, name: &str) -> Option<Field> {
     })
 }
 
+/// The value, if the field is wide enough for it.
+fn fitting(field: Field, text: &str, value: u128) -> Result<u128, ParseError> {
+    if value <= field.all_ones() { Ok(value) } else { error(text, "is too large for its field") }
+}
+
 fn number(text: &str) -> Result<u128, ParseError> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u128::from_str_radix(digits, 16),
@@ -318,6 +323,11 @@ mod tests {
             ("ipv6(src=::g)", "is no address"),
             ("ipv4(frag=maybe)", "frag is no, first or later"),
             ("vlan(foo)", "vlan() has vid and pcp"),
+            // Found by fuzzing: the upper bits were cut off.
+            ("eth_type(0x10800)", "is too large for its field"),
+            ("recirc_id(4294967296)", "is too large for its field"),
+            ("tcp(dst=65536/0xffff)", "is too large for its field"),
+            ("ipv4(src=02:00:00:00:00:01)", "is too large for its field"),
         ];
         for (text, expect) in cases {
             assert_eq!(parse_flow(text, &|_| None).unwrap_err().what, expect, "{text}");

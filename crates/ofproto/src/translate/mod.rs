@@ -16,6 +16,7 @@ mod normal;
 mod output;
 mod report;
 
+pub(crate) use fields::fix_tpid;
 pub(crate) use report::{Note, NoteKind};
 
 use crate::bridge::{BridgeId, Bridges};

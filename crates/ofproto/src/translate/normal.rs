@@ -77,19 +77,28 @@ impl<'a> Context<'_, 'a> {
         }
     }
 
-    /// Where the destination is. The packet's own source counts as learned already.
+    /// Where the destination is. The packet's own source counts as learned already, unless there
+    /// is no packet to learn it from.
     fn known_port(&mut self, vlan: u16, port: Option<&Port>) -> Option<OfPort> {
         let destination = self.key.eth_dst();
         match port {
-            Some(port) if destination == self.key.eth_src() && !destination.is_multicast() => {
-                Some(port.number)
-            }
+            Some(port) if self.has_packet() && self.is_to_itself() => Some(port.number),
             _ => {
                 let bridge = self.bridge;
                 self.depend(Dependency::Mac { bridge: bridge.id, vlan, mac: destination });
                 bridge.macs.lookup(vlan, destination)
             }
         }
+    }
+
+    fn is_to_itself(&self) -> bool {
+        let destination = self.key.eth_dst();
+        destination == self.key.eth_src() && !destination.is_multicast()
+    }
+
+    /// Only a trace may be of a packet that is not there.
+    fn has_packet(&self) -> bool {
+        self.learns || !self.notes.is_wanted()
     }
 
     fn learn(&mut self, port: Option<&Port>, vlan: u16) {

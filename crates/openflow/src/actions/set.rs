@@ -18,9 +18,14 @@ pub(super) fn whole(field: Field, value: u128) -> Action {
     Action::Set { field, value, mask: assignable(field), form: SetForm::SetField }
 }
 
-/// The bits of a field that an assignment reaches: `nw_tos` is the DSCP in place.
+/// The bits of a field that an assignment reaches: `nw_tos` is the DSCP in place, and `arp_op` has 16
+/// bits on the wire, of which the key holds the lower 8, for the others are always 0.
 pub(crate) fn assignable(field: Field) -> u128 {
-    if field == Field::NwTos { 0xfc } else { field.all_ones() }
+    match field {
+        Field::NwTos => 0xfc,
+        Field::ArpOp => 0xffff,
+        field => field.all_ones(),
+    }
 }
 
 /// Reads the field that bits are read from.
@@ -100,7 +105,7 @@ fn take_assignment(body: &mut Input<'_>, form: SetForm, may_mask: bool) -> Resul
     let reach = assignable(spec.field);
     let mask = mask.map_or(reach, |mask| mask & reach);
     let vlan = spec.field == Field::VlanVidPresent;
-    if value & !reach != 0 || vlan && value & mask & 0x1000 == 0 {
+    if value & !(reach & spec.field.all_ones()) != 0 || vlan && value & mask & 0x1000 == 0 {
         let reason = format!("{} can't be set to {value:#x}", spec.name);
         return Err(bad(ErrorCode::ActionBadSetArgument, reason));
     }
@@ -126,8 +131,13 @@ pub(super) fn take_load(body: &mut Input<'_>) -> Result<Action, OfError> {
         let reason = format!("load: {value:#x} does not fit {bits} bits");
         return Err(bad(ErrorCode::ActionBadArgument, reason));
     }
+    let placed = u128::from(value) << offset;
+    if placed & !target.field.all_ones() != 0 {
+        let reason = format!("load: {} can't be set to {placed:#x}", target.field.name());
+        return Err(bad(ErrorCode::ActionBadSetArgument, reason));
+    }
     let mask = target.mask() & assignable(target.field);
-    let value = (u128::from(value) << offset) & mask;
+    let value = placed & mask;
     Ok(Action::Set { field: target.field, value, mask, form: SetForm::Load })
 }
 
@@ -175,9 +185,10 @@ pub(crate) fn segments(field: Field, value: u128, mask: u128) -> Vec<(Subfield, 
     if field == Field::NwTos && mask == 0xfc {
         return vec![(Subfield::whole(field), value as u64)];
     }
+    let reach = 128 - assignable(field).leading_zeros();
     let (field, bits) = match for_field(field, oxm::Proto::default()) {
-        Some(spec) => (spec.bits_field(), spec.bits.min(field.bits())),
-        None => (field, field.bits()),
+        Some(spec) => (spec.bits_field(), spec.bits.min(reach)),
+        None => (field, reach),
     };
     let mut out = Vec::new();
     let mut offset = 0;
@@ -231,4 +242,40 @@ fn put_load2(out: &mut Vec<u8>, form: &ActionForm, spec: &Spec, value: u128, mas
     let exact = mask == spec.field.all_ones();
     oxm::put_entry(out, spec, version, value, (!exact).then_some(mask));
     finish(out, start);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `load` of a value into bits of a field, as on the wire after the header of the action.
+    fn load(offset_bits: u16, nxm: u32, value: u64) -> Result<Action, ErrorCode> {
+        let mut bytes = Vec::new();
+        bytes.put_u16(offset_bits);
+        bytes.put_u32(nxm);
+        bytes.put_u64(value);
+        take_load(&mut Input::new(&bytes, ErrorCode::ActionBadLen, "load"))
+            .map_err(|error| error.code)
+    }
+
+    #[test]
+    fn an_opcode_of_arp_has_16_bits_of_which_8_are_used() {
+        const ARP_OP: u32 = 0x0000_1e02;
+        let set =
+            |value, mask| Ok(Action::Set { field: Field::ArpOp, value, mask, form: SetForm::Load });
+        let refused = Err(ErrorCode::ActionBadSetArgument);
+        let cases = [
+            // NXM_OF_ARP_OP[], [0..7] and [4..11].
+            (15, 2, set(2, 0xffff)),
+            (15, 0xff, set(0xff, 0xffff)),
+            (15, 0x100, refused.clone()),
+            (7, 2, set(2, 0xff)),
+            (7, 0x100, Err(ErrorCode::ActionBadArgument)),
+            (4 << 6 | 7, 0xf, set(0xf0, 0xff0)),
+            (4 << 6 | 7, 0x10, refused),
+        ];
+        for (offset_bits, value, expect) in cases {
+            assert_eq!(load(offset_bits, ARP_OP, value), expect, "{offset_bits:#x} {value:#x}");
+        }
+    }
 }

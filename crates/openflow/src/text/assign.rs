@@ -75,6 +75,9 @@ pub(super) fn set_field(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, 
         }
         mask &= assignable(spec.field);
     }
+    if spec.field == Field::ArpOp && !from.text.contains('/') {
+        mask = assignable(spec.field);
+    }
     if spec.field == Field::VlanVidPresent && value & 0x1000 == 0 {
         // People mean the plain VLAN id (ovs: `lib/ofp-actions.c`, `set_field_parse__`).
         value |= 0x1000;
@@ -95,8 +98,12 @@ pub(super) fn load(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextE
     if part.bits < 128 && value >> part.bits != 0 {
         return Err(from.error(format!("{} does not fit {} bits", from.text, part.bits)));
     }
+    let placed = value << part.offset;
+    if placed & !part.field.all_ones() != 0 {
+        return Err(from.error(format!("{} can't be set to {placed:#x}", part.field.name())));
+    }
     let mask = part.mask() & assignable(part.field);
-    let value = (value << part.offset) & mask;
+    let value = placed & mask;
     Ok(Action::Set { field: part.field, value, mask, form: SetForm::Load })
 }
 

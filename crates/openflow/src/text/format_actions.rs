@@ -133,8 +133,11 @@ fn bits(part: &Subfield, proto: Proto) -> String {
 fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> String {
     if form == SetForm::Load {
         let loads = segments(field, value, mask);
-        let loads =
-            loads.iter().map(|(part, value)| format!("load:{value:#x}->{}", bits(part, proto)));
+        let loads = loads.iter().map(|(part, value)| {
+            // Open vSwitch writes 0 as C's `%#x` does.
+            let value = if *value == 0 { "0".to_owned() } else { format!("{value:#x}") };
+            format!("load:{value}->{}", bits(part, proto))
+        });
         return loads.collect::<Vec<_>>().join(",");
     }
     let (field, value, mask) = match field {

@@ -46,6 +46,11 @@ const FLOWS: &[(&str, &str)] = &[
         "arp,arp_op=1,arp_spa=10.0.0.0/8,arp_sha=00:00:00:00:00:01,actions=1",
         "arp,arp_spa=10.0.0.0/8,arp_op=1,arp_sha=00:00:00:00:00:01 actions=output:1",
     ),
+    // As ovs-ofctl and Open vSwitch 3.1 write them.
+    ("arp,actions=set_field:2->arp_op", "arp actions=set_field:2->arp_op"),
+    ("arp,actions=load:2->arp_op", "arp actions=load:0x2->NXM_OF_ARP_OP[]"),
+    ("arp,actions=load:2->arp_op[0..7]", "arp actions=load:0x2->NXM_OF_ARP_OP[0..7]"),
+    ("arp,actions=load:0->arp_op[8..15]", "arp actions=load:0->NXM_OF_ARP_OP[8..15]"),
     (
         "ip,nw_src=10.0.0.1/255.0.255.0,nw_dst=1.2.3.4,actions=1",
         "ip,nw_src=10.0.0.0/255.0.255.0,nw_dst=1.2.3.4 actions=output:1",
@@ -191,6 +196,8 @@ fn what_is_wrong_is_said_with_its_column() {
         ("ip,actions=ct(exec(set_field:1->ct_mark))", 15, "need commit"),
         ("actions=load:0x100->reg0[0..7]", 14, "does not fit"),
         ("actions=load:1->reg0[30..40]", 22, "bits 0 to 31"),
+        ("arp,actions=load:0x102->arp_op", 18, "can't be set to 0x102"),
+        ("arp,actions=set_field:0x102->arp_op", 23, "does not fit arp_op"),
         ("actions=set_field:1->ct_state", 22, "can't be written"),
         ("actions=goto_table:1,output:1", 9, "wrong order"),
         ("actions=drop,1", 9, "stands alone"),

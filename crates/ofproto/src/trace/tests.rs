@@ -1,0 +1,90 @@
+//! What a trace leaves behind. What it prints is in `testdata/ofproto`.
+
+use super::*;
+use crate::{BridgeConfig, Config, PortDevice, PortSpec, PriorityTags, VlanMode};
+use openflow::message::FlowModCommand;
+
+const NOW: Instant = Instant::from_millis(100_000);
+
+/// A learning switch of two ports, whose packets pass two tables.
+fn switch() -> (Ofproto, BridgeId) {
+    let mut ofproto = Ofproto::new(Config::default());
+    let id = ofproto.add_bridge(BridgeConfig::new("br0", MacAddr::ZERO), NOW);
+    for number in [1, 2] {
+        ofproto.add_port(id, port(number), NOW).unwrap();
+    }
+    for flow in ["actions=resubmit(,1)", "table=1,actions=normal"] {
+        let flow_mod = openflow::text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
+        ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
+    }
+    (ofproto, id)
+}
+
+fn port(number: u32) -> PortSpec {
+    let device = PortDevice::Datapath(PortNo(number));
+    PortSpec::new(format!("p{number}"), MacAddr::ZERO, device)
+}
+
+fn trace(ofproto: &mut Ofproto, id: BridgeId, flow: &str, packet_bytes: Option<u64>) -> String {
+    let matching = openflow::text::parse_match(flow, &|_| None).unwrap();
+    let request = TraceRequest { packet_bytes, ..TraceRequest::new(id, matching.key().clone()) };
+    ofproto.trace(NOW, &request)
+}
+
+/// `VLAN MAC PORT`, sorted.
+fn learned(ofproto: &Ofproto, id: BridgeId) -> Vec<String> {
+    let entries = ofproto.bridge(id).unwrap().macs.iter();
+    let mut out: Vec<_> =
+        entries.map(|entry| format!("{} {} {}", entry.vlan, entry.mac, entry.port)).collect();
+    out.sort();
+    out
+}
+
+#[test]
+fn only_a_packet_is_learned_from_and_nothing_counts_it() {
+    const TO_ITSELF: &str = "in_port=1,dl_src=02:00:00:00:00:07,dl_dst=02:00:00:00:00:07";
+    let (mut ofproto, id) = switch();
+    for flow in [TO_ITSELF, "in_port=1"] {
+        let text = trace(&mut ofproto, id, flow, None);
+        assert!(text.contains("-> no learned MAC for destination, flooding"), "{text}");
+        assert!(learned(&ofproto, id).is_empty());
+    }
+    let text = trace(&mut ofproto, id, TO_ITSELF, Some(60));
+    assert!(text.contains("-> learned that 02:00:00:00:00:07 is on port p1 in VLAN 0"), "{text}");
+    assert!(text.contains("-> learned port is input port, dropping"), "{text}");
+    assert_eq!(learned(&ofproto, id), ["0 02:00:00:00:00:07 1"]);
+    let back = "in_port=2,dl_src=02:00:00:00:00:08,dl_dst=02:00:00:00:00:07";
+    let text = trace(&mut ofproto, id, back, Some(60));
+    assert!(text.ends_with("Datapath actions: 1"), "{text}");
+    for rule in ofproto.bridge(id).unwrap().tables.all() {
+        let rule = ofproto.rules().get(rule).unwrap();
+        assert_eq!((rule.packets, rule.bytes), (0, 0));
+    }
+    for table in ofproto.table_stats(id) {
+        assert_eq!((table.lookups, table.matched), (0, 0), "{table:?}");
+    }
+}
+
+#[test]
+fn other_vlans_make_a_port_forget_what_is_behind_it() {
+    let with_vlan = |vlan| PortSpec { vlan, ..port(2) };
+    let changes = [
+        (port(2), false),
+        (PortSpec { speed_kbps: 7, ..port(2) }, false),
+        (with_vlan(VlanMode::Access(10)), true),
+        (with_vlan(VlanMode::Trunk { trunks: vec![10, 20] }), true),
+        (PortSpec { priority_tags: PriorityTags::Always, ..port(2) }, true),
+        (PortSpec { protected: true, ..port(2) }, true),
+    ];
+    for (spec, forgets) in changes {
+        let (mut ofproto, id) = switch();
+        for last in [1, 2] {
+            let mac = MacAddr([2, 0, 0, 0, 0, last]);
+            ofproto.learn_mac(id, 0, mac, OfPort(last.into()), NOW);
+        }
+        ofproto.set_port(id, OfPort(2), spec.clone()).unwrap();
+        let mut expect = vec!["0 02:00:00:00:00:01 1", "0 02:00:00:00:00:02 2"];
+        expect.truncate(if forgets { 1 } else { 2 });
+        assert_eq!(learned(&ofproto, id), expect, "{spec:?}");
+    }
+}
