@@ -1,0 +1,224 @@
+//! IP addresses and ports, and ranges of them as profiles name them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+/// An IPv6 address, or an IPv4 address in its mapped form (RFC 4291 section 2.5.5.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Address(pub [u8; 16]);
+
+impl Address {
+    /// The address of these four bytes.
+    pub fn v4(bytes: [u8; 4]) -> Address {
+        let mut all = [0; 16];
+        all[..12].copy_from_slice(&MAPPED);
+        all[12..].copy_from_slice(&bytes);
+        Address(all)
+    }
+
+    /// The IPv4 address, where it is one.
+    pub fn as_v4(&self) -> Option<[u8; 4]> {
+        let (prefix, v4) = self.0.split_first_chunk::<12>()?;
+        if *prefix == MAPPED { v4.try_into().ok() } else { None }
+    }
+
+    fn number(self) -> u128 {
+        u128::from_be_bytes(self.0)
+    }
+}
+
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(v4) => Address::v4(v4.octets()),
+            IpAddr::V6(v6) => Address(v6.octets()),
+        }
+    }
+}
+
+/// Consecutive addresses, written `16.0.0.1-16.0.0.250`, or a single one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AddressRange {
+    first: Address,
+    last: Address,
+}
+
+impl AddressRange {
+    /// How many addresses there are; at least 1.
+    pub fn count(&self) -> u64 {
+        u64::try_from(self.last.number() - self.first.number())
+            .unwrap_or(u64::MAX)
+            .saturating_add(1)
+    }
+
+    /// Whether these are IPv4 addresses.
+    pub fn is_v4(&self) -> bool {
+        self.first.as_v4().is_some()
+    }
+
+    /// The address at `index`, counted from the first; beyond the last it starts again.
+    pub(crate) fn get(&self, index: u64) -> Address {
+        let offset = u128::from(index % self.count());
+        Address((self.first.number() + offset).to_be_bytes())
+    }
+
+    /// Whether the address is one of these.
+    pub(crate) fn contains(&self, address: Address) -> bool {
+        (self.first.0..=self.last.0).contains(&address.0)
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let bad = |why| RangeError { text: text.to_owned(), why };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let parse = |part: &str| {
+            part.trim().parse::<IpAddr>().map_err(|_| bad("is not `address` or `first-last`"))
+        };
+        let (first, last) = (parse(first)?, parse(last)?);
+        if first.is_ipv4() != last.is_ipv4() {
+            return Err(bad("mixes IPv4 and IPv6"));
+        }
+        let range = AddressRange { first: first.into(), last: last.into() };
+        if range.first.0 > range.last.0 {
+            return Err(bad("ends before it starts"));
+        }
+        if range.last.number() - range.first.number() > u128::from(u32::MAX) {
+            return Err(bad("has more than 4,294,967,296 addresses; name fewer"));
+        }
+        Ok(range)
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |address: Address| match address.as_v4() {
+            Some(v4) => IpAddr::V4(Ipv4Addr::from(v4)),
+            None => IpAddr::V6(Ipv6Addr::from(address.0)),
+        };
+        write!(f, "{}", show(self.first))?;
+        if self.last == self.first { Ok(()) } else { write!(f, "-{}", show(self.last)) }
+    }
+}
+
+impl TryFrom<String> for AddressRange {
+    type Error = RangeError;
+
+    fn try_from(text: String) -> Result<Self, RangeError> {
+        text.parse()
+    }
+}
+
+impl From<AddressRange> for String {
+    fn from(range: AddressRange) -> String {
+        range.to_string()
+    }
+}
+
+/// Consecutive ports, written `1024-65535`, or a single one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    /// How many ports there are; at least 1.
+    pub fn count(&self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
+
+    /// The port at `index`, counted from the first; beyond the last it starts again.
+    pub(crate) fn get(&self, index: u64) -> u16 {
+        self.first + (index % self.count()) as u16
+    }
+
+    /// Whether the port is one of these.
+    pub(crate) fn contains(&self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let bad = |why| RangeError { text: text.to_owned(), why };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let parse = |part: &str| {
+            let port = part.trim().parse::<u16>();
+            port.ok().filter(|&p| p > 0).ok_or(bad("is not `port` or `first-last`, 1 to 65535"))
+        };
+        let (first, last) = (parse(first)?, parse(last)?);
+        if first > last {
+            return Err(bad("ends before it starts"));
+        }
+        Ok(PortRange { first, last })
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        if self.last == self.first { Ok(()) } else { write!(f, "-{}", self.last) }
+    }
+}
+
+impl TryFrom<String> for PortRange {
+    type Error = RangeError;
+
+    fn try_from(text: String) -> Result<Self, RangeError> {
+        text.parse()
+    }
+}
+
+impl From<PortRange> for String {
+    fn from(range: PortRange) -> String {
+        range.to_string()
+    }
+}
+
+/// A range of addresses or ports that cannot be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("'{text}' {why}")]
+pub struct RangeError {
+    text: String,
+    why: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_count_wrap_and_refuse() {
+        let cases = [
+            ("10.0.0.1", 1),
+            ("10.0.0.1-10.0.1.0", 256),
+            ("fd00::1-fd00::ff", 255),
+            ("0.0.0.0-255.255.255.255", 1 << 32),
+        ];
+        for (text, count) in cases {
+            let range: AddressRange = text.parse().unwrap();
+            assert_eq!((range.count(), range.to_string().as_str()), (count, text));
+            assert_eq!(range.get(count), range.get(0));
+            assert!(range.contains(range.get(count - 1)));
+        }
+        for bad in ["", "1.2.3", "10.0.0.2-10.0.0.1", "10.0.0.1-fd00::1", "fd00::-fe00::"] {
+            assert!(bad.parse::<AddressRange>().is_err(), "{bad}");
+        }
+        let ports: PortRange = "1024-65535".parse().unwrap();
+        assert_eq!((ports.count(), ports.get(64_511), ports.get(64_512)), (64_512, 65_535, 1024));
+        for bad in ["0", "2-1", "65536", "x"] {
+            assert!(bad.parse::<PortRange>().is_err(), "{bad}");
+        }
+    }
+}

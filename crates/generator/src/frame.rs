@@ -1,0 +1,247 @@
+//! Frames as this crate writes them: Ethernet with one VLAN tag or none, ARP, IPv4, IPv6, neighbour
+//! discovery, TCP and UDP.
+
+use crate::address::Address;
+use crate::checksum::Sum;
+use crate::pattern;
+use base::MacAddr;
+use packet::{Offload, Packet};
+
+pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
+pub(crate) const ETHERTYPE_ARP: u16 = 0x0806;
+pub(crate) const ETHERTYPE_VLAN: u16 = 0x8100;
+pub(crate) const ETHERTYPE_IPV6: u16 = 0x86dd;
+pub(crate) const PROTOCOL_TCP: u8 = 6;
+pub(crate) const PROTOCOL_UDP: u8 = 17;
+pub(crate) const PROTOCOL_ICMPV6: u8 = 58;
+
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const RST: u8 = 0x04;
+pub(crate) const PSH: u8 = 0x08;
+pub(crate) const ACK: u8 = 0x10;
+
+/// Both ends of a connection as one host sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flow {
+    pub local: Address,
+    pub remote: Address,
+    pub local_port: u16,
+    pub remote_port: u16,
+    pub protocol: u8,
+}
+
+/// What every frame of a host starts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wire {
+    pub mac: MacAddr,
+    pub vlan: Option<u16>,
+}
+
+/// A TCP segment to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SegmentOut {
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    /// Maximum segment size and window scale, on SYN only.
+    pub options: Option<(u16, Option<u8>)>,
+    /// Where in the stream the payload starts.
+    pub offset: u32,
+    pub length: u16,
+}
+
+/// A question or answer about who has an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resolution {
+    Ask { local: Address, wanted: Address },
+    Answer { local: Address, remote: Address, to: MacAddr },
+}
+
+/// Writes bytes one after the other; what has no room is left out and `finish` says so.
+struct Writer<'a> {
+    area: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        if let Some(to) = self.area.get_mut(self.at..self.at + N) {
+            to.copy_from_slice(&bytes);
+        }
+        self.at += N;
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.put(value.to_be_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.put(value.to_be_bytes());
+    }
+
+    fn ethernet(&mut self, wire: &Wire, to: MacAddr, ethertype: u16) {
+        self.put(to.0);
+        self.put(wire.mac.0);
+        if let Some(vlan) = wire.vlan {
+            self.u16(ETHERTYPE_VLAN);
+            self.u16(vlan & 0xfff);
+        }
+        self.u16(ethertype);
+    }
+
+    /// The Ethernet and IP headers before `length` bytes of `protocol`; returns the start of the
+    /// pseudo header's sum.
+    fn network(
+        &mut self,
+        wire: &Wire,
+        to: MacAddr,
+        ends: [Address; 2],
+        protocol: u8,
+        length: u16,
+    ) -> Sum {
+        let pseudo = Sum::default().number(u16::from(protocol)).number(length);
+        if let [Some(from), Some(towards)] = ends.map(|end| end.as_v4()) {
+            self.ethernet(wire, to, ETHERTYPE_IPV4);
+            // Don't fragment, identification 0 (RFC 6864 section 4.1), TTL 64.
+            let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
+            [header[2], header[3]] = (length + 20).to_be_bytes();
+            let addresses = Sum::default().bytes(&from).bytes(&towards).finish();
+            let sum = Sum::default().bytes(&header).number(!addresses).finish();
+            [header[10], header[11]] = sum.to_be_bytes();
+            self.put(header);
+            self.put(from);
+            self.put(towards);
+            pseudo.number(!addresses)
+        } else {
+            self.ethernet(wire, to, ETHERTYPE_IPV6);
+            let hop_limit = if protocol == PROTOCOL_ICMPV6 { 255 } else { 64 };
+            self.put([0x60, 0, 0, 0]);
+            self.u16(length);
+            self.put([protocol, hop_limit]);
+            self.put(ends[0].0);
+            self.put(ends[1].0);
+            pseudo.bytes(&ends[0].0).bytes(&ends[1].0)
+        }
+    }
+}
+
+/// Runs `write` over the packet's room and closes the frame; the 16-bit checksum of what stands
+/// from the returned start on goes to the returned place.
+fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum, usize, usize)>) {
+    let mut writer = Writer { area: packet.receive_area(), at: 0 };
+    let checksum = write(&mut writer);
+    let end = writer.at;
+    let area = packet.receive_area();
+    if let Some((pseudo, start, field)) = checksum
+        && let Some(covered) = area.get(start..end)
+    {
+        let sum = pseudo.bytes(covered).finish();
+        // 0 would mean "none" in UDP (RFC 768), and is the same number as 0xffff everywhere.
+        let sum = if sum == 0 { 0xffff } else { sum };
+        if let Some(field) = area.get_mut(field..field + 2) {
+            field.copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+    packet.set_received(end, Offload::default());
+}
+
+/// Writes a TCP segment whose payload is the stream's pattern.
+pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, out: &SegmentOut) {
+    build(packet, |w| {
+        let header: u16 = match out.options {
+            Some((_, Some(_))) => 28,
+            Some((_, None)) => 24,
+            None => 20,
+        };
+        let ends = [flow.local, flow.remote];
+        let pseudo = w.network(wire, to, ends, PROTOCOL_TCP, header + out.length);
+        let start = w.at;
+        let mut fixed = [0; 20];
+        fixed[0..2].copy_from_slice(&flow.local_port.to_be_bytes());
+        fixed[2..4].copy_from_slice(&flow.remote_port.to_be_bytes());
+        fixed[4..8].copy_from_slice(&out.seq.to_be_bytes());
+        fixed[8..12].copy_from_slice(&out.ack.to_be_bytes());
+        fixed[12] = (header as u8 / 4) << 4;
+        fixed[13] = out.flags;
+        fixed[14..16].copy_from_slice(&out.window.to_be_bytes());
+        w.put(fixed);
+        if let Some((mss, scale)) = out.options {
+            let [high, low] = mss.to_be_bytes();
+            w.put([2, 4, high, low]);
+            if let Some(scale) = scale {
+                w.put([1, 3, 3, scale]);
+            }
+        }
+        let end = w.at + usize::from(out.length);
+        pattern::fill(out.offset, w.area.get_mut(w.at..end).unwrap_or_default());
+        w.at = end;
+        Some((pseudo, start, start + 16))
+    });
+}
+
+/// Writes a UDP datagram of `length` bytes: the message's number and the pattern.
+pub(crate) fn udp(
+    packet: &mut Packet,
+    wire: &Wire,
+    to: MacAddr,
+    flow: &Flow,
+    message: u32,
+    length: u16,
+) {
+    build(packet, |w| {
+        let ends = [flow.local, flow.remote];
+        let pseudo = w.network(wire, to, ends, PROTOCOL_UDP, 8 + length);
+        let start = w.at;
+        w.u16(flow.local_port);
+        w.u16(flow.remote_port);
+        w.u16(8 + length);
+        w.u16(0);
+        let end = w.at + usize::from(length);
+        w.u32(message);
+        pattern::fill(message, w.area.get_mut(w.at..end).unwrap_or_default());
+        w.at = end;
+        Some((pseudo, start, start + 6))
+    });
+}
+
+/// Writes an ARP message, or a neighbour solicitation or advertisement (RFC 826, RFC 4861).
+pub(crate) fn resolution(packet: &mut Packet, wire: &Wire, message: &Resolution) {
+    let (local, remote, to) = match *message {
+        Resolution::Ask { local, wanted } => (local, wanted, None),
+        Resolution::Answer { local, remote, to } => (local, remote, Some(to)),
+    };
+    build(packet, |w| {
+        if let (Some(local), Some(remote)) = (local.as_v4(), remote.as_v4()) {
+            w.ethernet(wire, to.unwrap_or(MacAddr::BROADCAST), ETHERTYPE_ARP);
+            w.put([0, 1, 8, 0, 6, 4, 0, if to.is_some() { 2 } else { 1 }]);
+            w.put(wire.mac.0);
+            w.put(local);
+            w.put(to.unwrap_or(MacAddr::ZERO).0);
+            w.put(remote);
+            return None;
+        }
+        let [.., x, y, z] = remote.0;
+        // A question goes to the solicited-node multicast address (RFC 4291 section 2.7.1).
+        let group = Address([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, x, y, z]);
+        let (mac, towards) = match to {
+            Some(to) => (to, remote),
+            None => (MacAddr([0x33, 0x33, 0xff, x, y, z]), group),
+        };
+        let pseudo = w.network(wire, mac, [local, towards], PROTOCOL_ICMPV6, 32);
+        let start = w.at;
+        if to.is_some() {
+            // Solicited and override.
+            w.put([136, 0, 0, 0, 0x60, 0, 0, 0]);
+            w.put(local.0);
+            w.put([2, 1]);
+        } else {
+            w.put([135, 0, 0, 0, 0, 0, 0, 0]);
+            w.put(remote.0);
+            w.put([1, 1]);
+        }
+        w.put(wire.mac.0);
+        Some((pseudo, start, start + 2))
+    });
+}

@@ -1,0 +1,377 @@
+//! One side of the traffic: many simulated clients, or many servers, behind one port.
+//!
+//! Whoever drives a host calls, again and again and with the time: [`Host::receive`] for packets
+//! that arrived, [`Host::tick`] for what time brings, and [`Host::transmit`] until it fills no
+//! batch any more.
+
+mod arrivals;
+
+use crate::address::{Address, AddressRange, PortRange};
+use crate::connection::{Connections, Machine};
+use crate::frame::{self, Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut, Wire};
+use crate::frame_in::{self, Discard};
+use crate::neighbours::{Lookup, Neighbours, Overdue};
+use crate::pacer::Pacer;
+use crate::profile::{Profile, ProfileError};
+use crate::statistics::{End, Statistics};
+use crate::tcp::{Settings, Tcp};
+use crate::tcp_send::Send;
+use crate::tuples::Tuples;
+use crate::udp::Udp;
+use base::{Instant, MacAddr};
+use packet::{Batch, Checksum, Packet, Pool};
+use std::collections::VecDeque;
+
+/// Answers that wait to be sent at most; more are dropped and counted.
+const ANSWERS: usize = 4096;
+/// How many combinations of addresses and ports one open tries.
+const TRIES: usize = 64;
+/// Connections opened in one tick at most, so that answers are not kept waiting.
+const OPENS_A_TICK: u64 = 256;
+
+/// Which side a host is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Opens connections.
+    Client,
+    /// Accepts them.
+    Server,
+}
+
+/// What a host is made from.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Which side it is.
+    pub role: Role,
+    /// Its Ethernet address, which all its IP addresses share.
+    pub mac: MacAddr,
+    /// The VLAN that it sends in and hears; none: untagged.
+    pub vlan: Option<u16>,
+    /// Where all frames of a client go; none: it asks for each server's address (ARP, ND).
+    /// Servers answer to where a packet came from.
+    pub gateway: Option<MacAddr>,
+    /// What it does.
+    pub profile: Profile,
+    /// Decides addresses, ports and sequence numbers: the same seed, the same run.
+    pub seed: u64,
+    /// Connections it has room for; [`crate::BYTES_PER_CONNECTION`] each.
+    pub capacity: usize,
+}
+
+/// One side of the traffic.
+pub struct Host {
+    wire: Wire,
+    addresses: AddressRange,
+    tcp_ports: PortRange,
+    udp_ports: PortRange,
+    settings: Settings,
+    connections: Connections,
+    neighbours: Neighbours,
+    answers: VecDeque<Answer>,
+    fired: Vec<u32>,
+    random: fastrand::Rng,
+    opener: Option<Opener>,
+    statistics: Statistics,
+}
+
+/// What only a client has.
+struct Opener {
+    opening: bool,
+    gateway: Option<MacAddr>,
+    pacer: Option<Pacer>,
+    at_once: usize,
+    /// Connections that are opened in all.
+    total: u64,
+    udp_percent: f64,
+    /// Rises by the share of UDP with each open; at 100 it is a UDP connection's turn.
+    udp_turn: f64,
+    tcp: Tuples,
+    udp: Tuples,
+}
+
+/// A frame that belongs to no connection.
+enum Answer {
+    Resolution(Resolution),
+    Reset { flow: Flow, to: MacAddr, out: SegmentOut },
+}
+
+impl Host {
+    /// A host that does nothing until it is driven; a client starts to open connections with its
+    /// first tick, at `now` or later.
+    pub fn new(config: HostConfig, now: Instant) -> Result<Host, ProfileError> {
+        let HostConfig { role, mac, vlan, gateway, profile, seed, capacity } = config;
+        profile.check()?;
+        let room = capacity.clamp(1, u32::MAX as usize / 2);
+        let tuples = |ports, seed| {
+            Tuples::new(profile.clients, profile.client_ports, profile.servers, ports, seed)
+        };
+        let opener = (role == Role::Client).then(|| Opener {
+            opening: true,
+            gateway,
+            pacer: profile.connections_per_second.map(|r| Pacer::new(r, profile.ramp_ms, now)),
+            at_once: room.min(profile.connections_at_once as usize),
+            total: u64::MAX,
+            udp_percent: profile.udp_percent,
+            udp_turn: 0.0,
+            tcp: tuples(profile.tcp_ports, seed),
+            udp: tuples(profile.udp_ports, seed ^ 0x5555_5555),
+        });
+        Ok(Host {
+            wire: Wire { mac, vlan },
+            addresses: if role == Role::Client { profile.clients } else { profile.servers },
+            tcp_ports: profile.tcp_ports,
+            udp_ports: profile.udp_ports,
+            settings: Settings::new(&profile),
+            connections: Connections::new(room, seed, now),
+            neighbours: Neighbours::default(),
+            answers: VecDeque::with_capacity(ANSWERS),
+            fired: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+            opener,
+            statistics: Statistics::default(),
+        })
+    }
+
+    /// What was counted so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Connections alive now.
+    pub fn alive(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Opens that fell due and were missed, since the host was not driven often enough.
+    pub fn missed_opens(&self) -> u64 {
+        let pacer = self.opener.as_ref().and_then(|opener| opener.pacer.as_ref());
+        pacer.map_or(0, Pacer::missed)
+    }
+
+    /// No further connections are opened; those alive go on to their end.
+    pub fn stop_opening(&mut self) {
+        if let Some(opener) = &mut self.opener {
+            opener.opening = false;
+        }
+    }
+
+    /// Opens connections until `opened` were opened in all, and then none.
+    pub fn stop_opening_after(&mut self, opened: u64) {
+        if let Some(opener) = &mut self.opener {
+            opener.total = opened;
+        }
+    }
+
+    /// Ends all connections at once without a word to their peers.
+    pub fn abort_all(&mut self) {
+        for id in self.connections.ids() {
+            self.end(id, End::Aborted);
+        }
+    }
+
+    /// Takes packets that arrived, and hands their buffers to `pool`.
+    pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
+        for packet in batch.drain(..) {
+            self.statistics.rx_packets += 1;
+            self.statistics.rx_bytes += packet.len() as u64;
+            // A checksum that the kernel left undone has never been on a wire.
+            let verify = packet.offload.checksum == Checksum::Unverified;
+            match frame_in::read(packet.data(), self.wire.vlan, verify) {
+                Ok(arrived) => self.take(&arrived, now.as_nanos()),
+                Err(Discard::Malformed) => self.statistics.rx_malformed += 1,
+                Err(Discard::BadChecksum) => self.statistics.rx_bad_checksum += 1,
+                Err(Discard::Foreign) => self.statistics.rx_foreign += 1,
+            }
+            pool.give(packet);
+        }
+    }
+
+    /// Does what the time calls for: opens connections and runs timers.
+    pub fn tick(&mut self, now: Instant) {
+        let mut fired = std::mem::take(&mut self.fired);
+        fired.clear();
+        self.connections.advance(now, &mut fired);
+        let now_ns = now.as_nanos();
+        for &id in &fired {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            let (set, stats) = (&self.settings, &mut self.statistics);
+            let end = match &mut connection.machine {
+                Machine::Tcp(tcp) => tcp.on_timer(now_ns, set, stats),
+                Machine::Udp(udp) => udp.on_timer(now_ns, set, stats),
+            };
+            match end {
+                Some(end) => self.end(id, end),
+                None => self.connections.touch(id),
+            }
+        }
+        self.fired = fired;
+        for overdue in self.neighbours.overdue(now_ns) {
+            match overdue {
+                Overdue::Ask { local, wanted } => {
+                    self.answer(Answer::Resolution(Resolution::Ask { local, wanted }));
+                }
+                Overdue::GiveUp(waiting) => {
+                    waiting.into_iter().for_each(|id| self.end_unresolved(id));
+                }
+            }
+        }
+        self.open_due(now);
+    }
+
+    /// Fills the batch's free room with packets that are to be sent, in buffers from `pool`.
+    pub fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
+        while batch.remaining_capacity() > 0 {
+            let Some(answer) = self.answers.pop_front() else { break };
+            let mut packet = pool.take();
+            match answer {
+                Answer::Resolution(message) => {
+                    frame::resolution(&mut packet, &self.wire, &message);
+                }
+                Answer::Reset { flow, to, out } => {
+                    frame::tcp(&mut packet, &self.wire, to, &flow, &out);
+                }
+            }
+            self.push(packet, batch);
+        }
+        while batch.remaining_capacity() > 0 {
+            let Some(id) = self.connections.first_ready() else { break };
+            if !self.transmit_one(id, pool, batch, now.as_nanos()) {
+                self.connections.pop_ready();
+                self.connections.set_timer(id);
+            }
+        }
+    }
+
+    /// Sends one packet of this connection; false where it has nothing more to send.
+    fn transmit_one(&mut self, id: u32, pool: &mut Pool, batch: &mut Batch, now: u64) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        let Some(to) = connection.to else { return false };
+        let (flow, set) = (connection.flow, &self.settings);
+        let mut packet = match &mut connection.machine {
+            Machine::Tcp(tcp) => {
+                let send = tcp.poll(now, set, &mut self.statistics);
+                let (Send::Segment(out) | Send::Last(out, _)) = send else { return false };
+                let mut packet = pool.take();
+                frame::tcp(&mut packet, &self.wire, to, &flow, &out);
+                if let Send::Last(_, end) = send {
+                    self.end(id, end);
+                }
+                packet
+            }
+            Machine::Udp(udp) => {
+                let client = self.opener.is_some();
+                let Some(message) = udp.poll(now, set) else { return false };
+                let length = if client { set.request_bytes } else { set.reply_bytes };
+                let mut packet = pool.take();
+                frame::udp(&mut packet, &self.wire, to, &flow, message, length as u16);
+                packet
+            }
+        };
+        packet.offload.checksum = Checksum::Unverified;
+        self.push(packet, batch);
+        true
+    }
+
+    fn push(&mut self, packet: Packet, batch: &mut Batch) {
+        self.statistics.tx_packets += 1;
+        self.statistics.tx_bytes += packet.len() as u64;
+        batch.push(packet);
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        if self.answers.len() < ANSWERS {
+            self.answers.push_back(answer);
+        } else {
+            self.statistics.answers_dropped += 1;
+        }
+    }
+
+    fn end(&mut self, id: u32, end: End) {
+        self.connections.remove(id);
+        self.statistics.count_end(end);
+    }
+
+    fn end_unresolved(&mut self, id: u32) {
+        // The slot may have been given to another meanwhile, which then has its answer.
+        if self.connections.get_mut(id).is_some_and(|connection| connection.to.is_none()) {
+            self.end(id, End::Unresolved);
+        }
+    }
+
+    fn open_due(&mut self, now: Instant) {
+        let alive = self.connections.len();
+        let Some(opener) = self.opener.as_mut().filter(|opener| opener.opening) else { return };
+        let room = opener.at_once.saturating_sub(alive) as u64;
+        let opens = match &mut opener.pacer {
+            Some(pacer) => {
+                let due = pacer.due(now);
+                self.statistics.at_limit += due.saturating_sub(room);
+                due.min(room)
+            }
+            None => room.min(OPENS_A_TICK),
+        };
+        let opens = opens.min(opener.total.saturating_sub(self.statistics.opened));
+        for _ in 0..opens {
+            self.open(now.as_nanos());
+        }
+    }
+
+    fn open(&mut self, now: u64) {
+        let Some(opener) = &mut self.opener else { return };
+        opener.udp_turn += opener.udp_percent;
+        let is_udp = opener.udp_turn >= 100.0;
+        if is_udp {
+            opener.udp_turn -= 100.0;
+        }
+        let (tuples, protocol) = match is_udp {
+            true => (&mut opener.udp, PROTOCOL_UDP),
+            false => (&mut opener.tcp, PROTOCOL_TCP),
+        };
+        let free = (0..TRIES).find_map(|_| {
+            let tuple = tuples.next();
+            let flow = Flow {
+                local: tuple.client,
+                remote: tuple.server,
+                local_port: tuple.client_port,
+                remote_port: tuple.server_port,
+                protocol,
+            };
+            self.connections.find(&flow).is_none().then_some(flow)
+        });
+        let Some(flow) = free else {
+            self.statistics.tuples_exhausted += 1;
+            return;
+        };
+        let gateway = opener.gateway;
+        let machine = match is_udp {
+            true => Machine::Udp(Udp::connect(now)),
+            false => Machine::Tcp(Tcp::connect(self.random.u32(..), now, &self.settings)),
+        };
+        let Some(id) = self.connections.insert(flow, gateway, machine) else { return };
+        self.statistics.opened += 1;
+        if gateway.is_none() {
+            match self.neighbours.look_up(flow.remote, flow.local, id, now) {
+                Lookup::Known(mac) => self.resolved(id, flow.remote, mac),
+                Lookup::Wait => {}
+                Lookup::Ask => {
+                    let ask = Resolution::Ask { local: flow.local, wanted: flow.remote };
+                    self.answer(Answer::Resolution(ask));
+                }
+                Lookup::Full => self.end(id, End::Unresolved),
+            }
+        }
+        self.connections.touch(id);
+    }
+
+    fn resolved(&mut self, id: u32, address: Address, mac: MacAddr) {
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.flow.remote == address
+        {
+            connection.to = Some(mac);
+            self.connections.touch(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

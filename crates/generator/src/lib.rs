@@ -1,0 +1,39 @@
+//! The load generator: simulated clients and servers that open, use and close real TCP and UDP
+//! connections through any device under test, and account for every one of them.
+//!
+//! Nothing here reads a clock or owns a socket. A [`Host`] is handed the time, the packets that
+//! arrived and a batch to fill; whoever drives it joins it to ports. [`SelfTest`] joins a client
+//! and a server directly, which is the generator's own ceiling.
+//!
+//! Parsing, building and checksums are this crate's own, so that what measures shares no mistake
+//! with what is measured.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod checksum;
+mod connection;
+mod frame;
+mod frame_in;
+mod histogram;
+mod host;
+mod neighbours;
+mod pacer;
+mod pattern;
+mod profile;
+mod self_test;
+mod statistics;
+mod tcp;
+mod tcp_send;
+mod tuples;
+mod udp;
+mod wheel;
+
+pub use address::{AddressRange, PortRange, RangeError};
+pub use connection::BYTES_PER_CONNECTION;
+pub use histogram::Histogram;
+pub use host::{Host, HostConfig, Role};
+pub use pacer::Pacer;
+pub use profile::{Close, Profile, ProfileError};
+pub use self_test::{FaultRates, Faults, SelfTest};
+pub use statistics::{Failures, Statistics};

@@ -1,0 +1,91 @@
+//! When connections are opened: evenly, and no faster than asked.
+
+use base::Instant;
+
+/// Opens fall due one by one, so that within a millisecond they are as even as the caller asks
+/// often. Opens that the caller came too late for by more than [`Pacer::LATE_NS`] are not made up
+/// in a burst that no one asked for; they are counted as missed.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    per_second: u64,
+    ramp_ns: u64,
+    start: u64,
+    /// Opens that were handed out or missed since the start.
+    settled: u64,
+    missed: u64,
+}
+
+impl Pacer {
+    /// How late an open may be made, in nanoseconds.
+    pub const LATE_NS: u64 = 1_000_000;
+
+    /// `per_second` opens each second from `start` on, after a linear rise over `ramp_ms`.
+    pub fn new(per_second: u64, ramp_ms: u64, start: Instant) -> Pacer {
+        let ramp_ns = ramp_ms.saturating_mul(1_000_000);
+        Pacer { per_second, ramp_ns, start: start.as_nanos(), settled: 0, missed: 0 }
+    }
+
+    /// How many connections are to be opened now.
+    pub fn due(&mut self, now: Instant) -> u64 {
+        let elapsed = now.as_nanos().saturating_sub(self.start);
+        let total = self.cumulative(elapsed);
+        // One may always be late, or low rates would miss all of theirs.
+        let oldest = self.cumulative(elapsed.saturating_sub(Self::LATE_NS));
+        let forgiven = oldest.saturating_sub(1);
+        if self.settled < forgiven {
+            self.missed += forgiven - self.settled;
+            self.settled = forgiven;
+        }
+        let due = total.saturating_sub(self.settled);
+        self.settled += due;
+        due
+    }
+
+    /// Opens that fell due and were not handed out, since nobody asked in time.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Opens that fall due up to `elapsed` nanoseconds after the start.
+    fn cumulative(&self, elapsed: u64) -> u64 {
+        let (rate, t, ramp) =
+            (u128::from(self.per_second), u128::from(elapsed), u128::from(self.ramp_ns));
+        let second = 1_000_000_000u128;
+        let total = if t < ramp {
+            rate * t * t / (2 * ramp * second)
+        } else {
+            rate * (2 * t - ramp) / (2 * second)
+        };
+        u64::try_from(total).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evenly_within_a_millisecond_and_exactly_over_a_second() {
+        for rate in [1u64, 7, 100, 10_000, 333_333, 1_000_000] {
+            let mut pacer = Pacer::new(rate, 0, Instant::ZERO);
+            let mut total = 0;
+            for step in 1..=100_000u64 {
+                let due = pacer.due(Instant::from_nanos(step * 10_000));
+                assert!(due <= rate / 100_000 + 1, "{rate}: {due} at once");
+                total += due;
+            }
+            assert_eq!((total, pacer.missed()), (rate, 0));
+        }
+    }
+
+    #[test]
+    fn late_callers_miss_opens_and_the_ramp_is_half() {
+        let mut pacer = Pacer::new(1_000_000, 0, Instant::ZERO);
+        let due = pacer.due(Instant::from_millis(500));
+        assert_eq!(due + pacer.missed(), 500_000);
+        assert_eq!(due, 1001);
+        let mut pacer = Pacer::new(1000, 2000, Instant::ZERO);
+        let total: u64 = (1..=4000).map(|ms| pacer.due(Instant::from_millis(ms))).sum();
+        assert_eq!((total, pacer.missed()), (3000, 0));
+    }
+}

@@ -1,0 +1,139 @@
+//! What a host counted.
+
+use crate::histogram::Histogram;
+
+/// Everything that one host counted since it started. Connections are conserved: those opened (or
+/// accepted) are completed, failed or still alive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Connections that a client opened.
+    pub opened: u64,
+    /// Connections that a server accepted the first packet of.
+    pub accepted: u64,
+    /// TCP connections whose handshake was finished.
+    pub established: u64,
+    /// Connections that carried all their messages and were closed in order.
+    pub completed: u64,
+    /// Connections that ended in another way.
+    pub failed: Failures,
+    /// Connections that could not be opened since as many as the limit were alive.
+    pub at_limit: u64,
+    /// Opens that found every address and port they tried in use.
+    pub tuples_exhausted: u64,
+    /// First packets that a server refused since its pool was full.
+    pub table_full: u64,
+    /// Packets put into batches.
+    pub tx_packets: u64,
+    /// Bytes of those packets, from the Ethernet header on, without FCS.
+    pub tx_bytes: u64,
+    /// Packets that were handed in.
+    pub rx_packets: u64,
+    /// Bytes of those packets.
+    pub rx_bytes: u64,
+    /// Packets that cannot be read: too short, or with lengths that contradict.
+    pub rx_malformed: u64,
+    /// Packets with a wrong checksum.
+    pub rx_bad_checksum: u64,
+    /// Packets for other addresses, of other protocols or of another VLAN.
+    pub rx_foreign: u64,
+    /// TCP and UDP packets that belong to no connection.
+    pub rx_no_connection: u64,
+    /// TCP segments and UDP requests sent again.
+    pub retransmitted: u64,
+    /// SYN and SYN/ACK segments among them.
+    pub retransmitted_syn: u64,
+    /// Times that nothing was heard until the retransmission timer ran out.
+    pub retransmission_timeouts: u64,
+    /// Segments and datagrams that held nothing new.
+    pub rx_duplicate: u64,
+    /// Segments that arrived before an earlier one.
+    pub rx_out_of_order: u64,
+    /// TCP segments that acknowledge what was never sent, or lie outside the window.
+    pub rx_unacceptable: u64,
+    /// Payload bytes that arrived in order, each counted once.
+    pub rx_payload_bytes: u64,
+    /// Payload bytes that the peer acknowledged (TCP) or answered (UDP).
+    pub acknowledged_bytes: u64,
+    /// Replies to ARP, neighbour solicitations and resets that found their queue full.
+    pub answers_dropped: u64,
+    /// SYN to SYN/ACK at a client.
+    pub handshake_ns: Histogram,
+    /// A client's request, handed to TCP or UDP, to its whole reply.
+    pub reply_ns: Histogram,
+}
+
+/// Connections that ended otherwise than they should have, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// The SYN was answered with RST.
+    pub refused: u64,
+    /// Reset by the peer, or by something between, after the SYN was answered.
+    pub reset: u64,
+    /// No answer to the SYN.
+    pub timed_out_opening: u64,
+    /// No answer to data or FIN, or no message from the peer until the idle timeout.
+    pub timed_out: u64,
+    /// Closed by the peer before all messages were exchanged.
+    pub closed_early: u64,
+    /// Bytes arrived that were not the ones sent.
+    pub corrupted: u64,
+    /// Nobody answered for the server's address (ARP, ND).
+    pub unresolved: u64,
+    /// Ended by [`crate::Host::abort_all`].
+    pub aborted: u64,
+}
+
+impl Failures {
+    /// The sum of all kinds.
+    pub fn total(&self) -> u64 {
+        let Failures {
+            refused,
+            reset,
+            timed_out_opening,
+            timed_out,
+            closed_early,
+            corrupted,
+            unresolved,
+            aborted,
+        } = *self;
+        refused
+            + reset
+            + timed_out_opening
+            + timed_out
+            + closed_early
+            + corrupted
+            + unresolved
+            + aborted
+    }
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Completed,
+    Refused,
+    Reset,
+    TimedOutOpening,
+    TimedOut,
+    ClosedEarly,
+    Corrupted,
+    Unresolved,
+    Aborted,
+}
+
+impl Statistics {
+    pub(crate) fn count_end(&mut self, end: End) {
+        let failed = &mut self.failed;
+        *match end {
+            End::Completed => &mut self.completed,
+            End::Refused => &mut failed.refused,
+            End::Reset => &mut failed.reset,
+            End::TimedOutOpening => &mut failed.timed_out_opening,
+            End::TimedOut => &mut failed.timed_out,
+            End::ClosedEarly => &mut failed.closed_early,
+            End::Corrupted => &mut failed.corrupted,
+            End::Unresolved => &mut failed.unresolved,
+            End::Aborted => &mut failed.aborted,
+        } += 1;
+    }
+}

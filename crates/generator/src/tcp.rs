@@ -1,0 +1,381 @@
+//! One TCP connection (RFC 9293) with the application that talks over it, seen from either end.
+//! Here is what segments that arrive, timers and messages change; `tcp_send` decides what is sent.
+//!
+//! The stream's contents are known at every offset ([`crate::pattern`]), so neither end keeps
+//! buffers: what is to be sent again is written again, and of what arrived too early only the
+//! range is remembered. Sequence numbers are kept as positions from the initial one: SYN is
+//! position 0, the stream starts at 1, and nothing comes round within 2^31.
+
+mod application;
+mod arrivals;
+
+use crate::frame::{ACK, RST, SYN};
+use crate::frame_in::Segment;
+use crate::profile::{Close, Profile};
+use crate::statistics::{End, Statistics};
+
+/// A time that never comes.
+pub(crate) const NEVER: u64 = u64::MAX;
+/// Ranges that may have arrived early; what makes more is dropped and sent again.
+const RANGES: usize = 3;
+
+/// What a profile says of TCP, in the units of the machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub messages: u32,
+    pub request_bytes: u32,
+    pub reply_bytes: u32,
+    pub server_wait_ns: u64,
+    pub think_ns: u64,
+    pub idle_ns: u64,
+    pub time_wait_ns: u64,
+    pub close: Close,
+    pub mss: u16,
+    pub window: u32,
+    pub scale: u8,
+    pub initial_window: u8,
+    pub initial_rto_us: u32,
+    pub min_rto_us: u32,
+    pub max_rto_us: u32,
+    pub syn_retries: u8,
+    pub retries: u8,
+    pub verify: bool,
+}
+
+impl Settings {
+    pub fn new(profile: &Profile) -> Settings {
+        let us = |ms: u32| ms.saturating_mul(1000);
+        let ns = |ms: u32| u64::from(ms) * 1_000_000;
+        let mut scale = 0;
+        while profile.window_bytes >> scale > 0xffff {
+            scale += 1;
+        }
+        Settings {
+            messages: profile.messages,
+            request_bytes: profile.request_bytes,
+            reply_bytes: profile.reply_bytes,
+            server_wait_ns: ns(profile.server_wait_ms),
+            think_ns: ns(profile.think_time_ms),
+            idle_ns: ns(profile.idle_timeout_ms),
+            time_wait_ns: ns(profile.time_wait_ms),
+            close: profile.close,
+            mss: profile.mss,
+            window: profile.window_bytes,
+            scale,
+            initial_window: profile.initial_window,
+            initial_rto_us: us(profile.initial_rto_ms),
+            min_rto_us: us(profile.min_rto_ms),
+            max_rto_us: us(profile.max_rto_ms),
+            syn_retries: profile.syn_retries,
+            retries: profile.retries,
+            verify: profile.verify_payload,
+        }
+    }
+}
+
+/// Where the connection is in its life; what FINs went and came is in [`Flags`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    SynSent,
+    SynReceived,
+    Open,
+    TimeWait,
+}
+
+/// What the application's timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waiting {
+    /// The next message is written when it ends.
+    Pause,
+    /// The connection is given up when it ends.
+    Peer,
+    /// The connection is forgotten when it ends.
+    TimeWait,
+}
+
+/// Yes or no, one each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
+    pub client: bool,
+    /// An acknowledgement is owed.
+    pub ack_owed: bool,
+    /// The first unacknowledged segment goes again, out of turn.
+    pub resend_first: bool,
+    /// One byte may go into a closed window.
+    pub probe: bool,
+    pub fin_wanted: bool,
+    pub reset_wanted: bool,
+    pub peer_fin: bool,
+    /// This side's FIN was decided before the peer's came: it waits in TIME-WAIT.
+    pub closed_first: bool,
+    pub closed_early: bool,
+    /// The segment at `timed` is being timed.
+    pub timing: bool,
+    /// Both ends offered window scaling.
+    pub scaled: bool,
+}
+
+/// One end of one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Tcp {
+    pub state: State,
+    pub waiting: Waiting,
+    pub flags: Flags,
+    pub retries: u8,
+    pub duplicates: u8,
+    pub peer_scale: u8,
+    pub mss: u16,
+    pub initial_seq: u32,
+    pub peer_initial_seq: u32,
+    /// The oldest position that is not acknowledged.
+    pub unacknowledged: u32,
+    /// The next position to be sent, which falls back when a timer runs out.
+    pub next: u32,
+    /// The position behind everything that was ever sent.
+    pub highest: u32,
+    /// The position behind everything that the application wrote.
+    pub written: u32,
+    /// The next position expected from the peer.
+    pub expected: u32,
+    /// The position of the peer's FIN, once it was seen; 0: not yet.
+    pub fin_at: u32,
+    /// Ranges that arrived early, from and to; empty where from is to.
+    pub early: [(u32, u32); RANGES],
+    pub peer_window: u32,
+    pub congestion_window: u32,
+    pub slow_start_threshold: u32,
+    /// Recovery from a loss lasts until this position is acknowledged; 0: none is under way.
+    pub recover: u32,
+    pub smoothed_us: u32,
+    pub variance_us: u32,
+    pub rto_us: u32,
+    pub timed: u32,
+    /// Requests (client) or replies (server) that were written.
+    pub messages: u32,
+    pub timed_at: u64,
+    pub retransmit_at: u64,
+    pub wait_until: u64,
+    /// When the client sent its first SYN or wrote its last request; 0: nothing is asked.
+    pub request_at: u64,
+}
+
+impl Tcp {
+    /// A client about to send SYN.
+    pub fn connect(initial_seq: u32, now: u64, set: &Settings) -> Tcp {
+        let flags = Flags { client: true, ..Flags::default() };
+        Tcp {
+            state: State::SynSent,
+            waiting: Waiting::Peer,
+            flags,
+            retries: 0,
+            duplicates: 0,
+            peer_scale: 0,
+            mss: set.mss,
+            initial_seq,
+            peer_initial_seq: 0,
+            unacknowledged: 0,
+            next: 0,
+            highest: 0,
+            written: 1,
+            expected: 0,
+            fin_at: 0,
+            early: [(0, 0); RANGES],
+            peer_window: 0,
+            congestion_window: 0,
+            slow_start_threshold: u32::MAX / 2,
+            recover: 0,
+            smoothed_us: 0,
+            variance_us: 0,
+            rto_us: set.initial_rto_us,
+            timed: 0,
+            messages: 0,
+            timed_at: 0,
+            retransmit_at: NEVER,
+            wait_until: now.saturating_add(set.idle_ns),
+            request_at: now,
+        }
+    }
+
+    /// A server that received this SYN and is about to answer it.
+    pub fn accept(initial_seq: u32, syn: &Segment<'_>, now: u64, set: &Settings) -> Tcp {
+        let mut tcp = Tcp::connect(initial_seq, now, set);
+        tcp.state = State::SynReceived;
+        tcp.flags.client = false;
+        tcp.take_syn(syn, set);
+        tcp
+    }
+
+    fn take_syn(&mut self, syn: &Segment<'_>, set: &Settings) {
+        self.peer_initial_seq = syn.seq;
+        self.expected = 1;
+        // A peer without the option takes 536 bytes (RFC 9293 section 3.7.1).
+        self.mss = set.mss.min(syn.mss.unwrap_or(536).max(64));
+        // Scaling holds only if both offer it (RFC 7323 section 2.2), and this side always does.
+        self.peer_scale = syn.scale.unwrap_or(0).min(14);
+        self.flags.scaled = syn.scale.is_some();
+        // The window of a SYN is not scaled.
+        self.peer_window = u32::from(syn.window);
+        self.congestion_window = u32::from(self.mss) * u32::from(set.initial_window);
+    }
+
+    /// When [`Tcp::on_timer`] has something to do next.
+    pub fn due(&self) -> u64 {
+        self.retransmit_at.min(self.wait_until)
+    }
+
+    /// Takes a segment that arrived; says how the connection ended, if it did.
+    pub fn on_segment(
+        &mut self,
+        segment: &Segment<'_>,
+        now: u64,
+        set: &Settings,
+        stats: &mut Statistics,
+    ) -> Option<End> {
+        if self.state == State::SynSent {
+            return self.on_answer_to_syn(segment, now, set, stats);
+        }
+        let position = segment.seq.wrapping_sub(self.peer_initial_seq);
+        // How far beyond the next expected position it starts; negative: it was there before.
+        let ahead = position.wrapping_sub(self.expected) as i32;
+        if segment.flags & RST != 0 {
+            return self.on_reset(ahead, set, stats);
+        }
+        if segment.flags & SYN != 0 {
+            // A repeated SYN, or SYN/ACK, has lost its answer; any other is challenged
+            // (RFC 9293 section 3.10.7.4).
+            stats.rx_duplicate += 1;
+            self.flags.resend_first |= self.state == State::SynReceived;
+            self.flags.ack_owed |= self.state != State::SynReceived;
+            return None;
+        }
+        if segment.flags & ACK == 0 {
+            stats.rx_unacceptable += 1;
+            return None;
+        }
+        if !self.on_acknowledgement(segment, now, set, stats) || self.state == State::SynReceived {
+            return None;
+        }
+        if let Some(end) = self.on_payload(segment, ahead, now, set, stats) {
+            return Some(end);
+        }
+        self.advance_application(now, set, stats);
+        self.finished(now, set)
+    }
+
+    fn on_answer_to_syn(
+        &mut self,
+        segment: &Segment<'_>,
+        now: u64,
+        set: &Settings,
+        stats: &mut Statistics,
+    ) -> Option<End> {
+        let answers = segment.flags & ACK != 0 && segment.ack.wrapping_sub(self.initial_seq) == 1;
+        if !answers || self.highest == 0 || segment.flags & (SYN | RST) == 0 {
+            stats.rx_unacceptable += 1;
+            return None;
+        }
+        if segment.flags & RST != 0 {
+            return Some(End::Refused);
+        }
+        self.take_syn(segment, set);
+        self.acknowledge(1, now, set);
+        self.state = State::Open;
+        self.flags.ack_owed = true;
+        stats.established += 1;
+        stats.handshake_ns.record(now.saturating_sub(self.request_at));
+        self.request_at = 0;
+        self.advance_application(now, set, stats);
+        None
+    }
+
+    fn on_reset(&mut self, ahead: i32, set: &Settings, stats: &mut Statistics) -> Option<End> {
+        if ahead < 0 || ahead as u32 >= set.window {
+            stats.rx_unacceptable += 1;
+            return None;
+        }
+        let all_said = self.messages == set.messages;
+        // With everything said and heard, a reset only hurries the end: it is how a client closes
+        // that was told to, and how a peer answers that has already forgotten the connection.
+        let expected = all_said
+            && (self.flags.peer_fin
+                || self.state == State::TimeWait
+                || (!self.flags.client && set.close == Close::ClientReset));
+        Some(if expected { self.how_it_ends() } else { End::Reset })
+    }
+
+    /// How a connection that is closed in order ended.
+    pub fn how_it_ends(&self) -> End {
+        if self.flags.closed_early { End::ClosedEarly } else { End::Completed }
+    }
+
+    /// Both FINs went and came: TIME-WAIT for the side that closed first, else the end.
+    fn finished(&mut self, now: u64, set: &Settings) -> Option<End> {
+        let ours_arrived = self.flags.fin_wanted && self.unacknowledged > self.written;
+        if self.state != State::Open || !ours_arrived || !self.flags.peer_fin {
+            return None;
+        }
+        if !self.flags.closed_first {
+            return Some(self.how_it_ends());
+        }
+        self.state = State::TimeWait;
+        self.waiting = Waiting::TimeWait;
+        self.wait_until = now.saturating_add(set.time_wait_ns);
+        self.retransmit_at = NEVER;
+        None
+    }
+
+    /// The time that [`Tcp::due`] named has come.
+    pub fn on_timer(&mut self, now: u64, set: &Settings, stats: &mut Statistics) -> Option<End> {
+        if self.wait_until <= now {
+            match self.waiting {
+                // The last acknowledgement must not be forgotten with the connection.
+                Waiting::TimeWait if self.flags.ack_owed => {}
+                Waiting::TimeWait => return Some(self.how_it_ends()),
+                Waiting::Peer => return Some(self.timed_out()),
+                Waiting::Pause => {
+                    self.write(now, set);
+                    self.advance_application(now, set, stats);
+                }
+            }
+        }
+        if self.retransmit_at <= now {
+            return self.on_silence(set, stats);
+        }
+        None
+    }
+
+    fn timed_out(&self) -> End {
+        match self.state {
+            State::SynSent | State::SynReceived => End::TimedOutOpening,
+            State::Open | State::TimeWait => End::TimedOut,
+        }
+    }
+
+    /// Nothing was acknowledged in time: everything unacknowledged goes again, slowly
+    /// (RFC 6298 section 5, RFC 5681 section 3.1).
+    fn on_silence(&mut self, set: &Settings, stats: &mut Statistics) -> Option<End> {
+        stats.retransmission_timeouts += 1;
+        let opening = matches!(self.state, State::SynSent | State::SynReceived);
+        if self.retries >= if opening { set.syn_retries } else { set.retries } {
+            return Some(self.timed_out());
+        }
+        self.retries += 1;
+        self.rto_us = self.rto_us.saturating_mul(2).min(set.max_rto_us);
+        self.retransmit_at = NEVER;
+        self.flags.timing = false;
+        if self.highest == self.unacknowledged {
+            self.flags.probe = true;
+            return None;
+        }
+        if self.retries == 1 {
+            self.halve();
+        }
+        self.congestion_window = u32::from(self.mss);
+        self.next = self.unacknowledged;
+        self.recover = 0;
+        self.duplicates = 0;
+        self.flags.resend_first = false;
+        self.flags.probe = self.peer_window == 0;
+        None
+    }
+}

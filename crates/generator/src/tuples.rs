@@ -1,0 +1,126 @@
+//! Which addresses and ports connections use: all combinations, each once, in a pseudorandom
+//! order that a seed decides (RFC 4814 section 4; RFC 9693's unique pseudorandom tuples).
+
+use crate::address::{Address, AddressRange, PortRange};
+
+/// Both ends of a connection to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Tuple {
+    pub client: Address,
+    pub client_port: u16,
+    pub server: Address,
+    pub server_port: u16,
+}
+
+/// Enumerates the combinations of four ranges without a stored list: a Feistel network permutes
+/// the numbers below a power of four, and numbers beyond the last combination are skipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuples {
+    clients: AddressRange,
+    client_ports: PortRange,
+    servers: AddressRange,
+    server_ports: PortRange,
+    count: u64,
+    half_bits: u32,
+    keys: [u64; 4],
+    next: u64,
+}
+
+impl Tuples {
+    pub fn new(
+        clients: AddressRange,
+        client_ports: PortRange,
+        servers: AddressRange,
+        server_ports: PortRange,
+        seed: u64,
+    ) -> Tuples {
+        let counts = [clients.count(), client_ports.count(), servers.count(), server_ports.count()];
+        // 2^62 combinations last for ever at any rate; more are not enumerated.
+        let count = counts.into_iter().fold(1u64, u64::saturating_mul).min(1 << 62);
+        let bits = u64::BITS - (count - 1).leading_zeros();
+        let mut random = fastrand::Rng::with_seed(seed);
+        Tuples {
+            clients,
+            client_ports,
+            servers,
+            server_ports,
+            count,
+            half_bits: bits.div_ceil(2).max(1),
+            keys: std::array::from_fn(|_| random.u64(..)),
+            next: 0,
+        }
+    }
+
+    /// The next combination; after the last comes the first again.
+    pub fn next(&mut self) -> Tuple {
+        let mut index = self.next;
+        // A permutation's cycle comes back to the numbers in range after at most a few steps:
+        // fewer than four in the mean.
+        loop {
+            index = self.permute(index);
+            if index < self.count {
+                break;
+            }
+        }
+        self.next = (self.next + 1) % self.count;
+        let mut digit = |base: u64| {
+            let digit = index % base;
+            index /= base;
+            digit
+        };
+        // Named before, so that the order of taking digits is plain.
+        let client_port = digit(self.client_ports.count());
+        let client = digit(self.clients.count());
+        let server = digit(self.servers.count());
+        let server_port = digit(self.server_ports.count());
+        Tuple {
+            client: self.clients.get(client),
+            client_port: self.client_ports.get(client_port),
+            server: self.servers.get(server),
+            server_port: self.server_ports.get(server_port),
+        }
+    }
+
+    fn permute(&self, index: u64) -> u64 {
+        let mask = (1u64 << self.half_bits) - 1;
+        let (mut left, mut right) = (index >> self.half_bits, index & mask);
+        for key in self.keys {
+            let mixed = (right ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (left, right) = (right, left ^ (mixed ^ mixed >> 29) >> 7 & mask);
+        }
+        left << self.half_bits | right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn tuples(seed: u64) -> Tuples {
+        Tuples::new(
+            "10.0.0.1-10.0.0.7".parse().unwrap(),
+            "1024-1123".parse().unwrap(),
+            "10.1.0.1-10.1.0.3".parse().unwrap(),
+            "80-81".parse().unwrap(),
+            seed,
+        )
+    }
+
+    #[test]
+    fn every_combination_comes_once_in_an_order_of_the_seed() {
+        for seed in [0, 1, 0xdead_beef] {
+            let mut all = tuples(seed);
+            assert_eq!(all.count, 4200);
+            let order: Vec<Tuple> = (0..4200).map(|_| all.next()).collect();
+            assert_eq!(order.iter().collect::<HashSet<_>>().len(), 4200);
+            assert_eq!(all.next(), order[0]);
+            let mut again = tuples(seed);
+            assert!(order.iter().all(|tuple| again.next() == *tuple));
+            // Neighbours in the order differ by no pattern: few share the next port.
+            let steps = order.windows(2).filter(|w| w[1].client_port == w[0].client_port + 1);
+            assert!(steps.count() < 200, "the order counts up");
+        }
+        assert_ne!(tuples(1).next(), tuples(2).next());
+    }
+}
