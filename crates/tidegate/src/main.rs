@@ -1,5 +1,6 @@
 //! `tidegate`: a stateful software switch in the place of `ovs-vswitchd`, and what shows it at work.
 
+mod bench;
 mod cli;
 mod clock;
 mod daemon;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     match cli::read(std::env::args_os(), &directories) {
         Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
         Ok(Parsed::Demo(args)) => demo::run(&args),
+        Ok(Parsed::Bench(args)) => bench::run(&args),
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

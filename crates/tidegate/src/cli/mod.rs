@@ -7,6 +7,7 @@ mod usage;
 
 pub use ovs_options::{Source, SwitchOptions};
 
+use crate::bench::BenchArgs;
 use crate::daemon::Directories;
 use crate::demo::DemoArgs;
 use clap::{Arg, ArgAction, Command, FromArgMatches, Subcommand};
@@ -31,6 +32,8 @@ pub enum Parsed {
     Switch(Box<SwitchOptions>),
     /// Show it.
     Demo(DemoArgs),
+    /// Measure it.
+    Bench(BenchArgs),
     /// Print this, and exit with status 0.
     Print(String),
 }
@@ -48,6 +51,7 @@ pub struct Refused {
 #[derive(Subcommand, Debug)]
 enum Verb {
     Demo(DemoArgs),
+    Bench(BenchArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
   tidegate completion bash > /etc/bash_completion.d/tidegate
@@ -93,6 +97,7 @@ where
     };
     match Verb::from_arg_matches(&matches).map_err(|error| refuse(&error))? {
         Verb::Demo(args) => Ok(Parsed::Demo(args)),
+        Verb::Bench(args) => Ok(Parsed::Bench(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
         Verb::Man { directory: Some(folder) } => {
@@ -127,6 +132,7 @@ pub fn command() -> Command {
         .after_help(
             "Examples:
   tidegate demo                              see it at work
+  tidegate bench conntrack 1 33554432 32     what connection tracking costs
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
   ovs-appctl list-commands                   what can be asked of a running switch",
@@ -243,6 +249,7 @@ mod tests {
             }
         }
         assert!(matches!(read_line("tidegate demo --seconds 3"), Ok(Parsed::Demo(_))));
+        assert!(matches!(read_line("tidegate bench zones 9 2 1"), Ok(Parsed::Bench(_))));
         assert!(printed("ovs-vswitchd --version").contains("(Open vSwitch) 3.1.0\nTidegate "));
         assert!(printed("tidegate --version").starts_with("tidegate "));
     }
@@ -265,10 +272,13 @@ mod tests {
     #[test]
     fn every_verb_has_help_with_examples() {
         let program = command();
-        for verb in program.get_subcommands() {
-            let help = printed(&format!("tidegate {} --help", verb.get_name()));
+        let bench = program.find_subcommand("bench").unwrap();
+        let works = bench.get_subcommands().map(|work| format!("bench {}", work.get_name()));
+        let verbs = program.get_subcommands().map(|verb| verb.get_name().to_owned());
+        for verb in verbs.chain(works) {
+            let help = printed(&format!("tidegate {verb} --help"));
             assert!(help.contains("Examples:"), "{help}");
-            assert!(help.contains(&format!("tidegate {}", verb.get_name())), "{help}");
+            assert!(help.contains(&format!("tidegate {verb}")), "{help}");
         }
         let help = printed("tidegate switch --help");
         assert!(help.contains("--config <FILE>") && help.contains("--pidfile[=<FILE>]"), "{help}");
@@ -279,7 +289,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("man/man1");
         let said = printed(&format!("tidegate man {}", made.display()));
-        let verbs = ["switch", "demo", "completion", "man"];
+        let verbs = ["switch", "demo", "bench", "completion", "man"];
         assert_eq!(said.lines().count(), verbs.len() + 1);
         for verb in verbs {
             let page = std::fs::read_to_string(made.join(format!("tidegate-{verb}.1"))).unwrap();

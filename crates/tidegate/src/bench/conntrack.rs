@@ -1,0 +1,384 @@
+//! `tidegate bench conntrack`: packets through connection tracking alone.
+//!
+//! The same work as `ovstest test-conntrack benchmark` (ovs: `tests/test-conntrack.c`): each
+//! thread has one batch, which it tracks over and over in zone 0 with `commit`. Unlike there, all
+//! headers are read from the bytes again for each call, and the IP checksum is verified each time.
+
+use super::packets::{self, Lot};
+use super::progress::Progress;
+use super::{BenchError, Outcome, churn, memory};
+use crate::clock;
+use ::conntrack::{Config, Conntrack};
+use base::limits::BATCH_SIZE;
+use clap::{Args, ValueEnum};
+use flow::CtAction;
+use serde_json::json;
+use std::fmt::Write;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Packets between two looks at how far the work is.
+const STRETCH: u64 = 1 << 18;
+/// Packets that only reading the headers is timed with.
+const PARSED: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
+
+/// Measure connection tracking: how long it takes to find a packet's connection and follow it
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate bench conntrack 1 33554432 32                      as ovstest test-conntrack benchmark
+  tidegate bench conntrack 2 33554432 32 --mode each          32 connections for each thread
+  tidegate bench conntrack 1 10000000 32 --random 1000000     a million connections, at random
+  tidegate bench conntrack 1 7000000 32 --churn --json        a million short TCP connections
+
+For each call of connection tracking all headers are read from the packets' bytes and the IP
+checksum is verified; nothing is remembered from call to call. 'ns a packet' is the time of one
+thread for one of its packets. UDP timeouts are the defaults (60 s, 30 s once answered) and time
+stands still during the run, as in ovstest. With --random each packet's source address and port
+are written, and its checksum mended, within the measured time.")]
+pub struct ConntrackArgs {
+    /// How many threads
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// How many packets each thread tracks
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    packets: u64,
+    /// How many packets a call
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=BATCH_SIZE as u64))]
+    batch: u64,
+    /// Not 0: send to port 3 instead of 2, which is another connection (with --mode one)
+    #[arg(default_value_t = 0)]
+    change: u64,
+    /// Which connections a batch is of
+    #[arg(long, value_enum, default_value_t = Mode::One, conflicts_with_all = ["random", "churn"])]
+    mode: Mode,
+    /// Make N connections first, then take them at random, all threads the same ones
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    random: Option<u32>,
+    /// What --random begins with: the same seed takes the same connections in the same order
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Make and end short TCP connections instead, of 7 packets each
+    #[arg(long, conflicts_with = "random")]
+    churn: bool,
+    /// With --churn, the timeout of connections that are not established, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "churn", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    close_timeout: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which connections the packets of a batch belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// All to one, as ovstest since Open vSwitch 3.4
+    One,
+    /// Each to its own, as ovstest until Open vSwitch 3.3 with CHANGE
+    Each,
+}
+
+/// What one run took.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// From when all threads began until all had ended, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Packets tracked by all threads.
+    pub packets: u64,
+    /// Threads.
+    pub threads: u16,
+}
+
+impl Run {
+    /// The time of one thread for one of its packets.
+    pub fn ns_per_packet(&self) -> f64 {
+        self.elapsed_ns as f64 * f64::from(self.threads) / self.packets as f64
+    }
+
+    /// Of all threads together.
+    pub fn packets_per_second(&self) -> f64 {
+        self.packets as f64 * 1e9 / self.elapsed_ns.max(1) as f64
+    }
+}
+
+/// Runs the work that the arguments ask for.
+pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
+    let (threads, batch) = (args.threads, args.batch as usize);
+    if args.churn {
+        let asked =
+            churn::Asked { threads, packets: args.packets, batch, close_s: args.close_timeout };
+        return churn::measure(&asked);
+    }
+    // First of all, while nothing that was freed lies about to be used again.
+    let bytes = memory::bytes_per_connection();
+    let connections = args.connections();
+    let config = Config { connections_max: connections.max(1 << 20), ..Config::default() };
+    let tracker = Conntrack::new(fastrand::u64(..), config);
+    if let Some(count) = args.random {
+        populate(&tracker, count);
+    }
+    let progress = Progress::start("tracking packets", args.packets * u64::from(threads));
+    let run =
+        on_threads(threads, |thread, start| args.lookups(&tracker, thread, start, &progress))?;
+    drop(progress);
+    let made = tracker.connections();
+    if made != connections {
+        let wrong = format!("there are {made} connections, not {connections}");
+        return Err(BenchError::WrongWork(wrong));
+    }
+    drop(tracker);
+    Ok(report(args, &run, connections, bytes))
+}
+
+/// Where threads wait for each other before they begin.
+#[derive(Debug)]
+pub struct Start {
+    barrier: Barrier,
+    /// When the first thread began and the last one ended. The threads look themselves: where all
+    /// cores are busy, whoever waits for them wakes late.
+    first_ns: AtomicU64,
+    last_ns: AtomicU64,
+}
+
+impl Start {
+    /// Waits for the others; the time counts from here.
+    pub fn wait(&self) {
+        self.barrier.wait();
+        self.first_ns.fetch_min(clock::now().as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// Runs work on so many threads, which begin together. The work gets its thread's number and what
+/// to wait at before it begins, and gives how many packets it tracked.
+pub fn on_threads(
+    threads: u16,
+    work: impl Fn(u16, &Start) -> u64 + Sync,
+) -> Result<Run, BenchError> {
+    let start = Start {
+        barrier: Barrier::new(threads.into()),
+        first_ns: AtomicU64::new(u64::MAX),
+        last_ns: AtomicU64::new(0),
+    };
+    let (work, start) = (&work, &start);
+    let counts = thread::scope(|scope| {
+        let run = move |number| {
+            let packets = work(number, start);
+            start.last_ns.fetch_max(clock::now().as_nanos(), Ordering::Relaxed);
+            packets
+        };
+        let running: Vec<_> = (0..threads).map(|number| scope.spawn(move || run(number))).collect();
+        running.into_iter().map(|thread| thread.join()).sum::<Result<u64, _>>()
+    });
+    let panicked = |_| BenchError::WrongWork("a thread ended by a panic".into());
+    let packets = counts.map_err(panicked)?;
+    let (first, last) = (&start.first_ns, &start.last_ns);
+    let elapsed_ns = last.load(Ordering::Relaxed).saturating_sub(first.load(Ordering::Relaxed));
+    Ok(Run { elapsed_ns, packets, threads })
+}
+
+impl ConntrackArgs {
+    /// How many connections there are at the end.
+    fn connections(&self) -> u32 {
+        let each = match (self.random, self.mode) {
+            (Some(count), _) => return count,
+            (None, Mode::One) => 1,
+            // A last, shorter batch does not exist: all batches are whole, as in ovstest.
+            (None, Mode::Each) => self.batch as u32,
+        };
+        u32::from(self.threads) * each
+    }
+
+    /// The batch of a thread.
+    fn lot(&self, thread: u16) -> Lot {
+        let mut lot = Lot::new(self.batch as usize);
+        for index in 0..lot.len() {
+            let destination = match self.mode {
+                Mode::One => 2 + u16::from(self.change != 0),
+                Mode::Each => 2 + index as u16,
+            };
+            lot.change(index, |bytes| packets::set_ports(bytes, 1 + thread, destination));
+        }
+        lot
+    }
+
+    /// What one thread does.
+    fn lookups(&self, tracker: &Conntrack, thread: u16, start: &Start, seen: &Progress) -> u64 {
+        let action = CtAction { commit: true, ..CtAction::default() };
+        let mut lot = self.lot(thread);
+        let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(thread.into()));
+        let now = clock::now();
+        let (mut tracked, mut stretch) = (0, 0);
+        start.wait();
+        while tracked < self.packets {
+            self.choose(&mut lot, &mut random);
+            lot.parse();
+            tracker.execute(now, &action, lot.frames());
+            let count = lot.frames().len() as u64;
+            lot.unparse();
+            tracked += count;
+            stretch += count;
+            if stretch >= STRETCH {
+                seen.advance(stretch);
+                stretch = 0;
+            }
+        }
+        tracked
+    }
+
+    /// With `--random`, makes each packet one of another connection.
+    #[inline]
+    fn choose(&self, lot: &mut Lot, random: &mut fastrand::Rng) {
+        let Some(count) = self.random else { return };
+        for index in 0..lot.len() {
+            lot.change(index, |bytes| packets::set_connection(bytes, random.u32(..count)));
+        }
+    }
+
+    /// The same as [`Self::lookups`] without connection tracking, on one thread: nanoseconds a
+    /// packet for making the packets and reading their headers.
+    fn parsing_ns(&self) -> f64 {
+        let mut lot = self.lot(0);
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let (mut parsed, start) = (0, clock::now());
+        while parsed < PARSED {
+            self.choose(&mut lot, &mut random);
+            lot.parse();
+            parsed += std::hint::black_box(lot.frames()).len() as u64;
+            lot.unparse();
+        }
+        (clock::now() - start).as_nanos() as f64 / parsed as f64
+    }
+}
+
+/// Makes the connections that `--random` takes.
+fn populate(tracker: &Conntrack, count: u32) {
+    let progress = Progress::start("making connections", count.into());
+    let action = CtAction { commit: true, ..CtAction::default() };
+    let (mut lot, now) = (Lot::new(1), clock::now());
+    for number in 0..count {
+        lot.change(0, |bytes| packets::set_connection(bytes, number));
+        lot.parse();
+        tracker.execute(now, &action, lot.frames());
+        lot.unparse();
+        if number % STRETCH as u32 == 0 {
+            progress.advance(STRETCH);
+        }
+    }
+}
+
+fn report(args: &ConntrackArgs, run: &Run, connections: u32, bytes: Option<f64>) -> Outcome {
+    let parsing = args.parsing_ns();
+    let (ns, rate) = (run.ns_per_packet(), run.packets_per_second());
+    let mode = match (args.random, args.mode) {
+        (Some(_), _) => "random",
+        (None, Mode::One) => "one",
+        (None, Mode::Each) => "each",
+    };
+    let mut text = format!("conntrack:  {:5} ms\n", run.elapsed_ns / 1_000_000);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{ns:.1} ns a packet, {parsing:.1} ns of it for reading its headers");
+    let _ = writeln!(
+        text,
+        "{:.2} million packets a second, {} threads, {connections} connections",
+        rate / 1e6,
+        run.threads
+    );
+    if let Some(bytes) = bytes {
+        let _ = writeln!(text, "{bytes:.0} bytes a connection, of {} in one table", memory::SAMPLE);
+    }
+    let json = json!({
+        "mode": mode,
+        "threads": run.threads,
+        "batch": args.batch,
+        "packets": run.packets,
+        "connections": connections,
+        "elapsed_ms": run.elapsed_ns as f64 / 1e6,
+        "ns_per_packet": ns,
+        "parse_ns_per_packet": parsing,
+        "packets_per_second": rate,
+        "bytes_per_connection": bytes,
+        "connections_per_second": null,
+        "udp_timeouts_s": {"first": 60, "single": 60, "multiple": 30},
+    });
+    Outcome { text, json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ConntrackArgs,
+    }
+
+    fn read(line: &str) -> Result<ConntrackArgs, clap::Error> {
+        let words = std::iter::once("conntrack").chain(line.split(' '));
+        Line::try_parse_from(words).map(|line| line.args)
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let refused = [
+            ("0 1 1", "0 is not in 1..=1024"),
+            ("1 0 1", "0 is not in 1.."),
+            ("1 1 0", "0 is not in 1..=32"),
+            ("1 1 33", "33 is not in 1..=32"),
+            ("1 1", "<BATCH>"),
+            ("1 1 1 x", "invalid digit"),
+            ("1 1 1 --random 0", "0 is not in"),
+            ("1 1 1 --random 5 --churn", "cannot be used with"),
+            ("1 1 1 --mode each --churn", "cannot be used with"),
+            ("1 1 1 --close-timeout 5", "--churn"),
+        ];
+        for (line, expect) in refused {
+            let error = read(line).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(expect), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn batches_have_open_vswitchs_ports() {
+        let cases: [(&str, [u16; 4]); 4] = [
+            ("9 1 2", [8, 2, 8, 2]),
+            ("9 1 2 1", [8, 3, 8, 3]),
+            ("9 1 2 0 --mode each", [8, 2, 8, 3]),
+            ("9 1 2 1 --mode each", [8, 2, 8, 3]),
+        ];
+        for (line, expect) in cases {
+            let mut lot = read(line).unwrap().lot(7);
+            lot.parse();
+            let ports: Vec<_> =
+                lot.frames().iter().flat_map(|it| [it.key.tp_src(), it.key.tp_dst()]).collect();
+            assert_eq!(ports, expect, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_short_run_counts_every_packet() {
+        let cases = [
+            ("2 1000 32", "one", 2000 + 2 * 24, 2),
+            ("1 64 1 1", "one", 64, 1),
+            ("2 320 32 --mode each", "each", 640, 64),
+            ("2 640 32 --random 500", "random", 1280, 500),
+        ];
+        for (line, mode, packets, connections) in cases {
+            let Outcome { text, json } = measure(&read(line).unwrap()).unwrap();
+            assert!(text.starts_with("conntrack:  "), "{text}");
+            assert_eq!(json["mode"], mode, "{line}");
+            assert_eq!(json["packets"], packets, "{line}");
+            assert_eq!(json["connections"], connections, "{line}");
+            for number in ["ns_per_packet", "packets_per_second", "parse_ns_per_packet"] {
+                assert!(json[number].as_f64().unwrap() > 0.0, "{line}: {json}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_by_thread_and_rates_of_all() {
+        let run = Run { elapsed_ns: 1000, packets: 200, threads: 2 };
+        assert_eq!((run.ns_per_packet(), run.packets_per_second()), (10.0, 200e6));
+    }
+}

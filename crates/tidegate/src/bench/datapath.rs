@@ -1,0 +1,391 @@
+//! `tidegate bench datapath`: traffic through one whole worker, from port to port in memory.
+
+use super::progress::Progress;
+use super::stages::Stages;
+use super::switch::{Cable, Discard, PORTS, Switch};
+use super::traffic::{self, Traffic};
+use super::{BenchError, Outcome};
+use crate::clock;
+use ::datapath::WorkerStats;
+use clap::Args;
+use packet::{Batch, Pool};
+use port::pcap::{Capture, PcapRx, Play};
+use port::{TxCounters, TxQueue};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Rounds after which no packet may miss any more.
+const SETTLING_ROUNDS: usize = 8;
+/// Traffic before the measured time, as a part of it.
+const WARM_PART: u32 = 5;
+/// How often connections are looked through whose time ran out, as the switch does it.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// Forwarding without connection tracking.
+const PLAIN: &str = "\
+in_port=p0 actions=output:p1
+in_port=p1 actions=output:p0
+";
+/// What comes from the clients may pass, and so may its answers.
+const TRACKED: &str = "\
+table=0,priority=1,ip,ct_state=-trk actions=ct(table=1)
+table=1,priority=1,ip,ct_state=+trk+new,in_port=p0 actions=ct(commit),output:p1
+table=1,priority=1,ip,ct_state=+trk+est,in_port=p0 actions=output:p1
+table=1,priority=1,ip,ct_state=+trk+est,in_port=p1 actions=output:p0
+table=1,priority=0 actions=drop
+";
+/// The same behind other addresses, which hold 15 million connections.
+const TRANSLATED: &str = "\
+table=0,priority=1,ip,ct_state=-trk actions=ct(nat,table=1)
+table=1,priority=1,ip,ct_state=+trk+new,in_port=p0 actions=ct(commit,nat(src=20.0.0.1-20.0.0.255)),output:p1
+table=1,priority=1,ip,ct_state=+trk+est,in_port=p0 actions=output:p1
+table=1,priority=1,ip,ct_state=+trk+est,in_port=p1 actions=output:p0
+table=1,priority=0 actions=drop
+";
+
+/// Measure the datapath: packets from port to port in memory, through one worker
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate bench datapath                                   forwarding, 1,000 connections
+  tidegate bench datapath --ct --connections 100000         through connection tracking
+  tidegate bench datapath --nat --json                      and address translation
+  tidegate bench datapath --rules r.flows --fwd a.pcap --rev b.pcap
+
+The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
+packets are UDP of 60 bytes, one a connection and direction. Each packet is copied once, on
+receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
+defaults (60 s, 30 s once answered); all connections are established and in use.")]
+pub struct DatapathArgs {
+    /// How many connections the traffic is of
+    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    connections: u32,
+    /// Track connections: from p0 to p1 they may begin
+    #[arg(long)]
+    ct: bool,
+    /// Track connections and translate their source addresses
+    #[arg(long)]
+    nat: bool,
+    /// Flows to use instead, in the syntax of ovs-ofctl
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ct", "nat"])]
+    rules: Option<PathBuf>,
+    /// A pcap file to play into p0 in a loop
+    #[arg(long, value_name = "FILE", requires = "rev")]
+    fwd: Option<PathBuf>,
+    /// A pcap file to play into p1 in a loop
+    #[arg(long, value_name = "FILE", requires = "fwd")]
+    rev: Option<PathBuf>,
+    /// How long to measure
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the work that the arguments ask for.
+pub fn measure(args: &DatapathArgs) -> Result<Outcome, BenchError> {
+    run(args, Duration::from_secs(args.seconds.into()))
+}
+
+fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
+    let mut traffic = args.traffic()?;
+    let connections_max = 2 * traffic.forward.len().max(traffic.reverse.len()) as u32;
+    let mut switch = Switch::new(&args.flows()?, connections_max.max(1 << 20))?;
+    if args.nat && args.fwd.is_none() {
+        traffic.reverse = translated_answers(&mut switch, &traffic.forward)?;
+    }
+    let mut cables = cables(&traffic);
+    settle(&mut switch, &traffic)?;
+    play(&mut switch, &mut cables, time / WARM_PART)?;
+    let progress = Progress::start("forwarding", time.as_millis() as u64);
+    let before = switch.stats().clone();
+    let elapsed = play_watched(&mut switch, &mut cables, time, &progress)?;
+    drop(progress);
+    let counted = Counted::between(&before, switch.stats());
+    if counted.packets == 0 {
+        return Err(BenchError::WrongWork("no packet was received".into()));
+    }
+    let connections = switch.conntrack().connections();
+    let stages = Stages::measure(&switch, &mut cables)?;
+    let flows = switch.flows().len();
+    Ok(report(&Measured { elapsed, counted, connections, flows, stages }))
+}
+
+impl DatapathArgs {
+    fn flows(&self) -> Result<String, BenchError> {
+        match &self.rules {
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|source| BenchError::ReadRules { file: file.clone(), source }),
+            None if self.nat => Ok(TRANSLATED.into()),
+            None if self.ct => Ok(TRACKED.into()),
+            None => Ok(PLAIN.into()),
+        }
+    }
+
+    fn traffic(&self) -> Result<Traffic, BenchError> {
+        match (&self.fwd, &self.rev) {
+            (Some(fwd), Some(rev)) => {
+                Ok(Traffic { forward: Capture::open(fwd)?, reverse: Capture::open(rev)? })
+            }
+            _ => Ok(Traffic::generate(self.connections)?),
+        }
+    }
+}
+
+/// The ports' two ends, playing from the beginning.
+fn cables(traffic: &Traffic) -> [Cable; 2] {
+    let [forward, reverse] = [&traffic.forward, &traffic.reverse]
+        .map(|capture| Box::new(PcapRx::new(capture.clone(), Play::Loop)));
+    let [client, server] = PORTS.map(|(_, port)| port);
+    [
+        Cable { port: client, rx: forward, tx: Box::new(Discard) },
+        Cable { port: server, rx: reverse, tx: Box::new(Discard) },
+    ]
+}
+
+/// Keeps a copy of what is sent.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl TxQueue for Record {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut frames = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.extend(batch.iter().map(|packet| packet.data().to_vec()));
+        Discard.send(pool, batch)
+    }
+}
+
+/// The servers' answers to the clients' packets as the switch has translated them. The servers
+/// know nothing of the clients' own addresses.
+fn translated_answers(switch: &mut Switch, forward: &Capture) -> Result<Capture, BenchError> {
+    let record = Record::default();
+    let nothing = traffic::capture(&[])?;
+    let mut cables = cables(&Traffic { forward: forward.clone(), reverse: nothing });
+    cables[0].rx = Box::new(PcapRx::new(forward.clone(), Play::Once));
+    cables[1].tx = Box::new(record.clone());
+    while switch.turn(clock::now(), &mut cables, 0)? > 0 {}
+    let frames = record.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if frames.len() != forward.len() {
+        let wrong = format!("{} of {} first packets were translated", frames.len(), forward.len());
+        return Err(BenchError::WrongWork(wrong));
+    }
+    let answers: Vec<_> = frames.iter().map(|frame| traffic::answer(frame)).collect();
+    Ok(traffic::capture(&answers)?)
+}
+
+/// Plays all of the traffic once and again until no packet misses a flow.
+fn settle(switch: &mut Switch, traffic: &Traffic) -> Result<(), BenchError> {
+    for _ in 0..SETTLING_ROUNDS {
+        let missed = switch.stats().misses + switch.stats().lost;
+        let mut cables = cables(traffic);
+        cables[0].rx = Box::new(PcapRx::new(traffic.forward.clone(), Play::Once));
+        cables[1].rx = Box::new(PcapRx::new(traffic.reverse.clone(), Play::Once));
+        loop {
+            let now = clock::now();
+            let received = switch.turn(now, &mut cables, 0)? + switch.turn(now, &mut cables, 1)?;
+            if received == 0 {
+                break;
+            }
+        }
+        if switch.stats().misses + switch.stats().lost == missed {
+            return Ok(());
+        }
+    }
+    Err(BenchError::WrongWork("packets still miss after every one was played several times".into()))
+}
+
+fn play(switch: &mut Switch, cables: &mut [Cable; 2], time: Duration) -> Result<(), BenchError> {
+    let silent = Progress::start("warming up", time.as_millis() as u64);
+    play_watched(switch, cables, time, &silent).map(|_| ())
+}
+
+/// Plays both sides in turn for so long; gives how long it took in the end.
+fn play_watched(
+    switch: &mut Switch,
+    cables: &mut [Cable; 2],
+    time: Duration,
+    progress: &Progress,
+) -> Result<Duration, BenchError> {
+    let start = clock::now();
+    let mut swept = start;
+    loop {
+        let now = clock::now();
+        if now - start >= time {
+            return Ok(now - start);
+        }
+        switch.turn(now, cables, 0)?;
+        switch.turn(now, cables, 1)?;
+        if now - swept >= SWEEP_EVERY {
+            progress.advance((now - swept).as_millis() as u64);
+            swept = now;
+            switch.tick(now);
+        }
+    }
+}
+
+/// What the worker counted in the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    packets: u64,
+    sent: u64,
+    dropped: u64,
+    misses: u64,
+}
+
+impl Counted {
+    fn between(before: &WorkerStats, after: &WorkerStats) -> Counted {
+        Counted {
+            packets: after.received - before.received,
+            sent: after.sent - before.sent,
+            dropped: after.drops.total() - before.drops.total(),
+            misses: after.misses - before.misses,
+        }
+    }
+}
+
+struct Measured {
+    elapsed: Duration,
+    counted: Counted,
+    connections: u32,
+    flows: usize,
+    stages: Option<Stages>,
+}
+
+fn report(it: &Measured) -> Outcome {
+    let Counted { packets, sent, dropped, misses } = it.counted;
+    let ns = it.elapsed.as_nanos() as f64 / packets as f64;
+    let rate = packets as f64 / it.elapsed.as_secs_f64();
+    let mut text = format!("{:.2} million packets a second, {ns:.1} ns a packet\n", rate / 1e6);
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{packets} packets received, {sent} sent, {dropped} dropped, {misses} missed; \
+         {} connections, {} flows",
+        it.connections, it.flows
+    );
+    match &it.stages {
+        Some(stages) => {
+            for (name, share) in stages.shares() {
+                let _ = writeln!(text, "  {name:11}{:5.1}%", share * 100.0);
+            }
+            let _ = writeln!(
+                text,
+                "(stages by the clock, walked a second time: {:.1} ns a packet with its looks at \
+                 the clock)",
+                stages.total()
+            );
+        }
+        None => text.push_str("no stages: a flow does what only the worker can do\n"),
+    }
+    let shares = it.stages.map(|stages| {
+        stages.shares().into_iter().collect::<std::collections::BTreeMap<&str, f64>>()
+    });
+    let json = json!({
+        "packets_per_second": rate,
+        "ns_per_packet": ns,
+        "packets": packets,
+        "sent": sent,
+        "dropped": dropped,
+        "missed": misses,
+        "connections": it.connections,
+        "flows": it.flows,
+        "workers": 1,
+        "elapsed_ms": it.elapsed.as_nanos() as f64 / 1e6,
+        "stages": shares,
+        "stages_ns_per_packet": it.stages,
+        "udp_timeouts_s": {"first": 60, "single": 60, "multiple": 30},
+    });
+    Outcome { text, json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DatapathArgs,
+    }
+
+    fn read(line: &str) -> Result<DatapathArgs, clap::Error> {
+        let words = std::iter::once("datapath").chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.args)
+    }
+
+    fn short(line: &str) -> Result<Outcome, BenchError> {
+        run(&read(line).unwrap(), Duration::from_millis(50))
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let lines = [
+            "--connections 0",
+            "--seconds 0",
+            "--fwd x",
+            "--rev x",
+            "--fwd x --rev y --connections 5",
+            "--rules x --ct",
+            "--rules x --nat",
+            "x",
+        ];
+        for line in lines {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_short_run_sends_every_packet_on() {
+        let cases = [
+            ("--connections 100", 0),
+            ("--connections 100 --ct", 100),
+            ("--connections 100 --nat", 100),
+        ];
+        for (line, connections) in cases {
+            let Outcome { text, json } = short(line).unwrap();
+            let number = |name: &str| json[name].as_u64().unwrap();
+            assert!(number("packets") > 0, "{line}: {json}");
+            assert_eq!(number("packets"), number("sent"), "{line}: {json}");
+            assert_eq!((number("dropped"), number("missed")), (0, 0), "{line}: {json}");
+            assert_eq!(number("connections"), connections, "{line}: {json}");
+            assert!(json["ns_per_packet"].as_f64().unwrap() > 0.0);
+            let shares = json["stages"].as_object().unwrap();
+            let sum: f64 = shares.values().map(|share| share.as_f64().unwrap()).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{line}: {json}");
+            assert_eq!(shares["connection"].as_f64().unwrap() > 0.0, connections > 0, "{line}");
+            assert!(text.contains("million packets a second"), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_are_played_and_flows_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let frame = |byte: u8| vec![byte; 60];
+        for (name, byte) in [("a.pcap", 1), ("b.pcap", 2)] {
+            let mut file =
+                port::PcapTx::create(folder.path().join(name).as_path(), || Duration::ZERO)
+                    .unwrap();
+            file.record(Duration::ZERO, &frame(byte)).unwrap();
+        }
+        let flows = "# one way only\n\nin_port=p0 actions=mod_dl_src:02:00:00:00:00:09,p1\n";
+        std::fs::write(path("rules"), flows).unwrap();
+        let line =
+            format!("--fwd {} --rev {} --rules {}", path("a.pcap"), path("b.pcap"), path("rules"));
+        let Outcome { json, .. } = short(&line).unwrap();
+        let number = |name: &str| json[name].as_u64().unwrap();
+        assert_eq!(number("sent") * 2, number("packets"), "{json}");
+        assert_eq!(number("dropped") * 2, number("packets"), "{json}");
+        assert!(json["stages"].is_null(), "rewriting is the worker's: {json}");
+
+        std::fs::write(path("rules"), "in_port=p0 actions=p1\nin_port=p9 actions=drop\n").unwrap();
+        let error = short(&line).map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("line 2: \"in_port=p9 actions=drop\""), "{error}");
+        let error = short("--rules /nonexistent/x").map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("/nonexistent/x: No such file"), "{error}");
+    }
+}

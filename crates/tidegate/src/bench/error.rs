@@ -1,0 +1,32 @@
+//! Why something could not be measured.
+
+use std::path::PathBuf;
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The work was not done as it was meant, so that its time says nothing.
+    #[error("{0}; the figure would mean nothing, so there is none")]
+    WrongWork(String),
+    /// A file of flows can't be read.
+    #[error("{}: {source}; name a file of flows in the syntax of ovs-ofctl", file.display())]
+    ReadRules {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A flow is none, or is refused.
+    #[error("line {line}: \"{flow}\": {reason}")]
+    Rule {
+        /// Its line, counted from 1.
+        line: usize,
+        /// The flow.
+        flow: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A packet file can't be played.
+    #[error(transparent)]
+    Port(#[from] port::PortError),
+}

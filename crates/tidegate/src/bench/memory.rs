@@ -1,0 +1,49 @@
+//! What a connection takes of the machine's memory.
+
+use super::packets::{self, Lot};
+use ::conntrack::{Config, Conntrack};
+use base::Instant;
+use flow::CtAction;
+
+/// How many connections are made to see what one takes. A power of two: what grows by doubling
+/// has just then no room left over, and the figure is that of a full table.
+pub const SAMPLE: u32 = if cfg!(test) { 1 << 12 } else { 1 << 20 };
+
+/// The bytes by which the process grows for each connection, index, timers and all, over
+/// [`SAMPLE`] connections; `None` where the system does not tell.
+pub fn bytes_per_connection() -> Option<f64> {
+    let config = Config { connections_max: SAMPLE, ..Config::default() };
+    let tracker = Conntrack::new(fastrand::u64(..), config);
+    let action = CtAction { commit: true, ..CtAction::default() };
+    let mut lot = Lot::new(1);
+    let before = resident_bytes()?;
+    for number in 0..SAMPLE {
+        lot.change(0, |bytes| packets::set_connection(bytes, number));
+        lot.parse();
+        tracker.execute(Instant::from_nanos(1), &action, lot.frames());
+        lot.unparse();
+    }
+    let grown = resident_bytes()?.checked_sub(before)?;
+    (tracker.connections() == SAMPLE).then(|| grown as f64 / f64::from(SAMPLE))
+}
+
+/// What the process has of the machine's memory now.
+fn resident_bytes() -> Option<u64> {
+    // proc(5), /proc/PID/status: "VmRSS:     1234 kB".
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_has_some_memory() {
+        let held = vec![1u8; 64 << 20];
+        let resident = resident_bytes().unwrap();
+        assert!(resident > held.len() as u64, "{resident}");
+    }
+}

@@ -1,0 +1,158 @@
+//! The packets that connection tracking is measured with, and the batches they travel in.
+
+use base::PortNo;
+use flow::{Frame, FrameBatch};
+use packet::Packet;
+use wire::checksum::update_u32;
+
+/// The packet of Open vSwitch's measurements, UDP 10.1.1.1:1 to 10.1.1.2:2 without payload
+/// (ovs: `tests/test-conntrack.c`). Its IP checksum is right; UDP has none.
+pub const TEMPLATE: [u8; 42] = [
+    0x50, 0x54, 0x00, 0x00, 0x00, 0x0a, 0x50, 0x54, 0x00, 0x00, 0x00, 0x09, 0x08,
+    0x00, // Ethernet
+    0x45, 0x00, 0x00, 0x1c, 0x00, 0x00, 0x00, 0x00, 0x00, 0x11, 0xa4, 0xcd, // IPv4
+    0x0a, 0x01, 0x01, 0x01, 0x0a, 0x01, 0x01, 0x02, //
+    0x00, 0x01, 0x00, 0x02, 0x00, 0x08, 0x00, 0x00, // UDP
+];
+
+/// Offsets into an Ethernet frame with an IPv4 header without options.
+pub const IP_CHECKSUM: usize = 24;
+/// The source address.
+pub const IP_SOURCE: usize = 26;
+/// The source port; the destination port follows it.
+pub const L4_SOURCE: usize = 34;
+
+/// Connections that differ in nothing but the source port.
+const PORTS: u32 = 1 << 15;
+/// The network that [`set_connection`] takes sources from, 10.0.0.0.
+const NETWORK: u32 = 0x0a00_0000;
+
+/// Sets the ports of a packet like [`TEMPLATE`]. No checksum covers them.
+pub fn set_ports(bytes: &mut [u8], source: u16, destination: u16) {
+    put(bytes, L4_SOURCE, source.to_be_bytes());
+    put(bytes, L4_SOURCE + 2, destination.to_be_bytes());
+}
+
+/// Makes a packet like [`TEMPLATE`] one of connection `number`, each of which has a source of its
+/// own (up to 2^32), and mends the IP checksum.
+pub fn set_connection(bytes: &mut [u8], number: u32) {
+    let address = NETWORK + number / PORTS;
+    let old = u32::from_be_bytes(take(bytes, IP_SOURCE));
+    let sum = u16::from_be_bytes(take(bytes, IP_CHECKSUM));
+    put(bytes, IP_CHECKSUM, update_u32(sum, old, address).to_be_bytes());
+    put(bytes, IP_SOURCE, address.to_be_bytes());
+    put(bytes, L4_SOURCE, (1 + (number % PORTS) as u16).to_be_bytes());
+}
+
+/// The bytes at an offset, zero where there are none.
+pub fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+}
+
+/// Writes at an offset, where there is room.
+pub fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = value;
+    }
+}
+
+/// A batch of packets that is read and tracked over and over. Reading begins from the bytes each
+/// time; nothing is known of the packets from the time before.
+#[derive(Debug)]
+pub struct Lot {
+    packets: Vec<Packet>,
+    frames: FrameBatch,
+}
+
+impl Lot {
+    /// So many packets, all of them [`TEMPLATE`]; no more than a batch holds.
+    pub fn new(count: usize) -> Lot {
+        Lot::of((0..count).map(|_| TEMPLATE.as_slice()))
+    }
+
+    /// These packets, as many as a batch holds.
+    pub fn of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Lot {
+        let packets = frames.take(base::limits::BATCH_SIZE).map(Packet::from_bytes).collect();
+        Lot { packets, frames: FrameBatch::new() }
+    }
+
+    /// How many packets wait to be read.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Changes a packet.
+    pub fn change(&mut self, index: usize, change: impl FnOnce(&mut [u8])) {
+        if let Some(packet) = self.packets.get_mut(index) {
+            change(packet.data_mut());
+        }
+    }
+
+    /// Reads the headers of all packets. One that is none is lost; a test sees to it that there
+    /// are none such.
+    #[inline]
+    pub fn parse(&mut self) {
+        let frames = &mut self.frames;
+        frames.extend(self.packets.drain(..).filter_map(|it| Frame::parse(it, PortNo(1)).ok()));
+    }
+
+    /// The packets that were read.
+    pub fn frames(&mut self) -> &mut [Frame] {
+        &mut self.frames
+    }
+
+    /// Forgets what was read.
+    #[inline]
+    pub fn unparse(&mut self) {
+        self.packets.extend(self.frames.drain(..).map(|frame| frame.packet));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::Field;
+    use wire::checksum::{Verdict, verify_ipv4_header};
+
+    #[test]
+    fn the_template_is_open_vswitchs() {
+        assert_eq!(TEMPLATE[24..26], [0xa4, 0xcd]);
+        let mut lot = Lot::new(32);
+        lot.parse();
+        assert_eq!(lot.frames().len(), 32);
+        for frame in lot.frames() {
+            assert_eq!(
+                (frame.key.get(Field::Ipv4Src), frame.key.get(Field::Ipv4Dst)),
+                (0x0a01_0101, 0x0a01_0102)
+            );
+            assert_eq!((frame.key.tp_src(), frame.key.tp_dst()), (1, 2));
+            assert_eq!((frame.key.nw_proto(), frame.key.nw_ttl()), (17, 0));
+            assert_eq!(frame.l4().map(<[u8]>::len), Some(8));
+        }
+        lot.unparse();
+        assert_eq!(lot.len(), 32);
+    }
+
+    #[test]
+    fn every_connection_has_a_source_of_its_own_and_a_right_checksum() {
+        let mut bytes = TEMPLATE;
+        let mut seen = std::collections::HashSet::new();
+        for number in (0..200_000).chain((u32::MAX - 3)..=u32::MAX) {
+            set_connection(&mut bytes, number);
+            assert!(seen.insert(bytes), "{number}");
+            if number % 997 == 0 {
+                assert_eq!(verify_ipv4_header(&bytes[14..34]), Verdict::Good, "{number}");
+            }
+        }
+        set_ports(&mut bytes, 0x1234, 0x5678);
+        assert_eq!(bytes[34..38], [0x12, 0x34, 0x56, 0x78]);
+    }
+
+    #[test]
+    fn nothing_is_written_where_there_is_no_room() {
+        let mut short = [7u8; 3];
+        put(&mut short, 2, [1, 2]);
+        put(&mut short, 9, [1]);
+        assert_eq!((short, take::<2>(&short, 2), take::<2>(&short, 1)), ([7; 3], [0; 2], [7; 2]));
+    }
+}

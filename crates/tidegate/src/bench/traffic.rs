@@ -1,0 +1,113 @@
+//! The traffic that the datapath is measured with: a packet for each connection, and its answer.
+
+use base::MacAddr;
+use port::PortError;
+use port::pcap::{Capture, PcapTx};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use wire::builder::PacketBuilder;
+
+/// Where the clients' addresses begin; each connection has one of its own.
+const CLIENTS: u32 = 0x1000_0000;
+const SERVER: Ipv4Addr = Ipv4Addr::new(48, 0, 0, 1);
+const SERVER_PORT: u16 = 8080;
+const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// UDP payload that makes a frame of 60 bytes, the shortest there is on a wire.
+const PAYLOAD: [u8; 18] = [b'x'; 18];
+/// Where the UDP checksum stands.
+const UDP_CHECKSUM: usize = 40;
+
+/// What each of the two ports receives, over and over.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// From the clients.
+    pub forward: Capture,
+    /// From the servers.
+    pub reverse: Capture,
+}
+
+impl Traffic {
+    /// UDP packets of 60 bytes without UDP checksum, one a connection and direction. The source
+    /// ports are random, the same ones each time.
+    pub fn generate(connections: u32) -> Result<Traffic, PortError> {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut forward = Vec::with_capacity(connections as usize);
+        for number in 0..connections {
+            let client = Ipv4Addr::from(CLIENTS + number);
+            let port = 1024 + random.u16(..60_000);
+            let there = PacketBuilder::eth(CLIENT_MAC, SERVER_MAC)
+                .ipv4(client, SERVER)
+                .udp(port, SERVER_PORT)
+                .payload(PAYLOAD)
+                .build();
+            forward.push(without_checksum(there));
+        }
+        let reverse: Vec<_> = forward.iter().map(|frame| answer(frame)).collect();
+        Ok(Traffic { forward: capture(&forward)?, reverse: capture(&reverse)? })
+    }
+}
+
+/// UDP without checksum, which leaves only IP's to be verified.
+fn without_checksum(mut frame: Vec<u8>) -> Vec<u8> {
+    super::packets::put(&mut frame, UDP_CHECKSUM, [0, 0]);
+    frame
+}
+
+/// A UDP packet's answer: addresses and ports the other way round, which changes no checksum.
+pub fn answer(frame: &[u8]) -> Vec<u8> {
+    let mut back = frame.to_vec();
+    for (a, b, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+        if frame.len() >= b + len {
+            back[a..a + len].copy_from_slice(&frame[b..b + len]);
+            back[b..b + len].copy_from_slice(&frame[a..a + len]);
+        }
+    }
+    back
+}
+
+/// Frames as a port plays them.
+pub fn capture(frames: &[Vec<u8>]) -> Result<Capture, PortError> {
+    let invalid = |reason: String| PortError::Invalid { device: "the traffic".into(), reason };
+    let mut bytes = Vec::new();
+    let mut file =
+        PcapTx::new(&mut bytes, || Duration::ZERO).map_err(|error| invalid(error.to_string()))?;
+    for frame in frames {
+        file.record(Duration::ZERO, frame).map_err(|error| invalid(error.to_string()))?;
+    }
+    // What is left in its buffer is written.
+    drop(file);
+    Capture::parse(bytes).map_err(invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::checksum::{Verdict, verify_ipv4_header};
+
+    #[test]
+    fn each_connection_has_a_packet_and_its_answer() {
+        let Traffic { forward, reverse } = Traffic::generate(300).unwrap();
+        assert_eq!((forward.len(), reverse.len()), (300, 300));
+        let mut clients = std::collections::HashSet::new();
+        for index in 0..300 {
+            let (there, back) = (forward.frame(index).unwrap().1, reverse.frame(index).unwrap().1);
+            for frame in [there, back] {
+                assert_eq!((frame.len(), &frame[40..42]), (60, &[0, 0][..]));
+                assert_eq!(verify_ipv4_header(&frame[14..34]), Verdict::Good);
+            }
+            assert_eq!(there[22..24], [64, 17], "TTL and protocol");
+            assert_eq!((&there[26..30], &there[30..34]), (&back[30..34], &back[26..30]));
+            assert_eq!((&there[34..36], &there[36..38]), (&back[36..38], &back[34..36]));
+            assert_eq!((&there[..6], &there[6..12]), (&back[6..12], &back[..6]));
+            assert!(clients.insert(there[26..30].to_vec()));
+        }
+    }
+
+    #[test]
+    fn short_frames_have_short_answers() {
+        for len in [0, 5, 12, 13, 33, 34, 37, 60] {
+            assert_eq!(answer(&vec![7; len]).len(), len);
+        }
+    }
+}
