@@ -44,11 +44,9 @@ lint: setup
 fuzz:
 	@echo 'The fuzz targets need a nightly toolchain and cargo-fuzz:'
 	@echo '  rustup toolchain install nightly && cargo install cargo-fuzz'
-	@echo '  cargo +nightly fuzz run TARGET -- -max_total_time=60'
-	@echo 'Targets:'
-	@shopt -s nullglob; targets=(fuzz/fuzz_targets/*.rs); \
-	for target in "$${targets[@]}"; do basename "$$target" .rs | sed 's/^/  /'; done; \
-	[ $${#targets[@]} -gt 0 ] || echo '  there are none in fuzz/fuzz_targets yet'
+	@echo '  fuzz/run SECONDS [TARGET]...     all targets, or these'
+	@echo 'The targets: '$$(basename --suffix=.rs fuzz/fuzz_targets/*.rs)
+	@echo 'fuzz/README.md says what each checks.'
 
 .PHONY: clean
 clean:
