@@ -4,10 +4,10 @@
 #![no_main]
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{
-    Config, Conntrack, Cursor, Entry, Filter, Flush, Timeout, TimeoutPolicy, TupleMatch,
+use conntrack::{Config, Conntrack, Cursor, Entry, Filter, Flush, Timeout, TimeoutPolicy};
+use flow::{
+    CtAction, CtState, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection, TupleMatch,
 };
-use flow::{CtAction, CtState, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection};
 use flow::{Tuple, TupleL4};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;

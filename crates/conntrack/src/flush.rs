@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::key::Key;
 use crate::text::{fields, number};
 use base::Zone;
-use flow::{Tuple, TupleL4};
+use flow::{Tuple, TupleL4, TupleMatch};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::protocol;
 
@@ -20,25 +20,6 @@ pub struct Flush {
     pub original: TupleMatch,
     /// Its reply direction.
     pub reply: TupleMatch,
-}
-
-/// Parts of a tuple.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TupleMatch {
-    /// Source address.
-    pub src: Option<IpAddr>,
-    /// Destination address.
-    pub dst: Option<IpAddr>,
-    /// Source port.
-    pub src_port: Option<u16>,
-    /// Destination port.
-    pub dst_port: Option<u16>,
-    /// Identifier of an ICMP query.
-    pub icmp_id: Option<u16>,
-    /// Type of an ICMP query.
-    pub icmp_type: Option<u8>,
-    /// Code of an ICMP query.
-    pub icmp_code: Option<u8>,
 }
 
 /// Which direction a text is of.
@@ -159,23 +140,6 @@ impl Flush {
             && self.original.matches(&original.tuple())
             && self.reply.matches(&reply.tuple())
     }
-}
-
-impl TupleMatch {
-    fn matches(&self, tuple: &Tuple) -> bool {
-        let l4 = match tuple.l4 {
-            TupleL4::Ports { src, dst } => is(self.src_port, src) && is(self.dst_port, dst),
-            TupleL4::Icmp { id, icmp_type, code } => {
-                is(self.icmp_id, id) && is(self.icmp_type, icmp_type) && is(self.icmp_code, code)
-            }
-            TupleL4::None => true,
-        };
-        l4 && is(self.src, tuple.src) && is(self.dst, tuple.dst)
-    }
-}
-
-fn is<T: PartialEq>(wanted: Option<T>, value: T) -> bool {
-    wanted.is_none_or(|wanted| wanted == value)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ mod wheel;
 pub use counters::{Counters, Event};
 pub use entry::{Entry, TcpEntry, TcpSide};
 pub use error::Error;
-pub use flush::{Direction, Flush, TupleMatch};
+pub use flush::{Direction, Flush};
 pub use limit::{ZoneLimit, ZoneLimits};
 pub use stats::Stats;
 pub use tcp::TcpState;

@@ -148,3 +148,41 @@ impl fmt::Display for Tuple {
         }
     }
 }
+
+/// Parts of one direction of a connection; what is `None` is not looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TupleMatch {
+    /// Source address.
+    pub src: Option<IpAddr>,
+    /// Destination address.
+    pub dst: Option<IpAddr>,
+    /// Source port.
+    pub src_port: Option<u16>,
+    /// Destination port.
+    pub dst_port: Option<u16>,
+    /// Identifier of an ICMP query.
+    pub icmp_id: Option<u16>,
+    /// Type of an ICMP query.
+    pub icmp_type: Option<u8>,
+    /// Code of an ICMP query.
+    pub icmp_code: Option<u8>,
+}
+
+impl TupleMatch {
+    /// Whether the tuple has all of them.
+    #[must_use]
+    pub fn matches(&self, tuple: &Tuple) -> bool {
+        let l4 = match tuple.l4 {
+            TupleL4::Ports { src, dst } => is(self.src_port, src) && is(self.dst_port, dst),
+            TupleL4::Icmp { id, icmp_type, code } => {
+                is(self.icmp_id, id) && is(self.icmp_type, icmp_type) && is(self.icmp_code, code)
+            }
+            TupleL4::None => true,
+        };
+        l4 && is(self.src, tuple.src) && is(self.dst, tuple.dst)
+    }
+}
+
+fn is<T: PartialEq>(wanted: Option<T>, value: T) -> bool {
+    wanted.is_none_or(|wanted| wanted == value)
+}

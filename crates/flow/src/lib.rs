@@ -17,7 +17,7 @@ mod matching;
 mod upcall;
 
 pub use action::{Action, ControllerAction, SetField};
-pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4};
+pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4, TupleMatch};
 pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
 pub use field::Field;

@@ -3,6 +3,7 @@
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use base::Zone;
+use flow::TupleMatch;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// What a connection must have to be forgotten; what is `None` is not looked at.
@@ -13,28 +14,9 @@ pub struct CtFlush {
     /// Its IP protocol.
     pub protocol: Option<u8>,
     /// Its original direction.
-    pub original: CtTuple,
+    pub original: TupleMatch,
     /// Its reply direction.
-    pub reply: CtTuple,
-}
-
-/// Parts of one direction of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CtTuple {
-    /// Source address.
-    pub src: Option<IpAddr>,
-    /// Destination address, of the source's family.
-    pub dst: Option<IpAddr>,
-    /// Source port.
-    pub src_port: Option<u16>,
-    /// Destination port.
-    pub dst_port: Option<u16>,
-    /// Identifier of an ICMP query.
-    pub icmp_id: Option<u16>,
-    /// Type of an ICMP query.
-    pub icmp_type: Option<u8>,
-    /// Code of an ICMP query.
-    pub icmp_code: Option<u8>,
+    pub reply: TupleMatch,
 }
 
 const ORIGINAL: u16 = 0;
@@ -96,7 +78,7 @@ fn take_property<'a>(input: &mut Input<'a>) -> Result<(u16, Input<'a>), OfError>
 
 fn take_tuple(
     input: &mut Input<'_>,
-    tuple: &mut CtTuple,
+    tuple: &mut TupleMatch,
     family: &mut Option<bool>,
 ) -> Result<(), OfError> {
     // Properties within begin at a multiple of 8.
@@ -160,7 +142,7 @@ pub(crate) fn put(out: &mut Vec<u8>, flush: &CtFlush) {
     }
 }
 
-fn put_tuple(out: &mut Vec<u8>, kind: u16, tuple: &CtTuple) {
+fn put_tuple(out: &mut Vec<u8>, kind: u16, tuple: &TupleMatch) {
     // Padding up to where the first property within begins.
     let mut inner = vec![0; PROPERTY_HEADER];
     let address = |address: IpAddr| match address {
@@ -240,7 +222,7 @@ mod tests {
                 )],
                 Ok(CtFlush {
                     protocol: Some(6),
-                    original: CtTuple { dst_port: Some(80), ..CtTuple::default() },
+                    original: TupleMatch { dst_port: Some(80), ..TupleMatch::default() },
                     ..CtFlush::default()
                 }),
             ),
@@ -253,13 +235,13 @@ mod tests {
                 ],
                 Ok(CtFlush {
                     protocol: Some(1),
-                    original: CtTuple {
+                    original: TupleMatch {
                         src: address(1),
                         dst: address(2),
                         icmp_id: Some(0),
                         icmp_type: Some(0),
                         icmp_code: Some(0),
-                        ..CtTuple::default()
+                        ..TupleMatch::default()
                     },
                     ..CtFlush::default()
                 }),

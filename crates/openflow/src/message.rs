@@ -2,7 +2,7 @@
 
 mod statistics;
 
-pub use crate::ct_flush::{CtFlush, CtTuple};
+pub use crate::ct_flush::CtFlush;
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };

@@ -485,7 +485,7 @@ impl Generate {
             0 => None,
             _ => Some(std::net::IpAddr::from([10, 0, (n >> 8) as u8, 1])),
         };
-        let original = CtTuple {
+        let original = flow::TupleMatch {
             src: address(self.next()),
             dst: address(self.next()),
             src_port: self.often().then_some(1000),
@@ -494,7 +494,7 @@ impl Generate {
             icmp_type: self.often().then_some(8),
             icmp_code: self.often().then_some(0),
         };
-        let reply = CtTuple { src: address(self.next()), ..CtTuple::default() };
+        let reply = flow::TupleMatch { src: address(self.next()), ..flow::TupleMatch::default() };
         let zone = self.often().then_some(base::Zone(7));
         CtFlush { zone, protocol: self.often().then_some(6), original, reply }
     }

@@ -4,7 +4,7 @@
 use super::{Shared, Switch};
 use crate::clock;
 use crate::stream::{Listener, Stream, Target};
-use conntrack::{Flush, TupleMatch};
+use conntrack::Flush;
 use ofproto::BridgeId;
 use ofproto::connection::{ConnId, Settings};
 use std::cell::RefCell;
@@ -122,20 +122,11 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
 
 /// Which connections a controller wants forgotten.
 pub fn flush_of(asked: &openflow::message::CtFlush) -> Flush {
-    let side = |tuple: &openflow::message::CtTuple| TupleMatch {
-        src: tuple.src,
-        dst: tuple.dst,
-        src_port: tuple.src_port,
-        dst_port: tuple.dst_port,
-        icmp_id: tuple.icmp_id,
-        icmp_type: tuple.icmp_type,
-        icmp_code: tuple.icmp_code,
-    };
     Flush {
         zone: asked.zone,
         protocol: asked.protocol,
-        original: side(&asked.original),
-        reply: side(&asked.reply),
+        original: asked.original,
+        reply: asked.reply,
     }
 }
 
