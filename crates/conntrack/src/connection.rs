@@ -79,6 +79,15 @@ impl Protocol {
         }
     }
 
+    /// What flows can see changes only when this does.
+    pub fn phase(&self) -> (u8, u8) {
+        match self {
+            Protocol::Tcp(peers) => (peers.original.state as u8, peers.reply.state as u8),
+            Protocol::Icmp(query) => (*query as u8, 0),
+            Protocol::Other(exchange) => (u8::from(*exchange == Exchange::Multiple), 0),
+        }
+    }
+
     /// Follows a packet. A timeout is given where the connection's time begins anew.
     pub fn update(
         &mut self,

@@ -13,6 +13,8 @@ use rapidhash::v3::RapidSecrets;
 /// All connections of all zones.
 pub(crate) struct Table {
     slots: Vec<Option<Connection>>,
+    /// Of each slot: [`flow::ConnectionRef::generation`].
+    generations: Vec<u32>,
     free: Vec<u32>,
     /// A connection stands here under the hash of its original direction, which is that of its
     /// replies too unless it is translated; then it stands here twice.
@@ -41,6 +43,7 @@ impl Table {
     pub fn new(seed: u64) -> Self {
         Table {
             slots: Vec::new(),
+            generations: Vec::new(),
             free: Vec::new(),
             index: HashTable::new(),
             wheel: Wheel::new(),
@@ -63,6 +66,18 @@ impl Table {
     /// A connection and, beside it, the counters.
     pub fn get_mut(&mut self, id: u32) -> Option<(&mut Connection, &mut Counters)> {
         Some((self.slots.get_mut(id as usize)?.as_mut()?, &mut self.counters))
+    }
+
+    /// A number that changes when what flows can see of a connection does.
+    pub fn generation(&self, id: u32) -> Option<u32> {
+        self.generations.get(id as usize).copied()
+    }
+
+    /// Says that what flows can see of a connection changed.
+    pub fn changed(&mut self, id: u32) {
+        if let Some(generation) = self.generations.get_mut(id as usize) {
+            *generation = generation.wrapping_add(1);
+        }
     }
 
     /// The connection that packets with this key belong to. `hash` is the key's. A connection
@@ -96,6 +111,7 @@ impl Table {
         connection.admission = self.limits.admit(connection.original.zone);
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
+            self.generations.push(0);
             self.slots.len() as u32 - 1
         });
         self.wheel.arm(id, now, connection.deadline);
@@ -115,6 +131,7 @@ impl Table {
         let Some(connection) = self.slots.get_mut(id as usize).and_then(Option::take) else {
             return false;
         };
+        self.changed(id);
         for hash in self.hashes(&connection).into_iter().flatten() {
             let this = |entry: &IndexEntry| entry.id == id && entry.hash == hash;
             if let Ok(entry) = self.index.find_entry(spread(hash), this) {

@@ -171,6 +171,11 @@ impl Segment {
         self.seq.wrapping_add(self.payload_bytes).wrapping_add(controls)
     }
 
+    /// Whether it begins or ends something.
+    pub fn is_control(&self) -> bool {
+        self.has(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST)
+    }
+
     /// Whether no TCP sends these flags together.
     fn has_odd_flags(&self) -> bool {
         let odd_with_syn = TcpFlags::RST | TcpFlags::FIN;

@@ -12,7 +12,9 @@ use crate::tcp::Update;
 use crate::timeout::TimeoutPolicy;
 use crate::translate::translate;
 use base::Instant;
-use flow::{CtAction, CtState, Field, FlowKey, Frame, Masked, Nat, NatKind, NatRange};
+use flow::{
+    ConnectionRef, CtAction, CtState, Field, FlowKey, Frame, Masked, Nat, NatKind, NatRange,
+};
 use wire::protocol;
 
 const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
@@ -46,6 +48,7 @@ impl Pass<'_> {
             Ok(reading) => reading,
             Err(event) => {
                 self.table.counters.count(event);
+                frame.connection = None;
                 self.write(frame, CtState::INV, None, None);
                 return;
             }
@@ -82,6 +85,17 @@ impl Pass<'_> {
             connection = self.begin(&mut subject, frame);
         }
         self.write(frame, subject.state, connection, Some(&subject.key));
+        frame.connection = connection.and_then(|id| self.reference(&subject, id));
+    }
+
+    /// How later packets of the same tuple may be told to be of the same connection.
+    fn reference(&self, subject: &Subject, id: u32) -> Option<ConnectionRef> {
+        let state = subject.state;
+        if subject.reading.related || state.intersects(CtState::INV | CtState::REL) {
+            return None;
+        }
+        let generation = self.table.generation(id)?;
+        Some(ConnectionRef { id, generation, is_reply: subject.is_reply })
     }
 
     /// Finds the packet's connection and its direction. A packet that was translated already is
@@ -127,12 +141,16 @@ impl Pass<'_> {
                 .set(CtState::RPL, subject.is_reply || subject.state.contains(CtState::RPL));
             return true;
         }
+        let before = connection.protocol.phase();
         let (update, timeout) = connection.protocol.update(
             subject.reading.segment.as_ref(),
             subject.is_reply,
             self.check_windows,
             counters,
         );
+        if connection.protocol.phase() != before {
+            self.table.changed(id);
+        }
         if let Some(timeout) = timeout {
             self.table.set_deadline(id, self.now + self.policy.duration(timeout));
         }
@@ -253,22 +271,17 @@ impl Pass<'_> {
 
     /// Writes into the key what became of the packet, and onto the connection the mark and label
     /// that the action sets.
-    fn write(
-        &mut self,
-        frame: &mut Frame,
-        state: CtState,
-        connection: Option<u32>,
-        tuple: Option<&Key>,
-    ) {
+    fn write(&mut self, frame: &mut Frame, state: CtState, id: Option<u32>, tuple: Option<&Key>) {
         let key = &mut frame.key;
         key.clear_ct();
         key.set_ct_state(state | CtState::TRK);
         key.set_ct_zone(self.action.zone);
-        let connection = connection.and_then(|id| self.table.get_mut(id)).map(|(it, _)| it);
+        let connection = id.and_then(|id| self.table.get_mut(id)).map(|(it, _)| it);
         if let Some(tuple) = connection.as_ref().map(|it| &it.original).or(tuple) {
             write_tuple(key, tuple);
         }
         let Some(connection) = connection else { return };
+        let before = (connection.mark, connection.label());
         if let Some(Masked { value, mask }) = self.action.mark {
             connection.mark = (value & mask) | (connection.mark & !mask);
         }
@@ -277,6 +290,11 @@ impl Pass<'_> {
         }
         key.set_ct_mark(connection.mark);
         key.set_ct_label(connection.label());
+        if let Some(id) = id
+            && before != (connection.mark, connection.label())
+        {
+            self.table.changed(id);
+        }
     }
 }
 

@@ -4,15 +4,16 @@ use crate::counters::{Counters, Event};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush::Flush;
+use crate::known::follow_known;
 use crate::limit::ZoneLimits;
 use crate::stats::Stats;
 use crate::table::Table;
 use crate::timeout::TimeoutPolicy;
 use crate::track::Pass;
 use base::{Instant, Zone, limits};
-use flow::{CtAction, Frame};
+use flow::{ConnectionRef, CtAction, Frame};
 use hashbrown::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Slots that one hold of the lock looks at in dumps and flushes.
 const PAGE_SLOTS: usize = 1024;
@@ -56,6 +57,30 @@ const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Conntrack>();
 };
+
+/// One thread's way to the connections.
+pub struct Tracker {
+    conntrack: Arc<Conntrack>,
+}
+
+impl Tracker {
+    /// Tracks packets in the action's zone, as [`Conntrack::execute`] does.
+    pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
+        self.conntrack.execute(now, action, frames);
+    }
+
+    /// Follows a packet of a connection that is known from earlier packets of the same tuple.
+    /// True: for every flow the packet is exactly like the remembered one (state, zone, mark,
+    /// label, translation), and its connection was updated; its key's connection fields need not
+    /// be written. False: nothing was done; take the whole walk.
+    pub fn follow_known(&mut self, now: Instant, known: ConnectionRef, frame: &Frame) -> bool {
+        let mut guard = self.conntrack.lock();
+        let Inner { table, config, zone_timeouts, .. } = &mut *guard;
+        let Some(zone) = table.get(known.id).map(|it| it.original.zone) else { return false };
+        let policy = zone_timeouts.get(&zone).unwrap_or(&config.timeouts);
+        follow_known(table, now, policy, known, frame)
+    }
+}
 
 /// Where a dump is: begins at [`Cursor::default`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -108,6 +133,11 @@ impl Conntrack {
         for frame in frames {
             pass.track(frame);
         }
+    }
+
+    /// A handle for one thread.
+    pub fn tracker(this: &Arc<Self>) -> Tracker {
+        Tracker { conntrack: Arc::clone(this) }
     }
 
     /// Forgets connections whose time ran out; call it a few times a second. One call does a

@@ -1,7 +1,9 @@
 //! A packet together with the key that was read from it.
 
+use crate::connection::ConnectionRef;
 use crate::drop::DropReason;
 use crate::extract;
+use crate::headers::Headers;
 use crate::key::FlowKey;
 use base::PortNo;
 use packet::Packet;
@@ -26,12 +28,48 @@ pub struct Frame {
     pub key: FlowKey,
     /// Where the headers lie.
     pub layers: Layers,
+    /// The connection that the packet was last found to be of; none before connection tracking.
+    pub connection: Option<ConnectionRef>,
 }
 
 /// Up to 32 frames that travel together.
 pub type FrameBatch = arrayvec::ArrayVec<Frame, { base::limits::BATCH_SIZE }>;
 
 impl Frame {
+    /// A place for a packet, with none in it: see [`Frame::read`].
+    pub fn empty() -> Frame {
+        let layers = Layers { l3: 0, l4: None };
+        Frame { packet: Packet::none(), key: FlowKey::new(), layers, connection: None }
+    }
+
+    /// Takes the packet out together with its key.
+    #[must_use]
+    pub fn take(&mut self) -> Frame {
+        let Frame { packet, key, layers, connection } = self;
+        let (packet, key) = (packet.take(), key.clone());
+        Frame { packet, key, layers: *layers, connection: *connection }
+    }
+
+    /// Reads the headers of the packet that was put into its place, as [`Frame::parse`] does, and
+    /// besides those of an ordinary packet into `headers`. False where not even an Ethernet header
+    /// is there; the packet still is.
+    #[inline]
+    #[must_use]
+    pub fn read(&mut self, in_port: PortNo, headers: &mut Headers) -> bool {
+        self.connection = None;
+        let data = self.packet.data();
+        if let Some(layers) = headers.read(data, in_port) {
+            self.layers = layers;
+            headers.write_key(&mut self.key);
+            return true;
+        }
+        *self.key.words_mut() = [0; crate::key::WORDS];
+        let Some(layers) = extract::extract(data, &mut self.key) else { return false };
+        self.layers = layers;
+        self.key.set_in_port_raw(in_port.0);
+        true
+    }
+
     /// Reads the headers of a packet from `in_port`. Headers that are cut short or lie about their
     /// length leave their fields zero, as in Open vSwitch (ovs: `lib/flow.c`, `miniflow_extract`);
     /// only a frame without a whole Ethernet header is refused.
@@ -40,7 +78,7 @@ impl Frame {
         match extract::extract(packet.data(), &mut key) {
             Some(layers) => {
                 key.set_in_port_raw(in_port.0);
-                Ok(Frame { packet, key, layers })
+                Ok(Frame { packet, key, layers, connection: None })
             }
             None => Err((packet, DropReason::Malformed)),
         }
@@ -51,7 +89,7 @@ impl Frame {
     pub fn resume(packet: Packet, key: FlowKey) -> Result<Frame, (Packet, DropReason)> {
         let mut scratch = FlowKey::new();
         match extract::extract(packet.data(), &mut scratch) {
-            Some(layers) => Ok(Frame { packet, key, layers }),
+            Some(layers) => Ok(Frame { packet, key, layers, connection: None }),
             None => Err((packet, DropReason::Malformed)),
         }
     }

@@ -217,8 +217,7 @@ impl<'a> Walk<'a> {
                 Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
                 Action::Recirc(id) => {
                     for frame in &mut *frames {
-                        let (packet, layers) = (frame.packet.take(), frame.layers);
-                        let mut again = Frame { packet, key: frame.key.clone(), layers };
+                        let mut again = frame.take();
                         again.key.set_recirc_id(*id);
                         self.again.push(again);
                     }
