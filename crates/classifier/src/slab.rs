@@ -15,13 +15,13 @@ impl Handle {
         self.slot as usize
     }
 
-    /// Both parts in one word.
-    pub(crate) fn to_word(self) -> u64 {
+    /// Both parts in one word, the place in its lower half.
+    pub fn to_word(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
     /// Reads what [`Self::to_word`] wrote.
-    pub(crate) fn from_word(word: u64) -> Handle {
+    pub fn from_word(word: u64) -> Handle {
         Handle { slot: word as u32, generation: (word >> 32) as u32 }
     }
 }

@@ -5,7 +5,7 @@ use crate::lane::Lane;
 use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::translate::translate;
-use crate::unified::{Known, Way};
+use crate::way::Way;
 use crate::worker::Worker;
 use base::Instant;
 use flow::{Frame, Headers};
@@ -23,14 +23,20 @@ pub(crate) fn forward(
     }
     worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
     follow(worker, now, lane);
-    let Lane { frames, headers, known, .. } = lane;
+    let Lane { frames, headers, found, ways, count, .. } = lane;
     let (mut start, mut forwarded) = (0, 0);
-    for run in known.chunk_by(goes_with) {
+    for run in ways[..*count].chunk_by(|a, b| a == b) {
         let range = start..start + run.len();
         start = range.end;
-        if let Some(first) = &run[0] {
+        if !run[0].is_none() {
             forwarded += run.len();
-            send(worker, now, first, run, &mut frames[range.clone()], &headers[range], out);
+            let way = run[0];
+            let run = Run {
+                frames: &mut frames[range.clone()],
+                headers: &headers[range.clone()],
+                found: &found[range],
+            };
+            run.send(worker, now, way, out);
         }
     }
     forwarded
@@ -40,66 +46,61 @@ pub(crate) fn forward(
 /// takes the walk, and so do all after it that may be of the same connection, so that none
 /// overtakes another.
 fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane) {
-    let Lane { frames, headers, found, known, .. } = lane;
-    let mut walking = 0u64;
-    known.clear();
-    for ((at, headers), frame) in found.iter().zip(headers.iter()).zip(frames.iter()) {
-        let pair = 1 << headers.pair();
-        let it = at.and_then(|at| worker.unified.get(at)).filter(|it| {
-            walking & pair == 0
-                && worker.is_good(it.way)
-                && it.connection.is_none_or(|it| worker.tracker.follow_known(now, it, frame))
-        });
-        if it.is_none() {
-            walking |= pair;
+    let Lane { frames, headers, found, ways, count, .. } = lane;
+    let (mut walking, mut good) = (0u64, Way::NONE);
+    for i in 0..*count {
+        ways[i] = Way::NONE;
+        if let Some((way, connection)) = worker.unified.get(found[i])
+            && (walking == 0 || walking & 1 << headers[i].pair() == 0)
+            && (way == good || worker.is_good(way))
+            && connection.is_none_or(|it| {
+                headers[i].write_packet_fields(&mut frames[i].key);
+                worker.tracker.follow_known(now, it, &frames[i])
+            })
+        {
+            (ways[i], good) = (way, way);
+        } else {
+            walking |= 1 << headers[i].pair();
         }
-        known.push(it);
     }
 }
 
-fn goes_with(a: &Option<Known>, b: &Option<Known>) -> bool {
-    a.map(|it| it.way) == b.map(|it| it.way)
+/// Packets that go one way and came one after the other.
+struct Run<'a> {
+    frames: &'a mut [Frame],
+    headers: &'a [Headers],
+    found: &'a [u32],
 }
 
-/// Counts a run of packets that go one way against its flows, and carries out its last steps.
-fn send(
-    worker: &mut Worker,
-    now: Instant,
-    first: &Known,
-    run: &[Option<Known>],
-    frames: &mut [Frame],
-    headers: &[Headers],
-    out: &mut Outbox,
-) {
-    let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
-    let tcp_flags = headers.iter().fold(0, |flags, headers| flags | headers.tcp_flags());
-    let count = run.len() as u64;
-    let (passes, steps) = match first.way {
-        Way::Flow(handle) => {
-            worker.credit(now, handle, count, bytes, tcp_flags);
-            (1, worker.last_steps(handle))
+impl Run<'_> {
+    /// Counts the packets against the flows on their way, and carries out the last steps.
+    fn send(self, worker: &mut Worker, now: Instant, way: Way, out: &mut Outbox) {
+        let Run { frames, headers, found } = self;
+        let count = frames.len() as u64;
+        let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
+        let tcp_flags = headers.iter().fold(0, |flags, headers| flags | headers.tcp_flags());
+        let mut passes = 0;
+        while let Some(flow) = worker.flow_on(way, passes) {
+            worker.credit(now, flow, count, bytes, tcp_flags);
+            passes += 1;
         }
-        Way::Walk(id) => {
-            let Some(walk) = worker.walks.get(id) else { return };
-            let (passes, steps) = (walk.passes.clone(), walk.steps.clone());
-            for hit in &passes {
-                worker.credit(now, hit.flow, count, bytes, tcp_flags);
+        worker.stats.exact_hits += count * passes as u64;
+        worker.stats.recirculated += count * (passes as u64).saturating_sub(1);
+        let Some(steps) = worker.last_steps(way) else { return };
+        if let Steps::Actions(_) = steps {
+            let places = frames.iter_mut().zip(headers);
+            places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
+        }
+        for (frame, at) in frames.iter_mut().zip(found) {
+            if let Some(translation) = worker.unified.translation(*at) {
+                translate(frame, translation);
             }
-            (passes.len() as u64, Some(steps))
         }
-    };
-    worker.stats.exact_hits += count * passes;
-    worker.stats.recirculated += count * (passes - 1);
-    for (frame, known) in frames.iter_mut().zip(run) {
-        if let Some(translation) = known.as_ref().and_then(|it| it.translation.as_ref()) {
-            translate(frame, translation);
+        match steps {
+            Steps::Output(port) => {
+                out.extend(port, frames.iter_mut().map(|frame| frame.packet.take()));
+            }
+            Steps::Actions(actions) => execute_run(worker, now, frames, &actions, out),
         }
-    }
-    match steps {
-        Some(Steps::Output(port)) => {
-            out.extend(port, frames.iter_mut().map(|frame| frame.packet.take()));
-        }
-        Some(Steps::Actions(actions)) => execute_run(worker, now, frames, &actions, out),
-        None => {}
     }
 }

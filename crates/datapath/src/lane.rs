@@ -1,8 +1,8 @@
 //! The places in which a batch's packets stay while they are worked on, and what is noted of each.
 
-use crate::unified::{Found, Known, Translation};
+use crate::unified::{Found, NOT_FOUND, Translation};
 use crate::walks::{Hit, Passes};
-use arrayvec::ArrayVec;
+use crate::way::Way;
 use base::PortNo;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, FlowKey, Frame, Headers};
@@ -29,13 +29,14 @@ pub(crate) enum Tracking {
 }
 
 /// A batch at work. Kept from batch to batch, so that nothing is allocated or moved.
-#[derive(Default)]
 pub(crate) struct Lane {
     pub frames: Vec<Frame>,
     pub headers: Vec<Headers>,
     pub trails: Vec<Trail>,
+    /// What the unified cache knows.
     pub found: Found,
-    pub known: ArrayVec<Option<Known>, BATCH_SIZE>,
+    /// Which way packets go that go as others did before them.
+    pub ways: [Way; BATCH_SIZE],
     /// Places in use.
     pub count: usize,
 }
@@ -79,8 +80,8 @@ impl Lane {
             frames: std::iter::repeat_with(Frame::empty).take(BATCH_SIZE).collect(),
             headers: vec![Headers::none(); BATCH_SIZE],
             trails: vec![Trail::new(); BATCH_SIZE],
-            found: Found::new(),
-            known: ArrayVec::new(),
+            found: [NOT_FOUND; BATCH_SIZE],
+            ways: [Way::NONE; BATCH_SIZE],
             count: 0,
         }
     }
@@ -101,6 +102,15 @@ impl Lane {
             }
         }
         self.count = count;
+    }
+
+    /// Writes the rest of the keys of packets that are still in their places.
+    pub fn write_keys(&mut self) {
+        for (frame, headers) in self.frames.iter_mut().zip(&self.headers).take(self.count) {
+            if !frame.packet.is_empty() && !headers.is_none() {
+                headers.write_key(&mut frame.key);
+            }
+        }
     }
 }
 

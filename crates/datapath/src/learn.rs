@@ -2,7 +2,8 @@
 
 use crate::lane::{Lane, Tracking, Trail, tuple_change};
 use crate::manner::Manner;
-use crate::unified::{Known, Way};
+use crate::unified::Known;
+use crate::way::Way;
 use crate::worker::Worker;
 use flow::Headers;
 
@@ -41,9 +42,9 @@ fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Heade
         if !matches!(flow.manner, Manner::Ends(_)) {
             return None;
         }
-        Way::Flow(first.flow)
+        Way::flow(first.flow)
     } else {
-        Way::Walk(worker.walks.intern(&trail.passes, worker.epoch, &worker.flows)?)
+        Way::walk(worker.walks.intern(&trail.passes, worker.epoch, &worker.flows)?)
     };
     let mut mask = Headers::none();
     for hit in &trail.passes {

@@ -20,6 +20,7 @@ mod translate;
 mod unified;
 mod upcall_queue;
 mod walks;
+mod way;
 mod worker;
 
 pub use outbox::Outbox;

@@ -2,17 +2,26 @@
 
 use base::PortNo;
 use flow::FlowDump;
-use packet::Packet;
+use packet::{Batch, Packet};
 
 /// Filled by [`crate::Worker`], emptied by the loop that owns the ports. Keeps its room from batch
 /// to batch, so that filling it allocates nothing.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    ports: Vec<(PortNo, Vec<Packet>)>,
+    ports: Vec<Waiting>,
     /// Answers to [`flow::FlowCommand::Collect`].
     pub dumps: Vec<FlowDump>,
     /// The queue of misses was empty and is no longer: wake the control side.
     pub wake_control: bool,
+}
+
+/// What waits for one port, as its transmit queue will take it.
+#[derive(Debug)]
+struct Waiting {
+    port: PortNo,
+    /// Those from `filling` on are empty; those before it were full when they were left.
+    batches: Vec<Batch>,
+    filling: usize,
 }
 
 impl Outbox {
@@ -23,32 +32,56 @@ impl Outbox {
 
     /// Adds a packet for `port`, behind those that wait for it already.
     pub fn push(&mut self, port: PortNo, packet: Packet) {
-        self.list(port).push(packet);
+        self.waiting(port).room().push(packet);
     }
 
     /// Adds packets for `port`, behind those that wait for it already.
-    pub fn extend(&mut self, port: PortNo, packets: impl Iterator<Item = Packet>) {
-        self.list(port).extend(packets);
+    pub fn extend(&mut self, port: PortNo, mut packets: impl ExactSizeIterator<Item = Packet>) {
+        let waiting = self.waiting(port);
+        while packets.len() > 0 {
+            let batch = waiting.room();
+            let room = batch.remaining_capacity();
+            batch.extend(packets.by_ref().take(room));
+        }
     }
 
-    fn list(&mut self, port: PortNo) -> &mut Vec<Packet> {
-        let slot = match self.ports.iter().position(|(known, _)| *known == port) {
-            Some(slot) => slot,
-            None => {
-                self.ports.push((port, Vec::with_capacity(base::limits::BATCH_SIZE)));
-                self.ports.len() - 1
-            }
-        };
-        &mut self.ports[slot].1
-    }
-
-    /// The ports with the packets that wait for each; the taker empties the lists.
-    pub fn ports_mut(&mut self) -> impl Iterator<Item = (PortNo, &mut Vec<Packet>)> {
-        self.ports.iter_mut().filter(|(_, list)| !list.is_empty()).map(|(port, list)| (*port, list))
+    /// The packets that wait, by port and in batches of which none is empty; the taker empties
+    /// them all.
+    pub fn batches_mut(&mut self) -> impl Iterator<Item = (PortNo, &mut Batch)> {
+        self.ports.iter_mut().flat_map(|waiting| {
+            let used = (waiting.filling + 1).min(waiting.batches.len());
+            waiting.filling = 0;
+            let batches = waiting.batches[..used].iter_mut().filter(|batch| !batch.is_empty());
+            batches.map(|batch| (waiting.port, batch))
+        })
     }
 
     /// Forgets a port that is no more.
     pub fn remove_port(&mut self, port: PortNo) {
-        self.ports.retain(|(known, _)| *known != port);
+        self.ports.retain(|waiting| waiting.port != port);
+    }
+
+    fn waiting(&mut self, port: PortNo) -> &mut Waiting {
+        let slot = match self.ports.iter().position(|waiting| waiting.port == port) {
+            Some(slot) => slot,
+            None => {
+                self.ports.push(Waiting { port, batches: vec![Batch::new()], filling: 0 });
+                self.ports.len() - 1
+            }
+        };
+        &mut self.ports[slot]
+    }
+}
+
+impl Waiting {
+    /// A batch that is not full.
+    fn room(&mut self) -> &mut Batch {
+        if self.batches[self.filling].is_full() {
+            self.filling += 1;
+            if self.filling == self.batches.len() {
+                self.batches.push(Batch::new());
+            }
+        }
+        &mut self.batches[self.filling]
     }
 }

@@ -23,15 +23,16 @@ pub(crate) fn receive(
     batch: &mut Batch,
     out: &mut Outbox,
 ) {
-    let mut lane = std::mem::take(&mut worker.lane);
+    let Some(mut lane) = worker.lane.take() else { return };
     lane.read(in_port, batch, |packet| worker.drop_packet(packet, DropReason::Malformed));
     if known::forward(worker, now, &mut lane, out) < lane.count {
-        let Lane { frames, trails, count, .. } = &mut lane;
+        lane.write_keys();
+        let Lane { frames, trails, count, .. } = &mut *lane;
         walk(worker, now, &mut frames[..*count], trails, 0, out);
         learn::remember(worker, &lane);
         walk_copies(worker, now, out);
     }
-    worker.lane = lane;
+    worker.lane = Some(lane);
 }
 
 /// Carries out steps on one frame, and takes what they send round again through the datapath.

@@ -8,10 +8,9 @@
 //! Masks are few, because few kinds of flows carry most packets. Entries lie in sets of four, and
 //! one that was used lately is not pushed out by one that was seen once.
 
-use crate::walks::WalkId;
+use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
-use classifier::Handle;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
 
 /// Entries that a hash may be in.
@@ -20,19 +19,11 @@ const WAYS: usize = 4;
 const MASKS: usize = 8;
 /// Kinds of packets for which the mask that served last is kept.
 const KINDS: usize = 64;
-/// What the cache begins with, if it may be so large.
-const ENTRIES_FIRST: usize = 4096;
+/// What the cache begins with, if it may be so large, and how much larger it gets each time.
+const ENTRIES_FIRST: usize = 1 << 14;
+const GROWTH: usize = 8;
 /// Words that are compared of every packet; those after them belong to IPv6 alone.
 const NARROW: usize = 5;
-
-/// Where the packets of an entry go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
-    /// Through one flow, and that is all.
-    Flow(Handle),
-    /// Through several.
-    Walk(WalkId),
-}
 
 /// What an entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +42,10 @@ pub(crate) struct Translation {
     pub ports: u32,
 }
 
-/// Where entries were found for the packets of a batch.
-pub(crate) type Found = ArrayVec<Option<u32>, BATCH_SIZE>;
+/// The entry of each packet of a batch, or [`NOT_FOUND`].
+pub(crate) type Found = [u32; BATCH_SIZE];
+/// No entry.
+pub(crate) const NOT_FOUND: u32 = u32::MAX;
 
 /// The cache of one worker.
 pub(crate) struct UnifiedCache {
@@ -67,6 +60,17 @@ pub(crate) struct UnifiedCache {
     /// Numbers masks, so that an entry of a mask that went is not taken for one of the next.
     serial: u16,
     secrets: [u64; HEADER_WORDS],
+    /// What is looked for, for each packet of a batch; kept for its room.
+    probes: Box<[Probe; BATCH_SIZE]>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Probe {
+    words: [u64; NARROW],
+    home: u32,
+    serial: u16,
+    mask: u8,
+    is_wide: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -82,11 +86,12 @@ struct MaskInUse {
 #[repr(C, align(64))]
 struct Entry {
     words: [u64; NARROW],
-    way: Option<Way>,
+    way: Way,
     connection_id: u32,
     connection_generation: u32,
     mask: u16,
     flags: u16,
+    spare: u32,
 }
 
 const TRACKED: u16 = 1;
@@ -118,6 +123,7 @@ impl UnifiedCache {
             entries_max: 0,
             serial: 0,
             secrets: std::array::from_fn(|_| split_mix(&mut state)),
+            probes: Box::new([Probe::default(); BATCH_SIZE]),
         };
         cache.set_entries_max(entries_max);
         cache
@@ -158,7 +164,7 @@ impl UnifiedCache {
             mask.hits = 0;
         }
         if self.occupied * 2 > self.entries.len() && self.entries.len() < self.entries_max {
-            self.clear(self.entries.len() * 2);
+            self.clear((self.entries.len() * GROWTH).min(self.entries_max));
         }
     }
 
@@ -171,67 +177,78 @@ impl UnifiedCache {
     /// Finds entries for packets: first all are hashed, then all places are touched, so that the
     /// waits for memory overlap, then all are compared.
     pub fn look_up(&mut self, headers: &[Headers], found: &mut Found) {
-        found.clear();
         if self.masks.is_empty() || self.entries.is_empty() {
-            found.extend(headers.iter().map(|_| None).take(BATCH_SIZE));
+            *found = [NOT_FOUND; BATCH_SIZE];
             return;
         }
-        let mut hashes = [0u64; BATCH_SIZE];
-        let mut masks = [0u8; BATCH_SIZE];
-        for ((headers, hash), mask) in headers.iter().zip(&mut hashes).zip(&mut masks) {
-            *mask = self.first_mask[kind(headers)];
-            *hash = self.hash(headers, &self.masks[usize::from(*mask)].mask);
+        let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
+        let places = entries.len() - 1;
+        for (headers, probe) in headers.iter().zip(probes.iter_mut()) {
+            let mask = first_mask[kind(headers)];
+            *probe = Probe::new(headers, mask, &masks[usize::from(mask)], secrets, places);
         }
         let mut touched = 0;
-        for hash in &hashes[..headers.len().min(BATCH_SIZE)] {
-            touched |= self.entries[self.home(*hash)].flags;
+        for (_, probe) in headers.iter().zip(probes.iter()) {
+            touched |= entries[probe.home as usize].flags;
         }
         std::hint::black_box(touched);
-        for ((headers, hash), mask) in headers.iter().zip(&hashes).zip(&masks) {
-            let mask = usize::from(*mask);
-            let at = match self.find(headers, mask, *hash) {
-                None if !headers.is_none() => self.find_otherwise(headers, mask),
-                at => at,
+        for (i, headers) in headers.iter().enumerate() {
+            let probe = &self.probes[i];
+            let is_home = !probe.is_wide && self.entries[probe.home as usize].is_for(probe);
+            found[i] = match is_home {
+                true => {
+                    self.masks[usize::from(probe.mask)].hits += 1;
+                    probe.home
+                }
+                false => self.find_away(headers, *probe),
             };
-            found.push(at);
         }
     }
 
-    /// Looks under the masks that were not tried.
-    fn find_otherwise(&mut self, headers: &Headers, tried: usize) -> Option<u32> {
+    /// Looks in the places beside the first, and then under the masks that were not tried.
+    #[inline(never)]
+    fn find_away(&mut self, headers: &Headers, probe: Probe) -> u32 {
+        if headers.is_none() {
+            return NOT_FOUND;
+        }
+        let tried = usize::from(probe.mask);
+        let mut at = self.find(headers, &probe);
         for mask in (0..self.masks.len()).filter(|&mask| mask != tried) {
-            let hash = self.hash(headers, &self.masks[mask].mask);
-            if let Some(at) = self.find(headers, mask, hash) {
+            if at != NOT_FOUND {
+                break;
+            }
+            at = self.find(headers, &self.probe(headers, mask));
+            if at != NOT_FOUND {
                 self.first_mask[kind(headers)] = mask as u8;
-                return Some(at);
             }
         }
-        None
+        at
     }
 
-    #[inline]
-    fn find(&mut self, headers: &Headers, mask: usize, hash: u64) -> Option<u32> {
-        let home = self.home(hash);
-        let in_use = &mut self.masks[mask];
-        for way in 0..WAYS {
-            let at = home ^ way;
-            let entry = &self.entries[at];
-            if entry.mask == in_use.serial
-                && entry.way.is_some()
-                && is_equal(&entry.words, &self.rest[at].words, headers, &in_use.mask)
-            {
+    fn find(&mut self, headers: &Headers, probe: &Probe) -> u32 {
+        let in_use = &mut self.masks[usize::from(probe.mask)];
+        for at in probe.places() {
+            if self.entries[at].is_for(probe) && self.rest[at].is_for(headers, &in_use.mask) {
                 in_use.hits += 1;
-                return Some(at as u32);
+                return at as u32;
             }
         }
-        None
+        NOT_FOUND
     }
 
-    /// What an entry says of its packets.
+    fn probe(&self, headers: &Headers, mask: usize) -> Probe {
+        let places = self.entries.len() - 1;
+        Probe::new(headers, mask as u8, &self.masks[mask], &self.secrets, places)
+    }
+
+    /// Which way the packets of an entry go, which counts as a use of it, and of what connection
+    /// they are.
     #[inline]
-    pub fn get(&mut self, at: u32) -> Option<Known> {
-        let entry = &mut self.entries[at as usize];
-        let way = entry.way?;
+    pub fn get(&mut self, at: u32) -> Option<(Way, Option<ConnectionRef>)> {
+        let entry = self.entries.get_mut(at as usize)?;
+        if entry.way.is_none() {
+            return None;
+        }
         if entry.flags & USED == 0 {
             entry.flags |= USED;
         }
@@ -240,9 +257,14 @@ impl UnifiedCache {
             generation: entry.connection_generation,
             is_reply: entry.flags & REPLY != 0,
         });
-        let translation =
-            (entry.flags & TRANSLATED != 0).then(|| self.rest[at as usize].translation);
-        Some(Known { way, connection, translation })
+        Some((entry.way, connection))
+    }
+
+    /// What the connection makes of addresses and ports of an entry's packets, where it does.
+    #[inline]
+    pub fn translation(&self, at: u32) -> Option<&Translation> {
+        let entry = self.entries.get(at as usize)?;
+        (entry.flags & TRANSLATED != 0).then(|| &self.rest[at as usize].translation)
     }
 
     /// Remembers what became of a packet, and that only these bits of its headers decided it;
@@ -253,23 +275,20 @@ impl UnifiedCache {
         }
         let Some(mask) = self.mask_number(mask) else { return false };
         self.first_mask[kind(headers)] = mask as u8;
-        let MaskInUse { mask, serial, .. } = self.masks[mask];
-        let mask = &mask;
-        let home = self.home(self.hash(headers, mask));
-        let Some(at) = self.place_for(home, headers, mask, serial) else { return false };
-        let masked: [u64; HEADER_WORDS] =
-            std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
-        let (narrow, wide) = masked.split_at(NARROW);
+        let probe = self.probe(headers, mask);
+        let mask = self.masks[mask].mask;
+        let Some(at) = self.place_for(headers, &probe) else { return false };
         let entry = &mut self.entries[at];
         self.occupied += usize::from(entry.way.is_none());
-        entry.words.copy_from_slice(narrow);
-        (entry.way, entry.mask, entry.flags) = (Some(known.way), serial, 0);
+        (entry.words, entry.way, entry.mask) = (probe.words, known.way, probe.serial);
+        entry.flags = 0;
         if let Some(ConnectionRef { id, generation, is_reply }) = known.connection {
             (entry.connection_id, entry.connection_generation) = (id, generation);
             entry.flags |= TRACKED | if is_reply { REPLY } else { 0 };
         }
-        if known.translation.is_some() || headers.is_ipv6() {
-            self.rest[at].words.copy_from_slice(wide);
+        if headers.is_ipv6() {
+            self.rest[at].words =
+                std::array::from_fn(|i| headers.words()[NARROW + i] & mask.words()[NARROW + i]);
         }
         if let Some(translation) = known.translation {
             entry.flags |= TRANSLATED;
@@ -280,27 +299,17 @@ impl UnifiedCache {
 
     /// The entry with the same key, else a free one, else one that nobody used lately. Where all
     /// were used they are asked to be so once more before the next one comes.
-    fn place_for(
-        &mut self,
-        home: usize,
-        headers: &Headers,
-        mask: &Headers,
-        serial: u16,
-    ) -> Option<usize> {
-        let places = || (0..WAYS).map(|way| home ^ way);
-        let is_same = |&at: &usize| {
-            let Entry { words, way, mask: theirs, .. } = &self.entries[at];
-            way.is_some()
-                && *theirs == serial
-                && is_equal(words, &self.rest[at].words, headers, mask)
-        };
+    fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
+        let mask = &self.masks[usize::from(probe.mask)].mask;
+        let is_same =
+            |&at: &usize| self.entries[at].is_for(probe) && self.rest[at].is_for(headers, mask);
         let is_free = |&at: &usize| self.entries[at].way.is_none();
         let is_idle = |&at: &usize| self.entries[at].flags & USED == 0;
-        let place = places().find(is_same).or_else(|| places().find(is_free));
-        if let Some(place) = place.or_else(|| places().find(is_idle)) {
+        let place = probe.places().find(is_same).or_else(|| probe.places().find(is_free));
+        if let Some(place) = place.or_else(|| probe.places().find(is_idle)) {
             return Some(place);
         }
-        for at in places() {
+        for at in probe.places() {
             self.entries[at].flags &= !USED;
         }
         None
@@ -321,33 +330,58 @@ impl UnifiedCache {
         self.masks.push(MaskInUse { mask: *mask, serial: self.serial, hits: 0 });
         Some(self.masks.len() - 1)
     }
+}
 
+impl Probe {
+    /// Three or four products of two words each, none of which an outsider can bring to a chosen
+    /// value (after rapidhash and NH), say where packets with these headers are looked for.
     #[inline]
-    fn home(&self, hash: u64) -> usize {
-        hash as usize & (self.entries.len() - 1)
+    fn new(
+        headers: &Headers,
+        number: u8,
+        in_use: &MaskInUse,
+        secrets: &[u64; HEADER_WORDS],
+        places: usize,
+    ) -> Probe {
+        let (h, m, s) = (headers.words(), in_use.mask.words(), secrets);
+        let words: [u64; NARROW] = std::array::from_fn(|i| h[i] & m[i]);
+        let mut sum = fold(words[0] ^ s[0], words[1] ^ s[1]);
+        sum ^= fold(words[2] ^ s[2], words[3] ^ s[3]);
+        sum ^= fold(words[4] ^ s[4], (h[5] & m[5]) ^ s[5]);
+        let is_wide = headers.is_ipv6();
+        if is_wide {
+            sum ^= fold((h[6] & m[6]) ^ s[6], (h[7] & m[7]) ^ s[7]);
+        }
+        let home = (fold(sum ^ s[0], s[1] | 1) as usize & places) as u32;
+        Probe { words, home, serial: in_use.serial, mask: number, is_wide }
     }
 
-    /// Four products of two words each, none of which an outsider can bring to a chosen value
-    /// (after rapidhash and NH).
-    #[inline]
-    fn hash(&self, headers: &Headers, mask: &Headers) -> u64 {
-        let (h, m, s) = (headers.words(), mask.words(), &self.secrets);
-        let word = |i: usize| (h[i] & m[i]) ^ s[i];
-        let mut sum = fold(word(0), word(1)) ^ fold(word(2), word(3));
-        sum ^= fold(word(4), word(5)) ^ fold(word(6), word(7));
-        fold(sum ^ s[0], s[1] | 1)
+    fn places(&self) -> impl Iterator<Item = usize> + use<> {
+        let home = self.home as usize;
+        (0..WAYS).map(move |way| home ^ way)
     }
 }
 
 impl Entry {
     const EMPTY: Entry = Entry {
         words: [0; NARROW],
-        way: None,
+        way: Way::NONE,
         connection_id: 0,
         connection_generation: 0,
         mask: 0,
         flags: 0,
+        spare: 0,
     };
+
+    /// Whether the entry stands for packets like this, as far as its words go.
+    #[inline]
+    fn is_for(&self, probe: &Probe) -> bool {
+        let mut difference = u64::from(self.mask ^ probe.serial);
+        for (ours, theirs) in self.words.iter().zip(&probe.words) {
+            difference |= ours ^ theirs;
+        }
+        difference == 0
+    }
 }
 
 impl Rest {
@@ -355,26 +389,13 @@ impl Rest {
         words: [0; HEADER_WORDS - NARROW],
         translation: Translation { addresses: [0; 4], ports: 0 },
     };
-}
 
-/// Whether an entry stands for packets with these headers.
-#[inline]
-fn is_equal(
-    narrow: &[u64; NARROW],
-    wide: &[u64; HEADER_WORDS - NARROW],
-    headers: &Headers,
-    mask: &Headers,
-) -> bool {
-    let (h, m) = (headers.words(), mask.words());
-    let differs = |i: usize, word: u64| (h[i] & m[i]) ^ word;
-    let mut difference = 0;
-    for (i, &word) in narrow.iter().enumerate() {
-        difference |= differs(i, word);
+    /// Whether the entry's further words are those of these headers.
+    fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {
+        let (h, m) = (headers.words(), mask.words());
+        let mut words = self.words.iter().enumerate();
+        !headers.is_ipv6() || words.all(|(i, &word)| h[NARROW + i] & m[NARROW + i] == word)
     }
-    if difference != 0 {
-        return false;
-    }
-    !headers.is_ipv6() || (0..wide.len()).all(|i| differs(NARROW + i, wide[i]) == 0)
 }
 
 /// Packets of a kind mostly go by the same mask: port, Ethernet type and protocol.

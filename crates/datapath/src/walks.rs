@@ -9,9 +9,10 @@ use crate::worker::InstalledFlow;
 use arrayvec::ArrayVec;
 use base::limits::RECIRC_DEPTH;
 use classifier::{Handle, MegaflowTable};
+use hashbrown::HashTable;
 
 /// Walks at a time.
-const WALKS: usize = 4096;
+const WALKS: usize = 1 << 16;
 
 /// A flow that was hit, and which of its lists of steps was carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,8 +27,8 @@ pub(crate) type Passes = ArrayVec<Hit, RECIRC_DEPTH>;
 /// Names a walk for as long as it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WalkId {
-    slot: u16,
-    generation: u16,
+    pub slot: u32,
+    pub generation: u32,
 }
 
 /// The way of packets through several flows.
@@ -37,22 +38,28 @@ pub(crate) struct Walk {
     pub steps: Steps,
     /// When the flows were last looked at ([`Walks::is_good`]).
     checked: u64,
-    generation: u16,
+    generation: u32,
 }
 
 /// All walks of a worker.
-#[derive(Default)]
 pub(crate) struct Walks {
     slots: Vec<Walk>,
-    /// Where the next one goes that pushes another out.
-    next: usize,
+    index: HashTable<u32>,
+    /// Where the next one goes when all places are taken.
+    next: u32,
+    seed: u64,
 }
 
 impl Walks {
+    /// None yet. `seed` should be random.
+    pub fn new(seed: u64) -> Self {
+        Walks { slots: Vec::new(), index: HashTable::new(), next: 0, seed }
+    }
+
     /// A walk, if it is still kept.
     #[inline]
     pub fn get(&self, id: WalkId) -> Option<&Walk> {
-        self.slots.get(usize::from(id.slot)).filter(|walk| walk.generation == id.generation)
+        self.slots.get(id.slot as usize).filter(|walk| walk.generation == id.generation)
     }
 
     /// Whether a walk's flows are still those that its packets would go through. `epoch` changes
@@ -64,7 +71,7 @@ impl Walks {
         epoch: u64,
         flows: &MegaflowTable<InstalledFlow>,
     ) -> bool {
-        let Some(walk) = self.slots.get_mut(usize::from(id.slot)) else { return false };
+        let Some(walk) = self.slots.get_mut(id.slot as usize) else { return false };
         if walk.generation != id.generation {
             return false;
         }
@@ -86,32 +93,41 @@ impl Walks {
         epoch: u64,
         flows: &MegaflowTable<InstalledFlow>,
     ) -> Option<WalkId> {
-        if let Some(slot) = self.slots.iter().position(|walk| walk.passes == *passes) {
-            self.slots[slot].checked = epoch;
-            return Some(WalkId { slot: slot as u16, generation: self.slots[slot].generation });
+        let hash = hash(passes, self.seed);
+        let slots = &mut self.slots;
+        if let Some(&slot) = self.index.find(hash, |&slot| slots[slot as usize].passes == *passes) {
+            let walk = &mut slots[slot as usize];
+            walk.checked = epoch;
+            return Some(WalkId { slot, generation: walk.generation });
         }
         let steps = steps(passes, flows)?;
         let mut walk = Walk { passes: passes.clone(), steps, checked: epoch, generation: 0 };
-        let gone = self
-            .slots
-            .iter()
-            .position(|walk| !walk.passes.iter().all(|hit| is_current(hit, flows)));
-        let slot = match gone {
-            None if self.slots.len() < WALKS => {
-                self.slots.push(walk);
-                return Some(WalkId { slot: (self.slots.len() - 1) as u16, generation: 0 });
+        let slot = if slots.len() < WALKS {
+            slots.push(walk);
+            slots.len() as u32 - 1
+        } else {
+            self.next = (self.next + 1) % WALKS as u32;
+            let old = &mut slots[self.next as usize];
+            walk.generation = old.generation.wrapping_add(1);
+            let old = std::mem::replace(old, walk);
+            let old_hash = self::hash(&old.passes, self.seed);
+            if let Ok(entry) = self.index.find_entry(old_hash, |&slot| slot == self.next) {
+                entry.remove();
             }
-            None => {
-                self.next = (self.next + 1) % WALKS;
-                self.next
-            }
-            Some(slot) => slot,
+            self.next
         };
-        walk.generation = self.slots[slot].generation.wrapping_add(1);
-        let id = WalkId { slot: slot as u16, generation: walk.generation };
-        self.slots[slot] = walk;
-        Some(id)
+        let (slots, seed) = (&self.slots, self.seed);
+        self.index
+            .insert_unique(hash, slot, |&slot| self::hash(&slots[slot as usize].passes, seed));
+        Some(WalkId { slot, generation: slots[slot as usize].generation })
     }
+}
+
+/// Versions alone tell lists of steps apart.
+fn hash(passes: &Passes, seed: u64) -> u64 {
+    passes.iter().fold(seed, |hash, hit| {
+        (hash ^ hit.version).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
 }
 
 fn is_current(hit: &Hit, flows: &MegaflowTable<InstalledFlow>) -> bool {

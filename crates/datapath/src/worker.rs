@@ -5,9 +5,10 @@ use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
 use crate::pipeline;
 use crate::stats::WorkerStats;
-use crate::unified::{UnifiedCache, Way};
+use crate::unified::UnifiedCache;
 use crate::upcall_queue::UpcallQueue;
 use crate::walks::Walks;
+use crate::way::{Route, Way};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::{Conntrack, Tracker};
@@ -84,8 +85,8 @@ pub struct Worker {
     pub(crate) config: WorkerConfig,
     pub(crate) random: u32,
     pub(crate) seed: u32,
-    /// The batch at work.
-    pub(crate) lane: Lane,
+    /// Places for a batch; taken out while they are at work.
+    pub(crate) lane: Option<Box<Lane>>,
     /// Copies that are to go round, with the passes that they have behind them.
     pub(crate) again: Vec<(usize, Frame)>,
     handles: HashMap<FlowId, Handle>,
@@ -111,14 +112,14 @@ impl Worker {
             flows: MegaflowTable::new(seed),
             exact: ExactCache::new(),
             unified: UnifiedCache::new(config.unified_entries, seed),
-            walks: Walks::default(),
+            walks: Walks::new(seed),
             epoch: 0,
             pool: Pool::new(config.pool_packets),
             stats: WorkerStats::default(),
             config,
             random: (seed as u32) | 1,
             seed: (seed >> 32) as u32,
-            lane: Lane::new(),
+            lane: Some(Box::new(Lane::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             handles: HashMap::new(),
             hit: Vec::new(),
@@ -255,21 +256,34 @@ impl Worker {
     /// Whether what is known of a way still holds.
     #[inline]
     pub(crate) fn is_good(&mut self, way: Way) -> bool {
-        match way {
-            Way::Flow(handle) => {
+        match way.route() {
+            Some(Route::Flow(handle)) => {
                 let flow = self.flows.get(handle);
                 flow.is_some_and(|flow| matches!(flow.manner, Manner::Ends(_)))
             }
-            Way::Walk(id) => self.walks.is_good(id, self.epoch, &self.flows),
+            Some(Route::Walk(id)) => self.walks.is_good(id, self.epoch, &self.flows),
+            None => false,
         }
     }
 
-    /// The steps of a flow whose packets visit connection tracking nowhere, where they are such
-    /// as can be remembered.
-    pub(crate) fn last_steps(&self, handle: Handle) -> Option<Steps> {
-        match &self.flows.get(handle)?.manner {
-            Manner::Ends(steps) => Some(steps.clone()),
-            Manner::GoesOn | Manner::Particular => None,
+    /// The flow that packets which go this way hit after so many others.
+    #[inline]
+    pub(crate) fn flow_on(&self, way: Way, passed: usize) -> Option<Handle> {
+        match way.route()? {
+            Route::Flow(handle) => (passed == 0).then_some(handle),
+            Route::Walk(id) => self.walks.get(id)?.passes.get(passed).map(|hit| hit.flow),
+        }
+    }
+
+    /// The steps that end a way.
+    #[inline]
+    pub(crate) fn last_steps(&self, way: Way) -> Option<Steps> {
+        match way.route()? {
+            Route::Flow(handle) => match &self.flows.get(handle)?.manner {
+                Manner::Ends(steps) => Some(steps.clone()),
+                Manner::GoesOn | Manner::Particular => None,
+            },
+            Route::Walk(id) => Some(self.walks.get(id)?.steps.clone()),
         }
     }
 

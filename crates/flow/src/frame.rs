@@ -51,23 +51,25 @@ impl Frame {
     }
 
     /// Reads the headers of the packet that was put into its place, as [`Frame::parse`] does, and
-    /// besides those of an ordinary packet into `headers`. False where not even an Ethernet header
-    /// is there; the packet still is.
+    /// besides those of an ordinary packet into `headers`. An ordinary packet's key is not written
+    /// yet: [`Headers::write_key`] does that. False where not even an Ethernet header is there; the
+    /// packet still is.
     #[inline]
     #[must_use]
     pub fn read(&mut self, in_port: PortNo, headers: &mut Headers) -> bool {
         self.connection = None;
-        let data = self.packet.data();
-        if let Some(layers) = headers.read(data, in_port) {
+        if let Some(layers) = headers.read(self.packet.data(), in_port) {
             self.layers = layers;
-            headers.write_key(&mut self.key);
             return true;
         }
+        self.read_other(in_port)
+    }
+
+    fn read_other(&mut self, in_port: PortNo) -> bool {
         *self.key.words_mut() = [0; crate::key::WORDS];
-        let Some(layers) = extract::extract(data, &mut self.key) else { return false };
-        self.layers = layers;
+        let layers = extract::extract(self.packet.data(), &mut self.key);
         self.key.set_in_port_raw(in_port.0);
-        true
+        layers.map(|layers| self.layers = layers).is_some()
     }
 
     /// Reads the headers of a packet from `in_port`. Headers that are cut short or lie about their

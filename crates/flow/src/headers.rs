@@ -78,7 +78,53 @@ impl Headers {
     /// gives `None` and becomes [`Headers::none`].
     #[inline]
     pub fn read(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
+        if let Some(start) = data.first_chunk::<48>()
+            && self.read_usual(start, data.len(), in_port)
+        {
+            return Some(Layers { l3: 14, l4: Some(34) });
+        }
         self.words[1] = 0;
+        self.read_ordinary(data, in_port)
+    }
+
+    /// Reads UDP, or TCP that is long enough, over IPv4 without options or tags; says whether it
+    /// is that.
+    #[inline]
+    fn read_usual(&mut self, start: &[u8; 48], frame_bytes: usize, in_port: PortNo) -> bool {
+        // Version and header length, TOS, total length, identification, fragment.
+        let ip = be64(start, 14);
+        let (ip_bytes, protocol) = ((ip >> 32 & 0xffff) as usize, start[23]);
+        let least_bytes = match protocol {
+            UDP => 28,
+            TCP => 40,
+            _ => return false,
+        };
+        if be16(start, 12) != u64::from(ETH_IPV4)
+            || ip >> 56 != 0x45
+            || ip & 0x3fff != 0
+            || ip_bytes < least_bytes
+            || ip_bytes > frame_bytes - 14
+        {
+            return false;
+        }
+        let ports = be64(start, 34) >> 32;
+        let bytes = u64::from(protocol) << 24 | (ip >> 48 & 0xff) << 16 | u64::from(start[22]) << 8;
+        let flags = if protocol == TCP { be16(start, 46) & 0xfff } else { 0 };
+        self.words = [
+            u64::from(in_port.0) << 32 | flags << 20,
+            be64(start, 0) & !0xffff | u64::from(ETH_IPV4),
+            be64(start, 6) & !0xffff,
+            bytes << 32 | ports,
+            be64(start, 26),
+            0,
+            0,
+            0,
+        ];
+        true
+    }
+
+    /// Reads the kinds of packets that are seen less often.
+    fn read_ordinary(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
         let ethernet: &[u8; 18] = data.first_chunk()?;
         let mut ethertype = be16(ethernet, 12);
         let (mut tag, mut service, mut l3) = (0, 0, 14);
@@ -140,24 +186,27 @@ impl Headers {
     /// Writes the whole key of the packet.
     #[inline]
     pub fn write_key(&self, key: &mut FlowKey) {
+        *key.words_mut() = [0; crate::key::WORDS];
+        key.words_mut()[0] = self.words[0] >> 32 << 32;
+        self.write_packet_fields(key);
+    }
+
+    /// Writes the fields of a key that stand in packets of this kind, which is all that
+    /// connection tracking reads of it, and leaves the others as they are.
+    #[inline]
+    pub fn write_packet_fields(&self, key: &mut FlowKey) {
         let h = &self.words;
-        let words = key.words_mut();
-        *words = [0; crate::key::WORDS];
-        words[0] = h[0] >> 32 << 32;
-        words[9] = h[1];
-        words[10] = h[2] & !0xffff;
-        if h[2] & 0xffff != 0 {
-            let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
-            words[11] = tpid << 48 | (h[2] & 0xffff) << 32;
-        }
-        if self.is_ipv6() {
-            words[12..16].copy_from_slice(&h[4..]);
-        } else {
-            words[13] = h[4] >> 32;
-            words[15] = h[4] & 0xffff_ffff;
-        }
-        words[16] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xf_ffff;
-        words[17] = h[3] << 32 | u64::from(self.tcp_flags()) << 16;
+        let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
+        let tag = if h[2] & 0xffff != 0 { tpid << 48 | (h[2] & 0xffff) << 32 } else { 0 };
+        let addresses = match self.is_ipv6() {
+            true => [h[4], h[5], h[6], h[7]],
+            false => [0, h[4] >> 32, 0, h[4] & 0xffff_ffff],
+        };
+        let words = &mut key.words_mut()[9..18];
+        words[..3].copy_from_slice(&[h[1], h[2] & !0xffff, tag]);
+        words[3..7].copy_from_slice(&addresses);
+        words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xf_ffff;
+        words[8] = h[3] << 32 | u64::from(self.tcp_flags()) << 16;
     }
 
     /// Which bits of these headers decide the bits of their key that `mask` looks at, in the first

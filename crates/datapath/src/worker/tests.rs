@@ -43,7 +43,7 @@ impl Bench {
     /// What was sent since the last call: port and text of each packet.
     fn sent(&mut self) -> Vec<(u32, String)> {
         let mut sent = Vec::new();
-        for (port, packets) in self.out.ports_mut() {
+        for (port, packets) in self.out.batches_mut() {
             sent.extend(
                 packets
                     .drain(..)

@@ -129,24 +129,19 @@ impl Switch {
 
     /// Sends what the worker wants sent, as its thread does.
     fn send(&mut self, cables: &mut [Cable; 2]) {
-        let mut batch = Batch::new();
-        for (port, packets) in self.out.ports_mut() {
+        for (port, batch) in self.out.batches_mut() {
             let cable = cables.iter_mut().find(|cable| cable.port == port);
             let Some(Cable { tx, .. }) = cable else {
-                for packet in packets.drain(..) {
+                for packet in batch.drain(..) {
                     self.worker.drop_packet(packet, DropReason::NoPort);
                 }
                 continue;
             };
-            while !packets.is_empty() {
-                let count = packets.len().min(batch.capacity());
-                batch.extend(packets.drain(..count));
-                let sent = tx.send(self.worker.pool(), &mut batch);
-                let stats = self.worker.stats_mut();
-                stats.sent += sent.packets;
-                stats.sent_batches += 1;
-                stats.drops.count(DropReason::TxQueueFull, sent.dropped);
-            }
+            let sent = tx.send(self.worker.pool(), batch);
+            let stats = self.worker.stats_mut();
+            stats.sent += sent.packets;
+            stats.sent_batches += 1;
+            stats.drops.count(DropReason::TxQueueFull, sent.dropped);
         }
     }
 

@@ -289,24 +289,19 @@ impl Run {
 
     /// Sends all that lies in the outbox.
     fn flush(&mut self, out: &mut Outbox) {
-        let mut batch = Batch::new();
-        for (port, packets) in out.ports_mut() {
+        for (port, batch) in out.batches_mut() {
             let Some(tx) = self.ports.tx.get_mut(&port) else {
-                for packet in packets.drain(..) {
+                for packet in batch.drain(..) {
                     self.worker.drop_packet(packet, DropReason::NoPort);
                 }
                 continue;
             };
-            while !packets.is_empty() {
-                let count = packets.len().min(batch.capacity());
-                batch.extend(packets.drain(..count));
-                let sent = tx.send(self.worker.pool(), &mut batch);
-                let stats = self.worker.stats_mut();
-                stats.sent += sent.packets;
-                stats.sent_batches += u64::from(sent.packets > 0);
-                stats.drops.count(DropReason::TxQueueFull, sent.dropped);
-                stats.drops.count(DropReason::TxError, sent.errors);
-            }
+            let sent = tx.send(self.worker.pool(), batch);
+            let stats = self.worker.stats_mut();
+            stats.sent += sent.packets;
+            stats.sent_batches += u64::from(sent.packets > 0);
+            stats.drops.count(DropReason::TxQueueFull, sent.dropped);
+            stats.drops.count(DropReason::TxError, sent.errors);
         }
         for dump in out.dumps.drain(..) {
             let _ = self.events.send(WorkerEvent::Dump(self.generation, dump));
