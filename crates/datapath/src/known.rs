@@ -5,6 +5,7 @@ use crate::lane::Lane;
 use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::translate::translate;
+use crate::unified::Remembered;
 use crate::way::Way;
 use crate::worker::Worker;
 use base::Instant;
@@ -44,14 +45,15 @@ pub(crate) fn forward(
 
 /// Lets packets act on their connections, in order. A packet that is not like those before it
 /// takes the walk, and so do all after it that may be of the same connection, so that none
-/// overtakes another.
+/// overtakes another: those with the same addresses and ports either way, and those of translated
+/// connections, whose two directions have different ones.
 fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane) {
     let Lane { frames, headers, found, ways, count, .. } = lane;
     let (mut walking, mut good) = (0u64, Way::NONE);
     for i in 0..*count {
         ways[i] = Way::NONE;
-        if let Some((way, connection)) = worker.unified.get(found[i])
-            && (walking == 0 || walking & 1 << headers[i].pair() == 0)
+        if let Some(Remembered { way, connection, is_translated }) = worker.unified.get(found[i])
+            && (walking == 0 || (!is_translated && walking & 1 << headers[i].pair() == 0))
             && (way == good || worker.is_good(way))
             && connection.is_none_or(|it| {
                 headers[i].write_packet_fields(&mut frames[i].key);

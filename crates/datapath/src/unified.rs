@@ -35,6 +35,14 @@ pub(crate) struct Known {
     pub translation: Option<Translation>,
 }
 
+/// What an entry says at first sight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remembered {
+    pub way: Way,
+    pub connection: Option<ConnectionRef>,
+    pub is_translated: bool,
+}
+
 /// Addresses and ports, laid out as in a [`flow::FlowKey`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Translation {
@@ -241,10 +249,9 @@ impl UnifiedCache {
         Probe::new(headers, mask as u8, &self.masks[mask], &self.secrets, places)
     }
 
-    /// Which way the packets of an entry go, which counts as a use of it, and of what connection
-    /// they are.
+    /// What an entry says of its packets, which counts as a use of it.
     #[inline]
-    pub fn get(&mut self, at: u32) -> Option<(Way, Option<ConnectionRef>)> {
+    pub fn get(&mut self, at: u32) -> Option<Remembered> {
         let entry = self.entries.get_mut(at as usize)?;
         if entry.way.is_none() {
             return None;
@@ -257,7 +264,8 @@ impl UnifiedCache {
             generation: entry.connection_generation,
             is_reply: entry.flags & REPLY != 0,
         });
-        Some((entry.way, connection))
+        let is_translated = entry.flags & TRANSLATED != 0;
+        Some(Remembered { way: entry.way, connection, is_translated })
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.

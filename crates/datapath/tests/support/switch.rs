@@ -1,0 +1,175 @@
+//! One worker with its connections and a control side that answers misses at once.
+
+use super::policy::Policy;
+use super::traffic::Sent;
+use base::{Instant, PortNo, WorkerId};
+use conntrack::{Config, Conntrack, Cursor, Entry, Filter, Flush};
+use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use flow::{
+    Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, FlowStats, Match, Upcall, UpcallKind,
+};
+use packet::{Batch, Packet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub struct Switch {
+    conntrack: Arc<Conntrack>,
+    upcalls: Arc<UpcallQueue>,
+    worker: Worker,
+    out: Outbox,
+    pub policy: Policy,
+    flows: BTreeMap<u64, Flow>,
+    next: u64,
+}
+
+struct Flow {
+    matching: Match,
+    key: FlowKey,
+    actions: Arc<[Action]>,
+}
+
+/// What can be seen of a switch after a batch.
+#[derive(PartialEq, Debug)]
+pub struct Seen {
+    pub sent: Vec<Sent>,
+    pub asked: Vec<String>,
+    pub stats: WorkerStats,
+}
+
+/// What can be seen of it when asked.
+#[derive(PartialEq, Debug)]
+pub struct State {
+    pub flows: Vec<(FlowId, FlowStats)>,
+    pub connections: Vec<Entry>,
+    pub counters: String,
+}
+
+impl Switch {
+    pub fn new(policy: Policy, config: WorkerConfig) -> Switch {
+        let limits = Config { connections_max: 40, ..Config::default() };
+        let conntrack = Arc::new(Conntrack::new(policy.seed, limits));
+        let upcalls = Arc::new(UpcallQueue::new());
+        let worker = Worker::new(
+            WorkerId(0),
+            Arc::clone(&conntrack),
+            Arc::clone(&upcalls),
+            config,
+            policy.seed ^ 0x1234_5678_9abc_def1,
+        );
+        let (out, flows) = (Outbox::new(), BTreeMap::new());
+        Switch { conntrack, upcalls, worker, out, policy, flows, next: 0 }
+    }
+
+    /// Receives a batch and answers what it brings up.
+    pub fn receive(&mut self, now: Instant, port: u32, packets: &[Vec<u8>]) -> Seen {
+        let mut batch: Batch = packets.iter().map(|bytes| Packet::from_bytes(bytes)).collect();
+        self.worker.receive(now, PortNo(port), &mut batch, &mut self.out);
+        let (mut sent, mut asked, mut waiting) = (Vec::new(), Vec::new(), Vec::<Upcall>::new());
+        loop {
+            self.take_sent(&mut sent);
+            self.upcalls.pop(64, &mut waiting);
+            if waiting.is_empty() {
+                break;
+            }
+            for upcall in waiting.drain(..) {
+                asked.push(format!(
+                    "{:?} {:?} {:?}",
+                    upcall.kind,
+                    upcall.key,
+                    upcall.packet.data()
+                ));
+                if upcall.kind == UpcallKind::Miss {
+                    self.answer(now, upcall);
+                }
+            }
+        }
+        self.out.wake_control = false;
+        sent.sort();
+        // The two caches together answer what one of them would alone.
+        let mut stats = self.worker.stats().clone();
+        stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);
+        stats.subtables = 0;
+        Seen { sent, asked, stats }
+    }
+
+    fn take_sent(&mut self, sent: &mut Vec<Sent>) {
+        for (port, batch) in self.out.batches_mut() {
+            let packets = batch.drain(..);
+            sent.extend(packets.map(|it| Sent { port: port.0, bytes: it.data().to_vec() }));
+        }
+    }
+
+    fn answer(&mut self, now: Instant, upcall: Upcall) {
+        let (matching, actions) = self.policy.translate(&upcall.key);
+        if !self.flows.values().any(|flow| flow.matching == matching) {
+            self.next += 1;
+            let key = upcall.key.clone();
+            self.put(now, self.next, Flow { matching, key, actions: Arc::clone(&actions) });
+        }
+        let execute = Execute { packet: upcall.packet, key: upcall.key, actions };
+        self.command(now, FlowCommand::Execute(Box::new(execute)));
+    }
+
+    fn put(&mut self, now: Instant, id: u64, flow: Flow) {
+        let put = FlowPut {
+            id: FlowId(id),
+            matching: flow.matching.clone(),
+            actions: Arc::clone(&flow.actions),
+        };
+        self.flows.insert(id, flow);
+        self.command(now, FlowCommand::Put(Box::new(put)));
+    }
+
+    fn command(&mut self, now: Instant, command: FlowCommand) {
+        self.worker.command(now, command, &mut self.out);
+    }
+
+    /// Other rules for a class of packets: flows are changed or go.
+    pub fn change(&mut self, now: Instant, class: usize) {
+        self.policy.classes[class] += 1;
+        let ids: Vec<u64> = self.flows.keys().copied().collect();
+        for id in ids {
+            let Flow { matching, key, actions } = &self.flows[&id];
+            let (new, steps) = self.policy.translate(key);
+            if new != *matching {
+                self.flows.remove(&id);
+                self.command(now, FlowCommand::Delete(FlowId(id)));
+            } else if steps != *actions {
+                let key = key.clone();
+                self.put(now, id, Flow { matching: new, key, actions: steps });
+            }
+        }
+    }
+
+    /// A flow that is replaced by its like under another number.
+    pub fn renumber(&mut self, now: Instant, nth: usize) {
+        let Some(&id) = self.flows.keys().nth(nth % self.flows.len().max(1)) else { return };
+        if let Some(flow) = self.flows.remove(&id) {
+            self.next += 1;
+            self.put(now, self.next, flow);
+        }
+    }
+
+    pub fn flush(&self, now: Instant, zone: u16) {
+        let _ = self.conntrack.flush(now, &Flush::zone(base::Zone(zone)));
+    }
+
+    pub fn tick(&mut self, now: Instant) {
+        self.worker.tick();
+        while self.conntrack.tick(now) > 0 {}
+    }
+
+    pub fn state(&mut self, now: Instant) -> State {
+        self.command(now, FlowCommand::Collect);
+        let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
+        flows.sort_by_key(|(id, _)| *id);
+        let (mut connections, mut cursor) = (Vec::new(), Some(Cursor::default()));
+        while let Some(at) = cursor {
+            let page = self.conntrack.dump(now, &Filter::default(), at);
+            connections.extend(page.entries);
+            cursor = page.next;
+        }
+        connections.sort_by_key(|entry| (entry.zone.0, entry.original));
+        State { flows, connections, counters: format!("{:?}", self.conntrack.counters()) }
+    }
+}

@@ -1,0 +1,189 @@
+//! Packets: new ones, ones that go on, answers to what the switch sent, and spoiled ones.
+
+use fastrand::Rng;
+
+/// The bytes of a packet and the port that it comes in on or went out of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sent {
+    pub port: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// The latest packets, from which the next are made.
+pub struct Traffic {
+    random: Rng,
+    received: Vec<Sent>,
+    sent: Vec<Sent>,
+}
+
+const KEPT: usize = 48;
+
+impl Traffic {
+    pub fn new(seed: u64) -> Traffic {
+        Traffic { random: Rng::with_seed(seed), received: Vec::new(), sent: Vec::new() }
+    }
+
+    pub fn random(&mut self) -> &mut Rng {
+        &mut self.random
+    }
+
+    /// The switch sent this.
+    pub fn saw(&mut self, sent: &Sent) {
+        keep(&mut self.random, &mut self.sent, sent);
+    }
+
+    /// The next packet; its port is below 4, and only on it if one is given.
+    pub fn next(&mut self, port: u32) -> Sent {
+        let mut packet = match self.random.u32(0..100) {
+            0..20 => self.fresh(),
+            20..45 => self.more().unwrap_or_else(|| self.fresh()),
+            45..90 => self.answer().unwrap_or_else(|| self.fresh()),
+            _ => self.spoiled().unwrap_or_else(|| self.fresh()),
+        };
+        if self.random.u32(0..40) == 0 {
+            packet.port = port;
+        }
+        keep(&mut self.random, &mut self.received, &packet);
+        packet
+    }
+
+    fn fresh(&mut self) -> Sent {
+        let r = &mut self.random;
+        let (a, b) = (r.u32(1..4), r.u32(4..6));
+        let (sport, dport) = (1000 + r.u32(0..3), 80 + r.u32(0..2));
+        let options = ["", " ttl=9", " tos=1", " vlan=5", " svlan=6", " csum=bad", " frag=first"]
+            [r.usize(0..16).saturating_sub(9)];
+        let flags = ["S", "S", "S", "A ack=9", "PA ack=9 len=4", "SA ack=4", "R", "SF"];
+        let what = match r.u32(0..12) {
+            0..5 => format!("{} seq={}", flags[r.usize(0..8)], 100 * r.u32(0..3)),
+            5..9 => format!("udp len={}", r.u32(0..20)),
+            9 => "sctp tag=1 len=16".to_owned(),
+            _ => format!("icmp-echo id={} seq=1", r.u32(1..4)),
+        };
+        let is_icmp = what.starts_with("icmp");
+        let ports = |port: u32| if is_icmp { String::new() } else { format!(":{port}") };
+        let ends = match r.u32(0..4) {
+            0 if is_icmp => format!("[fd00::{a}]>[fd00::{b}]"),
+            0 => format!("[fd00::{a}]{}>[fd00::{b}]{}", ports(sport), ports(dport)),
+            _ => format!("10.0.0.{a}{}>10.0.0.{b}{}", ports(sport), ports(dport)),
+        };
+        let text = match r.u32(0..30) {
+            0 => format!("10.0.0.{a}>10.0.0.{b} arp-request"),
+            1 => format!("[fd00::{a}]>[fd00::{b}] nd-solicit"),
+            2 => format!("10.0.0.{a}>10.0.0.{b} ip proto=47 len=9"),
+            _ => format!("{ends} {what}{options}"),
+        };
+        let bytes = wire::text::parse(&text)
+            .or_else(|_| wire::text::parse(text.trim_end_matches(" csum=bad")))
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        Sent { port: r.u32(0..4), bytes }
+    }
+
+    /// What the sender of an earlier packet sends next.
+    fn more(&mut self) -> Option<Sent> {
+        let mut packet = self.random.choice(&self.received)?.clone();
+        let r = &mut self.random;
+        change_tcp(&mut packet.bytes, |seq, ack, flags, len| {
+            let used = len + u32::from(flags & 3 != 0);
+            let flags = [0x10, 0x10, 0x18, 0x18, 0x11, 0x14, flags][r.usize(0..7)];
+            (seq.wrapping_add(used), if ack == 0 { 1001 } else { ack }, flags)
+        });
+        Some(packet)
+    }
+
+    /// What the receiver of a packet answers.
+    fn answer(&mut self) -> Option<Sent> {
+        let mut packet = self.random.choice(&self.sent)?.clone();
+        let r = &mut self.random;
+        swap(&mut packet.bytes, 0, 6, 6);
+        let l3 = network(&packet.bytes)?;
+        let l4 = transport(&packet.bytes);
+        match packet.bytes[l3] >> 4 {
+            4 => swap(&mut packet.bytes, l3 + 12, l3 + 16, 4),
+            _ => swap(&mut packet.bytes, l3 + 8, l3 + 24, 16),
+        }
+        let protocol = protocol(&packet.bytes, l3);
+        if let Some(l4) = l4 {
+            match protocol {
+                1 if packet.bytes.get(l4) == Some(&8) => packet.bytes[l4] = 0,
+                58 if packet.bytes.get(l4) == Some(&128) => packet.bytes[l4] = 129,
+                6 | 17 | 132 if packet.bytes.len() >= l4 + 4 => {
+                    swap(&mut packet.bytes, l4, l4 + 2, 2);
+                }
+                _ => {}
+            }
+        }
+        change_tcp(&mut packet.bytes, |seq, ack, flags, len| {
+            let used = len + u32::from(flags & 3 != 0);
+            let ours = if flags & 0x10 != 0 { ack } else { 1000 };
+            let answer = if flags & 0x12 == 2 { 0x12 } else { 0x10 };
+            let flags = [answer, answer, answer, answer, 0x18, 0x11, 0x14][r.usize(0..7)];
+            (ours, seq.wrapping_add(used), flags)
+        });
+        wire::builder::fill_checksums(&mut packet.bytes[l3..]);
+        Some(packet)
+    }
+
+    fn spoiled(&mut self) -> Option<Sent> {
+        let mut packet = self.random.choice(&self.received)?.clone();
+        let at = self.random.usize(0..packet.bytes.len().max(1));
+        match self.random.u32(0..3) {
+            0 => packet.bytes.truncate(at),
+            _ => {
+                if let Some(byte) = packet.bytes.get_mut(at) {
+                    *byte = self.random.u8(..);
+                }
+            }
+        }
+        Some(packet)
+    }
+}
+
+fn keep(random: &mut Rng, list: &mut Vec<Sent>, packet: &Sent) {
+    if list.len() < KEPT {
+        list.push(packet.clone());
+    } else {
+        let at = random.usize(0..KEPT);
+        list[at] = packet.clone();
+    }
+}
+
+fn swap(bytes: &mut [u8], a: usize, b: usize, len: usize) {
+    if bytes.len() >= b + len {
+        (0..len).for_each(|i| bytes.swap(a + i, b + i));
+    }
+}
+
+/// Where the IP header begins.
+fn network(bytes: &[u8]) -> Option<usize> {
+    let tag = |at: usize| matches!(bytes.get(at..at + 2), Some([0x81, 0] | [0x88, 0xa8]));
+    let at = if tag(12) { 18 } else { 14 };
+    let is_ip = matches!(bytes.get(at - 2..at), Some([8, 0] | [0x86, 0xdd]));
+    (is_ip && bytes.len() >= at + 20 && (bytes[at - 2] == 8 || bytes.len() >= at + 40))
+        .then_some(at)
+}
+
+fn protocol(bytes: &[u8], l3: usize) -> u8 {
+    if bytes[l3] >> 4 == 4 { bytes[l3 + 9] } else { bytes[l3 + 6] }
+}
+
+fn transport(bytes: &[u8]) -> Option<usize> {
+    let l3 = network(bytes)?;
+    Some(l3 + if bytes[l3] >> 4 == 4 { usize::from(bytes[l3] & 15) * 4 } else { 40 })
+}
+
+/// Gives a TCP segment other numbers and flags, from those it has and the length of its data.
+fn change_tcp(bytes: &mut [u8], change: impl FnOnce(u32, u32, u8, u32) -> (u32, u32, u8)) {
+    let (Some(l3), Some(l4)) = (network(bytes), transport(bytes)) else { return };
+    if protocol(bytes, l3) != 6 || bytes.len() < l4 + 20 {
+        return;
+    }
+    let word =
+        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let data = bytes.len().saturating_sub(l4 + usize::from(bytes[l4 + 12] >> 4) * 4);
+    let (seq, ack, flags) = change(word(l4 + 4), word(l4 + 8), bytes[l4 + 13], data as u32);
+    bytes[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
+    bytes[l4 + 8..l4 + 12].copy_from_slice(&ack.to_be_bytes());
+    bytes[l4 + 13] = flags;
+    wire::builder::fill_checksums(&mut bytes[l3..]);
+}

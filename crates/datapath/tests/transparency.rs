@@ -1,0 +1,91 @@
+//! The unified flow cache cannot be seen: a long random run gives the same packets, questions,
+//! states and statistics with the cache on, tiny so that it evicts always, and off.
+
+mod support;
+
+use base::Instant;
+use datapath::WorkerConfig;
+use support::policy::Policy;
+use support::switch::Switch;
+use support::traffic::{Sent, Traffic};
+
+/// How often the tables change, in one of so many steps.
+#[derive(Clone, Copy)]
+enum Tables {
+    Rarely,
+    Always,
+}
+
+fn config(unified_entries: usize, exact_insert_inverse: u32) -> WorkerConfig {
+    WorkerConfig { unified_entries, exact_insert_inverse, ..WorkerConfig::default() }
+}
+
+/// Steps of a run with this seed; batches have up to so many packets.
+fn run(seed: u64, steps: usize, batch_max: usize, tables: Tables) {
+    let policy = Policy::new(seed);
+    let caches = [config(0, 0), config(1 << 16, 1), config(4, 100), config(1 << 12, 0)];
+    let mut switches = caches.map(|config| Switch::new(policy.clone(), config));
+    let mut traffic = Traffic::new(seed);
+    let mut now = Instant::from_millis(1000);
+    for step in 0..steps {
+        let r = traffic.random();
+        now = now + std::time::Duration::from_micros(r.u64(0..2000) * r.u64(0..500));
+        if r.u32(0..200) == 0 {
+            now = now + std::time::Duration::from_secs(r.u64(0..200));
+        }
+        let changes = match tables {
+            Tables::Rarely => r.u32(0..100) == 0,
+            Tables::Always => r.u32(0..2) == 0,
+        };
+        let (class, nth, zone, what) = (r.usize(0..16), r.usize(..), r.u16(1..3), r.u32(0..100));
+        if changes {
+            switches.iter_mut().for_each(|switch| match what % 2 {
+                0 => switch.change(now, class),
+                _ => switch.renumber(now, nth),
+            });
+        }
+        match what {
+            0 => switches.iter().for_each(|switch| switch.flush(now, zone)),
+            1..5 => switches.iter_mut().for_each(|switch| switch.tick(now)),
+            _ => {}
+        }
+        let first = traffic.next(0);
+        let mut packets = vec![first.bytes];
+        for _ in 1..1 + traffic.random().usize(0..batch_max) {
+            packets.push(traffic.next(first.port).bytes);
+        }
+        let [base, others @ ..] = &mut switches;
+        let expect = base.receive(now, first.port, &packets);
+        for (i, other) in others.iter_mut().enumerate() {
+            let seen = other.receive(now, first.port, &packets);
+            assert_eq!(seen, expect, "seed {seed}, step {step}, switch {i}: {packets:x?}");
+        }
+        expect.sent.iter().filter(|it| it.port < 4).for_each(|it: &Sent| traffic.saw(it));
+        if step % 32 == 0 {
+            let expect = base.state(now);
+            for (i, other) in others.iter_mut().enumerate() {
+                let state = other.state(now);
+                let differs = expect.flows.iter().zip(&state.flows).find(|(a, b)| a != b);
+                assert_eq!(differs, None, "seed {seed}, step {step}, switch {i}");
+                assert_eq!(state.counters, expect.counters, "seed {seed}, step {step}, switch {i}");
+                assert_eq!(state.connections, expect.connections, "seed {seed}, step {step}, switch {i}");
+                assert_eq!(state, expect, "seed {seed}, step {step}, switch {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn packet_by_packet() {
+    (0..12).for_each(|seed| run(seed, 3000, 1, Tables::Rarely));
+}
+
+#[test]
+fn under_constant_table_changes() {
+    (100..106).for_each(|seed| run(seed, 2000, 1, Tables::Always));
+}
+
+#[test]
+fn in_batches() {
+    (200..208).for_each(|seed| run(seed, 1500, 12, Tables::Rarely));
+}
