@@ -87,6 +87,7 @@ impl Run<'_> {
             passes += 1;
         }
         worker.stats.exact_hits += count * passes as u64;
+        worker.stats.unified_hits += count * passes as u64;
         worker.stats.recirculated += count * (passes as u64).saturating_sub(1);
         let Some(steps) = worker.last_steps(way) else { return };
         if let Steps::Actions(_) = steps {

@@ -9,8 +9,11 @@ pub struct WorkerStats {
     pub received: u64,
     /// Passes through the tables after the first.
     pub recirculated: u64,
-    /// Passes that the exact-match cache answered.
+    /// Passes that a cache answered: the exact-match cache, or the unified flow cache, which
+    /// answers for all passes of a packet at once.
     pub exact_hits: u64,
+    /// Of [`Self::exact_hits`], those that the unified flow cache answered.
+    pub unified_hits: u64,
     /// Passes that the megaflow table answered.
     pub megaflow_hits: u64,
     /// Subtables looked at for [`Self::megaflow_hits`].
@@ -37,6 +40,7 @@ impl WorkerStats {
         self.received += other.received;
         self.recirculated += other.recirculated;
         self.exact_hits += other.exact_hits;
+        self.unified_hits += other.unified_hits;
         self.megaflow_hits += other.megaflow_hits;
         self.subtables += other.subtables;
         self.misses += other.misses;

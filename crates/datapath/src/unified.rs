@@ -152,11 +152,6 @@ impl UnifiedCache {
         !self.entries.is_empty()
     }
 
-    /// How many entries there are.
-    pub fn len(&self) -> usize {
-        self.occupied
-    }
-
     /// Now and then: makes room for other masks, and for more entries where many are used. What
     /// was known is then forgotten, since moving it would hold packets up longer than learning it
     /// anew.

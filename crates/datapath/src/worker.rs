@@ -259,7 +259,7 @@ impl Worker {
         match way.route() {
             Some(Route::Flow(handle)) => {
                 let flow = self.flows.get(handle);
-                flow.is_some_and(|flow| matches!(flow.manner, Manner::Ends(_)))
+                flow.is_some_and(|flow| !flow.tracks && matches!(flow.manner, Manner::Ends(_)))
             }
             Some(Route::Walk(id)) => self.walks.is_good(id, self.epoch, &self.flows),
             None => false,

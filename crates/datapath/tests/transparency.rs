@@ -67,25 +67,27 @@ fn run(seed: u64, steps: usize, batch_max: usize, tables: Tables) {
                 let state = other.state(now);
                 let differs = expect.flows.iter().zip(&state.flows).find(|(a, b)| a != b);
                 assert_eq!(differs, None, "seed {seed}, step {step}, switch {i}");
-                assert_eq!(state.counters, expect.counters, "seed {seed}, step {step}, switch {i}");
-                assert_eq!(state.connections, expect.connections, "seed {seed}, step {step}, switch {i}");
                 assert_eq!(state, expect, "seed {seed}, step {step}, switch {i}");
             }
         }
     }
+    // The caches had their part in it.
+    let shares = switches.each_ref().map(Switch::unified_share);
+    assert!(shares[0] == 0.0 && shares[1] > 0.05 && shares[3] > 0.05, "{shares:?}");
+    assert!(shares[2] > 0.02, "{shares:?}");
 }
 
 #[test]
 fn packet_by_packet() {
-    (0..12).for_each(|seed| run(seed, 3000, 1, Tables::Rarely));
+    (0..8).for_each(|seed| run(seed, 1000, 1, Tables::Rarely));
 }
 
 #[test]
 fn under_constant_table_changes() {
-    (100..106).for_each(|seed| run(seed, 2000, 1, Tables::Always));
+    (100..108).for_each(|seed| run(seed, 800, 1, Tables::Always));
 }
 
 #[test]
 fn in_batches() {
-    (200..208).for_each(|seed| run(seed, 1500, 12, Tables::Rarely));
+    (200..208).for_each(|seed| run(seed, 600, 12, Tables::Rarely));
 }

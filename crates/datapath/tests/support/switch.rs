@@ -88,7 +88,7 @@ impl Switch {
         // The two caches together answer what one of them would alone.
         let mut stats = self.worker.stats().clone();
         stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);
-        stats.subtables = 0;
+        (stats.subtables, stats.unified_hits) = (0, 0);
         Seen { sent, asked, stats }
     }
 
@@ -122,6 +122,12 @@ impl Switch {
 
     fn command(&mut self, now: Instant, command: FlowCommand) {
         self.worker.command(now, command, &mut self.out);
+    }
+
+    /// What part of all passes the unified cache answered.
+    pub fn unified_share(&self) -> f64 {
+        let stats = self.worker.stats();
+        stats.unified_hits as f64 / (stats.exact_hits + stats.megaflow_hits) as f64
     }
 
     /// Other rules for a class of packets: flows are changed or go.

@@ -35,9 +35,10 @@ impl Traffic {
     /// The next packet; its port is below 4, and only on it if one is given.
     pub fn next(&mut self, port: u32) -> Sent {
         let mut packet = match self.random.u32(0..100) {
-            0..20 => self.fresh(),
-            20..45 => self.more().unwrap_or_else(|| self.fresh()),
-            45..90 => self.answer().unwrap_or_else(|| self.fresh()),
+            0..8 => self.fresh(),
+            8..40 => self.again().unwrap_or_else(|| self.fresh()),
+            40..55 => self.more().unwrap_or_else(|| self.fresh()),
+            55..96 => self.answer().unwrap_or_else(|| self.fresh()),
             _ => self.spoiled().unwrap_or_else(|| self.fresh()),
         };
         if self.random.u32(0..40) == 0 {
@@ -52,7 +53,7 @@ impl Traffic {
         let (a, b) = (r.u32(1..4), r.u32(4..6));
         let (sport, dport) = (1000 + r.u32(0..3), 80 + r.u32(0..2));
         let options = ["", " ttl=9", " tos=1", " vlan=5", " svlan=6", " csum=bad", " frag=first"]
-            [r.usize(0..16).saturating_sub(9)];
+            [r.usize(0..24).saturating_sub(17)];
         let flags = ["S", "S", "S", "A ack=9", "PA ack=9 len=4", "SA ack=4", "R", "SF"];
         let what = match r.u32(0..12) {
             0..5 => format!("{} seq={}", flags[r.usize(0..8)], 100 * r.u32(0..3)),
@@ -77,6 +78,11 @@ impl Traffic {
             .or_else(|_| wire::text::parse(text.trim_end_matches(" csum=bad")))
             .unwrap_or_else(|error| panic!("{text}: {error}"));
         Sent { port: r.u32(0..4), bytes }
+    }
+
+    /// An earlier packet once more.
+    fn again(&mut self) -> Option<Sent> {
+        self.random.choice(&self.received).cloned()
     }
 
     /// What the sender of an earlier packet sends next.
