@@ -27,7 +27,7 @@ pub(crate) fn execute_run(
             Action::Output(port) => output(worker, frames, *port, last, out),
             Action::Recirc(id) => recirculate(worker, frames, *id, last),
             Action::Ct(ct) => track(worker, now, frames, ct),
-            Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
+            Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
             Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
             Action::PopVlan => present(frames).for_each(rewrite::pop_vlan),
@@ -70,7 +70,7 @@ fn recirculate(worker: &mut Worker, frames: &mut [Frame], id: RecircId, last: bo
 }
 
 fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) {
-    worker.conntrack.execute(now, ct, frames);
+    worker.tracker.execute(now, ct, frames);
 }
 
 fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16) {
@@ -110,7 +110,8 @@ fn on_copies(
 }
 
 fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
-    Frame { packet: worker.pool.copy(&frame.packet), key: frame.key.clone(), layers: frame.layers }
+    let Frame { ref packet, ref key, layers, connection } = *frame;
+    Frame { packet: worker.pool.copy(packet), key: key.clone(), layers, connection }
 }
 
 fn drop_all(worker: &mut Worker, frames: &mut [Frame], reason: DropReason) {

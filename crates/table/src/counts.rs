@@ -10,7 +10,10 @@ use crate::pages::Pages;
 use std::sync::{Arc, OnceLock};
 
 /// Indexes in a piece of a row.
+#[cfg(not(loom))]
 const PIECE: usize = 256;
+#[cfg(loom)]
+const PIECE: usize = 4;
 /// A row of pieces.
 type Row = Box<[OnceLock<Pages<2>>]>;
 

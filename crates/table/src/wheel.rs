@@ -257,3 +257,6 @@ fn tick_at_or_after(moment: Instant) -> u32 {
 fn tick_at_or_before(moment: Instant) -> u32 {
     u32::try_from(moment.as_nanos() / TICK.as_nanos() as u64).unwrap_or(u32::MAX)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -15,7 +15,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 /// Zones that there are.
+#[cfg(not(loom))]
 const ZONES: usize = 1 << 16;
+#[cfg(loom)]
+const ZONES: usize = 1 << 1;
 /// Indexes that there can be, of zones and waiting to be emptied.
 #[cfg(not(loom))]
 const INDEXES: usize = 1 << 18;

@@ -13,7 +13,7 @@ pub(crate) const HALF_LOAD: u32 = 9;
 #[cfg(loom)]
 pub(crate) const HALF_LOAD: u32 = 1;
 /// Buckets that one call adds at most.
-const AT_ONCE: usize = 32;
+const AT_ONCE: u64 = 32;
 
 impl Index {
     /// Adds buckets for what has come in.
@@ -34,13 +34,9 @@ impl Index {
         if claim.is_err() {
             return;
         }
-        let mut buckets = (state & BUCKETS) as u32;
-        for _ in 0..AT_ONCE {
-            if u64::from(buckets) >= wanted || !self.split(visit, buckets) {
-                break;
-            }
-            buckets += 1;
-        }
+        let first = state & BUCKETS;
+        let end = wanted.min(first + AT_ONCE);
+        let _is_complete = (first..end).all(|number| self.split(visit, number as u32));
         self.state.fetch_and(!SPLITTING, Ordering::Release);
     }
 

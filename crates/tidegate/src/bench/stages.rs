@@ -214,11 +214,12 @@ impl<'a> Walk<'a> {
                     self.conntrack.execute(self.mark, ct, frames);
                     self.stages.connection += self.lap();
                 }
-                Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
+                Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
                 Action::Recirc(id) => {
                     for frame in &mut *frames {
-                        let (packet, layers) = (frame.packet.take(), frame.layers);
-                        let mut again = Frame { packet, key: frame.key.clone(), layers };
+                        let Frame { ref mut packet, ref key, layers, connection } = *frame;
+                        let packet = packet.take();
+                        let mut again = Frame { packet, key: key.clone(), layers, connection };
                         again.key.set_recirc_id(*id);
                         self.again.push(again);
                     }
