@@ -141,6 +141,11 @@ impl<V> MegaflowTable<V> {
         Some(subtable.layout.unpack(subtable.words(flow.row)))
     }
 
+    /// The mask of a flow, `None` if the flow is gone.
+    pub fn mask(&self, handle: Handle) -> Option<&Mask> {
+        Some(&self.subtables.get(self.flows.get(handle)?.subtable)?.mask)
+    }
+
     /// The flow that the packet matches.
     pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
         for &subtable in &self.order {

@@ -471,8 +471,10 @@ impl<'a> Record<'a> {
     /// one of them to each other.
     #[inline(always)]
     pub fn count(&self, is_reply: bool, bytes: usize) {
-        let (packets, octets) =
-            (&self.common[PACKETS[usize::from(is_reply)]], &self.common[BYTES[usize::from(is_reply)]]);
+        let (packets, octets) = (
+            &self.common[PACKETS[usize::from(is_reply)]],
+            &self.common[BYTES[usize::from(is_reply)]],
+        );
         packets.store(packets.load(Relaxed).wrapping_add(1), Relaxed);
         octets.store(octets.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
     }

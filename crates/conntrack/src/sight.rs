@@ -132,7 +132,12 @@ fn is_whole_tcp(addresses: u64, l4: &[u8], verify: bool) -> bool {
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
     let (source, destination) = ((addresses >> 32) as u32, addresses as u32);
-    checksum::pseudo_v4(Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination), protocol, len)
+    checksum::pseudo_v4(
+        Ipv4Addr::from_bits(source),
+        Ipv4Addr::from_bits(destination),
+        protocol,
+        len,
+    )
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
-use base::limits::BATCH_SIZE;
 use base::Instant;
+use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
 use table::{Index, Visit};
 
@@ -144,7 +144,12 @@ impl<'a> Pass<'a> {
 
     /// Lets a packet act on its connection's state and time.
     #[inline(always)]
-    pub fn update(&mut self, record: &Record<'_>, found: Found, segment: Option<&Segment>) -> Update {
+    pub fn update(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+    ) -> Update {
         let (update, timeout) = self.update_state(record, found.is_reply, segment);
         if let Some(timeout) = timeout {
             let deadline = deadline_ms(self.now, self.policy.get(timeout));
@@ -237,11 +242,8 @@ impl<'a> Pass<'a> {
         tuple: Option<&Key>,
         is_usual: bool,
     ) {
-        let mut fields = CtFields {
-            state: state | CtState::TRK,
-            zone: self.action.zone,
-            ..CtFields::default()
-        };
+        let mut fields =
+            CtFields { state: state | CtState::TRK, zone: self.action.zone, ..CtFields::default() };
         frame.connection = None;
         match (connection, tuple) {
             (Some((found, record)), _) => {

@@ -1,14 +1,13 @@
 //! Carries out a flow's steps on the frames that hit it.
 
 use crate::outbox::Outbox;
-use crate::pipeline::take;
 use crate::rewrite;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
 use flow::{Action, CtAction, DropReason, Frame, UpcallKind};
 
-/// Carries out `actions` on frames of one flow. Afterwards their packets are gone: sent, sent
-/// round again, or dropped and counted.
+/// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
+/// that go round again; the others were sent, or dropped and counted.
 pub(crate) fn execute_run(
     worker: &mut Worker,
     now: Instant,
@@ -25,9 +24,13 @@ pub(crate) fn execute_run(
         let last = rest.is_empty();
         match action {
             Action::Output(port) => output(worker, frames, *port, last, out),
-            Action::Recirc(id) => recirculate(worker, frames, *id, last),
+            Action::Recirc(id) if last => {
+                present(frames).for_each(|frame| frame.key.set_recirc_id(*id));
+                return;
+            }
+            Action::Recirc(id) => recirculate_copies(worker, frames, *id),
             Action::Ct(ct) => track(worker, now, frames, ct),
-            Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
+            Action::CtClear => present(frames).for_each(Frame::clear_ct),
             Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
             Action::PopVlan => present(frames).for_each(rewrite::pop_vlan),
@@ -58,14 +61,11 @@ fn output(worker: &mut Worker, frames: &mut [Frame], port: PortNo, last: bool, o
     }
 }
 
-fn recirculate(worker: &mut Worker, frames: &mut [Frame], id: RecircId, last: bool) {
+fn recirculate_copies(worker: &mut Worker, frames: &mut [Frame], id: RecircId) {
     for frame in present(frames) {
-        let mut again = match last {
-            true => take(frame),
-            false => copy(worker, frame),
-        };
+        let mut again = copy(worker, frame);
         again.key.set_recirc_id(id);
-        worker.again.push(again);
+        worker.again.push((0, again));
     }
 }
 
@@ -106,12 +106,17 @@ fn on_copies(
     for frame in present(frames) {
         let mut copies = [copy(worker, frame)];
         execute_run(worker, now, &mut copies, actions, out);
+        let [copy] = copies;
+        if !copy.packet.is_empty() {
+            worker.again.push((0, copy));
+        }
     }
 }
 
 fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
-    let Frame { ref packet, ref key, layers, connection } = *frame;
-    Frame { packet: worker.pool.copy(packet), key: key.clone(), layers, connection }
+    let Frame { packet, key, layers, connection } = frame;
+    let packet = worker.pool.copy(packet);
+    Frame { packet, key: key.clone(), layers: *layers, connection: *connection }
 }
 
 fn drop_all(worker: &mut Worker, frames: &mut [Frame], reason: DropReason) {

@@ -8,11 +8,18 @@
 #![forbid(unsafe_code)]
 
 mod execute;
+mod known;
+mod lane;
+mod learn;
+mod manner;
 mod outbox;
 mod pipeline;
 mod rewrite;
 mod stats;
+mod translate;
+mod unified;
 mod upcall_queue;
+mod walks;
 mod worker;
 
 pub use outbox::Outbox;

@@ -23,6 +23,15 @@ impl Outbox {
 
     /// Adds a packet for `port`, behind those that wait for it already.
     pub fn push(&mut self, port: PortNo, packet: Packet) {
+        self.list(port).push(packet);
+    }
+
+    /// Adds packets for `port`, behind those that wait for it already.
+    pub fn extend(&mut self, port: PortNo, packets: impl Iterator<Item = Packet>) {
+        self.list(port).extend(packets);
+    }
+
+    fn list(&mut self, port: PortNo) -> &mut Vec<Packet> {
         let slot = match self.ports.iter().position(|(known, _)| *known == port) {
             Some(slot) => slot,
             None => {
@@ -30,7 +39,7 @@ impl Outbox {
                 self.ports.len() - 1
             }
         };
-        self.ports[slot].1.push(packet);
+        &mut self.ports[slot].1
     }
 
     /// The ports with the packets that wait for each; the taker empties the lists.

@@ -1,15 +1,18 @@
 //! The way of a packet: receive, parse, look up, carry out, and once more where a flow says so.
 
 use crate::execute::execute_run;
+use crate::lane::{Lane, Trail};
 use crate::outbox::Outbox;
+use crate::walks::Hit;
 use crate::worker::Worker;
+use crate::{known, learn};
 use base::limits::{BATCH_SIZE, RECIRC_DEPTH};
 use base::{Instant, PortNo};
 use classifier::Handle;
 use flow::{Action, DropReason, Frame};
 use packet::Batch;
 
-/// What the tables say of each frame of a pass.
+/// What the tables say of each frame of a pass; nothing of places without a packet.
 type Hits = arrayvec::ArrayVec<Option<Handle>, BATCH_SIZE>;
 
 /// Takes a batch from one port through the datapath.
@@ -20,8 +23,15 @@ pub(crate) fn receive(
     batch: &mut Batch,
     out: &mut Outbox,
 ) {
-    parse(worker, in_port, batch);
-    forward(worker, now, out);
+    let mut lane = std::mem::take(&mut worker.lane);
+    lane.read(in_port, batch, |packet| worker.drop_packet(packet, DropReason::Malformed));
+    if known::forward(worker, now, &mut lane, out) < lane.count {
+        let Lane { frames, trails, count, .. } = &mut lane;
+        walk(worker, now, &mut frames[..*count], trails, 0, out);
+        learn::remember(worker, &lane);
+        walk_copies(worker, now, out);
+    }
+    worker.lane = lane;
 }
 
 /// Carries out steps on one frame, and takes what they send round again through the datapath.
@@ -34,63 +44,48 @@ pub(crate) fn execute(
 ) {
     let mut frames = [frame];
     execute_run(worker, now, &mut frames, actions, out);
-    worker.stats.recirculated += worker.again.len() as u64;
-    std::mem::swap(&mut worker.pass, &mut worker.again);
-    forward(worker, now, out);
+    worker.stats.recirculated += (present(&frames) + worker.again.len()) as u64;
+    walk(worker, now, &mut frames, &mut [Trail::new()], 0, out);
+    walk_copies(worker, now, out);
 }
 
-/// Pass after pass, until no frame is left. The number of passes is bounded, so that flows that
-/// send packets round for ever harm nobody.
-fn forward(worker: &mut Worker, now: Instant, out: &mut Outbox) {
-    for _ in 0..RECIRC_DEPTH {
-        if worker.pass.is_empty() {
+/// Pass after pass over the tables, until no packet is left in its place. The number of passes is
+/// bounded, so that flows that send packets round for ever harm nobody.
+fn walk(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    trails: &mut [Trail],
+    passed: usize,
+    out: &mut Outbox,
+) {
+    for pass in passed..RECIRC_DEPTH {
+        if present(frames) == 0 {
             return;
         }
-        let mut pass = std::mem::take(&mut worker.pass);
-        for batch in pass.chunks_mut(BATCH_SIZE) {
-            let hits = look_up(worker, batch);
-            carry_out(worker, now, batch, &hits, out);
-        }
-        pass.clear();
-        worker.stats.recirculated += worker.again.len() as u64;
-        worker.pass = std::mem::replace(&mut worker.again, pass);
+        let hits = look_up(worker, frames);
+        let copies = worker.again.len();
+        carry_out(worker, now, frames, trails, &hits, out);
+        worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
+        worker.stats.recirculated += (present(frames) + worker.again.len() - copies) as u64;
     }
-    let mut left = std::mem::take(&mut worker.pass);
-    for frame in left.drain(..) {
-        worker.drop_packet(frame.packet, DropReason::RecircDepth);
+    for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
+        worker.drop_packet(frame.packet.take(), DropReason::RecircDepth);
     }
-    worker.pass = left;
 }
 
-/// Reads the headers of a batch.
-fn parse(worker: &mut Worker, in_port: PortNo, batch: &mut Batch) {
-    for packet in batch.drain(..) {
-        match Frame::parse(packet, in_port) {
-            Ok(frame) => worker.pass.push(frame),
-            Err((packet, reason)) => worker.drop_packet(packet, reason),
-        }
+/// Walks copies that were sent round while steps were left to do on the packets themselves.
+fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox) {
+    let mut trail = [Trail::new()];
+    while let Some((passed, frame)) = worker.again.pop() {
+        walk(worker, now, &mut [frame], &mut trail, passed, out);
     }
 }
 
 /// Finds each frame's flow: in the exact-match cache, or else among the megaflows.
 fn look_up(worker: &mut Worker, frames: &[Frame]) -> Hits {
-    let mut hits = Hits::new();
     let visited_before = worker.flows.counts().subtables_visited;
-    for frame in frames {
-        let hash = classifier::hash(&frame.key, worker.seed);
-        let mut hit = worker.exact.lookup(&frame.key, hash, &worker.flows);
-        if hit.is_some() {
-            worker.stats.exact_hits += 1;
-        } else {
-            hit = worker.flows.lookup(&frame.key);
-            if let Some(handle) = hit {
-                worker.stats.megaflow_hits += 1;
-                let (random, inverse) = (worker.next_random(), worker.config.exact_insert_inverse);
-                worker.exact.insert(&frame.key, hash, handle, &worker.flows, random, inverse);
-            }
-        }
-        hits.push(hit);
-    }
+    let hits = frames.iter().map(|frame| worker.flow_of(frame)).collect();
     worker.stats.subtables += worker.flows.counts().subtables_visited - visited_before;
     hits
 }
@@ -101,23 +96,30 @@ fn carry_out(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
+    trails: &mut [Trail],
     hits: &Hits,
     out: &mut Outbox,
 ) {
     let mut start = 0;
     for run in hits.chunk_by(|a, b| a == b) {
-        let frames = &mut frames[start..start + run.len()];
-        start += run.len();
-        let actions = run[0].and_then(|handle| worker.credit(now, handle, frames));
-        match actions {
-            Some(actions) => execute_run(worker, now, frames, &actions, out),
-            None => frames.iter_mut().for_each(|frame| worker.miss(now, take(frame), out)),
+        let range = start..start + run.len();
+        start = range.end;
+        let (frames, trails) = (&mut frames[range.clone()], &mut trails[range]);
+        let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
+            frames.iter_mut().for_each(|frame| worker.miss(now, frame, out));
+            continue;
+        };
+        trails
+            .iter_mut()
+            .for_each(|trail| trail.hit(Hit { flow: flow.handle, version: flow.version }));
+        execute_run(worker, now, frames, &flow.actions, out);
+        if flow.tracks {
+            trails.iter_mut().zip(frames).for_each(|(trail, frame)| trail.tracked(frame));
         }
     }
 }
 
-/// Takes a frame out of its place in the pass.
-pub(crate) fn take(frame: &mut Frame) -> Frame {
-    let Frame { ref mut packet, ref key, layers, connection } = *frame;
-    Frame { packet: packet.take(), key: key.clone(), layers, connection }
+/// How many packets are in their places.
+fn present(frames: &[Frame]) -> usize {
+    frames.iter().filter(|frame| !frame.packet.is_empty()).count()
 }

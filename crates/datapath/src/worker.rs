@@ -1,9 +1,13 @@
 //! A worker: its flows and what it is asked to do with them.
 
+use crate::lane::Lane;
+use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
 use crate::pipeline;
 use crate::stats::WorkerStats;
+use crate::unified::{UnifiedCache, Way};
 use crate::upcall_queue::UpcallQueue;
+use crate::walks::Walks;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
@@ -21,13 +25,19 @@ pub struct WorkerConfig {
     /// One in so many megaflow hits enters the exact-match cache; 1 is every one, 0 none
     /// (`other_config:emc-insert-inv-prob`).
     pub exact_insert_inverse: u32,
+    /// How many entries the unified flow cache may grow to; 0 turns it off.
+    pub unified_entries: usize,
     /// Free packet buffers to keep.
     pub pool_packets: usize,
 }
 
 impl Default for WorkerConfig {
     fn default() -> Self {
-        WorkerConfig { exact_insert_inverse: 100, pool_packets: 512 }
+        WorkerConfig {
+            exact_insert_inverse: 100,
+            unified_entries: base::limits::UNIFIED_CACHE_ENTRIES,
+            pool_packets: 512,
+        }
     }
 }
 
@@ -40,8 +50,22 @@ pub struct InstalledFlow {
     pub actions: Arc<[Action]>,
     /// What it has carried.
     pub stats: FlowStats,
+    /// What can be remembered of its packets.
+    pub(crate) manner: Manner,
+    /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
+    pub(crate) version: u64,
+    /// Whether the packets visit connection tracking.
+    tracks: bool,
     /// Whether it is in the list of flows that the next dump tells of.
     reported: bool,
+}
+
+/// A flow that a run of packets hit, as the pipeline needs it.
+pub(crate) struct HitFlow {
+    pub handle: Handle,
+    pub version: u64,
+    pub tracks: bool,
+    pub actions: Arc<[Action]>,
 }
 
 /// Forwards packets. Owned by one thread.
@@ -50,15 +74,20 @@ pub struct Worker {
     pub(crate) tracker: Tracker,
     pub(crate) upcalls: Arc<UpcallQueue>,
     pub(crate) flows: MegaflowTable<InstalledFlow>,
-    pub(crate) exact: ExactCache,
+    exact: ExactCache,
+    pub(crate) unified: UnifiedCache,
+    pub(crate) walks: Walks,
+    /// Changes with every change of a flow.
+    pub(crate) epoch: u64,
     pub(crate) pool: Pool,
     pub(crate) stats: WorkerStats,
     pub(crate) config: WorkerConfig,
     pub(crate) random: u32,
     pub(crate) seed: u32,
-    /// Frames of this pass, and of the next; kept for their room.
-    pub(crate) pass: Vec<Frame>,
-    pub(crate) again: Vec<Frame>,
+    /// The batch at work.
+    pub(crate) lane: Lane,
+    /// Copies that are to go round, with the passes that they have behind them.
+    pub(crate) again: Vec<(usize, Frame)>,
     handles: HashMap<FlowId, Handle>,
     /// Flows hit since the last dump.
     hit: Vec<FlowId>,
@@ -81,12 +110,15 @@ impl Worker {
             upcalls,
             flows: MegaflowTable::new(seed),
             exact: ExactCache::new(),
+            unified: UnifiedCache::new(config.unified_entries, seed),
+            walks: Walks::default(),
+            epoch: 0,
             pool: Pool::new(config.pool_packets),
             stats: WorkerStats::default(),
             config,
             random: (seed as u32) | 1,
             seed: (seed >> 32) as u32,
-            pass: Vec::with_capacity(base::limits::BATCH_SIZE),
+            lane: Lane::new(),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             handles: HashMap::new(),
             hit: Vec::new(),
@@ -114,9 +146,11 @@ impl Worker {
         }
     }
 
-    /// Once a second or so: puts the busiest subtables first.
+    /// Once a second or so: puts the busiest subtables first, and fits the unified cache to the
+    /// traffic.
     pub fn tick(&mut self) {
         self.flows.resort();
+        self.unified.tick();
     }
 
     /// Counters.
@@ -142,6 +176,7 @@ impl Worker {
     /// Changes how the worker goes about its work.
     pub fn configure(&mut self, config: WorkerConfig) {
         self.config = config;
+        self.unified.set_entries_max(config.unified_entries);
     }
 
     /// Counts a packet as dropped and keeps its buffer.
@@ -152,16 +187,23 @@ impl Worker {
 
     /// Puts a flow in, or gives the one of that number other actions.
     fn put(&mut self, put: FlowPut) {
+        self.epoch += 1;
+        let manner = Manner::of(&put.actions);
+        let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
         if let Some(handle) = self.handles.get(&put.id)
             && let Some(flow) = self.flows.get_mut(*handle)
         {
-            flow.actions = put.actions;
+            (flow.actions, flow.manner, flow.tracks) = (put.actions, manner, tracks);
+            flow.version = self.epoch;
             return;
         }
         let flow = InstalledFlow {
             id: put.id,
             actions: put.actions,
             stats: FlowStats::default(),
+            manner,
+            version: self.epoch,
+            tracks,
             reported: false,
         };
         let (handle, replaced) = self.flows.insert(&put.matching, flow);
@@ -175,6 +217,7 @@ impl Worker {
 
     fn delete(&mut self, id: FlowId) {
         let Some(handle) = self.handles.remove(&id) else { return };
+        self.epoch += 1;
         if let Some(flow) = self.flows.remove_handle(handle) {
             self.gone.push((id, flow.stats));
         }
@@ -192,35 +235,91 @@ impl Worker {
         FlowDump { worker: self.id, flows }
     }
 
-    /// Counts a run of packets against the flow they hit, and gives what is to be done with them.
-    pub(crate) fn credit(
+    /// Finds a frame's flow in one pass: in the exact-match cache, or else among the megaflows.
+    pub(crate) fn flow_of(&mut self, frame: &Frame) -> Option<Handle> {
+        if frame.packet.is_empty() {
+            return None;
+        }
+        let hash = classifier::hash(&frame.key, self.seed);
+        if let Some(hit) = self.exact.lookup(&frame.key, hash, &self.flows) {
+            self.stats.exact_hits += 1;
+            return Some(hit);
+        }
+        let hit = self.flows.lookup(&frame.key)?;
+        self.stats.megaflow_hits += 1;
+        let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
+        self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
+        Some(hit)
+    }
+
+    /// Whether what is known of a way still holds.
+    #[inline]
+    pub(crate) fn is_good(&mut self, way: Way) -> bool {
+        match way {
+            Way::Flow(handle) => {
+                let flow = self.flows.get(handle);
+                flow.is_some_and(|flow| matches!(flow.manner, Manner::Ends(_)))
+            }
+            Way::Walk(id) => self.walks.is_good(id, self.epoch, &self.flows),
+        }
+    }
+
+    /// The steps of a flow whose packets visit connection tracking nowhere, where they are such
+    /// as can be remembered.
+    pub(crate) fn last_steps(&self, handle: Handle) -> Option<Steps> {
+        match &self.flows.get(handle)?.manner {
+            Manner::Ends(steps) => Some(steps.clone()),
+            Manner::GoesOn | Manner::Particular => None,
+        }
+    }
+
+    /// Counts a run of frames against the flow they hit, and gives what the pipeline needs of it.
+    pub(crate) fn credit_frames(
         &mut self,
         now: Instant,
         handle: Handle,
         frames: &[Frame],
-    ) -> Option<Arc<[Action]>> {
-        let flow = self.flows.get_mut(handle)?;
-        flow.stats.packets += frames.len() as u64;
+    ) -> Option<HitFlow> {
+        let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
+        let tcp_flags = frames.iter().fold(0, |flags, frame| flags | frame.key.tcp_flags());
+        self.credit(now, handle, frames.len() as u64, bytes, tcp_flags);
+        let InstalledFlow { version, tracks, actions, .. } = self.flows.get(handle)?;
+        let actions = Arc::clone(actions);
+        Some(HitFlow { handle, version: *version, tracks: *tracks, actions })
+    }
+
+    /// Counts packets against a flow.
+    #[inline]
+    pub(crate) fn credit(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        packets: u64,
+        bytes: u64,
+        tcp_flags: u16,
+    ) {
+        let Some(flow) = self.flows.get_mut(handle) else { return };
+        flow.stats.packets += packets;
+        flow.stats.bytes += bytes;
         flow.stats.used = Some(now);
-        for frame in frames {
-            flow.stats.bytes += frame.packet.len() as u64;
-            flow.stats.tcp_flags |= frame.key.tcp_flags();
-        }
+        flow.stats.tcp_flags |= tcp_flags;
         if !flow.reported {
             flow.reported = true;
             self.hit.push(flow.id);
         }
-        Some(Arc::clone(&flow.actions))
     }
 
-    /// Sends a frame to the control side, or drops it where the queue is full.
-    pub(crate) fn miss(&mut self, now: Instant, frame: Frame, out: &mut Outbox) {
-        if self.send_up(now, &frame, UpcallKind::Miss, out) {
+    /// Sends a frame, if there is one, to the control side, or drops it where the queue is full.
+    pub(crate) fn miss(&mut self, now: Instant, frame: &mut Frame, out: &mut Outbox) {
+        if frame.packet.is_empty() {
+            return;
+        }
+        if self.send_up(now, frame, UpcallKind::Miss, out) {
             self.stats.misses += 1;
-            self.pool.give(frame.packet);
+            self.pool.give(frame.packet.take());
         } else {
             self.stats.lost += 1;
-            self.drop_packet(frame.packet, DropReason::UpcallQueueFull);
+            self.drop_packet(frame.packet.take(), DropReason::UpcallQueueFull);
         }
     }
 

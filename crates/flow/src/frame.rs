@@ -1,7 +1,9 @@
 //! A packet together with the key that was read from it.
 
+use crate::connection::ConnectionRef;
 use crate::drop::DropReason;
 use crate::extract;
+use crate::headers::Headers;
 use crate::key::FlowKey;
 use base::PortNo;
 use packet::Packet;
@@ -14,18 +16,6 @@ pub struct Layers {
     /// The transport header, or `None` where there is none to be read: not IP, truncated, or a
     /// fragment other than the first.
     pub l4: Option<u16>,
-}
-
-/// A connection that a packet was found to belong to; good as long as nothing that flows can see
-/// of it changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectionRef {
-    /// Which one.
-    pub id: u32,
-    /// Which state of it: anything that flows can see of the connection changes this too.
-    pub generation: u32,
-    /// The packet runs against the connection's original direction.
-    pub is_reply: bool,
 }
 
 /// A parsed packet: its bytes, the key read from them, and where the headers lie. The key and the
@@ -46,6 +36,40 @@ pub struct Frame {
 pub type FrameBatch = arrayvec::ArrayVec<Frame, { base::limits::BATCH_SIZE }>;
 
 impl Frame {
+    /// A place for a packet, with none in it: see [`Frame::read`].
+    pub fn empty() -> Frame {
+        let layers = Layers { l3: 0, l4: None };
+        Frame { packet: Packet::none(), key: FlowKey::new(), layers, connection: None }
+    }
+
+    /// Takes the packet out together with its key.
+    #[must_use]
+    pub fn take(&mut self) -> Frame {
+        let Frame { packet, key, layers, connection } = self;
+        let (packet, key) = (packet.take(), key.clone());
+        Frame { packet, key, layers: *layers, connection: *connection }
+    }
+
+    /// Reads the headers of the packet that was put into its place, as [`Frame::parse`] does, and
+    /// besides those of an ordinary packet into `headers`. False where not even an Ethernet header
+    /// is there; the packet still is.
+    #[inline]
+    #[must_use]
+    pub fn read(&mut self, in_port: PortNo, headers: &mut Headers) -> bool {
+        self.connection = None;
+        let data = self.packet.data();
+        if let Some(layers) = headers.read(data, in_port) {
+            self.layers = layers;
+            headers.write_key(&mut self.key);
+            return true;
+        }
+        *self.key.words_mut() = [0; crate::key::WORDS];
+        let Some(layers) = extract::extract(data, &mut self.key) else { return false };
+        self.layers = layers;
+        self.key.set_in_port_raw(in_port.0);
+        true
+    }
+
     /// Reads the headers of a packet from `in_port`. Headers that are cut short or lie about their
     /// length leave their fields zero, as in Open vSwitch (ovs: `lib/flow.c`, `miniflow_extract`);
     /// only a frame without a whole Ethernet header is refused.

@@ -6,24 +6,26 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod connection;
 mod ct;
 mod ct_state;
 mod drop;
 mod extract;
 mod field;
 mod frame;
+mod headers;
 mod key;
 mod matching;
 mod upcall;
 
 pub use action::{Action, ControllerAction, SetField};
+pub use connection::ConnectionRef;
 pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4, TupleMatch};
 pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
 pub use field::Field;
-pub use frame::{ConnectionRef, Frame, FrameBatch, Layers};
-pub use key::{
-    CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS,
-};
+pub use frame::{Frame, FrameBatch, Layers};
+pub use headers::{HEADER_WORDS, Headers};
+pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
 pub use matching::Match;
 pub use upcall::{Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};

@@ -7,6 +7,7 @@ use flow::{CtAction, CtState, Execute, Field, Match, SetField};
 use packet::Packet;
 
 struct Bench {
+    conntrack: Arc<Conntrack>,
     worker: Worker,
     out: Outbox,
     now: Instant,
@@ -19,6 +20,7 @@ impl Bench {
         let upcalls = Arc::new(UpcallQueue::new());
         let tracker = conntrack.tracker().unwrap();
         Bench {
+            conntrack: Arc::clone(&conntrack),
             worker: Worker::new(WorkerId(0), tracker, upcalls, config, 0x1234_5678_9abc_def1),
             out: Outbox::new(),
             now: Instant::from_millis(1000),
@@ -115,7 +117,7 @@ fn a_connection_passes_and_the_other_side_may_not_open_one() {
     dump.sort_unstable();
     assert_eq!(dump, [(1, 1), (2, 2), (3, 1), (5, 1), (6, 1)]);
     assert_eq!(bench.dump(), [], "nothing was hit since");
-    assert_eq!(bench.worker.tracker.conntrack().connections(), 1);
+    assert_eq!(bench.conntrack.connections(), 1);
 }
 
 #[test]

@@ -217,9 +217,7 @@ impl<'a> Walk<'a> {
                 Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
                 Action::Recirc(id) => {
                     for frame in &mut *frames {
-                        let Frame { ref mut packet, ref key, layers, connection } = *frame;
-                        let packet = packet.take();
-                        let mut again = Frame { packet, key: key.clone(), layers, connection };
+                        let mut again = frame.take();
                         again.key.set_recirc_id(*id);
                         self.again.push(again);
                     }

@@ -1,0 +1,58 @@
+//! What is remembered of packets that took the whole walk.
+
+use crate::lane::{Lane, Tracking, Trail, tuple_change};
+use crate::manner::Manner;
+use crate::unified::{Known, Way};
+use crate::worker::Worker;
+use flow::Headers;
+
+/// TCP's SYN, FIN and RST: their packets change connections, and are never like others.
+const CONTROL: u16 = 0x7;
+/// ICMP and ICMPv6, whose connections are told apart by more than [`Headers`] have.
+const ICMP: [u8; 2] = [1, 58];
+
+/// Puts the ways of a batch's packets into the unified cache, where they can be remembered.
+pub(crate) fn remember(worker: &mut Worker, lane: &Lane) {
+    if !worker.unified.is_on() {
+        return;
+    }
+    for (headers, trail) in lane.headers.iter().zip(&lane.trails).take(lane.count) {
+        if !headers.is_none()
+            && let Some((mask, known)) = known(worker, headers, trail)
+        {
+            worker.unified.insert(headers, &mask, &known);
+        }
+    }
+}
+
+/// What a packet's walk says of others like it, and which bits make them so.
+fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Headers, Known)> {
+    let first = *trail.passes.first()?;
+    let connection = match trail.tracking {
+        Tracking::Unsteady => return None,
+        Tracking::Untracked => None,
+        Tracking::Same(_) if headers.tcp_flags() & CONTROL != 0 => return None,
+        Tracking::Same(_) if ICMP.contains(&headers.protocol()) => return None,
+        Tracking::Same(connection) => Some(connection),
+    };
+    let is_one = trail.passes.len() == 1 && connection.is_none();
+    let way = if is_one {
+        let flow = worker.flows.get(first.flow)?;
+        if !matches!(flow.manner, Manner::Ends(_)) {
+            return None;
+        }
+        Way::Flow(first.flow)
+    } else {
+        Way::Walk(worker.walks.intern(&trail.passes, worker.epoch, &worker.flows)?)
+    };
+    let mut mask = Headers::none();
+    for hit in &trail.passes {
+        mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
+    }
+    let mut translation = None;
+    if connection.is_some() {
+        mask = mask.union(&headers.tuple_mask());
+        translation = tuple_change(headers, &trail.tuple);
+    }
+    Some((mask, Known { way, connection, translation }))
+}

@@ -1,0 +1,259 @@
+//! The headers of an ordinary packet in one cache line, read with few instructions.
+
+use crate::field::Field;
+use crate::frame::Layers;
+use crate::key::{FlowKey, Mask, VLAN_PRESENT};
+use base::PortNo;
+
+/// Words in [`Headers`].
+pub const HEADER_WORDS: usize = 8;
+
+const ETH_IPV4: u16 = 0x0800;
+const ETH_IPV6: u16 = 0x86dd;
+const ICMP: u8 = 1;
+const IGMP: u8 = 2;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const SCTP: u8 = 132;
+/// The outer tag's type is 0x88a8 rather than 0x8100.
+const SERVICE_TAG: u64 = 1 << 39;
+/// Protocol, TOS, TTL and the tag's type, in word 3.
+const PROTOCOL: u64 = 0xff << 56;
+
+/// What a packet can be matched on, of an ordinary packet: whole IPv4 or IPv6 without extension
+/// headers and not a fragment, with at most one VLAN tag. All others are [`Headers::none`], and
+/// only their whole [`FlowKey`] tells what they are.
+///
+/// | word | high to low bits |
+/// |---|---|
+/// | 0 | port that it came in on (32), TCP flags (12), IPv6 flow label (20) |
+/// | 1 | Ethernet destination (48), Ethernet type (16) |
+/// | 2 | Ethernet source (48), VLAN tag (16) |
+/// | 3 | protocol, TOS, TTL, type of the tag (8 each), ports or ICMP type and code (16 each) |
+/// | 4 | IPv4 source and destination, or the upper half of the IPv6 source |
+/// | 5, 6, 7 | the rest of the IPv6 addresses |
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(64))]
+pub struct Headers {
+    words: [u64; HEADER_WORDS],
+}
+
+impl Headers {
+    /// Those of no packet.
+    pub const fn none() -> Self {
+        Headers { words: [0; HEADER_WORDS] }
+    }
+
+    /// Whether they are those of no packet.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.words[1] & 0xffff == 0
+    }
+
+    /// The words, for hashing and comparing.
+    #[inline]
+    pub fn words(&self) -> &[u64; HEADER_WORDS] {
+        &self.words
+    }
+
+    /// The TCP flags, 12 bits.
+    #[inline]
+    pub fn tcp_flags(&self) -> u16 {
+        (self.words[0] >> 20) as u16 & 0xfff
+    }
+
+    /// Whether the packet is IPv6; otherwise it is IPv4, and words 5 to 7 are zero.
+    #[inline]
+    pub fn is_ipv6(&self) -> bool {
+        self.words[1] as u16 == ETH_IPV6
+    }
+
+    /// The IP protocol.
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        (self.words[3] >> 56) as u8
+    }
+
+    /// Reads a packet from `in_port`; says where its headers begin, or for what is not ordinary
+    /// gives `None` and becomes [`Headers::none`].
+    #[inline]
+    pub fn read(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
+        self.words[1] = 0;
+        let ethernet: &[u8; 18] = data.first_chunk()?;
+        let mut ethertype = be16(ethernet, 12);
+        let (mut tag, mut service, mut l3) = (0, 0, 14);
+        if matches!(ethertype, 0x8100 | 0x88a8) {
+            service = if ethertype == 0x88a8 { SERVICE_TAG } else { 0 };
+            tag = be16(ethernet, 14) | u64::from(VLAN_PRESENT);
+            ethertype = be16(ethernet, 16);
+            l3 = 18;
+        }
+        let ip = data.get(l3..)?;
+        let l4 = match ethertype as u16 {
+            ETH_IPV4 => self.read_ipv4(ip)?,
+            ETH_IPV6 => self.read_ipv6(ip)?,
+            _ => return None,
+        };
+        self.words[0] |= u64::from(in_port.0) << 32;
+        self.words[1] = be64(ethernet, 0) & !0xffff | ethertype;
+        self.words[2] = be64(ethernet, 6) & !0xffff | tag;
+        self.words[3] |= service;
+        Some(Layers { l3: l3 as u16, l4: Some((l3 + l4) as u16) })
+    }
+
+    /// Reads from the IP header on; gives where the transport header begins.
+    #[inline]
+    fn read_ipv4(&mut self, ip: &[u8]) -> Option<usize> {
+        let header: &[u8; 20] = ip.first_chunk()?;
+        let header_bytes = usize::from(header[0] & 0xf) * 4;
+        let total_bytes = be16(header, 2) as usize;
+        let fragment = be16(header, 6) & 0x3fff;
+        if header[0] >> 4 != 4 || header_bytes < 20 || fragment != 0 {
+            return None;
+        }
+        let (ports, flags) = transport(ip.get(header_bytes..total_bytes)?, header[9], true)?;
+        let bytes = u64::from(header[9]) << 24 | u64::from(header[1]) << 16;
+        self.words[0] = flags << 20;
+        self.words[3] = (bytes | u64::from(header[8]) << 8) << 32 | ports;
+        self.words[4..].copy_from_slice(&[be64(header, 12), 0, 0, 0]);
+        Some(header_bytes)
+    }
+
+    #[inline]
+    fn read_ipv6(&mut self, ip: &[u8]) -> Option<usize> {
+        let header: &[u8; 40] = ip.first_chunk()?;
+        if header[0] >> 4 != 6 || !matches!(header[6], TCP | UDP | SCTP) {
+            return None;
+        }
+        let end = 40 + be16(header, 4) as usize;
+        let (ports, flags) = transport(ip.get(40..end)?, header[6], false)?;
+        let version_class_label = be64(header, 0) >> 32;
+        let class = version_class_label >> 20 & 0xff;
+        let bytes = u64::from(header[6]) << 24 | class << 16 | u64::from(header[7]) << 8;
+        self.words[0] = flags << 20 | version_class_label & 0xf_ffff;
+        self.words[3] = bytes << 32 | ports;
+        let addresses = [8, 16, 24, 32].map(|at| be64(header, at));
+        self.words[4..].copy_from_slice(&addresses);
+        Some(40)
+    }
+
+    /// Writes the whole key of the packet.
+    #[inline]
+    pub fn write_key(&self, key: &mut FlowKey) {
+        let h = &self.words;
+        let words = key.words_mut();
+        *words = [0; crate::key::WORDS];
+        words[0] = h[0] >> 32 << 32;
+        words[9] = h[1];
+        words[10] = h[2] & !0xffff;
+        if h[2] & 0xffff != 0 {
+            let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
+            words[11] = tpid << 48 | (h[2] & 0xffff) << 32;
+        }
+        if self.is_ipv6() {
+            words[12..16].copy_from_slice(&h[4..]);
+        } else {
+            words[13] = h[4] >> 32;
+            words[15] = h[4] & 0xffff_ffff;
+        }
+        words[16] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xf_ffff;
+        words[17] = h[3] << 32 | u64::from(self.tcp_flags()) << 16;
+    }
+
+    /// Which bits of these headers decide the bits of their key that `mask` looks at, in the first
+    /// pass. Packets that agree in them agree in all that the mask looks at. The Ethernet type is
+    /// always among them, as the meaning of the addresses hangs on it.
+    #[must_use]
+    pub fn mask_of(&self, mask: &Mask) -> Headers {
+        let m = mask.words();
+        let mut words = [0; HEADER_WORDS];
+        words[0] = m[0] >> 32 << 32 | (m[17] >> 16 & 0xfff) << 20 | m[16] & 0xf_ffff;
+        words[1] = m[9] | 0xffff;
+        words[2] = m[10] & !0xffff | m[11] >> 32 & 0xffff;
+        words[3] = m[16] & 0xffff_ff00_0000_0000 | m[17] >> 32;
+        if mask.has(Field::VlanTpid) {
+            // Whether there is a tag at all stands in its presence bit.
+            words[2] |= u64::from(VLAN_PRESENT);
+            words[3] |= SERVICE_TAG;
+        }
+        if self.is_ipv6() {
+            words[4..].copy_from_slice(&m[12..16]);
+        } else {
+            words[4] = m[13] << 32 | m[15] & 0xffff_ffff;
+        }
+        if m[18..].iter().any(|&word| word != 0) {
+            // What only other protocols have is zero because of the protocol.
+            words[3] |= PROTOCOL;
+        }
+        Headers { words }
+    }
+
+    /// All bits that tell connections apart, besides the Ethernet type.
+    #[must_use]
+    pub fn tuple_mask(&self) -> Headers {
+        let wide = if self.is_ipv6() { u64::MAX } else { 0 };
+        let words = [0, 0xffff, 0, PROTOCOL | 0xffff_ffff, u64::MAX, wide, wide, wide];
+        Headers { words }
+    }
+
+    /// All bits.
+    #[must_use]
+    pub fn exact_mask(&self) -> Headers {
+        let wide = if self.is_ipv6() { u64::MAX } else { 0 };
+        let narrow = u64::MAX;
+        Headers { words: [narrow, narrow, narrow, narrow, narrow, wide, wide, wide] }
+    }
+
+    /// The bits of both masks.
+    #[must_use]
+    pub fn union(&self, other: &Headers) -> Headers {
+        Headers { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }
+    }
+
+    /// A few bits that packets of a connection have in common in both directions, for keeping them
+    /// in order; others may have the same.
+    #[inline]
+    pub fn pair(&self) -> u64 {
+        let ports = self.words[3] ^ self.words[3] >> 16;
+        let v4 = self.words[4] ^ self.words[4] >> 32;
+        let v6 = self.words[5] ^ self.words[7];
+        // IPv6 has its source in words 4 and 5, so that word 4 alone differs by direction.
+        let addresses = if self.is_ipv6() { v6 } else { v4 & 0xffff_ffff };
+        (ports & 0xffff ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
+    }
+}
+
+/// Ports, or ICMP type and code, in the low 32 bits, and TCP flags; `None` where the header is cut
+/// short.
+#[inline]
+fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
+    match protocol {
+        UDP => l4.first_chunk::<8>().map(|header| (be64(header, 0) >> 32, 0)),
+        TCP => {
+            let header = l4.first_chunk::<20>()?;
+            Some((be64(header, 0) >> 32, be16(header, 12) & 0xfff))
+        }
+        SCTP => l4.first_chunk::<12>().map(|header| (be64(header, 0) >> 32, 0)),
+        ICMP | IGMP if is_ipv4 => {
+            let header = l4.first_chunk::<8>()?;
+            Some((u64::from(header[0]) << 16 | u64::from(header[1]), 0))
+        }
+        _ => Some((0, 0)),
+    }
+}
+
+/// The callers pass arrays long enough.
+#[inline]
+fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    u64::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+#[inline]
+fn be64<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;

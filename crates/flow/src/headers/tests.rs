@@ -1,0 +1,111 @@
+//! Headers against the whole key, for frames of every kind.
+
+use super::*;
+use crate::extract::extract;
+use proptest::prelude::*;
+
+const IN_PORT: PortNo = PortNo(3);
+
+/// IPv4 or IPv6 frames that are right but for one byte, or cut.
+fn frames() -> impl Strategy<Value = Vec<u8>> {
+    let protocol = prop_oneof![Just(6u8), Just(17), Just(132), Just(1), Just(2), Just(58), 0u8..];
+    let spoil = prop_oneof![Just(None), (0..90usize, any::<u8>()).prop_map(Some)];
+    let cut = prop_oneof![3 => Just(usize::MAX), 1 => 0..100usize];
+    let tag = prop_oneof![Just(None), Just(Some(0x8100u16)), Just(Some(0x88a8u16))];
+    let bytes = prop::collection::vec(0..3u8, 64);
+    (any::<bool>(), tag, protocol, spoil, cut, bytes, 0..3usize).prop_map(
+        |(v6, tag, protocol, spoil, cut, bytes, options)| {
+            let mut frame = bytes[..12].to_vec();
+            if let Some(tpid) = tag {
+                frame.extend(tpid.to_be_bytes());
+                frame.extend(&bytes[12..14]);
+            }
+            if v6 {
+                frame.extend([0x86, 0xdd, 0x60, bytes[14], bytes[15], 1, 0, 30, protocol, 64]);
+                frame.extend(&bytes[16..48]);
+            } else {
+                let header = 20 + 4 * options;
+                frame.extend([8, 0, 0x40 + (header / 4) as u8, bytes[14], 0, (header + 30) as u8]);
+                frame.extend([0, 1, 0, 0, bytes[15], protocol, 0, 0]);
+                frame.extend(&bytes[16..24]);
+                frame.extend(vec![1; header - 20]);
+            }
+            frame.extend(&bytes[24..54]);
+            frame.extend([0; 6]);
+            if let Some((at, value)) = spoil
+                && let Some(byte) = frame.get_mut(at)
+            {
+                *byte = value;
+            }
+            frame.truncate(cut);
+            frame
+        },
+    )
+}
+
+fn key_of(frame: &[u8]) -> Option<(FlowKey, Layers)> {
+    let mut key = FlowKey::new();
+    let layers = extract(frame, &mut key)?;
+    key.set_in_port_raw(IN_PORT.0);
+    Some((key, layers))
+}
+
+fn headers_of(frame: &[u8]) -> Option<(Headers, Layers)> {
+    let mut headers = Headers { words: [7; HEADER_WORDS] };
+    let layers = headers.read(frame, IN_PORT);
+    assert_eq!(layers.is_none(), headers.is_none());
+    Some((headers, layers?))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn ordinary_packets_have_the_same_key_both_ways(frame in frames()) {
+        if let Some((headers, layers)) = headers_of(&frame) {
+            let mut key = FlowKey::new();
+            key.words_mut().fill(99);
+            headers.write_key(&mut key);
+            prop_assert_eq!(Some((key, layers)), key_of(&frame));
+        }
+    }
+
+    #[test]
+    fn agreeing_under_the_mask_is_agreeing_in_the_key(
+        a in frames(), b in frames(), words in prop::collection::vec(prop_oneof![
+            5 => Just(0u64), 1 => Just(u64::MAX), 1 => any::<u64>(), 1 => Just(0xffffu64 << 48),
+        ], crate::key::WORDS),
+    ) {
+        let (Some((a, _)), Some((b, _))) = (headers_of(&a), headers_of(&b)) else {
+            return Ok(());
+        };
+        let mut mask = Mask::new();
+        mask.words_mut().copy_from_slice(&words);
+        let ours = a.mask_of(&mask);
+        let agree = |x: &Headers, y: &Headers, m: &Headers| {
+            (0..HEADER_WORDS).all(|i| (x.words[i] ^ y.words[i]) & m.words[i] == 0)
+        };
+        if agree(&a, &b, &ours) {
+            let keys = [a, b].map(|headers| {
+                let mut key = FlowKey::new();
+                headers.write_key(&mut key);
+                key.masked(&mask)
+            });
+            prop_assert_eq!(&keys[0], &keys[1]);
+        }
+        if agree(&a, &b, &a.exact_mask()) {
+            prop_assert_eq!(a, b);
+        }
+    }
+}
+
+#[test]
+fn both_directions_of_a_connection_have_the_same_pair() {
+    let there =
+        Headers { words: [0, 0x800, 0, 17 << 56 | 0x0001_0002, 0x0a00_0001_0a00_0002, 0, 0, 0] };
+    let back =
+        Headers { words: [9, 0x800, 0, 17 << 56 | 0x0002_0001, 0x0a00_0002_0a00_0001, 0, 0, 0] };
+    assert_eq!(there.pair(), back.pair());
+    let there = Headers { words: [0, 0x86dd, 0, 17 << 56 | 0x0001_0002, 1, 2, 3, 4] };
+    let back = Headers { words: [0, 0x86dd, 0, 17 << 56 | 0x0002_0001, 3, 4, 1, 2] };
+    assert_eq!(there.pair(), back.pair());
+}
