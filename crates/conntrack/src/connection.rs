@@ -1,35 +1,10 @@
-//! A connection's state: plain data, without pointers, so that it can be written down.
+//! What a connection follows, by protocol: plain data that knows nothing of where it is kept.
 
-use crate::counters::Counters;
 use crate::key::Key;
-use crate::limit::Admission;
 use crate::query::{Exchange, Query};
-use crate::tcp::{Segment, TcpPeers, Update};
+use crate::tcp::{Segment, TcpPeers};
 use crate::timeout::Timeout;
-use base::Instant;
-use flow::NatKind;
 use wire::protocol;
-
-/// Everything that is known of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Connection {
-    /// What packets in the original direction look like before translation.
-    pub original: Key,
-    /// What packets in the reply direction look like before translation.
-    pub reply: Key,
-    pub protocol: Protocol,
-    label: [u64; 2],
-    pub deadline: Instant,
-    pub mark: u32,
-    pub admission: Admission,
-    /// The side that is translated in the original direction.
-    pub nat: Option<NatKind>,
-    pub helper: Option<Helper>,
-}
-
-// Beside it, the index has 8 bytes for a connection (16 where it is translated) and the timing
-// wheel has 16.
-const _: () = assert!(size_of::<Connection>() == 144);
 
 /// What there is to follow, by protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,69 +52,5 @@ impl Protocol {
             }
             _ => (Protocol::Other(Exchange::First), Exchange::First.timeout()),
         }
-    }
-
-    /// What flows can see changes only when this does.
-    pub fn phase(&self) -> (u8, u8) {
-        match self {
-            Protocol::Tcp(peers) => (peers.original.state as u8, peers.reply.state as u8),
-            Protocol::Icmp(query) => (*query as u8, 0),
-            Protocol::Other(exchange) => (u8::from(*exchange == Exchange::Multiple), 0),
-        }
-    }
-
-    /// Follows a packet. A timeout is given where the connection's time begins anew.
-    pub fn update(
-        &mut self,
-        segment: Option<&Segment>,
-        is_reply: bool,
-        check_windows: bool,
-        counters: &mut Counters,
-    ) -> (Update, Option<Timeout>) {
-        match (self, segment) {
-            (Protocol::Tcp(peers), Some(segment)) => {
-                peers.update(segment, is_reply, check_windows, counters)
-            }
-            // A TCP connection's packets all have a segment; without one there is nothing to learn.
-            (Protocol::Tcp(_), None) => (Update::Invalid, None),
-            (Protocol::Icmp(query), _) => {
-                let (update, timeout) = query.update(is_reply);
-                (update, Some(timeout))
-            }
-            (Protocol::Other(exchange), _) => {
-                let (update, timeout) = exchange.update(is_reply);
-                (update, Some(timeout))
-            }
-        }
-    }
-}
-
-impl Connection {
-    /// A connection without translation whose replies are the reverse of its packets.
-    pub fn new(original: Key, protocol: Protocol) -> Connection {
-        Connection {
-            original,
-            reply: original.reversed(),
-            protocol,
-            label: [0; 2],
-            deadline: Instant::ZERO,
-            mark: 0,
-            admission: Admission::default(),
-            nat: None,
-            helper: None,
-        }
-    }
-
-    pub fn label(&self) -> u128 {
-        u128::from(self.label[0]) << 64 | u128::from(self.label[1])
-    }
-
-    pub fn set_label(&mut self, label: u128) {
-        self.label = [(label >> 64) as u64, label as u64];
-    }
-
-    /// Whether its time ran out.
-    pub fn has_expired(&self, now: Instant) -> bool {
-        now >= self.deadline
     }
 }

@@ -1,5 +1,8 @@
 //! Why packets were invalid and connections refused. Every reason is a counter.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// Something that is counted.
@@ -95,6 +98,43 @@ impl Counters {
 
     pub(crate) fn count(&mut self, event: Event) {
         self.0[event as usize] += 1;
+    }
+
+    pub(crate) fn count_many(&mut self, event: Event, times: u32) {
+        self.0[event as usize] += u64::from(times);
+    }
+
+    /// Adds what stands in `other`.
+    pub(crate) fn add(&mut self, other: &Counters) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, count)| *sum += count);
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.iter().fold(0, |any, count| any | count) == 0
+    }
+}
+
+/// Counters that one thread adds to and others read.
+#[derive(Debug)]
+pub(crate) struct SharedCounters([AtomicU64; Event::ALL.len()]);
+
+impl SharedCounters {
+    pub fn new() -> Self {
+        SharedCounters(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Adds what one thread counted.
+    pub fn add(&self, counters: &Counters) {
+        for (shared, &count) in self.0.iter().zip(&counters.0).filter(|(_, count)| **count > 0) {
+            shared.fetch_add(count, Relaxed);
+        }
+    }
+
+    /// Adds what stands here to a sum.
+    pub fn add_to(&self, sum: &mut Counters) {
+        for (sum, shared) in sum.0.iter_mut().zip(&self.0) {
+            *sum += shared.load(Relaxed);
+        }
     }
 }
 

@@ -1,50 +1,92 @@
-//! Packets of connections that are known from earlier packets of the same tuple.
+//! Follows packets of connections that are known from earlier packets of the same tuple.
+//!
+//! Whoever remembers a packet's whole way, and with it a [`ConnectionRef`], asks here whether the next
+//! packet of the tuple would go the same way. It does while nothing changed that flows can see, which
+//! the connection's generation says; and while the packet is a usual one, since others may change it.
 
-use crate::connection::Protocol;
-use crate::counters::Counters;
-use crate::extract::Reading;
-use crate::table::Table;
+use crate::connections::{Connections, Tools};
+use crate::record::{Kind, Record, deadline_ms, passed_ms};
+use crate::settings::Settings;
+use crate::sight::Sight;
 use crate::tcp::Update;
-use crate::timeout::TimeoutPolicy;
+use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
 
-/// Lets a packet act on the connection that earlier packets of its tuple were found to be of, if
-/// it is like them in all that flows can see. Does nothing otherwise, and says so.
-pub(crate) fn follow_known(
-    table: &mut Table,
-    now: Instant,
-    policy: &TimeoutPolicy,
-    known: ConnectionRef,
-    frame: &Frame,
-) -> bool {
-    if table.generation(known.id) != Some(known.generation) {
-        return false;
-    }
-    let Some((connection, _)) = table.get_mut(known.id) else { return false };
-    let Ok(reading) = Reading::of(frame, connection.original.zone) else { return false };
-    if reading.related || connection.has_expired(now) {
-        return false;
-    }
-    // The packet acts on a copy, which counts only where what comes of it is what is expected.
-    let mut protocol = connection.protocol;
-    let (update, timeout) = match (&mut protocol, &reading.segment) {
-        (Protocol::Tcp(peers), Some(segment)) if !segment.is_control() => {
-            peers.update(segment, known.is_reply, true, &mut Counters::new())
+/// One packet's question.
+pub(crate) struct Asked<'a> {
+    pub connections: &'a Connections,
+    pub settings: &'a Settings,
+    pub now: Instant,
+    pub connection: ConnectionRef,
+}
+
+impl Asked<'_> {
+    /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
+    #[inline]
+    pub fn follow(&self, frame: &Frame, tools: &mut Tools) -> Option<()> {
+        let ConnectionRef { id, generation, is_reply } = self.connection;
+        if !Connections::is_v4(id) {
+            return None;
         }
-        (Protocol::Other(exchange), None) => {
-            let (update, timeout) = exchange.update(known.is_reply);
-            (update, Some(timeout))
+        let record = self.connections.record_v4(id);
+        let (life, zone) = (record.life(), record.zone());
+        let is_flushed = || self.connections.zones.number(zone) != record.state().header();
+        if life.generation() != generation || life.is_over(passed_ms(self.now)) || is_flushed() {
+            return None;
         }
-        _ => return false,
-    };
-    let is_valid = matches!(update, Update::Valid | Update::ValidNew);
-    if !is_valid || protocol.phase() != connection.protocol.phase() {
-        return false;
+        let sight = Sight::of(frame, zone, &self.connections.secrets)?;
+        if record.direction_v4(sight.addresses, sight.rest)? != is_reply {
+            return None;
+        }
+        let timeout = match record.state().kind() {
+            Kind::Tcp => self.follow_segment(&record, &sight, frame, tools)?,
+            _ => follow_exchange(&record, is_reply)?,
+        };
+        self.set_deadline(&record, timeout)?;
+        if self.settings.counts_traffic {
+            record.count(is_reply, frame.packet.len());
+        }
+        Some(())
     }
-    connection.protocol = protocol;
-    if let Some(timeout) = timeout {
-        table.set_deadline(known.id, now + policy.duration(timeout));
+
+    /// A timeout's absence, which is a segment that fits only loosely, ends in `None` too: those are
+    /// few, and the whole way knows what to do with them.
+    fn follow_segment(
+        &self,
+        record: &Record<'_>,
+        sight: &Sight,
+        frame: &Frame,
+        tools: &mut Tools,
+    ) -> Option<Timeout> {
+        let segment = sight.segment(frame).filter(|it| it.is_usual())?;
+        let before = record.tcp();
+        let (mut after, check) = (before, self.settings.check_tcp_windows);
+        let trial = &mut tools.trial;
+        let (update, timeout) = after.update(&segment, self.connection.is_reply, check, trial);
+        let counted = !trial.is_zero();
+        let followed =
+            update == Update::Valid && timeout.is_some() && record.set_tcp(&before, &after);
+        if counted {
+            tools.settle_trial(followed);
+        }
+        timeout.filter(|_| followed)
     }
-    true
+
+    fn set_deadline(&self, record: &Record<'_>, timeout: Timeout) -> Option<()> {
+        let seconds = self.settings.policy(record.zone()).get(timeout);
+        let deadline = deadline_ms(self.now, seconds);
+        if deadline < record.set_deadline(deadline)? {
+            self.connections.hasten(record, self.connection.id, deadline);
+        }
+        Some(())
+    }
+}
+
+/// Follows a packet that changes nothing.
+fn follow_exchange(record: &Record<'_>, is_reply: bool) -> Option<Timeout> {
+    let before = record.state().exchange();
+    let mut after = before;
+    let (_, timeout) = after.update(is_reply);
+    (before == after).then_some(timeout)
 }

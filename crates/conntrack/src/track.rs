@@ -1,352 +1,297 @@
-//! What happens to one packet: found or not, followed, made, translated, written down
-//! (ovs: `lib/conntrack.c`, `process_one`).
+//! What happens to a batch of packets: read, found, followed, written down.
+//!
+//! [`Pass::track`] is the way of most packets, phase by phase, so that what one packet waits for
+//! from memory is fetched while the others are worked on. It carries whole TCP and UDP packets over
+//! IPv4 of connections that are known and need no translation. Every other packet goes by
+//! [`walk`](crate::walk), which is right for all of them and looks everything up again.
 
-use crate::connection::{Connection, Helper, Protocol};
-use crate::counters::Event;
+use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
-use crate::key::{Address, Family, Key};
-use crate::nat;
-use crate::query::Query;
-use crate::table::{Found, Table};
-use crate::tcp::Update;
-use crate::timeout::TimeoutPolicy;
-use crate::translate::translate;
+use crate::key::Key;
+use crate::record::{Kind, Record, deadline_ms, passed_ms};
+use crate::settings::Settings;
+use crate::sight::Sight;
+use crate::tcp::{Segment, Update};
+use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
-use flow::{
-    ConnectionRef, CtAction, CtState, Field, FlowKey, Frame, Masked, Nat, NatKind, NatRange,
-};
-use wire::protocol;
+use base::limits::BATCH_SIZE;
+use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
+use table::{Index, Visit};
 
-const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
+/// What a first look saw of each frame of a batch.
+type Sights = arrayvec::ArrayVec<Option<Sight>, BATCH_SIZE>;
 
 /// One action's passage over a batch.
 pub(crate) struct Pass<'a> {
-    pub table: &'a mut Table,
-    pub random: &'a mut fastrand::Rng,
+    pub connections: &'a Connections,
+    pub visit: &'a Visit<'a>,
+    pub tools: &'a mut Tools,
+    pub settings: &'a Settings,
     pub action: &'a CtAction,
     pub now: Instant,
-    pub policy: TimeoutPolicy,
-    pub check_windows: bool,
-    pub connections_max: u32,
+    pub now_ms: u64,
+    /// The timeouts of the zone.
+    pub policy: &'a TimeoutPolicy,
+    /// The connections of the zone, where it has any.
+    pub index: Option<&'a Index>,
 }
 
-/// A packet on its way through [`Pass::track`].
-struct Subject {
-    key: Key,
-    hash: u32,
-    /// Runs against its connection's original direction.
-    is_reply: bool,
-    reading: Reading,
-    state: CtState,
-}
+impl<'a> Pass<'a> {
+    pub fn new(
+        connections: &'a Connections,
+        visit: &'a Visit<'a>,
+        tools: &'a mut Tools,
+        settings: &'a Settings,
+        action: &'a CtAction,
+        now: Instant,
+    ) -> Self {
+        let zone = action.zone.0;
+        Pass {
+            connections,
+            visit,
+            tools,
+            settings,
+            action,
+            now,
+            now_ms: passed_ms(now),
+            policy: settings.policy(zone),
+            index: connections.zones.get(visit, zone),
+        }
+    }
 
-impl Pass<'_> {
-    /// Tracks one packet.
-    pub fn track(&mut self, frame: &mut Frame) {
-        let zone = self.action.zone;
-        let reading = match Reading::of(frame, zone.0) {
-            Ok(reading) => reading,
-            Err(event) => {
-                self.table.counters.count(event);
-                frame.connection = None;
-                self.write(frame, CtState::INV, None, None);
-                return;
+    /// Tracks a batch.
+    #[inline]
+    pub fn track(&mut self, frames: &mut [Frame]) {
+        let mut sights = self.read(frames);
+        self.find(&mut sights);
+        for (frame, sight) in frames.iter_mut().zip(&sights) {
+            match sight {
+                Some(sight) if self.follow_seen(frame, sight) => {}
+                Some(sight) => self.walk(frame, sight.reading(frame), sight.hash),
+                None => self.walk_unseen(frame),
             }
+        }
+    }
+
+    /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
+    #[inline(always)]
+    fn read(&self, frames: &[Frame]) -> Sights {
+        let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
+        let mut sights = Sights::new();
+        for frame in frames {
+            let sight = Sight::of(frame, zone, secrets);
+            if let (Some(sight), Some(index)) = (&sight, self.index) {
+                index.prefetch(sight.hash);
+            }
+            sights.push(sight);
+        }
+        sights
+    }
+
+    /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
+    #[inline(always)]
+    fn find(&self, sights: &mut Sights) {
+        let Some(index) = self.index else { return };
+        for sight in sights.iter_mut().flatten() {
+            if let Some(id) = index.find(sight.hash, Connections::is_v4) {
+                self.connections.prefetch_v4(id);
+                sight.candidate = id;
+            }
+        }
+    }
+
+    /// Lets a packet act on its candidate. False where that is not its connection, or where more is
+    /// to be done than to follow it; nothing was done then.
+    #[inline(always)]
+    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight) -> bool {
+        if sight.candidate == 0 {
+            return false;
+        }
+        let id = Connections::plain(sight.candidate);
+        let record = self.connections.record_v4(id);
+        let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
+        let (life, state) = (record.life(), record.state());
+        let is_special = self.action.force && is_reply
+            || self.action.nat.is_some() && state.is_translated()
+            || self.was_tracked_here(frame);
+        if is_special || life.is_over(self.now_ms) {
+            return false;
+        }
+        let segment = sight.segment(frame);
+        let found = Found { id, is_reply };
+        let update = self.update(&record, found, segment.as_ref());
+        let state = match update {
+            Update::Valid if is_reply => CtState::EST.union(CtState::RPL),
+            Update::Valid => CtState::EST,
+            Update::ValidNew => CtState::NEW,
+            Update::Invalid => CtState::INV,
+            // It ends this connection and begins another.
+            Update::Reopens => return false,
         };
-        // What was said in another zone says nothing here.
-        let same_zone = frame.key.ct_zone() == zone;
-        let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
-        let hash = reading.key.hash(&self.table.secrets);
-        let mut subject = Subject { key: reading.key, hash, is_reply: false, reading, state };
-        let mut found = self.look_up(&mut subject);
-        if let Some(Found { id, .. }) = found
-            && self.forces(&subject, id)
-        {
-            self.table.remove(id, Event::Replaced);
-            found = None;
+        if update != Update::Invalid {
+            self.count(&record, frame, is_reply);
         }
-        let (mut connection, mut begins) = (None, false);
-        if let Some(found) = found {
-            begins = !self.follow(&mut subject, found.id, &frame.key);
-            connection = Some(found.id).filter(|_| !begins);
-            if self.action.nat.is_some() {
-                self.translate_as_before(&mut subject, connection, frame);
-            }
-        } else if let Some(id) = self.by_original_tuple(&subject, &frame.key) {
-            begins = !self.follow(&mut subject, id, &frame.key);
-            connection = Some(id).filter(|_| !begins);
-        } else if subject.reading.related {
-            self.table.counters.count(Event::RelatedUnknown);
-            subject.state = CtState::INV;
-        } else {
-            begins = true;
-        }
-        if begins {
-            connection = self.begin(&mut subject, frame);
-        }
-        self.write(frame, subject.state, connection, Some(&subject.key));
-        frame.connection = connection.and_then(|id| self.reference(&subject, id));
-    }
-
-    /// How later packets of the same tuple may be told to be of the same connection.
-    fn reference(&self, subject: &Subject, id: u32) -> Option<ConnectionRef> {
-        let state = subject.state;
-        if subject.reading.related || state.intersects(CtState::INV | CtState::REL) {
-            return None;
-        }
-        let generation = self.table.generation(id)?;
-        Some(ConnectionRef { id, generation, is_reply: subject.is_reply })
-    }
-
-    /// Finds the packet's connection and its direction. A packet that was translated already is
-    /// found by its reverse: what comes back to it is untranslated still.
-    fn look_up(&mut self, subject: &mut Subject) -> Option<Found> {
-        if !subject.state.intersects(NATTED) {
-            let found = self.table.find(&subject.key, subject.hash, self.now)?;
-            subject.is_reply = found.is_reply;
-            return Some(found);
-        }
-        let reverse = subject.key.reversed();
-        let Some(found) = self.table.find(&reverse, subject.hash, self.now) else {
-            self.table.counters.count(Event::NattedMiss);
-            return None;
-        };
-        subject.is_reply = !found.is_reply;
-        let connection = self.table.get(found.id)?;
-        subject.key = if subject.is_reply { connection.reply } else { connection.original };
-        subject.hash = subject.key.hash(&self.table.secrets);
-        Some(Found { id: found.id, is_reply: subject.is_reply })
-    }
-
-    /// Whether the action replaces the packet's connection because it runs the other way. Replies
-    /// that are still to be untranslated are let be, as Open vSwitch does: it learns only after it
-    /// looked at `force` that they are replies (ovs: `lib/conntrack.c`, `process_one`).
-    fn forces(&self, subject: &Subject, id: u32) -> bool {
-        let is_translated = self.table.get(id).is_some_and(|it| it.nat.is_some());
-        let is_pending = is_translated && !subject.state.intersects(NATTED);
-        self.action.force && subject.is_reply && !is_pending
-    }
-
-    /// Lets the packet act on its connection. Returns false where it begins another one instead;
-    /// the old one is gone then.
-    fn follow(&mut self, subject: &mut Subject, id: u32, seen: &FlowKey) -> bool {
-        let Some((connection, counters)) = self.table.get_mut(id) else { return false };
-        if was_followed(subject, connection, seen) {
-            return true;
-        }
-        if subject.reading.related {
-            subject.state |= CtState::REL;
-            subject
-                .state
-                .set(CtState::RPL, subject.is_reply || subject.state.contains(CtState::RPL));
-            return true;
-        }
-        let before = connection.protocol.phase();
-        let (update, timeout) = connection.protocol.update(
-            subject.reading.segment.as_ref(),
-            subject.is_reply,
-            self.check_windows,
-            counters,
-        );
-        if connection.protocol.phase() != before {
-            self.table.changed(id);
-        }
-        if let Some(timeout) = timeout {
-            self.table.set_deadline(id, self.now + self.policy.duration(timeout));
-        }
-        match update {
-            Update::Valid => {
-                subject.state.remove(CtState::NEW);
-                subject.state |= CtState::EST;
-                if subject.is_reply {
-                    subject.state |= CtState::RPL;
-                }
-            }
-            Update::ValidNew => subject.state |= CtState::NEW,
-            Update::Invalid => subject.state = CtState::INV,
-            Update::Reopens => {
-                self.table.remove(id, Event::Replaced);
-                return false;
-            }
-        }
+        let is_usual = segment.is_none_or(|segment| segment.is_usual());
+        self.write(frame, state, Some((found, &record)), None, is_usual);
         true
     }
 
-    /// The connection that an earlier pass in this zone wrote into the packet's key. It serves a
-    /// packet whose own tuple was rewritten on the way so that it is not found by it
-    /// (ovs: `lib/conntrack.c`, `check_orig_tuple`).
-    fn by_original_tuple(&mut self, subject: &Subject, seen: &FlowKey) -> Option<u32> {
-        if self.action.nat.is_some() || !subject.state.intersects(NATTED) {
-            return None;
-        }
-        let key = original_tuple(seen, &subject.key)?;
-        let hash = key.hash(&self.table.secrets);
-        Some(self.table.find(&key, hash, self.now)?.id)
+    /// Whether the packet was in this zone before: then it is not looked at as if it were new.
+    #[inline(always)]
+    fn was_tracked_here(&self, frame: &Frame) -> bool {
+        !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
     }
 
-    /// Translates a packet of a connection that is translated, once in a zone.
-    fn translate_as_before(
+    /// Lets a packet act on its connection's state and time.
+    #[inline(always)]
+    pub fn update(
         &mut self,
-        subject: &mut Subject,
-        connection: Option<u32>,
-        frame: &mut Frame,
-    ) {
-        let Some(connection) = connection.and_then(|id| self.table.get(id)) else { return };
-        if let Some(kind) = connection.nat
-            && !subject.state.intersects(NATTED)
-        {
-            let (kind, target) = match (subject.is_reply, kind) {
-                (false, kind) => (kind, connection.reply.reversed()),
-                (true, NatKind::Src) => (NatKind::Dst, connection.original.reversed()),
-                (true, NatKind::Dst) => (NatKind::Src, connection.original.reversed()),
-            };
-            subject.state |= nat_bit(kind);
-            translate(frame, kind, &target, subject.reading.related);
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+    ) -> Update {
+        let (update, timeout) = self.update_state(record, found.is_reply, segment);
+        if let Some(timeout) = timeout {
+            let deadline = deadline_ms(self.now, self.policy.get(timeout));
+            let before = record.set_deadline(deadline);
+            if before.is_some_and(|before| deadline < before) {
+                self.connections.hasten(record, found.id, deadline);
+            }
         }
+        update
     }
 
-    /// A packet of no connection: begins one if it may and the action commits.
-    fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<u32> {
-        let begins = match &subject.reading.segment {
-            Some(segment) => segment.begins(),
-            None if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
-                Query::begins(&subject.key)
-            }
-            None => Ok(()),
-        };
-        if let Err(event) = begins {
-            self.table.counters.count(event);
-            subject.state = CtState::INV;
-            return None;
+    #[inline(always)]
+    fn update_state(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: Option<&Segment>,
+    ) -> (Update, Option<Timeout>) {
+        let mut state = record.state();
+        if state.kind() == Kind::Tcp {
+            // A TCP connection's packets all have a segment; without one there is nothing to learn.
+            let Some(segment) = segment else { return (Update::Invalid, None) };
+            return self.update_tcp(record, is_reply, segment);
         }
-        subject.state = CtState::NEW;
-        if !self.action.commit && !self.action.force {
-            return None;
-        }
-        match self.make(subject) {
-            Ok(connection) => {
-                if let Some(kind) = connection.nat {
-                    subject.state |= nat_bit(kind);
-                    translate(frame, kind, &connection.reply.reversed(), false);
+        loop {
+            let (progress, update, timeout) = match state.kind() {
+                Kind::Icmp => {
+                    let mut query = state.query();
+                    let (update, timeout) = query.update(is_reply);
+                    (query as u8, update, timeout)
                 }
-                Some(self.table.insert(connection, self.now))
+                _ => {
+                    let mut exchange = state.exchange();
+                    let (update, timeout) = exchange.update(is_reply);
+                    (exchange as u8, update, timeout)
+                }
+            };
+            let next = state.with_progress(progress);
+            if next == state {
+                return (update, Some(timeout));
             }
-            Err(event) => {
-                self.table.counters.count(event);
-                None
+            match record.replace_state(state, next) {
+                Ok(()) => {
+                    // What was new to flows is established now.
+                    if update == Update::Valid {
+                        record.age();
+                    }
+                    return (update, Some(timeout));
+                }
+                Err(changed) => state = changed,
             }
         }
     }
 
-    /// A new connection, not yet in the table.
-    fn make(&mut self, subject: &Subject) -> Result<Connection, Event> {
-        if !self.table.limits.has_room(subject.key.zone) {
-            return Err(Event::ZoneFull);
-        }
-        if self.table.len() >= self.connections_max {
-            return Err(Event::Full);
-        }
-        let (protocol, timeout) = Protocol::new(&subject.key, subject.reading.segment.as_ref());
-        let mut connection = Connection::new(subject.key, protocol);
-        connection.deadline = self.now + self.policy.duration(timeout);
-        connection.helper = self.action.helper.and_then(Helper::from_name);
-        if let Some(Nat::Translate(range)) = &self.action.nat {
-            self.choose_translation(&mut connection, range)?;
-        } else if self.table.is_taken(&connection.reply, self.now) {
-            return Err(Event::TupleTaken);
-        }
-        Ok(connection)
-    }
-
-    fn choose_translation(
+    #[inline(always)]
+    fn update_tcp(
         &mut self,
-        connection: &mut Connection,
-        range: &NatRange,
-    ) -> Result<(), Event> {
-        let reply = nat::reply_key(self.table, connection, range, self.random, self.now);
-        connection.reply = reply.ok_or(Event::NatExhausted)?;
-        connection.nat = Some(range.kind);
-        Ok(())
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            let before = record.tcp();
+            let mut after = before;
+            let check = self.settings.check_tcp_windows;
+            let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
+            // Where the other direction changed the states meanwhile, the segment is judged anew.
+            if record.set_tcp(&before, &after) {
+                return answer;
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn count(&self, record: &Record<'_>, frame: &Frame, is_reply: bool) {
+        if self.settings.counts_traffic {
+            record.count(is_reply, frame.packet.len());
+        }
     }
 
     /// Writes into the key what became of the packet, and onto the connection the mark and label
-    /// that the action sets.
-    fn write(&mut self, frame: &mut Frame, state: CtState, id: Option<u32>, tuple: Option<&Key>) {
-        let key = &mut frame.key;
-        key.clear_ct();
-        key.set_ct_state(state | CtState::TRK);
-        key.set_ct_zone(self.action.zone);
-        let connection = id.and_then(|id| self.table.get_mut(id)).map(|(it, _)| it);
-        if let Some(tuple) = connection.as_ref().map(|it| &it.original).or(tuple) {
-            write_tuple(key, tuple);
+    /// that the action sets. `tuple` is what stands in the key of a packet without a connection. A
+    /// packet that is not `usual` is not remembered as its connection's.
+    #[inline(always)]
+    pub fn write(
+        &self,
+        frame: &mut Frame,
+        state: CtState,
+        connection: Option<(Found, &Record<'_>)>,
+        tuple: Option<&Key>,
+        is_usual: bool,
+    ) {
+        let mut fields =
+            CtFields { state: state | CtState::TRK, zone: self.action.zone, ..CtFields::default() };
+        frame.connection = None;
+        match (connection, tuple) {
+            (Some((found, record)), _) => {
+                self.set_mark_and_label(record);
+                // The generation first: what is newer than it is only looked up once more.
+                let generation = record.life().generation();
+                fields.mark = record.state().mark();
+                fields.label = record.label();
+                set_tuple(&mut fields, &record.original());
+                if is_usual && state != CtState::INV {
+                    let Found { id, is_reply } = found;
+                    frame.connection = Some(ConnectionRef { id, generation, is_reply });
+                }
+            }
+            (None, Some(tuple)) => set_tuple(&mut fields, tuple),
+            (None, None) => {}
         }
-        let Some(connection) = connection else { return };
-        let before = (connection.mark, connection.label());
+        frame.key.set_ct(&fields);
+    }
+
+    #[inline(always)]
+    fn set_mark_and_label(&self, record: &Record<'_>) {
+        let mut changed = false;
         if let Some(Masked { value, mask }) = self.action.mark {
-            connection.mark = (value & mask) | (connection.mark & !mask);
+            changed |= record.set_mark(value, mask);
         }
         if let Some(Masked { value, mask }) = self.action.label {
-            connection.set_label((value & mask) | (connection.label() & !mask));
+            changed |= record.set_label(value, mask);
         }
-        key.set_ct_mark(connection.mark);
-        key.set_ct_label(connection.label());
-        if let Some(id) = id
-            && before != (connection.mark, connection.label())
-        {
-            self.table.changed(id);
+        if changed {
+            record.age();
         }
     }
 }
 
-/// Whether an earlier pass in this zone took the packet to this very connection. It then said all
-/// there is to say, and a second passage of the same packet says nothing new (Open vSwitch
-/// remembers the connection beside the packet for this; ovs: `lib/conntrack.c`,
-/// `process_one_fast`).
-fn was_followed(subject: &Subject, connection: &Connection, seen: &FlowKey) -> bool {
-    subject.state.contains(CtState::TRK)
-        && !subject.state.contains(CtState::NEW)
-        && original_tuple(seen, &connection.original) == Some(connection.original)
-}
-
-fn nat_bit(kind: NatKind) -> CtState {
-    match kind {
-        NatKind::Src => CtState::SNAT,
-        NatKind::Dst => CtState::DNAT,
+impl Sight {
+    fn reading(&self, frame: &Frame) -> Reading {
+        Reading { key: self.key(), related: false, segment: self.segment(frame) }
     }
 }
 
-/// The original tuple that stands in a packet's key; `like` has the parts that do not.
-fn original_tuple(seen: &FlowKey, like: &Key) -> Option<Key> {
-    let protocol = seen.ct_nw_proto();
-    if protocol == 0 {
-        return None;
-    }
-    let (src, dst) = match like.family {
-        Family::V4 => (Field::CtNwSrc, Field::CtNwDst),
-        Family::V6 => (Field::CtIpv6Src, Field::CtIpv6Dst),
+#[inline(always)]
+fn set_tuple(fields: &mut CtFields, tuple: &Key) {
+    fields.src = tuple.src.words();
+    fields.dst = tuple.dst.words();
+    fields.protocol = tuple.protocol;
+    fields.ports = match tuple.is_icmp() {
+        true => [tuple.l4[1] >> 8, tuple.l4[1] & 0xff],
+        false => tuple.l4,
     };
-    let mut key = Key {
-        src: Address::from_bits(seen.get(src)),
-        dst: Address::from_bits(seen.get(dst)),
-        l4: [seen.ct_tp_src(), seen.ct_tp_dst()],
-        protocol,
-        ..*like
-    };
-    if key.is_icmp() {
-        key.l4 = [like.l4[0], seen.ct_tp_src() << 8 | (seen.ct_tp_dst() & 0xff)];
-    }
-    Some(key)
-}
-
-fn write_tuple(key: &mut FlowKey, tuple: &Key) {
-    let (src, dst) = match tuple.family {
-        Family::V4 => (Field::CtNwSrc, Field::CtNwDst),
-        Family::V6 => (Field::CtIpv6Src, Field::CtIpv6Dst),
-    };
-    key.set(src, tuple.src.bits());
-    key.set(dst, tuple.dst.bits());
-    key.set_ct_nw_proto(tuple.protocol);
-    let l4 = if tuple.is_icmp() { [tuple.l4[1] >> 8, tuple.l4[1] & 0xff] } else { tuple.l4 };
-    key.set_ct_tp_src(l4[0]);
-    key.set_ct_tp_dst(l4[1]);
 }

@@ -30,7 +30,7 @@ pub(crate) fn execute_run(
             }
             Action::Recirc(id) => recirculate_copies(worker, frames, *id),
             Action::Ct(ct) => track(worker, now, frames, ct),
-            Action::CtClear => present(frames).for_each(clear_tracking),
+            Action::CtClear => present(frames).for_each(Frame::clear_ct),
             Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
             Action::PopVlan => present(frames).for_each(rewrite::pop_vlan),
@@ -71,11 +71,6 @@ fn recirculate_copies(worker: &mut Worker, frames: &mut [Frame], id: RecircId) {
 
 fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) {
     worker.tracker.execute(now, ct, frames);
-}
-
-fn clear_tracking(frame: &mut Frame) {
-    frame.key.clear_ct();
-    frame.connection = None;
 }
 
 fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16) {

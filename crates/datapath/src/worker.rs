@@ -11,7 +11,7 @@ use crate::walks::Walks;
 use crate::way::{Route, Way};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
-use conntrack::{Conntrack, Tracker};
+use conntrack::Tracker;
 use flow::{
     Action, DropReason, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Frame, Upcall,
     UpcallKind,
@@ -97,17 +97,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker without flows. `seed` makes its hashing unpredictable from outside.
+    /// A worker without flows. `tracker` is its own, `seed` makes its hashing unpredictable from outside.
     pub fn new(
         id: WorkerId,
-        conntrack: Arc<Conntrack>,
+        tracker: Tracker,
         upcalls: Arc<UpcallQueue>,
         config: WorkerConfig,
         seed: u64,
     ) -> Self {
         Worker {
             id,
-            tracker: Conntrack::tracker(&conntrack),
+            tracker,
             upcalls,
             flows: MegaflowTable::new(seed),
             exact: ExactCache::new(),

@@ -28,7 +28,7 @@ pub struct Frame {
     pub key: FlowKey,
     /// Where the headers lie.
     pub layers: Layers,
-    /// The connection that the packet was last found to be of; none before connection tracking.
+    /// The connection that connection tracking last found it to belong to, if that lives.
     pub connection: Option<ConnectionRef>,
 }
 
@@ -94,6 +94,12 @@ impl Frame {
             Some(layers) => Ok(Frame { packet, key, layers, connection: None }),
             None => Err((packet, DropReason::Malformed)),
         }
+    }
+
+    /// Forgets all that connection tracking said of the packet (`ct_clear`).
+    pub fn clear_ct(&mut self) {
+        self.key.clear_ct();
+        self.connection = None;
     }
 
     /// The bytes from the network header on.

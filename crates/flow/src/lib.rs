@@ -26,6 +26,6 @@ pub use drop::{DropCounters, DropReason};
 pub use field::Field;
 pub use frame::{Frame, FrameBatch, Layers};
 pub use headers::{HEADER_WORDS, Headers};
-pub use key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
+pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
 pub use matching::Match;
 pub use upcall::{Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};

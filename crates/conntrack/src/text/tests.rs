@@ -1,4 +1,5 @@
 use super::*;
+use crate::entry::Traffic;
 
 fn tcp_entry() -> Entry {
     let side = |state| TcpSide { state, window_scale: 10, scaling_known: true, is_liberal: false };
@@ -21,6 +22,9 @@ fn tcp_entry() -> Entry {
         timeout_s: 27,
         tcp: Some(TcpEntry { original: side(TcpState::FinWait2), reply: side(TcpState::FinWait2) }),
         helper: None,
+        original_traffic: Traffic::default(),
+        reply_traffic: Traffic::default(),
+        age_s: 0,
     }
 }
 

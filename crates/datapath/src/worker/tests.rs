@@ -2,7 +2,7 @@
 
 use super::*;
 use base::RecircId;
-use conntrack::Config;
+use conntrack::{Config, Conntrack};
 use flow::{CtAction, CtState, Execute, Field, Match, SetField};
 use packet::Packet;
 
@@ -18,9 +18,10 @@ impl Bench {
         let conntrack = Arc::new(Conntrack::new(1, Config::default()));
         let config = WorkerConfig { exact_insert_inverse, ..WorkerConfig::default() };
         let upcalls = Arc::new(UpcallQueue::new());
+        let tracker = conntrack.tracker().unwrap();
         Bench {
             conntrack: Arc::clone(&conntrack),
-            worker: Worker::new(WorkerId(0), conntrack, upcalls, config, 0x1234_5678_9abc_def1),
+            worker: Worker::new(WorkerId(0), tracker, upcalls, config, 0x1234_5678_9abc_def1),
             out: Outbox::new(),
             now: Instant::from_millis(1000),
         }

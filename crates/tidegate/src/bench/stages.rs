@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
                     self.conntrack.execute(self.mark, ct, frames);
                     self.stages.connection += self.lap();
                 }
-                Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
+                Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
                 Action::Recirc(id) => {
                     for frame in &mut *frames {
                         let mut again = frame.take();

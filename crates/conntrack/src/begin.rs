@@ -1,0 +1,144 @@
+//! A packet of no connection: whether it begins one, and how that gets into the table.
+
+use crate::connection::{Helper, Protocol};
+use crate::connections::{Refused, Taken, fits_state};
+use crate::counters::Event;
+use crate::key::Key;
+use crate::nat;
+use crate::query::Query;
+use crate::record::{Birth, State, deadline_ms};
+use crate::track::Pass;
+use crate::translate::translate;
+use crate::walk::{Subject, nat_bit};
+use flow::{CtState, Frame, Nat, NatRange};
+use table::{Id, Index};
+use wire::protocol;
+
+/// How often a choice of address and port is made anew when another thread was faster.
+const CHOICES: usize = 8;
+
+/// What is to be made.
+struct Plan {
+    original: Key,
+    reply: Key,
+    protocol: Protocol,
+    state: State,
+    deadline_ms: u64,
+}
+
+impl<'a> Pass<'a> {
+    /// Begins a connection if the packet may and the action commits.
+    pub fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<Id> {
+        let begins = match &subject.reading.segment {
+            Some(segment) => segment.begins(),
+            None if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
+                Query::begins(&subject.key)
+            }
+            None => Ok(()),
+        };
+        if let Err(event) = begins {
+            self.tools.counters.count(event);
+            subject.state = CtState::INV;
+            return None;
+        }
+        subject.state = CtState::NEW;
+        if !self.action.commit && !self.action.force {
+            return None;
+        }
+        match self.make(subject) {
+            Ok(id) => {
+                let connections = self.connections;
+                let record = connections.record(id);
+                self.count(&record, frame, false);
+                if let Some(kind) = record.state().nat() {
+                    subject.state |= nat_bit(kind);
+                    translate(frame, kind, &record.reply().reversed(), false);
+                }
+                Some(id)
+            }
+            Err(event) => {
+                self.tools.counters.count(event);
+                None
+            }
+        }
+    }
+
+    /// A new connection, in the table.
+    fn make(&mut self, subject: &Subject) -> Result<Id, Event> {
+        let range = match &self.action.nat {
+            Some(Nat::Translate(range)) => Some(range),
+            _ => None,
+        };
+        let (protocol, timeout) = Protocol::new(&subject.key, subject.reading.segment.as_ref());
+        let helper = self.action.helper.and_then(Helper::from_name);
+        let kind = range.map(|range| range.kind);
+        let mut plan = Plan {
+            original: subject.key,
+            reply: subject.key.reversed(),
+            protocol,
+            state: State::new(&protocol, kind, helper),
+            deadline_ms: deadline_ms(self.now, self.policy.get(timeout)),
+        };
+        for _ in 0..CHOICES {
+            let index = self.room()?;
+            if let Some(range) = range {
+                plan.reply = self.choose(&plan.original, range).ok_or(Event::NatExhausted)?;
+            }
+            match self.put_in(index, &plan)? {
+                Ok(id) => return Ok(id),
+                Err(Refused::Detached) => {}
+                // Somebody else took the port between the search and the entry.
+                Err(Refused::Taken(Taken::Reply)) if range.is_some() => {}
+                Err(Refused::Taken(Taken::Reply)) => return Err(Event::TupleTaken),
+                // Another thread began this very connection at the same time.
+                Err(Refused::Taken(Taken::Original)) => {
+                    let found = self.find_key(&subject.key, subject.hash);
+                    let same = found.filter(|found| !found.is_reply);
+                    return same.map(|found| found.id).ok_or(Event::TupleTaken);
+                }
+            }
+        }
+        Err(if range.is_some() { Event::NatExhausted } else { Event::TupleTaken })
+    }
+
+    /// The zone's index, if one more connection may be in it.
+    fn room(&mut self) -> Result<&'a Index, Event> {
+        let zone = self.action.zone.0;
+        let connections = self.connections;
+        if self.index.is_none_or(Index::is_detached) {
+            self.index =
+                connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
+        }
+        let index = self.index.ok_or(Event::Full)?;
+        match self.settings.limits.of(zone) {
+            Some(limit) if index.connections() >= limit => Err(Event::ZoneFull),
+            _ => Ok(index),
+        }
+    }
+
+    /// Writes a record and puts it in.
+    fn put_in(&mut self, index: &Index, plan: &Plan) -> Result<Result<Id, Refused>, Event> {
+        let connections = self.connections;
+        let family = plan.original.family;
+        let id = connections.take(self.visit, self.tools, family).ok_or(Event::Full)?;
+        let record = connections.record(id);
+        let birth = Birth { shard: self.tools.shard(), start: self.now };
+        let state = plan.state.with_header(index.number());
+        record.begin([&plan.original, &plan.reply], &plan.protocol, state, birth);
+        record.start_living(plan.deadline_ms);
+        let put = connections.insert(self.visit, self.tools, index, id, self.now);
+        Ok(put.map(|()| id))
+    }
+
+    /// What replies to a new, translated connection will look like, or `None` where all that they
+    /// could look like belongs to others.
+    fn choose(&mut self, original: &Key, range: &NatRange) -> Option<Key> {
+        let connections = self.connections;
+        let mut random = self.tools.random.clone();
+        let reply = nat::reply_key(original, range, &connections.nat_secrets, &mut random, |key| {
+            self.find_key(key, key.hash(&connections.secrets)).is_some()
+        });
+        self.tools.random = random;
+        reply
+    }
+}
