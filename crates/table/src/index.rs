@@ -11,13 +11,13 @@ mod split;
 mod walk;
 
 use crate::Id;
-use crate::atomic::{AtomicU32, AtomicU64, Ordering, pause};
+use crate::atomic::{AtomicU32, AtomicU64, OnceLock, Ordering, pause};
 use crate::bucket::{self, Bucket, Chain, Entry, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
 use crate::prefetch::prefetch;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Buckets in the first segment; a power of two.
 #[cfg(not(loom))]
@@ -69,7 +69,7 @@ pub enum Insert {
 impl Index {
     /// An index without a zone.
     pub(crate) fn new(number: u32, shared: Arc<Shared>) -> Self {
-        let segments = [const { OnceLock::new() }; SEGMENTS];
+        let segments: [_; SEGMENTS] = std::array::from_fn(|_| OnceLock::new());
         let first = Pages::zeroed(FIRST as usize).expect("memory for a few buckets");
         let _ = segments[0].set(first);
         Index {
@@ -77,7 +77,7 @@ impl Index {
             segments,
             number,
             zone: AtomicU32::new(0),
-            bases: [const { AtomicU64::new(0) }; 2].map(|base| base),
+            bases: [AtomicU64::new(0), AtomicU64::new(0)],
             shared,
         }
     }
