@@ -199,11 +199,14 @@ impl Index {
         self.counted(What::Connections)
     }
 
-    /// Bytes of memory of its own, chained buckets not included.
+    /// Bytes of memory that it uses, chained buckets not included.
+    ///
+    /// Up to twice that may be mapped, since the last segment is as large as all before it; but
+    /// what no bucket has reached is not backed by memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let segments = self.segments.iter().filter_map(OnceLock::get).map(Pages::bytes);
-        size_of::<Self>() + segments.sum::<usize>()
+        let buckets = self.state.load(Ordering::Relaxed) & BUCKETS;
+        size_of::<Self>() + buckets as usize * size_of::<Bucket>()
     }
 
     /// Gives the empty index to a zone. Nobody else may know it.
