@@ -110,17 +110,25 @@ impl<'a> Pass<'a> {
                 connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
         }
         let index = self.index.ok_or(Event::Full)?;
-        match self.settings.limits.of(zone) {
-            Some(limit) if index.connections() >= limit => Err(Event::ZoneFull),
-            _ => Ok(index),
+        let limit = self.settings.limits.of(zone);
+        if limit.is_some_and(|limit| index.connections() >= limit) && !self.make_room_in(index) {
+            return Err(Event::ZoneFull);
         }
+        if self.takes_reserve(index) {
+            self.make_room_in(index);
+        }
+        Ok(index)
     }
 
     /// Writes a record and puts it in.
     fn put_in(&mut self, index: &Index, plan: &Plan) -> Result<Result<Id, Refused>, Event> {
         let connections = self.connections;
         let family = plan.original.family;
-        let id = connections.take(self.visit, self.tools, family).ok_or(Event::Full)?;
+        let mut taken = connections.take(self.visit, self.tools, family);
+        if taken.is_none() && self.make_room() {
+            taken = connections.take(self.visit, self.tools, family);
+        }
+        let id = taken.ok_or(Event::Full)?;
         let record = connections.record(id);
         let birth = Birth { shard: self.tools.shard(), start: self.now };
         let state = plan.state.with_header(index.number());

@@ -11,6 +11,8 @@ use crate::record::{LINK, Record, State, WORDS_V4, WORDS_V6, passed_ms};
 use base::Instant;
 use rapidhash::v3::RapidSecrets;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use table::atomic::AtomicU64;
 use table::{
     Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones,
@@ -37,6 +39,8 @@ pub(crate) struct Connections {
     v6: Slab<WORDS_V6>,
     pub zones: Zones,
     pub quota: Arc<Quota>,
+    /// The largest ids that were handed out, IPv4's and IPv6's.
+    highest: [AtomicU32; 2],
     /// One a thread, by its reader's number.
     shards: Box<[Shard]>,
 }
@@ -51,6 +55,10 @@ struct Shard {
 pub(crate) struct Tools {
     spares: [Spare; 2],
     share: Share,
+    pub quota: Arc<Quota>,
+    /// New connections until this thread looks again how much room is left, and what it saw.
+    pub until_look: u32,
+    pub is_room_short: bool,
     /// Its place among the shards.
     shard: u16,
     pub random: fastrand::Rng,
@@ -100,6 +108,7 @@ impl Connections {
             zones: Zones::new(Arc::clone(&epochs)),
             epochs,
             quota: Quota::new(max),
+            highest: [AtomicU32::new(0), AtomicU32::new(0)],
             shards: (0..THREADS).map(|_| Shard::new()).collect(),
         }
     }
@@ -110,6 +119,9 @@ impl Connections {
         let tools = Tools {
             spares: [self.v4.spare(), self.v6.spare()],
             share: self.quota.share(),
+            quota: Arc::clone(&self.quota),
+            until_look: 0,
+            is_room_short: false,
             shard: u16::try_from(reader.number()).ok()?,
             random: fastrand::Rng::with_seed(seed),
             counters: Counters::new(),
@@ -216,14 +228,39 @@ impl Connections {
                 return None;
             }
         }
+        let (at, flag) = if family == Family::V4 { (0, 0) } else { (1, V6) };
         let id = match family {
-            Family::V4 => self.v4.take(&mut tools.spares[0]),
-            Family::V6 => self.v6.take(&mut tools.spares[1]).map(|id| id | V6),
+            Family::V4 => self.v4.take(&mut tools.spares[at]),
+            Family::V6 => self.v6.take(&mut tools.spares[at]),
         };
-        if id.is_none() {
+        let Some(id) = id else {
             tools.share.give();
+            return None;
+        };
+        if id > self.highest[at].load(Relaxed) {
+            self.highest[at].fetch_max(id, Relaxed);
         }
-        id
+        Some(id | flag)
+    }
+
+    /// The id of some record, of a connection or free.
+    pub fn any(&self, random: &mut fastrand::Rng) -> Option<Id> {
+        let [v4, v6] = [0, 1].map(|at| self.highest[at].load(Relaxed));
+        let number = random.u32(..v4.saturating_add(v6).max(1)) + 1;
+        match number {
+            _ if v4 + v6 == 0 => None,
+            id if id <= v4 => Some(id),
+            number => Some(number - v4 | V6),
+        }
+    }
+
+    /// Whether a connection stands in its index.
+    pub fn is_indexed(&self, visit: &Visit<'_>, id: Id) -> bool {
+        let record = self.record(id);
+        let (header, zone) = (record.state().header(), record.zone());
+        let hash = record.original().hash(&self.secrets);
+        let index = self.zones.get(visit, zone).filter(|index| index.number() == header);
+        index.is_some_and(|index| index.find(hash, |entry| entry == id).is_some())
     }
 
     /// Gives back a record that was never put in.
@@ -282,7 +319,10 @@ impl Connections {
         let deadline = Instant::from_millis(record.life().deadline_ms());
         self.shards[usize::from(tools.shard)].wheel.arm(self, id, now, deadline);
         if record.life().is_dead() {
-            // Ended by another thread before it was armed: nobody would take it off the wheel.
+            // Another thread ended it before all was done: what came after that must be undone.
+            for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
+                index.remove(visit, hash, entry);
+            }
             self.shards[usize::from(tools.shard)].wheel.disarm(self, id);
         }
         tools.counters.count(Event::Created);

@@ -34,6 +34,9 @@ pub struct Config {
     pub check_tcp_windows: bool,
     /// Whether packets and bytes of each connection are counted.
     pub counts_traffic: bool,
+    /// Whether connections that are over or were never answered give way to new ones where there is
+    /// no room. Open vSwitch lets new ones pass untracked instead.
+    pub makes_room: bool,
 }
 
 impl Default for Config {
@@ -43,6 +46,7 @@ impl Default for Config {
             timeouts: TimeoutPolicy::new(),
             check_tcp_windows: true,
             counts_traffic: true,
+            makes_room: true,
         }
     }
 }
@@ -99,6 +103,7 @@ impl Conntrack {
             limits: Limits::default(),
             check_tcp_windows: config.check_tcp_windows,
             counts_traffic: config.counts_traffic,
+            makes_room: config.makes_room,
         };
         Conntrack {
             connections,
@@ -126,6 +131,12 @@ impl Conntrack {
             connections.drain(visit, tools, DRAIN_BUDGET);
             connections.expire(visit, tools, now, TICK_BUDGET)
         })
+    }
+
+    /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
+    /// does it too; this is for whoever has time, or needs the room.
+    pub fn drain(&self) -> bool {
+        self.with_hand(|connections, visit, tools| connections.drain(visit, tools, DRAIN_BUDGET))
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not
@@ -272,6 +283,16 @@ impl Conntrack {
     /// Sets whether packets and bytes of each connection are counted.
     pub fn set_counts_traffic(&self, counts: bool) {
         self.settings.change(|settings| settings.counts_traffic = counts);
+    }
+
+    /// Whether connections that are over or were never answered give way to new ones.
+    pub fn makes_room(&self) -> bool {
+        self.settings.get().makes_room
+    }
+
+    /// Sets whether connections that are over or were never answered give way to new ones.
+    pub fn set_makes_room(&self, makes_room: bool) {
+        self.settings.change(|settings| settings.makes_room = makes_room);
     }
 
     /// The timeouts of zones without a policy of their own.

@@ -72,6 +72,11 @@ events! {
     Expired = "conntrack_expired",
     /// A connection gave way to a new one of its tuple: a SYN after its end, or `force`.
     Replaced = "conntrack_replaced",
+    /// A TCP connection that was over gave way to a new one where there was no room.
+    EvictedClosed = "conntrack_evicted_closed",
+    /// A connection that was never answered, half-open or of one side only, gave way to a new one
+    /// where there was no room.
+    EvictedUnanswered = "conntrack_evicted_unanswered",
     /// A connection was flushed.
     Flushed = "conntrack_flushed",
 }

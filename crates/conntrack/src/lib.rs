@@ -37,6 +37,7 @@ mod limit;
 mod nat;
 mod query;
 mod record;
+mod room;
 mod settings;
 mod sight;
 mod stats;

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub check_tcp_windows: bool,
     /// Whether each connection's packets and bytes are counted.
     pub counts_traffic: bool,
+    /// Whether unanswered and closed connections give way where there is no room.
+    pub makes_room: bool,
 }
 
 impl Settings {

@@ -4,7 +4,7 @@
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -37,3 +37,34 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// An atomic word with a cache line of its own.
 #[repr(align(64))]
 pub(crate) struct Line<T>(pub T);
+
+/// The standard library's `OnceLock`, of which the model checker would not know.
+#[cfg(loom)]
+pub(crate) struct OnceLock<T> {
+    value: std::sync::OnceLock<T>,
+    is_set: AtomicU32,
+}
+
+#[cfg(loom)]
+impl<T> OnceLock<T> {
+    pub fn new() -> Self {
+        OnceLock { value: std::sync::OnceLock::new(), is_set: AtomicU32::new(0) }
+    }
+
+    pub fn get(&self) -> Option<&T> {
+        if self.is_set.load(Ordering::Acquire) == 0 { None } else { self.value.get() }
+    }
+
+    pub fn set(&self, value: T) -> Result<(), T> {
+        self.value.set(value)?;
+        self.is_set.store(1, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
+        if self.get().is_none() {
+            let _ = self.set(init());
+        }
+        self.value.get().expect("it was set just now, or before")
+    }
+}

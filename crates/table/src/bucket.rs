@@ -135,13 +135,15 @@ impl<'a> Chain<'a> {
     pub fn lock(first: &'a Bucket, overflow: &'a Overflow, thread: usize) -> Self {
         let mut turn = 0;
         loop {
-            let control = first[0].fetch_or(LOCKED, Ordering::Acquire);
+            let control = first[0].load(Ordering::Relaxed);
             if control & LOCKED == 0 {
-                return Chain { first, control, overflow, thread };
+                let locked = control | LOCKED;
+                let success = Ordering::Acquire;
+                if first[0].compare_exchange(control, locked, success, Ordering::Relaxed).is_ok() {
+                    return Chain { first, control, overflow, thread };
+                }
             }
-            while first[0].load(Ordering::Relaxed) & LOCKED != 0 {
-                pause(&mut turn);
-            }
+            pause(&mut turn);
         }
     }
 

@@ -1,8 +1,7 @@
 //! An array that grows by chunks which stay where they are.
 
-use crate::atomic::AtomicU64;
+use crate::atomic::{AtomicU64, OnceLock};
 use crate::pages::Pages;
-use std::sync::OnceLock;
 
 /// Groups in a chunk: with 16 words a group, two huge pages; with 24, three.
 #[cfg(not(loom))]

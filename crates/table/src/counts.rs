@@ -4,10 +4,10 @@
 //! every reader has a row of its own with a pair of counts for every index, and whoever wants to
 //! know adds the rows up.
 
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, OnceLock, Ordering};
 use crate::epochs::{Epochs, MAX_READERS, Visit};
 use crate::pages::Pages;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Indexes in a piece of a row.
 #[cfg(not(loom))]

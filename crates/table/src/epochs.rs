@@ -96,7 +96,9 @@ impl Reader {
     #[inline]
     pub fn enter(&mut self) -> Visit<'_> {
         let slot = &self.epochs.readers[self.number].0;
-        slot.store(self.epochs.epoch.0.load(Ordering::Acquire), Ordering::Relaxed);
+        // Release: whoever sees that this visit is too late to matter, must see that the one
+        // before it is over.
+        slot.store(self.epochs.epoch.0.load(Ordering::Acquire), Ordering::Release);
         fence(Ordering::SeqCst);
         Visit { slot, number: self.number, stays_on_its_thread: PhantomData }
     }

@@ -11,13 +11,13 @@ mod split;
 mod walk;
 
 use crate::Id;
-use crate::atomic::{AtomicU32, AtomicU64, Ordering, pause};
+use crate::atomic::{AtomicU32, AtomicU64, OnceLock, Ordering, pause};
 use crate::bucket::{self, Bucket, Chain, Entry, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
 use crate::prefetch::prefetch;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Buckets in the first segment; a power of two.
 #[cfg(not(loom))]
@@ -69,7 +69,7 @@ pub enum Insert {
 impl Index {
     /// An index without a zone.
     pub(crate) fn new(number: u32, shared: Arc<Shared>) -> Self {
-        let segments = [const { OnceLock::new() }; SEGMENTS];
+        let segments: [_; SEGMENTS] = std::array::from_fn(|_| OnceLock::new());
         let first = Pages::zeroed(FIRST as usize).expect("memory for a few buckets");
         let _ = segments[0].set(first);
         Index {
@@ -77,7 +77,7 @@ impl Index {
             segments,
             number,
             zone: AtomicU32::new(0),
-            bases: [const { AtomicU64::new(0) }; 2].map(|base| base),
+            bases: [AtomicU64::new(0), AtomicU64::new(0)],
             shared,
         }
     }
@@ -199,11 +199,14 @@ impl Index {
         self.counted(What::Connections)
     }
 
-    /// Bytes of memory of its own, chained buckets not included.
+    /// Bytes of memory that it uses, chained buckets not included.
+    ///
+    /// Up to twice that may be mapped, since the last segment is as large as all before it; but
+    /// what no bucket has reached is not backed by memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let segments = self.segments.iter().filter_map(OnceLock::get).map(Pages::bytes);
-        size_of::<Self>() + segments.sum::<usize>()
+        let buckets = self.state.load(Ordering::Relaxed) & BUCKETS;
+        size_of::<Self>() + buckets as usize * size_of::<Bucket>()
     }
 
     /// Gives the empty index to a zone. Nobody else may know it.

@@ -6,13 +6,13 @@
 //! every visit is over in which somebody could still hold it.
 
 use crate::Id;
-use crate::atomic::{AtomicU32, Mutex, Ordering, lock};
+use crate::atomic::{AtomicU32, Mutex, OnceLock, Ordering, lock};
 use crate::bucket::Overflow;
 use crate::counts::Counts;
 use crate::epochs::{Epochs, Stamp, Visit};
 use crate::index::{Index, Shared};
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Zones that there are.
 #[cfg(not(loom))]
