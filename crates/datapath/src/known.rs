@@ -52,19 +52,34 @@ fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane) {
     let (mut walking, mut good) = (0u64, Way::NONE);
     for i in 0..*count {
         ways[i] = Way::NONE;
-        if let Some(Remembered { way, connection, is_translated }) = worker.unified.get(found[i])
-            && (walking == 0 || (!is_translated && walking & 1 << headers[i].pair() == 0))
-            && (way == good || worker.is_good(way))
-            && connection.is_none_or(|it| {
-                headers[i].write_packet_fields(&mut frames[i].key);
-                worker.tracker.follow_known(now, it, &frames[i])
-            })
+        if let Some(it) = worker.unified.get(found[i])
+            && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
+            && (it.way == good || worker.is_good(it.way))
+            && act(worker, now, &it, &headers[i], &mut frames[i])
         {
-            (ways[i], good) = (way, way);
+            (ways[i], good) = (it.way, it.way);
         } else {
             walking |= 1 << headers[i].pair();
         }
     }
+}
+
+/// Lets a packet act on its connection, if it is of one, as others before it did.
+#[inline]
+fn act(
+    worker: &mut Worker,
+    now: Instant,
+    known: &Remembered,
+    headers: &Headers,
+    frame: &mut Frame,
+) -> bool {
+    let Some(connection) = known.connection else { return true };
+    headers.write_packet_fields(&mut frame.key);
+    let acted = worker.tracker.follow_known(now, connection, frame);
+    if acted && known.acts_twice {
+        worker.tracker.follow_known(now, connection, frame);
+    }
+    acted
 }
 
 /// Packets that go one way and came one after the other.

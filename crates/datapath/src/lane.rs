@@ -5,7 +5,7 @@ use crate::walks::{Hit, Passes};
 use crate::way::Way;
 use base::PortNo;
 use base::limits::BATCH_SIZE;
-use flow::{ConnectionRef, FlowKey, Frame, Headers};
+use flow::{ConnectionRef, CtState, FlowKey, Frame, Headers};
 use packet::{Batch, Packet};
 
 /// What was noted of a packet on its whole walk.
@@ -23,9 +23,20 @@ pub(crate) enum Tracking {
     /// It was not there.
     Untracked,
     /// The same each time.
-    Same(ConnectionRef),
+    Same(Visits),
     /// Nothing that can be remembered.
     Unsteady,
+}
+
+/// The visits of a packet to connection tracking, all of which found the same connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Visits {
+    pub connection: ConnectionRef,
+    /// How many of them acted on the connection. A packet of an established connection acts once
+    /// however often it comes by; one of a new connection each time.
+    pub acting: u8,
+    /// The last one said that the connection is new.
+    is_new: bool,
 }
 
 /// A batch at work. Kept from batch to batch, so that nothing is allocated or moved.
@@ -64,9 +75,15 @@ impl Trail {
 
     /// Notes what a visit to connection tracking said.
     pub fn tracked(&mut self, frame: &Frame) {
+        let is_new = frame.key.ct_state().contains(CtState::NEW);
         self.tracking = match (self.tracking, frame.connection) {
-            (Tracking::Untracked, Some(connection)) => Tracking::Same(connection),
-            (Tracking::Same(before), Some(connection)) if before == connection => self.tracking,
+            (Tracking::Untracked, Some(connection)) => {
+                Tracking::Same(Visits { connection, acting: 1, is_new })
+            }
+            (Tracking::Same(before), Some(connection)) if before.connection == connection => {
+                let acting = before.acting + u8::from(before.is_new);
+                Tracking::Same(Visits { connection, acting, is_new })
+            }
             _ => Tracking::Unsteady,
         };
         self.tuple = tuple(&frame.key);

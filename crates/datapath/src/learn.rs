@@ -29,14 +29,15 @@ pub(crate) fn remember(worker: &mut Worker, lane: &Lane) {
 /// What a packet's walk says of others like it, and which bits make them so.
 fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Headers, Known)> {
     let first = *trail.passes.first()?;
-    let connection = match trail.tracking {
+    let visits = match trail.tracking {
         Tracking::Unsteady => return None,
         Tracking::Untracked => None,
         Tracking::Same(_) if headers.tcp_flags() & CONTROL != 0 => return None,
+        Tracking::Same(visits) if visits.acting > 2 => return None,
         Tracking::Same(_) if ICMP.contains(&headers.protocol()) => return None,
-        Tracking::Same(connection) => Some(connection),
+        Tracking::Same(visits) => Some(visits),
     };
-    let is_one = trail.passes.len() == 1 && connection.is_none();
+    let is_one = trail.passes.len() == 1 && visits.is_none();
     let way = if is_one {
         let flow = worker.flows.get(first.flow)?;
         if !matches!(flow.manner, Manner::Ends(_)) {
@@ -51,9 +52,9 @@ fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Heade
         mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
     }
     let mut translation = None;
-    if connection.is_some() {
+    if visits.is_some() {
         mask = mask.union(&headers.tuple_mask());
         translation = tuple_change(headers, &trail.tuple);
     }
-    Some((mask, Known { way, connection, translation }))
+    Some((mask, Known { way, visits, translation }))
 }

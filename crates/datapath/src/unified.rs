@@ -8,6 +8,7 @@
 //! Masks are few, because few kinds of flows carry most packets. Entries lie in sets of four, and
 //! one that was used lately is not pushed out by one that was seen once.
 
+use crate::lane::Visits;
 use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
@@ -29,8 +30,8 @@ const NARROW: usize = 5;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     pub way: Way,
-    /// The connection, of tracked packets.
-    pub connection: Option<ConnectionRef>,
+    /// The connection, of tracked packets, which act on it once or twice.
+    pub visits: Option<Visits>,
     /// What the connection makes of addresses and ports, where it does.
     pub translation: Option<Translation>,
 }
@@ -41,6 +42,8 @@ pub(crate) struct Remembered {
     pub way: Way,
     pub connection: Option<ConnectionRef>,
     pub is_translated: bool,
+    /// The packets act on the connection twice.
+    pub acts_twice: bool,
 }
 
 /// Addresses and ports, laid out as in a [`flow::FlowKey`].
@@ -105,6 +108,7 @@ struct Entry {
 const TRACKED: u16 = 1;
 const REPLY: u16 = 2;
 const TRANSLATED: u16 = 4;
+const TWICE: u16 = 16;
 /// A packet came since the last time that somebody wanted the place.
 const USED: u16 = 8;
 
@@ -260,7 +264,8 @@ impl UnifiedCache {
             is_reply: entry.flags & REPLY != 0,
         });
         let is_translated = entry.flags & TRANSLATED != 0;
-        Some(Remembered { way: entry.way, connection, is_translated })
+        let acts_twice = entry.flags & TWICE != 0;
+        Some(Remembered { way: entry.way, connection, is_translated, acts_twice })
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
@@ -285,7 +290,9 @@ impl UnifiedCache {
         self.occupied += usize::from(entry.way.is_none());
         (entry.words, entry.way, entry.mask) = (probe.words, known.way, probe.serial);
         entry.flags = 0;
-        if let Some(ConnectionRef { id, generation, is_reply }) = known.connection {
+        if let Some(visits) = known.visits {
+            let ConnectionRef { id, generation, is_reply } = visits.connection;
+            entry.flags |= if visits.acting > 1 { TWICE } else { 0 };
             (entry.connection_id, entry.connection_generation) = (id, generation);
             entry.flags |= TRACKED | if is_reply { REPLY } else { 0 };
         }

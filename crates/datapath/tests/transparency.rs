@@ -67,6 +67,18 @@ fn run(seed: u64, steps: usize, batch_max: usize, tables: Tables) {
                 let state = other.state(now);
                 let differs = expect.flows.iter().zip(&state.flows).find(|(a, b)| a != b);
                 assert_eq!(differs, None, "seed {seed}, step {step}, switch {i}");
+                assert_eq!(state.counters, expect.counters, "seed {seed}, step {step}, switch {i}");
+                let others = state.connections.iter().filter(|it| !expect.connections.contains(it));
+                let others: Vec<_> = others.collect();
+                assert!(
+                    others.is_empty(),
+                    "seed {seed}, step {step}, {others:?} instead of {:?}",
+                    expect
+                        .connections
+                        .iter()
+                        .filter(|it| !state.connections.contains(it))
+                        .collect::<Vec<_>>()
+                );
                 assert_eq!(state, expect, "seed {seed}, step {step}, switch {i}");
             }
         }

@@ -51,7 +51,7 @@ impl Switch {
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
             WorkerId(0),
-            Arc::clone(&conntrack),
+            conntrack.tracker().expect("one thread is not too many"),
             Arc::clone(&upcalls),
             config,
             policy.seed ^ 0x1234_5678_9abc_def1,
