@@ -144,13 +144,20 @@ impl Profile {
     /// Reads and checks a profile.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let profile: Profile = toml::from_str(text)?;
-        profile.check()?;
-        Ok(profile)
+        match profile.check() {
+            Ok(()) => Ok(profile),
+            Err(ProfileError::Impossible { field, why, .. }) => {
+                let says = |line: &str| line.split('=').next().is_some_and(|k| k.trim() == field);
+                let line = text.lines().position(says).map(|index| index + 1);
+                Err(ProfileError::Impossible { field, why, line })
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// Whether hosts can behave like this; says which field is wrong where not.
     pub fn check(&self) -> Result<(), ProfileError> {
-        let bad = |field, why: String| Err(ProfileError::Impossible { field, why });
+        let bad = |field, why: String| Err(ProfileError::Impossible { field, why, line: None });
         if !(0.0..=100.0).contains(&self.udp_percent) {
             return bad("udp_percent", format!("{} is not from 0 to 100", self.udp_percent));
         }
@@ -212,6 +219,7 @@ impl Profile {
                          widen a range",
                         self.connections_at_once
                     ),
+                    line: None,
                 });
             }
         }
@@ -227,13 +235,19 @@ pub enum ProfileError {
     #[error("the profile cannot be read: {0}")]
     Text(#[from] toml::de::Error),
     /// Hosts cannot behave as it says.
-    #[error("profile: {field}: {why}")]
+    #[error("profile{}: {field}: {why}", at(*line))]
     Impossible {
         /// The field that is wrong.
         field: &'static str,
         /// What is wrong with it.
         why: String,
+        /// Its line, counted from 1, where the profile was text that names the field.
+        line: Option<usize>,
     },
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map_or(String::new(), |line| format!(", line {line}"))
 }
 
 #[cfg(test)]
@@ -263,7 +277,8 @@ mod tests {
     fn what_cannot_work_is_refused_with_the_field() {
         let cases = [
             ("colour = 'red'", "unknown field"),
-            ("messages = 0", "messages: a connection"),
+            ("messages = 0", "profile, line 1: messages: a connection"),
+            ("name = 'x'\nmss = 20", "profile, line 2: mss"),
             ("udp_percent = 100.5", "udp_percent: 100.5"),
             ("udp_percent = nan", "udp_percent"),
             ("udp_percent = 1\nrequest_bytes = 3", "request_bytes: 3: a UDP"),
