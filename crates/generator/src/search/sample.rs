@@ -73,6 +73,8 @@ pub struct Sample {
     pub server_full: u64,
     /// Packets that the generator's own ports refused as wrong.
     pub port_errors: u64,
+    /// Packets that the device did not take from the generator's ports: they are lost.
+    pub port_drops: u64,
     /// From the client to the server.
     pub forth: Direction,
     /// From the server to the client.

@@ -14,12 +14,12 @@ mod packets;
 mod progress;
 mod stages;
 mod summary;
-mod switch;
+pub mod switch;
 mod traffic;
 mod zones;
 
 use clap::{Args, Subcommand};
-use error::BenchError;
+pub use error::BenchError;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
