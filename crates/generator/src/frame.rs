@@ -36,6 +36,8 @@ pub(crate) struct Flow {
 pub(crate) struct Wire {
     pub mac: MacAddr,
     pub vlan: Option<u16>,
+    /// What its TCP messages say, over and over; none: the pattern.
+    pub text: Option<Box<[u8]>>,
 }
 
 /// A TCP segment to be sent.
@@ -147,7 +149,7 @@ fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum
     packet.set_received(end, Offload::default());
 }
 
-/// Writes a TCP segment whose payload is the stream's pattern.
+/// Writes a TCP segment whose payload is the stream's pattern, or the host's own text.
 pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, out: &SegmentOut) {
     build(packet, |w| {
         let header: u16 = match out.options {
@@ -175,7 +177,11 @@ pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, ou
             }
         }
         let end = w.at + usize::from(out.length);
-        pattern::fill(out.offset, w.area.get_mut(w.at..end).unwrap_or_default());
+        let area = w.area.get_mut(w.at..end).unwrap_or_default();
+        match &wire.text {
+            Some(text) => pattern::repeat(text, out.offset, area),
+            None => pattern::fill(out.offset, area),
+        }
         w.at = end;
         Some((pseudo, start, start + 16))
     });

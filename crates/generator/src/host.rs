@@ -119,8 +119,10 @@ impl Host {
             tcp: tuples(profile.tcp_ports, seed),
             udp: tuples(profile.udp_ports, seed ^ 0x5555_5555),
         });
+        let text = if role == Role::Client { &profile.request_text } else { &profile.reply_text };
+        let text = text.as_ref().map(|text| text.as_bytes().into());
         Ok(Host {
-            wire: Wire { mac, vlan },
+            wire: Wire { mac, vlan, text },
             addresses: if role == Role::Client { profile.clients } else { profile.servers },
             tcp_ports: profile.tcp_ports,
             udp_ports: profile.udp_ports,

@@ -1,6 +1,7 @@
 //! Whether a trial passed: decided from its numbers alone.
 
 use super::sample::Sample;
+use crate::pacer::Pacer;
 use std::fmt;
 
 /// What a device may lose and still pass.
@@ -66,6 +67,8 @@ pub enum Reason {
         asked: f64,
         /// Opened, each second.
         opened: f64,
+        /// Opens that the generator was too late for, ramp and all.
+        missed: u64,
     },
     /// So many connections were alive that no more could be opened.
     AtLimit(u64),
@@ -122,9 +125,10 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotOffered { asked, opened } => write!(
+            Reason::NotOffered { asked, opened, missed } => write!(
                 f,
-                "the generator opened {opened:.0} connections a second of the {asked:.0} asked for"
+                "the generator opened {opened:.0} connections a second of the {asked:.0} asked \
+                 for, and was too late for {missed}"
             ),
             Reason::AtLimit(n) => {
                 write!(f, "{n} connections not opened, as too many were alive; raise --max-flows")
@@ -199,10 +203,16 @@ fn of_the_generator(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
         found.push(Reason::TableNotEmpty(left));
     }
     let opened = sample.opened_per_second();
-    // One connection at each edge of the window is nobody's fault.
-    let edge = if sample.window.seconds > 0.0 { 1.0 / sample.window.seconds } else { 0.0 };
-    if opened + edge < sample.offered * (1.0 - allowed.shortfall) {
-        found.push(Reason::NotOffered { asked: sample.offered, opened });
+    // What falls due at the window's edge may be opened behind it: one connection, or as much as
+    // the pacer may be late.
+    let late = 1.0 + sample.offered * Pacer::LATE_NS as f64 / 1e9;
+    let edge = if sample.window.seconds > 0.0 { late / sample.window.seconds } else { 0.0 };
+    let missed = sample.missed as f64;
+    if opened + edge < sample.offered * (1.0 - allowed.shortfall)
+        || missed > allowed.shortfall * (sample.opened as f64 + missed)
+    {
+        let asked = sample.offered.max(opened);
+        found.push(Reason::NotOffered { asked, opened, missed: sample.missed });
     }
     let counted = [
         (sample.at_limit, Reason::AtLimit as fn(u64) -> Reason),

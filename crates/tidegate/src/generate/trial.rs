@@ -191,9 +191,7 @@ impl<'a, 'b> Trial<'a, 'b> {
             if now - start >= time {
                 return Ok(());
             }
-            if self.sides.turn(now)? == 0 {
-                std::thread::yield_now();
-            }
+            self.sides.turn_and_rest(now)?;
             if now - look >= LOOK_EVERY {
                 look = now;
                 self.active_most = if phase == Phase::Sample {
@@ -258,10 +256,8 @@ impl<'a, 'b> Trial<'a, 'b> {
         let (mut quiet_since, mut look) = (start, start);
         loop {
             let now = self.watch.clock.now();
-            if self.sides.turn(now)? > 0 {
+            if self.sides.turn_and_rest(now)? > 0 {
                 quiet_since = now;
-            } else {
-                std::thread::yield_now();
             }
             let ended = self.sides.alive() == 0 && now - quiet_since >= QUIET;
             if ended || now - start >= self.plan.drain {
@@ -287,3 +283,6 @@ impl<'a, 'b> Trial<'a, 'b> {
         sample
     }
 }
+
+#[cfg(test)]
+mod tests;
