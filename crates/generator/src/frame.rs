@@ -32,7 +32,7 @@ pub(crate) struct Flow {
 }
 
 /// What every frame of a host starts with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub mac: MacAddr,
     pub vlan: Option<u16>,
