@@ -5,10 +5,10 @@ mod namespace;
 
 use base::{Instant, MacAddr};
 use generator::{Close, Host, HostConfig, Profile, Role, Statistics};
+use namespace::{inside, ip};
 use packet::{Batch, Pool};
 use port::{RxQueue, TxQueue};
 use port_linux::{TapKind, TapPort};
-use namespace::{inside, ip};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;

@@ -102,7 +102,8 @@ fn nginx_answers_our_clients() {
          server {{ listen 10.89.0.1:80 backlog=4096; location / {{ return 200 \"hello\"; }} }} }}\n"
     );
     std::fs::write(&config, text).unwrap();
-    let nginx = Command::new("/usr/sbin/nginx").arg("-c").arg(&config).stderr(Stdio::null()).spawn();
+    let nginx =
+        Command::new("/usr/sbin/nginx").arg("-c").arg(&config).stderr(Stdio::null()).spawn();
     let nginx = Peer(nginx.unwrap());
     // The length of the answer, which our clients have to know beforehand.
     let mut answer = Vec::new();

@@ -8,6 +8,7 @@ mod daemon;
 mod demo;
 mod dut;
 mod generate;
+mod report;
 mod stream;
 mod switch;
 mod unixctl;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Ok(Parsed::Bench(args)) => bench::run(&args),
         Ok(Parsed::Generate(args)) => generate::run(&args),
         Ok(Parsed::CpsNdr(args)) => cps_ndr::run(&args),
+        Ok(Parsed::Report(args)) => report::run(&args),
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS
