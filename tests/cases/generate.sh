@@ -1,4 +1,4 @@
-# limit: 120
+# limit: 180
 # `tidegate generate` and `tidegate cps-ndr`: between veth pairs with a daemon of their own, in
 # memory, and what they say of what cannot be measured; nothing of theirs stays.
 [ -x "$TIDEGATE" ] || skip "there is no $TIDEGATE"
@@ -29,8 +29,8 @@ for dut in tidegate none; do
     "$TIDEGATE" generate --dut $dut --rate 500 --seconds 1 --profile dns --json >memory.json 2>/dev/null ||
         fail "--dut $dut: $(cat memory.json)"
 done
-"$TIDEGATE" generate --self-test --profile short-lived --seconds 1 2>/dev/null |
-    grep -q '^short-lived .*conn/s' || fail "no calibration table"
+"$TIDEGATE" generate --self-test --profile http --seconds 1 >self-test.txt 2>&1 || fail "$(cat self-test.txt)"
+grep -q '^http .*conn/s' self-test.txt || fail "no calibration table: $(cat self-test.txt)"
 
 # A search ends by itself, with one of the statuses that it names.
 status=0
@@ -87,7 +87,7 @@ refused 3 "forwards nothing" cps-ndr --client tgc0 --server tgs0 --gateway $gate
 "$TIDEGATE" generate --client tgc0 --server tgc1 --gateway $gateway --rate 100 --seconds 20 \
     >gone.txt 2>&1 &
 generator=$!
-sleep 2
+eventually 20 grep -q sample gone.txt
 ip link del tgc0
 got=0
 wait $generator || got=$?
@@ -98,7 +98,25 @@ contains "what was measured until then" "$(cat gone.txt)" "client opened"
 # Interrupted, it prints what there is.
 "$TIDEGATE" generate --dut none --rate 100 --seconds 60 >interrupted.txt 2>&1 &
 generator=$!
-sleep 4
+eventually 20 grep -q sample interrupted.txt
 kill -INT $generator
 wait $generator || fail "interrupted: $(cat interrupted.txt)"
 contains "interrupted" "$(cat interrupted.txt)" "connections opened,"
+
+gone_again() { ! pgrep -f '[u]nshare|[o]vsdb-server'; } >/dev/null
+# Between veth pairs too, where it is told what to do; and killed, it leaves nothing.
+"$TIDEGATE" cps-ndr --dut $kind --ports veth -m 100 -M 500 -r 1 >interrupted.txt 2>&1 &
+search=$!
+eventually 30 grep -q 'iteration #1' interrupted.txt
+kill -INT $search
+got=0
+wait $search || got=$?
+case $got in 0 | 1 | 3) ;; *) fail "interrupted: status $got: $(cat interrupted.txt)" ;; esac
+contains "interrupted" "$(cat interrupted.txt)" "iteration #1"
+grep -Eq 'interrupted|not confirmed|confirmed|no answer' interrupted.txt || fail "$(cat interrupted.txt)"
+eventually 3 gone_again
+"$TIDEGATE" cps-ndr --dut $kind --ports veth -m 100 -M 500 -r 1 >/dev/null 2>&1 &
+search=$!
+sleep 6
+kill -KILL $search
+eventually 3 gone_again

@@ -9,6 +9,7 @@ use crate::dut::Inside;
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human};
+use crate::generate::result;
 use crate::generate::{HostOptions, PlaceOptions, lifetime};
 use clap::{Args, ValueEnum};
 use generator::Profile;
@@ -242,9 +243,9 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
             .map_err(|source| LoadError::Write { file: file.clone(), source })?;
     }
     if args.json {
-        println!("{json}");
+        result::print(&format!("{json}\n"));
     } else {
-        print!("{}", outcome.text());
+        result::print(&outcome.text());
     }
     // What was measured has been told; what went wrong comes last.
     ended?;

@@ -229,9 +229,10 @@ fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
     if args.json {
         let rows: Vec<_> = rows.iter().map(ceiling::Row::json).collect();
         let machine = machine::describe();
-        println!("{}", json!({ "verb": "generate --self-test", "machine": machine, "rows": rows }));
+        let all = json!({ "verb": "generate --self-test", "machine": machine, "rows": rows });
+        result::print(&format!("{all}\n"));
     } else {
-        print!("{}", ceiling::table(&rows));
+        result::print(&ceiling::table(&rows));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -58,9 +58,9 @@ pub fn show(
             });
             object.extend(more.as_object().cloned().unwrap_or_default());
         }
-        println!("{object}");
+        result::print(&format!("{object}\n"));
     } else {
-        println!("{}", text(sample, &only, both, ceiling, &verdict));
+        result::print(&format!("{}\n", text(sample, &only, both, ceiling, &verdict)));
     }
     if let Some(broken) = broken {
         screen.problem(&broken.to_string());
