@@ -31,11 +31,16 @@ pub(crate) struct Flow {
     pub protocol: u8,
 }
 
+/// Where the checksum stands in a UDP header.
+const UDP_CHECKSUM: usize = 6;
+
 /// What every frame of a host starts with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub mac: MacAddr,
     pub vlan: Option<u16>,
+    /// What its TCP messages say, over and over; none: the pattern.
+    pub text: Option<Box<[u8]>>,
 }
 
 /// A TCP segment to be sent.
@@ -138,8 +143,10 @@ fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum
         && let Some(covered) = area.get(start..end)
     {
         let sum = pseudo.bytes(covered).finish();
-        // 0 would mean "none" in UDP (RFC 768), and is the same number as 0xffff everywhere.
-        let sum = if sum == 0 { 0xffff } else { sum };
+        // 0 would mean "none" in UDP (RFC 768), where 0xffff stands for it; elsewhere 0xffff is
+        // never what a sum comes to, and is remarked upon.
+        let is_udp = field == start + UDP_CHECKSUM;
+        let sum = if sum == 0 && is_udp { 0xffff } else { sum };
         if let Some(field) = area.get_mut(field..field + 2) {
             field.copy_from_slice(&sum.to_be_bytes());
         }
@@ -147,7 +154,7 @@ fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum
     packet.set_received(end, Offload::default());
 }
 
-/// Writes a TCP segment whose payload is the stream's pattern.
+/// Writes a TCP segment whose payload is the stream's pattern, or the host's own text.
 pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, out: &SegmentOut) {
     build(packet, |w| {
         let header: u16 = match out.options {
@@ -175,7 +182,11 @@ pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, ou
             }
         }
         let end = w.at + usize::from(out.length);
-        pattern::fill(out.offset, w.area.get_mut(w.at..end).unwrap_or_default());
+        let area = w.area.get_mut(w.at..end).unwrap_or_default();
+        match &wire.text {
+            Some(text) => pattern::repeat(text, out.offset, area),
+            None => pattern::fill(out.offset, area),
+        }
         w.at = end;
         Some((pseudo, start, start + 16))
     });
@@ -202,7 +213,7 @@ pub(crate) fn udp(
         w.u32(message);
         pattern::fill(message, w.area.get_mut(w.at..end).unwrap_or_default());
         w.at = end;
-        Some((pseudo, start, start + 6))
+        Some((pseudo, start, start + UDP_CHECKSUM))
     });
 }
 

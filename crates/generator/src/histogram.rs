@@ -70,6 +70,31 @@ impl Histogram {
         Some(Duration::from_nanos(self.max_ns))
     }
 
+    /// What was recorded since `before`, an earlier state of this one. The shortest and the longest
+    /// are then known only as well as the buckets know them.
+    #[must_use]
+    pub fn since(&self, before: &Histogram) -> Histogram {
+        let mut found = Histogram::default();
+        let pairs = self.buckets.iter().zip(&before.buckets);
+        for (index, ((now, then), to)) in pairs.zip(&mut found.buckets).enumerate() {
+            *to = now.saturating_sub(*then);
+            if *to > 0 {
+                let low = index.checked_sub(1).map_or(0, |below| upper_end(below) + 1);
+                found.min_ns = found.min_ns.min(low.max(self.min_ns));
+                found.max_ns = upper_end(index).min(self.max_ns);
+            }
+        }
+        found.count = self.count.saturating_sub(before.count);
+        found.sum_ns = self.sum_ns.saturating_sub(before.sum_ns);
+        found
+    }
+
+    /// The buckets that are not empty: the largest duration of each in nanoseconds, and how many.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let all = self.buckets.iter().enumerate();
+        all.filter(|(_, count)| **count > 0).map(|(index, count)| (upper_end(index), *count))
+    }
+
     /// Adds all that another holds.
     pub fn merge(&mut self, other: &Histogram) {
         for (to, from) in self.buckets.iter_mut().zip(&other.buckets) {
@@ -139,7 +164,13 @@ mod tests {
             }
             both.record(if ns % 3 == 0 { ns } else { ns * 7 });
         }
+        let before = a.clone();
         a.merge(&b);
         assert_eq!(a, both);
+        let later = a.since(&before);
+        assert_eq!((later.count(), later.mean()), (b.count(), b.mean()));
+        assert_eq!(later.percentile(50.0), b.percentile(50.0));
+        assert_eq!(a.buckets().map(|(_, count)| count).sum::<u64>(), 1000);
+        assert_eq!(a.since(&a), Histogram::default());
     }
 }

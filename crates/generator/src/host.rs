@@ -79,6 +79,8 @@ struct Opener {
     opening: bool,
     gateway: Option<MacAddr>,
     pacer: Option<Pacer>,
+    /// Opens that earlier pacers missed.
+    missed_before: u64,
     at_once: usize,
     /// Connections that are opened in all.
     total: u64,
@@ -109,6 +111,7 @@ impl Host {
             opening: true,
             gateway,
             pacer: profile.connections_per_second.map(|r| Pacer::new(r, profile.ramp_ms, now)),
+            missed_before: 0,
             at_once: room.min(profile.connections_at_once as usize),
             total: u64::MAX,
             udp_percent: profile.udp_percent,
@@ -116,8 +119,10 @@ impl Host {
             tcp: tuples(profile.tcp_ports, seed),
             udp: tuples(profile.udp_ports, seed ^ 0x5555_5555),
         });
+        let text = if role == Role::Client { &profile.request_text } else { &profile.reply_text };
+        let text = text.as_ref().map(|text| text.as_bytes().into());
         Ok(Host {
-            wire: Wire { mac, vlan },
+            wire: Wire { mac, vlan, text },
             addresses: if role == Role::Client { profile.clients } else { profile.servers },
             tcp_ports: profile.tcp_ports,
             udp_ports: profile.udp_ports,
@@ -144,8 +149,19 @@ impl Host {
 
     /// Opens that fell due and were missed, since the host was not driven often enough.
     pub fn missed_opens(&self) -> u64 {
-        let pacer = self.opener.as_ref().and_then(|opener| opener.pacer.as_ref());
-        pacer.map_or(0, Pacer::missed)
+        let Some(opener) = &self.opener else { return 0 };
+        opener.missed_before + opener.pacer.as_ref().map_or(0, Pacer::missed)
+    }
+
+    /// From `now` on, a client opens so many connections each second, after a linear rise over
+    /// `ramp_ms` from none; what it opened before goes on.
+    pub fn open_at(&mut self, per_second: u64, ramp_ms: u64, now: Instant) {
+        if let Some(opener) = &mut self.opener {
+            let missed = opener.pacer.as_ref().map_or(0, Pacer::missed);
+            opener.missed_before += missed;
+            opener.opening = true;
+            opener.pacer = Some(Pacer::new(per_second, ramp_ms, now));
+        }
     }
 
     /// No further connections are opened; those alive go on to their end.

@@ -21,6 +21,7 @@ mod neighbours;
 mod pacer;
 mod pattern;
 mod profile;
+pub mod search;
 mod self_test;
 mod statistics;
 mod tcp;

@@ -3,26 +3,33 @@
 use base::Instant;
 
 /// Opens fall due one by one, so that within a millisecond they are as even as the caller asks
-/// often. Opens that the caller came too late for by more than [`Pacer::LATE_NS`] are not made up
-/// in a burst that no one asked for; they are counted as missed.
+/// often. What a caller comes too late for is made up at twice the rate, and never in a burst that
+/// no one asked for; what is later than [`Pacer::LATE_NS`] is counted as missed.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     per_second: u64,
     ramp_ns: u64,
     start: u64,
+    asked_at: u64,
     /// Opens that were handed out or missed since the start.
     settled: u64,
     missed: u64,
 }
 
+/// How much faster than the rate late opens are made up.
+const CATCH_UP: u64 = 2;
+/// The longest time whose opens are handed out at once, in nanoseconds.
+const BURST_NS: u64 = 1_000_000;
+
 impl Pacer {
-    /// How late an open may be made, in nanoseconds.
-    pub const LATE_NS: u64 = 1_000_000;
+    /// How late an open may be made, in nanoseconds: a few time slices of the system's scheduler.
+    pub const LATE_NS: u64 = 20_000_000;
 
     /// `per_second` opens each second from `start` on, after a linear rise over `ramp_ms`.
     pub fn new(per_second: u64, ramp_ms: u64, start: Instant) -> Pacer {
         let ramp_ns = ramp_ms.saturating_mul(1_000_000);
-        Pacer { per_second, ramp_ns, start: start.as_nanos(), settled: 0, missed: 0 }
+        let start = start.as_nanos();
+        Pacer { per_second, ramp_ns, start, asked_at: start, settled: 0, missed: 0 }
     }
 
     /// How many connections are to be opened now.
@@ -36,7 +43,10 @@ impl Pacer {
             self.missed += forgiven - self.settled;
             self.settled = forgiven;
         }
-        let due = total.saturating_sub(self.settled);
+        let gap = now.as_nanos().saturating_sub(self.asked_at).min(BURST_NS);
+        self.asked_at = now.as_nanos();
+        let at_most = self.per_second.saturating_mul(CATCH_UP * gap).div_ceil(1_000_000_000) + 1;
+        let due = total.saturating_sub(self.settled).min(at_most);
         self.settled += due;
         due
     }
@@ -82,8 +92,14 @@ mod tests {
     fn late_callers_miss_opens_and_the_ramp_is_half() {
         let mut pacer = Pacer::new(1_000_000, 0, Instant::ZERO);
         let due = pacer.due(Instant::from_millis(500));
-        assert_eq!(due + pacer.missed(), 500_000);
-        assert_eq!(due, 1001);
+        assert_eq!((due, pacer.missed()), (2001, 479_999));
+        // The rest of what is not too late comes at twice the rate.
+        let (mut total, mut most) = (due, 0);
+        for us in (500_010..=600_000).step_by(10) {
+            let due = pacer.due(Instant::from_nanos(us * 1000));
+            (total, most) = (total + due, most.max(due));
+        }
+        assert_eq!((total + pacer.missed(), most), (600_000, 21));
         let mut pacer = Pacer::new(1000, 2000, Instant::ZERO);
         let total: u64 = (1..=4000).map(|ms| pacer.due(Instant::from_millis(ms))).sum();
         assert_eq!((total, pacer.missed()), (3000, 0));

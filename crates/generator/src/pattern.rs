@@ -42,6 +42,14 @@ pub(crate) fn fill(mut offset: u32, mut area: &mut [u8]) {
     }
 }
 
+/// Writes a text, which is not empty and comes over and over, from `offset` on.
+pub(crate) fn repeat(text: &[u8], offset: u32, area: &mut [u8]) {
+    let from = offset as usize % text.len().max(1);
+    for (to, byte) in area.iter_mut().zip(text.iter().cycle().skip(from)) {
+        *to = *byte;
+    }
+}
+
 /// Whether these bytes are the stream from `offset` on.
 pub(crate) fn matches(mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
@@ -59,6 +67,13 @@ pub(crate) fn matches(mut offset: u32, mut bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_comes_over_and_over() {
+        let mut area = [0; 8];
+        repeat(b"abc", 4, &mut area);
+        assert_eq!(&area, b"bcabcabc");
+    }
 
     #[test]
     fn what_is_filled_matches_at_its_offset_only() {

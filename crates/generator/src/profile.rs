@@ -14,6 +14,11 @@ pub struct Profile {
     pub udp_percent: f64,
     /// Requests and replies in each connection.
     pub messages: u32,
+    /// What each request says, for servers that are not of this crate; TCP only. Its length is
+    /// that of the request, and payloads are then not compared.
+    pub request_text: Option<String>,
+    /// What each reply says, for clients that are not of this crate.
+    pub reply_text: Option<String>,
     /// Bytes of each request.
     pub request_bytes: u32,
     /// Bytes of each reply.
@@ -94,6 +99,8 @@ impl Default for Profile {
             name: "short-lived".to_owned(),
             udp_percent: 0.0,
             messages: 1,
+            request_text: None,
+            reply_text: None,
             request_bytes: 20,
             reply_bytes: 20,
             server_wait_ms: 0,
@@ -143,14 +150,30 @@ impl Profile {
 
     /// Reads and checks a profile.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile = toml::from_str(text)?;
-        profile.check()?;
-        Ok(profile)
+        let mut profile: Profile = toml::from_str(text)?;
+        for (text, bytes) in [
+            (&profile.request_text, &mut profile.request_bytes),
+            (&profile.reply_text, &mut profile.reply_bytes),
+        ] {
+            if let Some(text) = text {
+                *bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+                profile.verify_payload = false;
+            }
+        }
+        match profile.check() {
+            Ok(()) => Ok(profile),
+            Err(ProfileError::Impossible { field, why, .. }) => {
+                let says = |line: &str| line.split('=').next().is_some_and(|k| k.trim() == field);
+                let line = text.lines().position(says).map(|index| index + 1);
+                Err(ProfileError::Impossible { field, why, line })
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// Whether hosts can behave like this; says which field is wrong where not.
     pub fn check(&self) -> Result<(), ProfileError> {
-        let bad = |field, why: String| Err(ProfileError::Impossible { field, why });
+        let bad = |field, why: String| Err(ProfileError::Impossible { field, why, line: None });
         if !(0.0..=100.0).contains(&self.udp_percent) {
             return bad("udp_percent", format!("{} is not from 0 to 100", self.udp_percent));
         }
@@ -166,6 +189,17 @@ impl Profile {
             }
             if self.udp_percent > 0.0 && !(4..=1456).contains(&bytes) {
                 return bad(field, format!("{bytes}: a UDP message has 4 to 1456 bytes"));
+            }
+        }
+        for (field, text, bytes) in [
+            ("request_text", &self.request_text, self.request_bytes),
+            ("reply_text", &self.reply_text, self.reply_bytes),
+        ] {
+            if text.as_ref().is_some_and(|text| text.len() as u64 != u64::from(bytes)) {
+                return bad(field, format!("is not {bytes} bytes long, as its messages are"));
+            }
+            if text.is_some() && self.udp_percent > 0.0 {
+                return bad(field, "is sent over TCP only; set udp_percent to 0".to_owned());
             }
         }
         if !(64..=9000).contains(&self.mss) {
@@ -212,6 +246,7 @@ impl Profile {
                          widen a range",
                         self.connections_at_once
                     ),
+                    line: None,
                 });
             }
         }
@@ -227,13 +262,19 @@ pub enum ProfileError {
     #[error("the profile cannot be read: {0}")]
     Text(#[from] toml::de::Error),
     /// Hosts cannot behave as it says.
-    #[error("profile: {field}: {why}")]
+    #[error("profile{}: {field}: {why}", at(*line))]
     Impossible {
         /// The field that is wrong.
         field: &'static str,
         /// What is wrong with it.
         why: String,
+        /// Its line, counted from 1, where the profile was text that names the field.
+        line: Option<usize>,
     },
+}
+
+fn at(line: Option<usize>) -> String {
+    line.map_or(String::new(), |line| format!(", line {line}"))
 }
 
 #[cfg(test)]
@@ -263,7 +304,8 @@ mod tests {
     fn what_cannot_work_is_refused_with_the_field() {
         let cases = [
             ("colour = 'red'", "unknown field"),
-            ("messages = 0", "messages: a connection"),
+            ("messages = 0", "profile, line 1: messages: a connection"),
+            ("name = 'x'\nmss = 20", "profile, line 2: mss"),
             ("udp_percent = 100.5", "udp_percent: 100.5"),
             ("udp_percent = nan", "udp_percent"),
             ("udp_percent = 1\nrequest_bytes = 3", "request_bytes: 3: a UDP"),
@@ -278,6 +320,8 @@ mod tests {
             ("servers = 'fd00::1'", "clients: and servers"),
             ("clients = '10.0.0.9-10.0.0.1'", "ends before it starts"),
             ("close = 'never'", "unknown variant"),
+            ("request_text = ''", "request_bytes: 0"),
+            ("udp_percent = 1\nreply_text = 'hello'", "line 2: reply_text: is sent over TCP"),
             (
                 "clients = '10.0.0.1'\nservers = '10.0.0.2'\nclient_ports = '1-100'",
                 "more than the 100 combinations",

@@ -83,7 +83,41 @@ pub struct Failures {
     pub aborted: u64,
 }
 
+/// The difference of each named counter.
+macro_rules! difference {
+    ($now:ident, $before:ident, $($name:ident),*; $($other:ident),*) => {
+        Self {
+            $($name: $now.$name.saturating_sub($before.$name),)*
+            $($other: $now.$other.since(&$before.$other),)*
+        }
+    };
+}
+
 impl Failures {
+    /// What was counted since `before`, an earlier state of these.
+    #[must_use]
+    pub fn since(&self, before: &Failures) -> Failures {
+        difference!(
+            self, before,
+            refused, reset, timed_out_opening, timed_out, closed_early, corrupted, unresolved,
+            aborted;
+        )
+    }
+
+    /// Every kind by its name, those that did not happen too.
+    pub fn by_name(&self) -> [(&'static str, u64); 8] {
+        [
+            ("refused", self.refused),
+            ("reset", self.reset),
+            ("timed_out_opening", self.timed_out_opening),
+            ("timed_out", self.timed_out),
+            ("closed_early", self.closed_early),
+            ("corrupted", self.corrupted),
+            ("unresolved", self.unresolved),
+            ("aborted", self.aborted),
+        ]
+    }
+
     /// The sum of all kinds.
     pub fn total(&self) -> u64 {
         let Failures {
@@ -122,6 +156,50 @@ pub(crate) enum End {
 }
 
 impl Statistics {
+    /// What was counted since `before`, an earlier state of these.
+    #[must_use]
+    pub fn since(&self, before: &Statistics) -> Statistics {
+        difference!(
+            self, before,
+            opened, accepted, established, completed, at_limit, tuples_exhausted, table_full,
+            tx_packets, tx_bytes, rx_packets, rx_bytes, rx_malformed, rx_bad_checksum,
+            rx_foreign, rx_no_connection, retransmitted, retransmitted_syn,
+            retransmission_timeouts, rx_duplicate, rx_out_of_order, rx_unacceptable,
+            rx_payload_bytes, acknowledged_bytes, answers_dropped;
+            failed, handshake_ns, reply_ns
+        )
+    }
+
+    /// Every plain counter by its name, for results that show them all.
+    pub fn by_name(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("opened", self.opened),
+            ("accepted", self.accepted),
+            ("established", self.established),
+            ("completed", self.completed),
+            ("at_limit", self.at_limit),
+            ("tuples_exhausted", self.tuples_exhausted),
+            ("table_full", self.table_full),
+            ("tx_packets", self.tx_packets),
+            ("tx_bytes", self.tx_bytes),
+            ("rx_packets", self.rx_packets),
+            ("rx_bytes", self.rx_bytes),
+            ("rx_malformed", self.rx_malformed),
+            ("rx_bad_checksum", self.rx_bad_checksum),
+            ("rx_foreign", self.rx_foreign),
+            ("rx_no_connection", self.rx_no_connection),
+            ("retransmitted", self.retransmitted),
+            ("retransmitted_syn", self.retransmitted_syn),
+            ("retransmission_timeouts", self.retransmission_timeouts),
+            ("rx_duplicate", self.rx_duplicate),
+            ("rx_out_of_order", self.rx_out_of_order),
+            ("rx_unacceptable", self.rx_unacceptable),
+            ("rx_payload_bytes", self.rx_payload_bytes),
+            ("acknowledged_bytes", self.acknowledged_bytes),
+            ("answers_dropped", self.answers_dropped),
+        ]
+    }
+
     pub(crate) fn count_end(&mut self, end: End) {
         let failed = &mut self.failed;
         *match end {

@@ -1,55 +1,21 @@
 //! The kernel's own TCP as the peer, in both roles, behind a TAP device in a network namespace of
 //! its own. The test runs itself again inside the namespace, which goes with that process.
 
+mod namespace;
+
 use base::{Instant, MacAddr};
 use generator::{Close, Host, HostConfig, Profile, Role, Statistics};
+use namespace::{inside, ip};
 use packet::{Batch, Pool};
 use port::{RxQueue, TxQueue};
 use port_linux::{TapKind, TapPort};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const INSIDE: &str = "TIDEGATE_GENERATOR_TEST_INSIDE";
 const DEVICE: &str = "tgentap0";
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Whether this process is the one in the namespace. Outside, runs the test of this name inside.
-fn inside(name: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let may = Command::new("unshare").args(["--net", "true"]).output();
-    let why = match may {
-        Ok(out) if out.status.success() && std::path::Path::new("/dev/net/tun").exists() => None,
-        Ok(out) if out.status.success() => Some("TAP devices need /dev/net/tun"),
-        _ => Some("network namespaces need root"),
-    };
-    if let Some(why) = why {
-        // Written past the test harness, which would keep it to itself.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: {why}");
-        return false;
-    }
-    let out = Command::new("unshare")
-        .arg("--net")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
-    let said = [&out.stdout[..], &out.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said);
-    assert!(out.status.success() && said.contains("1 passed"), "inside the namespace: {said}");
-    print!("{said}");
-    false
-}
-
-fn ip(words: &str) {
-    let out = Command::new("ip").args(words.split_whitespace()).output().unwrap();
-    assert!(out.status.success(), "ip {words}: {}", String::from_utf8_lossy(&out.stderr));
-}
 
 /// A device with the kernel at 10.88.0.1 and fd88::1 behind it.
 fn device() -> TapPort {

@@ -73,18 +73,18 @@ pub struct MemoryTx {
 impl TxQueue for MemoryTx {
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
         let mut counters = TxCounters::default();
+        // Once for the whole batch: the other end takes the same lock.
+        let mut waiting = self.outgoing.lock();
+        let room = self.outgoing.depth.saturating_sub(waiting.len()).min(batch.len());
+        for packet in batch.drain(..room) {
+            counters.packets += 1;
+            counters.bytes += packet.len() as u64;
+            waiting.push_back(packet);
+        }
+        drop(waiting);
         for packet in batch.drain(..) {
-            let bytes = packet.len() as u64;
-            match self.outgoing.put(packet) {
-                Ok(()) => {
-                    counters.packets += 1;
-                    counters.bytes += bytes;
-                }
-                Err(packet) => {
-                    counters.dropped += 1;
-                    pool.give(packet);
-                }
-            }
+            counters.dropped += 1;
+            pool.give(packet);
         }
         counters
     }

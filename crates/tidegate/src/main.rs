@@ -3,8 +3,12 @@
 mod bench;
 mod cli;
 mod clock;
+mod cps_ndr;
 mod daemon;
 mod demo;
+mod dut;
+mod generate;
+mod report;
 mod stream;
 mod switch;
 mod unixctl;
@@ -20,6 +24,9 @@ fn main() -> ExitCode {
         Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
         Ok(Parsed::Demo(args)) => demo::run(&args),
         Ok(Parsed::Bench(args)) => bench::run(&args),
+        Ok(Parsed::Generate(args)) => generate::run(&args),
+        Ok(Parsed::CpsNdr(args)) => cps_ndr::run(&args),
+        Ok(Parsed::Report(args)) => report::run(&args),
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

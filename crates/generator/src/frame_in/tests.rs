@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const TO: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
 fn wire(vlan: Option<u16>) -> Wire {
-    Wire { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan }
+    Wire { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan, text: None }
 }
 
 fn flow(v6: bool, protocol: u8) -> Flow {

@@ -36,7 +36,7 @@ proptest! {
     ) {
         let mut host = server();
         let (mut pool, mut batch) = (Pool::new(8), Batch::new());
-        let from = Wire { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan: None };
+        let from = Wire { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan: None, text: None };
         let mut last_seq = 0u32;
         for (ms, (flags, seq, ack, length, window, options, believable)) in
             segments.into_iter().enumerate()
@@ -75,7 +75,7 @@ proptest! {
 fn questions_about_its_addresses_are_answered_and_others_not() {
     let mut host = server();
     let (mut pool, mut batch) = (Pool::new(8), Batch::new());
-    let from = Wire { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan: None };
+    let from = Wire { mac: MacAddr([2, 0, 0, 0, 0, 1]), vlan: None, text: None };
     for (wanted, answers) in [([10, 0, 0, 2], 1), ([10, 0, 0, 3], 0)] {
         let ask =
             Resolution::Ask { local: Address::v4([10, 0, 0, 1]), wanted: Address::v4(wanted) };

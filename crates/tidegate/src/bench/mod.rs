@@ -1,4 +1,5 @@
-//! `tidegate bench`: what connection tracking and the datapath cost, measured without a network.
+//! `tidegate bench`: what connection tracking and the datapath cost, measured without a network,
+//! and the published table of connection rates ([`matrix`]).
 //!
 //! Each work is one module: [`conntrack`] and [`zones`] do what Open vSwitch's own measuring
 //! programs do, packet by packet, so that the figures can stand beside each other; [`datapath`]
@@ -9,26 +10,28 @@ mod churn;
 mod conntrack;
 mod datapath;
 mod error;
+mod matrix;
 mod memory;
 mod packets;
 mod progress;
 mod stages;
 mod summary;
-mod switch;
+pub mod switch;
 mod traffic;
 mod zones;
 
 use clap::{Args, Subcommand};
-use error::BenchError;
+pub use error::BenchError;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Measure connection tracking and the datapath, without a network
+/// Measure connection tracking and the datapath by themselves, or a whole table of rates
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate bench conntrack 1 33554432 32             lookups by one thread
   tidegate bench zones 10000 290 100                 commits, lookups and flushes, zone by zone
-  tidegate bench datapath --ct                       packets from port to port, tracked")]
+  tidegate bench datapath --ct                       packets from port to port, tracked
+  tidegate bench matrix results                      connections a second, ours and theirs")]
 pub struct BenchArgs {
     #[command(subcommand)]
     work: Work,
@@ -39,6 +42,7 @@ enum Work {
     Conntrack(conntrack::ConntrackArgs),
     Zones(zones::ZonesArgs),
     Datapath(datapath::DatapathArgs),
+    Matrix(matrix::MatrixArgs),
 }
 
 /// A measurement, ready to be printed.
@@ -56,6 +60,7 @@ pub fn run(args: &BenchArgs) -> ExitCode {
         Work::Conntrack(args) => (conntrack::measure(args), args.json),
         Work::Zones(args) => (zones::measure(args), args.json),
         Work::Datapath(args) => (datapath::measure(args), args.json),
+        Work::Matrix(args) => (matrix::measure(args), args.json),
     };
     let text = match outcome {
         Ok(outcome) if json => format!("{}\n", outcome.json),

@@ -61,7 +61,11 @@ impl Switch {
     /// A bridge with two ports that does what these flows (in `ovs-ofctl`'s syntax, one a line)
     /// say and nothing else.
     pub fn new(flows: &str, connections_max: u32) -> Result<Switch, BenchError> {
-        let config = Config { connections_max, ..Config::default() };
+        Switch::with(flows, Config { connections_max, ..Config::default() })
+    }
+
+    /// The same with connection tracking set up like this.
+    pub fn with(flows: &str, config: Config) -> Result<Switch, BenchError> {
         let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
@@ -159,6 +163,11 @@ impl Switch {
     /// Connection tracking.
     pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
+    }
+
+    /// Connection tracking, for another thread to look at.
+    pub fn share_conntrack(&self) -> Arc<Conntrack> {
+        Arc::clone(&self.conntrack)
     }
 
     /// The flows that misses have brought into the worker.

@@ -8,8 +8,11 @@ mod usage;
 pub use ovs_options::{Source, SwitchOptions};
 
 use crate::bench::BenchArgs;
+use crate::cps_ndr::CpsNdrArgs;
 use crate::daemon::Directories;
 use crate::demo::DemoArgs;
+use crate::generate::GenerateArgs;
+use crate::report::ReportArgs;
 use clap::{Arg, ArgAction, Command, FromArgMatches, Subcommand};
 use clap_complete::Shell;
 use getopt::{Opt, Takes};
@@ -34,6 +37,12 @@ pub enum Parsed {
     Demo(DemoArgs),
     /// Measure it.
     Bench(BenchArgs),
+    /// Generate load.
+    Generate(Box<GenerateArgs>),
+    /// Search for the highest rate.
+    CpsNdr(Box<CpsNdrArgs>),
+    /// Make a page of results.
+    Report(ReportArgs),
     /// Print this, and exit with status 0.
     Print(String),
 }
@@ -52,6 +61,9 @@ pub struct Refused {
 enum Verb {
     Demo(DemoArgs),
     Bench(BenchArgs),
+    Generate(Box<GenerateArgs>),
+    CpsNdr(Box<CpsNdrArgs>),
+    Report(ReportArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
   tidegate completion bash > /etc/bash_completion.d/tidegate
@@ -98,6 +110,9 @@ where
     match Verb::from_arg_matches(&matches).map_err(|error| refuse(&error))? {
         Verb::Demo(args) => Ok(Parsed::Demo(args)),
         Verb::Bench(args) => Ok(Parsed::Bench(args)),
+        Verb::CpsNdr(args) => Ok(Parsed::CpsNdr(args)),
+        Verb::Report(args) => Ok(Parsed::Report(args)),
+        Verb::Generate(args) => Ok(Parsed::Generate(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
         Verb::Man { directory: Some(folder) } => {
@@ -133,6 +148,9 @@ pub fn command() -> Command {
             "Examples:
   tidegate demo                              see it at work
   tidegate bench conntrack 1 33554432 32     what connection tracking costs
+  tidegate cps-ndr                           the most connections a second without loss
+  tidegate generate --self-test              what the load generator itself can do
+  tidegate report DIR                        one page from the results in a folder
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
   ovs-appctl list-commands                   what can be asked of a running switch",
@@ -289,7 +307,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("man/man1");
         let said = printed(&format!("tidegate man {}", made.display()));
-        let verbs = ["switch", "demo", "bench", "completion", "man"];
+        let verbs =
+            ["switch", "demo", "bench", "generate", "cps-ndr", "report", "completion", "man"];
         assert_eq!(said.lines().count(), verbs.len() + 1);
         for verb in verbs {
             let page = std::fs::read_to_string(made.join(format!("tidegate-{verb}.1"))).unwrap();

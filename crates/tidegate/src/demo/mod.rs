@@ -11,12 +11,12 @@
 mod error;
 mod hosts;
 mod load;
-mod namespaces;
-mod programs;
+pub mod namespaces;
+pub mod programs;
 mod report;
-mod screen;
-mod stock;
-mod switch;
+pub mod screen;
+pub mod stock;
+pub mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use error::DemoError;
+pub use error::DemoError;
 use report::Report;
 use screen::Screen;
 use switch::Switch;

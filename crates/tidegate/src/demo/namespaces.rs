@@ -12,6 +12,7 @@ use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
@@ -62,6 +63,12 @@ fn own_namespaces() -> Vec<String> {
 
 /// Starts this program again with the same arguments, inside; waits for its end or for a signal.
 pub fn run_again_inside(screen: &Screen) -> Result<ExitCode, DemoError> {
+    run_again(screen, Duration::ZERO)
+}
+
+/// The same for a program that has something to say when it is interrupted: it is told, and has
+/// this long to end by itself.
+pub fn run_again(screen: &Screen, grace: Duration) -> Result<ExitCode, DemoError> {
     check_allowed()?;
     let program = env::current_exe().map_err(DemoError::io("find this program's own file"))?;
     let mut command = Command::new("setpriv");
@@ -77,7 +84,7 @@ pub fn run_again_inside(screen: &Screen) -> Result<ExitCode, DemoError> {
     }
     // The kernel ties a child to the thread that started it: that must be this one, which stays.
     let child = command.spawn().map_err(DemoError::io("start setpriv"))?;
-    supervise(child, screen)
+    supervise(child, screen, grace)
 }
 
 fn unshare_options() -> Vec<&'static str> {
@@ -99,7 +106,7 @@ fn check_allowed() -> Result<(), DemoError> {
     Err(DemoError::NoNamespaces { reason })
 }
 
-fn supervise(mut child: Child, screen: &Screen) -> Result<ExitCode, DemoError> {
+fn supervise(mut child: Child, screen: &Screen, grace: Duration) -> Result<ExitCode, DemoError> {
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
         return Err(DemoError::Io {
             what: "wait for unshare".into(),
@@ -123,6 +130,13 @@ fn supervise(mut child: Child, screen: &Screen) -> Result<ExitCode, DemoError> {
             _ = terminate.recv() => 15,
             _ = hang_up.recv() => 1,
         };
+        if !grace.is_zero() {
+            // A first process has no default action for signals: it ends if it wants to.
+            let _ = kill_process(first_inside(pid).unwrap_or(pid), Signal::INT);
+            if let Ok(status) = tokio::time::timeout(grace, &mut ended).await {
+                return Ok(status.map_or(ExitCode::FAILURE, exit_code));
+            }
+        }
         let _ = kill_process(first_inside(pid).unwrap_or(pid), Signal::KILL);
         let _ = ended.await;
         screen.problem("interrupted; everything that was started is gone");

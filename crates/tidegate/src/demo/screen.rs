@@ -6,16 +6,22 @@ use std::io::{self, IsTerminal, Write};
 /// Where lines go.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
+    verb: &'static str,
     to_stderr: bool,
     colour: bool,
 }
 
 impl Screen {
-    /// A screen; with `json`, standard output stays free for the object at the end.
+    /// The demo's screen; with `json`, standard output stays free for the object at the end.
     pub fn new(json: bool) -> Screen {
+        Screen::of("demo", json)
+    }
+
+    /// The screen of this verb.
+    pub fn of(verb: &'static str, json: bool) -> Screen {
         let looked_at = if json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Screen { to_stderr: json, colour: looked_at && wanted }
+        Screen { verb, to_stderr: json, colour: looked_at && wanted }
     }
 
     /// A heading, with an empty line before it.
@@ -44,14 +50,16 @@ impl Screen {
     /// Why the demo ends here; always on standard error.
     pub fn problem(&self, text: &str) {
         // Nothing is left to be told to when standard error is closed.
-        let _ = writeln!(io::stderr(), "tidegate demo: {text}");
+        let _ = writeln!(io::stderr(), "tidegate {}: {text}", self.verb);
     }
 
-    fn paint(&self, code: &str, text: &str) -> String {
+    /// The text in this colour, where somebody looks.
+    pub fn paint(&self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    fn write(&self, text: &str) {
+    /// Text as it is.
+    pub fn write(&self, text: &str) {
         // A closed pipe (`| head`) must not end the demo before it has cleaned up.
         let _ = if self.to_stderr {
             io::stderr().write_all(text.as_bytes())

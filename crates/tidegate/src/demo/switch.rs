@@ -173,7 +173,8 @@ impl Switch {
         Stock::new("ovs-appctl dpctl/dump-conntrack").run()
     }
 
-    fn must_run(&mut self) -> Result<(), DemoError> {
+    /// An error where it has ended.
+    pub fn must_run(&mut self) -> Result<(), DemoError> {
         match self.daemon.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(self.failure(&format!("the switch has ended ({status})"))),

@@ -1,0 +1,208 @@
+//! Several loss ratios in one search (draft-ietf-bmwg-mlrsearch-15): every trial counts for every
+//! goal, a load is classified by all trials that were made of it, and each goal's answer is the
+//! conditional throughput at its relevant lower bound.
+
+use super::{Answer, Certainty, Next, Purpose, Range, Search, Verdict};
+
+/// What one search is to find (section 4.6 of the draft). All trials have the final length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// Loss that is allowed, 0 to 1.
+    pub loss_ratio: f64,
+    /// Share of trials that may lose more, 0 to below 1.
+    pub exceed_ratio: f64,
+    /// Trials that a load is decided by at most.
+    pub trials: u32,
+    /// The bounds are close enough within this share of the upper one.
+    pub width: f64,
+}
+
+/// What was found for one goal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GoalResult {
+    /// The goal.
+    pub goal: Goal,
+    /// The highest load below the upper bound that reaches the goal.
+    pub lower: Option<f64>,
+    /// The lowest load that does not.
+    pub upper: Option<f64>,
+    /// The rate that is forwarded at the lower bound, by the goal's share of trials.
+    pub conditional_throughput: Option<f64>,
+}
+
+#[derive(Clone, Debug)]
+struct Load {
+    rate: f64,
+    losses: Vec<f64>,
+    invalid: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Class {
+    Lower,
+    Upper,
+    Undecided,
+}
+
+impl Load {
+    /// Section 4.6.2 and the code of appendix A, for trials of one length.
+    fn class(&self, goal: &Goal) -> Class {
+        if self.invalid {
+            return Class::Upper;
+        }
+        let high = self.losses.iter().filter(|loss| **loss > goal.loss_ratio).count() as f64;
+        let low = self.losses.len() as f64 - high;
+        let whole = (high + low).max(f64::from(goal.trials));
+        let quantile = whole * goal.exceed_ratio;
+        let pessimistic = whole - low <= quantile;
+        let optimistic = high <= quantile;
+        match (pessimistic, optimistic) {
+            (true, true) => Class::Lower,
+            (false, false) => Class::Upper,
+            _ => Class::Undecided,
+        }
+    }
+
+    /// The forwarded rate that all but the exceeding share of trials reach.
+    fn throughput(&self, goal: &Goal) -> f64 {
+        let mut losses = self.losses.clone();
+        losses.sort_by(f64::total_cmp);
+        let skip = (goal.exceed_ratio * losses.len() as f64) as usize;
+        let index = losses.len().saturating_sub(1 + skip);
+        self.rate * (1.0 - losses.get(index).copied().unwrap_or(1.0))
+    }
+}
+
+/// The search.
+#[derive(Clone, Debug)]
+pub struct MultiLoss {
+    range: Range,
+    goals: Vec<Goal>,
+    loads: Vec<Load>,
+    done: u32,
+    max_iterations: Option<u32>,
+}
+
+impl MultiLoss {
+    /// A search in this range for all of these goals.
+    pub fn new(range: Range, goals: Vec<Goal>, max_iterations: Option<u32>) -> MultiLoss {
+        MultiLoss { range, goals, loads: Vec::new(), done: 0, max_iterations }
+    }
+
+    /// What was found, a goal each.
+    pub fn results(&self) -> Vec<GoalResult> {
+        let result = |goal: &Goal| {
+            let (lower, upper) = self.relevant(goal);
+            GoalResult {
+                goal: *goal,
+                lower: lower.map(|load| load.rate),
+                upper: upper.map(|load| load.rate),
+                conditional_throughput: lower.map(|load| load.throughput(goal)),
+            }
+        };
+        self.goals.iter().map(result).collect()
+    }
+
+    /// The relevant bounds: the smallest upper bound, and the largest lower bound below it.
+    fn relevant(&self, goal: &Goal) -> (Option<&Load>, Option<&Load>) {
+        let rate = |load: &&Load| load.rate;
+        let of = |class| self.loads.iter().filter(move |load| load.class(goal) == class);
+        let upper = of(Class::Upper).min_by(|a, b| rate(a).total_cmp(&rate(b)));
+        let below = upper.map_or(f64::INFINITY, |load| load.rate);
+        let lower = of(Class::Lower)
+            .filter(|load| load.rate < below)
+            .max_by(|a, b| rate(a).total_cmp(&rate(b)));
+        (lower, upper)
+    }
+
+    /// The load that this goal needs a trial of; none: it is done.
+    fn wanted(&self, goal: &Goal) -> Option<f64> {
+        let (lower, upper) = self.relevant(goal);
+        let low = lower.map_or(self.range.min, |load| load.rate);
+        let high = upper.map_or(self.range.max, |load| load.rate);
+        let between = |load: &&Load| (low..=high).contains(&load.rate);
+        let open = self.loads.iter().filter(between).find(|l| l.class(goal) == Class::Undecided);
+        if let Some(load) = open {
+            return Some(load.rate);
+        }
+        match (lower, upper) {
+            // The ends of the range are always measured: an answer at them is irregular.
+            (_, None) => (low < self.range.max).then_some(self.range.max),
+            (None, Some(upper)) => (upper.rate > self.range.min).then_some(self.range.min),
+            (Some(_), Some(_)) => {
+                let wide = high - low > goal.width * high;
+                // Halved on a logarithmic scale, which relative widths are.
+                wide.then(|| (low * high).sqrt())
+            }
+        }
+    }
+}
+
+impl Search for MultiLoss {
+    fn next(&self) -> Next {
+        if self.max_iterations.is_some_and(|most| self.done >= most) {
+            return Next::Done;
+        }
+        let Some(rate) = self.goals.iter().find_map(|goal| self.wanted(goal)) else {
+            return Next::Done;
+        };
+        let known = self.loads.iter().any(|load| load.rate == rate);
+        Next::Trial { rate, purpose: if known { Purpose::Repeat } else { Purpose::Search } }
+    }
+
+    fn record(&mut self, verdict: &Verdict, loss: f64) {
+        let Next::Trial { rate, .. } = self.next() else { return };
+        self.done += 1;
+        // What failed in another way than by losing has forwarded nothing that counts.
+        let only_lost = |reason: &super::Reason| {
+            matches!(reason, super::Reason::Lost { .. } | super::Reason::Failed { .. })
+        };
+        let counts = verdict.reasons().iter().all(only_lost);
+        let loss = if counts { loss } else { 1.0 };
+        let invalid = verdict.is_invalid();
+        match self.loads.iter_mut().find(|load| load.rate == rate) {
+            Some(load) => {
+                load.losses.push(loss);
+                load.invalid |= invalid;
+            }
+            None => self.loads.push(Load { rate, losses: vec![loss], invalid }),
+        }
+    }
+
+    fn bounds(&self) -> (f64, f64) {
+        let Some(goal) = self.goals.iter().find(|goal| self.wanted(goal).is_some()) else {
+            let answer = self.answer();
+            let low = answer.rate.unwrap_or(self.range.min);
+            return (low, answer.upper.unwrap_or(self.range.max));
+        };
+        let (lower, upper) = self.relevant(goal);
+        let low = lower.map_or(self.range.min, |load| load.rate);
+        (low, upper.map_or(self.range.max, |load| load.rate))
+    }
+
+    /// Of the first goal, which is the strictest.
+    fn answer(&self) -> Answer {
+        let bounds = self.goals.first().map(|goal| (goal, self.relevant(goal)));
+        let (lower, upper) = bounds.map_or((None, None), |(_, bounds)| bounds);
+        let passed = |load: &Load| {
+            let allowed = bounds.map_or(0.0, |(goal, _)| goal.loss_ratio);
+            load.losses.iter().filter(|loss| **loss <= allowed).count() as u32
+        };
+        Answer {
+            rate: lower.map(|load| load.rate),
+            upper: upper.map(|load| load.rate),
+            stopped_by_generator: upper.is_some_and(|load| load.invalid),
+            certainty: Certainty {
+                passed: lower.map_or(0, passed),
+                trials: lower.map_or(0, |load| load.losses.len() as u32),
+                confirmed: lower.is_some_and(|load| load.losses.len() > 1),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn tests_class(goal: &Goal, losses: &[f64]) -> String {
+    let load = Load { rate: 1.0, losses: losses.to_vec(), invalid: false };
+    format!("{:?}", load.class(goal))
+}

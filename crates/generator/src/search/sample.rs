@@ -1,0 +1,225 @@
+//! What one trial has shown, in plain numbers: whoever drives the hosts fills them in.
+
+use crate::histogram::Histogram;
+use crate::statistics::{Failures, Statistics};
+use serde::Serialize;
+
+/// Packets of one direction over a whole trial, from the first connection until nothing is on its
+/// way any more, so that what was sent and did not arrive is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Direction {
+    /// Packets that one host wanted sent.
+    pub sent: u64,
+    /// Packets that the other host was handed.
+    pub received: u64,
+}
+
+impl Direction {
+    /// Packets that did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+}
+
+/// What was seen while the rate stood: rates come from here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Window {
+    /// How long it was, in seconds.
+    pub seconds: f64,
+    /// Connections opened in it.
+    pub opened: u64,
+    /// Connections completed in it.
+    pub completed: u64,
+    /// Connections alive at a client at its end.
+    pub active: u64,
+    /// Packets sent by both hosts.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets received by both hosts.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Payload bytes that a client sent and received.
+    pub payload_bytes: u64,
+    /// Packets that the client sent and received.
+    pub client_packets: u64,
+    /// Share of the time in which the generator was at work, 0 to 1.
+    pub busy: f64,
+}
+
+/// One trial of one rate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The rate that was asked for, in connections a second.
+    pub offered: f64,
+    /// The part of it that rates come from.
+    pub window: Window,
+    /// Connections opened, over the whole trial as is all that follows.
+    pub opened: u64,
+    /// Connections completed.
+    pub completed: u64,
+    /// Connections that ended otherwise, at the client.
+    pub failed: Failures,
+    /// Connections that had not ended when the time to wait for them was over.
+    pub unfinished: u64,
+    /// Opens that fell due and that the generator was too late for.
+    pub missed: u64,
+    /// Opens for which too many connections were alive.
+    pub at_limit: u64,
+    /// Opens that found no free addresses and ports.
+    pub tuples_exhausted: u64,
+    /// First packets that the generator's server had no room for.
+    pub server_full: u64,
+    /// Packets that the generator's own ports refused as wrong.
+    pub port_errors: u64,
+    /// Packets that the device did not take from the generator's ports: they are lost.
+    pub port_drops: u64,
+    /// From the client to the server.
+    pub forth: Direction,
+    /// From the server to the client.
+    pub back: Direction,
+    /// Packets sent again by both hosts.
+    pub retransmitted: u64,
+    /// Packets with nothing new in them, at both hosts.
+    pub duplicates: u64,
+    /// Packets that cannot be read or have wrong checksums.
+    pub garbage: u64,
+    /// Packets that the client received and that were addressed to the servers.
+    pub client_foreign: u64,
+    /// The same at the server.
+    pub server_foreign: u64,
+    /// Packets that belong to no connection.
+    pub no_connection: u64,
+    /// Connections in the device's table before the trial; none: nobody can see it.
+    pub table_before: Option<u64>,
+    /// The device's table held its most connections and refused others.
+    pub table_full: u64,
+    /// SYN to SYN/ACK.
+    pub handshake_ns: Histogram,
+    /// Request to reply.
+    pub reply_ns: Histogram,
+}
+
+impl Sample {
+    /// Takes what both hosts counted in the whole trial.
+    pub fn count(&mut self, client: &Statistics, server: &Statistics, alive: usize, missed: u64) {
+        self.opened = client.opened;
+        self.completed = client.completed;
+        self.failed = client.failed;
+        self.unfinished = alive as u64;
+        self.missed = missed;
+        self.at_limit = client.at_limit;
+        self.tuples_exhausted = client.tuples_exhausted;
+        self.server_full = server.table_full;
+        self.forth = Direction { sent: client.tx_packets, received: server.rx_packets };
+        self.back = Direction { sent: server.tx_packets, received: client.rx_packets };
+        self.retransmitted = client.retransmitted + server.retransmitted;
+        self.duplicates = client.rx_duplicate + server.rx_duplicate;
+        self.garbage = client.rx_malformed
+            + client.rx_bad_checksum
+            + server.rx_malformed
+            + server.rx_bad_checksum;
+        self.client_foreign = client.rx_foreign;
+        self.server_foreign = server.rx_foreign;
+        self.no_connection = client.rx_no_connection + server.rx_no_connection;
+        self.handshake_ns = client.handshake_ns.clone();
+        self.reply_ns = client.reply_ns.clone();
+    }
+
+    /// Connections a second that were opened while the rate stood.
+    pub fn opened_per_second(&self) -> f64 {
+        per_second(self.window.opened, self.window.seconds)
+    }
+
+    /// Connections a second that were completed while the rate stood.
+    pub fn completed_per_second(&self) -> f64 {
+        per_second(self.window.completed, self.window.seconds)
+    }
+
+    /// Packets lost of those sent, in both directions together, 0 to 1.
+    pub fn loss_ratio(&self) -> f64 {
+        ratio(self.forth.lost() + self.back.lost(), self.forth.sent + self.back.sent)
+    }
+
+    /// Connections failed of those that were opened, 0 to 1.
+    pub fn failure_ratio(&self) -> f64 {
+        ratio(self.failed.total() + self.unfinished, self.opened)
+    }
+
+    /// What the device does that no search can go on with.
+    pub fn broken(&self) -> Option<Broken> {
+        let (forth, back) = (self.forth, self.back);
+        // A few packets say nothing.
+        if forth.sent < 10 {
+            return None;
+        }
+        let most = |part: u64, of: u64| part * 2 > of && part > 5;
+        let received = forth.received + back.received;
+        if most(self.client_foreign, forth.sent) || most(self.server_foreign, back.sent.max(10)) {
+            return Some(Broken::WrongSide);
+        }
+        if most(self.garbage, received) {
+            return Some(Broken::Garbage);
+        }
+        if received == 0 {
+            return Some(Broken::Nothing);
+        }
+        if back.received == 0 && self.completed == 0 && forth.received > 0 && back.sent > 0 {
+            return Some(Broken::NothingBack);
+        }
+        if received * 2 >= (forth.sent + back.sent) * 3 {
+            return Some(Broken::Twice);
+        }
+        (self.failed.unresolved > 0 && self.completed == 0).then_some(Broken::Unresolved)
+    }
+}
+
+/// How a device is broken that no rate will pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// Nothing arrives.
+    #[error(
+        "the device forwards nothing: not one packet came back; check that both ports are up and \
+         joined to it, and that its rules let the clients' addresses through"
+    )]
+    Nothing,
+    /// Nothing arrives from the servers.
+    #[error(
+        "the device forwards nothing from the servers to the clients; check its rules for answers \
+         (with connection tracking: +est)"
+    )]
+    NothingBack,
+    /// More arrives than was sent.
+    #[error(
+        "the device forwards packets twice: more arrived than was sent; look for a loop, or for \
+         both ports in one broadcast domain"
+    )]
+    Twice,
+    /// What a host sent comes back to it.
+    #[error(
+        "the device sends packets back to the side that they came from; check which of its ports \
+         is the clients', and that none is a hub or a loop"
+    )]
+    WrongSide,
+    /// What arrives cannot be read.
+    #[error(
+        "the device answers garbage: most packets that arrive cannot be read or have wrong \
+         checksums; switch its checksum offloads off"
+    )]
+    Garbage,
+    /// No answer to ARP or neighbour discovery.
+    #[error(
+        "nobody answers for the servers' addresses (ARP, ND); name the next hop's Ethernet \
+         address with --gateway, or let the device forward ARP and ND"
+    )]
+    Unresolved,
+}
+
+fn per_second(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+fn ratio(part: u64, of: u64) -> f64 {
+    if of > 0 { part as f64 / of as f64 } else { 0.0 }
+}

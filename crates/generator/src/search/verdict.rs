@@ -1,0 +1,256 @@
+//! Whether a trial passed: decided from its numbers alone.
+
+use super::sample::Sample;
+use crate::pacer::Pacer;
+use std::fmt;
+
+/// What a device may lose and still pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowance {
+    /// Share of packets in each direction, and of connections, 0 to 1.
+    pub loss: f64,
+    /// How far the generator may stay behind the rate that it was asked for, 0 to 1.
+    pub shortfall: f64,
+}
+
+impl Allowance {
+    /// Half a percent behind is what a clock and a second's edges make; more is another rate.
+    pub const SHORTFALL: f64 = 0.005;
+}
+
+/// What a trial says of a rate.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The device carried it.
+    Pass,
+    /// The device did not.
+    Fail(Vec<Reason>),
+    /// The generator did not do what it was asked, so that nothing is said of the device.
+    Invalid(Vec<Reason>),
+}
+
+impl Verdict {
+    /// Whether the device carried the rate.
+    pub fn passed(&self) -> bool {
+        *self == Verdict::Pass
+    }
+
+    /// Whether nothing is said of the device.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Verdict::Invalid(_))
+    }
+
+    /// Why not.
+    pub fn reasons(&self) -> &[Reason] {
+        match self {
+            Verdict::Pass => &[],
+            Verdict::Fail(reasons) | Verdict::Invalid(reasons) => reasons,
+        }
+    }
+
+    /// In a word, as results show it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail(_) => "fail",
+            Verdict::Invalid(_) => "invalid",
+        }
+    }
+}
+
+/// One thing that is wrong with a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// Fewer connections were opened than asked for.
+    NotOffered {
+        /// Asked for, each second.
+        asked: f64,
+        /// Opened, each second.
+        opened: f64,
+        /// Opens that the generator was too late for, ramp and all.
+        missed: u64,
+    },
+    /// So many connections were alive that no more could be opened.
+    AtLimit(u64),
+    /// Every combination of addresses and ports that was tried was in use.
+    TuplesExhausted(u64),
+    /// The generator's server had no room.
+    ServerFull(u64),
+    /// The generator's ports refused packets.
+    PortErrors(u64),
+    /// More arrived than was sent.
+    MoreArrived {
+        /// `client to server` or the other way.
+        way: &'static str,
+        /// Packets sent.
+        sent: u64,
+        /// Packets received.
+        received: u64,
+    },
+    /// The device still held connections of an earlier trial.
+    TableNotEmpty(u64),
+    /// The device cannot be measured at all.
+    Broken(super::Broken),
+    /// The device's table was full.
+    TableFull(u64),
+    /// Packets did not arrive.
+    Lost {
+        /// `client to server` or the other way.
+        way: &'static str,
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        sent: u64,
+    },
+    /// Connections failed.
+    Failed {
+        /// In which way.
+        kind: &'static str,
+        /// How many.
+        count: u64,
+    },
+    /// Connections did not end.
+    Unfinished(u64),
+    /// Connections did not add up.
+    Unaccounted(u64),
+    /// Fewer connections were completed than opened, and the backlog grew.
+    Behind {
+        /// Opened, each second.
+        opened: f64,
+        /// Completed, each second.
+        completed: f64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NotOffered { asked, opened, missed } => write!(
+                f,
+                "the generator opened {opened:.0} connections a second of the {asked:.0} asked \
+                 for, and was too late for {missed}"
+            ),
+            Reason::AtLimit(n) => {
+                write!(f, "{n} connections not opened, as too many were alive; raise --max-flows")
+            }
+            Reason::TuplesExhausted(n) => {
+                write!(f, "{n} opens found no free addresses and ports; widen the ranges")
+            }
+            Reason::ServerFull(n) => {
+                write!(f, "{n} connections refused by the generator's full server")
+            }
+            Reason::PortErrors(n) => {
+                write!(f, "{n} packets refused by the generator's own ports")
+            }
+            Reason::MoreArrived { way, sent, received } => {
+                write!(f, "{way}: {received} packets arrived of {sent} sent")
+            }
+            Reason::TableNotEmpty(n) => {
+                write!(f, "the device still held {n} connections of an earlier sample")
+            }
+            Reason::Broken(broken) => write!(f, "{broken}"),
+            Reason::TableFull(n) => write!(f, "table full: {n} connections refused by the device"),
+            Reason::Lost { way, lost, sent } => {
+                let share = 100.0 * *lost as f64 / (*sent).max(1) as f64;
+                write!(f, "dropped, {way}: {lost} of {sent} packets ~ {share:.4}%")
+            }
+            Reason::Failed { kind, count } => {
+                write!(f, "connections {}: {count}", kind.replace('_', " "))
+            }
+            Reason::Unfinished(n) => write!(f, "connections that did not end: {n}"),
+            Reason::Unaccounted(n) => write!(f, "connections that do not add up: {n}"),
+            Reason::Behind { opened, completed } => {
+                write!(f, "{completed:.0} connections a second completed of {opened:.0} opened")
+            }
+        }
+    }
+}
+
+/// Below this share of the connections opened, those completed are behind.
+const BEHIND: f64 = 0.97;
+
+/// Decides about a trial. A fault of the generator or of what carries its packets is looked for
+/// first: it must never be taken for a figure.
+pub fn judge(sample: &Sample, allowed: &Allowance) -> Verdict {
+    let failures = of_the_device(sample, allowed);
+    let mut faults = of_the_generator(sample, allowed);
+    // A device that answers nothing piles connections up at the client until no more can be
+    // opened: that limit is the device's doing, and so is the rate that was not reached.
+    let piled_up = sample.at_limit > 0 && !failures.is_empty();
+    if piled_up {
+        faults.retain(|reason| {
+            !matches!(reason, Reason::AtLimit(_) | Reason::NotOffered { .. })
+                || sample.missed > sample.at_limit
+        });
+    }
+    if !faults.is_empty() {
+        return Verdict::Invalid(faults);
+    }
+    if failures.is_empty() { Verdict::Pass } else { Verdict::Fail(failures) }
+}
+
+fn of_the_generator(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
+    let mut found = Vec::new();
+    if let Some(broken) = sample.broken() {
+        found.push(Reason::Broken(broken));
+    }
+    for (way, it) in [("client to server", sample.forth), ("server to client", sample.back)] {
+        if it.received > it.sent {
+            found.push(Reason::MoreArrived { way, sent: it.sent, received: it.received });
+        }
+    }
+    if let Some(left) = sample.table_before.filter(|&left| left > 0) {
+        found.push(Reason::TableNotEmpty(left));
+    }
+    let opened = sample.opened_per_second();
+    // What falls due at the window's edge may be opened behind it: one connection, or as much as
+    // the pacer may be late.
+    let late = 1.0 + sample.offered * Pacer::LATE_NS as f64 / 1e9;
+    let edge = if sample.window.seconds > 0.0 { late / sample.window.seconds } else { 0.0 };
+    let missed = sample.missed as f64;
+    if opened + edge < sample.offered * (1.0 - allowed.shortfall)
+        || missed > allowed.shortfall * (sample.opened as f64 + missed)
+    {
+        let asked = sample.offered.max(opened);
+        found.push(Reason::NotOffered { asked, opened, missed: sample.missed });
+    }
+    let counted = [
+        (sample.at_limit, Reason::AtLimit as fn(u64) -> Reason),
+        (sample.tuples_exhausted, Reason::TuplesExhausted),
+        (sample.server_full, Reason::ServerFull),
+        (sample.port_errors, Reason::PortErrors),
+    ];
+    found.extend(counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, reason)| reason(n)));
+    found
+}
+
+fn of_the_device(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
+    let mut found = Vec::new();
+    let too_many = |part: u64, of: u64| part > 0 && part as f64 > allowed.loss * of as f64;
+    for (way, it) in [("client to server", sample.forth), ("server to client", sample.back)] {
+        if too_many(it.lost(), it.sent) {
+            found.push(Reason::Lost { way, lost: it.lost(), sent: it.sent });
+        }
+    }
+    if sample.table_full > 0 {
+        found.push(Reason::TableFull(sample.table_full));
+    }
+    if too_many(sample.failed.total() + sample.unfinished, sample.opened) {
+        let kinds = sample.failed.by_name().into_iter().filter(|(_, count)| *count > 0);
+        found.extend(kinds.map(|(kind, count)| Reason::Failed { kind, count }));
+        if sample.unfinished > 0 {
+            found.push(Reason::Unfinished(sample.unfinished));
+        }
+    }
+    let ended = sample.completed + sample.failed.total() + sample.unfinished;
+    if ended != sample.opened {
+        found.push(Reason::Unaccounted(ended.abs_diff(sample.opened)));
+    }
+    let (opened, completed) = (sample.opened_per_second(), sample.completed_per_second());
+    // Whoever drives the trial waits for a connection's whole life before the window begins, so
+    // that as many end in it as begin. Edges and timers' grains are forgiven.
+    if completed * sample.window.seconds + 10.0 < opened * sample.window.seconds * BEHIND {
+        found.push(Reason::Behind { opened, completed });
+    }
+    found
+}

@@ -1,0 +1,43 @@
+//! A network namespace of a test's own: the test runs itself again inside, and the namespace goes
+//! with that process.
+
+use std::io::Write;
+use std::process::Command;
+
+const INSIDE: &str = "TIDEGATE_GENERATOR_TEST_INSIDE";
+
+/// Whether this process is the one in the namespace. Outside, runs the test of this name inside.
+pub fn inside(name: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let may = Command::new("unshare").args(["--net", "true"]).output();
+    let why = match may {
+        Ok(out) if out.status.success() && std::path::Path::new("/dev/net/tun").exists() => None,
+        Ok(out) if out.status.success() => Some("TAP devices need /dev/net/tun"),
+        _ => Some("network namespaces need root"),
+    };
+    if let Some(why) = why {
+        // Written past the test harness, which would keep it to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: {why}");
+        return false;
+    }
+    let out = Command::new("unshare")
+        .arg("--net")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said = [&out.stdout[..], &out.stderr[..]].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(out.status.success() && said.contains("1 passed"), "inside the namespace: {said}");
+    print!("{said}");
+    false
+}
+
+/// Runs `ip` with these words.
+pub fn ip(words: &str) {
+    let out = Command::new("ip").args(words.split_whitespace()).output().unwrap();
+    assert!(out.status.success(), "ip {words}: {}", String::from_utf8_lossy(&out.stderr));
+}

@@ -1,0 +1,207 @@
+//! What a search has found, as text, as JSON and as an exit status.
+
+use super::CpsNdrArgs;
+use super::session::Told;
+use crate::generate::ceiling::Ceiling;
+use crate::generate::machine;
+use crate::generate::numbers::human;
+use crate::generate::result::sample_json;
+use crate::generate::trial::Plan;
+use generator::Profile;
+use generator::search::{Answer, GoalResult, Sample};
+use serde_json::{Value, json};
+
+/// What a search has found.
+pub struct Outcome<'a> {
+    pub args: &'a CpsNdrArgs,
+    pub profile: &'a Profile,
+    pub ceiling: &'a Ceiling,
+    pub answer: Answer,
+    pub goals: Option<Vec<GoalResult>>,
+    pub samples: &'a [Told],
+    pub dut: Value,
+    pub table_seen: bool,
+    pub interrupted: bool,
+    pub plan: &'a Plan,
+}
+
+impl Outcome<'_> {
+    /// The last sample of the answer's rate that passed.
+    fn sample(&self) -> Option<&Sample> {
+        let rate = self.answer.rate?;
+        let at = |told: &&Told| told.sample.offered == rate && told.verdict.passed();
+        // Of several loss ratios, the answer's may be one that lost within its goal.
+        let any = |told: &&Told| told.sample.offered == rate;
+        let passed = self.samples.iter().rev().find(at);
+        passed.or_else(|| self.samples.iter().rev().find(any)).map(|told| &told.sample)
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.sample().map(Sample::opened_per_second)
+    }
+
+    /// Who limits the answer.
+    pub fn limited_by(&self) -> Option<&'static str> {
+        if self.answer.stopped_by_generator {
+            return Some("generator");
+        }
+        self.rate().map(|rate| self.ceiling.limited_by(rate))
+    }
+
+    /// 0 with an answer, 1 if no rate passed, 3 if nothing was said of the device.
+    pub fn status(&self) -> u8 {
+        if self.answer.rate.is_some() {
+            return 0;
+        }
+        let said = self.samples.iter().any(|told| !told.verdict.is_invalid());
+        if said && !self.answer.stopped_by_generator { 1 } else { 3 }
+    }
+
+    /// Lines for people.
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        match (self.sample(), self.answer.rate) {
+            (Some(sample), Some(_)) => lines.extend(self.answer_lines(sample)),
+            _ if self.status() == 3 => lines.push(
+                "no answer: the generator did not do what was asked; lower --max-cps, or give it \
+                 more of the machine"
+                    .to_owned(),
+            ),
+            _ if self.interrupted => lines.push("interrupted before any rate passed".to_owned()),
+            _ => lines.push(format!(
+                "no rate passed, not even {} connections/s; lower --min-cps, or see the errors \
+                 above",
+                human(self.args.min_cps)
+            )),
+        }
+        for goal in self.goals.iter().flatten() {
+            lines.push(goal_line(goal));
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    fn answer_lines(&self, sample: &Sample) -> Vec<String> {
+        let rate = sample.opened_per_second();
+        let certainty = &self.answer.certainty;
+        let above = match self.answer.upper {
+            Some(upper) if self.answer.stopped_by_generator => {
+                format!("the generator could not offer {}", human(upper))
+            }
+            Some(upper) => format!("{} did not pass", human(upper)),
+            None => "nothing higher was asked for; raise --max-cps".to_owned(),
+        };
+        let sure = if certainty.confirmed { "confirmed" } else { "not confirmed" };
+        let table = if self.table_seen {
+            "the device's table was seen empty before every sample"
+        } else {
+            "the device's table was not always seen empty"
+        };
+        vec![
+            format!(
+                "{} connections/s ({rate:.0}), {} active, {} packets/s sent",
+                human(rate),
+                human(sample.window.active as f64),
+                human(sample.window.tx_packets as f64 / sample.window.seconds.max(1e-9))
+            ),
+            format!(
+                "passed {} of {} samples, {sure}; {above}{}",
+                certainty.passed,
+                certainty.trials,
+                if self.interrupted { "; interrupted" } else { "" }
+            ),
+            format!("{table}; lost {:.4}% of packets", 100.0 * sample.loss_ratio()),
+            format!(
+                "limited by the {}: {:.0}% of the generator's own ceiling of {} connections/s",
+                if self.limited_by() == Some("generator") { "generator" } else { "device" },
+                100.0 * self.ceiling.share(rate),
+                human(self.ceiling.connections_per_second)
+            ),
+        ]
+    }
+
+    /// The same for programs, with every sample.
+    pub fn json(&self) -> Value {
+        let sample = self.sample();
+        let window = sample.map(|sample| &sample.window);
+        let certainty = &self.answer.certainty;
+        json!({
+            "verb": "cps-ndr",
+            "version": env!("CARGO_PKG_VERSION"),
+            "connections_per_second": self.rate(),
+            "active_flows": window.map(|it| it.active),
+            "tx_packets_per_second": window.map(|it| it.tx_packets as f64 / it.seconds),
+            "tx_bits_per_second": window.map(|it| it.tx_bytes as f64 * 8.0 / it.seconds),
+            "limited_by": self.limited_by(),
+            "loss_ratio": sample.map(Sample::loss_ratio),
+            "timeouts": self.dut.get("timeouts_s"),
+            "dut": self.dut,
+            "answer": {
+                "offered": self.answer.rate,
+                "did_not_pass": self.answer.upper,
+                "samples": certainty.trials,
+                "passed": certainty.passed,
+                "confirmed": certainty.confirmed,
+                "table_seen_empty": self.table_seen,
+            },
+            "goals": self.goals.as_ref().map(|all| all.iter().map(goal_json).collect::<Vec<_>>()),
+            "ceiling": self.rate().map(|rate| self.ceiling.json(rate)),
+            "search": self.args.search.word(),
+            "precision_percent": self.args.precision,
+            "error_threshold_percent": self.args.error_threshold,
+            "trial": {
+                "ramp_s": self.plan.ramp.as_secs_f64(),
+                "settle": {
+                    "lifetime_s": self.plan.lifetime.as_secs_f64(),
+                    "until_packets_change_below": 0.01,
+                },
+                "sample_s": self.plan.sample.as_secs_f64(),
+                "drain_at_most_s": self.plan.drain.as_secs_f64(),
+                "counted": "whole trial, from the first connection until nothing is on its way",
+            },
+            "profile": self.profile,
+            "seed": self.args.hosts.seed,
+            "interrupted": self.interrupted,
+            "exit_status": self.status(),
+            "machine": machine::describe(),
+            "samples": self.samples.iter().map(told_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn told_json(told: &Told) -> Value {
+    let mut all = sample_json(&told.sample);
+    let reasons: Vec<_> = told.verdict.reasons().iter().map(ToString::to_string).collect();
+    if let Some(all) = all.as_object_mut() {
+        all.insert("iteration".to_owned(), json!(told.number));
+        all.insert("purpose".to_owned(), json!(told.purpose.word()));
+        all.insert("lower".to_owned(), json!(told.bounds.0));
+        all.insert("upper".to_owned(), json!(told.bounds.1));
+        all.insert("verdict".to_owned(), json!(told.verdict.word()));
+        all.insert("reasons".to_owned(), json!(reasons));
+    }
+    all
+}
+
+fn goal_line(it: &GoalResult) -> String {
+    let rate = |rate: Option<f64>| rate.map_or("none".to_owned(), human);
+    format!(
+        "loss up to {}%: lower bound {}, upper bound {}, conditional throughput {}",
+        it.goal.loss_ratio * 100.0,
+        rate(it.lower),
+        rate(it.upper),
+        rate(it.conditional_throughput)
+    )
+}
+
+fn goal_json(it: &GoalResult) -> Value {
+    json!({
+        "loss_ratio": it.goal.loss_ratio,
+        "exceed_ratio": it.goal.exceed_ratio,
+        "trials": it.goal.trials,
+        "width": it.goal.width,
+        "relevant_lower_bound": it.lower,
+        "relevant_upper_bound": it.upper,
+        "conditional_throughput": it.conditional_throughput,
+    })
+}

@@ -1,0 +1,272 @@
+//! The samples of one search: each from a clean state, each told as a line, each kept.
+
+use super::outcome::Outcome;
+use super::{Chosen, CpsNdrArgs};
+use crate::demo::screen::Screen;
+use crate::dut::{Device, Place};
+use crate::generate::ceiling::Ceiling;
+use crate::generate::error::LoadError;
+use crate::generate::interrupt::Interrupt;
+use crate::generate::numbers::human;
+use crate::generate::result::{error_lines, flows_line};
+use crate::generate::sides::{Side, Sides};
+use crate::generate::trial::{Clock, Live, Plan, Trial, Wall, Watch};
+use crate::generate::{hosts, lifetime, live_line};
+use generator::Profile;
+use generator::search::{Allowance, Next, Purpose, Sample, Search, Verdict, judge};
+use std::io::IsTerminal;
+use std::process::Command;
+use std::time::Duration;
+
+/// The first look's rate: enough to see what a device does, for any device.
+const LOOK_RATE: f64 = 200.0;
+/// What a first look may last.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A sample and what it said.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Its number, counted from 1.
+    pub number: u32,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The bounds before it.
+    pub bounds: (f64, f64),
+    /// What was counted.
+    pub sample: Sample,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// A search on its way.
+pub struct Session<'a> {
+    args: &'a CpsNdrArgs,
+    screen: &'a Screen,
+    interrupt: &'a Interrupt,
+    plan: Plan,
+    allowed: Allowance,
+    sides: Sides,
+    device: Box<dyn Device>,
+    samples: Vec<Told>,
+    /// The table was looked into before every sample, and was empty.
+    table_seen: bool,
+}
+
+impl<'a> Session<'a> {
+    /// Brings the device up and looks whether it forwards at all.
+    pub fn open(
+        args: &'a CpsNdrArgs,
+        profile: &Profile,
+        screen: &'a Screen,
+        interrupt: &'a Interrupt,
+    ) -> Result<Session<'a>, LoadError> {
+        let capacity = profile.connections_at_once as usize + 1000;
+        let (client, server) =
+            hosts(profile, &args.hosts, capacity, args.place.knows_neighbours())?;
+        let Place { device, client: to, server: from } = args.place.open()?;
+        let (Some(to), Some(from)) = (to, from) else {
+            return Err(LoadError::Options(
+                "a search counts what both sides saw: name both --client and --server".to_owned(),
+            ));
+        };
+        let sides = Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from)));
+        let sample = Duration::from_secs(args.sample_time.into());
+        let lifetime = lifetime(profile);
+        let plan = Plan {
+            rate: None,
+            ramp: Duration::from_secs(args.ramp_up.into()),
+            settle_window: Duration::from_millis(500),
+            lifetime,
+            sample,
+            first_look: Duration::from_secs(1),
+            allowed: args.error_threshold / 100.0,
+            drain: lifetime + Duration::from_secs(3),
+        };
+        let allowed =
+            Allowance { loss: args.error_threshold / 100.0, shortfall: Allowance::SHORTFALL };
+        let (samples, table_seen) = (Vec::new(), true);
+        let mut session =
+            Session { args, screen, interrupt, plan, allowed, sides, device, samples, table_seen };
+        session.look()?;
+        Ok(session)
+    }
+
+    /// A few connections that are not counted: the device learns addresses, and what is broken
+    /// shows at once.
+    fn look(&mut self) -> Result<(), LoadError> {
+        let plan = Plan {
+            rate: Some(LOOK_RATE.min(self.args.min_cps)),
+            ramp: Duration::ZERO,
+            settle_window: Duration::ZERO,
+            lifetime: Duration::ZERO,
+            sample: LOOK,
+            first_look: LOOK,
+            allowed: 1.0,
+            drain: self.plan.drain,
+        };
+        let sample = self.trial(&plan)?;
+        self.device.check()?;
+        if let Some(broken) = sample.broken() {
+            return Err(broken.into());
+        }
+        self.clean()
+    }
+
+    fn trial(&mut self, plan: &Plan) -> Result<Sample, LoadError> {
+        let (screen, verbose) = (self.screen, self.args.verbose);
+        let on_terminal = std::io::stderr().is_terminal();
+        let mut live = |it: &Live| {
+            if on_terminal {
+                eprint!("\r{:<6} {}\x1b[K", it.phase.word(), live_line(it));
+            } else if verbose {
+                screen.write(&format!("    {:<6} {}\n", it.phase.word(), live_line(it)));
+            }
+        };
+        let interrupted = || self.interrupt.is_set();
+        let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
+        let sample = Trial::start(&mut self.sides, plan, &mut watch).run();
+        if on_terminal {
+            eprint!("\r\x1b[K");
+        }
+        sample
+    }
+
+    /// Samples until the search has its answer, somebody interrupts, or nothing more can be
+    /// measured.
+    pub fn search(&mut self, search: &mut dyn Search) -> Result<(), LoadError> {
+        let mut number = 0;
+        while let Next::Trial { rate, purpose } = search.next() {
+            if self.interrupt.is_set() {
+                break;
+            }
+            number += 1;
+            let bounds = search.bounds();
+            self.screen.write(&format!(
+                "... iteration #{number}: lower={} current={} upper={}{}\n",
+                human(bounds.0),
+                human(rate),
+                human(bounds.1),
+                match purpose {
+                    Purpose::Search => "",
+                    Purpose::Repeat => " (again: near the boundary)",
+                    Purpose::Confirm => " (confirming the answer)",
+                }
+            ));
+            let table_before = self.device.table()?;
+            let refused = self.device.refused();
+            let plan = Plan { rate: Some(rate), ..self.plan.clone() };
+            let mut sample = self.trial(&plan)?;
+            self.device.check()?;
+            if self.interrupt.is_set() {
+                // It was cut short, and would be taken for a worse one.
+                break;
+            }
+            sample.table_before = table_before;
+            sample.table_full = self.device.refused() - refused;
+            self.table_seen &= table_before == Some(0);
+            let verdict = judge(&sample, &self.allowed);
+            self.tell(&sample, &verdict);
+            search.record(&verdict, sample.loss_ratio().max(sample.failure_ratio()));
+            let broken = sample.broken();
+            self.samples.push(Told { number, purpose, bounds, sample, verdict });
+            if let Some(broken) = broken {
+                return Err(broken.into());
+            }
+            self.clean()?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, sample: &Sample, verdict: &Verdict) {
+        let sign = match verdict {
+            Verdict::Pass => self.screen.paint("32", "\u{25b2}\u{25b2}\u{25b2}"),
+            Verdict::Fail(_) => self.screen.paint("31", "\u{25bc}\u{25bc}\u{25bc}"),
+            Verdict::Invalid(_) => self.screen.paint("33", "\u{25a0}\u{25a0}\u{25a0} INVALID"),
+        };
+        self.screen.write(&format!("{sign} {}\n", flows_line(sample)));
+        for line in error_lines(sample, verdict) {
+            self.screen.write(&format!("{line}\n"));
+        }
+        if self.args.verbose {
+            self.screen.write(&format!(
+                "    opened {}, completed {}, failed {}, unfinished {}; generator {:.0}% busy\n",
+                sample.opened,
+                sample.completed,
+                sample.failed.total(),
+                sample.unfinished,
+                sample.window.busy * 100.0
+            ));
+        }
+    }
+
+    /// Sees to it that the device remembers nothing of the sample before.
+    fn clean(&mut self) -> Result<(), LoadError> {
+        if let Some(command) = &self.args.reset_command {
+            let status = Command::new("sh").args(["-c", command]).status();
+            let ended = match status {
+                Ok(status) if status.success() => None,
+                Ok(status) => Some(status.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(ended) = ended {
+                self.screen.problem(&format!("--reset-command `{command}` failed ({ended})"));
+            }
+        }
+        match self.device.table()? {
+            None => {
+                // Nobody can look: time is all that can be given, as the original does.
+                let time = Duration::from_secs(self.args.ramp_up.into());
+                self.wait(time, |_| Ok(false))?;
+            }
+            Some(_) => {
+                let patience = self.device.linger() + Duration::from_secs(1);
+                if !self.wait(patience, |device| Ok(device.table()? == Some(0)))? {
+                    self.device.flush()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets packets that come late arrive while something is waited for.
+    fn wait(
+        &mut self,
+        time: Duration,
+        mut until: impl FnMut(&mut dyn Device) -> Result<bool, LoadError>,
+    ) -> Result<bool, LoadError> {
+        let start = Wall.now();
+        while Wall.now() - start < time && !self.interrupt.is_set() {
+            if until(self.device.as_mut())? {
+                return Ok(true);
+            }
+            let pause = Wall.now();
+            while Wall.now() - pause < Duration::from_millis(50) {
+                if self.sides.turn(Wall.now())? == 0 {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// What was found.
+    pub fn outcome<'b>(
+        &'b mut self,
+        chosen: &'b mut Chosen,
+        profile: &'b Profile,
+        ceiling: &'b Ceiling,
+    ) -> Outcome<'b> {
+        Outcome {
+            args: self.args,
+            profile,
+            ceiling,
+            answer: chosen.search().answer(),
+            goals: chosen.multi_loss().map(|search| search.results()),
+            samples: &self.samples,
+            dut: self.device.describe(),
+            table_seen: self.table_seen,
+            interrupted: self.interrupt.is_set(),
+            plan: &self.plan,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The device under test: what stands between the generator's two ports, brought up and taken
+//! down again, and what can be asked of it.
+
+mod memory;
+mod none;
+mod outside;
+mod veth;
+
+use crate::generate::error::LoadError;
+use crate::generate::sides::Link;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub use veth::Inside;
+
+/// The published rule set of the connection-tracking measurements; hosts know each other's
+/// Ethernet addresses, so that no rule for ARP is needed.
+pub const RULES: &str = "\
+priority=1 ip ct_state=-trk actions=ct(table=0)
+priority=1 ip ct_state=+trk+new in_port=p0 actions=ct(commit),normal
+priority=1 ip ct_state=+trk+est actions=normal
+priority=0 actions=drop
+";
+
+/// The same without connection tracking.
+pub const RULES_PLAIN: &str = "actions=normal\n";
+
+/// The timeouts published with the rules, in seconds.
+pub const TIMEOUTS: [(&str, u32); 9] = [
+    ("udp_first", 1),
+    ("udp_single", 1),
+    ("udp_multiple", 30),
+    ("tcp_syn_sent", 1),
+    ("tcp_syn_recv", 1),
+    ("tcp_fin_wait", 1),
+    ("tcp_time_wait", 1),
+    ("tcp_close", 1),
+    ("tcp_established", 30),
+];
+
+/// `ct-set-maxconns` as published.
+pub const MAXCONNS: u32 = 5_000_000;
+
+/// Which device is under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DutKind {
+    /// This program's switch, with the published rules and timeouts
+    Tidegate,
+    /// Open vSwitch's own daemon and userspace datapath, set up alike
+    Ovs,
+    /// Nothing: client and server joined directly, which measures the generator
+    None,
+    /// Whatever stands between --client and --server
+    External,
+}
+
+/// How the generator reaches the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PortsKind {
+    /// In memory, in one process: one core for the switch, one for the generator
+    Memory,
+    /// veth pairs in namespaces of their own, through AF_PACKET
+    Veth,
+}
+
+/// What a device is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which.
+    pub kind: DutKind,
+    /// Reached how.
+    pub ports: PortsKind,
+    /// Without connection tracking.
+    pub plain: bool,
+    /// Most connections in its table.
+    pub maxconns: u32,
+}
+
+/// A device under test. It is taken down when dropped.
+pub trait Device {
+    /// What it is and how it is set up, for results.
+    fn describe(&self) -> Value;
+
+    /// Connections in its table; none: nobody can see it.
+    fn table(&mut self) -> Result<Option<u64>, LoadError>;
+
+    /// Connections that it refused since its table was full, since it started.
+    fn refused(&mut self) -> u64 {
+        0
+    }
+
+    /// Forgets all connections, where it can be told to.
+    fn flush(&mut self) -> Result<(), LoadError> {
+        Ok(())
+    }
+
+    /// How long closed connections may stay in its table, by its timeouts.
+    fn linger(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether it still runs.
+    fn check(&mut self) -> Result<(), LoadError> {
+        Ok(())
+    }
+}
+
+/// A device with its two ports, the client's first.
+pub struct Place {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// The client's port.
+    pub client: Option<Link>,
+    /// The server's port.
+    pub server: Option<Link>,
+}
+
+/// Brings a device up. `veth` ports want to be inside namespaces of our own already.
+pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
+    match (wanted.kind, wanted.ports) {
+        (DutKind::None, PortsKind::Memory) => Ok(none::memory()),
+        (DutKind::Tidegate, PortsKind::Memory) => memory::bring_up(wanted),
+        (DutKind::Ovs, PortsKind::Memory) => Err(LoadError::Options(
+            "--dut ovs is a process of its own and has no ports in this one's memory; \
+             use --ports veth"
+                .to_owned(),
+        )),
+        (DutKind::None, PortsKind::Veth) => veth::cable("c0", "s0"),
+        (DutKind::Tidegate | DutKind::Ovs, PortsKind::Veth) => veth::bring_up(wanted),
+        (DutKind::External, _) => Err(LoadError::Options(
+            "--dut external is what stands between two ports; name them with --client and --server"
+                .to_owned(),
+        )),
+    }
+}
+
+pub use none::memory as memory_cable;
+pub use outside::outside;
+pub use veth::calibration_cable;
+
+/// The published set-up, as results show it.
+fn setup(wanted: &Wanted) -> Value {
+    let timeouts: serde_json::Map<String, Value> =
+        TIMEOUTS.iter().map(|(name, seconds)| ((*name).to_owned(), json!(seconds))).collect();
+    json!({
+        "rules": rules(wanted).lines().collect::<Vec<_>>(),
+        "timeouts_s": timeouts,
+        "ct_set_maxconns": wanted.maxconns,
+    })
+}
+
+fn rules(wanted: &Wanted) -> &'static str {
+    if wanted.plain { RULES_PLAIN } else { RULES }
+}

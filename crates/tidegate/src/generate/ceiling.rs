@@ -1,0 +1,235 @@
+//! The generator's own ceiling: client and server joined directly, as fast as it can.
+
+use super::error::LoadError;
+use super::numbers::human;
+use super::sides::{Side, Sides};
+use super::{HostOptions, hosts};
+use crate::clock;
+use crate::dut::Place;
+use generator::{BYTES_PER_CONNECTION, Profile};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Time before the measured time.
+const WARM: Duration = Duration::from_millis(300);
+/// Connections at once when nothing waits: enough to fill batches, few enough for the cache.
+const AT_ONCE: u32 = 1000;
+/// A device carries less than this share of the ceiling, or else the generator was the limit.
+pub const SHARE: f64 = 0.8;
+
+/// How much the generator can do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceiling {
+    /// Connections completed a second when nothing waits.
+    pub connections_per_second: f64,
+    /// Packets sent a second by both sides together.
+    pub packets_per_second: f64,
+    /// Packets of one connection, both ways.
+    pub packets_per_connection: f64,
+    /// Which ports it was measured with.
+    pub ports: &'static str,
+}
+
+impl Ceiling {
+    /// For results: what it is, and the share of it that a rate makes.
+    pub fn json(&self, rate: f64) -> Value {
+        json!({
+            "connections_per_second": self.connections_per_second,
+            "packets_per_second": self.packets_per_second,
+            "ports": self.ports,
+            "share": self.share(rate),
+        })
+    }
+
+    /// The share of it that this rate of connections makes.
+    pub fn share(&self, rate: f64) -> f64 {
+        rate / self.connections_per_second.max(1.0)
+    }
+
+    /// Who limits a measurement that came to this rate.
+    pub fn limited_by(&self, rate: f64) -> &'static str {
+        if self.share(rate) >= SHARE { "generator" } else { "dut" }
+    }
+}
+
+/// What was counted in some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    seconds: f64,
+    completed: u64,
+    packets: u64,
+    bytes: u64,
+    active: usize,
+}
+
+/// Measures for so long, with the waits of the profile left out: packets and connections cost the
+/// same, and no time passes idly.
+pub fn measure(
+    profile: &Profile,
+    options: &HostOptions,
+    place: Place,
+    ports: &'static str,
+    time: Duration,
+) -> Result<Ceiling, LoadError> {
+    let busy = Profile {
+        server_wait_ms: 0,
+        think_time_ms: 0,
+        time_wait_ms: 0,
+        connections_per_second: None,
+        connections_at_once: profile.connections_at_once.min(AT_ONCE),
+        ..profile.clone()
+    };
+    let mut sides = join(&busy, options, place)?;
+    let counted = saturate(&mut sides, WARM, time)?;
+    if counted.completed == 0 {
+        return Err(LoadError::Ended(format!(
+            "the generator completed no connection by itself in {time:?}; the profile's \
+             connections are too long for a self-test"
+        )));
+    }
+    Ok(Ceiling {
+        connections_per_second: counted.completed as f64 / counted.seconds,
+        packets_per_second: counted.packets as f64 / counted.seconds,
+        packets_per_connection: counted.packets as f64 / counted.completed as f64,
+        ports,
+    })
+}
+
+/// A row of the calibration table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The profile's name.
+    pub profile: String,
+    /// Connections a second.
+    pub connections_per_second: f64,
+    /// Connections alive at the client.
+    pub active_flows: usize,
+    /// Bits a second, both directions together.
+    pub bits_per_second: f64,
+    /// Packets a second, both directions together.
+    pub packets_per_second: f64,
+    /// The ceiling when nothing waits.
+    pub ceiling: Ceiling,
+    /// The rate comes from packets: connections live longer than the test.
+    pub derived: bool,
+}
+
+/// Runs a profile as it is, with as many connections at once as saturate the generator.
+pub fn self_test(
+    profile: &Profile,
+    options: &HostOptions,
+    place: &dyn Fn() -> Place,
+    time: Duration,
+) -> Result<Row, LoadError> {
+    let ceiling = measure(profile, options, place(), "memory", time)?;
+    let lifetime = super::lifetime(profile);
+    // A tenth more than what the ceiling keeps alive.
+    let alive = ceiling.connections_per_second * 1.1 * lifetime.as_secs_f64();
+    let at_once = (alive as u32).clamp(AT_ONCE, 2_000_000);
+    let full =
+        Profile { connections_at_once: at_once, connections_per_second: None, ..profile.clone() };
+    full.check().map_err(|source| LoadError::Profile { name: profile.name.clone(), source })?;
+    let mut sides = join(&full, options, place())?;
+    let warm = lifetime.clamp(WARM, Duration::from_secs(3)) * 2;
+    let counted = saturate(&mut sides, warm, time)?;
+    let derived = lifetime > warm;
+    let packets = counted.packets as f64 / counted.seconds;
+    Ok(Row {
+        profile: profile.name.clone(),
+        connections_per_second: if derived {
+            packets / ceiling.packets_per_connection
+        } else {
+            counted.completed as f64 / counted.seconds
+        },
+        active_flows: counted.active,
+        bits_per_second: counted.bytes as f64 * 8.0 / counted.seconds,
+        packets_per_second: packets,
+        ceiling,
+        derived,
+    })
+}
+
+impl Row {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "profile": self.profile,
+            "connections_per_second": self.connections_per_second,
+            "rate_derived_from_packets": self.derived,
+            "active_flows": self.active_flows,
+            "bits_per_second": self.bits_per_second,
+            "packets_per_second": self.packets_per_second,
+            "without_waits": {
+                "connections_per_second": self.ceiling.connections_per_second,
+                "packets_per_second": self.ceiling.packets_per_second,
+                "packets_per_connection": self.ceiling.packets_per_connection,
+            },
+            "bytes_per_connection_and_side": BYTES_PER_CONNECTION,
+        })
+    }
+}
+
+/// The published calibration table, for these rows.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<12} | {:>15} | {:>12} | {:>12} | {:>14}\n",
+        "Type", "Connection Rate", "Active Flows", "Bandwidth", "Packet Rate"
+    );
+    for row in rows {
+        text.push_str(&format!(
+            "{:<12} | {:>8} conn/s{} | {:>12} | {:>7} bit/s | {:>8} pkt/s\n",
+            row.profile,
+            human(row.connections_per_second),
+            if row.derived { "*" } else { " " },
+            human(row.active_flows as f64),
+            human(row.bits_per_second),
+            human(row.packets_per_second),
+        ));
+    }
+    if rows.iter().any(|row| row.derived) {
+        text.push_str("* packets a second over packets a connection: they live longer than this\n");
+    }
+    text.push_str(&format!("{BYTES_PER_CONNECTION} bytes a connection and side\n"));
+    text
+}
+
+fn join(profile: &Profile, options: &HostOptions, place: Place) -> Result<Sides, LoadError> {
+    let capacity = profile.connections_at_once as usize + 1000;
+    let (client, server) = hosts(profile, options, capacity, true)?;
+    let Place { client: Some(to), server: Some(from), .. } = place else {
+        return Err(LoadError::Ended("a self-test needs both ports".to_owned()));
+    };
+    Ok(Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from))))
+}
+
+/// Both sides as fast as they go.
+fn saturate(sides: &mut Sides, warm: Duration, time: Duration) -> Result<Counted, LoadError> {
+    let start = clock::now();
+    let mut from = None;
+    loop {
+        let now = clock::now();
+        sides.turn(now)?;
+        if now - start < warm {
+            continue;
+        }
+        let (client, server) = match (&sides.client, &sides.server) {
+            (Some(client), Some(server)) => (client.host.statistics(), server.host.statistics()),
+            _ => return Ok(Counted::default()),
+        };
+        let seen = (
+            client.completed,
+            client.tx_packets + server.tx_packets,
+            client.tx_bytes + server.tx_bytes,
+        );
+        let (began, before) = *from.get_or_insert((now, seen));
+        if now - began >= time {
+            return Ok(Counted {
+                seconds: (now - began).as_secs_f64(),
+                completed: seen.0 - before.0,
+                packets: seen.1 - before.1,
+                bytes: seen.2 - before.2,
+                active: sides.active(),
+            });
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Ctrl-C and its like: the first asks for what there is, the second ends at once.
+
+use super::error::LoadError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Whether somebody asked to end.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens from now on, in a thread of its own.
+    pub fn listen() -> Result<Interrupt, LoadError> {
+        let interrupt = Interrupt::default();
+        let seen = Arc::clone(&interrupt.0);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| LoadError::Ended(format!("cannot wait for signals: {error}")))?;
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            runtime.block_on(async move {
+                let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
+                let [Ok(mut interrupt), Ok(mut terminate)] = kinds.map(signal) else { return };
+                let _ = ready.send(());
+                loop {
+                    tokio::select! {
+                        _ = interrupt.recv() => {}
+                        _ = terminate.recv() => {}
+                    }
+                    if seen.swap(true, Ordering::Relaxed) {
+                        // Whoever asks twice does not want to wait for what there is.
+                        std::process::exit(130);
+                    }
+                }
+            });
+        });
+        // From here on a signal is an order and not the end.
+        let _ = is_ready.recv();
+        Ok(interrupt)
+    }
+
+    /// Whether somebody asked to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,20 @@
+//! Where a result comes from.
+
+use serde_json::{Value, json};
+use std::fs;
+
+/// The machine, for results.
+pub fn describe() -> Value {
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find(|line| line.starts_with("model name"));
+    let model = model.and_then(|line| line.split_once(": ")).map(|(_, name)| name);
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    json!({
+        "cpu": model,
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "kernel": kernel.trim(),
+        // Others at work beside a measurement show in it.
+        "load_average": load.split(' ').next().and_then(|text| text.parse::<f64>().ok()),
+    })
+}

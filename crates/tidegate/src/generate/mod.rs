@@ -1,0 +1,319 @@
+//! `tidegate generate`: simulated clients and servers at real ports, and what became of every
+//! connection.
+
+pub mod ceiling;
+pub mod error;
+pub mod interrupt;
+pub mod machine;
+pub mod numbers;
+mod outcome;
+pub mod result;
+pub mod sides;
+pub mod trial;
+
+use crate::demo::screen::Screen;
+use crate::dut::{self, DutKind, Inside, Place, PortsKind, Wanted};
+use base::MacAddr;
+use ceiling::Ceiling;
+use clap::Args;
+use error::LoadError;
+use generator::search::Sample;
+use generator::{Host, HostConfig, Profile, Role};
+use interrupt::Interrupt;
+use numbers::{bounded, human};
+use serde_json::json;
+use sides::{Side, Sides};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use trial::{Live, Plan, Trial, Wall, Watch};
+
+/// The client's Ethernet address where nothing else is said.
+const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+/// The server's.
+const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// Connections that a side has room for at most, by default.
+const ROOM: f64 = 2e6;
+
+/// Simulate clients and servers that open, use and close connections
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate generate --self-test                          what the generator itself can do
+  tidegate generate --rate 10k --seconds 5               through our own switch, in memory
+  tidegate generate --client veth0 --server veth1 --rate 2k --profile http
+  tidegate generate --client eth1 --profile my.toml --gateway 02:00:00:00:00:09 --json
+  tidegate generate --dut ovs --ports veth --rate 2k     through Open vSwitch's own daemon
+
+Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME. Profiles: short-lived, long-lived, http, dns,
+or a TOML file with the keys of crates/generator/src/profile.rs. Connections that fail are shown by
+kind; the exit status is 0 if there were none, 1 otherwise, 2 for options that cannot be meant, 3
+where nothing could be measured.")]
+pub struct GenerateArgs {
+    /// What hosts do: short-lived, long-lived, http, dns or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "short-lived")]
+    profile: String,
+    #[command(flatten)]
+    place: PlaceOptions,
+    #[command(flatten)]
+    hosts: HostOptions,
+    /// New connections a second (2.4k, 1.2m); without it as many as --connections allows
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
+    rate: Option<f64>,
+    /// Connections alive at once [default: the profile's]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
+    connections: Option<f64>,
+    /// How long connections are opened
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+    /// Measure the generator alone, with --profile or with all that come with the program
+    #[arg(long, conflicts_with_all = ["client", "server", "dut", "rate", "connections"])]
+    self_test: bool,
+    /// Print one JSON object; everything else goes to standard error
+    #[arg(long)]
+    json: bool,
+}
+
+/// Between which ports, and through what.
+#[derive(Args, Clone, Debug)]
+pub struct PlaceOptions {
+    /// The clients' port
+    #[arg(long, value_name = "PORT")]
+    pub client: Option<String>,
+    /// The servers' port
+    #[arg(long, value_name = "PORT")]
+    pub server: Option<String>,
+    /// The device under test [default: tidegate; external where ports are named]
+    #[arg(long, value_enum)]
+    pub dut: Option<DutKind>,
+    /// How the device is reached [default: memory; veth for ovs]
+    #[arg(long, value_enum, conflicts_with_all = ["client", "server"])]
+    pub ports: Option<PortsKind>,
+    /// Forward without connection tracking
+    #[arg(long)]
+    pub no_ct: bool,
+    /// Most connections in the device's table (ct-set-maxconns)
+    #[arg(long, value_name = "N", default_value_t = dut::MAXCONNS)]
+    pub maxconns: u32,
+}
+
+/// What hosts are made from besides their profile.
+#[derive(Args, Clone, Debug)]
+pub struct HostOptions {
+    /// Decides addresses, ports and sequence numbers: the same seed, the same run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The VLAN that both sides are in
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    pub vlan: Option<u16>,
+    /// The Ethernet address that clients send to [default: they ask, by ARP and ND]
+    #[arg(long, value_name = "MAC")]
+    pub gateway: Option<MacAddr>,
+}
+
+impl PlaceOptions {
+    /// The device that is meant; none: named ports.
+    pub fn wanted(&self) -> Result<Option<Wanted>, LoadError> {
+        let named = self.client.is_some() || self.server.is_some();
+        let kind = match (self.dut, named) {
+            (None | Some(DutKind::External), true) => return Ok(None),
+            (Some(_), true) => {
+                return Err(LoadError::Options(
+                    "--client and --server are ports of a device that is there already; leave \
+                     --dut out or say --dut external"
+                        .to_owned(),
+                ));
+            }
+            (kind, false) => kind.unwrap_or(DutKind::Tidegate),
+        };
+        let by_itself = if kind == DutKind::Ovs { PortsKind::Veth } else { PortsKind::Memory };
+        let ports = self.ports.unwrap_or(by_itself);
+        Ok(Some(Wanted { kind, ports, plain: self.no_ct, maxconns: self.maxconns }))
+    }
+
+    /// Goes where devices may be made, if any have to be.
+    pub fn enter(&self, screen: &Screen) -> Result<Inside, LoadError> {
+        match self.wanted()? {
+            Some(wanted) if wanted.ports == PortsKind::Veth => Inside::enter(screen),
+            _ => Ok(Inside::Here),
+        }
+    }
+
+    /// Opens ports and brings up the device.
+    pub fn open(&self) -> Result<Place, LoadError> {
+        match self.wanted()? {
+            Some(wanted) => dut::bring_up(&wanted),
+            None => dut::outside(self.client.as_deref(), self.server.as_deref()),
+        }
+    }
+
+    /// The ceiling with ports of the same kind, where there is a cable for them.
+    pub fn ceiling(&self, profile: &Profile, hosts: &HostOptions) -> Result<Ceiling, LoadError> {
+        let wanted = self.wanted()?;
+        let veth = wanted.is_some_and(|wanted| wanted.ports == PortsKind::Veth);
+        let (place, ports) = match veth {
+            true => (dut::calibration_cable()?, "veth"),
+            false => (dut::memory_cable(), "memory"),
+        };
+        ceiling::measure(profile, hosts, place, ports, Duration::from_secs(1))
+    }
+
+    /// Devices that we bring up know no ARP rule: hosts must know each other.
+    pub fn knows_neighbours(&self) -> bool {
+        self.client.is_none() && self.server.is_none()
+    }
+}
+
+/// Reads a profile by name or from a file.
+pub fn profile(name: &str) -> Result<Profile, LoadError> {
+    let wrong = |source| LoadError::Profile { name: name.to_owned(), source };
+    if let Some(built_in) = Profile::built_in(name) {
+        return built_in.map_err(wrong);
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|source| LoadError::ReadProfile { file: Path::new(name).to_owned(), source })?;
+    Profile::from_toml(&text).map_err(wrong)
+}
+
+/// How long a connection of this profile lives, as far as it waits by itself.
+pub fn lifetime(profile: &Profile) -> Duration {
+    let messages = u64::from(profile.messages);
+    let waits = messages * u64::from(profile.server_wait_ms)
+        + (messages - 1) * u64::from(profile.think_time_ms);
+    Duration::from_millis(waits + u64::from(profile.time_wait_ms))
+}
+
+/// Both hosts, with room for so many connections.
+pub fn hosts(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+) -> Result<(Host, Host), LoadError> {
+    let host = |role| {
+        let client = role == Role::Client;
+        let config = HostConfig {
+            role,
+            mac: if client { CLIENT_MAC } else { SERVER_MAC },
+            vlan: options.vlan,
+            gateway: options.gateway.or(known.then_some(SERVER_MAC)),
+            profile: profile.clone(),
+            seed: if client { options.seed } else { options.seed ^ 0x1234_5678 },
+            capacity,
+        };
+        let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
+        Host::new(config, crate::clock::now()).map_err(wrong)
+    };
+    Ok((host(Role::Client)?, host(Role::Server)?))
+}
+
+/// Runs the verb.
+pub fn run(args: &GenerateArgs) -> ExitCode {
+    let screen = Screen::of("generate", args.json);
+    let result = if args.self_test { self_test(args) } else { generate(args, &screen) };
+    result.unwrap_or_else(|error| {
+        screen.problem(&error.to_string());
+        ExitCode::from(error.status())
+    })
+}
+
+fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
+    let named = args.profile != "short-lived";
+    let names = if named { vec![args.profile.as_str()] } else { Profile::BUILT_IN.to_vec() };
+    let time = Duration::from_secs(args.seconds.min(3).into());
+    let mut rows = Vec::new();
+    for name in names {
+        eprintln!("self-test: {name} ...");
+        let profile = profile(name)?;
+        rows.push(ceiling::self_test(&profile, &args.hosts, &dut::memory_cable, time)?);
+    }
+    if args.json {
+        let rows: Vec<_> = rows.iter().map(ceiling::Row::json).collect();
+        let machine = machine::describe();
+        let all = json!({ "verb": "generate --self-test", "machine": machine, "rows": rows });
+        result::print(&format!("{all}\n"));
+    } else {
+        result::print(&ceiling::table(&rows));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
+    let mut profile = profile(&args.profile)?;
+    let lifetime = lifetime(&profile);
+    if let Some(rate) = args.rate {
+        let alive = rate * (lifetime.as_secs_f64() + 1.0) * 1.2;
+        profile.connections_at_once =
+            args.connections.unwrap_or(alive.clamp(f64::from(profile.connections_at_once), ROOM))
+                as u32;
+    } else if let Some(connections) = args.connections {
+        profile.connections_at_once = connections as u32;
+    }
+    // What the ranges cannot carry is refused before anything is brought up.
+    profile.check().map_err(|source| LoadError::Profile { name: args.profile.clone(), source })?;
+    if let Inside::Ended(code) = args.place.enter(screen)? {
+        return Ok(code);
+    }
+    let interrupt = Interrupt::listen()?;
+    let ceiling = args.place.ceiling(&profile, &args.hosts)?;
+    let capacity = profile.connections_at_once as usize + 1000;
+    let (client, server) = hosts(&profile, &args.hosts, capacity, args.place.knows_neighbours())?;
+    let Place { mut device, client: to, server: from } = args.place.open()?;
+    let mut sides = Sides::new(
+        to.map(|link| Side::new(client, link)),
+        from.map(|link| Side::new(server, link)),
+    );
+    let sample = drive(args, &profile, &mut sides, screen, &interrupt);
+    device.check()?;
+    let sample = match sample {
+        Ok(sample) => sample,
+        Err(error) => {
+            // What was measured is kept: the counters up to here are shown before the error.
+            outcome::show_counters(&sides, screen);
+            return Err(error);
+        }
+    };
+    Ok(outcome::show(args, &profile, &sides, device.as_mut(), &ceiling, &sample, screen))
+}
+
+fn drive(
+    args: &GenerateArgs,
+    profile: &Profile,
+    sides: &mut Sides,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<Sample, LoadError> {
+    let lifetime = lifetime(profile);
+    let plan = Plan {
+        rate: args.rate,
+        ramp: Duration::from_millis(profile.ramp_ms),
+        settle_window: Duration::ZERO,
+        lifetime: Duration::ZERO,
+        sample: Duration::from_secs(args.seconds.into()),
+        first_look: Duration::from_secs(args.seconds.into()),
+        allowed: 1.0,
+        drain: lifetime + Duration::from_secs(10),
+    };
+    let mut second = 0;
+    let mut live = |it: &Live| {
+        second += 1;
+        screen.write(&format!("{second:>4} s {:<6} {}\n", it.phase.word(), live_line(it)));
+    };
+    let interrupted = || interrupt.is_set();
+    let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
+    Trial::start(sides, &plan, &mut watch).run()
+}
+
+/// Rates of the last second.
+pub fn live_line(it: &Live) -> String {
+    let w = &it.window;
+    let per_second = |count: u64| human(count as f64 / w.seconds.max(1e-9));
+    format!(
+        "{}/s opened, {}/s completed, {} active, TX {}p/s, RX {}p/s, generator {:.0}% busy",
+        per_second(w.opened),
+        per_second(w.completed),
+        human(w.active as f64),
+        per_second(w.tx_packets),
+        per_second(w.rx_packets),
+        w.busy * 100.0
+    )
+}

@@ -1,0 +1,123 @@
+use super::*;
+use crate::generate::sides::{Link, Side};
+use base::MacAddr;
+use generator::search::{Allowance, Reason, judge};
+use generator::{Host, HostConfig, Profile, Role};
+use port::fault::{FaultRates, FaultyTx, Prng};
+use port::memory::MemoryPort;
+use std::cell::Cell;
+
+/// Time that goes on by so much whenever somebody looks: no test waits, and none is late.
+struct Steps(Cell<u64>, u64);
+
+impl Clock for Steps {
+    fn now(&self) -> Instant {
+        self.0.set(self.0.get() + self.1);
+        Instant::from_nanos(self.0.get())
+    }
+}
+
+fn sides(profile: &Profile, rates: FaultRates) -> Sides {
+    let host = |role, last| {
+        let config = HostConfig {
+            role,
+            mac: MacAddr([2, 0, 0, 0, 0, last]),
+            vlan: None,
+            gateway: Some(MacAddr([2, 0, 0, 0, 0, 2])),
+            profile: profile.clone(),
+            seed: 7,
+            capacity: 100_000,
+        };
+        Host::new(config, Instant::ZERO).unwrap()
+    };
+    let (near, far) = MemoryPort::pair(100_000);
+    let link = |port: &MemoryPort, seed| Link {
+        rx: Box::new(port.rx()),
+        tx: Box::new(FaultyTx::new(port.tx(), rates, Prng::new(seed))),
+    };
+    let (near, far) = (link(&near, 1), link(&far, 2));
+    Sides::new(
+        Some(Side::new(host(Role::Client, 1), near)),
+        Some(Side::new(host(Role::Server, 2), far)),
+    )
+}
+
+fn trial(rate: f64, sample: Duration, rates: FaultRates, step_ns: u64) -> Sample {
+    // A network that loses may swallow a connection's last words: nobody waits for them long.
+    let profile = Profile {
+        connections_at_once: 100_000,
+        initial_rto_ms: 200,
+        time_wait_ms: 500,
+        ..Profile::default()
+    };
+    let plan = Plan {
+        rate: Some(rate),
+        ramp: Duration::from_secs(1),
+        settle_window: Duration::from_millis(200),
+        lifetime: Duration::from_millis(500),
+        sample,
+        first_look: Duration::from_secs(1),
+        allowed: 1.0,
+        drain: Duration::from_secs(30),
+    };
+    let clock = Steps(Cell::new(1), step_ns);
+    let mut live = |_: &Live| ();
+    let mut watch = Watch { clock: &clock, live: &mut live, interrupted: &|| false };
+    Trial::start(&mut sides(&profile, rates), &plan, &mut watch).run().unwrap()
+}
+
+#[test]
+fn over_a_cable_everything_adds_up() {
+    let sample = trial(2000.0, Duration::from_secs(2), FaultRates::default(), 20_000);
+    let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
+    assert!(verdict.passed(), "{:?}", verdict.reasons());
+    assert_eq!((sample.completed, sample.missed), (sample.opened, 0));
+    assert_eq!(sample.forth.sent + sample.back.sent, 7 * sample.opened);
+    assert_eq!((sample.forth.lost(), sample.back.lost(), sample.retransmitted), (0, 0, 0));
+    assert!((sample.opened_per_second() - 2000.0).abs() < 10.0, "{:?}", sample.window);
+    assert!((sample.completed_per_second() - 2000.0).abs() < 20.0, "{:?}", sample.window);
+    // Half a second of TIME-WAIT keeps half of a second's connections.
+    assert!((950..1100).contains(&sample.window.active), "{:?}", sample.window);
+}
+
+#[test]
+fn a_device_that_drops_four_of_a_thousand_reads_so() {
+    let rates = FaultRates { lose_ppm: 4000, ..FaultRates::default() };
+    let sample = trial(3000.0, Duration::from_secs(6), rates, 20_000);
+    let percent = 100.0 * sample.loss_ratio();
+    assert!((percent - 0.4).abs() < 0.05, "{percent}% of {:?} {:?}", sample.forth, sample.back);
+    let of_each = |allowed: f64| {
+        judge(&sample, &Allowance { loss: allowed, shortfall: Allowance::SHORTFALL })
+    };
+    assert_eq!(of_each(0.0).word(), "fail", "{:?}", of_each(0.0).reasons());
+    let lost = |reason: &Reason| matches!(reason, Reason::Lost { .. });
+    assert_eq!(of_each(0.0).reasons().iter().filter(|r| lost(r)).count(), 2, "both directions");
+    assert!(of_each(0.006).passed(), "{:?}", of_each(0.006).reasons());
+}
+
+#[test]
+fn a_device_that_doubles_is_no_figure() {
+    let rates = FaultRates { duplicate_ppm: 20_000, ..FaultRates::default() };
+    let sample = trial(1000.0, Duration::from_secs(1), rates, 20_000);
+    let verdict = judge(&sample, &Allowance { loss: 1.0, shortfall: Allowance::SHORTFALL });
+    assert!(verdict.is_invalid(), "{:?}", verdict.reasons());
+    let rates = FaultRates { duplicate_ppm: 1_000_000, ..FaultRates::default() };
+    let sample = trial(1000.0, Duration::from_secs(1), rates, 20_000);
+    assert_eq!(sample.broken(), Some(generator::search::Broken::Twice));
+}
+
+#[test]
+fn a_device_that_forwards_nothing_is_said_to() {
+    let rates = FaultRates { lose_ppm: 1_000_000, ..FaultRates::default() };
+    let sample = trial(500.0, Duration::from_secs(1), rates, 50_000);
+    assert_eq!(sample.broken(), Some(generator::search::Broken::Nothing));
+    assert!(sample.window.seconds < 1.1 && sample.completed == 0);
+}
+
+#[test]
+fn a_generator_that_comes_too_late_is_no_figure() {
+    // It looks at its connections only every 40 ms.
+    let sample = trial(5000.0, Duration::from_secs(2), FaultRates::default(), 40_000_000);
+    let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
+    assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());
+}

@@ -1,0 +1,109 @@
+//! The results in a folder, and which verb wrote each.
+
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// All results of a folder, by name.
+pub struct Results {
+    /// Those that could be read.
+    pub all: Vec<Stored>,
+    /// The others.
+    pub left_out: Vec<Unreadable>,
+}
+
+/// One result.
+pub struct Stored {
+    /// The file's name without its ending.
+    pub name: String,
+    /// Who wrote it.
+    pub kind: Kind,
+    /// What it says.
+    pub json: Value,
+}
+
+/// A file that is no result.
+pub struct Unreadable {
+    /// The file.
+    pub file: PathBuf,
+    /// Why not.
+    pub why: String,
+}
+
+/// Which verb wrote a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `cps-ndr`
+    CpsNdr,
+    /// `generate`
+    Generate,
+    /// `generate --self-test`
+    SelfTest,
+    /// `bench`
+    Bench,
+}
+
+impl Results {
+    /// Reads every `*.json` of the folder.
+    pub fn read(folder: &Path) -> io::Result<Results> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|ending| ending == "json") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        let mut results = Results { all: Vec::new(), left_out: Vec::new() };
+        for file in files {
+            match stored(&file) {
+                Ok(stored) => results.all.push(stored),
+                Err(why) => results.left_out.push(Unreadable { file, why }),
+            }
+        }
+        Ok(results)
+    }
+
+    /// Those of one kind.
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Stored> {
+        self.all.iter().filter(move |stored| stored.kind == kind)
+    }
+}
+
+fn stored(file: &Path) -> Result<Stored, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let json: Value =
+        serde_json::from_str(&text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let kind = match json.get("verb").and_then(Value::as_str) {
+        Some("cps-ndr") => Kind::CpsNdr,
+        Some("generate") => Kind::Generate,
+        Some("generate --self-test") => Kind::SelfTest,
+        // The measurements of `bench` say what they are by what they measure.
+        None if json.get("ns_per_packet").is_some() || json.get("zones").is_some() => Kind::Bench,
+        Some(other) => return Err(format!("\"{other}\" is no verb whose results are known")),
+        None => return Err("it is no result of tidegate".to_owned()),
+    };
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Stored { name, kind, json })
+}
+
+impl Stored {
+    /// A number at this path of keys.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        self.json.pointer(path)?.as_f64()
+    }
+
+    /// A text at this path of keys.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.json.pointer(path)?.as_str()
+    }
+
+    /// What stood under test, in a few words.
+    pub fn device(&self) -> String {
+        let kind = self.text("/dut/kind").unwrap_or("none");
+        let ports = self.text("/dut/ports");
+        let workers = self.number("/dut/workers").map(|n| format!(", {n} workers"));
+        let ports = ports.map(|ports| format!(", {ports} ports")).unwrap_or_default();
+        format!("{kind}{ports}{}", workers.unwrap_or_default())
+    }
+}
