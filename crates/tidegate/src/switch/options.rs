@@ -78,11 +78,12 @@ impl Switch {
             if let Err(error) = self.start_workers(&modes, worker) {
                 log::error!(target: "dpif_netdev", "{error}");
             }
-            return;
+        } else {
+            for thread in &self.workers {
+                thread.send(WorkerCommand::Configure(worker));
+            }
         }
-        for thread in &self.workers {
-            thread.send(WorkerCommand::Configure(worker));
-        }
+        self.set_queue_options(&options.queues);
     }
 
     pub(super) fn set_tls(&mut self, tls: Option<&control::TlsFiles>) {
