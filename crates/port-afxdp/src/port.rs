@@ -68,7 +68,7 @@ impl XdpPort {
         }
         let promiscuous = device::make_promiscuous(name, device.ifindex)?;
         let (mode, program, queues) = match options.mode {
-            Some(mode) => open_queues(name, &device, mode, options)?,
+            Some(mode) => open_queues(name, &device, mode, options, true)?,
             None => open_best(name, &device, options)?,
         };
         let (mut sockets, mut sending, mut receiving) = (Vec::new(), Vec::new(), Vec::new());
@@ -136,9 +136,10 @@ type Opened = (XdpMode, Program, Vec<Queue>);
 /// The fastest mode that works. What all lack is told in the words of the slowest.
 fn open_best(name: &str, device: &Device, options: XdpOptions) -> Result<Opened, PortError> {
     let [fastest, fast, slowest] = XdpMode::ALL;
-    open_queues(name, device, fastest, options)
-        .or_else(|_| open_queues(name, device, fast, options))
-        .or_else(|_| open_queues(name, device, slowest, options))
+    // Only one of them has to wait for a queue.
+    open_queues(name, device, fastest, options, false)
+        .or_else(|_| open_queues(name, device, fast, options, true))
+        .or_else(|_| open_queues(name, device, slowest, options, false))
 }
 
 fn open_queues(
@@ -146,6 +147,7 @@ fn open_queues(
     device: &Device,
     mode: XdpMode,
     options: XdpOptions,
+    waits: bool,
 ) -> Result<Opened, PortError> {
     let program = Program::attach(name, device.ifindex, mode)?;
     let mut queues = Vec::new();
@@ -155,6 +157,7 @@ fn open_queues(
             queue: number,
             mode,
             need_wakeup: options.need_wakeup,
+            waits,
         };
         let queue = Queue::open(name, place)?;
         program

@@ -21,8 +21,9 @@ pub(crate) const RX_FRAMES: u32 = 2048;
 /// Frames for sending, and entries of the rings that they go through.
 pub(crate) const TX_FRAMES: u32 = 2048;
 
-/// The kernel lets go of a queue only some time after its last socket was closed.
-const BIND_ATTEMPTS: u32 = 20;
+/// The kernel lets go of a queue only some time after its last socket was closed, on a machine
+/// with much to do some hundred milliseconds after.
+const BIND_ATTEMPTS: u32 = 200;
 const BIND_AGAIN: Duration = Duration::from_millis(5);
 
 /// What both halves of a queue share.
@@ -60,6 +61,8 @@ pub(crate) struct Place {
     pub(crate) queue: u16,
     pub(crate) mode: XdpMode,
     pub(crate) need_wakeup: bool,
+    /// Whether to wait for a queue that is taken: it may have been closed a moment ago.
+    pub(crate) waits: bool,
 }
 
 impl Queue {
@@ -79,7 +82,7 @@ impl Queue {
         let mut attempts = 0;
         while let Err(error) = bind(&queue.socket.fd, &address) {
             attempts += 1;
-            if error != Errno::BUSY || attempts >= BIND_ATTEMPTS {
+            if error != Errno::BUSY || !place.waits || attempts >= BIND_ATTEMPTS {
                 return Err(describe(device, step, error.into()));
             }
             std::thread::sleep(BIND_AGAIN);

@@ -137,6 +137,8 @@ pub struct OpenDevice {
     pub kind: DeviceKind,
     /// Its receive queues.
     pub queues: Vec<RxqPlace>,
+    /// Counts up, so that what is told of a port that was closed is not taken for another's.
+    pub opening: u64,
     /// The node of memory of its device.
     pub numa: u16,
     handle: Handle,
@@ -147,12 +149,19 @@ pub struct Devices {
     links: Links,
     open: BTreeMap<PortNo, OpenDevice>,
     pub(super) rxqs: Rxqs,
+    /// How many ports have been opened.
+    openings: u64,
 }
 
 impl Devices {
     /// No ports yet, in the network namespace of the calling thread.
     pub fn new() -> Result<Self, PortError> {
-        Ok(Devices { links: Links::open()?, open: BTreeMap::new(), rxqs: Rxqs::default() })
+        Ok(Devices {
+            links: Links::open()?,
+            open: BTreeMap::new(),
+            rxqs: Rxqs::default(),
+            openings: 0,
+        })
     }
 
     /// Opens a device under the lowest free number and hands its queues to the workers.
@@ -168,9 +177,12 @@ impl Devices {
         let name = interface.name.clone();
         let numa = if kind.is_of_system() { numa::of_device(&name) } else { 0 };
         let queues = vec![RxqPlace::default(); rx.len()];
-        self.open.insert(number, OpenDevice { name, kind, queues, numa, handle });
+        self.openings += 1;
+        let opening = self.openings;
+        self.open.insert(number, OpenDevice { name, kind, queues, opening, numa, handle });
         self.pin(number, &interface.rxq_affinity);
-        let slots = (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, queue, rx)).collect();
+        let slots =
+            (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, opening, queue, rx)).collect();
         self.hand_out(slots, workers);
         Ok(number)
     }

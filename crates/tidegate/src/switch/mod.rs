@@ -207,11 +207,6 @@ impl Switch {
         &self.devices
     }
 
-    /// The settings that are in force.
-    pub fn desired_options(&self) -> &control::SwitchOptions {
-        &self.desired.options
-    }
-
     /// The datapath's ports, to be asked or changed.
     pub fn devices_mut(&mut self) -> &mut Devices {
         &mut self.devices
@@ -360,7 +355,13 @@ impl Switch {
                 self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
                 self.worker_answered(worker);
             }
-            WorkerEvent::PortFailed(port, error) => {
+            // It was closed already, and the number may be another's by now.
+            WorkerEvent::PortFailed(port, opening, _)
+                if self.devices.get(port).is_none_or(|device| device.opening != opening) =>
+            {
+                return;
+            }
+            WorkerEvent::PortFailed(port, _, error) => {
                 log::warn!(target: "dpif_netdev", "port {port}: {error}");
                 self.port_failed(port);
             }

@@ -10,6 +10,11 @@ use datapath::WorkerConfig;
 use port_linux::affinity;
 
 impl Switch {
+    /// The settings that are in force.
+    pub fn desired_options(&self) -> &control::SwitchOptions {
+        &self.desired.options
+    }
+
     pub(super) fn set_zone(&mut self, zone: Zone, policy: &ZonePolicy) {
         let mut timeouts: TimeoutPolicy = self.conntrack.default_timeouts();
         for (name, seconds) in &policy.timeouts_s {

@@ -210,11 +210,17 @@ impl Devices {
                 _ => format!(" (measured processing cycles {})", queue.busy_ns),
             };
             match worker.and_then(|worker| cores.get(worker)) {
-                Some(Core { cpu: Some(cpu), numa }) => log::info!(
-                    target: "dpif_netdev",
-                    "Core {cpu:2} on numa node {numa} assigned port '{name}' rx queue \
-                     {number}{measured}."
-                ),
+                Some(Core { cpu: Some(cpu), numa }) => {
+                    let how = match queue.pinned == Some(*cpu) {
+                        true => "is pinned with",
+                        false => "assigned",
+                    };
+                    log::info!(
+                        target: "dpif_netdev",
+                        "Core {cpu:2} on numa node {numa} {how} port '{name}' rx queue \
+                         {number}{measured}."
+                    );
+                }
                 Some(_) => {}
                 None => log::warn!(
                     target: "dpif_netdev",

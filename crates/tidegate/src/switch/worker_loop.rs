@@ -227,7 +227,10 @@ impl Run {
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Ok(WorkerCommand::Flow(command)) => self.worker.command(now, command, out),
                 Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
-                Ok(WorkerCommand::AddRx(slot)) => self.ports.add_rx(slot, &mut self.waiter),
+                Ok(WorkerCommand::AddRx(slot)) => {
+                    self.ports.add_rx(slot, &mut self.waiter);
+                    self.publish();
+                }
                 Ok(WorkerCommand::TakeRx(port, queue, to)) => {
                     if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter) {
                         // Nobody waits for it any more: better here than nowhere.
@@ -262,7 +265,7 @@ impl Run {
             slot.packets = 0;
             for _ in 0..BATCHES_PER_TURN {
                 if let Err(error) = slot.rx.receive(self.worker.pool(), batch) {
-                    failed.push((slot.port, error));
+                    failed.push((slot.port, slot.opening, error));
                 }
                 let full = batch.is_full();
                 slot.packets += batch.len() as u64;
@@ -279,9 +282,9 @@ impl Run {
             at = then;
         }
         if !self.ports.failed.is_empty() {
-            for (port, error) in std::mem::take(&mut self.ports.failed) {
+            for (port, opening, error) in std::mem::take(&mut self.ports.failed) {
                 self.ports.forget_rx(port, &mut self.waiter);
-                let _ = self.events.send(WorkerEvent::PortFailed(port, error));
+                let _ = self.events.send(WorkerEvent::PortFailed(port, opening, error));
             }
         }
         (received, at)

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct RxSlot {
     /// The port.
     pub port: PortNo,
+    /// Which opening of a port of this number it belongs to.
+    pub opening: u64,
     /// Its number at that port.
     pub queue: u16,
     /// The queue.
@@ -30,13 +32,13 @@ pub struct Ports {
     /// What it sends to.
     pub tx: HashMap<PortNo, Box<dyn TxQueue>>,
     /// Queues that failed in this turn.
-    pub failed: Vec<(PortNo, PortError)>,
+    pub failed: Vec<(PortNo, u64, PortError)>,
 }
 
 impl RxSlot {
     /// A queue that nobody has polled yet.
-    pub fn new(port: PortNo, queue: u16, rx: Box<dyn RxQueue>) -> Self {
-        RxSlot { port, queue, rx, usage: Usage::default(), packets: 0 }
+    pub fn new(port: PortNo, opening: u64, queue: u16, rx: Box<dyn RxQueue>) -> Self {
+        RxSlot { port, opening, queue, rx, usage: Usage::default(), packets: 0 }
     }
 
     /// The token by which the waiter calls it.
@@ -114,7 +116,7 @@ mod tests {
         let (mut ports, mut waiter) = (Ports::default(), Waiter::new().unwrap());
         let (near, _far) = MemoryPort::pair(4);
         for (port, packets) in [(1, 30), (2, 10), (3, 0)] {
-            let mut slot = RxSlot::new(PortNo(port), 0, Box::new(near.rx()));
+            let mut slot = RxSlot::new(PortNo(port), 1, 0, Box::new(near.rx()));
             slot.packets = packets;
             ports.add_rx(slot, &mut waiter);
         }

@@ -58,8 +58,8 @@ pub enum WorkerEvent {
     Upcalls,
     /// Statistics of flows, from workers started in this generation.
     Dump(u32, FlowDump),
-    /// A port's device failed; it is received from no longer.
-    PortFailed(PortNo, PortError),
+    /// The device of a port, opened so, failed; it is received from no longer.
+    PortFailed(PortNo, u64, PortError),
 }
 
 /// What workers share.

@@ -60,10 +60,15 @@ fn describe(
     let mut text = format!("  isolated : {}\n", switch.devices().is_isolated(worker.id));
     let total_ns = report.intervals_ns(intervals);
     let mut queues = Vec::new();
-    for queue in &report.queues {
-        // A port that was closed a moment ago is no longer shown.
-        if let Some(device) = switch.devices().get(queue.port) {
-            queues.push((device.name.as_str(), queue.queue, queue.usage.sum_ns(intervals)));
+    for (port, device) in switch.devices().iter() {
+        for (queue, place) in (0..).zip(&device.queues) {
+            if place.worker == Some(worker.id) {
+                // A queue that came a moment ago is not in the report yet.
+                let mut reported = report.queues.iter();
+                let known = reported.find(|known| known.port == port && known.queue == queue);
+                let ns = known.map_or(0, |known| known.usage.sum_ns(intervals));
+                queues.push((device.name.as_str(), queue, ns));
+            }
         }
     }
     queues.sort_unstable();
