@@ -229,6 +229,11 @@ impl Devices {
         self.open.get(&number)
     }
 
+    /// Whether a port is still the one that was opened so.
+    pub fn is_open(&self, number: PortNo, opening: u64) -> bool {
+        self.open.get(&number).is_some_and(|device| device.opening == opening)
+    }
+
     /// A port, to be changed.
     pub(super) fn get_mut(&mut self, number: PortNo) -> Option<&mut OpenDevice> {
         self.open.get_mut(&number)

@@ -356,9 +356,7 @@ impl Switch {
                 self.worker_answered(worker);
             }
             // It was closed already, and the number may be another's by now.
-            WorkerEvent::PortFailed(port, opening, _)
-                if self.devices.get(port).is_none_or(|device| device.opening != opening) =>
-            {
+            WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
                 return;
             }
             WorkerEvent::PortFailed(port, _, error) => {
