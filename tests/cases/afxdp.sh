@@ -73,6 +73,15 @@ vsctl del-port nosuch0
 xdp_port client
 works
 
+# An MTU that needs larger places, and jumbo frames through them.
+ip link set client mtu 3000
+ip -n client link set eth0 mtu 3000
+ip link set server mtu 3000
+ip -n server link set eth0 mtu 3000
+jumbo() { on client ping -n -q -W 1 -c 1 -M do -s 2900 10.0.0.2; }
+eventually 5 jumbo
+works
+
 # A new switch finds the devices free although the old one could not tidy up.
 attached client
 attached server

@@ -3,6 +3,7 @@
 use crate::options::XdpMode;
 use port::PortError;
 use std::io;
+use std::time::Duration;
 
 /// What was tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +16,27 @@ pub(crate) enum Step {
     Attach(XdpMode),
     /// Bind a socket to a queue of the device.
     Bind { queue: u16, mode: XdpMode },
+}
+
+/// The kernel lets go of a device and its queues only some time after they were closed, on a
+/// machine with much to do some hundred milliseconds after.
+const ATTEMPTS: u32 = 200;
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Does something again while its object is busy, for about a second, if it is to wait at all.
+pub(crate) fn patiently<T>(
+    waits: bool,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(error) if waits && error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(AGAIN);
+            }
+            result => return result,
+        }
+    }
+    attempt()
 }
 
 /// The error of a step that the kernel refused on `device`.

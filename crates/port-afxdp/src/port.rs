@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::receive::XdpRx;
 use crate::send::{TxHalf, XdpTx};
 use crate::socket::{Place, Queue, Socket};
-use crate::umem::FRAME_BYTES_MAX;
+use crate::umem::Chunk;
 use ::port::PortError;
 use rustix::net::sockopt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +24,7 @@ const HEADER_BYTES_MAX: u32 = 14 + 2 * 4;
 pub struct XdpPort {
     mode: XdpMode,
     options: XdpOptions,
+    mtu_max: u32,
     queues_there: Option<u32>,
     sockets: Vec<Arc<Socket>>,
     sending: Vec<Arc<Mutex<TxHalf>>>,
@@ -53,13 +54,11 @@ impl XdpPort {
     pub fn open(name: &str, options: XdpOptions) -> Result<(XdpPort, Vec<XdpRx>), PortError> {
         let device = Device::look(name)?;
         let invalid = |reason| PortError::Invalid { device: name.to_owned(), reason };
-        let mtu_max = FRAME_BYTES_MAX - HEADER_BYTES_MAX;
-        if device.mtu > mtu_max {
-            return Err(invalid(format!(
-                "its MTU is {}, and AF_XDP takes at most {mtu_max}; lower it",
-                device.mtu
-            )));
-        }
+        let chunk = Chunk::for_frames(device.mtu.saturating_add(HEADER_BYTES_MAX));
+        let chunk = chunk.ok_or_else(|| {
+            let most = Chunk::Large.frame_bytes_max() - HEADER_BYTES_MAX;
+            invalid(format!("its MTU is {}, and AF_XDP takes at most {most}; lower it", device.mtu))
+        })?;
         if let Some(there) = device.queues.filter(|there| *there < options.queues.into()) {
             return Err(invalid(format!(
                 "options:n_rxq is {}, and it has {there}; lower the one, or add queues (ethtool -L)",
@@ -68,8 +67,8 @@ impl XdpPort {
         }
         let promiscuous = device::make_promiscuous(name, device.ifindex)?;
         let (mode, program, queues) = match options.mode {
-            Some(mode) => open_queues(name, &device, mode, options, true)?,
-            None => open_best(name, &device, options)?,
+            Some(mode) => open_queues(name, &device, (mode, chunk), options, true)?,
+            None => open_best(name, &device, chunk, options)?,
         };
         let (mut sockets, mut sending, mut receiving) = (Vec::new(), Vec::new(), Vec::new());
         for Queue { socket, rx, tx } in queues {
@@ -81,6 +80,7 @@ impl XdpPort {
         let port = XdpPort {
             mode,
             options,
+            mtu_max: chunk.frame_bytes_max() - HEADER_BYTES_MAX,
             queues_there: device.queues,
             sockets,
             sending,
@@ -98,6 +98,12 @@ impl XdpPort {
     /// What was asked for.
     pub fn options(&self) -> XdpOptions {
         self.options
+    }
+
+    /// The largest MTU that the port was opened for: with a larger one, frames are lost until it
+    /// is opened anew.
+    pub fn mtu_max(&self) -> u32 {
+        self.mtu_max
     }
 
     /// The device's receive queues that are not used, where there are any: what arrives at them
@@ -134,28 +140,34 @@ impl XdpPort {
 type Opened = (XdpMode, Program, Vec<Queue>);
 
 /// The fastest mode that works. What all lack is told in the words of the slowest.
-fn open_best(name: &str, device: &Device, options: XdpOptions) -> Result<Opened, PortError> {
+fn open_best(
+    name: &str,
+    device: &Device,
+    chunk: Chunk,
+    options: XdpOptions,
+) -> Result<Opened, PortError> {
     let [fastest, fast, slowest] = XdpMode::ALL;
     // Only one of them has to wait for a queue.
-    open_queues(name, device, fastest, options, false)
-        .or_else(|_| open_queues(name, device, fast, options, true))
-        .or_else(|_| open_queues(name, device, slowest, options, false))
+    open_queues(name, device, (fastest, chunk), options, false)
+        .or_else(|_| open_queues(name, device, (fast, chunk), options, true))
+        .or_else(|_| open_queues(name, device, (slowest, chunk), options, false))
 }
 
 fn open_queues(
     name: &str,
     device: &Device,
-    mode: XdpMode,
+    (mode, chunk): (XdpMode, Chunk),
     options: XdpOptions,
     waits: bool,
 ) -> Result<Opened, PortError> {
-    let program = Program::attach(name, device.ifindex, mode)?;
+    let program = Program::attach(name, device.ifindex, mode, waits)?;
     let mut queues = Vec::new();
     for number in 0..options.queues {
         let place = Place {
             ifindex: device.ifindex,
             queue: number,
             mode,
+            chunk,
             need_wakeup: options.need_wakeup,
             waits,
         };

@@ -1,6 +1,6 @@
 //! The XDP program, its map, and the link that holds it on a device (bpf(2)).
 
-use crate::failure::{Step, describe};
+use crate::failure::{Step, describe, patiently};
 use crate::options::XdpMode;
 use port::PortError;
 use std::io;
@@ -71,12 +71,18 @@ fn instructions(map: BorrowedFd<'_>) -> [Instruction; 6] {
 }
 
 impl Program {
-    /// Loads the program and attaches it to a device.
-    pub(crate) fn attach(device: &str, ifindex: u32, mode: XdpMode) -> Result<Self, PortError> {
+    /// Loads the program and attaches it to a device; `waits` for one that is busy.
+    pub(crate) fn attach(
+        device: &str,
+        ifindex: u32,
+        mode: XdpMode,
+        waits: bool,
+    ) -> Result<Self, PortError> {
         let failed = |step| move |source| describe(device, step, source);
         let map = create_map().map_err(failed(Step::Load))?;
         let program = load(&map).map_err(failed(Step::Load))?;
-        let link = create_link(&program, ifindex, mode).map_err(failed(Step::Attach(mode)))?;
+        let link = patiently(waits, || create_link(&program, ifindex, mode))
+            .map_err(failed(Step::Attach(mode)))?;
         Ok(Program { map, _link: link })
     }
 

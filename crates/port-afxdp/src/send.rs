@@ -1,7 +1,6 @@
 //! The sending half of a queue, which several workers may share.
 
 use crate::socket::{Socket, TxRings, tx_frames};
-use crate::umem::CHUNK_BYTES;
 use packet::{Batch, Checksum, Packet, Pool};
 use port::{TxCounters, TxQueue, offload};
 use rustix::io::Errno;
@@ -24,12 +23,12 @@ pub(crate) struct TxHalf {
 
 impl TxHalf {
     pub(crate) fn new(socket: Arc<Socket>, rings: TxRings, need_wakeup: bool) -> Self {
-        TxHalf { socket, rings, free: tx_frames(), need_wakeup }
+        TxHalf { free: tx_frames(&socket.umem), socket, rings, need_wakeup }
     }
 
     /// Puts one frame, with nothing left to be done on it, into the ring.
     fn put(&mut self, frame: &[u8], counters: &mut TxCounters) {
-        if frame.len() > CHUNK_BYTES as usize {
+        if frame.len() > self.socket.umem.chunk_bytes() as usize {
             counters.errors += 1;
             return;
         }

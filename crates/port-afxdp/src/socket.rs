@@ -1,11 +1,10 @@
 //! One queue's socket: its memory, its four rings, and its place on the device.
 
-use crate::failure::{Step, describe};
+use crate::failure::{Step, describe, patiently};
 use crate::options::XdpMode;
 use crate::ring::{Consumer, Producer};
-use crate::umem::{CHUNK_BYTES, Umem};
+use crate::umem::{Chunk, Umem};
 use port::PortError;
-use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
     XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpUmemReg, XdpUmemRegFlags,
@@ -14,17 +13,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, soc
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Frames for receiving, and entries of the rings that they go through.
 pub(crate) const RX_FRAMES: u32 = 2048;
 /// Frames for sending, and entries of the rings that they go through.
-pub(crate) const TX_FRAMES: u32 = 2048;
-
-/// The kernel lets go of a queue only some time after its last socket was closed, on a machine
-/// with much to do some hundred milliseconds after.
-const BIND_ATTEMPTS: u32 = 200;
-const BIND_AGAIN: Duration = Duration::from_millis(5);
+pub(crate) const TX_FRAMES: u32 = 1024;
 
 /// What both halves of a queue share.
 #[derive(Debug)]
@@ -60,6 +53,7 @@ pub(crate) struct Place {
     pub(crate) ifindex: u32,
     pub(crate) queue: u16,
     pub(crate) mode: XdpMode,
+    pub(crate) chunk: Chunk,
     pub(crate) need_wakeup: bool,
     /// Whether to wait for a queue that is taken: it may have been closed a moment ago.
     pub(crate) waits: bool,
@@ -68,8 +62,9 @@ pub(crate) struct Place {
 impl Queue {
     /// Makes a socket and binds it.
     pub(crate) fn open(device: &str, place: Place) -> Result<Queue, PortError> {
-        let mut queue = Self::set_up().map_err(|source| describe(device, Step::Socket, source))?;
-        queue.rx.fill_all();
+        let mut queue =
+            Self::set_up(place.chunk).map_err(|source| describe(device, Step::Socket, source))?;
+        queue.rx.fill_all(place.chunk);
         let step = Step::Bind { queue: place.queue, mode: place.mode };
         let mut flags = match place.mode {
             XdpMode::NativeWithZerocopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
@@ -79,24 +74,18 @@ impl Queue {
             flags |= SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         }
         let address = SocketAddrXdp::new(flags, place.ifindex, place.queue.into());
-        let mut attempts = 0;
-        while let Err(error) = bind(&queue.socket.fd, &address) {
-            attempts += 1;
-            if error != Errno::BUSY || !place.waits || attempts >= BIND_ATTEMPTS {
-                return Err(describe(device, step, error.into()));
-            }
-            std::thread::sleep(BIND_AGAIN);
-        }
+        let attempt = || Ok(bind(&queue.socket.fd, &address)?);
+        patiently(place.waits, attempt).map_err(|source| describe(device, step, source))?;
         Ok(queue)
     }
 
-    fn set_up() -> io::Result<Queue> {
+    fn set_up(chunk: Chunk) -> io::Result<Queue> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-        let umem = Umem::new(RX_FRAMES + TX_FRAMES)?;
+        let umem = Umem::new(RX_FRAMES + TX_FRAMES, chunk)?;
         let registration = XdpUmemReg {
             addr: umem.address(),
             len: umem.bytes(),
-            chunk_size: CHUNK_BYTES,
+            chunk_size: chunk.bytes(),
             headroom: 0,
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
@@ -124,17 +113,17 @@ impl Queue {
 
 impl RxRings {
     /// Gives the kernel every frame for receiving.
-    fn fill_all(&mut self) {
+    fn fill_all(&mut self, chunk: Chunk) {
         for index in 0..RX_FRAMES {
             // The ring has as many places as there are frames.
-            let _ = self.fill.push(u64::from(index) * u64::from(CHUNK_BYTES));
+            let _ = self.fill.push(u64::from(index) * u64::from(chunk.bytes()));
         }
         self.fill.submit();
     }
 }
 
 /// The addresses of the frames for sending.
-pub(crate) fn tx_frames() -> Vec<u64> {
+pub(crate) fn tx_frames(umem: &Umem) -> Vec<u64> {
     let frames = RX_FRAMES..RX_FRAMES + TX_FRAMES;
-    frames.map(|index| u64::from(index) * u64::from(CHUNK_BYTES)).collect()
+    frames.map(|index| u64::from(index) * u64::from(umem.chunk_bytes())).collect()
 }

@@ -4,12 +4,38 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::NonNull;
 
-/// Bytes of one frame's place; a page is the most that the kernel takes.
-pub(crate) const CHUNK_BYTES: u32 = 4096;
 /// What the kernel keeps free in front of a received frame (Linux: `XDP_PACKET_HEADROOM`).
 const HEADROOM_BYTES: u32 = 256;
-/// The longest frame that fits behind that.
-pub(crate) const FRAME_BYTES_MAX: u32 = CHUNK_BYTES - HEADROOM_BYTES;
+
+/// The size of one frame's place: the less, the more of them stay in the processor's caches and
+/// within the memory that may be locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Chunk {
+    /// 2,048 bytes, for frames as the Internet has them.
+    Small,
+    /// 4,096 bytes: a page, the most that the kernel takes.
+    Large,
+}
+
+impl Chunk {
+    /// The place for frames of up to so many bytes; None where there is none so large.
+    pub(crate) fn for_frames(bytes: u32) -> Option<Chunk> {
+        [Chunk::Small, Chunk::Large].into_iter().find(|chunk| bytes <= chunk.frame_bytes_max())
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Chunk::Small => 2048,
+            Chunk::Large => 4096,
+        }
+    }
+
+    /// The longest frame that can be received into it.
+    pub(crate) fn frame_bytes_max(self) -> u32 {
+        self.bytes() - HEADROOM_BYTES
+    }
+}
 
 /// Places for frames, by their offset from the start. Each belongs to the kernel, to the
 /// receiving or to the sending half of a queue; who has it is told by the rings.
@@ -17,6 +43,7 @@ pub(crate) const FRAME_BYTES_MAX: u32 = CHUNK_BYTES - HEADROOM_BYTES;
 pub(crate) struct Umem {
     start: NonNull<u8>,
     bytes: usize,
+    chunk: Chunk,
 }
 
 // SAFETY: the memory is the process's, not a thread's; who may touch which frame is the callers'
@@ -27,8 +54,8 @@ unsafe impl Sync for Umem {}
 
 impl Umem {
     /// Maps zeroed memory for so many frames.
-    pub(crate) fn new(frames: u32) -> io::Result<Umem> {
-        let bytes = frames as usize * CHUNK_BYTES as usize;
+    pub(crate) fn new(frames: u32, chunk: Chunk) -> io::Result<Umem> {
+        let bytes = frames as usize * chunk.bytes() as usize;
         // SAFETY: a new mapping, at an address that the kernel chooses, replaces nothing.
         let start = unsafe {
             mmap_anonymous(
@@ -40,7 +67,7 @@ impl Umem {
         };
         let start =
             NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        Ok(Umem { start, bytes })
+        Ok(Umem { start, bytes, chunk })
     }
 
     /// Its address, for the kernel.
@@ -51,6 +78,11 @@ impl Umem {
     /// Its size.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes as u64
+    }
+
+    /// The size of a frame's place.
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        self.chunk.bytes()
     }
 
     /// Copies a received frame out; says how many bytes, which is zero where the descriptor
@@ -80,7 +112,7 @@ impl Umem {
     /// The frame is the caller's: it is one that was never sent, or came back through the
     /// completion ring.
     pub(crate) unsafe fn write(&self, address: u64, from: &[u8]) -> bool {
-        if from.len() > CHUNK_BYTES as usize || !self.contains(address, from.len()) {
+        if from.len() > self.chunk_bytes() as usize || !self.contains(address, from.len()) {
             return false;
         }
         // SAFETY: the destination lies within the mapping, as was just checked, and the caller's
@@ -113,16 +145,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn frames_have_places_up_to_a_page() {
+        for (bytes, expect) in [
+            (60, Some(Chunk::Small)),
+            (1792, Some(Chunk::Small)),
+            (1793, Some(Chunk::Large)),
+            (3840, Some(Chunk::Large)),
+            (3841, None),
+        ] {
+            assert_eq!(Chunk::for_frames(bytes), expect, "{bytes} bytes");
+        }
+    }
+
+    #[test]
     fn what_points_outside_is_not_touched() {
-        let umem = Umem::new(2).unwrap();
-        let end = u64::from(CHUNK_BYTES) * 2;
+        let umem = Umem::new(2, Chunk::Small).unwrap();
+        let end = u64::from(umem.chunk_bytes()) * 2;
         for (address, len, fits) in [
             (0, 10, true),
             (end - 10, 10, true),
             (end - 9, 10, false),
             (end, 1, false),
             (u64::MAX, 1, false),
-            (0, CHUNK_BYTES as usize + 1, false),
+            (0, umem.chunk_bytes() as usize + 1, false),
         ] {
             let bytes = vec![7; len];
             // SAFETY: no kernel knows of this memory.

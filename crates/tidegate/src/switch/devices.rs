@@ -234,6 +234,12 @@ impl Devices {
         self.open.get(&number).is_some_and(|device| device.opening == opening)
     }
 
+    /// Whether a port has to be opened anew for its device's MTU.
+    pub fn is_outgrown(&self, number: PortNo, mtu: u32) -> bool {
+        let handle = self.open.get(&number).map(|device| &device.handle);
+        matches!(handle, Some(Handle::Xdp(xdp)) if mtu > xdp.mtu_max())
+    }
+
     /// A port, to be changed.
     pub(super) fn get_mut(&mut self, number: PortNo) -> Option<&mut OpenDevice> {
         self.open.get_mut(&number)

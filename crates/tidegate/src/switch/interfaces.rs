@@ -5,7 +5,7 @@ use super::configure::random_mac;
 use super::devices::DeviceKind;
 use crate::clock;
 use base::{OfPort, PortNo};
-use control::{Interface, InterfaceKind, Port};
+use control::{Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec, PriorityTags, VlanMode};
 use port::PortError;
 use port_linux::LinkInfo;
@@ -75,6 +75,10 @@ impl Switch {
             InterfaceKind::Afxdp => Some(DeviceKind::Afxdp),
             InterfaceKind::Pcap => Some(DeviceKind::Pcap),
         };
+        if kind == Some(DeviceKind::Afxdp) {
+            // It is opened for the MTU that its device has.
+            self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
+        }
         if let Some(kind) = kind {
             let opened = self.devices.open(interface, kind, &self.workers);
             running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
@@ -226,7 +230,14 @@ impl Switch {
         let kind = &running.interface.kind;
         let is_found = matches!(kind, InterfaceKind::System | InterfaceKind::Afxdp);
         let waits = running.device.is_none() && is_found;
-        if waits {
+        let outgrown =
+            running.device.is_some_and(|number| self.devices.is_outgrown(number, link.mtu));
+        if outgrown {
+            self.close_interface(&running, false);
+            running.device = None;
+            running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
+        }
+        if waits || outgrown {
             running.state = self.open_interface(&mut running);
         } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             let spec = self.port_spec(&running);
