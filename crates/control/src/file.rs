@@ -7,6 +7,13 @@
 //! ```toml
 //! [switch]
 //! pmd_cpu_mask = "0x6"              # run workers on cores 1 and 2
+//! pmd_rxq_assign = "cycles"         # or "group", "roundrobin"
+//! pmd_rxq_isolate = true            # only "group" can do without
+//! pmd_auto_lb = false
+//! pmd_auto_lb_rebal_interval_min = 1
+//! pmd_auto_lb_load_threshold = 95   # percent
+//! pmd_auto_lb_improvement_threshold = 25
+//! pmd_sleep_max = "0"               # microseconds; "50,8:100" has core 8 apart
 //! max_connections = 3000000
 //! flow_limit = 200000               # megaflows
 //! max_idle_ms = 10000               # how long a megaflow stays without packets
@@ -62,12 +69,24 @@
 //! type = "patch"
 //! peer = "to-br0"
 //!
+//! [[bridge.port]]
+//! name = "veth1"
+//! type = "afxdp"                    # a device that is there, through AF_XDP
+//! options = { xdp-mode = "best-effort", n_rxq = "1", use-need-wakeup = "true" }
+//! pmd_rxq_affinity = "0:1"          # queue 0 belongs to core 1
+//!
+//! [[bridge.port]]
+//! name = "play0"
+//! type = "pcap"                     # no device: plays a file, records another
+//! options = { rx_pcap = "in.pcap", infinite_rx = "true", tx_pcap = "out.pcap" }
+//!
 //! [[bridge]]
 //! name = "br1"
 //! port = [{ name = "to-br0", type = "patch", peer = "to-br1" }]
 //! ```
 
 mod port;
+mod queues;
 mod section;
 
 use crate::desired::{TIMEOUT_NAMES, datapath_id_from_text, version_from_name};
@@ -233,6 +252,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
             errors,
             CoreSet::from_hex_mask,
         ),
+        queues: queues::options(section, errors),
         max_connections: section.integer("max_connections", 1..=u32::MAX, errors),
         run_dir: section.string("run_dir", errors).map(PathBuf::from),
         unixctl: section.string("unixctl", errors).map(PathBuf::from),

@@ -27,7 +27,7 @@ const SCHEMA: &[(&str, &str)] = &[
         "Interface",
         "admin_state=s? duplex=s? error=s? ifindex=i? ingress_policing_rate=i link_resets=i? \
          link_speed=i? link_state=s? mac=s? mac_in_use=s? mtu=i? mtu_request=i? name=s ofport=i? \
-         ofport_request=i? options=ss statistics=si status=ss type=s",
+         ofport_request=i? options=ss other_config=ss statistics=si status=ss type=s",
     ),
     (
         "Controller",

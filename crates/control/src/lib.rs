@@ -18,6 +18,7 @@ mod file;
 mod fixture;
 mod options;
 mod port;
+mod queues;
 mod rows;
 mod status;
 
@@ -28,6 +29,7 @@ pub use difference::{Change, difference};
 pub use file::FileError;
 pub use options::{CoreSet, SwitchOptions};
 pub use port::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
+pub use queues::{AutoBalance, Isolation, QueueOptions, RxqAssign, SleepMax};
 pub use rows::{Warning, monitored, next_cfg};
 pub use status::{
     BridgeStatus, ControllerRole, ControllerStatus, INTERFACE_TYPES, InterfaceStatus, LinkStatus,

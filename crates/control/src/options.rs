@@ -1,5 +1,6 @@
 //! Settings of the whole switch (`Open_vSwitch.other_config`).
 
+use crate::QueueOptions;
 use base::limits;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 pub struct SwitchOptions {
     /// The cores that workers run on (`pmd-cpu-mask`); None leaves the choice to the switch.
     pub worker_cores: Option<CoreSet>,
+    /// Which worker polls what, and how (`pmd-rxq-assign` and its like).
+    pub queues: QueueOptions,
     /// The most megaflows in the datapath (`flow-limit`).
     pub flow_limit: u32,
     /// A megaflow without packets for this long goes (`max-idle`), in milliseconds.
@@ -71,6 +74,7 @@ impl Default for SwitchOptions {
     fn default() -> Self {
         SwitchOptions {
             worker_cores: None,
+            queues: QueueOptions::default(),
             flow_limit: limits::FLOW_LIMIT as u32,
             max_idle_ms: limits::MAX_IDLE_MS as u32,
             max_revalidator_ms: 500,

@@ -88,6 +88,8 @@ pub struct Interface {
     pub mtu_request: Option<u16>,
     /// What else was said, such as "n_rxq".
     pub options: BTreeMap<String, String>,
+    /// Receive queues that belong to a core (`other_config:pmd-rxq-affinity`), by number.
+    pub rxq_affinity: BTreeMap<u16, u16>,
 }
 
 /// What an interface is.
@@ -99,6 +101,10 @@ pub enum InterfaceKind {
     Internal,
     /// A TAP device that the switch makes and another program uses.
     Tap,
+    /// A device of the system, through AF_XDP.
+    Afxdp,
+    /// Files of packets: one that is played, one that is recorded. There is no device.
+    Pcap,
     /// One end of a patch between two bridges.
     Patch {
         /// The interface at the other end.
@@ -116,9 +122,7 @@ pub enum InterfaceKind {
 pub struct Hint<T>(pub Option<T>);
 
 /// The interface types of Open vSwitch that this switch has not, with what they are.
-const UNSUPPORTED_TYPES: [(&str, &str); 19] = [
-    ("afxdp", "AF_XDP ports"),
-    ("afxdp-nonpmd", "AF_XDP ports"),
+const UNSUPPORTED_TYPES: [(&str, &str); 17] = [
     ("bareudp", "tunnels"),
     ("dpdk", "DPDK ports"),
     ("dpdkr", "DPDK ports"),
@@ -181,16 +185,20 @@ impl Interface {
             mac: None,
             mtu_request: None,
             options: BTreeMap::new(),
+            rxq_affinity: BTreeMap::new(),
         }
     }
 
-    /// Whether `old` can go on as this one. A request for a number that is no longer made does
+    /// Whether `old` can go on as this one. Options of a port that is opened by them make it
+    /// another. A request for a number that is no longer made does
     /// not take the number away (ovs: `vswitchd/bridge.c`,
     /// `bridge_delete_or_reconfigure_ports`).
     fn is_same_device(&self, old: &Interface) -> bool {
         let number_stays =
             self.ofport_request.is_none() || self.ofport_request == old.ofport_request;
-        self.name == old.name && self.kind == old.kind && number_stays
+        let is_made_by_options = matches!(self.kind, InterfaceKind::Afxdp | InterfaceKind::Pcap);
+        let options_stay = !is_made_by_options || self.options == old.options;
+        self.name == old.name && self.kind == old.kind && number_stays && options_stay
     }
 }
 
@@ -203,6 +211,9 @@ impl InterfaceKind {
             "" | "system" => InterfaceKind::System,
             "internal" => InterfaceKind::Internal,
             "tap" => InterfaceKind::Tap,
+            // Open vSwitch polls the second from its main thread; here any worker may sleep.
+            "afxdp" | "afxdp-nonpmd" => InterfaceKind::Afxdp,
+            "pcap" => InterfaceKind::Pcap,
             "patch" => match peer {
                 None | Some("") => {
                     refuse(format!("{name}: patch type requires valid 'peer' argument"))

@@ -7,6 +7,7 @@
 
 mod monitored;
 mod port;
+mod queues;
 
 pub use monitored::monitored;
 
@@ -177,6 +178,7 @@ impl<'a> Reader<'a> {
                 "a hexadecimal mask of cores",
                 CoreSet::from_hex_mask,
             ),
+            queues: self.queue_options(place),
             flow_restore_wait: self.flag(place, "flow-restore-wait"),
             ..default
         }

@@ -6,7 +6,8 @@ use ovsdb::{Datum, Replica, Row, Transaction, Values};
 use std::collections::BTreeMap;
 
 /// The types of interfaces that can be opened, for `Open_vSwitch.iface_types`.
-pub const INTERFACE_TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+pub const INTERFACE_TYPES: [&str; 7] =
+    ["afxdp", "afxdp-nonpmd", "internal", "patch", "pcap", "system", "tap"];
 
 /// What the running switch is, as far as its database wants to know.
 ///
@@ -58,6 +59,8 @@ pub enum InterfaceStatus {
 pub struct LinkStatus {
     /// Its OpenFlow port number.
     pub ofport: OfPort,
+    /// What is wrong with it although it is a port, such as a queue that nobody polls.
+    pub error: Option<String>,
     /// Its Ethernet address.
     pub mac: Option<MacAddr>,
     /// Its number in the system; 0 where it has none.
@@ -193,7 +196,7 @@ impl LinkStatus {
         });
         let columns = [
             ("ofport", Datum::from(self.ofport.0)),
-            ("error", Datum::empty_set()),
+            ("error", Datum::from(self.error.clone())),
             ("status", Datum::from(self.status.clone())),
             ("admin_state", Datum::from(self.admin_up.map(up))),
             ("duplex", Datum::from(self.full_duplex.map(duplex))),

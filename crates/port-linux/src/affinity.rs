@@ -17,6 +17,14 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Lets the calling thread's sleeps end when they should, to the nanosecond where the hardware
+/// can: otherwise the kernel adds up to 50 microseconds to gather them (prctl(2),
+/// `PR_SET_TIMERSLACK`).
+pub fn sleep_precisely() -> io::Result<()> {
+    rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
+    Ok(())
+}
+
 /// The CPUs that the calling thread may run on, in ascending order.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;

@@ -11,6 +11,7 @@ pub mod affinity;
 mod ethtool;
 pub mod link;
 pub mod link_monitor;
+pub mod numa;
 pub mod poll;
 mod socket;
 pub mod tap;

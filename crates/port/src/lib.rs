@@ -12,9 +12,11 @@ pub mod fault;
 pub mod memory;
 pub mod offload;
 pub mod pcap;
+pub mod pcap_port;
 mod queue;
 
 pub use fault::{FaultyRx, FaultyTx};
 pub use memory::MemoryPort;
 pub use pcap::{PcapRx, PcapTx};
+pub use pcap_port::{PcapOptions, PcapPort};
 pub use queue::{PortError, RxQueue, TxCounters, TxQueue};

@@ -3,6 +3,10 @@
 //! Used for ports that cannot carry [`packet::Offload`] (pcap files), and for packets that leave
 //! the switch by another way than a port, such as to a controller.
 
+mod partial;
+
+pub use partial::find_partial;
+
 use packet::{Checksum, GsoKind, Offload, Packet, Pool};
 use wire::checksum::{checksum, combine, sum, udp_nonzero};
 

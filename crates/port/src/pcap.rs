@@ -20,7 +20,7 @@ const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
 const LINKTYPE_ETHERNET: u32 = 1;
 
 /// A pcap file's Ethernet frames, read and checked whole, so that nothing can go wrong later.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capture {
     bytes: Vec<u8>,
     frames: Vec<(Duration, Range<usize>)>,
@@ -135,6 +135,8 @@ impl ByteOrder {
 pub enum Play {
     /// Once; after that nothing ever waits.
     Once,
+    /// So many times.
+    Rounds(u64),
     /// From the start again, for ever.
     Loop,
 }
@@ -145,6 +147,8 @@ pub struct PcapRx {
     capture: Capture,
     play: Play,
     next: usize,
+    /// Rounds that are over.
+    rounds: u64,
 }
 
 impl PcapRx {
@@ -155,35 +159,68 @@ impl PcapRx {
 
     /// Plays what was read before.
     pub fn new(capture: Capture, play: Play) -> PcapRx {
-        PcapRx { capture, play, next: 0 }
+        PcapRx { capture, play, next: 0, rounds: 0 }
     }
 
     /// Whether the last frame was received and none will follow.
     pub fn is_over(&self) -> bool {
-        self.next >= self.capture.len() && (self.play == Play::Once || self.capture.is_empty())
+        let is_last_round = match self.play {
+            Play::Once => true,
+            Play::Rounds(rounds) => self.rounds + 1 >= rounds,
+            Play::Loop => false,
+        };
+        let is_nothing = self.play == Play::Rounds(0) || self.capture.is_empty();
+        is_nothing || (is_last_round && self.next >= self.capture.len())
+    }
+
+    /// Which round is played, counted from 0, and when its next frame was captured, as time
+    /// since the first; `None` once it is over.
+    pub fn next_frame(&self) -> Option<(u64, Duration)> {
+        if self.is_over() {
+            return None;
+        }
+        let (round, index) = match self.next >= self.capture.len() {
+            true => (self.rounds + 1, 0),
+            false => (self.rounds, self.next),
+        };
+        let (first, at) = (self.capture.frame(0)?.0, self.capture.frame(index)?.0);
+        Some((round, at.saturating_sub(first)))
+    }
+
+    /// Receives one frame into the batch, which has room.
+    pub(crate) fn receive_one(&mut self, pool: &mut Pool, batch: &mut Batch) {
+        if self.is_over() {
+            return;
+        }
+        if self.next >= self.capture.len() {
+            self.next = 0;
+            self.rounds += 1;
+        }
+        let Some((_, frame)) = self.capture.frame(self.next) else { return };
+        self.next += 1;
+        let mut packet = pool.take();
+        let area = packet.receive_area();
+        let len = frame.len().min(area.len());
+        area[..len].copy_from_slice(&frame[..len]);
+        packet.set_received(len, Offload::default());
+        batch.push(packet);
     }
 }
 
 impl RxQueue for PcapRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         while !batch.is_full() && !self.is_over() {
-            if self.next >= self.capture.len() {
-                self.next = 0;
-            }
-            let Some((_, frame)) = self.capture.frame(self.next) else { break };
-            self.next += 1;
-            let mut packet = pool.take();
-            let area = packet.receive_area();
-            let len = frame.len().min(area.len());
-            area[..len].copy_from_slice(&frame[..len]);
-            packet.set_received(len, Offload::default());
-            batch.push(packet);
+            self.receive_one(pool, batch);
         }
         Ok(())
     }
 
     fn wake_fd(&self) -> Option<RawFd> {
         None
+    }
+
+    fn quiet_for(&self) -> Duration {
+        if self.is_over() { Duration::MAX } else { Duration::ZERO }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use packet::{Batch, Pool};
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// A receive queue. One worker at a time owns it.
 pub trait RxQueue: Send {
@@ -12,6 +13,12 @@ pub trait RxQueue: Send {
     /// A file descriptor that becomes readable when packets wait, for workers that sleep;
     /// `None` where the queue can only be polled.
     fn wake_fd(&self) -> Option<RawFd>;
+
+    /// How long a queue without [`RxQueue::wake_fd`] that had nothing just now will have nothing
+    /// yet; zero where it cannot know.
+    fn quiet_for(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A transmit queue. Every worker owns one of its own for each port.

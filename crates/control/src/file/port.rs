@@ -2,6 +2,7 @@
 
 use super::File;
 use super::section::{Errors, Section, Span};
+use crate::queues::affinity_from_text;
 use crate::rows::mac_of_an_interface;
 use crate::{Interface, InterfaceKind, Port, PriorityTags, VlanMode};
 use base::OfPort;
@@ -29,6 +30,14 @@ impl File {
         );
         interface.mtu_request = section.integer("mtu", 68..=u16::MAX, errors);
         interface.options = section.string_map("options", errors);
+        interface.rxq_affinity = section
+            .parsed(
+                "pmd_rxq_affinity",
+                "a list of queues with their cores, such as \"0:3,1:7\"",
+                errors,
+                affinity_from_text,
+            )
+            .unwrap_or_default();
         interface.ofport_request = ofport.as_ref().map(|(number, _)| OfPort(*number));
         let vlan = vlan_mode(section, errors);
         let tags = [
@@ -73,7 +82,7 @@ fn interface_kind(
         section.one_of("type", &[("internal", ())], errors);
         return InterfaceKind::Internal;
     }
-    let types = ["system", "internal", "tap", "patch"].map(|name| (name, name));
+    let types = ["system", "internal", "tap", "patch", "afxdp", "pcap"].map(|name| (name, name));
     let type_name = section.one_of("type", &types, errors);
     if type_name == Some("patch") {
         let peer = section.required_string("peer", errors).map(|(peer, _)| peer);
@@ -83,6 +92,8 @@ fn interface_kind(
     match type_name {
         Some("internal") => InterfaceKind::Internal,
         Some("tap") => InterfaceKind::Tap,
+        Some("afxdp") => InterfaceKind::Afxdp,
+        Some("pcap") => InterfaceKind::Pcap,
         _ => InterfaceKind::System,
     }
 }

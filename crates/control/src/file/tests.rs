@@ -58,9 +58,20 @@ fn the_documented_example_is_read() {
     veth0.vlan = VlanMode::Access { tag: 10 };
     let mut int0 = local("int0");
     int0.interfaces[0].mac = Some(MacAddr([2, 0, 0, 0, 0, 2]));
+    let said = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    let mut veth1 = Port::new(interface("veth1", InterfaceKind::Afxdp));
+    let xdp = [("xdp-mode", "best-effort"), ("n_rxq", "1"), ("use-need-wakeup", "true")];
+    veth1.interfaces[0].options = said(&xdp);
+    veth1.interfaces[0].rxq_affinity = BTreeMap::from([(0, 1)]);
+    let mut play0 = Port::new(interface("play0", InterfaceKind::Pcap));
+    play0.interfaces[0].options =
+        said(&[("rx_pcap", "in.pcap"), ("infinite_rx", "true"), ("tx_pcap", "out.pcap")]);
     int0.interfaces[0].mtu_request = Some(1500);
     int0.vlan = VlanMode::Trunk { trunks: vec![10, 20] };
-    let br0 = with_ports(settings, vec![local("br0"), veth0, int0, patch("to-br1", "to-br0")]);
+    let ports = vec![local("br0"), veth0, int0, patch("to-br1", "to-br0"), veth1, play0];
+    let br0 = with_ports(settings, ports);
     let br1 = with_ports(BridgeSettings::default(), vec![local("br1"), patch("to-br0", "to-br1")]);
     let expect = Desired {
         bridges: BTreeMap::from([("br0".to_owned(), br0), ("br1".to_owned(), br1)]),
@@ -186,9 +197,8 @@ fn what_does_not_go_together() {
     );
     check(
         &format!("{bridge}{}", port("a", "type = \"geneve\"")),
-        &[
-            "5:8: \"geneve\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \"patch\"",
-        ],
+        &["5:8: \"geneve\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \
+              \"patch\", \"afxdp\", \"pcap\""],
     );
     check(
         &format!("{bridge}{}", port("a", "tag = 5\ntrunks = [6]")),

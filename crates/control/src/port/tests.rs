@@ -40,6 +40,9 @@ fn types_mean_kinds_or_are_refused_in_words() {
     check("system", Some("ignored"), Ok(InterfaceKind::System));
     check("internal", None, Ok(InterfaceKind::Internal));
     check("tap", None, Ok(InterfaceKind::Tap));
+    check("afxdp", None, Ok(InterfaceKind::Afxdp));
+    check("afxdp-nonpmd", None, Ok(InterfaceKind::Afxdp));
+    check("pcap", None, Ok(InterfaceKind::Pcap));
     check("patch", Some("p1"), Ok(InterfaceKind::Patch { peer: "p1".to_owned() }));
     check("patch", None, Err("p0: patch type requires valid 'peer' argument"));
     check("patch", Some("p0"), Err("p0: patch peer must not be self"));
@@ -56,6 +59,23 @@ fn types_mean_kinds_or_are_refused_in_words() {
              this switch has no DPDK ports)"),
     );
     check("foo", None, Err("could not open network device p0 (interface type \"foo\" is unknown)"));
+}
+
+#[test]
+fn other_options_open_a_port_anew_where_it_is_made_by_them() {
+    for (kind, stays) in [
+        (InterfaceKind::System, true),
+        (InterfaceKind::Internal, true),
+        (InterfaceKind::Afxdp, false),
+        (InterfaceKind::Pcap, false),
+    ] {
+        let old = Port::new(Interface::new("p0", kind.clone()));
+        let mut new = old.clone();
+        new.interfaces[0].rxq_affinity.insert(0, 1);
+        assert!(old.has_same_interfaces(&new), "{kind:?}");
+        new.interfaces[0].options.insert("n_rxq".to_owned(), "2".to_owned());
+        assert_eq!(old.has_same_interfaces(&new), stays, "{kind:?}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ const COLUMNS: &[(&str, &str)] = &[
         "Interface",
         "admin_state duplex error ifindex ingress_policing_kpkts_rate ingress_policing_rate \
          link_resets link_speed link_state mac mac_in_use mtu mtu_request name ofport \
-         ofport_request options statistics status type",
+         ofport_request options other_config statistics status type",
     ),
     (
         "Controller",

@@ -1,6 +1,7 @@
 //! Rows of `Port` and `Interface`.
 
 use super::{Place, Reader, is_set, mac_of_an_interface};
+use crate::queues::affinity_from_text;
 use crate::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
 use base::OfPort;
 use ovsdb::Row;
@@ -111,6 +112,14 @@ impl Reader<'_> {
             bytes
         });
         interface.options = row.string_map("options");
+        interface.rxq_affinity = self
+            .parsed(
+                place,
+                "pmd-rxq-affinity",
+                "a list of queues with their cores, such as \"0:3,1:7\"",
+                affinity_from_text,
+            )
+            .unwrap_or_default();
         Some(interface)
     }
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::fixture::{replica, uuid};
-use crate::{Hint, PriorityTags, VlanMode};
+use crate::{
+    AutoBalance, Hint, Isolation, PriorityTags, QueueOptions, RxqAssign, SleepMax, VlanMode,
+};
 use base::{DatapathId, MacAddr, OfPort};
 use openflow::Version;
 use serde_json::{Value, json};
@@ -68,10 +70,26 @@ fn settings_of_the_switch() {
         ("flow-restore-wait", "true"),
         ("n-handler-threads", "4"),
         ("hw-offload", "nonsense"),
+        ("pmd-rxq-assign", "group"),
+        ("pmd-rxq-isolate", "false"),
+        ("pmd-auto-lb", "true"),
+        ("pmd-auto-lb-rebal-interval", "0"),
+        ("pmd-auto-lb-load-threshold", "70"),
+        ("pmd-maxsleep", "50"),
     ]);
     let (found, warnings) = desired(json!({"other_config": config}), none(), none(), none());
     let options = SwitchOptions {
         worker_cores: Some(CoreSet::from_iter([1, 2])),
+        queues: QueueOptions {
+            assign: RxqAssign::Group,
+            isolation: Isolation::Shared,
+            auto_balance: Some(AutoBalance {
+                interval_min: 1,
+                load_percent: 70,
+                improvement_percent: 25,
+            }),
+            sleep_max: SleepMax { default_us: 50, cores: BTreeMap::new() },
+        },
         flow_limit: 1000,
         max_idle_ms: 5000,
         vlan_limit: 2,
@@ -81,6 +99,34 @@ fn settings_of_the_switch() {
         ..SwitchOptions::default()
     };
     assert_eq!((found.options, warnings), (options, vec![]));
+}
+
+#[test]
+fn settings_of_queues_that_make_no_sense_are_warned_of() {
+    let config = map(&[
+        ("pmd-rxq-assign", "random"),
+        ("pmd-rxq-isolate", "false"),
+        ("pmd-sleep-max", "long"),
+        ("pmd-auto-lb", "true"),
+        ("pmd-auto-lb-load-threshold", "101"),
+    ]);
+    let interface = json!({"other_config": map(&[("pmd-rxq-affinity", "0-3")])});
+    let (found, warnings) = desired(json!({"other_config": config}), none(), none(), interface);
+    let balance = Some(AutoBalance::default());
+    assert_eq!(found.options.queues, QueueOptions { auto_balance: balance, ..Default::default() });
+    let expect = [
+        "Open_vSwitch: other_config:pmd-rxq-assign: \"random\" is not \"cycles\", \"group\" or \
+         \"roundrobin\"; ignored",
+        "Open_vSwitch: other_config:pmd-rxq-isolate: can only be false with \
+         pmd-rxq-assign=group; taken as true",
+        "Open_vSwitch: other_config:pmd-auto-lb-load-threshold: \"101\" is not a number from 0 to \
+         100; ignored",
+        "Open_vSwitch: other_config:pmd-sleep-max: \"long\" is not microseconds, or such as \
+         \"50,8:100\" with core 8 apart; ignored",
+        "Interface p0: other_config:pmd-rxq-affinity: \"0-3\" is not a list of queues with their \
+         cores, such as \"0:3,1:7\"; ignored",
+    ];
+    assert_eq!(warnings, expect);
 }
 
 #[test]

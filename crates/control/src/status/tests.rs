@@ -128,7 +128,7 @@ fn the_rest_of_the_columns() {
             1,
             json!({
                 "ovs_version": "3.1.0", "datapath_types": ["set", ["netdev", "system"]],
-                "iface_types": ["set", ["internal", "patch", "system", "tap"]],
+                "iface_types": ["set", INTERFACE_TYPES],
             }),
         ),
         update("Datapath", 8, json!({"capabilities": ["map", [["recirc", "true"]]]})),

@@ -38,6 +38,21 @@ impl FlowGauge {
     }
 }
 
+/// How many upcalls were answered, and how long that took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpcallCost {
+    count: u64,
+    ns: u64,
+}
+
+impl UpcallCost {
+    /// Counts upcalls that were answered in this time.
+    pub fn add(&mut self, count: u64, time: Duration) {
+        self.count += count;
+        self.ns += time.as_nanos() as u64;
+    }
+}
+
 /// Sums over all workers.
 pub struct Totals {
     stats: WorkerStats,
@@ -58,6 +73,11 @@ impl Totals {
 }
 
 impl Switch {
+    /// How long an upcall takes to answer on average, in nanoseconds.
+    pub fn upcall_cost_ns(&self) -> u64 {
+        self.upcall_cost.ns.checked_div(self.upcall_cost.count).unwrap_or(0)
+    }
+
     /// Sums over all workers.
     pub fn totals(&self) -> Totals {
         let mut stats = WorkerStats::default();

@@ -1,9 +1,16 @@
-//! The datapath's ports: which device is open under which number, and which worker receives it.
+//! The datapath's ports: which device is open under which number. Which worker receives from it
+//! is told in [`super::rxq`].
 
-use super::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
-use base::{PortNo, WorkerId};
-use port::PortError;
-use port_linux::{LinkInfo, Links, PacketPort, TapKind, TapPort};
+use super::configure::random_mac;
+use super::rxq::{RxqPlace, Rxqs};
+use super::worker_ports::RxSlot;
+use super::worker_thread::{WorkerCommand, WorkerThread};
+use crate::clock;
+use base::PortNo;
+use control::Interface;
+use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
+use port_afxdp::{XdpOptions, XdpPort};
+use port_linux::{LinkInfo, LinkStatistics, Links, PacketPort, TapKind, TapPort, numa};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -20,6 +27,10 @@ pub enum DeviceKind {
     Internal,
     /// A TAP device shared with somebody else (`type=tap`).
     Tap,
+    /// A device that is there, through AF_XDP (`type=afxdp`).
+    Afxdp,
+    /// No device, but files (`type=pcap`).
+    Pcap,
 }
 
 impl DeviceKind {
@@ -29,13 +40,93 @@ impl DeviceKind {
             DeviceKind::System => None,
             // The netdev datapath's internal ports are TAP devices, and Open vSwitch says so.
             DeviceKind::Internal | DeviceKind::Tap => Some("tap"),
+            DeviceKind::Afxdp => Some("afxdp"),
+            DeviceKind::Pcap => Some("pcap"),
         }
+    }
+
+    /// Whether the system has a device for it, or can have.
+    pub fn is_of_system(self) -> bool {
+        self != DeviceKind::Pcap
     }
 }
 
 enum Handle {
     Packet(PacketPort),
     Tap(TapPort),
+    Xdp(XdpPort),
+    /// With what it shows in place of a device.
+    Pcap(PcapPort, Box<LinkInfo>),
+}
+
+type RxQueues = Vec<Box<dyn RxQueue>>;
+
+impl Handle {
+    /// Opens what an interface asks for; gives its receive queues too.
+    fn open(interface: &Interface, kind: DeviceKind) -> Result<(Handle, RxQueues), PortError> {
+        let name = &interface.name;
+        let invalid = |reason| PortError::Invalid { device: name.clone(), reason };
+        Ok(match kind {
+            DeviceKind::System => {
+                let port = PacketPort::open(name)?;
+                let rx = port.rx()?;
+                (Handle::Packet(port), vec![Box::new(rx)])
+            }
+            DeviceKind::Internal | DeviceKind::Tap => {
+                let own = kind == DeviceKind::Internal;
+                let kind = if own { TapKind::Internal } else { TapKind::Tap };
+                let port = TapPort::open(name, kind)?;
+                let rx = port.rx()?;
+                (Handle::Tap(port), vec![Box::new(rx)])
+            }
+            DeviceKind::Afxdp => {
+                let options = XdpOptions::parse(&interface.options).map_err(invalid)?;
+                let (port, queues) = XdpPort::open(name, options)?;
+                log::info!(
+                    target: "netdev_afxdp",
+                    "{name}: {} XDP mode will be in use.", port.mode().name()
+                );
+                if let Some(unused) = port.unused_queues() {
+                    log::warn!(
+                        target: "netdev_afxdp",
+                        "{name}: what arrives at {unused} of its receive queues goes to the \
+                         system; raise options:n_rxq, or remove queues (ethtool -L)"
+                    );
+                }
+                let boxed = |rx| Box::new(rx) as Box<dyn RxQueue>;
+                (Handle::Xdp(port), queues.into_iter().map(boxed).collect())
+            }
+            DeviceKind::Pcap => {
+                let options = PcapOptions::parse(&interface.options).map_err(invalid)?;
+                let port = PcapPort::open(options, clock::since_epoch)?;
+                let rx = port.rx();
+                (Handle::Pcap(port, Box::new(link_of_files(interface))), vec![Box::new(rx)])
+            }
+        })
+    }
+
+    /// A transmit queue for a worker, by its number.
+    fn tx(&self, worker: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        Ok(match self {
+            Handle::Packet(packet) => Box::new(packet.tx()?),
+            Handle::Tap(tap) => Box::new(tap.tx()?),
+            Handle::Xdp(xdp) => Box::new(xdp.tx(worker)),
+            Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
+        })
+    }
+}
+
+/// Files have no link; theirs is always up, and takes frames of every size.
+fn link_of_files(interface: &Interface) -> LinkInfo {
+    LinkInfo {
+        name: interface.name.clone(),
+        is_ethernet: true,
+        mac: interface.mac.unwrap_or_else(random_mac),
+        mtu: u16::MAX.into(),
+        admin_up: true,
+        carrier: true,
+        ..LinkInfo::default()
+    }
 }
 
 /// A port that is open.
@@ -44,8 +135,12 @@ pub struct OpenDevice {
     pub name: String,
     /// What it is.
     pub kind: DeviceKind,
-    /// The worker that receives from it, `None` once the device failed.
-    pub worker: Option<WorkerId>,
+    /// Its receive queues.
+    pub queues: Vec<RxqPlace>,
+    /// Counts up, so that what is told of a port that was closed is not taken for another's.
+    pub opening: u64,
+    /// The node of memory of its device.
+    pub numa: u16,
     handle: Handle,
 }
 
@@ -53,73 +148,65 @@ pub struct OpenDevice {
 pub struct Devices {
     links: Links,
     open: BTreeMap<PortNo, OpenDevice>,
+    pub(super) rxqs: Rxqs,
+    /// How many ports have been opened.
+    openings: u64,
 }
 
 impl Devices {
     /// No ports yet, in the network namespace of the calling thread.
     pub fn new() -> Result<Self, PortError> {
-        Ok(Devices { links: Links::open()?, open: BTreeMap::new() })
+        Ok(Devices {
+            links: Links::open()?,
+            open: BTreeMap::new(),
+            rxqs: Rxqs::default(),
+            openings: 0,
+        })
     }
 
     /// Opens a device under the lowest free number and hands its queues to the workers.
     pub fn open(
         &mut self,
-        name: &str,
+        interface: &Interface,
         kind: DeviceKind,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
-        let handle = match kind {
-            DeviceKind::System => Handle::Packet(PacketPort::open(name)?),
-            DeviceKind::Internal => Handle::Tap(TapPort::open(name, TapKind::Internal)?),
-            DeviceKind::Tap => Handle::Tap(TapPort::open(name, TapKind::Tap)?),
-        };
+        let (handle, rx) = Handle::open(interface, kind)?;
         let number = (1..).map(PortNo).find(|n| !self.open.contains_key(n)).unwrap_or_default();
-        let device = OpenDevice { name: name.to_owned(), kind, worker: None, handle };
-        self.open.insert(number, device);
-        match self.attach(number, workers) {
-            Ok(()) => Ok(number),
-            Err(error) => {
-                self.open.remove(&number);
-                Err(error)
-            }
-        }
+        send_through(&handle, number, workers)?;
+        let name = interface.name.clone();
+        let numa = if kind.is_of_system() { numa::of_device(&name) } else { 0 };
+        let queues = vec![RxqPlace::default(); rx.len()];
+        self.openings += 1;
+        let opening = self.openings;
+        self.open.insert(number, OpenDevice { name, kind, queues, opening, numa, handle });
+        self.pin(number, &interface.rxq_affinity);
+        let slots =
+            (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, opening, queue, rx)).collect();
+        self.hand_out(slots, workers);
+        Ok(number)
     }
 
-    /// Hands a port's queues to the workers: a transmit queue to each, the receive queue to the
-    /// one that serves the fewest ports.
-    fn attach(&mut self, number: PortNo, workers: &[WorkerThread]) -> Result<(), PortError> {
-        let owner = self.least_loaded(workers);
-        let Some(device) = self.open.get_mut(&number) else { return Ok(()) };
-        for worker in workers {
-            let tx: Box<dyn port::TxQueue> = match &device.handle {
-                Handle::Packet(packet) => Box::new(packet.tx()?),
-                Handle::Tap(tap) => Box::new(tap.tx()?),
-            };
-            worker.send(WorkerCommand::AddTx(number, tx));
-        }
-        if let Some(owner) = owner {
-            let rx: Box<dyn port::RxQueue> = match &device.handle {
-                Handle::Packet(packet) => Box::new(packet.rx()?),
-                Handle::Tap(tap) => Box::new(tap.rx()?),
-            };
-            device.worker = Some(owner.id);
-            owner.send(WorkerCommand::AddRx(number, rx));
-        }
-        Ok(())
-    }
-
-    /// Hands every port to a new set of workers.
-    pub fn attach_all(&mut self, workers: &[WorkerThread]) -> Vec<(PortNo, PortError)> {
-        self.open.values_mut().for_each(|device| device.worker = None);
-        let numbers: Vec<PortNo> = self.open.keys().copied().collect();
-        let attached = numbers.into_iter().map(|n| (n, self.attach(n, workers)));
-        attached.filter_map(|(n, result)| result.err().map(|error| (n, error))).collect()
+    /// Hands every port to a new set of workers, with the receive queues that the old ones had.
+    pub fn attach_all(
+        &mut self,
+        slots: Vec<RxSlot>,
+        workers: &[WorkerThread],
+    ) -> Vec<(PortNo, PortError)> {
+        let open = self.open.iter();
+        let attached = open.map(|(n, device)| (*n, send_through(&device.handle, *n, workers)));
+        let failed = attached.filter_map(|(n, result)| Some((n, result.err()?))).collect();
+        let places = self.open.values_mut().flat_map(|device| &mut device.queues);
+        places.for_each(|place| place.worker = None);
+        self.hand_out_anew(slots, workers);
+        failed
     }
 
     /// Closes a port, and waits until its workers have. An internal device goes from the system
     /// where `remove` says so.
     pub fn close(&mut self, number: PortNo, remove: bool, workers: &[WorkerThread]) {
         let Some(device) = self.open.remove(&number) else { return };
+        self.rxqs.forget(number);
         let (done, closed) = mpsc::channel();
         for worker in workers {
             worker.send(WorkerCommand::RemovePort(number, done.clone()));
@@ -142,6 +229,22 @@ impl Devices {
         self.open.get(&number)
     }
 
+    /// Whether a port is still the one that was opened so.
+    pub fn is_open(&self, number: PortNo, opening: u64) -> bool {
+        self.open.get(&number).is_some_and(|device| device.opening == opening)
+    }
+
+    /// Whether a port has to be opened anew for its device's MTU.
+    pub fn is_outgrown(&self, number: PortNo, mtu: u32) -> bool {
+        let handle = self.open.get(&number).map(|device| &device.handle);
+        matches!(handle, Some(Handle::Xdp(xdp)) if mtu > xdp.mtu_max())
+    }
+
+    /// A port, to be changed.
+    pub(super) fn get_mut(&mut self, number: PortNo) -> Option<&mut OpenDevice> {
+        self.open.get_mut(&number)
+    }
+
     /// All ports, by number.
     pub fn iter(&self) -> impl Iterator<Item = (PortNo, &OpenDevice)> {
         self.open.iter().map(|(number, device)| (*number, device))
@@ -155,12 +258,52 @@ impl Devices {
     /// What the system says of a device; counters as the switch sees them, which for its own
     /// devices is the other way round from how the kernel does.
     pub fn link(&mut self, name: &str) -> Result<LinkInfo, PortError> {
+        let open = self.open.values().find(|device| device.name == name);
+        if let Some(Handle::Pcap(pcap, link)) = open.map(|device| &device.handle) {
+            let counts = pcap.counts();
+            let statistics = LinkStatistics {
+                rx_packets: counts.rx_packets,
+                rx_bytes: counts.rx_bytes,
+                tx_packets: counts.tx_packets,
+                tx_bytes: counts.tx_bytes,
+                tx_errors: counts.tx_errors,
+                ..LinkStatistics::default()
+            };
+            return Ok(LinkInfo { statistics, ..LinkInfo::clone(link) });
+        }
         let mut info = self.links.by_name(name)?;
-        let own = self.open.values().any(|d| d.name == name && d.kind != DeviceKind::System);
-        if own {
+        if let Some(Handle::Tap(_)) = open.map(|device| &device.handle) {
             info.statistics = info.statistics.seen_from_switch();
         }
         Ok(info)
+    }
+
+    /// What a port tells beside its link, for the columns `status` and `statistics`
+    /// (ovs: `lib/netdev-afxdp.c`).
+    pub fn details(&self, name: &str) -> (BTreeMap<String, String>, BTreeMap<String, i64>) {
+        let (mut status, mut statistics) = (BTreeMap::new(), BTreeMap::new());
+        let open = self.open.values().find(|device| device.name == name);
+        if let Some(Handle::Xdp(xdp)) = open.map(|device| &device.handle) {
+            let options = xdp.options();
+            let asked = options.mode.map_or("best-effort", |mode| mode.name());
+            let mut tell = |name: &str, value: String| status.insert(name.to_owned(), value);
+            tell("xdp-mode", asked.to_owned());
+            tell("xdp-mode-in-use", xdp.mode().name().to_owned());
+            tell("n_rxq", options.queues.to_string());
+            tell("use-need-wakeup", options.need_wakeup.to_string());
+            for (queue, counts) in xdp.counts().into_iter().enumerate() {
+                for (name, count) in [
+                    ("rx_dropped", counts.rx_dropped),
+                    ("rx_invalid_descs", counts.rx_invalid_descs),
+                    ("tx_invalid_descs", counts.tx_invalid_descs),
+                    ("rx_ring_full", counts.rx_ring_full),
+                ] {
+                    let count = i64::try_from(count).unwrap_or(i64::MAX);
+                    statistics.insert(format!("xsk_queue_{queue}_{name}"), count);
+                }
+            }
+        }
+        (status, statistics)
     }
 
     /// A port's counters in OpenFlow's order; none where the device is gone.
@@ -189,14 +332,16 @@ impl Devices {
     pub fn links_mut(&mut self) -> &mut Links {
         &mut self.links
     }
+}
 
-    /// The worker with the fewest ports; polling workers serve no port of these kinds while there
-    /// is a sleeping one.
-    fn least_loaded<'a>(&self, workers: &'a [WorkerThread]) -> Option<&'a WorkerThread> {
-        let load = |w: &&WorkerThread| {
-            let ports = self.open.values().filter(|d| d.worker == Some(w.id)).count();
-            (w.mode != WorkerMode::Sleeping, ports)
-        };
-        workers.iter().min_by_key(load)
+/// Gives every worker a transmit queue.
+fn send_through(
+    handle: &Handle,
+    number: PortNo,
+    workers: &[WorkerThread],
+) -> Result<(), PortError> {
+    for (index, worker) in workers.iter().enumerate() {
+        worker.send(WorkerCommand::AddTx(number, handle.tx(index)?));
     }
+    Ok(())
 }

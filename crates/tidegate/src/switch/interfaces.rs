@@ -5,7 +5,7 @@ use super::configure::random_mac;
 use super::devices::DeviceKind;
 use crate::clock;
 use base::{OfPort, PortNo};
-use control::{Interface, InterfaceKind, Port};
+use control::{Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec, PriorityTags, VlanMode};
 use port::PortError;
 use port_linux::LinkInfo;
@@ -72,9 +72,15 @@ impl Switch {
             InterfaceKind::System => Some(DeviceKind::System),
             InterfaceKind::Internal => Some(DeviceKind::Internal),
             InterfaceKind::Tap => Some(DeviceKind::Tap),
+            InterfaceKind::Afxdp => Some(DeviceKind::Afxdp),
+            InterfaceKind::Pcap => Some(DeviceKind::Pcap),
         };
+        if kind == Some(DeviceKind::Afxdp) {
+            // It is opened for the MTU that its device has.
+            self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
+        }
         if let Some(kind) = kind {
-            let opened = self.devices.open(name, kind, &self.workers);
+            let opened = self.devices.open(interface, kind, &self.workers);
             running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
         }
         if let Some(kind) = kind {
@@ -100,7 +106,8 @@ impl Switch {
         };
         let links = self.devices.links_mut();
         let set_mac = asked.map(|mac| links.set_mac(&interface.name, mac));
-        let set_mtu = interface.mtu_request.map(|mtu| links.set_mtu(&interface.name, mtu.into()));
+        let mtu = interface.mtu_request.filter(|_| kind.is_of_system());
+        let set_mtu = mtu.map(|mtu| links.set_mtu(&interface.name, mtu.into()));
         for error in [set_mac, set_mtu].into_iter().flatten().filter_map(Result::err) {
             log::warn!(target: "bridge", "{error}");
         }
@@ -138,8 +145,13 @@ impl Switch {
             };
             running.port = port.clone();
             running.interface = interface.clone();
-            if let Some(device) = running.device.and_then(|port| self.devices.get(port)) {
+            if let Some(number) = running.device
+                && let Some(device) = self.devices.get(number)
+            {
                 self.set_device(bridge, interface, device.kind);
+                if self.devices.pin(number, &interface.rxq_affinity) {
+                    self.rebalance();
+                }
             }
             if let Ok(number) = running.state {
                 let spec = self.port_spec(&running);
@@ -197,7 +209,7 @@ impl Switch {
     /// A device was removed from the system: its port waits for it to come back.
     pub fn device_vanished(&mut self, name: &str) {
         let Some(mut running) = self.configured.interfaces.remove(name) else { return };
-        if running.device.is_some() {
+        if running.device.is_some() && running.interface.kind != InterfaceKind::Pcap {
             log::info!(target: "bridge", "bridge {}: deleted interface {name}", running.bridge);
             self.close_interface(&running, false);
             running.device = None;
@@ -215,8 +227,17 @@ impl Switch {
             running.link_up = is_up;
             running.link_resets += 1;
         }
-        let waits = running.device.is_none() && running.interface.kind == InterfaceKind::System;
-        if waits {
+        let kind = &running.interface.kind;
+        let is_found = matches!(kind, InterfaceKind::System | InterfaceKind::Afxdp);
+        let waits = running.device.is_none() && is_found;
+        let outgrown =
+            running.device.is_some_and(|number| self.devices.is_outgrown(number, link.mtu));
+        if outgrown {
+            self.close_interface(&running, false);
+            running.device = None;
+            running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
+        }
+        if waits || outgrown {
             running.state = self.open_interface(&mut running);
         } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             let spec = self.port_spec(&running);

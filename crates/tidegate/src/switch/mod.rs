@@ -4,6 +4,8 @@
 //! [`Switch`] between awaits, tell it what happened, and let it [settle](Switch::settle): what
 //! changed is translated anew, and what is to be carried out goes to workers and connections.
 
+mod assignment;
+mod balance;
 pub mod commands;
 mod configure;
 mod counters;
@@ -17,6 +19,11 @@ mod options;
 pub mod ovsdb_task;
 mod report;
 pub mod run;
+pub mod rxq;
+mod turns;
+pub mod usage;
+mod worker_loop;
+mod worker_ports;
 pub mod worker_thread;
 
 use crate::clock;
@@ -65,6 +72,7 @@ pub struct Switch {
     upcalls: Arc<UpcallQueue>,
     workers: Vec<WorkerThread>,
     devices: Devices,
+    balancer: balance::Balancer,
     desired: Desired,
     configured: configure::Configured,
     database: Option<report::Database>,
@@ -86,6 +94,7 @@ pub struct Switch {
     generation: u32,
     /// What waits for fresh statistics.
     fresh: Vec<fresh::WhenFresh>,
+    upcall_cost: counters::UpcallCost,
     /// Upcalls taken from the queue; kept for their room.
     batch: Vec<Upcall>,
     weak: std::rc::Weak<RefCell<Switch>>,
@@ -108,6 +117,7 @@ impl Switch {
                 upcalls: Arc::new(UpcallQueue::new()),
                 workers: Vec::new(),
                 devices,
+                balancer: balance::Balancer::default(),
                 desired: Desired::default(),
                 configured: configure::Configured::default(),
                 database: None,
@@ -122,6 +132,7 @@ impl Switch {
                 timeout_policies: Vec::new(),
                 generation: 0,
                 fresh: Vec::new(),
+                upcall_cost: counters::UpcallCost::default(),
                 batch: Vec::new(),
                 weak: weak.clone(),
             })
@@ -136,9 +147,10 @@ impl Switch {
         modes: &[WorkerMode],
         config: WorkerConfig,
     ) -> Result<(), PortError> {
+        let mut slots = Vec::new();
         for worker in std::mem::take(&mut self.workers) {
             let id = worker.id;
-            drop(worker);
+            slots.extend(worker.stop());
             self.with_sessions(|sessions, switch| sessions.worker_gone(id, switch));
             self.worker_answered(id);
             self.worker_answered(id);
@@ -158,9 +170,10 @@ impl Switch {
         }
         let workers = modes.len() as u16;
         self.ofproto.set_config(ofproto::Config { workers, ..self.ofproto.config().clone() });
-        for (port, error) in self.devices.attach_all(&self.workers) {
+        for (port, error) in self.devices.attach_all(slots, &self.workers) {
             log::error!(target: "dpif_netdev", "port {port}: {error}");
         }
+        self.balancer.reset();
         Ok(())
     }
 
@@ -208,9 +221,11 @@ impl Switch {
     fn answer_upcalls(&mut self, now: Instant) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
         self.upcalls.pop(UPCALL_BUDGET, &mut batch);
+        let count = batch.len() as u64;
         for upcall in batch.drain(..) {
             self.ofproto.upcall(now, upcall, &mut self.outbox);
         }
+        self.upcall_cost.add(count, clock::now() - now);
         self.batch = batch;
         !self.upcalls.is_empty()
     }
@@ -222,6 +237,7 @@ impl Switch {
         self.ofproto.tick(now, &mut self.outbox);
         self.with_sessions(|sessions, switch| sessions.tick(switch));
         self.watch_controllers();
+        self.balance_queues();
         self.sample_counters();
         self.report_controllers();
         self.settle();
@@ -339,7 +355,11 @@ impl Switch {
                 self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
                 self.worker_answered(worker);
             }
-            WorkerEvent::PortFailed(port, error) => {
+            // It was closed already, and the number may be another's by now.
+            WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
+                return;
+            }
+            WorkerEvent::PortFailed(port, _, error) => {
                 log::warn!(target: "dpif_netdev", "port {port}: {error}");
                 self.port_failed(port);
             }

@@ -10,6 +10,11 @@ use datapath::WorkerConfig;
 use port_linux::affinity;
 
 impl Switch {
+    /// The settings that are in force.
+    pub fn desired_options(&self) -> &control::SwitchOptions {
+        &self.desired.options
+    }
+
     pub(super) fn set_zone(&mut self, zone: Zone, policy: &ZonePolicy) {
         let mut timeouts: TimeoutPolicy = self.conntrack.default_timeouts();
         for (name, seconds) in &policy.timeouts_s {
@@ -78,11 +83,12 @@ impl Switch {
             if let Err(error) = self.start_workers(&modes, worker) {
                 log::error!(target: "dpif_netdev", "{error}");
             }
-            return;
+        } else {
+            for thread in &self.workers {
+                thread.send(WorkerCommand::Configure(worker));
+            }
         }
-        for thread in &self.workers {
-            thread.send(WorkerCommand::Configure(worker));
-        }
+        self.set_queue_options(&options.queues);
     }
 
     pub(super) fn set_tls(&mut self, tls: Option<&control::TlsFiles>) {

@@ -225,10 +225,17 @@ impl Switch {
                 Ok(ofport) => {
                     let link = has_device.then(|| self.devices.link(&name).ok()).flatten();
                     InterfaceStatus::Running(Box::new(match link {
-                        Some(link) => LinkStatus {
-                            link_resets,
-                            ..device_status(ofport, &link, with_statistics)
-                        },
+                        Some(link) => {
+                            let mut status = device_status(ofport, &link, with_statistics);
+                            let (details, counters) = self.devices.details(&name);
+                            status.status.extend(details);
+                            if let Some(statistics) = &mut status.statistics {
+                                statistics.extend(counters);
+                            }
+                            let number = self.devices.number_of(&name);
+                            let error = number.and_then(|number| self.devices.unpolled(number));
+                            LinkStatus { link_resets, error, ..status }
+                        }
                         None => self.patch_status(&name, ofport, with_statistics),
                     }))
                 }
@@ -329,6 +336,7 @@ fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> Link
         ifindex: link.ifindex,
         admin_up: Some(link.admin_up),
         link_up: link.admin_up && link.carrier,
+        error: None,
         link_resets: 0,
         link_speed_bps: speed_mbps.map(|mbps| i64::from(mbps) * 1_000_000),
         full_duplex: duplex.map(|duplex| duplex != Duplex::Half),

@@ -111,11 +111,19 @@ fn load(file: &Path) -> Result<Desired, StartError> {
     let text = std::fs::read_to_string(file)
         .map_err(|source| StartError::System { what: name.clone(), source })?;
     let mut desired = Desired::from_toml(&text, &name).map_err(StartError::File)?;
-    // Files of flows lie beside the file that names them.
+    // Files of flows and of packets lie beside the file that names them.
     let folder = file.parent().unwrap_or(Path::new(""));
     for bridge in desired.bridges.values_mut() {
         for flows in &mut bridge.settings.flow_files {
             *flows = folder.join(&*flows);
+        }
+        let interfaces = bridge.ports.values_mut().flat_map(|port| &mut port.interfaces);
+        for interface in interfaces.filter(|i| i.kind == control::InterfaceKind::Pcap) {
+            for option in ["rx_pcap", "tx_pcap"] {
+                if let Some(path) = interface.options.get_mut(option) {
+                    *path = folder.join(&*path).display().to_string();
+                }
+            }
         }
     }
     let wrong: Vec<String> = desired.bridges.values().flat_map(flow_file::check).collect();

@@ -1,27 +1,20 @@
-//! A worker's thread: receives from its ports, lets the datapath decide, sends.
-//!
-//! A sleeping worker waits in one system call for any of its ports or for the control side, and
-//! uses no processor time when nothing comes. A polling worker has a processor of its own and
-//! never waits.
+//! A worker's thread as the control side holds it. What it does is told in
+//! [`super::worker_loop`].
 
+use super::turns::WorkerReport;
+use super::worker_loop::{self, Start};
+use super::worker_ports::RxSlot;
 use crate::clock;
-use base::{Instant, PortNo, WorkerId};
+use base::{PortNo, WorkerId};
 use conntrack::Conntrack;
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
-use flow::{DropReason, FlowCommand, FlowDump};
-use packet::Batch;
-use port::{PortError, RxQueue, TxQueue};
-use port_linux::{Waiter, Waker, affinity};
-use std::collections::HashMap;
+use datapath::{UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use flow::{FlowCommand, FlowDump};
+use port::{PortError, TxQueue};
+use port_linux::{Waiter, Waker};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
-
-/// How long a sleeping worker sleeps at most, so that its tables are kept in order.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
-/// Batches received from one port before the others get their turn.
-const BATCHES_PER_TURN: usize = 4;
 
 /// How a worker's thread spends its time when nothing comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +34,12 @@ pub enum WorkerCommand {
     Flow(FlowCommand),
     /// Send packets for a port through this queue.
     AddTx(PortNo, Box<dyn TxQueue>),
-    /// Receive a port's packets from this queue.
-    AddRx(PortNo, Box<dyn RxQueue>),
+    /// Receive packets from this queue.
+    AddRx(RxSlot),
+    /// Give a queue of a port away.
+    TakeRx(PortNo, u16, mpsc::Sender<RxSlot>),
+    /// Polling workers: sleep at most this long between two looks when little comes; zero never.
+    SleepMax(Duration),
     /// Neither send to nor receive from a port any more; its queues are closed when the sender is
     /// dropped.
     RemovePort(PortNo, mpsc::Sender<()>),
@@ -61,8 +58,8 @@ pub enum WorkerEvent {
     Upcalls,
     /// Statistics of flows, from workers started in this generation.
     Dump(u32, FlowDump),
-    /// A port's device failed; it is received from no longer.
-    PortFailed(PortNo, PortError),
+    /// The device of a port, opened so, failed; it is received from no longer.
+    PortFailed(PortNo, u64, PortError),
 }
 
 /// What workers share.
@@ -83,8 +80,8 @@ pub struct WorkerThread {
     pub mode: WorkerMode,
     commands: mpsc::Sender<WorkerCommand>,
     waker: Waker,
-    stats: Arc<Mutex<WorkerStats>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    report: Arc<Mutex<WorkerReport>>,
+    thread: Option<std::thread::JoinHandle<Vec<RxSlot>>>,
 }
 
 impl WorkerThread {
@@ -100,8 +97,9 @@ impl WorkerThread {
         let waiter = Waiter::new()?;
         let waker = waiter.waker();
         let (commands, inbox) = mpsc::channel();
-        let stats = Arc::new(Mutex::new(WorkerStats::default()));
-        let published = Arc::clone(&stats);
+        let since = clock::now();
+        let report = Arc::new(Mutex::new(WorkerReport { since, ..WorkerReport::default() }));
+        let published = Arc::clone(&report);
         let tracker = conntrack.tracker().map_err(|error| PortError::Invalid {
             device: format!("worker {id}"),
             reason: error.to_string(),
@@ -114,15 +112,22 @@ impl WorkerThread {
         let thread = std::thread::Builder::new()
             .name(name)
             .spawn(move || {
-                let ports = Ports::new();
-                Run { generation, mode, worker, waiter, inbox, events, published, ports }.run();
+                worker_loop::run(Start {
+                    generation,
+                    mode,
+                    worker,
+                    waiter,
+                    inbox,
+                    events,
+                    published,
+                })
             })
             .map_err(|source| PortError::System {
                 device: format!("worker {id}"),
                 what: "start a thread",
                 source,
             })?;
-        Ok(WorkerThread { id, mode, commands, waker, stats, thread: Some(thread) })
+        Ok(WorkerThread { id, mode, commands, waker, report, thread: Some(thread) })
     }
 
     /// Tells the worker something.
@@ -134,190 +139,29 @@ impl WorkerThread {
 
     /// The worker's counters, at most a second old.
     pub fn stats(&self) -> WorkerStats {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).stats.clone()
+    }
+
+    /// All that the worker tells of itself, at most a second old.
+    pub fn report(&self) -> WorkerReport {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the worker and gives back the queues that it polled, with the packets that wait in
+    /// them.
+    pub fn stop(mut self) -> Vec<RxSlot> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<RxSlot> {
+        self.send(WorkerCommand::Stop);
+        // A worker that panicked has said so on stderr already.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
 
 impl Drop for WorkerThread {
     fn drop(&mut self) {
-        self.send(WorkerCommand::Stop);
-        if let Some(thread) = self.thread.take() {
-            // A worker that panicked has said so on stderr already.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The ports that one worker serves.
-struct Ports {
-    rx: Vec<(PortNo, Box<dyn RxQueue>)>,
-    tx: HashMap<PortNo, Box<dyn TxQueue>>,
-    failed: Vec<(PortNo, PortError)>,
-}
-
-impl Ports {
-    fn new() -> Self {
-        Ports { rx: Vec::new(), tx: HashMap::new(), failed: Vec::new() }
-    }
-}
-
-/// The thread's state.
-struct Run {
-    generation: u32,
-    mode: WorkerMode,
-    worker: Worker,
-    waiter: Waiter,
-    inbox: mpsc::Receiver<WorkerCommand>,
-    events: UnboundedSender<WorkerEvent>,
-    published: Arc<Mutex<WorkerStats>>,
-    ports: Ports,
-}
-
-impl Run {
-    fn run(mut self) {
-        if let WorkerMode::Polling { cpu } = self.mode
-            && let Err(error) = affinity::pin_to_cpu(cpu)
-        {
-            log::warn!(target: "dpif_netdev", "cannot pin a worker to CPU {cpu}: {error}");
-        }
-        let (mut out, mut batch) = (Outbox::new(), Batch::new());
-        let mut now = clock::now();
-        let mut ticked = now;
-        loop {
-            if !self.obey(now, &mut out) {
-                return;
-            }
-            let received = self.receive_all(now, &mut batch, &mut out);
-            self.flush(&mut out);
-            let worked = clock::now();
-            let stats = self.worker.stats_mut();
-            if received {
-                stats.busy_ns += (worked - now).as_nanos() as u64
-            };
-            now = worked;
-            if now - ticked >= SLEEP_MAX {
-                ticked = now;
-                self.worker.tick();
-                self.publish();
-            }
-            if !received {
-                now = self.rest(now);
-            }
-        }
-    }
-
-    /// Waits for something to do, where the worker may wait. Gives the time after.
-    fn rest(&mut self, since: Instant) -> Instant {
-        self.publish();
-        if self.mode == WorkerMode::Sleeping
-            && let Err(error) = self.waiter.wait(Some(SLEEP_MAX))
-        {
-            // Nothing but a wrong descriptor can fail here; better slow than spinning.
-            log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let now = clock::now();
-        self.worker.stats_mut().idle_ns += (now - since).as_nanos() as u64;
-        now
-    }
-
-    /// Carries out what the control side asked; says whether to go on.
-    fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
-        loop {
-            match self.inbox.try_recv() {
-                Ok(WorkerCommand::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
-                Err(mpsc::TryRecvError::Empty) => return true,
-                Ok(WorkerCommand::Flow(command)) => self.worker.command(now, command, out),
-                Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
-                Ok(WorkerCommand::AddRx(port, rx)) => self.add_rx(port, rx),
-                Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
-                Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
-                Ok(WorkerCommand::ClearStats) => {
-                    *self.worker.stats_mut() = WorkerStats::default();
-                    self.publish();
-                }
-            }
-        }
-    }
-
-    fn add_rx(&mut self, port: PortNo, rx: Box<dyn RxQueue>) {
-        if let Some(fd) = rx.wake_fd()
-            && let Err(error) = self.waiter.watch(fd, u64::from(port.0))
-        {
-            log::error!(target: "dpif_netdev", "cannot watch port {port}: {error}");
-        }
-        self.ports.rx.push((port, rx));
-    }
-
-    fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {
-        self.forget_rx(port);
-        self.ports.tx.remove(&port);
-        out.remove_port(port);
-    }
-
-    fn forget_rx(&mut self, port: PortNo) {
-        let waiter = &mut self.waiter;
-        self.ports.rx.retain(|(known, rx)| {
-            if *known == port
-                && let Some(fd) = rx.wake_fd()
-            {
-                waiter.forget(fd);
-            }
-            *known != port
-        });
-    }
-
-    /// Gives each port its turn; says whether anything came.
-    fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> bool {
-        let mut any = false;
-        let Ports { rx, failed, .. } = &mut self.ports;
-        for (port, rx) in rx.iter_mut() {
-            for _ in 0..BATCHES_PER_TURN {
-                if let Err(error) = rx.receive(self.worker.pool(), batch) {
-                    failed.push((*port, error));
-                }
-                let full = batch.is_full();
-                any |= !batch.is_empty();
-                self.worker.receive(now, *port, batch, out);
-                if !full {
-                    break;
-                }
-            }
-        }
-        for (port, error) in std::mem::take(failed) {
-            self.forget_rx(port);
-            let _ = self.events.send(WorkerEvent::PortFailed(port, error));
-        }
-        any
-    }
-
-    /// Sends all that lies in the outbox.
-    fn flush(&mut self, out: &mut Outbox) {
-        for (port, batch) in out.batches_mut() {
-            let Some(tx) = self.ports.tx.get_mut(&port) else {
-                for packet in batch.drain(..) {
-                    self.worker.drop_packet(packet, DropReason::NoPort);
-                }
-                continue;
-            };
-            let sent = tx.send(self.worker.pool(), batch);
-            let stats = self.worker.stats_mut();
-            stats.sent += sent.packets;
-            stats.sent_batches += u64::from(sent.packets > 0);
-            stats.drops.count(DropReason::TxQueueFull, sent.dropped);
-            stats.drops.count(DropReason::TxError, sent.errors);
-        }
-        for dump in out.dumps.drain(..) {
-            let _ = self.events.send(WorkerEvent::Dump(self.generation, dump));
-        }
-        if std::mem::take(&mut out.wake_control) {
-            let _ = self.events.send(WorkerEvent::Upcalls);
-        }
-    }
-
-    /// Lets the control side read the counters.
-    fn publish(&self) {
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        published.clone_from(self.worker.stats());
+        drop(self.end());
     }
 }

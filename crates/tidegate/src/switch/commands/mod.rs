@@ -4,6 +4,8 @@ mod bridges;
 mod conntrack;
 mod datapath;
 mod flows;
+mod performance;
+mod queues;
 mod workers;
 
 use super::Switch;
@@ -43,6 +45,8 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     datapath::add_all(commands);
     flows::add_all(commands);
     workers::add_all(commands);
+    queues::add_all(commands);
+    performance::add_all(commands);
     bridges::add_all(commands);
 }
 

@@ -5,6 +5,7 @@ use crate::switch::Switch;
 use crate::switch::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
 use crate::unixctl::Commands;
 use datapath::WorkerStats;
+use port_linux::numa;
 use std::fmt::Write;
 
 /// Adds these commands.
@@ -12,17 +13,15 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     let usage = "[-pmd core] [dp]";
     add(commands, "dpif-netdev/pmd-stats-show", usage, 0..=3, show_stats);
     add(commands, "dpif-netdev/pmd-stats-clear", usage, 0..=3, clear_stats);
-    let usage = "[-pmd core] [-secs secs] [dp]";
-    add(commands, "dpif-netdev/pmd-rxq-show", usage, 0..=5, show_queues);
+    add(commands, "dpif-netdev/pmd-sleep-show", usage, 0..=3, show_sleeps);
 }
 
-/// Takes `-pmd CORE` and `-secs N` out of the words; gives the core asked for.
+/// Takes `-pmd CORE` out of the words; gives the core asked for.
 fn options(words: &[String]) -> Result<Option<usize>, String> {
     let (mut core, mut rest, mut words) = (None, Vec::new(), words.iter());
     while let Some(word) = words.next() {
         match word.as_str() {
             "-pmd" => core = Some(number(words.next())?),
-            "-secs" => drop(number(words.next())?),
             _ => rest.push(word.clone()),
         }
     }
@@ -30,13 +29,13 @@ fn options(words: &[String]) -> Result<Option<usize>, String> {
     Ok(core)
 }
 
-fn number(word: Option<&String>) -> Result<usize, String> {
+pub(super) fn number(word: Option<&String>) -> Result<usize, String> {
     let text = word.map_or("", String::as_str);
     text.parse().map_err(|_| format!("'{text}' is not a number\n"))
 }
 
 /// The workers asked for: all, or the one on a core.
-fn chosen(switch: &Switch, core: Option<usize>) -> impl Iterator<Item = &WorkerThread> {
+pub(super) fn chosen(switch: &Switch, core: Option<usize>) -> impl Iterator<Item = &WorkerThread> {
     switch.workers().iter().filter(move |worker| match (core, worker.mode) {
         (None, _) => true,
         (Some(core), WorkerMode::Polling { cpu }) => core == cpu,
@@ -60,17 +59,24 @@ fn clear_stats(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(String::new())
 }
 
-fn heading(worker: &WorkerThread) -> String {
+pub(super) fn heading(worker: &WorkerThread) -> String {
     match worker.mode {
         WorkerMode::Sleeping => "main thread:\n".to_owned(),
-        WorkerMode::Polling { cpu } => format!("pmd thread numa_id 0 core_id {cpu}:\n"),
+        WorkerMode::Polling { cpu } => {
+            let numa = numa::of_cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
+            format!("pmd thread numa_id {numa} core_id {cpu}:\n")
+        }
     }
+}
+
+/// A quotient; zero where there is nothing to divide by.
+pub(super) fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
 }
 
 /// Only a worker that polls has times worth reading: one that sleeps is idle by design.
 fn describe(stats: &WorkerStats, with_times: bool) -> String {
     let passes = stats.received + stats.recirculated;
-    let ratio = |a: u64, b: u64| if b == 0 { 0.0 } else { a as f64 / b as f64 };
     let mut text = String::new();
     let _ = write!(
         text,
@@ -91,17 +97,22 @@ fn describe(stats: &WorkerStats, with_times: bool) -> String {
         ratio(stats.sent, stats.sent_batches),
     );
     let total = stats.busy_ns + stats.idle_ns;
-    if with_times && total > 0 && stats.received > 0 {
-        // Times are measured in nanoseconds; the lines keep their names for those who read them.
-        let share = |part: u64| 100.0 * part as f64 / total as f64;
-        let (idle, busy) = (stats.idle_ns, stats.busy_ns);
+    // Times are measured in nanoseconds; the lines keep their names for those who read them.
+    let (idle, busy) = (stats.idle_ns, stats.busy_ns);
+    if with_times && total > 0 {
+        let share = |part: u64| 100.0 * ratio(part, total);
         let _ = write!(
             text,
-            "  idle cycles: {idle} ({:.2}%)\n  processing cycles: {busy} ({:.2}%)\n\
-             \x20 avg cycles per packet: {:.2} ({total}/{received})\n\
-             \x20 avg processing cycles per packet: {:.2} ({busy}/{received})\n",
+            "  idle cycles: {idle} ({:.2}%)\n  processing cycles: {busy} ({:.2}%)\n",
             share(idle),
             share(busy),
+        );
+    }
+    if with_times && total > 0 && stats.received > 0 {
+        let _ = write!(
+            text,
+            "  avg cycles per packet: {:.2} ({total}/{received})\n\
+             \x20 avg processing cycles per packet: {:.2} ({busy}/{received})\n",
             ratio(total, stats.received),
             ratio(busy, stats.received),
             received = stats.received,
@@ -110,19 +121,15 @@ fn describe(stats: &WorkerStats, with_times: bool) -> String {
     text
 }
 
-fn show_queues(switch: &mut Switch, words: &[String]) -> Answer {
+fn show_sleeps(switch: &mut Switch, words: &[String]) -> Answer {
     let core = options(words)?;
-    let mut text = "Displaying last 60 seconds pmd usage %\n".to_owned();
-    // Open vSwitch lists polled ports only; what a sleeping worker serves is its main thread's.
-    for worker in chosen(switch, core).filter(|w| w.mode != WorkerMode::Sleeping) {
-        text.push_str(&heading(worker));
-        text.push_str("  isolated : false\n");
-        for (_, device) in switch.devices().iter().filter(|(_, d)| d.worker == Some(worker.id)) {
-            let name = &device.name;
-            let _ =
-                writeln!(text, "  port: {name:<16}  queue-id:  0 (enabled)   pmd usage: NOT AVAIL");
+    let sleeps = &switch.desired_options().queues.sleep_max;
+    let mut text = format!("Default max sleep: {:4} us\n", sleeps.default_us);
+    for worker in chosen(switch, core) {
+        if let WorkerMode::Polling { cpu } = worker.mode {
+            let us = sleeps.of_core(u16::try_from(cpu).unwrap_or(u16::MAX));
+            let _ = writeln!(text, "{}  max sleep: {us:4} us", heading(worker));
         }
-        text.push_str("  overhead: NOT AVAIL\n");
     }
     Ok(text)
 }

@@ -1,0 +1,124 @@
+//! The sending half of a queue, which several workers may share.
+
+use crate::socket::{Socket, TxRings, tx_frames};
+use packet::{Batch, Checksum, Packet, Pool};
+use port::{TxCounters, TxQueue, offload};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{SendFlags, send};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often the kernel is called in a row while it makes progress: it sends 32 frames a call.
+const CALLS_MAX: usize = 64;
+
+/// Rings and free frames of a queue.
+#[derive(Debug)]
+pub(crate) struct TxHalf {
+    socket: Arc<Socket>,
+    rings: TxRings,
+    free: Vec<u64>,
+    /// Whether the kernel says when it wants to be called.
+    need_wakeup: bool,
+}
+
+impl TxHalf {
+    pub(crate) fn new(socket: Arc<Socket>, rings: TxRings, need_wakeup: bool) -> Self {
+        TxHalf { free: tx_frames(&socket.umem), socket, rings, need_wakeup }
+    }
+
+    /// Puts one frame, with nothing left to be done on it, into the ring.
+    fn put(&mut self, frame: &[u8], counters: &mut TxCounters) {
+        if frame.len() > self.socket.umem.chunk_bytes() as usize {
+            counters.errors += 1;
+            return;
+        }
+        if self.free.is_empty() {
+            self.flush();
+        }
+        let Some(address) = self.free.pop() else {
+            counters.dropped += 1;
+            return;
+        };
+        // SAFETY: free frames are those that were never sent or came back, and this one has just
+        // been taken from them.
+        let fits = unsafe { self.socket.umem.write(address, frame) };
+        let options = XdpDescOptions::empty();
+        let descriptor = XdpDesc { addr: address, len: frame.len() as u32, options };
+        // There is a place for every frame.
+        if fits && self.rings.send.push(descriptor) {
+            counters.packets += 1;
+            counters.bytes += frame.len() as u64;
+        } else {
+            self.free.push(address);
+            counters.errors += 1;
+        }
+    }
+
+    /// Lets the kernel send, and takes back what it has sent.
+    fn flush(&mut self) {
+        self.rings.send.submit();
+        for _ in 0..CALLS_MAX {
+            let is_called_for = !self.need_wakeup || self.rings.send.needs_wakeup();
+            let before = self.rings.send.waiting();
+            if before == 0 || !is_called_for {
+                break;
+            }
+            let result = send(&self.socket.fd, &[], SendFlags::DONTWAIT);
+            let has_moved = self.rings.send.waiting() < before;
+            // Calling again helps where it had only sent its share, or the queue behind was full
+            // a moment ago; not where the device is down or gone.
+            match result {
+                Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) | Ok(_) if has_moved => {}
+                _ => break,
+            }
+        }
+        while let Some(address) = self.rings.completed.pop() {
+            self.free.push(address);
+        }
+        self.rings.completed.release();
+    }
+}
+
+/// A transmit queue of an [`crate::XdpPort`].
+#[derive(Debug)]
+pub struct XdpTx {
+    half: Arc<Mutex<TxHalf>>,
+    /// Frames made of the packet that is being finished; kept for its room.
+    finished: Vec<Packet>,
+}
+
+impl XdpTx {
+    pub(crate) fn new(half: Arc<Mutex<TxHalf>>) -> Self {
+        XdpTx { half, finished: Vec::new() }
+    }
+}
+
+impl TxQueue for XdpTx {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut counters = TxCounters::default();
+        // A worker that died here left at worst frames that nobody sends.
+        let mut half = self.half.lock().unwrap_or_else(PoisonError::into_inner);
+        for packet in batch.drain(..) {
+            if needs_nothing(&packet) {
+                half.put(packet.data(), &mut counters);
+                pool.give(packet);
+                continue;
+            }
+            // Nothing about checksums or segments goes along with an AF_XDP frame, so both are
+            // done here.
+            let cut = offload::finish(packet, pool, |frame| self.finished.push(frame));
+            counters.errors += u64::from(!cut);
+            for frame in self.finished.drain(..) {
+                half.put(frame.data(), &mut counters);
+                pool.give(frame);
+            }
+        }
+        half.flush();
+        counters
+    }
+}
+
+fn needs_nothing(packet: &Packet) -> bool {
+    let offload = &packet.offload;
+    offload.gso.is_none() && !matches!(offload.checksum, Checksum::Partial { .. })
+}

@@ -1,0 +1,182 @@
+//! When queues are given out anew without being asked for (ovs: `lib/dpif-netdev.c`,
+//! `pmd_auto_lb`).
+//!
+//! A worker that was busy for a whole minute makes an attempt worth while; at most every
+//! `pmd-auto-lb-rebal-interval` minutes it is worked out what another assignment would bring,
+//! and only a better one is carried out.
+
+use super::assignment::{Assignment, Queue, unevenness};
+use super::usage::{INTERVALS, percent};
+use base::Instant;
+use control::{AutoBalance, RxqAssign};
+use std::time::Duration;
+
+/// How a worker spent its last interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// How many intervals it has ended; this was the last.
+    pub intervals: u64,
+    /// How long it was busy in it.
+    pub busy_ns: u64,
+    /// How long it was.
+    pub total_ns: u64,
+}
+
+/// Watches the workers' loads.
+#[derive(Debug, Default)]
+pub struct Balancer {
+    /// Of each worker, the last interval that was looked at and how many in a row were too busy.
+    workers: Vec<(u64, usize)>,
+    attempted: Option<Instant>,
+}
+
+impl Balancer {
+    /// Looks at a worker's last interval, if it has not before.
+    pub fn observe(&mut self, worker: usize, load: Load, settings: AutoBalance, isolated: bool) {
+        if self.workers.len() <= worker {
+            self.workers.resize(worker + 1, (0, 0));
+        }
+        let (seen, overloaded) = &mut self.workers[worker];
+        if load.intervals == *seen {
+            return;
+        }
+        *seen = load.intervals;
+        let busy = percent(load.busy_ns, load.total_ns).unwrap_or(0);
+        let is_too_busy = !isolated && busy >= settings.load_percent.into();
+        *overloaded = if is_too_busy { *overloaded + 1 } else { 0 };
+    }
+
+    /// Whether now is the time for an attempt: the interval is over, and some worker was too
+    /// busy for a minute. The first interval begins with the first call.
+    pub fn is_due(&mut self, now: Instant, settings: AutoBalance) -> bool {
+        let Some(attempted) = self.attempted else {
+            self.attempted = Some(now);
+            return false;
+        };
+        if now - attempted <= Duration::from_secs(60 * u64::from(settings.interval_min)) {
+            return false;
+        }
+        self.attempted = Some(now);
+        self.workers.iter().any(|(_, overloaded)| *overloaded >= INTERVALS)
+    }
+
+    /// Forgets everything: queues were given out anew, or nobody wants to know any more.
+    pub fn reset(&mut self) {
+        *self = Balancer::default();
+    }
+}
+
+/// Whether another assignment could change anything: queues are given out by load, and a worker
+/// with more than one could give one to another.
+pub fn can_improve(way: RxqAssign, current: &Assignment) -> bool {
+    let open: Vec<usize> =
+        (0..current.isolated.len()).filter(|worker| !current.isolated[*worker]).collect();
+    let held = |worker: &usize| current.workers.iter().filter(|w| **w == Some(*worker)).count();
+    way != RxqAssign::RoundRobin && open.len() > 1 && open.iter().any(|worker| held(worker) > 1)
+}
+
+/// Whether `next` is so much evener than `current` that it is worth the change. `worker_ns` is
+/// how long each worker's last minute was.
+pub fn is_worthwhile(
+    current: &Assignment,
+    next: &Assignment,
+    queues: &[Queue],
+    worker_ns: &[u64],
+    settings: AutoBalance,
+) -> bool {
+    let [now, then] = [current, next].map(|one| unevenness(one, queues, worker_ns));
+    let improvement = percent(now.saturating_sub(then), now).unwrap_or(0);
+    log::debug!(
+        target: "dpif_netdev",
+        "PMD auto load balance: variance {now}, then {then}, improvement {improvement}%"
+    );
+    improvement >= settings.improvement_percent.into() && then < now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assignment::{Core, assign};
+    use super::*;
+    use base::PortNo;
+    use control::Isolation;
+
+    const SETTINGS: AutoBalance =
+        AutoBalance { interval_min: 1, load_percent: 95, improvement_percent: 25 };
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(1 + seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_minute_of_too_much_makes_an_attempt_due() {
+        // (how busy the worker is in each 5-second interval, whether an attempt follows).
+        let check = |busy: &dyn Fn(u64) -> u64, isolated: bool, expect: &[u64]| {
+            let mut balancer = Balancer::default();
+            let mut due = Vec::new();
+            for second in 0..300 {
+                let intervals = second / 5;
+                let load = Load { intervals, busy_ns: busy(intervals), total_ns: 100 };
+                balancer.observe(0, load, SETTINGS, isolated);
+                if balancer.is_due(at(second), SETTINGS) {
+                    due.push(second);
+                }
+            }
+            assert_eq!(due, expect);
+        };
+        check(&|_| 95, false, &[61, 122, 183, 244]);
+        check(&|_| 94, false, &[]);
+        check(&|_| 100, true, &[]);
+        // One quiet interval starts the minute anew.
+        check(&|interval| if interval == 10 { 0 } else { 100 }, false, &[122, 183, 244]);
+        check(&|interval| if interval % 6 == 0 { 0 } else { 100 }, false, &[]);
+    }
+
+    #[test]
+    fn an_attempt_waits_for_its_interval_and_begins_anew_after_a_reset() {
+        let settings = AutoBalance { interval_min: 2, ..SETTINGS };
+        let mut balancer = Balancer::default();
+        for interval in 1..=20 {
+            let load = Load { intervals: interval, busy_ns: 100, total_ns: 100 };
+            balancer.observe(1, load, settings, false);
+        }
+        assert!(!balancer.is_due(at(0), settings));
+        assert!(!balancer.is_due(at(120), settings));
+        assert!(balancer.is_due(at(121), settings));
+        balancer.reset();
+        assert!(!balancer.is_due(at(300), settings) && !balancer.is_due(at(500), settings));
+    }
+
+    #[test]
+    fn only_a_better_assignment_is_worth_it() {
+        let queue = |(index, busy_ns): (usize, u64)| Queue {
+            port: PortNo(index as u32 + 1),
+            queue: 0,
+            numa: 0,
+            busy_ns,
+            pinned: None,
+            stays: None,
+        };
+        let cores = [0, 1].map(|cpu| Core { cpu: Some(cpu), numa: 0 });
+        // (time of each queue in percent, who has it now, whether anything changes).
+        let check = |busy: &[u64], now: &[usize], way, expect: bool| {
+            let queues: Vec<Queue> = busy.iter().copied().enumerate().map(queue).collect();
+            let workers = now.iter().copied().map(Some).collect();
+            let current = Assignment { workers, isolated: vec![false; 2], unpinned: Vec::new() };
+            let next = assign(&cores, &queues, way, Isolation::Isolated);
+            let found = can_improve(way, &current)
+                && is_worthwhile(&current, &next, &queues, &[100, 100], SETTINGS);
+            assert_eq!(found, expect, "{busy:?} on {now:?}, {way:?}");
+        };
+        check(&[48, 48, 2, 2], &[0, 0, 1, 1], RxqAssign::Cycles, true);
+        check(&[48, 48, 2, 2], &[0, 0, 1, 1], RxqAssign::Group, true);
+        check(&[48, 48, 2, 2], &[0, 0, 1, 1], RxqAssign::RoundRobin, false);
+        check(&[48, 48, 2, 2], &[0, 1, 1, 0], RxqAssign::Cycles, false);
+        // One queue a worker: there is nothing to move.
+        check(&[96, 2], &[0, 1], RxqAssign::Cycles, false);
+        // 90 + 10 against 8: moving the 10 is not much better in variance (2116 to 1296: 38%).
+        check(&[90, 10, 8], &[0, 0, 1], RxqAssign::Cycles, true);
+        // 60 + 5 against 30: 17² to 12²: half; 60 + 1 against 30: 15² to 14²: an eighth.
+        check(&[60, 5, 30], &[0, 0, 1], RxqAssign::Group, true);
+        check(&[60, 1, 30], &[0, 0, 1], RxqAssign::Group, false);
+    }
+}

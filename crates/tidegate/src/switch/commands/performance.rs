@@ -1,0 +1,188 @@
+//! `dpif-netdev/pmd-perf-show` (ovs: `lib/dpif-netdev-perf.c`, `pmd_perf_format_overall_stats`).
+//!
+//! What it calls cycles are nanoseconds, as if the processor ran at 1 GHz; the lines keep their
+//! names for those who read them.
+
+use super::workers::{chosen, heading, number, ratio};
+use super::{Answer, Arguments, add};
+use crate::clock;
+use crate::switch::Switch;
+use crate::switch::turns::WorkerReport;
+use crate::switch::worker_thread::WorkerMode;
+use crate::unixctl::Commands;
+use datapath::WorkerStats;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Adds this command.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    let usage = "[-nh] [-it iter-history-len] [-ms ms-history-len] [-pmd core] [dp]";
+    add(commands, "dpif-netdev/pmd-perf-show", usage, 0..=8, show);
+}
+
+fn show(switch: &mut Switch, words: &[String]) -> Answer {
+    let (mut core, mut rest) = (None, Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-pmd" => core = Some(number(words.next())?),
+            // Histories and histograms are not kept, so there is nothing to leave out or to limit.
+            "-it" | "-ms" => drop(number(words.next())?),
+            "-nh" => {}
+            _ => rest.push(word.clone()),
+        }
+    }
+    Arguments::read(&rest)?.end()?;
+    let (now, mut text) = (clock::now(), String::new());
+    for worker in chosen(switch, core).filter(|w| w.mode != WorkerMode::Sleeping) {
+        let report = worker.report();
+        let duration = now - report.since;
+        let _ = writeln!(
+            text,
+            "\nTime: {}\nMeasurement duration: {:.3} s\n",
+            time_of_day(clock::since_epoch()),
+            duration.as_secs_f64()
+        );
+        let _ = writeln!(text, "{}", heading(worker));
+        text.push_str(&describe(&report, duration, switch.upcall_cost_ns()));
+    }
+    Ok(text)
+}
+
+/// `HH:MM:SS.mmm`, UTC.
+fn time_of_day(since_epoch: Duration) -> String {
+    let seconds = since_epoch.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, since_epoch.subsec_millis())
+}
+
+/// `upcall_ns` is what the control side needs for one upcall, on average over all workers.
+fn describe(report: &WorkerReport, duration: Duration, upcall_ns: u64) -> String {
+    let (stats, turns) = (&report.stats, &report.turns);
+    let (seconds, used_ns) = (duration.as_secs_f64(), stats.busy_ns + stats.idle_ns);
+    let share = |part: u64, total: u64| 100.0 * ratio(part, total);
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "  Iterations:         {:12}  ({:.2} us/it)\n\
+         \x20 - Used TSC cycles:  {used_ns:12}  ({:5.1} % of total cycles)\n\
+         \x20 - idle iterations:  {:12}  ({:5.1} % of used cycles)\n\
+         \x20 - busy iterations:  {:12}  ({:5.1} % of used cycles)\n\
+         \x20 - sleep iterations: {:12}  ({:5.1} % of iterations)\n\
+         \x20 Sleep time (us):    {:12.0}  ({:3.0} us/iteration avg.)\n",
+        turns.all,
+        ratio(used_ns + turns.slept_ns, turns.all) / 1000.0,
+        share(used_ns, duration.as_nanos() as u64),
+        turns.all - turns.busy,
+        share(stats.idle_ns, used_ns),
+        turns.busy,
+        share(stats.busy_ns, used_ns),
+        turns.slept,
+        share(turns.slept, turns.all),
+        turns.slept_ns as f64 / 1000.0,
+        ratio(turns.slept_ns, turns.slept) / 1000.0,
+    );
+    text.push_str(&describe_received(stats, seconds, upcall_ns));
+    if stats.sent == 0 {
+        let _ = writeln!(text, "  Tx packets:         {:12}\n", 0);
+    } else {
+        let _ = writeln!(
+            text,
+            "  Tx packets:         {:12}  ({:.0} Kpps)\n\
+             \x20 Tx batches:         {:12}  ({:.2} pkts/batch)",
+            stats.sent,
+            stats.sent as f64 / seconds.max(f64::MIN_POSITIVE) / 1000.0,
+            stats.sent_batches,
+            ratio(stats.sent, stats.sent_batches),
+        );
+    }
+    text
+}
+
+/// The lines about what came and how it was found.
+fn describe_received(stats: &WorkerStats, seconds: f64, upcall_ns: u64) -> String {
+    let (received, passes) = (stats.received, stats.received + stats.recirculated);
+    if received == 0 {
+        return format!("  Rx packets:         {:12}\n", 0);
+    }
+    let mut text = format!(
+        "  Rx packets:         {received:12}  ({:.0} Kpps, {:.0} cycles/pkt)\n\
+         \x20 Datapath passes:    {passes:12}  ({:.2} passes/pkt)\n",
+        received as f64 / seconds.max(f64::MIN_POSITIVE) / 1000.0,
+        ratio(stats.busy_ns, received),
+        ratio(passes, received),
+    );
+    let found = ratio(stats.subtables, stats.megaflow_hits);
+    for (name, count, more) in [
+        ("PHWOL hits:", 0, String::new()),
+        ("MFEX Opt hits:", 0, String::new()),
+        ("Simple Match hits:", 0, String::new()),
+        ("EMC hits:", stats.exact_hits, String::new()),
+        ("SMC hits:", 0, String::new()),
+        ("Megaflow hits:", stats.megaflow_hits, format!(", {found:.2} subtbl lookups/hit")),
+        ("Upcalls:", stats.misses, format!(", {:.1} us/upcall", upcall_ns as f64 / 1000.0)),
+        ("Lost upcalls:", stats.lost, String::new()),
+    ] {
+        let percent = 100.0 * ratio(count, passes);
+        let _ = writeln!(text, "  - {name:<18}{count:12}  ({percent:5.1} %{more})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::turns::Turns;
+
+    #[test]
+    fn performance_is_told_in_open_vswitch_s_lines() {
+        let stats = WorkerStats {
+            received: 1_000_000,
+            recirculated: 500_000,
+            exact_hits: 750_000,
+            megaflow_hits: 600_000,
+            subtables: 900_000,
+            misses: 150_000,
+            lost: 15_000,
+            sent: 900_000,
+            sent_batches: 90_000,
+            busy_ns: 600_000_000,
+            idle_ns: 200_000_000,
+            ..WorkerStats::default()
+        };
+        let turns = Turns { all: 40_000, busy: 30_000, slept: 1000, slept_ns: 200_000_000 };
+        let report = WorkerReport { stats, turns, ..WorkerReport::default() };
+        let expect = "\
+\x20 Iterations:                40000  (25.00 us/it)
+  - Used TSC cycles:     800000000  ( 80.0 % of total cycles)
+  - idle iterations:         10000  ( 25.0 % of used cycles)
+  - busy iterations:         30000  ( 75.0 % of used cycles)
+  - sleep iterations:         1000  (  2.5 % of iterations)
+  Sleep time (us):          200000  (200 us/iteration avg.)
+  Rx packets:              1000000  (1000 Kpps, 600 cycles/pkt)
+  Datapath passes:         1500000  (1.50 passes/pkt)
+  - PHWOL hits:                  0  (  0.0 %)
+  - MFEX Opt hits:               0  (  0.0 %)
+  - Simple Match hits:           0  (  0.0 %)
+  - EMC hits:               750000  ( 50.0 %)
+  - SMC hits:                    0  (  0.0 %)
+  - Megaflow hits:          600000  ( 40.0 %, 1.50 subtbl lookups/hit)
+  - Upcalls:                150000  ( 10.0 %, 2.5 us/upcall)
+  - Lost upcalls:            15000  (  1.0 %)
+  Tx packets:               900000  (900 Kpps)
+  Tx batches:                90000  (10.00 pkts/batch)
+";
+        assert_eq!(describe(&report, Duration::from_secs(1), 2500), expect);
+        let nothing = describe(&WorkerReport::default(), Duration::ZERO, 0);
+        assert!(nothing.ends_with(
+            "  Rx packets:                    0\n  Tx packets:                    0\n\n"
+        ));
+        assert!(!nothing.contains("NaN") && !nothing.contains("inf"), "{nothing}");
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_day() {
+        let time = Duration::from_secs(1_700_000_000) + Duration::from_millis(42);
+        assert_eq!(time_of_day(time), "22:13:20.042");
+    }
+}

@@ -1,0 +1,326 @@
+//! A worker's loop: receives from its queues, lets the datapath decide, sends.
+//!
+//! A sleeping worker waits in one system call for any of its ports or for the control side, and
+//! uses no processor time when nothing comes. A polling worker has a processor of its own and
+//! waits only as long as `pmd-sleep-max` lets it.
+//!
+//! Time is measured in nanoseconds of the monotonic clock; what the commands of Open vSwitch call
+//! cycles are those.
+
+use super::balance::Load;
+use super::turns::{Turns, WorkerReport};
+use super::usage::{INTERVAL, Usage};
+use super::worker_ports::{Ports, RxSlot};
+use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
+use crate::clock;
+use base::{Instant, PortNo};
+use datapath::{Outbox, Worker, WorkerStats};
+use flow::DropReason;
+use packet::Batch;
+use port_linux::{Waiter, affinity};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// How long a sleeping worker sleeps at most, so that its tables are kept in order.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How long a sleeping worker goes on looking at queues that cannot wake it after one of them
+/// had something, and how often it looks at them after that.
+const LOOK_ON: Duration = Duration::from_micros(200);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// So many packets from one queue in one turn end a polling worker's sleeps
+/// (ovs: `lib/dpif-netdev.c`, `PMD_SLEEP_THRESH`).
+const WIDE_AWAKE_PACKETS: u64 = 16;
+/// How much longer than the last each sleep is (ovs: `PMD_SLEEP_INC_US`).
+const SLEEP_STEP: Duration = Duration::from_micros(1);
+/// Batches received from one port before the others get their turn.
+const BATCHES_PER_TURN: usize = 4;
+
+/// What a thread starts with.
+pub struct Start {
+    /// Which of the sets of workers it belongs to.
+    pub generation: u32,
+    /// How it spends its time.
+    pub mode: WorkerMode,
+    /// Its part of the datapath.
+    pub worker: Worker,
+    /// What it sleeps on.
+    pub waiter: Waiter,
+    /// What it is told.
+    pub inbox: mpsc::Receiver<WorkerCommand>,
+    /// Where it tells what happens.
+    pub events: UnboundedSender<WorkerEvent>,
+    /// Where others read what it counts.
+    pub published: Arc<Mutex<WorkerReport>>,
+}
+
+/// Works until it is told to stop, or nobody is there to tell it; gives back its queues.
+pub fn run(start: Start) -> Vec<RxSlot> {
+    let since = clock::now();
+    let Start { generation, mode, worker, waiter, inbox, events, published } = start;
+    let run = Run {
+        generation,
+        mode,
+        worker,
+        waiter,
+        inbox,
+        events,
+        published,
+        ports: Ports::default(),
+        turns: Turns::default(),
+        since,
+        busy: Usage::default(),
+        last: Load::default(),
+        sleep_max: Duration::ZERO,
+        sleep: Duration::ZERO,
+    };
+    run.run()
+}
+
+/// The thread's state.
+struct Run {
+    generation: u32,
+    mode: WorkerMode,
+    worker: Worker,
+    waiter: Waiter,
+    inbox: mpsc::Receiver<WorkerCommand>,
+    events: UnboundedSender<WorkerEvent>,
+    published: Arc<Mutex<WorkerReport>>,
+    ports: Ports,
+    turns: Turns,
+    /// Since when turns and counters count.
+    since: Instant,
+    /// How long it was busy.
+    busy: Usage,
+    /// Its last whole interval.
+    last: Load,
+    /// The longest and the next sleep of a polling worker.
+    sleep_max: Duration,
+    sleep: Duration,
+}
+
+impl Run {
+    fn run(mut self) -> Vec<RxSlot> {
+        if let WorkerMode::Polling { cpu } = self.mode {
+            if let Err(error) = affinity::pin_to_cpu(cpu) {
+                log::warn!(target: "dpif_netdev", "cannot pin a worker to CPU {cpu}: {error}");
+            }
+            // Without it, sleeps are longer than asked for, and no more.
+            let _ = affinity::sleep_precisely();
+        }
+        let (mut out, mut batch) = (Outbox::new(), Batch::new());
+        let mut now = clock::now();
+        let (mut ticked, mut received_at, mut interval) = (now, now, now);
+        loop {
+            if !self.obey(now, &mut out) {
+                return self.ports.rx;
+            }
+            let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
+            self.flush(&mut out);
+            let worked = clock::now();
+            self.turns.all += 1;
+            if received > 0 {
+                self.ports.share_out((worked - sending_from).as_nanos() as u64, received);
+                self.count_busy((worked - now).as_nanos() as u64);
+                received_at = worked;
+            }
+            if worked - interval >= INTERVAL {
+                self.end_interval(worked - interval);
+                interval = worked;
+            }
+            if worked - ticked >= SLEEP_MAX {
+                ticked = worked;
+                self.worker.tick();
+                self.publish();
+            }
+            let before = if received > 0 { worked } else { now };
+            now = self.rest(received, before, worked, received_at);
+        }
+    }
+
+    fn count_busy(&mut self, ns: u64) {
+        self.worker.stats_mut().busy_ns += ns;
+        self.turns.busy += 1;
+        self.busy.add(ns);
+    }
+
+    fn end_interval(&mut self, length: Duration) {
+        let busy_ns = self.busy.end_interval();
+        for slot in &mut self.ports.rx {
+            slot.usage.end_interval();
+        }
+        let total_ns = length.as_nanos() as u64;
+        self.last = Load { intervals: self.last.intervals + 1, busy_ns, total_ns };
+    }
+
+    /// Waits for something to do, where the worker may wait. `idle_since` is when it had nothing
+    /// to do any more. Gives the time after.
+    fn rest(
+        &mut self,
+        received: u64,
+        idle_since: Instant,
+        now: Instant,
+        received_at: Instant,
+    ) -> Instant {
+        let rested = match self.mode {
+            WorkerMode::Sleeping if received > 0 => None,
+            WorkerMode::Sleeping => {
+                self.publish();
+                self.patience(now - received_at).map(|patience| self.wait(patience))
+            }
+            WorkerMode::Polling { .. } => {
+                // Who asks after a burst need not wait for the next second.
+                if received == 0 && idle_since <= received_at {
+                    self.publish();
+                }
+                self.nap()
+            }
+        };
+        let after = if rested.is_some() || received == 0 { clock::now() } else { now };
+        let slept_ns = if rested.is_some() { (after - now).as_nanos() as u64 } else { 0 };
+        self.turns.slept += u64::from(slept_ns > 0);
+        self.turns.slept_ns += slept_ns;
+        // What a polling worker sleeps is told apart; the other's sleep is its idleness.
+        let slept_ns = if self.mode == WorkerMode::Sleeping { 0 } else { slept_ns };
+        let idle_ns = (after - idle_since).as_nanos() as u64;
+        self.worker.stats_mut().idle_ns += idle_ns.saturating_sub(slept_ns);
+        after
+    }
+
+    /// How long a sleeping worker may wait; None where it has to look again at once, for a queue
+    /// that cannot wake it had something a moment ago.
+    fn patience(&self, idle_for: Duration) -> Option<Duration> {
+        match self.ports.quiet_for() {
+            None => Some(SLEEP_MAX),
+            Some(Duration::ZERO) if idle_for < LOOK_ON => None,
+            Some(quiet) => Some(quiet.clamp(LOOK_AGAIN, SLEEP_MAX)),
+        }
+    }
+
+    fn wait(&mut self, patience: Duration) {
+        if let Err(error) = self.waiter.wait(Some(patience)) {
+            // Nothing but a wrong descriptor can fail here; better slow than spinning.
+            log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Sleeps a little longer than the last time, up to the limit, unless much came.
+    fn nap(&mut self) -> Option<()> {
+        if self.sleep_max.is_zero()
+            || self.ports.rx.iter().any(|slot| slot.packets >= WIDE_AWAKE_PACKETS)
+        {
+            self.sleep = Duration::ZERO;
+            return None;
+        }
+        let sleep = self.sleep;
+        self.sleep = (sleep + SLEEP_STEP).min(self.sleep_max);
+        (!sleep.is_zero()).then(|| std::thread::sleep(sleep))
+    }
+
+    /// Carries out what the control side asked; says whether to go on.
+    fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(WorkerCommand::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
+                Err(mpsc::TryRecvError::Empty) => return true,
+                Ok(WorkerCommand::Flow(command)) => self.worker.command(now, command, out),
+                Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
+                Ok(WorkerCommand::AddRx(slot)) => {
+                    self.ports.add_rx(slot, &mut self.waiter);
+                    self.publish();
+                }
+                Ok(WorkerCommand::TakeRx(port, queue, to)) => {
+                    if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter) {
+                        // Nobody waits for it any more: better here than nowhere.
+                        if let Err(mpsc::SendError(slot)) = to.send(slot) {
+                            self.ports.add_rx(slot, &mut self.waiter);
+                        }
+                    }
+                }
+                Ok(WorkerCommand::SleepMax(most)) => self.sleep_max = most,
+                Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
+                Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
+                Ok(WorkerCommand::ClearStats) => {
+                    *self.worker.stats_mut() = WorkerStats::default();
+                    (self.turns, self.since) = (Turns::default(), now);
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {
+        self.ports.forget_rx(port, &mut self.waiter);
+        self.ports.tx.remove(&port);
+        out.remove_port(port);
+    }
+
+    /// Gives each queue its turn; says how many packets came, and when the last turn ended.
+    fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
+        let (mut received, mut at) = (0, now);
+        let Ports { rx, failed, .. } = &mut self.ports;
+        for slot in rx.iter_mut() {
+            slot.packets = 0;
+            for _ in 0..BATCHES_PER_TURN {
+                if let Err(error) = slot.rx.receive(self.worker.pool(), batch) {
+                    failed.push((slot.port, slot.opening, error));
+                }
+                let full = batch.is_full();
+                slot.packets += batch.len() as u64;
+                self.worker.receive(now, slot.port, batch, out);
+                if !full {
+                    break;
+                }
+            }
+            let then = clock::now();
+            if slot.packets > 0 {
+                slot.usage.add((then - at).as_nanos() as u64);
+                received += slot.packets;
+            }
+            at = then;
+        }
+        if !self.ports.failed.is_empty() {
+            for (port, opening, error) in std::mem::take(&mut self.ports.failed) {
+                self.ports.forget_rx(port, &mut self.waiter);
+                let _ = self.events.send(WorkerEvent::PortFailed(port, opening, error));
+            }
+        }
+        (received, at)
+    }
+
+    /// Sends all that lies in the outbox.
+    fn flush(&mut self, out: &mut Outbox) {
+        for (port, batch) in out.batches_mut() {
+            let Some(tx) = self.ports.tx.get_mut(&port) else {
+                for packet in batch.drain(..) {
+                    self.worker.drop_packet(packet, DropReason::NoPort);
+                }
+                continue;
+            };
+            let sent = tx.send(self.worker.pool(), batch);
+            let stats = self.worker.stats_mut();
+            stats.sent += sent.packets;
+            stats.sent_batches += u64::from(sent.packets > 0);
+            stats.drops.count(DropReason::TxQueueFull, sent.dropped);
+            stats.drops.count(DropReason::TxError, sent.errors);
+        }
+        for dump in out.dumps.drain(..) {
+            let _ = self.events.send(WorkerEvent::Dump(self.generation, dump));
+        }
+        if std::mem::take(&mut out.wake_control) {
+            let _ = self.events.send(WorkerEvent::Upcalls);
+        }
+    }
+
+    /// Lets the control side read the counters.
+    fn publish(&self) {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.stats.clone_from(self.worker.stats());
+        (published.turns, published.since, published.last) = (self.turns, self.since, self.last);
+        published.busy.clone_from(&self.busy);
+        published.queues.clear();
+        published.queues.extend(self.ports.reports());
+    }
+}

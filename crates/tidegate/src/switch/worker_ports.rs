@@ -1,0 +1,142 @@
+//! The queues that one worker polls and sends to.
+
+use super::turns::QueueReport;
+use super::usage::Usage;
+use base::PortNo;
+use port::{PortError, RxQueue, TxQueue};
+use port_linux::Waiter;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A receive queue, which goes from worker to worker with what it took of their time.
+pub struct RxSlot {
+    /// The port.
+    pub port: PortNo,
+    /// Which opening of a port of this number it belongs to.
+    pub opening: u64,
+    /// Its number at that port.
+    pub queue: u16,
+    /// The queue.
+    pub rx: Box<dyn RxQueue>,
+    /// How long workers were busy with it.
+    pub usage: Usage,
+    /// Packets of this turn.
+    pub packets: u64,
+}
+
+/// The ports that one worker serves.
+#[derive(Default)]
+pub struct Ports {
+    /// What it receives from.
+    pub rx: Vec<RxSlot>,
+    /// What it sends to.
+    pub tx: HashMap<PortNo, Box<dyn TxQueue>>,
+    /// Queues that failed in this turn.
+    pub failed: Vec<(PortNo, u64, PortError)>,
+}
+
+impl RxSlot {
+    /// A queue that nobody has polled yet.
+    pub fn new(port: PortNo, opening: u64, queue: u16, rx: Box<dyn RxQueue>) -> Self {
+        RxSlot { port, opening, queue, rx, usage: Usage::default(), packets: 0 }
+    }
+
+    /// The token by which the waiter calls it.
+    fn token(&self) -> u64 {
+        u64::from(self.port.0) << 16 | u64::from(self.queue)
+    }
+}
+
+impl Ports {
+    /// Receives from a queue from now on.
+    pub fn add_rx(&mut self, slot: RxSlot, waiter: &mut Waiter) {
+        if let Some(fd) = slot.rx.wake_fd()
+            && let Err(error) = waiter.watch(fd, slot.token())
+        {
+            log::error!(target: "dpif_netdev", "cannot watch port {}: {error}", slot.port);
+        }
+        self.rx.push(slot);
+    }
+
+    /// Gives a queue away.
+    pub fn take_rx(&mut self, port: PortNo, queue: u16, waiter: &mut Waiter) -> Option<RxSlot> {
+        let found = self.rx.iter().position(|slot| slot.port == port && slot.queue == queue)?;
+        let slot = self.rx.remove(found);
+        if let Some(fd) = slot.rx.wake_fd() {
+            waiter.forget(fd);
+        }
+        Some(slot)
+    }
+
+    /// Closes the receive queues of a port.
+    pub fn forget_rx(&mut self, port: PortNo, waiter: &mut Waiter) {
+        self.rx.retain(|slot| {
+            if slot.port == port
+                && let Some(fd) = slot.rx.wake_fd()
+            {
+                waiter.forget(fd);
+            }
+            slot.port != port
+        });
+    }
+
+    /// Adds the time in which the packets of this turn were sent to the queues that they came
+    /// from, by their number.
+    pub fn share_out(&mut self, sending_ns: u64, packets: u64) {
+        for slot in self.rx.iter_mut().filter(|slot| slot.packets > 0) {
+            let share = u128::from(sending_ns) * u128::from(slot.packets) / u128::from(packets);
+            slot.usage.add(share as u64);
+        }
+    }
+
+    /// How long queues that nothing can wake the worker for may be left alone; None where there
+    /// are none.
+    pub fn quiet_for(&self) -> Option<Duration> {
+        let polled = self.rx.iter().filter(|slot| slot.rx.wake_fd().is_none());
+        polled.map(|slot| slot.rx.quiet_for()).min()
+    }
+
+    /// What is told of the queues.
+    pub fn reports(&self) -> impl Iterator<Item = QueueReport> + '_ {
+        self.rx.iter().map(|slot| QueueReport {
+            port: slot.port,
+            queue: slot.queue,
+            usage: slot.usage.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::MemoryPort;
+
+    #[test]
+    fn time_goes_to_the_queues_whose_packets_took_it() {
+        let (mut ports, mut waiter) = (Ports::default(), Waiter::new().unwrap());
+        let (near, _far) = MemoryPort::pair(4);
+        for (port, packets) in [(1, 30), (2, 10), (3, 0)] {
+            let mut slot = RxSlot::new(PortNo(port), 1, 0, Box::new(near.rx()));
+            slot.packets = packets;
+            ports.add_rx(slot, &mut waiter);
+        }
+        ports.share_out(1000, 40);
+        let mut spent = Vec::new();
+        for slot in &mut ports.rx {
+            spent.push((slot.port.0, slot.usage.end_interval()));
+        }
+        assert_eq!(spent, [(1, 750), (2, 250), (3, 0)]);
+
+        // A queue that goes to another worker takes its time along.
+        let mut other = Ports::default();
+        assert!(ports.take_rx(PortNo(1), 1, &mut waiter).is_none());
+        let slot = ports.take_rx(PortNo(1), 0, &mut waiter).unwrap();
+        other.add_rx(slot, &mut waiter);
+        assert_eq!(other.reports().next().unwrap().usage.sum_ns(1), 750);
+        assert_eq!(ports.rx.len(), 2);
+        assert_eq!(ports.quiet_for(), Some(Duration::ZERO));
+        ports.forget_rx(PortNo(2), &mut waiter);
+        ports.forget_rx(PortNo(3), &mut waiter);
+        assert_eq!(ports.quiet_for(), None);
+    }
+}
