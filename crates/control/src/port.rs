@@ -99,6 +99,12 @@ pub enum InterfaceKind {
     Internal,
     /// A TAP device that the switch makes and another program uses.
     Tap,
+    /// A device of DPDK's.
+    Dpdk,
+    /// A guest, by a vhost-user socket of its own.
+    DpdkVhostUserClient,
+    /// A guest, by a vhost-user socket of the switch's.
+    DpdkVhostUser,
     /// One end of a patch between two bridges.
     Patch {
         /// The interface at the other end.
@@ -116,14 +122,11 @@ pub enum InterfaceKind {
 pub struct Hint<T>(pub Option<T>);
 
 /// The interface types of Open vSwitch that this switch has not, with what they are.
-const UNSUPPORTED_TYPES: [(&str, &str); 19] = [
+const UNSUPPORTED_TYPES: [(&str, &str); 16] = [
     ("afxdp", "AF_XDP ports"),
     ("afxdp-nonpmd", "AF_XDP ports"),
     ("bareudp", "tunnels"),
-    ("dpdk", "DPDK ports"),
-    ("dpdkr", "DPDK ports"),
-    ("dpdkvhostuser", "DPDK ports"),
-    ("dpdkvhostuserclient", "DPDK ports"),
+    ("dpdkr", "DPDK ring ports"),
     ("dummy", "simulated ports"),
     ("erspan", "tunnels"),
     ("geneve", "tunnels"),
@@ -184,13 +187,21 @@ impl Interface {
         }
     }
 
-    /// Whether `old` can go on as this one. A request for a number that is no longer made does
+    /// Whether `old` can go on as this one. Options of a port that is opened by them make it
+    /// another. A request for a number that is no longer made does
     /// not take the number away (ovs: `vswitchd/bridge.c`,
     /// `bridge_delete_or_reconfigure_ports`).
     fn is_same_device(&self, old: &Interface) -> bool {
         let number_stays =
             self.ofport_request.is_none() || self.ofport_request == old.ofport_request;
-        self.name == old.name && self.kind == old.kind && number_stays
+        let is_made_by_options = matches!(
+            self.kind,
+            InterfaceKind::Dpdk | InterfaceKind::DpdkVhostUserClient | InterfaceKind::DpdkVhostUser
+        );
+        // The MTU decides what buffers a DPDK port receives into.
+        let options_stay = !is_made_by_options
+            || (self.options == old.options && self.mtu_request == old.mtu_request);
+        self.name == old.name && self.kind == old.kind && number_stays && options_stay
     }
 }
 
@@ -203,6 +214,9 @@ impl InterfaceKind {
             "" | "system" => InterfaceKind::System,
             "internal" => InterfaceKind::Internal,
             "tap" => InterfaceKind::Tap,
+            "dpdk" => InterfaceKind::Dpdk,
+            "dpdkvhostuserclient" => InterfaceKind::DpdkVhostUserClient,
+            "dpdkvhostuser" => InterfaceKind::DpdkVhostUser,
             "patch" => match peer {
                 None | Some("") => {
                     refuse(format!("{name}: patch type requires valid 'peer' argument"))

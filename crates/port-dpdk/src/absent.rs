@@ -61,7 +61,7 @@ impl DpdkPort {
     }
 
     /// See the port of a build that has DPDK.
-    pub fn tx(&self) -> DpdkTx {
+    pub fn tx(&self) -> Result<DpdkTx, PortError> {
         match *self {}
     }
 

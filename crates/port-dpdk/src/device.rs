@@ -55,6 +55,8 @@ pub(crate) struct Device {
     pub port: u16,
     /// Where packets to be sent are copied to.
     pub buffers: Buffers,
+    /// Whether it verifies transport checksums.
+    receives_checksums: bool,
     /// Whether it finishes transport checksums.
     pub sends_checksums: bool,
     /// Whether it cuts large TCP packets.
@@ -155,10 +157,16 @@ impl DpdkPort {
     }
 
     /// A transmit queue: the next in turn, so that queues are shared only where there are too few.
-    pub fn tx(&self) -> DpdkTx {
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn tx(&self) -> Result<DpdkTx, PortError> {
         let next = self.device.tx_next.fetch_add(1, Ordering::Relaxed);
-        let queue = usize::from(next) % self.device.tx_locks.len().max(1);
-        DpdkTx::new(Arc::clone(&self.device), queue as u16)
+        let Some(queue) = usize::from(next).checked_rem(self.device.tx_locks.len()) else {
+            let reason = "it has no transmit queue".to_owned();
+            return Err(PortError::Invalid { device: self.device.name.clone(), reason });
+        };
+        Ok(DpdkTx::new(Arc::clone(&self.device), queue as u16))
     }
 
     /// What the device is and how it stands.
@@ -190,6 +198,7 @@ impl DpdkPort {
             max_mac_addresses: facts.max_mac_addresses,
             rx_queues: device.rx_taken.len() as u16,
             tx_queues: device.tx_locks.len() as u16,
+            receives_checksums: device.receives_checksums,
             sends_checksums: device.sends_checksums,
             cuts_tcp: device.cuts_tcp,
         })
@@ -274,6 +283,7 @@ impl Device {
             name: name.to_owned(),
             port,
             buffers,
+            receives_checksums: setup.rx_offloads & RX_CHECKSUMS == RX_CHECKSUMS,
             sends_checksums: setup.tx_offloads & TX_CHECKSUMS == TX_CHECKSUMS,
             cuts_tcp: setup.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS,
             frame_max: usize::from(mtu) + FRAME_OVERHEAD,

@@ -43,6 +43,8 @@ pub struct Facts {
     pub rx_queues: u16,
     /// Transmit queues in use.
     pub tx_queues: u16,
+    /// Whether it verifies the transport checksums of what is received.
+    pub receives_checksums: bool,
     /// Whether it finishes the transport checksums of what is sent.
     pub sends_checksums: bool,
     /// Whether it cuts large TCP packets that are sent.

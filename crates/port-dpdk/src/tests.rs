@@ -81,7 +81,7 @@ fn frames_are_read_from_a_file_and_written_to_another() {
     let facts = port.facts().unwrap();
     assert_eq!((facts.driver.as_str(), facts.bus.as_str()), ("net_pcap", "vdev"));
     assert_eq!((facts.rx_queues, facts.tx_queues, facts.link_up), (1, 1, true));
-    let (mut rx, mut tx, mut pool) = (port.rx(0).unwrap(), port.tx(), Pool::new(64));
+    let (mut rx, mut tx, mut pool) = (port.rx(0).unwrap(), port.tx().unwrap(), Pool::new(64));
     assert!(port.rx(0).is_err() && port.rx(1).is_err());
     assert_eq!(rx.wake_fd(), None);
     let got = receive(&mut rx, &mut pool);
@@ -107,7 +107,7 @@ fn what_the_device_cannot_do_is_done_in_software() {
     }
     // What is sent into a ring comes out of it.
     let port = open("ring", "net_ring_tidegate");
-    let (mut rx, mut tx, mut pool) = (port.rx(0).unwrap(), port.tx(), Pool::new(64));
+    let (mut rx, mut tx, mut pool) = (port.rx(0).unwrap(), port.tx().unwrap(), Pool::new(64));
     let facts = port.facts().unwrap();
     assert!(!facts.sends_checksums && !facts.cuts_tcp);
 
@@ -148,7 +148,7 @@ fn a_full_ring_drops_and_counts() {
         return;
     }
     let port = open("full", "net_ring_full");
-    let (mut tx, mut pool) = (port.tx(), Pool::new(64));
+    let (mut tx, mut pool) = (port.tx().unwrap(), Pool::new(64));
     let mut total = port::TxCounters::default();
     for _ in 0..100 {
         let burst = (0..32).map(|_| Packet::from_bytes(&[1; 60])).collect();
@@ -174,7 +174,7 @@ fn queues_are_as_many_as_asked_or_as_there_are() {
     assert_eq!((facts.rx_queues, facts.tx_queues), (3, 2));
     let threads: Vec<_> = (0..3)
         .map(|queue| {
-            let (mut rx, mut tx) = (port.rx(queue).unwrap(), port.tx());
+            let (mut rx, mut tx) = (port.rx(queue).unwrap(), port.tx().unwrap());
             std::thread::spawn(move || {
                 let (mut pool, mut sent) = (Pool::new(64), 0);
                 for _ in 0..1000 {

@@ -187,7 +187,8 @@ fn what_does_not_go_together() {
     check(
         &format!("{bridge}{}", port("a", "type = \"geneve\"")),
         &[
-            "5:8: \"geneve\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \"patch\"",
+            "5:8: \"geneve\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \"patch\", \
+             \"dpdk\", \"dpdkvhostuserclient\", \"dpdkvhostuser\"",
         ],
     );
     check(

@@ -40,6 +40,9 @@ fn types_mean_kinds_or_are_refused_in_words() {
     check("system", Some("ignored"), Ok(InterfaceKind::System));
     check("internal", None, Ok(InterfaceKind::Internal));
     check("tap", None, Ok(InterfaceKind::Tap));
+    check("dpdk", None, Ok(InterfaceKind::Dpdk));
+    check("dpdkvhostuser", None, Ok(InterfaceKind::DpdkVhostUser));
+    check("dpdkvhostuserclient", None, Ok(InterfaceKind::DpdkVhostUserClient));
     check("patch", Some("p1"), Ok(InterfaceKind::Patch { peer: "p1".to_owned() }));
     check("patch", None, Err("p0: patch type requires valid 'peer' argument"));
     check("patch", Some("p0"), Err("p0: patch peer must not be self"));
@@ -50,10 +53,10 @@ fn types_mean_kinds_or_are_refused_in_words() {
              this switch has no tunnels)"),
     );
     check(
-        "dpdk",
+        "dpdkr",
         None,
-        Err("could not open network device p0 (interface type \"dpdk\" is not supported: \
-             this switch has no DPDK ports)"),
+        Err("could not open network device p0 (interface type \"dpdkr\" is not supported: \
+             this switch has no DPDK ring ports)"),
     );
     check("foo", None, Err("could not open network device p0 (interface type \"foo\" is unknown)"));
 }

@@ -3,6 +3,7 @@
 use super::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
 use base::{PortNo, WorkerId};
 use port::PortError;
+use port_dpdk::{DpdkConfig, DpdkPort};
 use port_linux::{LinkInfo, Links, PacketPort, TapKind, TapPort};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -20,6 +21,8 @@ pub enum DeviceKind {
     Internal,
     /// A TAP device shared with somebody else (`type=tap`).
     Tap,
+    /// A device of DPDK's (`type=dpdk`), or a guest behind vhost-user.
+    Dpdk,
 }
 
 impl DeviceKind {
@@ -29,6 +32,7 @@ impl DeviceKind {
             DeviceKind::System => None,
             // The netdev datapath's internal ports are TAP devices, and Open vSwitch says so.
             DeviceKind::Internal | DeviceKind::Tap => Some("tap"),
+            DeviceKind::Dpdk => Some("dpdk"),
         }
     }
 }
@@ -36,6 +40,7 @@ impl DeviceKind {
 enum Handle {
     Packet(PacketPort),
     Tap(TapPort),
+    Dpdk(DpdkPort),
 }
 
 /// A port that is open.
@@ -61,17 +66,22 @@ impl Devices {
         Ok(Devices { links: Links::open()?, open: BTreeMap::new() })
     }
 
-    /// Opens a device under the lowest free number and hands its queues to the workers.
+    /// Opens a device under the lowest free number and hands its queues to the workers. Only
+    /// DPDK's have a configuration.
     pub fn open(
         &mut self,
         name: &str,
         kind: DeviceKind,
+        dpdk: Option<&DpdkConfig>,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
-        let handle = match kind {
-            DeviceKind::System => Handle::Packet(PacketPort::open(name)?),
-            DeviceKind::Internal => Handle::Tap(TapPort::open(name, TapKind::Internal)?),
-            DeviceKind::Tap => Handle::Tap(TapPort::open(name, TapKind::Tap)?),
+        let handle = match (kind, dpdk) {
+            (DeviceKind::Dpdk, Some(config)) => {
+                Handle::Dpdk(DpdkPort::open(name, config, workers.len() as u16)?)
+            }
+            (DeviceKind::System | DeviceKind::Dpdk, _) => Handle::Packet(PacketPort::open(name)?),
+            (DeviceKind::Internal, _) => Handle::Tap(TapPort::open(name, TapKind::Internal)?),
+            (DeviceKind::Tap, _) => Handle::Tap(TapPort::open(name, TapKind::Tap)?),
         };
         let number = (1..).map(PortNo).find(|n| !self.open.contains_key(n)).unwrap_or_default();
         let device = OpenDevice { name: name.to_owned(), kind, worker: None, handle };
@@ -90,10 +100,14 @@ impl Devices {
     fn attach(&mut self, number: PortNo, workers: &[WorkerThread]) -> Result<(), PortError> {
         let owner = self.least_loaded(workers);
         let Some(device) = self.open.get_mut(&number) else { return Ok(()) };
+        if let Handle::Dpdk(dpdk) = &mut device.handle {
+            dpdk.set_tx_queues(workers.len() as u16)?;
+        }
         for worker in workers {
             let tx: Box<dyn port::TxQueue> = match &device.handle {
                 Handle::Packet(packet) => Box::new(packet.tx()?),
                 Handle::Tap(tap) => Box::new(tap.tx()?),
+                Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
             };
             worker.send(WorkerCommand::AddTx(number, tx));
         }
@@ -101,9 +115,17 @@ impl Devices {
             let rx: Box<dyn port::RxQueue> = match &device.handle {
                 Handle::Packet(packet) => Box::new(packet.rx()?),
                 Handle::Tap(tap) => Box::new(tap.rx()?),
+                Handle::Dpdk(dpdk) => Box::new(dpdk.rx(0)?),
             };
             device.worker = Some(owner.id);
             owner.send(WorkerCommand::AddRx(number, rx));
+        }
+        // Further queues go to the other workers in turn, from the owner on.
+        if let (Handle::Dpdk(dpdk), Some(first)) = (&device.handle, owner) {
+            let others = workers.iter().cycle().skip_while(|w| w.id != first.id).skip(1);
+            for (queue, worker) in (1..dpdk.rx_queues()).zip(others) {
+                worker.send(WorkerCommand::AddRx(number, Box::new(dpdk.rx(queue)?)));
+            }
         }
         Ok(())
     }
@@ -155,12 +177,31 @@ impl Devices {
     /// What the system says of a device; counters as the switch sees them, which for its own
     /// devices is the other way round from how the kernel does.
     pub fn link(&mut self, name: &str) -> Result<LinkInfo, PortError> {
+        if let Some(dpdk) = self.dpdk(name) {
+            return super::dpdk::link_info(name, dpdk);
+        }
         let mut info = self.links.by_name(name)?;
         let own = self.open.values().any(|d| d.name == name && d.kind != DeviceKind::System);
         if own {
             info.statistics = info.statistics.seen_from_switch();
         }
         Ok(info)
+    }
+
+    /// The DPDK port of that name, if it is one.
+    pub fn dpdk(&self, name: &str) -> Option<&DpdkPort> {
+        self.open.values().find_map(|device| match &device.handle {
+            Handle::Dpdk(dpdk) if device.name == name => Some(dpdk),
+            _ => None,
+        })
+    }
+
+    /// Brings a device up or down.
+    pub fn set_up(&mut self, name: &str, up: bool) -> Result<(), PortError> {
+        match self.dpdk(name) {
+            Some(dpdk) => dpdk.set_up(up),
+            None => self.links.set_up(name, up),
+        }
     }
 
     /// A port's counters in OpenFlow's order; none where the device is gone.

@@ -8,6 +8,7 @@ pub mod commands;
 mod configure;
 mod counters;
 pub mod devices;
+mod dpdk;
 mod flow_file;
 mod fresh;
 mod interfaces;
@@ -77,6 +78,7 @@ pub struct Switch {
     outputs: BTreeMap<ConnId, Rc<Notify>>,
     events: UnboundedSender<WorkerEvent>,
     started: Instant,
+    dpdk: dpdk::Dpdk,
     flow_gauge: counters::FlowGauge,
     /// Counters of the last hour.
     samples: VecDeque<counters::Sample>,
@@ -117,6 +119,7 @@ impl Switch {
                 outputs: BTreeMap::new(),
                 events,
                 started: clock::now(),
+                dpdk: dpdk::Dpdk::default(),
                 flow_gauge: counters::FlowGauge::default(),
                 samples: VecDeque::new(),
                 timeout_policies: Vec::new(),
@@ -223,6 +226,7 @@ impl Switch {
         self.with_sessions(|sessions, switch| sessions.tick(switch));
         self.watch_controllers();
         self.sample_counters();
+        self.watch_dpdk_links(now);
         self.report_controllers();
         self.settle();
     }

@@ -23,6 +23,11 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Batches received from one port before the others get their turn.
 const BATCHES_PER_TURN: usize = 4;
 
+/// Rounds without a packet after which a worker that has queues it can only poll sleeps between
+/// them, and for how long.
+const QUIET_ROUNDS: u32 = 10_000;
+const NAP: Duration = Duration::from_millis(1);
+
 /// How a worker's thread spends its time when nothing comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkerMode {
@@ -111,7 +116,19 @@ impl WorkerThread {
             .name(name)
             .spawn(move || {
                 let ports = Ports::new();
-                Run { generation, mode, worker, waiter, inbox, events, published, ports }.run();
+                let quiet = 0;
+                let run = Run {
+                    generation,
+                    mode,
+                    worker,
+                    waiter,
+                    inbox,
+                    events,
+                    published,
+                    ports,
+                    quiet,
+                };
+                run.run();
             })
             .map_err(|source| PortError::System {
                 device: format!("worker {id}"),
@@ -167,6 +184,8 @@ struct Run {
     events: UnboundedSender<WorkerEvent>,
     published: Arc<Mutex<WorkerStats>>,
     ports: Ports,
+    /// Rounds since a packet came.
+    quiet: u32,
 }
 
 impl Run {
@@ -196,6 +215,7 @@ impl Run {
                 self.worker.tick();
                 self.publish();
             }
+            self.quiet = if received { 0 } else { self.quiet.saturating_add(1) };
             if !received {
                 now = self.rest(now);
             }
@@ -205,8 +225,13 @@ impl Run {
     /// Waits for something to do, where the worker may wait. Gives the time after.
     fn rest(&mut self, since: Instant) -> Instant {
         self.publish();
+        let longest = match self.ports.rx.iter().any(|(_, rx)| rx.wake_fd().is_none()) {
+            true if self.quiet < QUIET_ROUNDS => Duration::ZERO,
+            true => NAP,
+            false => SLEEP_MAX,
+        };
         if self.mode == WorkerMode::Sleeping
-            && let Err(error) = self.waiter.wait(Some(SLEEP_MAX))
+            && let Err(error) = self.waiter.wait(Some(longest))
         {
             // Nothing but a wrong descriptor can fail here; better slow than spinning.
             log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
