@@ -26,6 +26,9 @@ pub enum BenchError {
         /// What is wrong with it.
         reason: String,
     },
+    /// DPDK does not start.
+    #[error(transparent)]
+    Dpdk(#[from] port_dpdk::DpdkError),
     /// A packet file can't be played.
     #[error(transparent)]
     Port(#[from] port::PortError),

@@ -8,6 +8,7 @@
 mod churn;
 mod conntrack;
 mod datapath;
+mod dpdk;
 mod error;
 mod memory;
 mod packets;
