@@ -56,7 +56,7 @@ class Peer:
         self._run("ovs-ofctl", "add-flows", socket, path)
 
     def connections(self):
-        found = re.search(r"Current Total: (\d+)", self._appctl("dpctl/ct-stats-show"))
+        found = re.search(r"Total: (\d+)", self._appctl("dpctl/ct-stats-show"))
         return int(found.group(1)) if found else 0
 
     def wait_for_connections(self, count):
@@ -76,15 +76,17 @@ class Peer:
     def measure(self, seconds):
         """What the worker counted in so many seconds."""
         self._appctl("dpif-netdev/pmd-stats-clear")
-        sent, started = self._sent(), time.monotonic()
+        sent, busy, started = self._sent(), self._worker_time(), time.monotonic()
         time.sleep(seconds)
-        text, elapsed = self._appctl("dpif-netdev/pmd-stats-show"), time.monotonic() - started
+        text = self._appctl("dpif-netdev/pmd-stats-show")
+        elapsed, busy = time.monotonic() - started, self._worker_time() - busy
         number = lambda name: float(re.search(rf"{name}: ([\d.]+)", text).group(1))
         received = number("packets received")
         # Counted over a little more time, so never fewer than what was received and sent on.
         sent = self._sent() - sent
         return {
             "packets_per_second": received / elapsed,
+            "packets_per_processor_second": received / busy,
             "cycles_per_packet": number("avg processing cycles per packet"),
             "passes_per_packet": number("avg. datapath passes per packet"),
             "forwarded": min(1.0, sent / max(1.0, received)),
@@ -95,6 +97,17 @@ class Peer:
         for process in reversed(self.processes):
             process.kill()
             process.wait()
+
+    def _worker_time(self):
+        """How long the worker's thread has had a processor, in seconds."""
+        tasks = f"/proc/{self.processes[-1].pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/comm") as file:
+                if not file.read().startswith("pmd-"):
+                    continue
+            with open(f"{tasks}/{task}/schedstat") as file:
+                return int(file.read().split()[0]) / 1e9
+        raise RuntimeError("Open vSwitch has no worker's thread")
 
     def _sent(self):
         text = self._appctl("dpctl/show", "-s")

@@ -1,5 +1,6 @@
 # DPDK ports carry packets between hosts, through virtual devices and without huge pages; what
 # cannot be opened is told, and the rest goes on.
+# limit: 60
 ours || skip "Open vSwitch's DPDK is another program"
 client_and_server
 # These devices say nothing of checksums that are left to be done.

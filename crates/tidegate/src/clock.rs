@@ -2,6 +2,7 @@
 
 use base::Instant;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 static START: OnceLock<std::time::Instant> = OnceLock::new();
 
@@ -10,4 +11,10 @@ static START: OnceLock<std::time::Instant> = OnceLock::new();
 pub fn now() -> Instant {
     let start = START.get_or_init(std::time::Instant::now);
     Instant::from_nanos(start.elapsed().as_nanos() as u64 + 1)
+}
+
+/// How long the calling thread has had a processor.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

@@ -110,8 +110,9 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     };
     play(&mut switch, &mut cables, time / WARM_PART)?;
     let progress = Progress::start("forwarding", time.as_millis() as u64);
-    let before = switch.stats().clone();
+    let (before, processor) = (switch.stats().clone(), clock::thread_time());
     let elapsed = play_watched(&mut switch, &mut cables, time, &progress)?;
+    let processor = clock::thread_time().saturating_sub(processor);
     drop(progress);
     let counted = Counted::between(&before, switch.stats());
     if counted.packets == 0 {
@@ -121,7 +122,7 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     let stages = Stages::measure(&switch, &mut cables)?;
     let flows = switch.flows().len();
     let port = args.port;
-    Ok(report(&Measured { port, elapsed, counted, connections, flows, stages }))
+    Ok(report(&Measured { port, elapsed, processor, counted, connections, flows, stages }))
 }
 
 impl DatapathArgs {
@@ -272,6 +273,8 @@ impl Counted {
 struct Measured {
     port: PortKind,
     elapsed: Duration,
+    /// Of this, what the worker had of a processor.
+    processor: Duration,
     counted: Counted,
     connections: u32,
     flows: usize,
@@ -322,6 +325,7 @@ fn report(it: &Measured) -> Outcome {
             PortKind::Dpdk => "dpdk",
         },
         "elapsed_ms": it.elapsed.as_nanos() as f64 / 1e6,
+        "processor_ms": it.processor.as_nanos() as f64 / 1e6,
         "stages": shares,
         "stages_ns_per_packet": it.stages,
         "udp_timeouts_s": {"first": 60, "single": 60, "multiple": 30},
