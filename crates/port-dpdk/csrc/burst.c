@@ -10,6 +10,17 @@
 
 #include "internal.h"
 
+/* A buffer that a packet may keep lies right behind its mbuf, which is how that is found again. */
+static struct rte_mbuf *mbuf_of(uint8_t *buffer) {
+    return (struct rte_mbuf *)(void *)(buffer - sizeof(struct rte_mbuf));
+}
+
+static uint8_t *buffer_to_keep(struct rte_mbuf *mbuf) {
+    int is_plain = mbuf->nb_segs == 1 && RTE_MBUF_DIRECT(mbuf) && rte_mbuf_refcnt_read(mbuf) == 1 &&
+                   (uint8_t *)mbuf->buf_addr == (uint8_t *)mbuf + sizeof *mbuf;
+    return is_plain ? mbuf->buf_addr : NULL;
+}
+
 static uint8_t checksum_of(uint64_t flags) {
     switch (flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) {
     case RTE_MBUF_F_RX_L4_CKSUM_GOOD:
@@ -31,8 +42,11 @@ int tidegate_dpdk_receive(uint16_t port, uint16_t queue, void **mbufs,
     for (uint16_t i = 0; i < count; i++)
         rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
     for (uint16_t i = 0; i < count; i++) {
-        const struct rte_mbuf *mbuf = mbufs[i];
+        struct rte_mbuf *mbuf = mbufs[i];
         uint64_t flags = mbuf->ol_flags;
+        out[i].buffer = buffer_to_keep(mbuf);
+        out[i].room = mbuf->buf_len;
+        out[i].start = mbuf->data_off;
         out[i].data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
         out[i].first = mbuf->data_len;
         out[i].total = mbuf->pkt_len;
@@ -54,11 +68,14 @@ uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room) {
     return copied;
 }
 
+void tidegate_dpdk_take_back(uint8_t *buffer) { rte_pktmbuf_free(mbuf_of(buffer)); }
+
 void tidegate_dpdk_release(void **mbufs, uint16_t count) {
     rte_pktmbuf_free_bulk((struct rte_mbuf **)mbufs, count);
 }
 
-/* Fills an mbuf, and as many behind it as it takes; gives 0 where there are not enough. */
+/* Copies a frame into an mbuf, and as many behind it as it takes; gives 0 where there are not
+ * enough. */
 static int fill(struct rte_mbuf *mbuf, const struct tidegate_frame *frame, struct rte_mempool *pool) {
     uint32_t first = RTE_MIN(frame->len, (uint32_t)rte_pktmbuf_tailroom(mbuf)), done = first;
     rte_memcpy(rte_pktmbuf_mtod(mbuf, void *), frame->data, first);
@@ -75,8 +92,11 @@ static int fill(struct rte_mbuf *mbuf, const struct tidegate_frame *frame, struc
         mbuf->nb_segs++;
         done += bytes;
     }
-    if (frame->flags == 0)
-        return 1;
+    return 1;
+}
+
+/* Says in an mbuf what the device is to do to it. */
+static void describe(struct rte_mbuf *mbuf, const struct tidegate_frame *frame) {
     uint64_t flags = (frame->flags & TIDEGATE_SEND_IPV6)
                          ? RTE_MBUF_F_TX_IPV6
                          : RTE_MBUF_F_TX_IPV4;
@@ -88,11 +108,37 @@ static int fill(struct rte_mbuf *mbuf, const struct tidegate_frame *frame, struc
             flags |= RTE_MBUF_F_TX_IP_CKSUM;
         mbuf->tso_segsz = frame->segment_bytes;
     }
-    mbuf->ol_flags |= flags;
+    mbuf->ol_flags = flags;
     mbuf->l2_len = frame->l2_bytes;
     mbuf->l3_len = frame->l3_bytes;
     mbuf->l4_len = frame->l4_bytes;
-    return 1;
+}
+
+/* The mbufs of a burst: those that were received and kept, new ones for the others. Gives 0 where
+ * there are not enough, with none of them left to anybody. */
+static int collect(struct rte_mbuf **mbufs, const struct tidegate_frame *frames, uint16_t count,
+                   struct rte_mempool *pool) {
+    struct rte_mbuf *fresh[TIDEGATE_BURST];
+    uint16_t copies = 0, next = 0;
+    for (uint16_t i = 0; i < count; i++)
+        copies += frames[i].buffer == NULL;
+    int is_short = copies > 0 && rte_pktmbuf_alloc_bulk(pool, fresh, copies) != 0;
+    for (uint16_t i = 0; i < count; i++) {
+        if (frames[i].buffer == NULL) {
+            mbufs[i] = is_short ? NULL : fresh[next++];
+            continue;
+        }
+        struct rte_mbuf *mbuf = mbuf_of(frames[i].buffer);
+        mbuf->data_off = (uint16_t)frames[i].start;
+        mbuf->data_len = (uint16_t)frames[i].len;
+        mbuf->pkt_len = frames[i].len;
+        mbuf->ol_flags = 0;
+        mbufs[i] = mbuf;
+    }
+    if (is_short)
+        /* Nulls are left out. */
+        rte_pktmbuf_free_bulk(mbufs, count);
+    return !is_short;
 }
 
 uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
@@ -101,12 +147,18 @@ uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
     struct rte_mbuf *mbufs[TIDEGATE_BURST];
     know_thread();
     *refused = 0;
-    if (count > TIDEGATE_BURST || rte_pktmbuf_alloc_bulk(pool, mbufs, count) != 0)
+    if (count > TIDEGATE_BURST || !collect(mbufs, frames, count, pool))
         return 0;
     uint32_t flags = 0;
     uint16_t ready = 0, sent = 0;
-    while (ready < count && fill(mbufs[ready], &frames[ready], pool))
-        flags |= frames[ready++].flags;
+    for (; ready < count; ready++) {
+        const struct tidegate_frame *frame = &frames[ready];
+        if (frame->buffer == NULL && !fill(mbufs[ready], frame, pool))
+            break;
+        if (frame->flags != 0)
+            describe(mbufs[ready], frame);
+        flags |= frame->flags;
+    }
     uint16_t good = ready;
     if (flags != 0) {
         good = rte_eth_tx_prepare(port, queue, mbufs, ready);

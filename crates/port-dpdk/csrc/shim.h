@@ -19,27 +19,34 @@ enum { TIDEGATE_SEND_TCP = 1, TIDEGATE_SEND_UDP = 2, TIDEGATE_SEND_IPV6 = 4, TID
 /* A received packet. Its bytes stay where they are until its mbuf is released. */
 struct tidegate_received {
     const uint8_t *data;    /* the first `first` bytes of it */
+    uint8_t *buffer;        /* not null: the whole buffer, which the packet may keep */
     uint32_t first;
     uint32_t total;         /* more than `first` where it is a chain of buffers */
     uint16_t segment_bytes; /* not 0: a large frame, of segments this long */
     uint16_t vlan_tci;
+    uint16_t room;          /* of the buffer that it may keep */
+    uint16_t start;         /* where in it the packet begins */
     uint8_t checksum;
     uint8_t has_vlan;       /* the tag was taken out of the frame */
-    uint8_t spare[2];
+    uint8_t spare[6];
 };
-_Static_assert(sizeof(struct tidegate_received) == 24, "src/ffi.rs says otherwise");
+_Static_assert(sizeof(struct tidegate_received) == 40, "src/ffi.rs says otherwise");
 
-/* A packet to be sent, copied before the call returns. */
+/* A packet to be sent: bytes that are copied before the call returns, or a buffer that was
+ * received and kept, which the call takes back. */
 struct tidegate_frame {
     const uint8_t *data;
+    uint8_t *buffer;
     uint32_t len;
+    uint32_t start;
     uint16_t l2_bytes;      /* these four only where `flags` is not 0 */
     uint16_t l3_bytes;
     uint16_t l4_bytes;
     uint16_t segment_bytes;
     uint32_t flags;
+    uint32_t spare;
 };
-_Static_assert(sizeof(struct tidegate_frame) == 24, "src/ffi.rs says otherwise");
+_Static_assert(sizeof(struct tidegate_frame) == 40, "src/ffi.rs says otherwise");
 
 /* What a device is and can do. */
 struct tidegate_facts {
@@ -128,6 +135,8 @@ int tidegate_dpdk_receive(uint16_t port, uint16_t queue, void **mbufs,
                           struct tidegate_received *out, uint16_t room);
 /* Copies all of a chain; gives the bytes copied, at most `room`. */
 uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room);
+/* Takes back a buffer that a packet kept. */
+void tidegate_dpdk_take_back(uint8_t *buffer);
 void tidegate_dpdk_release(void **mbufs, uint16_t count);
 /* Gives how many packets, the first ones, were sent; `refused` how many of the others the device
  * does not take. */

@@ -1,6 +1,7 @@
 //! The pools that DPDK's packet buffers come from.
 
 use crate::ffi;
+use packet::Lender;
 use std::ffi::{CString, c_void};
 use std::io;
 use std::ptr::NonNull;
@@ -33,6 +34,18 @@ pub(crate) struct Buffers {
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
+
+/// In whose name DPDK's buffers are lent to packets.
+// SAFETY: only buffers that the shim said may be kept are lent in its name, and each is taken back
+// once: by this function or by being sent.
+pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
+
+/// Takes back a buffer that no packet needs any more.
+unsafe fn take_back(buffer: NonNull<u8>) {
+    // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
+    // nobody else at it, and its pool lives for ever and is for all threads.
+    unsafe { ffi::tidegate_dpdk_take_back(buffer.as_ptr()) }
+}
 
 struct Known {
     data_bytes: u16,

@@ -17,25 +17,31 @@ pub const SEND_CUT: u32 = 8;
 #[derive(Clone, Copy)]
 pub struct Received {
     pub data: *const u8,
+    pub buffer: *mut u8,
     pub first: u32,
     pub total: u32,
     pub segment_bytes: u16,
     pub vlan_tci: u16,
+    pub room: u16,
+    pub start: u16,
     pub checksum: u8,
     pub has_vlan: u8,
-    pub spare: [u8; 2],
+    pub spare: [u8; 6],
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub data: *const u8,
+    pub buffer: *mut u8,
     pub len: u32,
+    pub start: u32,
     pub l2_bytes: u16,
     pub l3_bytes: u16,
     pub l4_bytes: u16,
     pub segment_bytes: u16,
     pub flags: u32,
+    pub spare: u32,
 }
 
 #[repr(C)]
@@ -111,8 +117,8 @@ pub struct NamedCounter {
 
 // The C side asserts the same numbers, so a field that one side moves alone does not compile
 // unless it hides in padding, of which there is none.
-const _: () = assert!(size_of::<Received>() == 24);
-const _: () = assert!(size_of::<Frame>() == 24);
+const _: () = assert!(size_of::<Received>() == 40);
+const _: () = assert!(size_of::<Frame>() == 40);
 const _: () = assert!(size_of::<Facts>() == 240);
 const _: () = assert!(size_of::<Setup>() == 48);
 const _: () = assert!(size_of::<Counters>() == 64);
@@ -146,6 +152,7 @@ unsafe extern "C" {
         room: u16,
     ) -> c_int;
     pub fn tidegate_dpdk_copy(mbuf: *mut c_void, to: *mut u8, room: u32) -> u32;
+    pub fn tidegate_dpdk_take_back(buffer: *mut u8);
     pub fn tidegate_dpdk_release(mbufs: *mut *mut c_void, count: u16);
     pub fn tidegate_dpdk_send(
         port: u16,

@@ -1,5 +1,7 @@
-//! Receiving: a burst from the device, copied into the switch's packets.
+//! Receiving: a burst from the device. Packets keep the device's buffers where those are simple,
+//! and are copied where they are chains or shared.
 
+use crate::buffers::LENDER;
 use crate::device::Device;
 use crate::ffi::{self, BURST, Received};
 use crate::headers::Headers;
@@ -7,6 +9,7 @@ use packet::{Batch, Checksum, Gso, GsoKind, Offload, Packet, Pool};
 use port::{PortError, RxQueue};
 use std::ffi::c_void;
 use std::os::fd::RawFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,13 +41,16 @@ impl DpdkRx {
     pub(crate) fn new(device: Arc<Device>, queue: u16) -> Self {
         let nothing = Received {
             data: std::ptr::null(),
+            buffer: std::ptr::null_mut(),
             first: 0,
             total: 0,
             segment_bytes: 0,
             vlan_tci: 0,
+            room: 0,
+            start: 0,
             checksum: 0,
             has_vlan: 0,
-            spare: [0; 2],
+            spare: [0; 6],
         };
         let burst = Burst { mbufs: [std::ptr::null_mut(); BURST], frames: [nothing; BURST] };
         DpdkRx { device, queue, burst: Box::new(burst) }
@@ -80,22 +86,45 @@ impl RxQueue for DpdkRx {
         if count == 0 {
             return Ok(());
         }
-        if device.admin_up.load(Ordering::Relaxed) {
-            for (frame, mbuf) in burst.frames.iter().zip(&burst.mbufs).take(count) {
-                let packet = copy(frame, *mbuf, pool);
-                if !packet.is_empty() {
-                    batch.push(packet);
-                }
+        let is_up = device.admin_up.load(Ordering::Relaxed);
+        let mut left = 0;
+        for index in 0..count {
+            let (frame, mbuf) = (&burst.frames[index], burst.mbufs[index]);
+            if let (Some(buffer), true) = (NonNull::new(frame.buffer), is_up) {
+                batch.push(keep(frame, buffer));
+                continue;
             }
+            let packet = if is_up { copy(frame, mbuf, pool) } else { Packet::none() };
+            if !packet.is_empty() {
+                batch.push(packet);
+            }
+            burst.mbufs[left] = mbuf;
+            left += 1;
         }
-        // SAFETY: these are the mbufs that were just received; nobody keeps a pointer into them.
-        unsafe { ffi::tidegate_dpdk_release(burst.mbufs.as_mut_ptr(), count as u16) };
+        if left > 0 {
+            // SAFETY: these are the mbufs that were just received and not kept; nobody has a
+            // pointer into them.
+            unsafe { ffi::tidegate_dpdk_release(burst.mbufs.as_mut_ptr(), left as u16) };
+        }
         Ok(())
     }
 
     fn wake_fd(&self) -> Option<RawFd> {
         None
     }
+}
+
+/// A packet that keeps the frame's buffer.
+#[inline]
+fn keep(frame: &Received, buffer: NonNull<u8>) -> Packet {
+    let (room, start, len) = (frame.room, frame.start, frame.total as u16);
+    // SAFETY: the shim says that the buffer of so many bytes is this frame's alone and may be
+    // kept; it is not released here.
+    let mut packet = unsafe { Packet::lent(buffer, room, start, len, &LENDER) };
+    if frame.checksum != 0 || frame.segment_bytes != 0 || frame.has_vlan != 0 {
+        finish(frame, &mut packet);
+    }
+    packet
 }
 
 /// A packet with the frame's bytes; an empty one where it is too long.

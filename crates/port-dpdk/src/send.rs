@@ -1,5 +1,6 @@
-//! Sending: packets copied into the device's buffers, a burst a call.
+//! Sending, a burst a call: packets in DPDK's own buffers as they are, others copied into some.
 
+use crate::buffers::LENDER;
 use crate::device::Device;
 use crate::ffi::{self, BURST, Frame};
 use crate::headers::Headers;
@@ -28,35 +29,54 @@ impl DpdkTx {
     pub(crate) fn new(device: Arc<Device>, queue: u16) -> Self {
         let nothing = Frame {
             data: std::ptr::null(),
+            buffer: std::ptr::null_mut(),
             len: 0,
+            start: 0,
             l2_bytes: 0,
             l3_bytes: 0,
             l4_bytes: 0,
             segment_bytes: 0,
             flags: 0,
+            spare: 0,
         };
         DpdkTx { device, queue, frames: Box::new([nothing; BURST]), pieces: Vec::new() }
     }
 
-    /// Sends up to a burst of packets as they are, and leaves them where they were.
-    fn send_burst(&mut self, packets: &[Packet], counters: &mut TxCounters) {
+    /// Sends up to a burst of packets as they are. Those in DPDK's own buffers go with them, the
+    /// others are copied and their buffers given to the pool.
+    fn send_burst(
+        &mut self,
+        pool: &mut Pool,
+        packets: impl Iterator<Item = Packet>,
+        counters: &mut TxCounters,
+    ) {
         let DpdkTx { device, queue, frames, .. } = self;
+        let Some(lock) = device.tx_locks.get(usize::from(*queue)) else { return };
+        let (mut count, mut copied) = (0, Batch::new());
         for (frame, packet) in frames.iter_mut().zip(packets) {
-            let bytes = packet.data();
-            (frame.data, frame.len, frame.flags) = (bytes.as_ptr(), bytes.len() as u32, 0);
+            count += 1;
+            (frame.len, frame.flags) = (packet.len() as u32, 0);
             if packet.offload.gso.is_some()
                 || matches!(packet.offload.checksum, Checksum::Partial { .. })
             {
-                describe(packet, frame);
+                describe(&packet, frame);
+            }
+            match packet.into_lent(&LENDER) {
+                Ok((buffer, start, _)) => {
+                    (frame.buffer, frame.start) = (buffer.as_ptr(), start.into());
+                }
+                Err(packet) => {
+                    (frame.buffer, frame.data) = (std::ptr::null_mut(), packet.data().as_ptr());
+                    copied.push(packet);
+                }
             }
         }
-        let count = packets.len().min(BURST) as u16;
         let mut refused = 0;
-        let Some(lock) = device.tx_locks.get(usize::from(*queue)) else { return };
         let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the frames point into `packets`, which are borrowed, and are copied before the
-        // call returns; the lock gives this thread the queue; the device is open for as long as
-        // this holds it, and its pool for ever.
+        // SAFETY: each frame is a buffer that was lent and is given back here, or points into a
+        // packet in `copied`, whose bytes stay where they are when it moves and are copied before
+        // the call returns; the lock gives this thread the queue; the device is open for as long
+        // as this holds it, and its pool for ever.
         let sent = unsafe {
             ffi::tidegate_dpdk_send(
                 device.port,
@@ -69,8 +89,9 @@ impl DpdkTx {
             )
         };
         drop(turn);
+        copied.drain(..).for_each(|packet| pool.give(packet));
         counters.packets += u64::from(sent);
-        counters.bytes += packets.iter().take(sent.into()).map(|p| p.len() as u64).sum::<u64>();
+        counters.bytes += frames.iter().take(sent.into()).map(|f| u64::from(f.len)).sum::<u64>();
         if sent < count {
             let (refused, left) = (u64::from(refused), u64::from(count - sent));
             counters.errors += refused;
@@ -116,12 +137,12 @@ impl DpdkTx {
             refused += 1;
             pool.give(long);
         }
-        for burst in pieces.chunks(BURST) {
-            self.send_burst(burst, counters);
+        while !pieces.is_empty() {
+            let count = pieces.len().min(BURST);
+            self.send_burst(pool, pieces.drain(..count), counters);
         }
         counters.errors += refused;
         self.device.tx_refused.fetch_add(refused, Ordering::Relaxed);
-        pieces.drain(..).for_each(|piece| pool.give(piece));
         self.pieces = pieces;
     }
 }
@@ -132,7 +153,7 @@ impl TxQueue for DpdkTx {
         if !self.device.admin_up.load(Ordering::Relaxed) {
             counters.dropped = batch.len() as u64;
         } else if batch.iter().all(|packet| self.is_ready(packet)) {
-            self.send_burst(batch, &mut counters);
+            self.send_burst(pool, batch.drain(..), &mut counters);
         } else {
             self.send_unready(pool, batch, &mut counters);
         }
