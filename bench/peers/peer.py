@@ -76,20 +76,20 @@ class Peer:
     def measure(self, seconds):
         """What the worker counted in so many seconds."""
         self._appctl("dpif-netdev/pmd-stats-clear")
-        sent, busy, started = self._sent(), self._worker_time(), time.monotonic()
+        before, busy, started = self._ports(), self._worker_time(), time.monotonic()
         time.sleep(seconds)
         text = self._appctl("dpif-netdev/pmd-stats-show")
         elapsed, busy = time.monotonic() - started, self._worker_time() - busy
         number = lambda name: float(re.search(rf"{name}: ([\d.]+)", text).group(1))
         received = number("packets received")
-        # Counted over a little more time, so never fewer than what was received and sent on.
-        sent = self._sent() - sent
+        # Both counted at once, so that they can be compared.
+        came, went = (after - then for after, then in zip(self._ports(), before))
         return {
             "packets_per_second": received / elapsed,
             "packets_per_processor_second": received / busy,
             "cycles_per_packet": number("avg processing cycles per packet"),
             "passes_per_packet": number("avg. datapath passes per packet"),
-            "forwarded": min(1.0, sent / max(1.0, received)),
+            "forwarded": went / max(1, came),
             "connections": self.connections(),
         }
 
@@ -109,9 +109,11 @@ class Peer:
                 return int(file.read().split()[0]) / 1e9
         raise RuntimeError("Open vSwitch has no worker's thread")
 
-    def _sent(self):
+    def _ports(self):
+        """What all ports have received, and what they have sent."""
         text = self._appctl("dpctl/show", "-s")
-        return sum(int(count) for count in re.findall(r"TX packets:(\d+)", text))
+        return [sum(int(count) for count in re.findall(rf"{way} packets:(\d+)", text))
+                for way in ("RX", "TX")]
 
     def _start(self, *words):
         log = open(f"{self.folder}/{os.path.basename(words[0])}.log", "w")

@@ -38,7 +38,7 @@ def plot(report):
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{left}" y="20" font-size="15">Million packets a second of one processor's time'
+        f'<text x="{left}" y="20" font-size="15">Million packets a second of processor time'
         "</text>",
     ]
     step = next((s for s in (0.5, 1, 2, 5, 10, 20, 50) if most / s <= 8), 100)
