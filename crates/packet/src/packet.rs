@@ -213,6 +213,7 @@ mod tests {
     #[test]
     fn lent_buffers_are_taken_back_once() {
         static TAKEN: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        // SAFETY: it is called with what the test lends, once for each.
         unsafe fn take_back(bytes: NonNull<u8>) {
             TAKEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             // SAFETY: the test lends boxes of 256 bytes.

@@ -41,6 +41,7 @@ unsafe impl Sync for Buffers {}
 pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
 
 /// Takes back a buffer that no packet needs any more.
+// SAFETY: called for buffers that were lent in the lender's name, once for each, as it demands.
 unsafe fn take_back(buffer: NonNull<u8>) {
     // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
     // nobody else at it, and its pool lives for ever and is for all threads.

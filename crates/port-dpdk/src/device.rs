@@ -5,7 +5,7 @@ use crate::ffi;
 use crate::receive::DpdkRx;
 use crate::send::DpdkTx;
 use crate::start::{check, is_running, take_last_words};
-use crate::{DpdkConfig, DpdkError, Facts, Statistics};
+use crate::{DpdkConfig, DpdkError, Facts};
 use base::MacAddr;
 use port::PortError;
 use std::collections::BTreeMap;
@@ -33,9 +33,6 @@ const FRAME_OVERHEAD: usize = 14 + 8;
 const VHOST_RETRIES: u16 = 8;
 /// ENOTSUP (asm-generic/errno.h).
 const NOT_SUPPORTED: i32 = 95;
-/// Counters of its own that a device is asked for.
-const NAMED_COUNTERS_MAX: usize = 4096;
-
 /// Which ports are open, by DPDK's number of their device.
 static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
 
@@ -43,7 +40,7 @@ static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
 /// port and all of its queues are dropped.
 #[derive(Debug)]
 pub struct DpdkPort {
-    device: Arc<Device>,
+    pub(crate) device: Arc<Device>,
 }
 
 /// What a port and its queues share.
@@ -201,30 +198,6 @@ impl DpdkPort {
             receives_checksums: device.receives_checksums,
             sends_checksums: device.sends_checksums,
             cuts_tcp: device.cuts_tcp,
-        })
-    }
-
-    /// What the device counted.
-    ///
-    /// # Errors
-    /// It is gone.
-    pub fn statistics(&self) -> Result<Statistics, PortError> {
-        let device = &self.device;
-        let mut counters = ffi::Counters::default();
-        // SAFETY: the shim writes one structure of this type, which both sides assert.
-        let answer = unsafe { ffi::tidegate_dpdk_counters(device.port, &raw mut counters) };
-        check(answer).map_err(|_| PortError::Gone { device: device.name.clone() })?;
-        let ffi::Counters { rx_packets, tx_packets, rx_bytes, tx_bytes, .. } = counters;
-        Ok(Statistics {
-            rx_packets,
-            tx_packets,
-            rx_bytes,
-            tx_bytes,
-            rx_dropped: counters.rx_missed + counters.rx_no_buffer,
-            tx_dropped: device.tx_dropped.load(Ordering::Relaxed),
-            rx_errors: counters.rx_errors,
-            tx_errors: counters.tx_errors + device.tx_refused.load(Ordering::Relaxed),
-            named: named_counters(device.port),
         })
     }
 
@@ -387,34 +360,8 @@ fn facts_of(port: u16) -> io::Result<ffi::Facts> {
     }
 }
 
-/// The counters of its own that are worth telling.
-fn named_counters(port: u16) -> Vec<(String, u64)> {
-    // SAFETY: without room nothing is written.
-    let count = unsafe { ffi::tidegate_dpdk_named_counters(port, std::ptr::null_mut(), 0) };
-    let count = usize::try_from(count).unwrap_or(0).min(NAMED_COUNTERS_MAX);
-    let mut counters = vec![ffi::NamedCounter { name: [0; 64], value: 0 }; count];
-    // SAFETY: the shim writes at most as many structures as there is room for.
-    let written =
-        unsafe { ffi::tidegate_dpdk_named_counters(port, counters.as_mut_ptr(), count as u32) };
-    let written = usize::try_from(written).unwrap_or(0);
-    let told = counters.iter().take(written).map(|c| (text_of(&c.name), c.value));
-    told.filter(|(name, _)| is_worth_telling(name)).collect()
-}
-
-/// What a card counts beside packets and bytes may be hundreds of things. Told is what Open
-/// vSwitch tells (ovs: `lib/netdev-dpdk.c`, `netdev_dpdk_configure_xstats`): errors, drops, sizes,
-/// kinds and queues.
-fn is_worth_telling(name: &str) -> bool {
-    let kinds = ["error", "dropped", "_size_", "multicast", "broadcast", "_management_"];
-    kinds.iter().any(|kind| name.contains(kind))
-        || name
-            .strip_prefix("rx_q")
-            .or(name.strip_prefix("tx_q"))
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
 /// The text up to its zero.
-fn text_of(text: &[c_char]) -> String {
+pub(crate) fn text_of(text: &[c_char]) -> String {
     let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
     let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
     text.to_string_lossy().into_owned()

@@ -20,6 +20,8 @@ mod headers;
 #[cfg(feature = "dpdk")]
 mod buffers;
 #[cfg(feature = "dpdk")]
+mod counters;
+#[cfg(feature = "dpdk")]
 mod device;
 #[cfg(feature = "dpdk")]
 mod ffi;
