@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := targets
 .NOTPARALLEL:
 export PATH := $(HOME)/.cargo/bin:$(PATH)
+# Ports of DPDK are built in where the system has it. Set to nothing, they are not.
+dpdk = $(shell pkg-config --exists 'libdpdk >= 21.11' 2>/dev/null && echo --features dpdk)
 
 .PHONY: targets
 targets:
@@ -12,6 +14,7 @@ targets:
 	@echo 'make test    every check and test, and what was skipped'
 	@echo 'make build   the program, in target/release/tidegate'
 	@echo 'make lint    format, clippy, architecture and sizes, licences'
+	@echo 'make peers   this switch and Open vSwitch with DPDK on the same traffic, as root'
 	@echo 'make fuzz    how to run the fuzz targets'
 	@echo 'make setup   packages and toolchain (the others do this themselves)'
 	@echo 'make clean   remove what was built'
@@ -22,7 +25,7 @@ setup:
 
 .PHONY: build
 build: setup
-	cargo build --release --locked --package tidegate
+	cargo build --release --locked --package tidegate $(dpdk)
 
 .PHONY: demo
 demo: build
@@ -32,10 +35,27 @@ demo: build
 test: setup
 	@cargo xtask test
 
+# What the tests of the workspace leave out: the ports of DPDK with DPDK itself.
+.PHONY: test-dpdk
+test-dpdk:
+	@if [ -n "$(dpdk)" ]; then \
+	    cargo test --package port-dpdk $(dpdk) --no-fail-fast -- --show-output; \
+	else \
+	    echo 'SKIPPED: DPDK: libdpdk-dev is not installed'; \
+	fi
+
+.PHONY: peers
+peers: build
+	bench/peers/run
+
 .PHONY: lint
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	if [ -n "$(dpdk)" ]; then \
+	    cargo clippy --package port-dpdk --package tidegate --all-targets --locked $(dpdk) \
+	        -- -D warnings; \
+	fi
 	cargo xtask tidy
 	cargo fetch --locked --quiet --target "$$(rustc -vV | sed -n 's/^host: //p')"
 	cargo xtask licences

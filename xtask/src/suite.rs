@@ -36,6 +36,11 @@ const STAGES: &[Stage] = &[
         // Without --show-output, what a passed test has skipped would stay hidden.
         command: &["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"],
     },
+    Stage {
+        name: "cargo test with DPDK",
+        reports: Reports::Cargo,
+        command: &["make", "-s", "test-dpdk"],
+    },
     Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
     Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
 ];

@@ -62,6 +62,16 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The name of the port that is made, where one is.
+    pub fn added_port(&self) -> Option<String> {
+        match self {
+            Change::AddPort { port, .. } => Some(port.name.clone()),
+            _ => None,
+        }
+    }
+}
+
 /// The changes that lead from `old` to `new`; none where they are equal.
 ///
 /// They can be applied one by one: what goes goes first, so that devices and port numbers are

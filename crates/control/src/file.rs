@@ -22,6 +22,7 @@
 //! stats_update_interval_ms = 5000
 //! run_dir = "/run/openvswitch"      # where br0.mgmt lies
 //! unixctl = "/run/openvswitch/tidegate.ctl"
+//! dpdk_init = "true"                # and dpdk_socket_mem, dpdk_extra and the like, all texts
 //!
 //! [tls]                             # for controllers at "ssl:..."
 //! private_key = "/etc/tidegate/key.pem"
@@ -65,6 +66,11 @@
 //! priority_tags = "never"           # or "if-nonzero", "always"
 //!
 //! [[bridge.port]]
+//! name = "dpdk0"
+//! type = "dpdk"                     # or "dpdkvhostuserclient", "dpdkvhostuser"
+//! options = { dpdk-devargs = "0000:01:00.0", n_rxq = "2" }
+//!
+//! [[bridge.port]]
 //! name = "to-br1"
 //! type = "patch"
 //! peer = "to-br0"
@@ -92,8 +98,8 @@ mod section;
 use crate::desired::{TIMEOUT_NAMES, datapath_id_from_text, version_from_name};
 use crate::rows::mac_of_an_interface;
 use crate::{
-    Bridge, BridgeSettings, Controller, CoreSet, Desired, FailMode, Interface, InterfaceKind, Port,
-    SwitchOptions, TlsFiles, ZonePolicy,
+    Bridge, BridgeSettings, Controller, CoreSet, Desired, DpdkOptions, FailMode, Interface,
+    InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
 };
 use base::Zone;
 use port::check_device_name;
@@ -253,6 +259,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
             CoreSet::from_hex_mask,
         ),
         queues: queues::options(section, errors),
+        dpdk: DpdkOptions::read(|_, key| section.string(key, errors)),
         max_connections: section.integer("max_connections", 1..=u32::MAX, errors),
         run_dir: section.string("run_dir", errors).map(PathBuf::from),
         unixctl: section.string("unixctl", errors).map(PathBuf::from),

@@ -13,6 +13,7 @@
 
 mod desired;
 mod difference;
+mod dpdk;
 mod file;
 #[cfg(test)]
 mod fixture;
@@ -26,12 +27,13 @@ pub use desired::{
     Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, TlsFiles, ZonePolicy,
 };
 pub use difference::{Change, difference};
+pub use dpdk::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions};
 pub use file::FileError;
 pub use options::{CoreSet, SwitchOptions};
 pub use port::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
 pub use queues::{AutoBalance, Isolation, QueueOptions, RxqAssign, SleepMax};
 pub use rows::{Warning, monitored, next_cfg};
 pub use status::{
-    BridgeStatus, ControllerRole, ControllerStatus, INTERFACE_TYPES, InterfaceStatus, LinkStatus,
-    Status, report, userspace_capabilities,
+    BridgeStatus, ControllerRole, ControllerStatus, DPDK_INTERFACE_TYPES, INTERFACE_TYPES,
+    InterfaceStatus, LinkStatus, Status, report, userspace_capabilities,
 };

@@ -1,6 +1,6 @@
 //! Settings of the whole switch (`Open_vSwitch.other_config`).
 
-use crate::QueueOptions;
+use crate::{DpdkOptions, QueueOptions};
 use base::limits;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -39,6 +39,8 @@ pub struct SwitchOptions {
     /// Whether flows are being restored, so that controllers and misses wait
     /// (`flow-restore-wait`).
     pub flow_restore_wait: bool,
+    /// Whether DPDK is started, and with what (`dpdk-init` and its like).
+    pub dpdk: DpdkOptions,
     /// The most tracked connections; only a file can say it here, since Open vSwitch has
     /// `dpctl/ct-set-maxconns` for it.
     pub max_connections: Option<u32>,
@@ -85,6 +87,7 @@ impl Default for SwitchOptions {
             stats_update_interval_ms: Self::MIN_STATS_UPDATE_INTERVAL_MS,
             bundle_idle_timeout_s: Self::MIN_BUNDLE_IDLE_TIMEOUT_S,
             flow_restore_wait: false,
+            dpdk: DpdkOptions::default(),
             max_connections: None,
             run_dir: None,
             unixctl: None,

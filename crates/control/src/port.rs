@@ -105,6 +105,12 @@ pub enum InterfaceKind {
     Afxdp,
     /// Files of packets: one that is played, one that is recorded. There is no device.
     Pcap,
+    /// A device of DPDK's.
+    Dpdk,
+    /// A guest, by a vhost-user socket of its own.
+    DpdkVhostUserClient,
+    /// A guest, by a vhost-user socket of the switch's.
+    DpdkVhostUser,
     /// One end of a patch between two bridges.
     Patch {
         /// The interface at the other end.
@@ -122,12 +128,9 @@ pub enum InterfaceKind {
 pub struct Hint<T>(pub Option<T>);
 
 /// The interface types of Open vSwitch that this switch has not, with what they are.
-const UNSUPPORTED_TYPES: [(&str, &str); 17] = [
+const UNSUPPORTED_TYPES: [(&str, &str); 14] = [
     ("bareudp", "tunnels"),
-    ("dpdk", "DPDK ports"),
-    ("dpdkr", "DPDK ports"),
-    ("dpdkvhostuser", "DPDK ports"),
-    ("dpdkvhostuserclient", "DPDK ports"),
+    ("dpdkr", "DPDK ring ports"),
     ("dummy", "simulated ports"),
     ("erspan", "tunnels"),
     ("geneve", "tunnels"),
@@ -196,8 +199,15 @@ impl Interface {
     fn is_same_device(&self, old: &Interface) -> bool {
         let number_stays =
             self.ofport_request.is_none() || self.ofport_request == old.ofport_request;
-        let is_made_by_options = matches!(self.kind, InterfaceKind::Afxdp | InterfaceKind::Pcap);
-        let options_stay = !is_made_by_options || self.options == old.options;
+        let is_of_dpdk = matches!(
+            self.kind,
+            InterfaceKind::Dpdk | InterfaceKind::DpdkVhostUserClient | InterfaceKind::DpdkVhostUser
+        );
+        let is_made_by_options =
+            is_of_dpdk || matches!(self.kind, InterfaceKind::Afxdp | InterfaceKind::Pcap);
+        // The MTU decides what buffers a DPDK port receives into.
+        let options_stay = (!is_made_by_options || self.options == old.options)
+            && (!is_of_dpdk || self.mtu_request == old.mtu_request);
         self.name == old.name && self.kind == old.kind && number_stays && options_stay
     }
 }
@@ -214,6 +224,9 @@ impl InterfaceKind {
             // Open vSwitch polls the second from its main thread; here any worker may sleep.
             "afxdp" | "afxdp-nonpmd" => InterfaceKind::Afxdp,
             "pcap" => InterfaceKind::Pcap,
+            "dpdk" => InterfaceKind::Dpdk,
+            "dpdkvhostuserclient" => InterfaceKind::DpdkVhostUserClient,
+            "dpdkvhostuser" => InterfaceKind::DpdkVhostUser,
             "patch" => match peer {
                 None | Some("") => {
                     refuse(format!("{name}: patch type requires valid 'peer' argument"))

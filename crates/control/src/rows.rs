@@ -15,8 +15,8 @@ use crate::desired::{
     DEFAULT_CONTROLLER_QUEUE, all_versions, datapath_id_from_text, version_from_name,
 };
 use crate::{
-    Bridge, BridgeSettings, Controller, ControllerKind, CoreSet, Desired, FailMode, Interface,
-    InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
+    Bridge, BridgeSettings, Controller, ControllerKind, CoreSet, Desired, DpdkOptions, FailMode,
+    Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
 };
 use base::{Zone, limits};
 use ovsdb::{Replica, Row};
@@ -179,6 +179,7 @@ impl<'a> Reader<'a> {
                 CoreSet::from_hex_mask,
             ),
             queues: self.queue_options(place),
+            dpdk: DpdkOptions::read(|key, _| root.map_str("other_config", key).map(str::to_owned)),
             flow_restore_wait: self.flag(place, "flow-restore-wait"),
             ..default
         }

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 pub const INTERFACE_TYPES: [&str; 7] =
     ["afxdp", "afxdp-nonpmd", "internal", "patch", "pcap", "system", "tap"];
 
+/// Those that can be opened besides while DPDK runs.
+pub const DPDK_INTERFACE_TYPES: [&str; 3] = ["dpdk", "dpdkvhostuser", "dpdkvhostuserclient"];
+
 /// What the running switch is, as far as its database wants to know.
 ///
 /// What is not in here stays in the database as it is: bridges and interfaces that are not
@@ -27,6 +30,10 @@ pub struct Status {
     /// What the datapath can do, such as [`userspace_capabilities`]; it goes into all rows of
     /// `Datapath`, which others make. None until it is known.
     pub capabilities: Option<BTreeMap<String, String>>,
+    /// Whether DPDK runs.
+    pub dpdk_runs: bool,
+    /// The version of DPDK that is built in; None where none is.
+    pub dpdk_version: Option<String>,
     /// Bridges by name.
     pub bridges: BTreeMap<String, BridgeStatus>,
     /// Interfaces by name.
@@ -260,8 +267,8 @@ impl Writer<'_> {
             ("ovs_version", status.ovs_version.as_deref().map(Datum::from)),
             ("datapath_types", status.datapath_types.as_ref().map(strings)),
             ("iface_types", status.iface_types.as_ref().map(strings)),
-            ("dpdk_initialized", Some(Datum::from(false))),
-            ("dpdk_version", Some(Datum::from(NO_DPDK))),
+            ("dpdk_initialized", Some(Datum::from(status.dpdk_runs))),
+            ("dpdk_version", Some(Datum::from(status.dpdk_version.as_deref().unwrap_or(NO_DPDK)))),
         ];
         let columns = columns.into_iter().filter_map(|(name, datum)| Some((name, datum?)));
         self.update("Open_vSwitch", uuid, root, columns);

@@ -1,14 +1,16 @@
 //! One frame's bytes.
 
+use crate::buffer::{Buffer, Lender};
 use crate::offload::{Checksum, Offload};
 use std::fmt;
+use std::ptr::NonNull;
 
 /// Bytes kept free in front of a received frame, for a VLAN tag or a tunnel header.
 pub const HEADROOM: usize = 128;
 
 /// An Ethernet frame in a buffer of its own.
 pub struct Packet {
-    buffer: Box<[u8]>,
+    buffer: Buffer,
     start: u32,
     len: u32,
     /// What is still to be done to the packet.
@@ -19,7 +21,7 @@ impl Packet {
     /// An empty packet that can take up to `capacity` bytes behind [`HEADROOM`].
     pub fn with_capacity(capacity: usize) -> Self {
         Packet {
-            buffer: vec![0; HEADROOM + capacity].into_boxed_slice(),
+            buffer: Buffer::zeroed(HEADROOM + capacity),
             start: HEADROOM as u32,
             len: 0,
             offload: Offload::default(),
@@ -28,7 +30,7 @@ impl Packet {
 
     /// No packet: has no bytes, no room, and takes no memory. Stands where a packet was taken away.
     pub fn none() -> Self {
-        Packet { buffer: Box::default(), start: 0, len: 0, offload: Offload::default() }
+        Packet { buffer: Buffer::none(), start: 0, len: 0, offload: Offload::default() }
     }
 
     /// Takes the packet away and leaves [`Packet::none`].
@@ -43,6 +45,38 @@ impl Packet {
         packet.buffer[HEADROOM..].copy_from_slice(frame);
         packet.len = frame.len() as u32;
         packet
+    }
+
+    /// A packet in a buffer that a driver lends: `len` bytes of frame from `start` on.
+    ///
+    /// # Safety
+    /// There are `room` initialised bytes at `bytes`, which nobody else reads or writes until
+    /// `lender` has taken them back, and any thread may use them.
+    pub unsafe fn lent(
+        bytes: NonNull<u8>,
+        room: u16,
+        start: u16,
+        len: u16,
+        lender: &'static Lender,
+    ) -> Self {
+        // SAFETY: the same is asked of the caller.
+        let buffer = unsafe { Buffer::lent(bytes, room.into(), lender) };
+        let start = u32::from(start.min(room));
+        let len = u32::from(len).min(u32::from(room) - start);
+        Packet { buffer, start, len, offload: Offload::default() }
+    }
+
+    /// Gives a lent buffer back into the driver's own hands, with where the frame begins in it and
+    /// its length; any other packet is handed back as it was. What is not given to
+    /// the lender then is lost.
+    pub fn into_lent(self, lender: &'static Lender) -> Result<(NonNull<u8>, u16, u16), Packet> {
+        let is_its = self.buffer.lender().is_some_and(|has| std::ptr::eq(has, lender));
+        if !is_its {
+            return Err(self);
+        }
+        // A lent buffer is no longer than these numbers can say.
+        let (start, len) = (self.start as u16, self.len as u16);
+        Ok((self.buffer.into_bytes(), start, len))
     }
 
     /// The frame.
@@ -174,6 +208,45 @@ mod tests {
         assert!(packet.remove(12, 4));
         assert_eq!(packet.data(), (0u8..60).collect::<Vec<_>>());
         assert_eq!(packet.offload.checksum, Checksum::Partial { start: 34, offset: 16 });
+    }
+
+    #[test]
+    fn lent_buffers_are_taken_back_once() {
+        static TAKEN: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        // SAFETY: it is called with what the test lends, once for each.
+        unsafe fn take_back(bytes: NonNull<u8>) {
+            TAKEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            // SAFETY: the test lends boxes of 256 bytes.
+            drop(unsafe { Box::from_raw(bytes.cast::<[u8; 256]>().as_ptr()) });
+        }
+        // SAFETY: it frees what the test lends, and nothing else is lent in its name.
+        static LENDER: Lender = unsafe { Lender::new(take_back) };
+        // SAFETY: as above, for nothing at all.
+        static OTHER: Lender = unsafe { Lender::new(take_back) };
+        let lend = || {
+            let mut bytes = Box::new([0u8; 256]);
+            bytes[128..131].copy_from_slice(&[1, 2, 3]);
+            // SAFETY: a box of 256 bytes, given away.
+            unsafe { Packet::lent(NonNull::from(Box::leak(bytes)).cast(), 256, 128, 3, &LENDER) }
+        };
+        let taken = || TAKEN.load(std::sync::atomic::Ordering::Relaxed);
+        let mut packet = lend();
+        assert_eq!(packet.data(), [1, 2, 3]);
+        assert_eq!(packet.receive_area().len(), 128);
+        assert!(packet.insert(1, 4) && packet.remove(0, 2));
+        assert_eq!(packet.data(), [0, 0, 0, 2, 3]);
+        let moved = packet.take();
+        drop(packet);
+        assert_eq!((moved.len(), taken()), (5, 0));
+        let moved = moved.into_lent(&OTHER).unwrap_err();
+        crate::Pool::new(4).give(moved);
+        assert_eq!(taken(), 1);
+        let (bytes, start, len) = lend().into_lent(&LENDER).unwrap();
+        assert_eq!((start, len, taken()), (128, 3, 1));
+        // SAFETY: it was lent so.
+        unsafe { take_back(bytes) };
+        assert_eq!(taken(), 2);
+        assert!(Packet::from_bytes(&[1]).into_lent(&LENDER).is_err());
     }
 
     #[test]

@@ -21,3 +21,9 @@ pub fn since_epoch() -> Duration {
     let system = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     *EPOCH.get_or_init(|| system().saturating_sub(steady)) + steady
 }
+
+/// How long the calling thread has had a processor.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}

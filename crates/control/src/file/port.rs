@@ -82,7 +82,9 @@ fn interface_kind(
         section.one_of("type", &[("internal", ())], errors);
         return InterfaceKind::Internal;
     }
-    let types = ["system", "internal", "tap", "patch", "afxdp", "pcap"].map(|name| (name, name));
+    let types = ["system", "internal", "tap", "patch", "afxdp", "pcap"].into_iter();
+    let types = types.chain(["dpdk", "dpdkvhostuserclient", "dpdkvhostuser"]);
+    let types: Vec<_> = types.map(|name| (name, name)).collect();
     let type_name = section.one_of("type", &types, errors);
     if type_name == Some("patch") {
         let peer = section.required_string("peer", errors).map(|(peer, _)| peer);
@@ -94,6 +96,9 @@ fn interface_kind(
         Some("tap") => InterfaceKind::Tap,
         Some("afxdp") => InterfaceKind::Afxdp,
         Some("pcap") => InterfaceKind::Pcap,
+        Some("dpdk") => InterfaceKind::Dpdk,
+        Some("dpdkvhostuserclient") => InterfaceKind::DpdkVhostUserClient,
+        Some("dpdkvhostuser") => InterfaceKind::DpdkVhostUser,
         _ => InterfaceKind::System,
     }
 }

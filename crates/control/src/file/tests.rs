@@ -198,7 +198,8 @@ fn what_does_not_go_together() {
     check(
         &format!("{bridge}{}", port("a", "type = \"geneve\"")),
         &["5:8: \"geneve\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \
-              \"patch\", \"afxdp\", \"pcap\""],
+              \"patch\", \"afxdp\", \"pcap\", \"dpdk\", \"dpdkvhostuserclient\", \
+              \"dpdkvhostuser\""],
     );
     check(
         &format!("{bridge}{}", port("a", "tag = 5\ntrunks = [6]")),

@@ -43,6 +43,9 @@ fn types_mean_kinds_or_are_refused_in_words() {
     check("afxdp", None, Ok(InterfaceKind::Afxdp));
     check("afxdp-nonpmd", None, Ok(InterfaceKind::Afxdp));
     check("pcap", None, Ok(InterfaceKind::Pcap));
+    check("dpdk", None, Ok(InterfaceKind::Dpdk));
+    check("dpdkvhostuser", None, Ok(InterfaceKind::DpdkVhostUser));
+    check("dpdkvhostuserclient", None, Ok(InterfaceKind::DpdkVhostUserClient));
     check("patch", Some("p1"), Ok(InterfaceKind::Patch { peer: "p1".to_owned() }));
     check("patch", None, Err("p0: patch type requires valid 'peer' argument"));
     check("patch", Some("p0"), Err("p0: patch peer must not be self"));
@@ -53,10 +56,10 @@ fn types_mean_kinds_or_are_refused_in_words() {
              this switch has no tunnels)"),
     );
     check(
-        "dpdk",
+        "dpdkr",
         None,
-        Err("could not open network device p0 (interface type \"dpdk\" is not supported: \
-             this switch has no DPDK ports)"),
+        Err("could not open network device p0 (interface type \"dpdkr\" is not supported: \
+             this switch has no DPDK ring ports)"),
     );
     check("foo", None, Err("could not open network device p0 (interface type \"foo\" is unknown)"));
 }

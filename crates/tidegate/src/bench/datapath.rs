@@ -1,5 +1,6 @@
 //! `tidegate bench datapath`: traffic through one whole worker, from port to port in memory.
 
+use super::dpdk::DpdkPorts;
 use super::progress::Progress;
 use super::stages::Stages;
 use super::switch::{Cable, Discard, PORTS, Switch};
@@ -7,7 +8,7 @@ use super::traffic::{self, Traffic};
 use super::{BenchError, Outcome};
 use crate::clock;
 use ::datapath::WorkerStats;
-use clap::Args;
+use clap::{ArgGroup, Args, ValueEnum};
 use packet::{Batch, Pool};
 use port::pcap::{Capture, PcapRx, Play};
 use port::{TxCounters, TxQueue};
@@ -24,35 +25,24 @@ const WARM_PART: u32 = 5;
 /// How often connections are looked through whose time ran out, as the switch does it.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Forwarding without connection tracking.
-const PLAIN: &str = "\
-in_port=p0 actions=output:p1
-in_port=p1 actions=output:p0
-";
-/// What comes from the clients may pass, and so may its answers.
-const TRACKED: &str = "\
-table=0,priority=1,ip,ct_state=-trk actions=ct(table=1)
-table=1,priority=1,ip,ct_state=+trk+new,in_port=p0 actions=ct(commit),output:p1
-table=1,priority=1,ip,ct_state=+trk+est,in_port=p0 actions=output:p1
-table=1,priority=1,ip,ct_state=+trk+est,in_port=p1 actions=output:p0
-table=1,priority=0 actions=drop
-";
-/// The same behind other addresses, which hold 15 million connections.
-const TRANSLATED: &str = "\
-table=0,priority=1,ip,ct_state=-trk actions=ct(nat,table=1)
-table=1,priority=1,ip,ct_state=+trk+new,in_port=p0 actions=ct(commit,nat(src=20.0.0.1-20.0.0.255)),output:p1
-table=1,priority=1,ip,ct_state=+trk+est,in_port=p0 actions=output:p1
-table=1,priority=1,ip,ct_state=+trk+est,in_port=p1 actions=output:p0
-table=1,priority=0 actions=drop
-";
+/// The flows, which the comparison in `bench/peers/` gives to Open vSwitch too.
+const PLAIN: &str = include_str!("flows/plain.flows");
+const TRACKED: &str = include_str!("flows/tracked.flows");
+const TRANSLATED: &str = include_str!("flows/translated.flows");
 
 /// Measure the datapath: packets from port to port in memory, through one worker
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("answers").args(["rev", "nat"]).multiple(true)))]
 #[command(after_help = "Examples:
   tidegate bench datapath                                   forwarding, 1,000 connections
   tidegate bench datapath --ct --connections 100000         through connection tracking
   tidegate bench datapath --nat --json                      and address translation
   tidegate bench datapath --rules r.flows --fwd a.pcap --rev b.pcap
+  tidegate bench datapath --port dpdk --ct                  through DPDK's ports
+
+With --port dpdk the packets come through DPDK's net_pcap (infinite_rx=1), as they come to Open
+vSwitch in bench/peers/. DPDK wants 1 GB of huge pages (vm.nr_hugepages=512), or for a try
+--dpdk-extra '--no-pci --no-huge -m 1024'.
 
 The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
 packets are UDP of 60 bytes, one a connection and direction. Each packet is copied once, on
@@ -72,17 +62,32 @@ pub struct DatapathArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ct", "nat"])]
     rules: Option<PathBuf>,
     /// A pcap file to play into p0 in a loop
-    #[arg(long, value_name = "FILE", requires = "rev")]
+    #[arg(long, value_name = "FILE", requires = "answers")]
     fwd: Option<PathBuf>,
-    /// A pcap file to play into p1 in a loop
+    /// A pcap file to play into p1 in a loop; with --nat, made from what p1 sent if it is not given
     #[arg(long, value_name = "FILE", requires = "fwd")]
     rev: Option<PathBuf>,
+    /// What the packets come through
+    #[arg(long, value_enum, value_name = "KIND", default_value = "memory")]
+    port: PortKind,
+    /// Words of DPDK's command line
+    #[arg(long, value_name = "WORDS", default_value = "--no-pci", allow_hyphen_values = true)]
+    dpdk_extra: String,
     /// How long to measure
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the packets come through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum PortKind {
+    /// Ports in memory
+    Memory,
+    /// DPDK's net_pcap
+    Dpdk,
 }
 
 /// Runs the work that the arguments ask for.
@@ -94,15 +99,20 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     let mut traffic = args.traffic()?;
     let connections_max = 2 * traffic.forward.len().max(traffic.reverse.len()) as u32;
     let mut switch = Switch::new(&args.flows()?, connections_max.max(1 << 20))?;
-    if args.nat && args.fwd.is_none() {
+    if args.nat && args.rev.is_none() {
         traffic.reverse = translated_answers(&mut switch, &traffic.forward)?;
     }
-    let mut cables = cables(&traffic);
     settle(&mut switch, &traffic)?;
+    let dpdk = args.dpdk_ports(&traffic)?;
+    let mut cables = match &dpdk {
+        Some(ports) => ports.cables()?,
+        None => cables(&traffic),
+    };
     play(&mut switch, &mut cables, time / WARM_PART)?;
     let progress = Progress::start("forwarding", time.as_millis() as u64);
-    let before = switch.stats().clone();
+    let (before, processor) = (switch.stats().clone(), clock::thread_time());
     let elapsed = play_watched(&mut switch, &mut cables, time, &progress)?;
+    let processor = clock::thread_time().saturating_sub(processor);
     drop(progress);
     let counted = Counted::between(&before, switch.stats());
     if counted.packets == 0 {
@@ -111,7 +121,8 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     let connections = switch.conntrack().connections();
     let stages = Stages::measure(&switch, &mut cables)?;
     let flows = switch.flows().len();
-    Ok(report(&Measured { elapsed, counted, connections, flows, stages }))
+    let port = args.port;
+    Ok(report(&Measured { port, elapsed, processor, counted, connections, flows, stages }))
 }
 
 impl DatapathArgs {
@@ -125,10 +136,23 @@ impl DatapathArgs {
         }
     }
 
+    /// The ports, where they are DPDK's.
+    fn dpdk_ports(&self, traffic: &Traffic) -> Result<Option<DpdkPorts>, BenchError> {
+        if self.port == PortKind::Memory {
+            return Ok(None);
+        }
+        let given = self.fwd.as_deref().zip(self.rev.as_deref()).map(|(fwd, rev)| [fwd, rev]);
+        DpdkPorts::open(traffic, given, &self.dpdk_extra).map(Some)
+    }
+
     fn traffic(&self) -> Result<Traffic, BenchError> {
         match (&self.fwd, &self.rev) {
             (Some(fwd), Some(rev)) => {
                 Ok(Traffic { forward: Capture::open(fwd)?, reverse: Capture::open(rev)? })
+            }
+            // The answers to translated packets are made when these are known.
+            (Some(fwd), None) => {
+                Ok(Traffic { forward: Capture::open(fwd)?, reverse: traffic::capture(&[])? })
             }
             _ => Ok(Traffic::generate(self.connections)?),
         }
@@ -247,7 +271,10 @@ impl Counted {
 }
 
 struct Measured {
+    port: PortKind,
     elapsed: Duration,
+    /// Of this, what the worker had of a processor.
+    processor: Duration,
     counted: Counted,
     connections: u32,
     flows: usize,
@@ -293,7 +320,12 @@ fn report(it: &Measured) -> Outcome {
         "connections": it.connections,
         "flows": it.flows,
         "workers": 1,
+        "port": match it.port {
+            PortKind::Memory => "memory",
+            PortKind::Dpdk => "dpdk",
+        },
         "elapsed_ms": it.elapsed.as_nanos() as f64 / 1e6,
+        "processor_ms": it.processor.as_nanos() as f64 / 1e6,
         "stages": shares,
         "stages_ns_per_packet": it.stages,
         "udp_timeouts_s": {"first": 60, "single": 60, "multiple": 30},
@@ -331,6 +363,7 @@ mod tests {
             "--fwd x --rev y --connections 5",
             "--rules x --ct",
             "--rules x --nat",
+            "--port x",
             "x",
         ];
         for line in lines {
@@ -359,6 +392,30 @@ mod tests {
             assert_eq!(shares["connection"].as_f64().unwrap() > 0.0, connections > 0, "{line}");
             assert!(text.contains("million packets a second"), "{text}");
         }
+    }
+
+    #[test]
+    fn dpdk_ports_carry_the_same_traffic_or_there_are_none() {
+        let line = "--connections 100 --ct --port dpdk";
+        let mut args = read(line).unwrap();
+        args.dpdk_extra = "--no-pci --no-huge -m 512".to_owned();
+        let measured = run(&args, Duration::from_millis(50));
+        if port_dpdk::version().is_none() {
+            return assert!(measured.unwrap_err().to_string().contains("has no DPDK"));
+        }
+        let json = match measured {
+            Ok(Outcome { json, .. }) => json,
+            Err(BenchError::Dpdk(why)) => {
+                println!("\nSKIPPED: dpdk_ports_carry_the_same_traffic: {why}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let number = |name: &str| json[name].as_u64().unwrap();
+        assert!(number("packets") > 0, "{json}");
+        assert_eq!(number("packets"), number("sent"), "{json}");
+        assert_eq!((number("missed"), number("connections")), (0, 100), "{json}");
+        assert_eq!(json["port"], "dpdk");
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub enum BenchError {
     /// There are more threads than may track.
     #[error(transparent)]
     Conntrack(#[from] conntrack::Error),
+    /// DPDK does not start.
+    #[error(transparent)]
+    Dpdk(#[from] port_dpdk::DpdkError),
     /// A packet file can't be played.
     #[error(transparent)]
     Port(#[from] port::PortError),

@@ -9,6 +9,7 @@
 mod churn;
 mod conntrack;
 mod datapath;
+mod dpdk;
 mod error;
 mod matrix;
 mod memory;

@@ -73,11 +73,13 @@ impl Switch {
     pub fn configure(&mut self, desired: Desired) {
         let changes = control::difference(&self.desired, &desired);
         let changed = !changes.is_empty();
+        let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
         for change in changes {
             self.apply(change);
         }
         self.desired = desired;
         if changed {
+            self.retry_dpdk_ports(&added);
             self.choose_addresses();
             self.load_flow_files();
             self.settle();

@@ -10,6 +10,7 @@ use base::PortNo;
 use control::Interface;
 use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
 use port_afxdp::{XdpOptions, XdpPort};
+use port_dpdk::{DpdkConfig, DpdkPort};
 use port_linux::{LinkInfo, LinkStatistics, Links, PacketPort, TapKind, TapPort, numa};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -31,6 +32,8 @@ pub enum DeviceKind {
     Afxdp,
     /// No device, but files (`type=pcap`).
     Pcap,
+    /// A device of DPDK's (`type=dpdk`), or a guest behind vhost-user.
+    Dpdk,
 }
 
 impl DeviceKind {
@@ -42,6 +45,7 @@ impl DeviceKind {
             DeviceKind::Internal | DeviceKind::Tap => Some("tap"),
             DeviceKind::Afxdp => Some("afxdp"),
             DeviceKind::Pcap => Some("pcap"),
+            DeviceKind::Dpdk => Some("dpdk"),
         }
     }
 
@@ -57,13 +61,20 @@ enum Handle {
     Xdp(XdpPort),
     /// With what it shows in place of a device.
     Pcap(PcapPort, Box<LinkInfo>),
+    Dpdk(DpdkPort),
 }
 
 type RxQueues = Vec<Box<dyn RxQueue>>;
 
 impl Handle {
-    /// Opens what an interface asks for; gives its receive queues too.
-    fn open(interface: &Interface, kind: DeviceKind) -> Result<(Handle, RxQueues), PortError> {
+    /// Opens what an interface asks for; gives its receive queues too. Only DPDK's have a
+    /// configuration.
+    fn open(
+        interface: &Interface,
+        kind: DeviceKind,
+        dpdk: Option<&DpdkConfig>,
+        workers: usize,
+    ) -> Result<(Handle, RxQueues), PortError> {
         let name = &interface.name;
         let invalid = |reason| PortError::Invalid { device: name.clone(), reason };
         Ok(match kind {
@@ -102,6 +113,12 @@ impl Handle {
                 let rx = port.rx();
                 (Handle::Pcap(port, Box::new(link_of_files(interface))), vec![Box::new(rx)])
             }
+            DeviceKind::Dpdk => {
+                let config = dpdk.ok_or_else(|| invalid("it has no devargs".to_owned()))?;
+                let port = DpdkPort::open(name, config, workers as u16)?;
+                let rx = dpdk_queues(&port)?;
+                (Handle::Dpdk(port), rx)
+            }
         })
     }
 
@@ -112,8 +129,14 @@ impl Handle {
             Handle::Tap(tap) => Box::new(tap.tx()?),
             Handle::Xdp(xdp) => Box::new(xdp.tx(worker)),
             Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
+            Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
         })
     }
+}
+
+fn dpdk_queues(port: &DpdkPort) -> Result<RxQueues, PortError> {
+    let queue = |number| Ok(Box::new(port.rx(number)?) as Box<dyn RxQueue>);
+    (0..port.rx_queues()).map(queue).collect()
 }
 
 /// Files have no link; theirs is always up, and takes frames of every size.
@@ -144,6 +167,24 @@ pub struct OpenDevice {
     handle: Handle,
 }
 
+impl OpenDevice {
+    /// Gives a device that has a transmit queue for each worker as many as there are now. It stands
+    /// still for that, so its receive queues are handed in and taken anew.
+    fn rearrange(
+        &mut self,
+        number: PortNo,
+        slots: &mut Vec<RxSlot>,
+        workers: usize,
+    ) -> Result<(), PortError> {
+        let Handle::Dpdk(dpdk) = &mut self.handle else { return Ok(()) };
+        slots.retain(|slot| slot.port != number);
+        dpdk.set_tx_queues(workers as u16)?;
+        let queues = (0..).zip(dpdk_queues(dpdk)?);
+        slots.extend(queues.map(|(queue, rx)| RxSlot::new(number, self.opening, queue, rx)));
+        Ok(())
+    }
+}
+
 /// All open ports.
 pub struct Devices {
     links: Links,
@@ -164,14 +205,16 @@ impl Devices {
         })
     }
 
-    /// Opens a device under the lowest free number and hands its queues to the workers.
+    /// Opens a device under the lowest free number and hands its queues to the workers. Only
+    /// DPDK's have a configuration.
     pub fn open(
         &mut self,
         interface: &Interface,
         kind: DeviceKind,
+        dpdk: Option<&DpdkConfig>,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
-        let (handle, rx) = Handle::open(interface, kind)?;
+        let (handle, rx) = Handle::open(interface, kind, dpdk, workers.len())?;
         let number = (1..).map(PortNo).find(|n| !self.open.contains_key(n)).unwrap_or_default();
         send_through(&handle, number, workers)?;
         let name = interface.name.clone();
@@ -190,12 +233,15 @@ impl Devices {
     /// Hands every port to a new set of workers, with the receive queues that the old ones had.
     pub fn attach_all(
         &mut self,
-        slots: Vec<RxSlot>,
+        mut slots: Vec<RxSlot>,
         workers: &[WorkerThread],
     ) -> Vec<(PortNo, PortError)> {
-        let open = self.open.iter();
-        let attached = open.map(|(n, device)| (*n, send_through(&device.handle, *n, workers)));
-        let failed = attached.filter_map(|(n, result)| Some((n, result.err()?))).collect();
+        let mut failed = Vec::new();
+        for (&number, device) in &mut self.open {
+            let rearranged = device.rearrange(number, &mut slots, workers.len());
+            let sent = rearranged.and_then(|()| send_through(&device.handle, number, workers));
+            failed.extend(sent.err().map(|error| (number, error)));
+        }
         let places = self.open.values_mut().flat_map(|device| &mut device.queues);
         places.for_each(|place| place.worker = None);
         self.hand_out_anew(slots, workers);
@@ -271,6 +317,9 @@ impl Devices {
             };
             return Ok(LinkInfo { statistics, ..LinkInfo::clone(link) });
         }
+        if let Some(Handle::Dpdk(dpdk)) = open.map(|device| &device.handle) {
+            return super::dpdk::link_info(name, dpdk);
+        }
         let mut info = self.links.by_name(name)?;
         if let Some(Handle::Tap(_)) = open.map(|device| &device.handle) {
             info.statistics = info.statistics.seen_from_switch();
@@ -304,6 +353,22 @@ impl Devices {
             }
         }
         (status, statistics)
+    }
+
+    /// The DPDK port of that name, if it is one.
+    pub fn dpdk(&self, name: &str) -> Option<&DpdkPort> {
+        self.open.values().find_map(|device| match &device.handle {
+            Handle::Dpdk(dpdk) if device.name == name => Some(dpdk),
+            _ => None,
+        })
+    }
+
+    /// Brings a device up or down.
+    pub fn set_up(&mut self, name: &str, up: bool) -> Result<(), PortError> {
+        match self.dpdk(name) {
+            Some(dpdk) => dpdk.set_up(up),
+            None => self.links.set_up(name, up),
+        }
     }
 
     /// A port's counters in OpenFlow's order; none where the device is gone.

@@ -17,11 +17,11 @@ pub struct RunningInterface {
     /// Its number, or why it has none.
     pub state: Result<OfPort, String>,
     port: Port,
-    interface: Interface,
+    pub(super) interface: Interface,
     /// How often its link went up or down.
     pub link_resets: i64,
     /// Whether it was up when that was last looked at.
-    link_up: bool,
+    pub(super) link_up: bool,
     /// Its datapath port, if it has one.
     pub(super) device: Option<PortNo>,
 }
@@ -63,7 +63,10 @@ impl Switch {
     }
 
     /// Opens an interface's device and gives it to its bridge.
-    fn open_interface(&mut self, running: &mut RunningInterface) -> Result<OfPort, String> {
+    pub(super) fn open_interface(
+        &mut self,
+        running: &mut RunningInterface,
+    ) -> Result<OfPort, String> {
         let (name, interface) = (&running.interface.name, &running.interface);
         let id = self.bridge_id(&running.bridge).ok_or_else(|| format!("{name}: no bridge"))?;
         let kind = match &interface.kind {
@@ -74,13 +77,17 @@ impl Switch {
             InterfaceKind::Tap => Some(DeviceKind::Tap),
             InterfaceKind::Afxdp => Some(DeviceKind::Afxdp),
             InterfaceKind::Pcap => Some(DeviceKind::Pcap),
+            InterfaceKind::Dpdk
+            | InterfaceKind::DpdkVhostUserClient
+            | InterfaceKind::DpdkVhostUser => Some(DeviceKind::Dpdk),
         };
         if kind == Some(DeviceKind::Afxdp) {
             // It is opened for the MTU that its device has.
             self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
         }
+        let dpdk = self.dpdk_config(interface)?;
         if let Some(kind) = kind {
-            let opened = self.devices.open(interface, kind, &self.workers);
+            let opened = self.devices.open(interface, kind, dpdk.as_ref(), &self.workers);
             running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
         }
         if let Some(kind) = kind {
@@ -104,6 +111,10 @@ impl Switch {
             true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
             false => interface.mac,
         };
+        // A DPDK port got its MTU when it was opened.
+        if kind == DeviceKind::Dpdk {
+            return;
+        }
         let links = self.devices.links_mut();
         let set_mac = asked.map(|mac| links.set_mac(&interface.name, mac));
         let mtu = interface.mtu_request.filter(|_| kind.is_of_system());
@@ -190,7 +201,7 @@ impl Switch {
     /// A controller wants a port's device up or down. What became of it is read back.
     pub fn set_device_up(&mut self, port: PortNo, up: bool) {
         let Some(name) = self.devices.get(port).map(|device| device.name.clone()) else { return };
-        if let Err(error) = self.devices.links_mut().set_up(&name, up) {
+        if let Err(error) = self.devices.set_up(&name, up) {
             log::warn!(target: "bridge", "{error}");
         }
         if let Ok(link) = self.devices.link(&name) {

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use port::PortError;
-use port_linux::{LinkEvent, LinkMonitor};
+use port_linux::{LinkEvent, LinkInfo, LinkMonitor};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
@@ -29,6 +29,13 @@ pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortErr
             Ok(events) => {
                 let mut switch = shared.borrow_mut();
                 for event in events {
+                    let (LinkEvent::Appeared(LinkInfo { name, .. })
+                    | LinkEvent::Changed(LinkInfo { name, .. })
+                    | LinkEvent::Vanished { name, .. }) = &event;
+                    // A DPDK port may have the name of the device that it is made of.
+                    if switch.is_dpdk(name) {
+                        continue;
+                    }
                     match event {
                         LinkEvent::Appeared(link) | LinkEvent::Changed(link) => {
                             switch.device_changed(&link);

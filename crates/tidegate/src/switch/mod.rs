@@ -10,6 +10,7 @@ pub mod commands;
 mod configure;
 mod counters;
 pub mod devices;
+mod dpdk;
 mod flow_file;
 mod fresh;
 mod interfaces;
@@ -85,6 +86,7 @@ pub struct Switch {
     outputs: BTreeMap<ConnId, Rc<Notify>>,
     events: UnboundedSender<WorkerEvent>,
     started: Instant,
+    dpdk: dpdk::Dpdk,
     flow_gauge: counters::FlowGauge,
     /// Counters of the last hour.
     samples: VecDeque<counters::Sample>,
@@ -127,6 +129,7 @@ impl Switch {
                 outputs: BTreeMap::new(),
                 events,
                 started: clock::now(),
+                dpdk: dpdk::Dpdk::default(),
                 flow_gauge: counters::FlowGauge::default(),
                 samples: VecDeque::new(),
                 timeout_policies: Vec::new(),
@@ -239,6 +242,7 @@ impl Switch {
         self.watch_controllers();
         self.balance_queues();
         self.sample_counters();
+        self.watch_dpdk_links(now);
         self.report_controllers();
         self.settle();
     }

@@ -64,6 +64,7 @@ impl Switch {
     }
 
     pub(super) fn set_options(&mut self, options: &SwitchOptions) {
+        self.start_dpdk(&options.dpdk);
         let config = ofproto::Config {
             flow_limit: options.flow_limit as usize,
             max_idle_ms: options.max_idle_ms.into(),

@@ -197,7 +197,9 @@ impl Switch {
             cur_cfg,
             ovs_version: None,
             datapath_types: names(&["netdev", "system"]),
-            iface_types: names(&control::INTERFACE_TYPES),
+            iface_types: names(&interface_types()),
+            dpdk_runs: port_dpdk::is_running(),
+            dpdk_version: port_dpdk::version(),
             capabilities: Some(capabilities),
             bridges: self.bridge_statuses(),
             interfaces: self.interface_statuses(with_statistics),
@@ -223,6 +225,12 @@ impl Switch {
             let status = match state {
                 Err(error) => InterfaceStatus::Failed { error },
                 Ok(ofport) => {
+                    if let Some(port) = self.devices.dpdk(&name) {
+                        let link = super::dpdk::link_status(ofport, port, with_statistics);
+                        let link = Box::new(LinkStatus { link_resets, ..link });
+                        statuses.insert(name, InterfaceStatus::Running(link));
+                        continue;
+                    }
                     let link = has_device.then(|| self.devices.link(&name).ok()).flatten();
                     InterfaceStatus::Running(Box::new(match link {
                         Some(link) => {
@@ -371,8 +379,14 @@ fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
     ])
 }
 
+/// The types of interfaces that can be opened.
+fn interface_types() -> Vec<&'static str> {
+    let dpdk: &[&str] = if port_dpdk::is_running() { &control::DPDK_INTERFACE_TYPES } else { &[] };
+    control::INTERFACE_TYPES.iter().chain(dpdk).copied().collect()
+}
+
 /// Counters with names that own themselves, within the database's numbers.
-fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, i64> {
+pub(super) fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, i64> {
     let within = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     counters.into_iter().map(|(name, value)| (name.to_owned(), within(value))).collect()
 }

@@ -1,0 +1,187 @@
+"""Debian's Open vSwitch with DPDK: started in a folder of its own, configured, measured."""
+import ipaddress
+import os
+import re
+import subprocess
+import time
+
+import machine
+import traffic
+
+DAEMON = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+BRIDGE = "br0"
+# How long all connections may take to be established.
+SETTLE_S = 60
+
+
+class Peer:
+    """The running daemon with two ports, p0 and p1."""
+
+    def __init__(self, folder, cpu, memory_mb):
+        self.folder = folder
+        self.processes = []
+        self.environment = dict(os.environ, OVS_RUNDIR=folder, OVS_DBDIR=folder, OVS_LOGDIR=folder)
+        database = f"{folder}/conf.db"
+        self._run("ovsdb-tool", "create", database, SCHEMA)
+        self._start("ovsdb-server", f"--remote=punix:{folder}/db.sock", database)
+        self._wait_for(f"{folder}/db.sock")
+        self._vsctl("--no-wait", "init")
+        others = [each for each in range(os.cpu_count()) if each != cpu] or [cpu]
+        self._vsctl("--no-wait", "set", "Open_vSwitch", ".",
+                    "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
+                    f"other_config:pmd-cpu-mask={1 << cpu:#x}",
+                    f"other_config:dpdk-lcore-mask={1 << others[0]:#x}",
+                    'other_config:dpdk-extra="--no-pci"')
+        self._start(DAEMON, f"unix:{folder}/db.sock", f"--unixctl={folder}/vswitchd.ctl")
+        self._wait_for(f"{folder}/vswitchd.ctl")
+        self._vsctl("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev",
+                    "fail-mode=secure")
+        self._appctl("dpctl/ct-set-maxconns", "5000000")
+
+    def add_port(self, number, devargs):
+        name = f"p{number}"
+        self._vsctl("add-port", BRIDGE, name, "--", "set", "interface", name, "type=dpdk",
+                    f"ofport_request={number + 1}", f'options:dpdk-devargs="{devargs}"')
+        error = self._vsctl("get", "interface", name, "error").strip()
+        if error != "[]":
+            raise RuntimeError(f"Open vSwitch did not open {devargs}: {error}")
+
+    def remove_port(self, number):
+        self._vsctl("del-port", f"p{number}")
+
+    def set_flows(self, path):
+        socket = f"{self.folder}/{BRIDGE}.mgmt"
+        self._run("ovs-ofctl", "del-flows", socket)
+        self._run("ovs-ofctl", "add-flows", socket, path)
+
+    def connections(self):
+        found = re.search(r"Total: (\d+)", self._appctl("dpctl/ct-stats-show"))
+        return int(found.group(1)) if found else 0
+
+    def wait_for_connections(self, count):
+        end = time.monotonic() + SETTLE_S
+        while self.connections() < count:
+            if time.monotonic() > end:
+                raise RuntimeError(f"Open vSwitch has {self.connections()} of {count} connections")
+            time.sleep(0.2)
+
+    def translated_sources(self):
+        """The (address, port) pairs that answers go to."""
+        table = self._appctl("dpctl/dump-conntrack")
+        reply = r"reply=\(src=[^,]*,dst=([^,]*),sport=\d+,dport=(\d+)\)"
+        return [(int(ipaddress.ip_address(address)), int(port))
+                for address, port in re.findall(reply, table)]
+
+    def measure(self, seconds):
+        """What the worker counted in so many seconds."""
+        self._appctl("dpif-netdev/pmd-stats-clear")
+        before, busy, started = self._ports(), self._worker_time(), time.monotonic()
+        time.sleep(seconds)
+        text = self._appctl("dpif-netdev/pmd-stats-show")
+        elapsed, busy = time.monotonic() - started, self._worker_time() - busy
+        number = lambda name: float(re.search(rf"{name}: ([\d.]+)", text).group(1))
+        received = number("packets received")
+        # Both counted at once, so that they can be compared.
+        came, went = (after - then for after, then in zip(self._ports(), before))
+        return {
+            "packets_per_second": received / elapsed,
+            "packets_per_processor_second": received / busy,
+            "cycles_per_packet": number("avg processing cycles per packet"),
+            "passes_per_packet": number("avg. datapath passes per packet"),
+            "forwarded": went / max(1, came),
+            "connections": self.connections(),
+        }
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+
+    def _worker_time(self):
+        """How long the worker's thread has had a processor, in seconds."""
+        tasks = f"/proc/{self.processes[-1].pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/comm") as file:
+                if not file.read().startswith("pmd-"):
+                    continue
+            with open(f"{tasks}/{task}/schedstat") as file:
+                return int(file.read().split()[0]) / 1e9
+        raise RuntimeError("Open vSwitch has no worker's thread")
+
+    def _ports(self):
+        """What all ports have received, and what they have sent."""
+        text = self._appctl("dpctl/show", "-s")
+        return [sum(int(count) for count in re.findall(rf"{way} packets:(\d+)", text))
+                for way in ("RX", "TX")]
+
+    def _start(self, *words):
+        log = open(f"{self.folder}/{os.path.basename(words[0])}.log", "w")
+        process = subprocess.Popen(machine.TIED + list(words), stdout=log, stderr=log,
+                                   env=self.environment)
+        self.processes.append(process)
+
+    def _wait_for(self, path):
+        end = time.monotonic() + 30
+        while not os.path.exists(path):
+            if time.monotonic() > end or any(p.poll() is not None for p in self.processes):
+                raise RuntimeError(f"no {path}; the last lines of the daemon's log: {self._log()}")
+            time.sleep(0.1)
+
+    def _log(self):
+        try:
+            with open(f"{self.folder}/{os.path.basename(DAEMON)}.log") as file:
+                return " | ".join(file.read().splitlines()[-5:])
+        except OSError:
+            return "none"
+
+    def _vsctl(self, *words):
+        return self._run("ovs-vsctl", f"--db=unix:{self.folder}/db.sock", "--timeout=60", *words)
+
+    def _appctl(self, *words):
+        return self._run("ovs-appctl", "-T", "60", "-t", f"{self.folder}/vswitchd.ctl", *words)
+
+    def _run(self, *words):
+        done = subprocess.run(words, env=self.environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"`{' '.join(words)}` failed: {done.stderr.strip()} {self._log()}")
+        return done.stdout
+
+
+def measure(case, files, settings):
+    """One figure of one case: the daemon is started and stopped for it."""
+    folder = f"{settings.folder}/peer"
+    os.makedirs(folder, exist_ok=True)
+    for left in os.listdir(folder):
+        os.remove(f"{folder}/{left}")
+    # As much as it can have without asking the system for more pages later.
+    peer = None
+    try:
+        peer = Peer(folder, settings.cpu, settings.pages)
+        forward = f"net_pcap0,rx_pcap={files['forward']},infinite_rx=1"
+        if case.is_translated:
+            return _measure_translated(peer, case, forward, settings)
+        peer.add_port(0, forward)
+        peer.add_port(1, f"net_pcap1,rx_pcap={files['reverse']},infinite_rx=1")
+        peer.set_flows(case.flows)
+        if case.is_tracked:
+            peer.wait_for_connections(case.connections)
+        time.sleep(settings.warm_s)
+        return peer.measure(settings.seconds)
+    finally:
+        if peer is not None:
+            peer.stop()
+
+
+def _measure_translated(peer, case, forward, settings):
+    """The server answers to the addresses that the switch has chosen, which are known only then."""
+    peer.add_port(0, forward)
+    peer.add_port(1, "net_null1,no-rx=1")
+    peer.set_flows(case.flows)
+    peer.wait_for_connections(case.connections)
+    reverse = f"{settings.folder}/translated.pcap"
+    traffic.write(reverse, traffic.answers(peer.translated_sources()))
+    peer.remove_port(1)
+    peer.add_port(1, f"net_pcap1,rx_pcap={reverse},infinite_rx=1")
+    time.sleep(settings.warm_s)
+    return peer.measure(settings.seconds)

@@ -1,0 +1,198 @@
+//! What DPDK is to be (`dpdk-` and `vhost-` options), and what its ports are.
+
+use crate::{Interface, InterfaceKind};
+use std::path::PathBuf;
+
+/// Whether DPDK is started, and with what (`Open_vSwitch.other_config`). The texts are DPDK's
+/// own, which checks them. They count once: DPDK cannot be stopped and started anew.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DpdkOptions {
+    /// Whether it is started (`dpdk-init`).
+    pub init: DpdkInit,
+    /// Megabytes from each NUMA node at start (`dpdk-socket-mem`).
+    pub socket_mem: Option<String>,
+    /// Megabytes at start (`dpdk-alloc-mem`).
+    pub alloc_mem: Option<String>,
+    /// The most megabytes from each NUMA node (`dpdk-socket-limit`).
+    pub socket_limit: Option<String>,
+    /// The processors of DPDK's own threads (`dpdk-lcore-mask`).
+    pub lcore_mask: Option<String>,
+    /// Where huge pages are mounted (`dpdk-hugepage-dir`).
+    pub hugepage_dir: Option<String>,
+    /// Further words of DPDK's command line (`dpdk-extra`).
+    pub extra: Option<String>,
+    /// Where the sockets of `dpdkvhostuser` ports lie, below the switch's own folder
+    /// (`vhost-sock-dir`).
+    pub vhost_socket_dir: Option<String>,
+}
+
+/// Whether DPDK is started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DpdkInit {
+    /// No.
+    #[default]
+    No,
+    /// If it can be (`try`): a failure is worth a warning.
+    Try,
+    /// Yes (`true`): a failure is an error. The switch goes on without it.
+    Yes,
+}
+
+/// What a DPDK port is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DpdkInterface {
+    /// The device behind it.
+    pub device: DpdkDevice,
+    /// Receive queues (`n_rxq`).
+    pub rx_queues: u16,
+    /// Descriptors of each receive queue (`n_rxq_desc`).
+    pub rx_descriptors: u16,
+    /// Descriptors of each transmit queue (`n_txq_desc`).
+    pub tx_descriptors: u16,
+}
+
+/// The device behind a DPDK port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DpdkDevice {
+    /// One that DPDK knows, or plugs in, by these arguments (`dpdk-devargs`).
+    Devargs(String),
+    /// A guest whose side makes the socket (`vhost-server-path`).
+    VhostClient {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// A guest that connects to a socket of the switch, which has the port's name.
+    VhostServer,
+}
+
+/// Descriptors of a queue: the default and the most (ovs: `lib/netdev-dpdk.c`,
+/// `NIC_PORT_DEFAULT_RXQ_SIZE`, `NIC_PORT_MAX_Q_SIZE`).
+const DESCRIPTORS: u16 = 2048;
+const DESCRIPTORS_MAX: u16 = 4096;
+
+impl DpdkOptions {
+    /// Reads the options, whose values `get` finds by their names: Open vSwitch's, and those of
+    /// files.
+    pub(crate) fn read(mut get: impl FnMut(&'static str, &'static str) -> Option<String>) -> Self {
+        let init = get("dpdk-init", "dpdk_init").unwrap_or_default();
+        DpdkOptions {
+            init: match init.to_ascii_lowercase().as_str() {
+                "true" => DpdkInit::Yes,
+                "try" => DpdkInit::Try,
+                _ => DpdkInit::No,
+            },
+            socket_mem: get("dpdk-socket-mem", "dpdk_socket_mem"),
+            alloc_mem: get("dpdk-alloc-mem", "dpdk_alloc_mem"),
+            socket_limit: get("dpdk-socket-limit", "dpdk_socket_limit"),
+            lcore_mask: get("dpdk-lcore-mask", "dpdk_lcore_mask"),
+            hugepage_dir: get("dpdk-hugepage-dir", "dpdk_hugepage_dir"),
+            extra: get("dpdk-extra", "dpdk_extra"),
+            vhost_socket_dir: get("vhost-sock-dir", "vhost_sock_dir"),
+        }
+    }
+}
+
+impl DpdkInterface {
+    /// What an interface's options make of it; `None` where it is no DPDK port.
+    ///
+    /// # Errors
+    /// An option that it needs is missing, in words.
+    pub fn of(interface: &Interface) -> Option<Result<Self, String>> {
+        let name = &interface.name;
+        let option = |key: &str| interface.options.get(key).filter(|value| !value.is_empty());
+        let device = match interface.kind {
+            InterfaceKind::Dpdk => match option("dpdk-devargs") {
+                Some(devargs) => Ok(DpdkDevice::Devargs(devargs.clone())),
+                None => Err(format!(
+                    "'{name}' is missing 'options:dpdk-devargs'. The old 'dpdk<port_id>' names \
+                     are not supported"
+                )),
+            },
+            InterfaceKind::DpdkVhostUserClient => match option("vhost-server-path") {
+                Some(path) => Ok(DpdkDevice::VhostClient { socket: PathBuf::from(path) }),
+                None => Err(format!("'{name}' is missing 'options:vhost-server-path'")),
+            },
+            InterfaceKind::DpdkVhostUser if name.contains(['/', '\\']) => Err(format!(
+                "\"{name}\" is not a valid name for a vhost-user port; it becomes a file's, so it \
+                 must not have '/' or '\\'"
+            )),
+            InterfaceKind::DpdkVhostUser => Ok(DpdkDevice::VhostServer),
+            _ => return None,
+        };
+        let descriptors = |key: &str| {
+            let number: Option<u16> = option(key).and_then(|text| text.parse().ok());
+            // As Open vSwitch does: what is no such number becomes the default.
+            number.filter(|n| n.is_power_of_two() && *n <= DESCRIPTORS_MAX).unwrap_or(DESCRIPTORS)
+        };
+        let rx_queues: u16 = option("n_rxq").and_then(|text| text.parse().ok()).unwrap_or(1);
+        Some(device.map(|device| DpdkInterface {
+            device,
+            rx_queues: rx_queues.max(1),
+            rx_descriptors: descriptors("n_rxq_desc"),
+            tx_descriptors: descriptors("n_txq_desc"),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: InterfaceKind, options: &[(&str, &str)], expect: Result<&str, &str>) {
+        let mut interface = Interface::new("p0", kind);
+        interface.options =
+            options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let got = DpdkInterface::of(&interface).unwrap();
+        let got = got.map(|d| {
+            let numbers = (d.rx_queues, d.rx_descriptors, d.tx_descriptors);
+            format!("{:?} {numbers:?}", d.device)
+        });
+        match expect {
+            Ok(text) => assert_eq!(got.as_deref(), Ok(text)),
+            Err(piece) => assert!(got.clone().unwrap_err().contains(piece), "{got:?}"),
+        }
+    }
+
+    #[test]
+    fn options_make_the_device() {
+        use InterfaceKind::{Dpdk, DpdkVhostUser, DpdkVhostUserClient};
+        let args = ("dpdk-devargs", "net_null0");
+        check(Dpdk, &[args], Ok("Devargs(\"net_null0\") (1, 2048, 2048)"));
+        check(
+            Dpdk,
+            &[args, ("n_rxq", "4"), ("n_rxq_desc", "512"), ("n_txq_desc", "4096")],
+            Ok("Devargs(\"net_null0\") (4, 512, 4096)"),
+        );
+        check(
+            Dpdk,
+            &[args, ("n_rxq", "0"), ("n_rxq_desc", "8192"), ("n_txq_desc", "100")],
+            Ok("Devargs(\"net_null0\") (1, 2048, 2048)"),
+        );
+        check(Dpdk, &[], Err("missing 'options:dpdk-devargs'"));
+        check(Dpdk, &[("dpdk-devargs", "")], Err("missing 'options:dpdk-devargs'"));
+        check(DpdkVhostUserClient, &[], Err("missing 'options:vhost-server-path'"));
+        let path = ("vhost-server-path", "/a");
+        check(DpdkVhostUserClient, &[path], Ok("VhostClient { socket: \"/a\" } (1, 2048, 2048)"));
+        check(DpdkVhostUser, &[], Ok("VhostServer (1, 2048, 2048)"));
+        let odd = Interface::new("a/b", DpdkVhostUser);
+        assert!(DpdkInterface::of(&odd).unwrap().is_err());
+        assert_eq!(DpdkInterface::of(&Interface::new("p", InterfaceKind::System)), None);
+    }
+
+    #[test]
+    fn dpdk_is_started_only_where_that_is_said() {
+        for (text, init) in [
+            (None, DpdkInit::No),
+            (Some("false"), DpdkInit::No),
+            (Some("yes"), DpdkInit::No),
+            (Some("TRUE"), DpdkInit::Yes),
+            (Some("try"), DpdkInit::Try),
+        ] {
+            let get = |key: &str, _: &str| text.filter(|_| key == "dpdk-init").map(str::to_owned);
+            assert_eq!(DpdkOptions::read(get).init, init, "{text:?}");
+        }
+        let options = DpdkOptions::read(|key, _| Some(key.to_owned()));
+        assert_eq!(options.extra.as_deref(), Some("dpdk-extra"));
+        assert_eq!(options.vhost_socket_dir.as_deref(), Some("vhost-sock-dir"));
+    }
+}

@@ -1,0 +1,147 @@
+/* What Rust asks of DPDK. Most of DPDK's fast path is inline functions, which only C can call, and
+ * its structures differ between releases; so Rust sees the plain structures of this file and
+ * nothing else. src/ffi.rs declares the same by hand; both sides assert the sizes. */
+#ifndef TIDEGATE_DPDK_SHIM_H
+#define TIDEGATE_DPDK_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Packets in one call; a batch of the datapath. */
+#define TIDEGATE_BURST 32
+
+/* What is known of a received packet's transport checksum. */
+enum { TIDEGATE_CHECKSUM_UNKNOWN, TIDEGATE_CHECKSUM_GOOD, TIDEGATE_CHECKSUM_PARTIAL };
+
+/* What a device is to do to a packet that is sent, as bits. */
+enum { TIDEGATE_SEND_TCP = 1, TIDEGATE_SEND_UDP = 2, TIDEGATE_SEND_IPV6 = 4, TIDEGATE_SEND_CUT = 8 };
+
+/* A received packet. Its bytes stay where they are until its mbuf is released. */
+struct tidegate_received {
+    const uint8_t *data;    /* the first `first` bytes of it */
+    uint8_t *buffer;        /* not null: the whole buffer, which the packet may keep */
+    uint32_t first;
+    uint32_t total;         /* more than `first` where it is a chain of buffers */
+    uint16_t segment_bytes; /* not 0: a large frame, of segments this long */
+    uint16_t vlan_tci;
+    uint16_t room;          /* of the buffer that it may keep */
+    uint16_t start;         /* where in it the packet begins */
+    uint8_t checksum;
+    uint8_t has_vlan;       /* the tag was taken out of the frame */
+    uint8_t spare[6];
+};
+_Static_assert(sizeof(struct tidegate_received) == 40, "src/ffi.rs says otherwise");
+
+/* A packet to be sent: bytes that are copied before the call returns, or a buffer that was
+ * received and kept, which the call takes back. */
+struct tidegate_frame {
+    const uint8_t *data;
+    uint8_t *buffer;
+    uint32_t len;
+    uint32_t start;
+    uint16_t l2_bytes;      /* these four only where `flags` is not 0 */
+    uint16_t l3_bytes;
+    uint16_t l4_bytes;
+    uint16_t segment_bytes;
+    uint32_t flags;
+    uint32_t spare;
+};
+_Static_assert(sizeof(struct tidegate_frame) == 40, "src/ffi.rs says otherwise");
+
+/* What a device is and can do. */
+struct tidegate_facts {
+    uint64_t rx_offloads;
+    uint64_t tx_offloads;
+    uint64_t rss_types;
+    uint32_t min_rx_buffer;
+    uint32_t max_rx_bytes;
+    uint32_t max_mac_addresses;
+    uint32_t link_mbps;
+    int32_t numa;
+    uint16_t max_rx_queues;
+    uint16_t max_tx_queues;
+    uint16_t min_mtu;
+    uint16_t max_mtu;
+    uint16_t mtu;
+    uint8_t mac[6];
+    uint8_t link_up;
+    uint8_t full_duplex;
+    char driver[46];
+    char bus[64];
+    char bus_info[64];
+};
+_Static_assert(sizeof(struct tidegate_facts) == 240, "src/ffi.rs says otherwise");
+
+/* How a device is to be set up; what it could not is written back. */
+struct tidegate_setup {
+    uint64_t rx_offloads;
+    uint64_t tx_offloads;
+    uint64_t rss_types;
+    void *pool;
+    uint16_t rx_queues;
+    uint16_t tx_queues;
+    uint16_t rx_descriptors;
+    uint16_t tx_descriptors;
+    uint16_t mtu;           /* 0: as it is */
+    uint8_t watches_link;
+    uint8_t failed_step;    /* TIDEGATE_STEP_* where the result is an error */
+    uint8_t spare[4];
+};
+_Static_assert(sizeof(struct tidegate_setup) == 48, "src/ffi.rs says otherwise");
+
+enum {
+    TIDEGATE_STEP_STOP,
+    TIDEGATE_STEP_CONFIGURE,
+    TIDEGATE_STEP_MTU,
+    TIDEGATE_STEP_TX_QUEUE,
+    TIDEGATE_STEP_RX_QUEUE,
+    TIDEGATE_STEP_START,
+};
+
+/* A device's counters. */
+struct tidegate_counters {
+    uint64_t rx_packets, tx_packets, rx_bytes, tx_bytes;
+    uint64_t rx_missed, rx_errors, tx_errors, rx_no_buffer;
+};
+_Static_assert(sizeof(struct tidegate_counters) == 64, "src/ffi.rs says otherwise");
+
+/* One of a device's own counters. */
+struct tidegate_named_counter {
+    char name[64];
+    uint64_t value;
+};
+_Static_assert(sizeof(struct tidegate_named_counter) == 72, "src/ffi.rs says otherwise");
+
+/* A line of DPDK's log, with its level from 1 (emergency) to 8 (debug). */
+typedef void tidegate_log(int level, const char *text, size_t bytes);
+
+/* All that answer an int give 0, or one of the system's error numbers, negative. */
+int tidegate_dpdk_start(int argc, char **argv, tidegate_log *log);
+const char *tidegate_dpdk_version(void);
+
+int tidegate_dpdk_find(const char *devargs, uint16_t *port, uint8_t *attached);
+int tidegate_dpdk_facts(uint16_t port, struct tidegate_facts *facts);
+int tidegate_dpdk_configure(uint16_t port, struct tidegate_setup *setup);
+int tidegate_dpdk_set_up(uint16_t port, int up);
+void tidegate_dpdk_close(uint16_t port, int attached);
+int tidegate_dpdk_counters(uint16_t port, struct tidegate_counters *counters);
+/* Gives how many there are; writes at most `room`. */
+int tidegate_dpdk_named_counters(uint16_t port, struct tidegate_named_counter *out, uint32_t room);
+
+void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa);
+
+/* Gives how many packets were received, or -1 where the device is gone. */
+int tidegate_dpdk_receive(uint16_t port, uint16_t queue, void **mbufs,
+                          struct tidegate_received *out, uint16_t room);
+/* Copies all of a chain; gives the bytes copied, at most `room`. */
+uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room);
+/* Takes back a buffer that a packet kept. */
+void tidegate_dpdk_take_back(uint8_t *buffer);
+void tidegate_dpdk_release(void **mbufs, uint16_t count);
+/* Gives how many packets, the first ones, were sent; `refused` how many of the others the device
+ * does not take. */
+uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
+                            const struct tidegate_frame *frames, uint16_t count,
+                            uint16_t retries, uint16_t *refused);
+
+#endif

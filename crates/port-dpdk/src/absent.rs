@@ -1,0 +1,111 @@
+//! What stands for DPDK in a build without it: the same names, and nothing that can be opened.
+
+use crate::{DpdkConfig, DpdkError, EalOptions, Facts, Statistics};
+use packet::{Batch, Pool};
+use port::{PortError, RxQueue, TxCounters, TxQueue};
+use std::os::fd::RawFd;
+
+/// Starts DPDK, which this build has not.
+///
+/// # Errors
+/// Always: there is none.
+pub fn start(_options: &EalOptions, _cpu: usize) -> Result<String, DpdkError> {
+    Err(DpdkError::Absent)
+}
+
+/// The version of DPDK that is built in: none.
+pub fn version() -> Option<String> {
+    None
+}
+
+/// Whether DPDK runs: never.
+pub fn is_running() -> bool {
+    false
+}
+
+/// A DPDK port. There is none in this build.
+#[derive(Debug)]
+pub enum DpdkPort {}
+
+/// A receive queue of a DPDK port. There is none in this build.
+#[derive(Debug)]
+pub enum DpdkRx {}
+
+/// A transmit queue of a DPDK port. There is none in this build.
+#[derive(Debug)]
+pub enum DpdkTx {}
+
+impl DpdkPort {
+    /// Opens a port, which this build cannot.
+    ///
+    /// # Errors
+    /// Always: there is no DPDK.
+    pub fn open(name: &str, _config: &DpdkConfig, _tx_queues: u16) -> Result<DpdkPort, PortError> {
+        let reason = DpdkError::Absent.to_string();
+        Err(PortError::Invalid { device: name.to_owned(), reason })
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn set_tx_queues(&mut self, _tx_queues: u16) -> Result<(), PortError> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn rx_queues(&self) -> u16 {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn rx(&self, _queue: u16) -> Result<DpdkRx, PortError> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn tx(&self) -> Result<DpdkTx, PortError> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn facts(&self) -> Result<Facts, PortError> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn statistics(&self) -> Result<Statistics, PortError> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn set_up(&self, _up: bool) -> Result<(), PortError> {
+        match *self {}
+    }
+}
+
+impl RxQueue for DpdkRx {
+    fn receive(&mut self, _pool: &mut Pool, _batch: &mut Batch) -> Result<(), PortError> {
+        match *self {}
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        match *self {}
+    }
+}
+
+impl TxQueue for DpdkTx {
+    fn send(&mut self, _pool: &mut Pool, _batch: &mut Batch) -> TxCounters {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_dpdk_every_port_says_so() {
+        let refused = DpdkPort::open("dpdk0", &DpdkConfig::new("net_null0"), 1).unwrap_err();
+        assert!(refused.to_string().starts_with("dpdk0: this build of the switch has no DPDK"));
+        assert!(matches!(start(&EalOptions::default(), 0), Err(DpdkError::Absent)));
+        assert!(version().is_none() && !is_running());
+    }
+}

@@ -1,0 +1,96 @@
+//! The pools that DPDK's packet buffers come from.
+
+use crate::ffi;
+use packet::Lender;
+use std::ffi::{CString, c_void};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+/// Buffers in a pool, if there is memory for so many (ovs: `lib/netdev-dpdk.c`, `MAX_NB_MBUF`).
+const BUFFERS: u32 = 1 << 18;
+/// Fewer make no pool.
+const BUFFERS_MIN: u32 = 1 << 12;
+/// Buffers' sizes are whole multiples of this, so that few pools serve all ports.
+const SIZE_STEP: u32 = 1024;
+/// Room that DPDK keeps free in front of a frame (RTE_PKTMBUF_HEADROOM).
+const HEADROOM: u32 = 128;
+/// The longest frame that one buffer is made for; what is longer comes in several
+/// (ovs: `lib/netdev-dpdk.c`, `NETDEV_DPDK_MAX_PKT_LEN`).
+const FRAME_MAX: u32 = 9728;
+/// The largest MTU that may be asked for.
+pub(crate) const MTU_MAX: u16 = (FRAME_MAX - FRAME_OVERHEAD) as u16;
+/// Bytes of a frame beside its IP packet: Ethernet's header, two VLAN tags, a checksum.
+const FRAME_OVERHEAD: u32 = 14 + 8 + 4;
+
+/// A pool of buffers. It is never given back: a packet of it may lie in some device's ring long
+/// after the port that took it is closed. All ports that need buffers of its size share it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffers {
+    pool: NonNull<c_void>,
+}
+
+// SAFETY: pools are made for use by many threads at once (rte_mempool.h), and live for ever.
+unsafe impl Send for Buffers {}
+// SAFETY: as above.
+unsafe impl Sync for Buffers {}
+
+/// In whose name DPDK's buffers are lent to packets.
+// SAFETY: only buffers that the shim said may be kept are lent in its name, and each is taken back
+// once: by this function or by being sent.
+pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
+
+/// Takes back a buffer that no packet needs any more.
+// SAFETY: called for buffers that were lent in the lender's name, once for each, as it demands.
+unsafe fn take_back(buffer: NonNull<u8>) {
+    // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
+    // nobody else at it, and its pool lives for ever and is for all threads.
+    unsafe { ffi::tidegate_dpdk_take_back(buffer.as_ptr()) }
+}
+
+struct Known {
+    data_bytes: u16,
+    numa: i32,
+    buffers: Buffers,
+}
+
+static POOLS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+impl Buffers {
+    /// The pool of one NUMA node for frames of this MTU, which holds at least `min_bytes` each.
+    ///
+    /// # Errors
+    /// There is no memory for one.
+    pub fn for_mtu(mtu: u16, min_bytes: u32, numa: i32) -> io::Result<Buffers> {
+        let numa = numa.max(0);
+        let frame = (u32::from(mtu) + FRAME_OVERHEAD).min(FRAME_MAX).max(min_bytes);
+        let bytes = frame.next_multiple_of(SIZE_STEP) + HEADROOM;
+        let data_bytes = u16::try_from(bytes)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "frames are too large"))?;
+        let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = pools.iter().find(|p| (p.data_bytes, p.numa) == (data_bytes, numa));
+        if let Some(known) = known {
+            return Ok(known.buffers);
+        }
+        let name = CString::new(format!("tidegate{data_bytes}n{numa}"))?;
+        let mut count = BUFFERS;
+        while count >= BUFFERS_MIN {
+            // SAFETY: the name is a string that is read during the call only. One less than a
+            // power of two fills the pool's ring exactly.
+            let pool =
+                unsafe { ffi::tidegate_dpdk_pool(name.as_ptr(), count - 1, data_bytes, numa) };
+            if let Some(pool) = NonNull::new(pool) {
+                log::info!(target: "netdev_dpdk", "{count} buffers of {data_bytes} bytes on node {numa}");
+                pools.push(Known { data_bytes, numa, buffers: Buffers { pool } });
+                return Ok(Buffers { pool });
+            }
+            count /= 2;
+        }
+        Err(io::Error::from(io::ErrorKind::OutOfMemory))
+    }
+
+    /// For the shim.
+    pub fn as_ptr(self) -> *mut c_void {
+        self.pool.as_ptr()
+    }
+}

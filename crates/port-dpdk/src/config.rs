@@ -1,0 +1,100 @@
+//! What a port is to be made of.
+
+use std::path::Path;
+
+/// Descriptors of a queue where nothing else is said (ovs: `lib/netdev-dpdk.c`,
+/// `NIC_PORT_DEFAULT_RXQ_SIZE`).
+pub const DEFAULT_DESCRIPTORS: u16 = 2048;
+
+/// What a port is to be made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DpdkConfig {
+    /// The device, as DPDK names it: a PCI address, a virtual device with its arguments, or
+    /// "class=eth,mac=" and an address (`options:dpdk-devargs`).
+    pub devargs: String,
+    /// Receive queues (`options:n_rxq`); a device that has fewer gets fewer.
+    pub rx_queues: u16,
+    /// Descriptors of each receive queue (`options:n_rxq_desc`).
+    pub rx_descriptors: u16,
+    /// Descriptors of each transmit queue (`options:n_txq_desc`).
+    pub tx_descriptors: u16,
+    /// The MTU, in bytes of IP packet (`mtu_request`); None leaves the device's own.
+    pub mtu: Option<u16>,
+}
+
+impl DpdkConfig {
+    /// A device with one receive queue and the defaults.
+    pub fn new(devargs: impl Into<String>) -> Self {
+        DpdkConfig {
+            devargs: devargs.into(),
+            rx_queues: 1,
+            rx_descriptors: DEFAULT_DESCRIPTORS,
+            tx_descriptors: DEFAULT_DESCRIPTORS,
+            mtu: None,
+        }
+    }
+
+    /// Whether it is a vhost-user device. Its other side is a guest that may be slow for a moment.
+    #[cfg(any(feature = "dpdk", test))]
+    pub(crate) fn is_vhost(&self) -> bool {
+        self.devargs.starts_with("net_vhost") || self.devargs.starts_with("eth_vhost")
+    }
+}
+
+/// Who makes the socket of a vhost-user port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VhostRole {
+    /// The guest's side does; the switch connects, and again whenever that side comes back.
+    Client,
+    /// The switch does.
+    Server,
+}
+
+/// The device arguments of a vhost-user port; `number` tells its device from others of the same
+/// process.
+///
+/// # Errors
+/// DPDK cannot be told such a path, in words.
+pub fn vhost_devargs(
+    number: u32,
+    socket: &Path,
+    role: VhostRole,
+    queues: u16,
+) -> Result<String, String> {
+    /// Room for the path of a socket and its end (unix(7)).
+    const PATH_BYTES: usize = 108;
+    let shown = socket.display();
+    let Some(path) = socket.to_str() else {
+        return Err(format!("the path of the socket, {shown}, is not UTF-8; use another"));
+    };
+    if path.len() >= PATH_BYTES {
+        return Err(format!("the path of the socket, {shown}, is longer than 107 bytes"));
+    }
+    if path.is_empty() || path.contains([',', '=', '[', ']', '(', ')', '\'', '"']) {
+        return Err(format!(
+            "\"{shown}\" cannot be the path of a socket here; use one without commas, equals \
+             signs, quotes and brackets"
+        ));
+    }
+    let client = u8::from(role == VhostRole::Client);
+    let queues = queues.max(1);
+    Ok(format!("net_vhost_tidegate{number},iface={path},queues={queues},client={client}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_become_devices() {
+        let args = vhost_devargs(3, Path::new("/run/a.sock"), VhostRole::Client, 2);
+        assert_eq!(args.unwrap(), "net_vhost_tidegate3,iface=/run/a.sock,queues=2,client=1");
+        let args = vhost_devargs(0, Path::new("a"), VhostRole::Server, 0);
+        assert_eq!(args.unwrap(), "net_vhost_tidegate0,iface=a,queues=1,client=0");
+        for bad in ["", "/a,b", "/a=b", "/a[0]", &"a".repeat(108)] {
+            assert!(vhost_devargs(0, Path::new(bad), VhostRole::Client, 1).is_err(), "{bad}");
+        }
+        assert!(DpdkConfig::new("net_vhost0,iface=/a").is_vhost());
+        assert!(!DpdkConfig::new("0000:01:00.0").is_vhost());
+    }
+}

@@ -1,0 +1,376 @@
+//! A device that is set up, and what can be asked of it.
+
+use crate::buffers::{Buffers, MTU_MAX};
+use crate::ffi;
+use crate::receive::DpdkRx;
+use crate::send::DpdkTx;
+use crate::start::{check, is_running, take_last_words};
+use crate::{DpdkConfig, DpdkError, Facts};
+use base::MacAddr;
+use port::PortError;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+// DPDK's bits for what a device can do (rte_ethdev.h); csrc/device.c asserts them.
+const RX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
+const RX_SCATTER: u64 = 1 << 13;
+const TX_IPV4_CHECKSUM: u64 = 1 << 1;
+const TX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
+const TX_CUT_TCP: u64 = 1 << 5;
+const TX_CHAINS: u64 = 1 << 15;
+const TX_CUT_NEEDS: u64 = TX_CUT_TCP | TX_CHAINS | TX_IPV4_CHECKSUM | TX_CHECKSUMS;
+
+/// The MTU above which frames may need several of a device's buffers (IEEE 802.3).
+const ETHERNET_MTU: u16 = 1500;
+/// Bytes of a frame beside its IP packet: Ethernet's header and two VLAN tags.
+const FRAME_OVERHEAD: usize = 14 + 8;
+/// How often a guest that takes only a part of a burst is offered the rest
+/// (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`).
+const VHOST_RETRIES: u16 = 8;
+/// ENOTSUP (asm-generic/errno.h).
+const NOT_SUPPORTED: i32 = 95;
+/// Which ports are open, by DPDK's number of their device.
+static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
+
+/// A DPDK port: a device that is set up and belongs to this port alone. It is closed when the
+/// port and all of its queues are dropped.
+#[derive(Debug)]
+pub struct DpdkPort {
+    pub(crate) device: Arc<Device>,
+}
+
+/// What a port and its queues share.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// The port's name.
+    pub name: String,
+    /// DPDK's number.
+    pub port: u16,
+    /// Where packets to be sent are copied to.
+    pub buffers: Buffers,
+    /// Whether it verifies transport checksums.
+    receives_checksums: bool,
+    /// Whether it finishes transport checksums.
+    pub sends_checksums: bool,
+    /// Whether it cuts large TCP packets.
+    pub cuts_tcp: bool,
+    /// The longest frame that may be sent, in bytes.
+    pub frame_max: usize,
+    /// How often what is left of a burst is offered again.
+    pub retries: u16,
+    /// Whether anybody may send and receive.
+    pub admin_up: AtomicBool,
+    /// Packets that the device did not take in time.
+    pub tx_dropped: AtomicU64,
+    /// Packets that the device cannot send.
+    pub tx_refused: AtomicU64,
+    /// One a transmit queue, held while something is sent: there may be more workers than queues.
+    pub tx_locks: Vec<Mutex<()>>,
+    /// One a receive queue: whether somebody has it.
+    pub rx_taken: Vec<AtomicBool>,
+    tx_next: AtomicU16,
+    attached: bool,
+    config: DpdkConfig,
+}
+
+impl DpdkPort {
+    /// Finds the device, or plugs it in, sets it up with one transmit queue for each of
+    /// `tx_queues` workers if it has so many, and starts it.
+    ///
+    /// # Errors
+    /// DPDK does not run, there is no such device, another port has it, or it cannot be what the
+    /// configuration says; in words.
+    pub fn open(name: &str, config: &DpdkConfig, tx_queues: u16) -> Result<DpdkPort, PortError> {
+        let invalid = |reason| PortError::Invalid { device: name.to_owned(), reason };
+        if !is_running() {
+            return Err(invalid(DpdkError::NotStarted.to_string()));
+        }
+        if config.devargs.is_empty() {
+            let missing = "is missing 'options:dpdk-devargs'; the old 'dpdk<port_id>' names are \
+                           not supported";
+            return Err(invalid(format!("'{name}' {missing}")));
+        }
+        // Nobody else may take the device between finding and marking it.
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (port, attached) = find(&config.devargs).map_err(&invalid)?;
+        if let Some(other) = open.get(&port) {
+            return Err(invalid(format!(
+                "'{name}' is trying to use device '{}' which is already in use by '{other}'",
+                config.devargs
+            )));
+        }
+        let device = Device::set_up(name, port, attached, config, tx_queues);
+        let device = device.map_err(|reason| {
+            close(port, attached);
+            invalid(reason)
+        })?;
+        open.insert(port, name.to_owned());
+        Ok(DpdkPort { device: Arc::new(device) })
+    }
+
+    /// Sets the device up anew where it should have another number of transmit queues.
+    ///
+    /// # Errors
+    /// Queues of it are in use, or the device refuses.
+    pub fn set_tx_queues(&mut self, tx_queues: u16) -> Result<(), PortError> {
+        let name = self.device.name.clone();
+        let invalid = |reason| PortError::Invalid { device: name.clone(), reason };
+        let facts = facts_of(self.device.port).map_err(|error| invalid(error.to_string()))?;
+        let wanted = tx_queues.clamp(1, facts.max_tx_queues.max(1));
+        if usize::from(wanted) == self.device.tx_locks.len() {
+            return Ok(());
+        }
+        // Nobody may send or receive while the device stands still.
+        let Some(device) = Arc::get_mut(&mut self.device) else {
+            return Err(invalid("its queues are still in use".to_owned()));
+        };
+        let setup = device.buffers.configure(device.port, &facts, &device.config, wanted);
+        let setup = setup.map_err(invalid)?;
+        device.tx_locks = locks(setup.tx_queues);
+        device.rx_taken = (0..setup.rx_queues).map(|_| AtomicBool::new(false)).collect();
+        Ok(())
+    }
+
+    /// How many receive queues there are.
+    pub fn rx_queues(&self) -> u16 {
+        self.device.rx_taken.len() as u16
+    }
+
+    /// A receive queue, by its number. Each has one owner at a time.
+    ///
+    /// # Errors
+    /// There is none of that number, or somebody has it.
+    pub fn rx(&self, queue: u16) -> Result<DpdkRx, PortError> {
+        let free = |taken: &AtomicBool| !taken.swap(true, Ordering::AcqRel);
+        if self.device.rx_taken.get(usize::from(queue)).is_some_and(free) {
+            return Ok(DpdkRx::new(Arc::clone(&self.device), queue));
+        }
+        let reason = format!("receive queue {queue} is not there or is in use");
+        Err(PortError::Invalid { device: self.device.name.clone(), reason })
+    }
+
+    /// A transmit queue: the next in turn, so that queues are shared only where there are too few.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn tx(&self) -> Result<DpdkTx, PortError> {
+        let next = self.device.tx_next.fetch_add(1, Ordering::Relaxed);
+        let Some(queue) = usize::from(next).checked_rem(self.device.tx_locks.len()) else {
+            let reason = "it has no transmit queue".to_owned();
+            return Err(PortError::Invalid { device: self.device.name.clone(), reason });
+        };
+        Ok(DpdkTx::new(Arc::clone(&self.device), queue as u16))
+    }
+
+    /// What the device is and how it stands.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn facts(&self) -> Result<Facts, PortError> {
+        let device = &self.device;
+        let gone = |_| PortError::Gone { device: device.name.clone() };
+        let facts = facts_of(device.port).map_err(gone)?;
+        let admin_up = device.admin_up.load(Ordering::Relaxed);
+        Ok(Facts {
+            port: device.port,
+            mac: MacAddr(facts.mac),
+            mtu: facts.mtu,
+            max_mtu: facts.max_mtu,
+            admin_up,
+            link_up: admin_up && facts.link_up != 0,
+            link_mbps: facts.link_mbps,
+            full_duplex: facts.full_duplex != 0,
+            numa: facts.numa,
+            driver: text_of(&facts.driver),
+            bus: text_of(&facts.bus),
+            bus_info: text_of(&facts.bus_info),
+            min_rx_buffer: facts.min_rx_buffer,
+            max_rx_bytes: facts.max_rx_bytes,
+            max_rx_queues: facts.max_rx_queues,
+            max_tx_queues: facts.max_tx_queues,
+            max_mac_addresses: facts.max_mac_addresses,
+            rx_queues: device.rx_taken.len() as u16,
+            tx_queues: device.tx_locks.len() as u16,
+            receives_checksums: device.receives_checksums,
+            sends_checksums: device.sends_checksums,
+            cuts_tcp: device.cuts_tcp,
+        })
+    }
+
+    /// Brings the device up or down. A device that has no such switch is only not used while it
+    /// is down.
+    ///
+    /// # Errors
+    /// The device refuses.
+    pub fn set_up(&self, up: bool) -> Result<(), PortError> {
+        self.device.admin_up.store(up, Ordering::Relaxed);
+        // SAFETY: an order by number, which DPDK checks.
+        let answer = unsafe { ffi::tidegate_dpdk_set_up(self.device.port, c_int::from(up)) };
+        match check(answer) {
+            Err(source) if source.raw_os_error() != Some(NOT_SUPPORTED) => {
+                let what = if up { "bring it up" } else { "take it down" };
+                Err(PortError::System { device: self.device.name.clone(), what, source })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Device {
+    fn set_up(
+        name: &str,
+        port: u16,
+        attached: bool,
+        config: &DpdkConfig,
+        tx_queues: u16,
+    ) -> Result<Device, String> {
+        let facts = facts_of(port).map_err(|error| format!("it does not answer: {error}"))?;
+        let mtu = config.mtu.unwrap_or(facts.mtu);
+        let (least, most) = (facts.min_mtu, facts.max_mtu.min(MTU_MAX));
+        if config.mtu.is_some_and(|mtu| mtu > most || mtu < least) {
+            return Err(format!(
+                "an MTU of {mtu} bytes is not one of its own, which are {least} to {most}; \
+                 set mtu_request to one of them"
+            ));
+        }
+        let buffers = Buffers::for_mtu(mtu, facts.min_rx_buffer, facts.numa).map_err(|_| {
+            "no memory for packet buffers; reserve more huge pages (vm.nr_hugepages), or raise \
+             other_config:dpdk-socket-limit"
+                .to_owned()
+        })?;
+        let setup = buffers.configure(port, &facts, config, tx_queues)?;
+        if setup.rx_queues < config.rx_queues {
+            let (has, asked) = (setup.rx_queues, config.rx_queues);
+            log::warn!(target: "netdev_dpdk", "{name}: {has} receive queues, not {asked} as asked");
+        }
+        log::info!(
+            target: "netdev_dpdk",
+            "Port {port}: {name} ({}), {} receive and {} transmit queues",
+            text_of(&facts.driver), setup.rx_queues, setup.tx_queues
+        );
+        Ok(Device {
+            name: name.to_owned(),
+            port,
+            buffers,
+            receives_checksums: setup.rx_offloads & RX_CHECKSUMS == RX_CHECKSUMS,
+            sends_checksums: setup.tx_offloads & TX_CHECKSUMS == TX_CHECKSUMS,
+            cuts_tcp: setup.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS,
+            frame_max: usize::from(mtu) + FRAME_OVERHEAD,
+            retries: if config.is_vhost() { VHOST_RETRIES } else { 0 },
+            admin_up: AtomicBool::new(true),
+            tx_dropped: AtomicU64::new(0),
+            tx_refused: AtomicU64::new(0),
+            tx_locks: locks(setup.tx_queues),
+            rx_taken: (0..setup.rx_queues).map(|_| AtomicBool::new(false)).collect(),
+            tx_next: AtomicU16::new(0),
+            attached,
+            config: config.clone(),
+        })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // Closed first: only then may another port find and open it.
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        close(self.port, self.attached);
+        open.remove(&self.port);
+    }
+}
+
+impl Buffers {
+    /// Sets a device up to receive into these buffers, with what it can do of what is wanted.
+    fn configure(
+        self,
+        port: u16,
+        facts: &ffi::Facts,
+        config: &DpdkConfig,
+        tx_queues: u16,
+    ) -> Result<ffi::Setup, String> {
+        let mtu = config.mtu.filter(|mtu| *mtu != facts.mtu);
+        let jumbo = config.mtu.unwrap_or(facts.mtu) > ETHERNET_MTU;
+        let cut = if facts.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS { TX_CUT_NEEDS } else { 0 };
+        let mut setup = ffi::Setup {
+            rx_offloads: facts.rx_offloads & (RX_CHECKSUMS | if jumbo { RX_SCATTER } else { 0 }),
+            tx_offloads: facts.tx_offloads & (TX_CHECKSUMS | TX_CHAINS | cut),
+            rss_types: facts.rss_types,
+            pool: self.as_ptr(),
+            rx_queues: config.rx_queues.clamp(1, facts.max_rx_queues.max(1)),
+            tx_queues: tx_queues.clamp(1, facts.max_tx_queues.max(1)),
+            rx_descriptors: config.rx_descriptors,
+            tx_descriptors: config.tx_descriptors,
+            mtu: mtu.unwrap_or(0),
+            watches_link: 0,
+            failed_step: 0,
+            spare: [0; 4],
+        };
+        take_last_words();
+        // SAFETY: the shim reads and writes one structure of this type, which both sides assert;
+        // the pool in it lives for ever. No queue of the device is in use: it is new, or its
+        // owner holds it alone.
+        let answer = unsafe { ffi::tidegate_dpdk_configure(port, &raw mut setup) };
+        let Err(error) = check(answer) else { return Ok(setup) };
+        if error.raw_os_error() == Some(NOT_SUPPORTED) && setup.failed_step == ffi::STEP_MTU {
+            return Err(format!(
+                "its MTU cannot be changed; it is {} bytes, so remove mtu_request",
+                facts.mtu
+            ));
+        }
+        let step = ffi::STEPS.get(usize::from(setup.failed_step)).copied().unwrap_or("use it");
+        Err(format!("DPDK could not {step}: {}", with_last_words(&error)))
+    }
+}
+
+fn locks(count: u16) -> Vec<Mutex<()>> {
+    (0..count.max(1)).map(|_| Mutex::new(())).collect()
+}
+
+/// The number of the device that the arguments name, which is plugged in if it is not there, and
+/// whether it was.
+fn find(devargs: &str) -> Result<(u16, bool), String> {
+    let attaching = |why: String| format!("Error attaching device '{devargs}' to DPDK: {why}");
+    let text = CString::new(devargs).map_err(|_| attaching("it has a zero byte".to_owned()))?;
+    let (mut port, mut attached) = (0, 0);
+    take_last_words();
+    // SAFETY: the shim reads a string that ends in a zero and writes two numbers, all of which
+    // outlive the call.
+    let answer =
+        unsafe { ffi::tidegate_dpdk_find(text.as_ptr(), &raw mut port, &raw mut attached) };
+    check(answer).map_err(|error| attaching(with_last_words(&error)))?;
+    Ok((port, attached != 0))
+}
+
+fn close(port: u16, attached: bool) {
+    // SAFETY: an order by number. Whoever calls holds the device alone: nobody else received its
+    // number, or all that had it are gone.
+    unsafe { ffi::tidegate_dpdk_close(port, c_int::from(attached)) }
+}
+
+fn facts_of(port: u16) -> io::Result<ffi::Facts> {
+    let mut facts = MaybeUninit::uninit();
+    // SAFETY: the shim writes all of one structure of this type, which both sides assert, also
+    // when it answers with an error.
+    unsafe {
+        check(ffi::tidegate_dpdk_facts(port, facts.as_mut_ptr()))?;
+        Ok(facts.assume_init())
+    }
+}
+
+/// The text up to its zero.
+pub(crate) fn text_of(text: &[c_char]) -> String {
+    let bytes: Vec<u8> = text.iter().map(|c| *c as u8).collect();
+    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+    text.to_string_lossy().into_owned()
+}
+
+/// An error, with what DPDK logged of it.
+fn with_last_words(error: &io::Error) -> String {
+    match take_last_words().as_str() {
+        "" => error.to_string(),
+        words => format!("{error} ({words})"),
+    }
+}

@@ -1,0 +1,166 @@
+//! The C shim's side of the border, declared by hand; `csrc/shim.h` says what each thing means.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// Packets in one call.
+pub const BURST: usize = base::limits::BATCH_SIZE;
+
+pub const CHECKSUM_GOOD: u8 = 1;
+pub const CHECKSUM_PARTIAL: u8 = 2;
+
+pub const SEND_TCP: u32 = 1;
+pub const SEND_UDP: u32 = 2;
+pub const SEND_IPV6: u32 = 4;
+pub const SEND_CUT: u32 = 8;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Received {
+    pub data: *const u8,
+    pub buffer: *mut u8,
+    pub first: u32,
+    pub total: u32,
+    pub segment_bytes: u16,
+    pub vlan_tci: u16,
+    pub room: u16,
+    pub start: u16,
+    pub checksum: u8,
+    pub has_vlan: u8,
+    pub spare: [u8; 6],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    pub data: *const u8,
+    pub buffer: *mut u8,
+    pub len: u32,
+    pub start: u32,
+    pub l2_bytes: u16,
+    pub l3_bytes: u16,
+    pub l4_bytes: u16,
+    pub segment_bytes: u16,
+    pub flags: u32,
+    pub spare: u32,
+}
+
+#[repr(C)]
+pub struct Facts {
+    pub rx_offloads: u64,
+    pub tx_offloads: u64,
+    pub rss_types: u64,
+    pub min_rx_buffer: u32,
+    pub max_rx_bytes: u32,
+    pub max_mac_addresses: u32,
+    pub link_mbps: u32,
+    pub numa: i32,
+    pub max_rx_queues: u16,
+    pub max_tx_queues: u16,
+    pub min_mtu: u16,
+    pub max_mtu: u16,
+    pub mtu: u16,
+    pub mac: [u8; 6],
+    pub link_up: u8,
+    pub full_duplex: u8,
+    pub driver: [c_char; 46],
+    pub bus: [c_char; 64],
+    pub bus_info: [c_char; 64],
+}
+
+#[repr(C)]
+pub struct Setup {
+    pub rx_offloads: u64,
+    pub tx_offloads: u64,
+    pub rss_types: u64,
+    pub pool: *mut c_void,
+    pub rx_queues: u16,
+    pub tx_queues: u16,
+    pub rx_descriptors: u16,
+    pub tx_descriptors: u16,
+    pub mtu: u16,
+    pub watches_link: u8,
+    pub failed_step: u8,
+    pub spare: [u8; 4],
+}
+
+/// What was being done when a set-up failed, by `failed_step`.
+pub const STEPS: [&str; 6] = [
+    "stop it",
+    "configure it",
+    "set its MTU",
+    "set up a transmit queue",
+    "set up a receive queue",
+    "start it",
+];
+/// The place of the MTU in [`STEPS`].
+pub const STEP_MTU: u8 = 2;
+
+#[repr(C)]
+#[derive(Default)]
+pub struct Counters {
+    pub rx_packets: u64,
+    pub tx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_bytes: u64,
+    pub rx_missed: u64,
+    pub rx_errors: u64,
+    pub tx_errors: u64,
+    pub rx_no_buffer: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct NamedCounter {
+    pub name: [c_char; 64],
+    pub value: u64,
+}
+
+// The C side asserts the same numbers, so a field that one side moves alone does not compile
+// unless it hides in padding, of which there is none.
+const _: () = assert!(size_of::<Received>() == 40);
+const _: () = assert!(size_of::<Frame>() == 40);
+const _: () = assert!(size_of::<Facts>() == 240);
+const _: () = assert!(size_of::<Setup>() == 48);
+const _: () = assert!(size_of::<Counters>() == 64);
+const _: () = assert!(size_of::<NamedCounter>() == 72);
+const _: () = assert!(BURST == 32);
+
+pub type Log = extern "C" fn(level: c_int, text: *const c_char, bytes: usize);
+
+// SAFETY: the declarations repeat csrc/shim.h, which build.rs compiles into this crate.
+unsafe extern "C" {
+    pub fn tidegate_dpdk_start(argc: c_int, argv: *mut *mut c_char, log: Log) -> c_int;
+    pub fn tidegate_dpdk_version() -> *const c_char;
+    pub fn tidegate_dpdk_find(devargs: *const c_char, port: *mut u16, attached: *mut u8) -> c_int;
+    pub fn tidegate_dpdk_facts(port: u16, facts: *mut Facts) -> c_int;
+    pub fn tidegate_dpdk_configure(port: u16, setup: *mut Setup) -> c_int;
+    pub fn tidegate_dpdk_set_up(port: u16, up: c_int) -> c_int;
+    pub fn tidegate_dpdk_close(port: u16, attached: c_int);
+    pub fn tidegate_dpdk_counters(port: u16, counters: *mut Counters) -> c_int;
+    pub fn tidegate_dpdk_named_counters(port: u16, out: *mut NamedCounter, room: u32) -> c_int;
+    pub fn tidegate_dpdk_pool(
+        name: *const c_char,
+        buffers: u32,
+        data_bytes: u16,
+        numa: c_int,
+    ) -> *mut c_void;
+    pub fn tidegate_dpdk_receive(
+        port: u16,
+        queue: u16,
+        mbufs: *mut *mut c_void,
+        out: *mut Received,
+        room: u16,
+    ) -> c_int;
+    pub fn tidegate_dpdk_copy(mbuf: *mut c_void, to: *mut u8, room: u32) -> u32;
+    pub fn tidegate_dpdk_take_back(buffer: *mut u8);
+    pub fn tidegate_dpdk_release(mbufs: *mut *mut c_void, count: u16);
+    pub fn tidegate_dpdk_send(
+        port: u16,
+        queue: u16,
+        pool: *mut c_void,
+        frames: *const Frame,
+        count: u16,
+        retries: u16,
+        refused: *mut u16,
+    ) -> u16;
+}

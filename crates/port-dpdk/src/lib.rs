@@ -1,0 +1,55 @@
+//! DPDK ports: network cards without the kernel, and every virtual device that DPDK has.
+//!
+//! [`start`] starts DPDK (its EAL), once a process; [`DpdkPort::open`] finds or plugs in the device
+//! that `dpdk-devargs` names and sets it up; its queues are [`port::RxQueue`] and
+//! [`port::TxQueue`], which any thread may own. Frames are copied between DPDK's buffers and the
+//! switch's, so that a packet is the same thing whatever port it came from.
+//!
+//! DPDK is the system's own (`libdpdk-dev`), called through the C shim in `csrc/`, and only where
+//! the feature `dpdk` is on. Without it everything here is still there: options are read and
+//! checked as ever, and [`start`] says that this build has no DPDK.
+
+mod config;
+mod error;
+mod facts;
+mod options;
+
+#[cfg(any(feature = "dpdk", test))]
+mod headers;
+
+#[cfg(feature = "dpdk")]
+mod buffers;
+#[cfg(feature = "dpdk")]
+mod counters;
+#[cfg(feature = "dpdk")]
+mod device;
+#[cfg(feature = "dpdk")]
+mod ffi;
+#[cfg(feature = "dpdk")]
+mod receive;
+#[cfg(feature = "dpdk")]
+mod send;
+#[cfg(feature = "dpdk")]
+mod start;
+
+#[cfg(not(feature = "dpdk"))]
+mod absent;
+
+pub use config::{DEFAULT_DESCRIPTORS, DpdkConfig, VhostRole, vhost_devargs};
+pub use error::DpdkError;
+pub use facts::{Facts, Statistics};
+pub use options::EalOptions;
+
+#[cfg(not(feature = "dpdk"))]
+pub use absent::{DpdkPort, DpdkRx, DpdkTx, is_running, start, version};
+#[cfg(feature = "dpdk")]
+pub use device::DpdkPort;
+#[cfg(feature = "dpdk")]
+pub use receive::DpdkRx;
+#[cfg(feature = "dpdk")]
+pub use send::DpdkTx;
+#[cfg(feature = "dpdk")]
+pub use start::{is_running, start, version};
+
+#[cfg(all(test, feature = "dpdk"))]
+mod tests;

@@ -1,0 +1,193 @@
+//! Receiving: a burst from the device. Packets keep the device's buffers where those are simple,
+//! and are copied where they are chains or shared.
+
+use crate::buffers::LENDER;
+use crate::device::Device;
+use crate::ffi::{self, BURST, Received};
+use crate::headers::Headers;
+use packet::{Batch, Checksum, Gso, GsoKind, Offload, Packet, Pool};
+use port::{PortError, RxQueue};
+use std::ffi::c_void;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A receive queue of a DPDK port. It can only be polled.
+#[derive(Debug)]
+pub struct DpdkRx {
+    device: Arc<Device>,
+    queue: u16,
+    burst: Box<Burst>,
+}
+
+/// What one call gives; kept, so that it need not be cleared for each.
+struct Burst {
+    mbufs: [*mut c_void; BURST],
+    frames: [Received; BURST],
+}
+
+// SAFETY: the pointers are of use only within one call of `receive`, which fills them in and
+// gives back what they point to.
+unsafe impl Send for Burst {}
+
+impl std::fmt::Debug for Burst {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Burst")
+    }
+}
+
+impl DpdkRx {
+    pub(crate) fn new(device: Arc<Device>, queue: u16) -> Self {
+        let nothing = Received {
+            data: std::ptr::null(),
+            buffer: std::ptr::null_mut(),
+            first: 0,
+            total: 0,
+            segment_bytes: 0,
+            vlan_tci: 0,
+            room: 0,
+            start: 0,
+            checksum: 0,
+            has_vlan: 0,
+            spare: [0; 6],
+        };
+        let burst = Burst { mbufs: [std::ptr::null_mut(); BURST], frames: [nothing; BURST] };
+        DpdkRx { device, queue, burst: Box::new(burst) }
+    }
+}
+
+impl Drop for DpdkRx {
+    fn drop(&mut self) {
+        if let Some(taken) = self.device.rx_taken.get(usize::from(self.queue)) {
+            taken.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl RxQueue for DpdkRx {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        let DpdkRx { device, queue, burst } = self;
+        let room = batch.remaining_capacity().min(BURST);
+        // SAFETY: this queue has one owner, who borrows it exclusively; the arrays have room for
+        // `room` elements; the device is open for as long as this holds it.
+        let answer = unsafe {
+            ffi::tidegate_dpdk_receive(
+                device.port,
+                *queue,
+                burst.mbufs.as_mut_ptr(),
+                burst.frames.as_mut_ptr(),
+                room as u16,
+            )
+        };
+        let Ok(count) = usize::try_from(answer) else {
+            return Err(PortError::Gone { device: device.name.clone() });
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let is_up = device.admin_up.load(Ordering::Relaxed);
+        let mut left = 0;
+        for index in 0..count {
+            let (frame, mbuf) = (&burst.frames[index], burst.mbufs[index]);
+            if let (Some(buffer), true) = (NonNull::new(frame.buffer), is_up) {
+                batch.push(keep(frame, buffer));
+                continue;
+            }
+            let packet = if is_up { copy(frame, mbuf, pool) } else { Packet::none() };
+            if !packet.is_empty() {
+                batch.push(packet);
+            }
+            burst.mbufs[left] = mbuf;
+            left += 1;
+        }
+        if left > 0 {
+            // SAFETY: these are the mbufs that were just received and not kept; nobody has a
+            // pointer into them.
+            unsafe { ffi::tidegate_dpdk_release(burst.mbufs.as_mut_ptr(), left as u16) };
+        }
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// A packet that keeps the frame's buffer.
+#[inline]
+fn keep(frame: &Received, buffer: NonNull<u8>) -> Packet {
+    let (room, start, len) = (frame.room, frame.start, frame.total as u16);
+    // SAFETY: the shim says that the buffer of so many bytes is this frame's alone and may be
+    // kept; it is not released here.
+    let mut packet = unsafe { Packet::lent(buffer, room, start, len, &LENDER) };
+    if frame.checksum != 0 || frame.segment_bytes != 0 || frame.has_vlan != 0 {
+        finish(frame, &mut packet);
+    }
+    packet
+}
+
+/// A packet with the frame's bytes; an empty one where it is too long.
+#[inline]
+fn copy(frame: &Received, mbuf: *mut c_void, pool: &mut Pool) -> Packet {
+    let mut packet = pool.take();
+    let total = frame.total as usize;
+    let Some(area) = packet.receive_area().get_mut(..total) else {
+        pool.give(packet);
+        return Packet::none();
+    };
+    if frame.first == frame.total {
+        // SAFETY: the shim says that so many bytes lie there, in an mbuf that is not released
+        // before this returns.
+        area.copy_from_slice(unsafe { std::slice::from_raw_parts(frame.data, total) });
+    } else {
+        // SAFETY: the mbuf is one that was received and not released; there is room for `total`
+        // bytes, all of which are written, for a chain is as long as its first buffer says.
+        let copied = unsafe { ffi::tidegate_dpdk_copy(mbuf, area.as_mut_ptr(), frame.total) };
+        debug_assert_eq!(copied, frame.total);
+    }
+    packet.set_received(total, Offload::default());
+    if frame.checksum != 0 || frame.segment_bytes != 0 || frame.has_vlan != 0 {
+        finish(frame, &mut packet);
+    }
+    packet
+}
+
+/// Puts in words of ours what the device said of the frame.
+fn finish(frame: &Received, packet: &mut Packet) {
+    packet.offload = offload(frame, packet.data());
+    // The tag that the device took out is a part of the frame.
+    if frame.has_vlan != 0 && packet.len() >= 12 && packet.insert(12, 4) {
+        let tci = frame.vlan_tci.to_be_bytes();
+        packet.data_mut()[12..16].copy_from_slice(&[0x81, 0x00, tci[0], tci[1]]);
+    }
+}
+
+fn offload(frame: &Received, bytes: &[u8]) -> Offload {
+    let good = frame.checksum == ffi::CHECKSUM_GOOD;
+    if frame.checksum != ffi::CHECKSUM_PARTIAL && frame.segment_bytes == 0 {
+        let checksum = if good { Checksum::Good } else { Checksum::Unverified };
+        return Offload { checksum, gso: None };
+    }
+    // Only a guest sends these. What it says must be what the frame is.
+    let Some(headers) = Headers::of(bytes) else { return Offload::default() };
+    let checksum = match frame.checksum {
+        ffi::CHECKSUM_PARTIAL => {
+            Checksum::Partial { start: headers.transport(), offset: headers.checksum_offset() }
+        }
+        _ if good => Checksum::Good,
+        _ => Checksum::Unverified,
+    };
+    let kind = match (headers.is_tcp, headers.is_ipv6) {
+        (true, false) => GsoKind::TcpV4,
+        (true, true) => GsoKind::TcpV6,
+        (false, _) => GsoKind::UdpL4,
+    };
+    let gso = (frame.segment_bytes != 0).then_some(Gso {
+        kind,
+        segment_bytes: frame.segment_bytes,
+        header_bytes: headers.transport() + headers.l4_bytes,
+        ecn: false,
+    });
+    Offload { checksum, gso }
+}

@@ -1,0 +1,192 @@
+//! Sending, a burst a call: packets in DPDK's own buffers as they are, others copied into some.
+
+use crate::buffers::LENDER;
+use crate::device::Device;
+use crate::ffi::{self, BURST, Frame};
+use crate::headers::Headers;
+use packet::{Batch, Checksum, GsoKind, Packet, Pool};
+use port::{TxCounters, TxQueue, offload};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// A transmit queue of a DPDK port. Several may stand for one queue of the device; they take
+/// turns.
+#[derive(Debug)]
+pub struct DpdkTx {
+    device: Arc<Device>,
+    queue: u16,
+    /// What the device is told of the packets of a burst; kept, so that it need not be cleared.
+    frames: Box<[Frame; BURST]>,
+    /// Packets that were cut or finished in software.
+    pieces: Vec<Packet>,
+}
+
+// SAFETY: the pointers in `frames` are of use only within one call of `send_burst`, which fills
+// them in.
+unsafe impl Send for DpdkTx {}
+
+impl DpdkTx {
+    pub(crate) fn new(device: Arc<Device>, queue: u16) -> Self {
+        let nothing = Frame {
+            data: std::ptr::null(),
+            buffer: std::ptr::null_mut(),
+            len: 0,
+            start: 0,
+            l2_bytes: 0,
+            l3_bytes: 0,
+            l4_bytes: 0,
+            segment_bytes: 0,
+            flags: 0,
+            spare: 0,
+        };
+        DpdkTx { device, queue, frames: Box::new([nothing; BURST]), pieces: Vec::new() }
+    }
+
+    /// Sends up to a burst of packets as they are. Those in DPDK's own buffers go with them, the
+    /// others are copied and their buffers given to the pool.
+    fn send_burst(
+        &mut self,
+        pool: &mut Pool,
+        packets: impl Iterator<Item = Packet>,
+        counters: &mut TxCounters,
+    ) {
+        let DpdkTx { device, queue, frames, .. } = self;
+        let Some(lock) = device.tx_locks.get(usize::from(*queue)) else { return };
+        let (mut count, mut copied) = (0, Batch::new());
+        for (frame, packet) in frames.iter_mut().zip(packets) {
+            count += 1;
+            (frame.len, frame.flags) = (packet.len() as u32, 0);
+            if packet.offload.gso.is_some()
+                || matches!(packet.offload.checksum, Checksum::Partial { .. })
+            {
+                describe(&packet, frame);
+            }
+            match packet.into_lent(&LENDER) {
+                Ok((buffer, start, _)) => {
+                    (frame.buffer, frame.start) = (buffer.as_ptr(), start.into());
+                }
+                Err(packet) => {
+                    (frame.buffer, frame.data) = (std::ptr::null_mut(), packet.data().as_ptr());
+                    copied.push(packet);
+                }
+            }
+        }
+        let mut refused = 0;
+        let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: each frame is a buffer that was lent and is given back here, or points into a
+        // packet in `copied`, whose bytes stay where they are when it moves and are copied before
+        // the call returns; the lock gives this thread the queue; the device is open for as long
+        // as this holds it, and its pool for ever.
+        let sent = unsafe {
+            ffi::tidegate_dpdk_send(
+                device.port,
+                *queue,
+                device.buffers.as_ptr(),
+                frames.as_ptr(),
+                count,
+                device.retries,
+                &raw mut refused,
+            )
+        };
+        drop(turn);
+        copied.drain(..).for_each(|packet| pool.give(packet));
+        counters.packets += u64::from(sent);
+        counters.bytes += frames.iter().take(sent.into()).map(|f| u64::from(f.len)).sum::<u64>();
+        if sent < count {
+            let (refused, left) = (u64::from(refused), u64::from(count - sent));
+            counters.errors += refused;
+            counters.dropped += left - refused;
+            device.tx_refused.fetch_add(refused, Ordering::Relaxed);
+            device.tx_dropped.fetch_add(left - refused, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the device sends a packet as it is.
+    #[inline]
+    fn is_ready(&self, packet: &Packet) -> bool {
+        let is_plain = !matches!(packet.offload.checksum, Checksum::Partial { .. });
+        match packet.offload.gso {
+            None if is_plain => packet.len() <= self.device.frame_max,
+            None => {
+                self.device.sends_checksums
+                    && packet.len() <= self.device.frame_max
+                    && headers_of(packet).is_some()
+            }
+            Some(gso) => {
+                self.device.cuts_tcp
+                    && gso.kind != GsoKind::UdpL4
+                    && !is_plain
+                    && headers_of(packet).is_some()
+            }
+        }
+    }
+
+    /// Sends packets of which not all are ready: what the device cannot do is done first.
+    fn send_unready(&mut self, pool: &mut Pool, batch: &mut Batch, counters: &mut TxCounters) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let (most, mut refused) = (self.device.frame_max, 0);
+        for packet in batch.drain(..) {
+            if self.is_ready(&packet) {
+                pieces.push(packet);
+            } else if !offload::finish(packet, pool, |piece| pieces.push(piece)) {
+                refused += 1;
+            }
+        }
+        let is_short = |piece: &Packet| piece.offload.gso.is_some() || piece.len() <= most;
+        for long in pieces.extract_if(.., |piece| !is_short(piece)) {
+            refused += 1;
+            pool.give(long);
+        }
+        while !pieces.is_empty() {
+            let count = pieces.len().min(BURST);
+            self.send_burst(pool, pieces.drain(..count), counters);
+        }
+        counters.errors += refused;
+        self.device.tx_refused.fetch_add(refused, Ordering::Relaxed);
+        self.pieces = pieces;
+    }
+}
+
+impl TxQueue for DpdkTx {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut counters = TxCounters::default();
+        if !self.device.admin_up.load(Ordering::Relaxed) {
+            counters.dropped = batch.len() as u64;
+        } else if batch.iter().all(|packet| self.is_ready(packet)) {
+            self.send_burst(pool, batch.drain(..), &mut counters);
+        } else {
+            self.send_unready(pool, batch, &mut counters);
+        }
+        batch.drain(..).for_each(|packet| pool.give(packet));
+        counters
+    }
+}
+
+/// The headers, where the checksum that is left to be done is the transport header's own.
+fn headers_of(packet: &Packet) -> Option<Headers> {
+    let headers = Headers::of(packet.data())?;
+    match packet.offload.checksum {
+        Checksum::Partial { start, offset } => {
+            (start == headers.transport() && offset == headers.checksum_offset()).then_some(headers)
+        }
+        _ => Some(headers),
+    }
+}
+
+/// What the device is to do to a packet.
+fn describe(packet: &Packet, frame: &mut Frame) {
+    // Packets without headers are not ready, so never come here.
+    let Some(headers) = headers_of(packet) else { return };
+    frame.l2_bytes = headers.l2_bytes;
+    frame.l3_bytes = headers.l3_bytes;
+    frame.l4_bytes = headers.l4_bytes;
+    frame.flags = if headers.is_tcp { ffi::SEND_TCP } else { ffi::SEND_UDP };
+    if headers.is_ipv6 {
+        frame.flags |= ffi::SEND_IPV6;
+    }
+    frame.segment_bytes = 0;
+    if let Some(gso) = packet.offload.gso {
+        frame.segment_bytes = gso.segment_bytes;
+        frame.flags |= ffi::SEND_CUT;
+    }
+}

@@ -1,0 +1,253 @@
+//! DPDK: started when the configuration says so; what its ports are made of, and what they report.
+
+use super::Switch;
+use super::report::named;
+use base::{Instant, OfPort};
+use control::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions, Interface, LinkStatus};
+use port::PortError;
+use port_dpdk::{DpdkConfig, DpdkError, DpdkPort, EalOptions, Facts, VhostRole, vhost_devargs};
+use port_linux::{LinkInfo, LinkStatistics, affinity};
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often the links of DPDK ports are looked at: nobody tells of them.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The type of interface that is told of an Ethernet device (RFC 2863, ethernetCsmacd).
+const IF_TYPE: u8 = 6;
+
+/// What the switch remembers of DPDK.
+#[derive(Debug, Default)]
+pub struct Dpdk {
+    /// What it was started with, or was to be.
+    started_with: Option<DpdkOptions>,
+    /// When the links were last looked at.
+    looked_at: Option<Instant>,
+    /// The number of the next vhost-user device.
+    next_vhost: u32,
+}
+
+impl Switch {
+    /// Starts DPDK if it is asked for and was not before. The switch goes on without it.
+    pub(super) fn start_dpdk(&mut self, options: &DpdkOptions) {
+        match &self.dpdk.started_with {
+            None if options.init == DpdkInit::No => return,
+            None => {}
+            Some(before) => {
+                if before != options && options.init != DpdkInit::No {
+                    let words = "its options changed, which takes effect when the switch is \
+                                 restarted";
+                    log::warn!(target: "dpdk", "{words}");
+                }
+                return;
+            }
+        }
+        self.dpdk.started_with = Some(options.clone());
+        let cpu = affinity::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
+        let DpdkOptions { socket_mem, alloc_mem, socket_limit, .. } = options.clone();
+        let DpdkOptions { lcore_mask, hugepage_dir, extra, .. } = options.clone();
+        let eal =
+            EalOptions { socket_mem, alloc_mem, socket_limit, lcore_mask, hugepage_dir, extra };
+        log::info!(target: "dpdk", "DPDK Enabled - initializing...");
+        match port_dpdk::start(&eal, cpu.unwrap_or(0)) {
+            Ok(version) => log::info!(target: "dpdk", "DPDK Enabled - initialized ({version})"),
+            Err(error) if options.init == DpdkInit::Try => log::warn!(target: "dpdk", "{error}"),
+            Err(error) => log::error!(target: "dpdk", "{error}"),
+        }
+        self.mark_stale();
+    }
+
+    /// What a DPDK port is to be made of; `None` for other interfaces.
+    pub(super) fn dpdk_config(
+        &mut self,
+        interface: &Interface,
+    ) -> Result<Option<DpdkConfig>, String> {
+        let name = &interface.name;
+        let failed = |why: String| format!("could not open network device {name} ({why})");
+        let Some(wanted) = DpdkInterface::of(interface) else { return Ok(None) };
+        let wanted = wanted.map_err(failed)?;
+        if !port_dpdk::is_running() {
+            let error = match (&self.dpdk.started_with, port_dpdk::version()) {
+                (_, None) => DpdkError::Absent,
+                (None, _) => DpdkError::NotStarted,
+                (Some(_), _) => DpdkError::FailedBefore,
+            };
+            return Err(failed(error.to_string()));
+        }
+        let (socket, role) = match wanted.device {
+            DpdkDevice::Devargs(devargs) => {
+                let mut config = DpdkConfig::new(devargs);
+                config.rx_queues = wanted.rx_queues;
+                config.rx_descriptors = wanted.rx_descriptors;
+                config.tx_descriptors = wanted.tx_descriptors;
+                config.mtu = interface.mtu_request;
+                return Ok(Some(config));
+            }
+            DpdkDevice::VhostClient { socket } => (socket, VhostRole::Client),
+            DpdkDevice::VhostServer => {
+                let socket = self.vhost_socket(name);
+                remove_left_socket(&socket);
+                (socket, VhostRole::Server)
+            }
+        };
+        let number = self.dpdk.next_vhost;
+        self.dpdk.next_vhost += 1;
+        let devargs = vhost_devargs(number, &socket, role, wanted.rx_queues).map_err(failed)?;
+        let rx_queues = wanted.rx_queues;
+        let mtu = interface.mtu_request;
+        Ok(Some(DpdkConfig { rx_queues, mtu, ..DpdkConfig::new(devargs) }))
+    }
+
+    /// Where the socket of a `dpdkvhostuser` port lies.
+    fn vhost_socket(&self, name: &str) -> PathBuf {
+        let below = self.dpdk.started_with.as_ref().and_then(|dpdk| dpdk.vhost_socket_dir.as_ref());
+        // A path that leads out of the switch's folder is not followed.
+        let below = below.map(Path::new).filter(|path| {
+            path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+        });
+        self.settings.run_dir.join(below.unwrap_or(Path::new(""))).join(name)
+    }
+
+    /// Whether an interface is, or is to be, a DPDK port.
+    pub fn is_dpdk(&self, name: &str) -> bool {
+        let found = self.configured.interfaces.get(name);
+        found.is_some_and(|running| DpdkInterface::of(&running.interface).is_some())
+    }
+
+    /// The configuration changed: DPDK ports that could not be opened are tried again, since
+    /// nobody tells when their device could be.
+    /// Those that were `added` by the change itself were tried a moment ago.
+    pub(super) fn retry_dpdk_ports(&mut self, added: &[String]) {
+        if !port_dpdk::is_running() {
+            return;
+        }
+        let interfaces = self.configured.interfaces.iter();
+        let failed = interfaces.filter(|(name, run)| run.state.is_err() && !added.contains(name));
+        let names: Vec<String> = failed.map(|(name, _)| name.clone()).collect();
+        for name in names.into_iter().filter(|name| self.is_dpdk(name)).collect::<Vec<_>>() {
+            let Some(mut running) = self.configured.interfaces.remove(&name) else { continue };
+            running.state = self.open_interface(&mut running);
+            self.configured.interfaces.insert(name, running);
+        }
+    }
+
+    /// Looks at the links of DPDK ports, now and then.
+    pub(super) fn watch_dpdk_links(&mut self, now: Instant) {
+        if self.dpdk.looked_at.is_some_and(|at| now - at < LOOK_EVERY) {
+            return;
+        }
+        self.dpdk.looked_at = Some(now);
+        let mut changed = Vec::new();
+        for (name, running) in &self.configured.interfaces {
+            if let Some(link) = self.devices.dpdk(name).and_then(|dpdk| link_info(name, dpdk).ok())
+                && running.link_up != (link.admin_up && link.carrier)
+            {
+                changed.push(link);
+            }
+        }
+        for link in changed {
+            self.device_changed(&link);
+            self.mark_stale();
+        }
+    }
+}
+
+/// A server that was killed has left its socket, which DPDK takes for one in use.
+fn remove_left_socket(path: &Path) {
+    let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        // If it stays, DPDK says so.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// What a DPDK port is, in the words of the system's devices.
+pub fn link_info(name: &str, port: &DpdkPort) -> Result<LinkInfo, PortError> {
+    let (facts, counted) = (port.facts()?, port.statistics()?);
+    Ok(LinkInfo {
+        name: name.to_owned(),
+        is_ethernet: true,
+        mac: facts.mac,
+        mtu: facts.mtu.into(),
+        admin_up: facts.admin_up,
+        carrier: facts.link_up,
+        statistics: LinkStatistics {
+            rx_packets: counted.rx_packets,
+            tx_packets: counted.tx_packets,
+            rx_bytes: counted.rx_bytes,
+            tx_bytes: counted.tx_bytes,
+            rx_dropped: counted.rx_dropped,
+            tx_dropped: counted.tx_dropped,
+            rx_errors: counted.rx_errors,
+            tx_errors: counted.tx_errors,
+            ..LinkStatistics::default()
+        },
+        ..LinkInfo::default()
+    })
+}
+
+/// What a DPDK port reports into the database.
+pub fn link_status(ofport: OfPort, port: &DpdkPort, with_statistics: bool) -> LinkStatus {
+    let Ok(facts) = port.facts() else { return LinkStatus { ofport, ..LinkStatus::default() } };
+    LinkStatus {
+        ofport,
+        mac: Some(facts.mac),
+        admin_up: Some(facts.admin_up),
+        link_up: facts.link_up,
+        link_speed_bps: (facts.link_mbps > 0).then_some(i64::from(facts.link_mbps) * 1_000_000),
+        full_duplex: Some(facts.full_duplex),
+        mtu: Some(facts.mtu.into()),
+        status: describe(&facts),
+        statistics: with_statistics.then(|| statistics(port)),
+        ..LinkStatus::default()
+    }
+}
+
+/// `Interface.status` (ovs: `lib/netdev-dpdk.c`, `netdev_dpdk_get_status`).
+fn describe(facts: &Facts) -> BTreeMap<String, String> {
+    let version = port_dpdk::version().unwrap_or_default();
+    let info = if facts.bus_info.is_empty() { "" } else { ", " };
+    let told = [
+        ("port_no", facts.port.to_string()),
+        ("numa_id", facts.numa.to_string()),
+        ("driver_name", facts.driver.clone()),
+        ("min_rx_bufsize", facts.min_rx_buffer.to_string()),
+        ("max_rx_pktlen", facts.max_rx_bytes.to_string()),
+        ("max_rx_queues", facts.max_rx_queues.to_string()),
+        ("max_tx_queues", facts.max_tx_queues.to_string()),
+        ("max_mac_addrs", facts.max_mac_addresses.to_string()),
+        ("n_rxq", facts.rx_queues.to_string()),
+        ("n_txq", facts.tx_queues.to_string()),
+        ("rx_csum_offload", facts.receives_checksums.to_string()),
+        ("tx_csum_offload", facts.sends_checksums.to_string()),
+        ("tx_tso_offload", facts.cuts_tcp.to_string()),
+        ("if_type", IF_TYPE.to_string()),
+        ("if_descr", format!("{version} {}", facts.driver)),
+        ("bus_info", format!("bus_name={}{info}{}", facts.bus, facts.bus_info)),
+    ];
+    told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// `Interface.statistics`: everybody's names, and the device's own.
+fn statistics(port: &DpdkPort) -> BTreeMap<String, i64> {
+    let Ok(counted) = port.statistics() else { return BTreeMap::new() };
+    let own = counted
+        .named
+        .iter()
+        .map(|(name, value)| (name.clone(), i64::try_from(*value).unwrap_or(i64::MAX)));
+    let mut all: BTreeMap<String, i64> = own.collect();
+    all.extend(named([
+        ("rx_packets", counted.rx_packets),
+        ("tx_packets", counted.tx_packets),
+        ("rx_bytes", counted.rx_bytes),
+        ("tx_bytes", counted.tx_bytes),
+        ("rx_dropped", counted.rx_dropped),
+        ("tx_dropped", counted.tx_dropped),
+        ("rx_errors", counted.rx_errors),
+        ("tx_errors", counted.tx_errors),
+        ("ovs_tx_failure_drops", counted.tx_dropped),
+    ]));
+    all
+}
