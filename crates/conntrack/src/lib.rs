@@ -58,4 +58,4 @@ pub use limit::{ZoneLimit, ZoneLimits};
 pub use stats::Stats;
 pub use tcp::TcpState;
 pub use timeout::{Timeout, TimeoutPolicy};
-pub use tracker::Tracker;
+pub use tracker::{Following, Tracker};

@@ -1,6 +1,6 @@
 //! What a thread tracks its packets with.
 
-use crate::connections::Tools;
+use crate::connections::{Connections, Tools};
 use crate::conntrack::Conntrack;
 use crate::known::Asked;
 use crate::settings::Reading as SettingsReading;
@@ -9,7 +9,7 @@ use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, Frame};
 use std::sync::Arc;
-use table::Reader;
+use table::{Reader, Visit};
 
 /// One thread's hand on all connections. What it does is seen by all others at once.
 pub struct Tracker {
@@ -48,24 +48,52 @@ impl Tracker {
         conntrack.connections.publish(tools);
     }
 
+    /// Begins a visit in which packets of connections that are known are followed; one visit serves a
+    /// batch.
+    pub fn visit(&mut self) -> Following<'_> {
+        let Tracker { conntrack, reader, tools, settings } = self;
+        conntrack.settings.refresh(settings);
+        Following { connections: &conntrack.connections, settings, tools, _visit: reader.enter() }
+    }
+
+    /// [`Following::follow_known`] for one packet.
+    pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
+        self.visit().follow_known(now, connection, frame)
+    }
+}
+
+/// A thread's hand on connections while it follows packets of a batch.
+pub struct Following<'a> {
+    connections: &'a Connections,
+    settings: &'a SettingsReading,
+    tools: &'a mut Tools,
+    _visit: Visit<'a>,
+}
+
+impl Following<'_> {
+    /// Brings a connection's record nearer, which will be asked for soon.
+    #[inline]
+    pub fn prefetch(&self, connection: ConnectionRef) {
+        if Connections::is_v4(connection.id) {
+            self.connections.prefetch_v4(connection.id);
+        }
+    }
+
     /// Follows a packet of a connection that is known from earlier packets of the same tuple. True:
     /// the packet is exactly like the one that `connection` was remembered of, for every flow (same
     /// state, zone, mark, label and translation); its connection was told of it, and its key's
     /// connection fields need not be written. False: nothing was done, and the packet must go the
     /// whole way.
+    #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let Tracker { conntrack, reader, tools, settings } = self;
-        conntrack.settings.refresh(settings);
-        let visit = reader.enter();
-        let asked = Asked {
-            connections: &conntrack.connections,
-            settings: &settings.settings,
-            now,
-            connection,
-        };
-        let followed = asked.follow(frame, tools).is_some();
-        drop(visit);
-        conntrack.connections.publish(tools);
-        followed
+        let Following { connections, settings, tools, .. } = self;
+        let asked = Asked { connections, settings: &settings.settings, now, connection };
+        asked.follow(frame, tools).is_some()
+    }
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        self.connections.publish(self.tools);
     }
 }

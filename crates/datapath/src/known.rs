@@ -6,9 +6,13 @@ use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::translate::translate;
 use crate::unified::Remembered;
+use crate::walks::Walks;
+use crate::way::Route;
 use crate::way::Way;
-use crate::worker::Worker;
+use crate::worker::{InstalledFlow, Worker};
 use base::Instant;
+use classifier::MegaflowTable;
+use conntrack::Following;
 use flow::{Frame, Headers};
 
 /// Forwards the packets of a batch of which the unified cache knows all; says how many those were.
@@ -49,13 +53,19 @@ pub(crate) fn forward(
 /// connections, whose two directions have different ones.
 fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane) {
     let Lane { frames, headers, found, ways, count, .. } = lane;
+    let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
+    let tracked = || found[..*count].iter().filter_map(|&at| unified.connection(at));
+    let mut following = tracked().next().map(|_| tracker.visit());
+    if let Some(following) = &following {
+        tracked().for_each(|connection| following.prefetch(connection));
+    }
     let (mut walking, mut good) = (0u64, Way::NONE);
     for i in 0..*count {
         ways[i] = Way::NONE;
-        if let Some(it) = worker.unified.get(found[i])
+        if let Some(it) = unified.get(found[i])
             && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
-            && (it.way == good || worker.is_good(it.way))
-            && act(worker, now, &it, &headers[i], &mut frames[i])
+            && (it.way == good || is_good(it.way, walks, *epoch, flows))
+            && act(following.as_mut(), now, &it, &headers[i], &mut frames[i])
         {
             (ways[i], good) = (it.way, it.way);
         } else {
@@ -64,20 +74,31 @@ fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane) {
     }
 }
 
+/// Whether what is known of a way still holds.
+fn is_good(way: Way, walks: &mut Walks, epoch: u64, flows: &MegaflowTable<InstalledFlow>) -> bool {
+    match way.route() {
+        Some(Route::Flow(handle)) => flows.get(handle).is_some_and(InstalledFlow::ends_untracked),
+        Some(Route::Walk(id)) => walks.is_good(id, epoch, flows),
+        None => false,
+    }
+}
+
 /// Lets a packet act on its connection, if it is of one, as others before it did.
 #[inline]
 fn act(
-    worker: &mut Worker,
+    following: Option<&mut Following<'_>>,
     now: Instant,
     known: &Remembered,
     headers: &Headers,
     frame: &mut Frame,
 ) -> bool {
-    let Some(connection) = known.connection else { return true };
+    let (Some(connection), Some(following)) = (known.connection, following) else {
+        return known.connection.is_none();
+    };
     headers.write_packet_fields(&mut frame.key);
-    let acted = worker.tracker.follow_known(now, connection, frame);
+    let acted = following.follow_known(now, connection, frame);
     if acted && known.acts_twice {
-        worker.tracker.follow_known(now, connection, frame);
+        following.follow_known(now, connection, frame);
     }
     acted
 }

@@ -1,7 +1,6 @@
 //! What is remembered of packets that took the whole walk.
 
 use crate::lane::{Lane, Tracking, Trail, tuple_change};
-use crate::manner::Manner;
 use crate::unified::Known;
 use crate::way::Way;
 use crate::worker::Worker;
@@ -39,8 +38,7 @@ fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Heade
     };
     let is_one = trail.passes.len() == 1 && visits.is_none();
     let way = if is_one {
-        let flow = worker.flows.get(first.flow)?;
-        if !matches!(flow.manner, Manner::Ends(_)) {
+        if !worker.flows.get(first.flow)?.ends_untracked() {
             return None;
         }
         Way::flow(first.flow)

@@ -5,8 +5,8 @@
 //! the connection. One probe then answers for all passes at once. What an entry says is checked
 //! before it is believed: flows by their handles and versions, connections by their generation.
 //!
-//! Masks are few, because few kinds of flows carry most packets. Entries lie in sets of four, and
-//! one that was used lately is not pushed out by one that was seen once.
+//! Masks are few, because few kinds of flows carry most packets. Entries lie in sets of four, two
+//! of which are looked through, and one that was used lately is not pushed out by one that was seen once.
 
 use crate::lane::Visits;
 use crate::way::Way;
@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
 
-/// Entries that a hash may be in.
+/// Entries of a set. A hash chooses a set and a place in it, and another set for when that is full.
 const WAYS: usize = 4;
 /// Different masks at a time.
 const MASKS: usize = 8;
@@ -79,6 +79,7 @@ pub(crate) struct UnifiedCache {
 struct Probe {
     words: [u64; NARROW],
     home: u32,
+    other: u32,
     serial: u16,
     mask: u8,
     is_wide: bool,
@@ -258,14 +259,16 @@ impl UnifiedCache {
         if entry.flags & USED == 0 {
             entry.flags |= USED;
         }
-        let connection = (entry.flags & TRACKED != 0).then_some(ConnectionRef {
-            id: entry.connection_id,
-            generation: entry.connection_generation,
-            is_reply: entry.flags & REPLY != 0,
-        });
+        let connection = entry.connection();
         let is_translated = entry.flags & TRANSLATED != 0;
         let acts_twice = entry.flags & TWICE != 0;
         Some(Remembered { way: entry.way, connection, is_translated, acts_twice })
+    }
+
+    /// The connection of an entry's packets, if they are tracked.
+    #[inline]
+    pub fn connection(&self, at: u32) -> Option<ConnectionRef> {
+        self.entries.get(at as usize)?.connection()
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
@@ -362,13 +365,15 @@ impl Probe {
         if is_wide {
             sum ^= fold((h[6] & m[6]) ^ s[6], (h[7] & m[7]) ^ s[7]);
         }
-        let home = (fold(sum ^ s[0], s[1] | 1) as usize & places) as u32;
-        Probe { words, home, serial: in_use.serial, mask: number, is_wide }
+        let hash = fold(sum ^ s[0], s[1] | 1);
+        let (home, other) = (hash as usize & places, (hash >> 32) as usize & places);
+        let (home, other) = (home as u32, other as u32);
+        Probe { words, home, other, serial: in_use.serial, mask: number, is_wide }
     }
 
     fn places(&self) -> impl Iterator<Item = usize> + use<> {
-        let home = self.home as usize;
-        (0..WAYS).map(move |way| home ^ way)
+        let (home, other) = (self.home as usize, self.other as usize);
+        (0..2 * WAYS).map(move |i| if i < WAYS { home ^ i } else { other ^ (i - WAYS) })
     }
 }
 
@@ -382,6 +387,15 @@ impl Entry {
         flags: 0,
         spare: 0,
     };
+
+    #[inline]
+    fn connection(&self) -> Option<ConnectionRef> {
+        (self.flags & TRACKED != 0).then_some(ConnectionRef {
+            id: self.connection_id,
+            generation: self.connection_generation,
+            is_reply: self.flags & REPLY != 0,
+        })
+    }
 
     /// Whether the entry stands for packets like this, as far as its words go.
     #[inline]

@@ -61,6 +61,14 @@ pub struct InstalledFlow {
     reported: bool,
 }
 
+impl InstalledFlow {
+    /// Whether the flow ends a packet's way without connection tracking, by steps that can be
+    /// remembered.
+    pub(crate) fn ends_untracked(&self) -> bool {
+        !self.tracks && matches!(self.manner, Manner::Ends(_))
+    }
+}
+
 /// A flow that a run of packets hit, as the pipeline needs it.
 pub(crate) struct HitFlow {
     pub handle: Handle,
@@ -251,19 +259,6 @@ impl Worker {
         let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
         self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
         Some(hit)
-    }
-
-    /// Whether what is known of a way still holds.
-    #[inline]
-    pub(crate) fn is_good(&mut self, way: Way) -> bool {
-        match way.route() {
-            Some(Route::Flow(handle)) => {
-                let flow = self.flows.get(handle);
-                flow.is_some_and(|flow| !flow.tracks && matches!(flow.manner, Manner::Ends(_)))
-            }
-            Some(Route::Walk(id)) => self.walks.is_good(id, self.epoch, &self.flows),
-            None => false,
-        }
     }
 
     /// The flow that packets which go this way hit after so many others.
