@@ -19,11 +19,14 @@ pub(crate) struct TxHalf {
     free: Vec<u64>,
     /// Whether the kernel says when it wants to be called.
     need_wakeup: bool,
+    /// Whether the kernel kept all frames although it was called for this batch: calling it for
+    /// each packet more would help nobody.
+    is_stuck: bool,
 }
 
 impl TxHalf {
     pub(crate) fn new(socket: Arc<Socket>, rings: TxRings, need_wakeup: bool) -> Self {
-        TxHalf { free: tx_frames(&socket.umem), socket, rings, need_wakeup }
+        TxHalf { free: tx_frames(&socket.umem), socket, rings, need_wakeup, is_stuck: false }
     }
 
     /// Puts one frame, with nothing left to be done on it, into the ring.
@@ -32,8 +35,9 @@ impl TxHalf {
             counters.errors += 1;
             return;
         }
-        if self.free.is_empty() {
+        if self.free.is_empty() && !self.is_stuck {
             self.flush();
+            self.is_stuck = self.free.is_empty();
         }
         let Some(address) = self.free.pop() else {
             counters.dropped += 1;
@@ -98,6 +102,7 @@ impl TxQueue for XdpTx {
         let mut counters = TxCounters::default();
         // A worker that died here left at worst frames that nobody sends.
         let mut half = self.half.lock().unwrap_or_else(PoisonError::into_inner);
+        half.is_stuck = false;
         for packet in batch.drain(..) {
             if needs_nothing(&packet) {
                 half.put(packet.data(), &mut counters);

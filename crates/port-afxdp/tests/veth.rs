@@ -245,3 +245,27 @@ fn a_device_that_goes_takes_its_queue_along() {
     };
     assert!(matches!(error, PortError::Gone { .. }), "{error}");
 }
+
+#[test]
+fn a_device_that_is_down_drops_and_works_again_when_it_is_up() {
+    let Some(namespace) = veth(1) else { return };
+    namespace.run(|| {
+        let (port, mut queues) = XdpPort::open("txdp0", XdpOptions::default()).unwrap();
+        let peer = PacketPort::open("txdp1").unwrap();
+        let (mut peer_rx, mut peer_tx) = (peer.rx().unwrap(), peer.tx().unwrap());
+        let mut tx = port.tx(0);
+        settle(&mut tx, &mut peer_rx);
+        let mut links = Links::open().unwrap();
+        links.set_up("txdp0", false).unwrap();
+        let (mut pool, mut batch, mut dropped) = (Pool::new(64), Batch::new(), 0);
+        for _ in 0..100 {
+            batch.extend((0..32).map(|i| Packet::from_bytes(&frame(i, 60))));
+            dropped += tx.send(&mut pool, &mut batch).dropped;
+        }
+        // Some wait for the device; the others found no place.
+        assert!(dropped >= 3200 - 1024, "{dropped}");
+        links.set_up("txdp0", true).unwrap();
+        settle(&mut tx, &mut peer_rx);
+        settle(&mut peer_tx, &mut queues[0]);
+    });
+}
