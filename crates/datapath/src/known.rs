@@ -2,6 +2,7 @@
 
 use crate::execute::execute_run;
 use crate::lane::Lane;
+use crate::laps::{Laps, Stage};
 use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::translate::translate;
@@ -22,12 +23,15 @@ pub(crate) fn forward(
     now: Instant,
     lane: &mut Lane,
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) -> usize {
     if !worker.unified.is_on() {
         return 0;
     }
     worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
+    laps.lap(Stage::Lookup);
     follow(worker, now, lane);
+    laps.lap(Stage::Connection);
     let Lane { frames, headers, found, ways, count, .. } = lane;
     let (mut start, mut forwarded) = (0, 0);
     for run in ways[..*count].chunk_by(|a, b| a == b) {
@@ -44,6 +48,7 @@ pub(crate) fn forward(
             run.send(worker, now, way, out);
         }
     }
+    laps.lap(Stage::Actions);
     forwarded
 }
 
