@@ -29,7 +29,7 @@ pub(crate) fn receive(
     lane.read(in_port, batch, |packet| worker.drop_packet(packet, DropReason::Malformed));
     laps.lap(Stage::Parse);
     if known::forward(worker, now, &mut lane, out, laps) < lane.count {
-        lane.write_keys();
+        lane.begin_walk();
         let Lane { frames, trails, count, .. } = &mut *lane;
         walk(worker, now, &mut frames[..*count], trails, 0, out);
         learn::remember(worker, &lane);
