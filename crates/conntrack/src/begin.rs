@@ -6,7 +6,7 @@ use crate::counters::Event;
 use crate::key::Key;
 use crate::nat;
 use crate::query::Query;
-use crate::record::{Birth, State, deadline_ms};
+use crate::record::{Birth, State};
 use crate::track::Pass;
 use crate::translate::translate;
 use crate::walk::{Subject, nat_bit};
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
             reply: subject.key.reversed(),
             protocol,
             state: State::new(&protocol, kind, helper),
-            deadline_ms: deadline_ms(self.now, self.policy.get(timeout)),
+            deadline_ms: self.deadline_ms(timeout),
         };
         for _ in 0..CHOICES {
             let index = self.room()?;

@@ -149,13 +149,14 @@ impl Connections {
 
     /// The words of an id that an IPv4 key was found by.
     #[inline(always)]
-    pub fn record_v4(&self, id: Id) -> Record<'_> {
-        Record::v4(self.v4.words(id & !REPLY_ENTRY))
+    pub fn words_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
+        self.v4.words(id & !REPLY_ENTRY)
     }
 
+    /// The same, which are begun to be fetched.
     #[inline(always)]
-    pub fn prefetch_v4(&self, id: Id) {
-        self.v4.prefetch(id & !REPLY_ENTRY);
+    pub fn fetch_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
+        self.v4.fetch(id & !REPLY_ENTRY)
     }
 
     /// Whether an id is of an IPv4 connection.
@@ -471,9 +472,9 @@ impl Connections {
     }
 
     /// How many connections there are, those of flushed zones not counted.
-    pub fn len(&self, visit: &Visit<'_>) -> u32 {
-        let in_zone = |zone| self.zones.get(visit, zone).map_or(0, Index::connections);
-        self.zones.in_use().map(in_zone).sum()
+    pub fn len(&self) -> u32 {
+        let indexes = (1..).map_while(|number| self.zones.index(number));
+        indexes.filter(|index| !index.is_detached()).map(Index::connections).sum()
     }
 
     /// Shows this thread's counts to others.
