@@ -20,7 +20,7 @@
 
 use crate::Id;
 use crate::atomic::{AtomicU64, Mutex, Ordering, lock, pause};
-use crate::chunks::{CHUNK, Chunks};
+use crate::chunks::Chunks;
 use crate::epochs::MAX_READERS;
 
 /// Words of a bucket.
@@ -147,30 +147,76 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Everything in the chain.
-    pub fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
-        self.words().filter_map(Entry::read)
-    }
-
-    /// The places of the chain, in order.
-    fn words(&self) -> impl Iterator<Item = &'a AtomicU64> + use<'a> {
-        let overflow = self.overflow;
-        let some = |link: u64| (link != 0).then_some(link);
-        let links = std::iter::successors(some(self.control >> 32), move |&link| {
-            some(overflow.bucket(link)[0].load(Ordering::Relaxed) >> 32)
-        });
-        let others = links.map(move |link| overflow.bucket(link));
-        std::iter::once(self.first).chain(others).flat_map(|bucket| &bucket[1..])
-    }
-
-    /// Adds an entry, in a hole if there is one.
+    /// Adds an entry, in a hole if there is one, unless one of its hash is there that `is_rival`.
     #[inline]
-    pub fn put(&mut self, entry: Entry) {
-        let hole = self.words().find(|word| word.load(Ordering::Relaxed) == 0);
+    pub fn put(&mut self, entry: Entry, mut is_rival: impl FnMut(Id) -> bool) -> Result<(), Id> {
+        let mut hole = None;
+        let mut bucket = self.first;
+        let mut link = self.control >> 32;
+        loop {
+            for word in &bucket[1..] {
+                let there = Entry(word.load(Ordering::Relaxed));
+                if there.0 == 0 {
+                    hole = hole.or(Some(word));
+                } else if there.hash() == entry.hash() && is_rival(there.id()) {
+                    return Err(there.id());
+                }
+            }
+            if link == 0 {
+                break;
+            }
+            bucket = self.overflow.bucket(link);
+            link = bucket[0].load(Ordering::Relaxed) >> 32;
+        }
         match hole {
             Some(hole) => hole.store(entry.0, Ordering::Release),
             None => self.put_beyond(entry),
         }
+        Ok(())
+    }
+
+    /// Copies the entries that `moves` says to `other`, an empty chain.
+    pub fn copy_to(&self, other: &mut Chain<'_>, moves: impl Fn(u32) -> bool) {
+        let mut holes = other.first[1..].iter();
+        self.each_word(|word| {
+            let entry = Entry(word.load(Ordering::Relaxed));
+            if entry.0 != 0 && moves(entry.hash()) {
+                match holes.next() {
+                    Some(hole) => hole.store(entry.0, Ordering::Release),
+                    None => {
+                        let _ = other.put(entry, |_| false);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Shows the places of the chain, in order.
+    #[inline]
+    fn each_word(&self, mut show: impl FnMut(&'a AtomicU64)) {
+        let mut bucket = self.first;
+        let mut link = self.control >> 32;
+        loop {
+            bucket[1..].iter().for_each(&mut show);
+            if link == 0 {
+                return;
+            }
+            bucket = self.overflow.bucket(link);
+            link = bucket[0].load(Ordering::Relaxed) >> 32;
+        }
+    }
+
+    /// The first hole that does not lie in `but`.
+    fn hole_outside(&self, but: &Bucket) -> Option<&'a AtomicU64> {
+        let but = but.as_ptr_range();
+        let mut hole = None;
+        self.each_word(|word| {
+            let is_hole = word.load(Ordering::Relaxed) == 0 && !but.contains(&&raw const *word);
+            if hole.is_none() && is_hole {
+                hole = Some(word);
+            }
+        });
+        hole
     }
 
     /// Adds an entry in a new bucket.
@@ -184,20 +230,22 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes out the entries that `moves` says, which stand in another chain already.
-    pub fn move_out(&mut self, moves: impl FnMut(Entry) -> bool) {
+    pub fn move_out(&mut self, moves: impl Fn(u32) -> bool) {
         self.next_version();
-        self.take_out(moves);
+        self.take_out(|entry| moves(entry.hash()));
     }
 
     /// Takes out the entries that `goes` says; how many.
+    #[inline]
     pub fn take_out(&mut self, mut goes: impl FnMut(Entry) -> bool) -> usize {
         let mut taken = 0;
-        for word in self.words() {
-            if Entry::read(word).is_some_and(&mut goes) {
+        self.each_word(|word| {
+            let entry = Entry(word.load(Ordering::Relaxed));
+            if entry.0 != 0 && goes(entry) {
                 word.store(0, Ordering::Release);
                 taken += 1;
             }
-        }
+        });
         if taken > 0 && self.control >> 32 != 0 {
             self.shorten();
         }
@@ -213,13 +261,11 @@ impl<'a> Chain<'a> {
             let link = self.control >> 32;
             let second = self.overflow.bucket(link);
             for word in &second[1..] {
-                let Some(entry) = Entry::read(word) else { continue };
-                let elsewhere =
-                    |hole: &&AtomicU64| !second.as_ptr_range().contains(&&raw const **hole);
-                let mut holes = self.words().filter(elsewhere);
-                let Some(hole) = holes.find(|word| word.load(Ordering::Relaxed) == 0) else {
-                    return;
-                };
+                let entry = Entry(word.load(Ordering::Relaxed));
+                if entry.0 == 0 {
+                    continue;
+                }
+                let Some(hole) = self.hole_outside(second) else { return };
                 hole.store(entry.0, Ordering::Release);
                 word.store(0, Ordering::Release);
             }
@@ -279,9 +325,9 @@ impl Overflow {
         self.buckets.at(link as usize)
     }
 
-    /// Bytes of memory.
+    /// Bytes of memory for buckets that were ever taken.
     pub fn bytes(&self) -> usize {
-        self.buckets.bytes()
+        self.fresh.load(Ordering::Relaxed) as usize * size_of::<Bucket>()
     }
 
     /// An empty bucket.
@@ -312,11 +358,7 @@ impl Overflow {
     }
 
     fn give(&self, thread: usize, link: u64) {
-        debug_assert!((link as usize) < CHUNK * self.buckets_made());
+        debug_assert!(link != 0 && link < self.fresh.load(Ordering::Relaxed));
         lock(&self.free[thread]).push(link);
-    }
-
-    fn buckets_made(&self) -> usize {
-        self.buckets.bytes() / (CHUNK * WORDS * 8)
     }
 }

@@ -54,6 +54,10 @@ pub(crate) struct Shared {
     pub counts: Counts,
 }
 
+/// Where the entries of a hash were, for a moment.
+#[derive(Clone, Copy)]
+pub struct Spot<'a>(&'a Bucket);
+
 /// What became of an insert.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,6 +136,32 @@ impl Index {
         }
     }
 
+    /// Begins to fetch the bucket of this hash, and remembers where it is.
+    #[inline(always)]
+    pub fn spot(&self, hash: u32) -> Spot<'_> {
+        let bucket = self.bucket(place(self.state.load(Ordering::Acquire), hash));
+        prefetch(&bucket[0]);
+        Spot(bucket)
+    }
+
+    /// The id under this hash that `is_it`, as [`find`](Self::find) finds it: at the spot of the
+    /// hash if it is still there.
+    #[inline(always)]
+    pub fn find_at(
+        &self,
+        Spot(bucket): Spot<'_>,
+        hash: u32,
+        mut is_it: impl FnMut(Id) -> bool,
+    ) -> Option<Id> {
+        for word in &bucket[1..] {
+            let entry = word.load(Ordering::Acquire);
+            if (entry >> 32) as u32 == hash && entry as u32 != 0 && is_it(entry as u32) {
+                return Some(entry as u32);
+            }
+        }
+        self.find(hash, is_it)
+    }
+
     /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the
     /// bucket's lock and must not do more than compare.
     #[inline]
@@ -140,15 +170,13 @@ impl Index {
         visit: &Visit<'_>,
         hash: u32,
         id: Id,
-        mut is_rival: impl FnMut(Id) -> bool,
+        is_rival: impl FnMut(Id) -> bool,
     ) -> Insert {
         {
             let Some(mut chain) = self.lock_attached(visit, hash) else { return Insert::Detached };
-            let mut others = chain.entries().filter(|entry| entry.hash() == hash);
-            if let Some(rival) = others.find(|entry| is_rival(entry.id())) {
-                return Insert::Rival(rival.id());
+            if let Err(rival) = chain.put(Entry::new(hash, id), is_rival) {
+                return Insert::Rival(rival);
             }
-            chain.put(Entry::new(hash, id));
         }
         self.count(visit, What::Entries, 1);
         // The low bits say which bucket; the high ones are as good as a die.

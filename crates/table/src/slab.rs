@@ -21,6 +21,8 @@ use std::sync::Arc;
 const BATCH: usize = 64;
 #[cfg(loom)]
 const BATCH: usize = 1;
+/// How many ids before its turn a record is fetched.
+const AHEAD: usize = 4;
 /// A thread that has this many gives some away.
 const TOO_MANY: usize = 4 * BATCH;
 
@@ -90,7 +92,13 @@ impl<const WORDS: usize> Slab<WORDS> {
         if spare.free.is_empty() {
             self.refill(spare);
         }
-        spare.free.pop()
+        let id = spare.free.pop();
+        // Where ids are used again, they lie all over: what will be written soon had better come
+        // now.
+        if let Some(ahead) = spare.free.len().checked_sub(AHEAD) {
+            self.prefetch(spare.free[ahead]);
+        }
+        id
     }
 
     /// Gives up an id that others may have seen. Nothing may lead to it any more, except what
@@ -130,6 +138,21 @@ impl<const WORDS: usize> Slab<WORDS> {
         for line in self.words(id).chunks(8) {
             prefetch(&line[0]);
         }
+    }
+
+    /// The record with this id, which begins to be fetched into the cache.
+    ///
+    /// # Panics
+    ///
+    /// As [`words`](Self::words).
+    #[inline(always)]
+    #[must_use]
+    pub fn fetch(&self, id: Id) -> &[AtomicU64; WORDS] {
+        let words = self.words(id);
+        for line in words.chunks(8) {
+            prefetch(&line[0]);
+        }
+        words
     }
 
     /// Bytes of memory for records. What was never used of it may not be backed by real memory.

@@ -208,7 +208,7 @@ fn check(steps: Vec<Step>, spread: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 24 }))]
 
     #[test]
     fn the_table_holds_what_a_map_would_hold(steps in steps()) {
@@ -219,4 +219,23 @@ proptest! {
     fn also_when_all_hashes_are_alike(steps in steps()) {
         check(steps, false);
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "sizes, not accesses")]
+fn an_entry_takes_no_more_index_than_promised() {
+    let epochs = Epochs::new();
+    let zones = Zones::new(Arc::clone(&epochs));
+    let mut reader = epochs.reader().unwrap();
+    let visit = reader.enter();
+    let index = zones.get_or_make(&visit, 7).unwrap();
+    let mut worst = 0.0f64;
+    let mut random = fastrand::Rng::with_seed(1);
+    for key in 1..=80_000u32 {
+        assert_eq!(index.insert(&visit, random.u32(..), key, |_| false), Insert::Done);
+        if key >= 10_000 && key.is_multiple_of(1000) {
+            worst = worst.max(zones.bytes() as f64 / f64::from(key));
+        }
+    }
+    assert!(worst <= table::INDEX_BYTES as f64, "{worst} bytes an entry");
 }

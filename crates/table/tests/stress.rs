@@ -123,7 +123,7 @@ impl<'a> Thread<'a> {
 
     fn find(&self, visit: &table::Visit<'_>, zone: u16, key: u64) -> Option<Id> {
         let index = self.table.zones.get(visit, zone)?;
-        let side = usize::from(key % 3 == 0);
+        let side = usize::from(key.is_multiple_of(3));
         let id = index.find(hashes(key)[side], |id| self.is_key(id, key))?;
         // Whatever happens to it now, in this visit it stays the record of this key.
         let is_right = self.word(id, KEY).load(Ordering::Relaxed) == key

@@ -1,15 +1,16 @@
 //! Growing an index by a bucket at a time.
 
-use super::{BUCKETS, DETACHED, FIRST, Index, SPLITTING, place};
+use super::{BUCKETS, DETACHED, FIRST, Index, SPLITTING};
 use crate::atomic::Ordering;
 use crate::bucket::Chain;
 use crate::epochs::Visit;
 use crate::pages::Pages;
 
 /// Entries a bucket on the average, in halves. More saves memory, and costs looks into chained
-/// buckets: just before its turn to be split, a bucket has nearly twice the average.
+/// buckets: just before its turn to be split, a bucket has nearly twice the average. With 9 halves
+/// an entry takes up to 16.5 bytes, chained buckets included, with 10 up to 15.5.
 #[cfg(not(loom))]
-pub(crate) const HALF_LOAD: u32 = 9;
+pub(crate) const HALF_LOAD: u32 = 10;
 #[cfg(loom)]
 pub(crate) const HALF_LOAD: u32 = 1;
 /// Buckets that one call adds at most.
@@ -43,7 +44,7 @@ impl Index {
     /// Adds the bucket with this number, filling it from the one that it splits off from.
     /// `false` if there is no memory for it.
     fn split(&self, visit: &Visit<'_>, number: u32) -> bool {
-        let half = 1 << number.ilog2();
+        let half = 1u32 << number.ilog2();
         let segment = (half / FIRST).ilog2() as usize + 1;
         if self.segments[segment].get().is_none() {
             let Some(pages) = Pages::zeroed(half as usize) else { return false };
@@ -54,14 +55,12 @@ impl Index {
         let mut old = Chain::lock(self.bucket(number - half), overflow, visit.number());
         // Nobody can know the new bucket before the count of buckets says that it is there.
         let mut new = Chain::lock(self.bucket(number), overflow, visit.number());
-        let moves = |hash| place(u64::from(number) + 1, hash) == number;
-        for entry in old.entries().filter(|entry| moves(entry.hash())) {
-            new.put(entry);
-        }
+        let moves = |hash| hash & (2 * half - 1) == number;
+        old.copy_to(&mut new, moves);
         // From here on, finds go to the new bucket, which is filled. One that went to the old
         // bucket before and misses there, finds that bucket locked or changed.
         self.state.fetch_add(1, Ordering::Release);
-        old.move_out(|entry| moves(entry.hash()));
+        old.move_out(moves);
         true
     }
 }
