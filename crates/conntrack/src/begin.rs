@@ -6,7 +6,7 @@ use crate::counters::Event;
 use crate::key::Key;
 use crate::nat;
 use crate::query::Query;
-use crate::record::{Birth, State, deadline_ms};
+use crate::record::{Birth, State};
 use crate::track::Pass;
 use crate::translate::translate;
 use crate::walk::{Subject, nat_bit};
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
             reply: subject.key.reversed(),
             protocol,
             state: State::new(&protocol, kind, helper),
-            deadline_ms: deadline_ms(self.now, self.policy.get(timeout)),
+            deadline_ms: self.deadline_ms(timeout),
         };
         for _ in 0..CHOICES {
             let index = self.room()?;
@@ -106,8 +106,7 @@ impl<'a> Pass<'a> {
         let zone = self.action.zone.0;
         let connections = self.connections;
         if self.index.is_none_or(Index::is_detached) {
-            self.index =
-                connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
+            self.index = connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
         }
         let index = self.index.ok_or(Event::Full)?;
         let limit = self.settings.limits.of(zone);

@@ -14,9 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use table::atomic::AtomicU64;
-use table::{
-    Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones,
-};
+use table::{Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones};
 
 /// Set in ids of IPv6 connections.
 const V6: Id = 1 << 31;
@@ -135,11 +133,7 @@ impl Connections {
     #[inline(always)]
     pub fn record(&self, id: Id) -> Record<'_> {
         let plain = id & !(V6 | REPLY_ENTRY);
-        if id & V6 == 0 {
-            Record::v4(self.v4.words(plain))
-        } else {
-            Record::v6(self.v6.words(plain))
-        }
+        if id & V6 == 0 { Record::v4(self.v4.words(plain)) } else { Record::v6(self.v6.words(plain)) }
     }
 
     /// The id itself, whichever of its entries it came from.
@@ -155,13 +149,14 @@ impl Connections {
 
     /// The words of an id that an IPv4 key was found by.
     #[inline(always)]
-    pub fn record_v4(&self, id: Id) -> Record<'_> {
-        Record::v4(self.v4.words(id & !REPLY_ENTRY))
+    pub fn words_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
+        self.v4.words(id & !REPLY_ENTRY)
     }
 
+    /// The same, which are begun to be fetched.
     #[inline(always)]
-    pub fn prefetch_v4(&self, id: Id) {
-        self.v4.prefetch(id & !REPLY_ENTRY);
+    pub fn fetch_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
+        self.v4.fetch(id & !REPLY_ENTRY)
     }
 
     /// Whether an id is of an IPv4 connection.
@@ -182,14 +177,12 @@ impl Connections {
     ) -> Option<Found> {
         let mut is_reply = false;
         let expired = &mut tools.expired;
-        let found = index?.find(hash, |id| {
-            match self.matching(id, now_ms, expired, |it| it.direction(key)) {
-                Some(direction) => {
-                    is_reply = direction;
-                    true
-                }
-                None => false,
+        let found = index?.find(hash, |id| match self.matching(id, now_ms, expired, |it| it.direction(key)) {
+            Some(direction) => {
+                is_reply = direction;
+                true
             }
+            None => false,
         });
         if !tools.expired.is_empty() {
             self.bury_expired(visit, tools);
@@ -301,10 +294,9 @@ impl Connections {
             return Err(refused);
         }
         if let Some(second) = second {
-            let taken =
-                self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
-                    it.direction(&reply).map(|_| Taken::Reply)
-                });
+            let taken = self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
+                it.direction(&reply).map(|_| Taken::Reply)
+            });
             if let Err(refused) = taken {
                 // It was to be seen for a moment; whoever ended it meanwhile takes it out.
                 if record.kill() {
@@ -466,9 +458,7 @@ impl Connections {
             let record = self.record(entry);
             // A connection is taken out with its first entry; the entry of its reply may be met
             // alone when that is over, and its id may be another connection's by then.
-            if entry & REPLY_ENTRY != 0
-                || record.state().header() != index.number()
-                || !record.kill()
+            if entry & REPLY_ENTRY != 0 || record.state().header() != index.number() || !record.kill()
             {
                 return;
             }
@@ -482,9 +472,9 @@ impl Connections {
     }
 
     /// How many connections there are, those of flushed zones not counted.
-    pub fn len(&self, visit: &Visit<'_>) -> u32 {
-        let in_zone = |zone| self.zones.get(visit, zone).map_or(0, Index::connections);
-        self.zones.in_use().map(in_zone).sum()
+    pub fn len(&self) -> u32 {
+        let indexes = (1..).map_while(|number| self.zones.index(number));
+        indexes.filter(|index| !index.is_detached()).map(Index::connections).sum()
     }
 
     /// Shows this thread's counts to others.

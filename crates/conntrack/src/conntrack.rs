@@ -174,8 +174,8 @@ impl Conntrack {
                 let hash = key.hash(&connections.secrets);
                 let index = connections.zones.get(visit, key.zone);
                 let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
-                let is_gone =
-                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
+                let is_gone = found
+                    .is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
                 if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
             });
         }
@@ -231,7 +231,7 @@ impl Conntrack {
         let connections = &self.connections;
         let at = match zone {
             Some(zone) => zone.0,
-            None => connections.zones.in_use().find(|&zone| zone >= cursor.zone)?,
+            None => (cursor.zone..=u16::MAX).find(|&zone| connections.zones.number(zone) != 0)?,
         };
         let bucket = if at == cursor.zone || zone.is_some() { cursor.bucket } else { 0 };
         let index = connections.zones.get(&visit, at);
@@ -252,7 +252,7 @@ impl Conntrack {
 
     /// How many connections there are, those included whose time just ran out.
     pub fn connections(&self) -> u32 {
-        self.with_hand(|connections, visit, _| connections.len(visit))
+        self.connections.len()
     }
 
     /// How many connections there may be.

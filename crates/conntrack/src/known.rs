@@ -5,7 +5,7 @@
 //! the connection's generation says; and while the packet is a usual one, since others may change it.
 
 use crate::connections::{Connections, Tools};
-use crate::record::{Kind, Record, deadline_ms, passed_ms};
+use crate::record::{Kind, Record, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::tcp::Update;
@@ -29,14 +29,15 @@ impl Asked<'_> {
         if !Connections::is_v4(id) {
             return None;
         }
-        let record = self.connections.record_v4(id);
+        let record = Record::v4(self.connections.words_v4(id));
         let (life, zone) = (record.life(), record.zone());
         let is_flushed = || self.connections.zones.number(zone) != record.state().header();
         if life.generation() != generation || life.is_over(passed_ms(self.now)) || is_flushed() {
             return None;
         }
-        let sight = Sight::of(frame, zone, &self.connections.secrets)?;
-        if record.direction_v4(sight.addresses, sight.rest)? != is_reply {
+        let sight = Sight::of(frame, zone, &self.connections.secrets);
+        let direction = record.direction_v4(sight.addresses, sight.rest)?;
+        if !sight.is_seen() || direction != is_reply {
             return None;
         }
         let timeout = match record.state().kind() {
@@ -55,7 +56,7 @@ impl Asked<'_> {
     fn follow_segment(
         &self,
         record: &Record<'_>,
-        sight: &Sight,
+        sight: &Sight<'_>,
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<Timeout> {
@@ -65,8 +66,7 @@ impl Asked<'_> {
         let trial = &mut tools.trial;
         let (update, timeout) = after.update(&segment, self.connection.is_reply, check, trial);
         let counted = !trial.is_zero();
-        let followed =
-            update == Update::Valid && timeout.is_some() && record.set_tcp(&before, &after);
+        let followed = update == Update::Valid && timeout.is_some() && record.set_tcp(&before, &after);
         if counted {
             tools.settle_trial(followed);
         }
@@ -75,8 +75,8 @@ impl Asked<'_> {
 
     fn set_deadline(&self, record: &Record<'_>, timeout: Timeout) -> Option<()> {
         let seconds = self.settings.policy(record.zone()).get(timeout);
-        let deadline = deadline_ms(self.now, seconds);
-        if deadline < record.set_deadline(deadline)? {
+        let deadline = next_ms(self.now) + u64::from(seconds) * 1000;
+        if deadline < record.set_deadline(record.life(), deadline)? {
             self.connections.hasten(record, self.connection.id, deadline);
         }
         Some(())

@@ -103,10 +103,10 @@ pub(crate) fn passed_ms(now: Instant) -> u64 {
     now.as_millis()
 }
 
-/// The deadline of what lives for `seconds` from `now` on: never early.
+/// The first millisecond that is not before `now`: what counts from there is never early.
 #[inline]
-pub(crate) fn deadline_ms(now: Instant, seconds: u32) -> u64 {
-    now.as_nanos().div_ceil(1_000_000).saturating_add(u64::from(seconds) * 1000)
+pub(crate) fn next_ms(now: Instant) -> u64 {
+    now.as_nanos().div_ceil(1_000_000)
 }
 
 /// Mark, and in 32 bits what kind of connection it is and where it hangs.
@@ -227,6 +227,20 @@ impl State {
         }
     }
 
+    /// Of a conversation without handshake to which a packet in this direction adds nothing, whether
+    /// it is one in both directions; `None` where it does add something, and for other kinds.
+    #[inline(always)]
+    pub fn is_settled(self, is_reply: bool) -> Option<bool> {
+        const SINGLE: u64 = Kind::Other as u64 | (Exchange::Single as u64) << State::PROGRESS_SHIFT;
+        const MULTIPLE: u64 =
+            Kind::Other as u64 | (Exchange::Multiple as u64) << State::PROGRESS_SHIFT;
+        match self.0 & (Self::KIND | Self::PROGRESS) {
+            MULTIPLE => Some(true),
+            SINGLE if !is_reply => Some(false),
+            _ => None,
+        }
+    }
+
     /// The same with another progress.
     #[inline]
     #[must_use]
@@ -277,6 +291,12 @@ impl<'a> Record<'a> {
                 Key::from_rest(src, dst, word(at + 4), Family::V6)
             }
         }
+    }
+
+    /// Of an IPv4 record, the words of the original direction's key.
+    #[inline(always)]
+    pub fn original_v4(&self) -> (u64, u64) {
+        (self.key[0].load(Relaxed), self.key[1].load(Relaxed))
     }
 
     pub fn original(&self) -> Key {
@@ -359,16 +379,20 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Moves the deadline of a connection that lives; gives the one that was, or `None` if it is
-    /// dead.
+    /// Moves the deadline of a connection that lives and was `seen` so; gives the one that was, or
+    /// `None` if it is dead.
+    #[inline(always)]
+    pub fn set_deadline(&self, seen: Life, deadline_ms: u64) -> Option<u64> {
+        if seen.deadline_ms() == deadline_ms {
+            return Some(deadline_ms);
+        }
+        self.move_deadline(seen, deadline_ms)
+    }
+
     #[inline]
-    pub fn set_deadline(&self, deadline_ms: u64) -> Option<u64> {
-        let mut seen = self.life();
+    fn move_deadline(&self, mut seen: Life, deadline_ms: u64) -> Option<u64> {
         loop {
             let before = seen.deadline_ms();
-            if before == deadline_ms {
-                return Some(before);
-            }
             if seen.is_dead() {
                 return None;
             }
@@ -471,10 +495,8 @@ impl<'a> Record<'a> {
     /// one of them to each other.
     #[inline(always)]
     pub fn count(&self, is_reply: bool, bytes: usize) {
-        let (packets, octets) = (
-            &self.common[PACKETS[usize::from(is_reply)]],
-            &self.common[BYTES[usize::from(is_reply)]],
-        );
+        let side = usize::from(is_reply);
+        let (packets, octets) = (&self.common[PACKETS[0] + side], &self.common[BYTES[0] + side]);
         packets.store(packets.load(Relaxed).wrapping_add(1), Relaxed);
         octets.store(octets.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
     }

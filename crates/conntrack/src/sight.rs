@@ -4,11 +4,13 @@
 
 use crate::hash::Secrets;
 use crate::key::{Family, Key, zone_protocol};
+use crate::record::WORDS_V4;
 use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
 use std::net::Ipv4Addr;
-use table::Id;
+use table::{Id, Spot};
+use table::atomic::AtomicU64;
 use wire::checksum::{self, Verdict};
 use wire::{Tcp, ethertype, protocol};
 
@@ -19,24 +21,51 @@ const VERSION_LENGTH: u64 = 0x45;
 const FRAGMENT: u64 = 0x3fff;
 
 /// A packet that was seen to be whole.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
     /// Source and destination, as [`Key::addresses_v4`].
     pub addresses: u64,
     /// Ports, zone and protocol, as [`Key::rest`].
     pub rest: u64,
+    /// Where its connection's entry is in the index, if there is one.
+    pub spot: Option<Spot<'a>>,
+    /// A connection of the same hash, and its record.
+    pub candidate: Option<&'a [AtomicU64; WORDS_V4]>,
+    pub id: Id,
     pub hash: u32,
-    /// A connection of the same hash, or 0 for none.
-    pub candidate: Id,
-    /// Where the transport header begins and the packet ends, in bytes from the frame's start.
+    /// Where the transport header begins and the packet ends, in bytes from the frame's start. Both
+    /// 0 of a packet that is not to be judged here.
     l4: u16,
     end: u16,
 }
 
-impl Sight {
-    /// Reads a frame that is tracked in `zone`. `None` is no verdict.
+impl Sight<'_> {
+    /// Nothing was seen.
+    const NOTHING: Sight<'static> = Sight {
+        addresses: 0,
+        rest: 0,
+        spot: None,
+        candidate: None,
+        id: 0,
+        hash: 0,
+        l4: 0,
+        end: 0,
+    };
+
+    /// Reads a frame that is tracked in `zone`. That nothing is seen is no verdict.
     #[inline(always)]
-    pub fn of(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Sight> {
+    pub fn of(frame: &Frame, zone: u16, secrets: &Secrets) -> Self {
+        Self::read(frame, zone, secrets).unwrap_or(Self::NOTHING)
+    }
+
+    /// Whether there is anything to go by.
+    #[inline(always)]
+    pub fn is_seen(&self) -> bool {
+        self.l4 != 0
+    }
+
+    #[inline(always)]
+    fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
             return None;
         }
@@ -45,13 +74,14 @@ impl Sight {
         let header: &[u8; IP_HEADER] = ip.first_chunk()?;
         let (first, second, third) = words(header);
         let total_len = (first >> 32 & 0xffff) as usize;
-        if first >> 56 != VERSION_LENGTH || first & FRAGMENT != 0 || !is_right(first, second, third)
-        {
+        // Both at once: what there must not be of either shows as a bit.
+        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
+        if odd != 0 || !is_right(first, second, third) {
             return None;
         }
         let l4 = ip.get(IP_HEADER..total_len)?;
-        let ports: u32 = u32::from_be_bytes(*l4.first_chunk()?);
-        if ports >> 16 == 0 || ports & 0xffff == 0 {
+        let ports = u32::from_be_bytes(*l4.first_chunk()?);
+        if ports < 1 << 16 || ports as u16 == 0 {
             return None;
         }
         let addresses = second << 32 | u64::from(third);
@@ -68,8 +98,13 @@ impl Sight {
         let shared = zone_protocol(zone, protocol, Family::V4);
         let hash = secrets.v4(addresses, ports, shared);
         let rest = u64::from(ports) << 32 | u64::from(shared);
-        let (at, end) = (l3 + IP_HEADER, l3 + total_len);
-        Some(Sight { addresses, rest, hash, candidate: 0, l4: at as u16, end: end as u16 })
+        let (l4, end) = ((l3 + IP_HEADER) as u16, (l3 + total_len) as u16);
+        Some(Sight { addresses, rest, hash, l4, end, ..Self::NOTHING })
+    }
+
+    #[inline(always)]
+    pub fn is_tcp(&self) -> bool {
+        (self.rest >> 8) as u8 == protocol::TCP
     }
 
     /// The same, as the rest of connection tracking has it.
@@ -80,7 +115,7 @@ impl Sight {
     /// The TCP segment in the frame that this was read from.
     #[inline(always)]
     pub fn segment(&self, frame: &Frame) -> Option<Segment> {
-        if (self.rest >> 8) as u8 != protocol::TCP {
+        if !self.is_tcp() {
             return None;
         }
         let l4 = frame.packet.data().get(usize::from(self.l4)..usize::from(self.end))?;
@@ -91,12 +126,9 @@ impl Sight {
 /// The header in two words and a half.
 #[inline(always)]
 fn words(header: &[u8; IP_HEADER]) -> (u64, u64, u32) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = *header;
-    (
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-        u64::from_be_bytes([i, j, k, l, m, n, o, p]),
-        u32::from_be_bytes([q, r, s, t]),
-    )
+    let ([first, second], third) = header.as_chunks::<8>() else { unreachable!() };
+    let third = third.first_chunk().copied().unwrap_or_default();
+    (u64::from_be_bytes(*first), u64::from_be_bytes(*second), u32::from_be_bytes(third))
 }
 
 /// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo
@@ -132,12 +164,7 @@ fn is_whole_tcp(addresses: u64, l4: &[u8], verify: bool) -> bool {
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
     let (source, destination) = ((addresses >> 32) as u32, addresses as u32);
-    checksum::pseudo_v4(
-        Ipv4Addr::from_bits(source),
-        Ipv4Addr::from_bits(destination),
-        protocol,
-        len,
-    )
+    checksum::pseudo_v4(Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination), protocol, len)
 }
 
 #[cfg(test)]
@@ -180,7 +207,7 @@ mod tests {
             }
             let secrets = Secrets::seed(1);
             let reading = Reading::of(&frame, 9);
-            match Sight::of(&frame, 9, &secrets) {
+            match Some(Sight::of(&frame, 9, &secrets)).filter(Sight::is_seen) {
                 Some(sight) => {
                     let reading = reading.unwrap();
                     prop_assert_eq!(sight.key(), reading.key);

@@ -8,18 +8,18 @@
 use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
 use crate::key::Key;
-use crate::record::{Kind, Record, deadline_ms, passed_ms};
+use crate::record::{Kind, Life, Record, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
-use base::Instant;
 use base::limits::BATCH_SIZE;
+use base::Instant;
 use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
 use table::{Index, Visit};
 
 /// What a first look saw of each frame of a batch.
-type Sights = arrayvec::ArrayVec<Option<Sight>, BATCH_SIZE>;
+type Sights<'a> = arrayvec::ArrayVec<Sight<'a>, BATCH_SIZE>;
 
 /// One action's passage over a batch.
 pub(crate) struct Pass<'a> {
@@ -29,7 +29,9 @@ pub(crate) struct Pass<'a> {
     pub settings: &'a Settings,
     pub action: &'a CtAction,
     pub now: Instant,
+    /// Milliseconds that are over, and the first that is not.
     pub now_ms: u64,
+    next_ms: u64,
     /// The timeouts of the zone.
     pub policy: &'a TimeoutPolicy,
     /// The connections of the zone, where it has any.
@@ -54,6 +56,7 @@ impl<'a> Pass<'a> {
             action,
             now,
             now_ms: passed_ms(now),
+            next_ms: next_ms(now),
             policy: settings.policy(zone),
             index: connections.zones.get(visit, zone),
         }
@@ -65,24 +68,20 @@ impl<'a> Pass<'a> {
         let mut sights = self.read(frames);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            match sight {
-                Some(sight) if self.follow_seen(frame, sight) => {}
-                Some(sight) => self.walk(frame, sight.reading(frame), sight.hash),
-                None => self.walk_unseen(frame),
+            if !self.follow_seen(frame, sight) {
+                self.walk_seen(frame, sight);
             }
         }
     }
 
     /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
     #[inline(always)]
-    fn read(&self, frames: &[Frame]) -> Sights {
+    fn read(&self, frames: &[Frame]) -> Sights<'a> {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
         let mut sights = Sights::new();
         for frame in frames {
-            let sight = Sight::of(frame, zone, secrets);
-            if let (Some(sight), Some(index)) = (&sight, self.index) {
-                index.prefetch(sight.hash);
-            }
+            let mut sight = Sight::of(frame, zone, secrets);
+            sight.spot = self.index.map(|index| index.spot(sight.hash));
             sights.push(sight);
         }
         sights
@@ -90,12 +89,13 @@ impl<'a> Pass<'a> {
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
     #[inline(always)]
-    fn find(&self, sights: &mut Sights) {
+    fn find(&self, sights: &mut Sights<'a>) {
         let Some(index) = self.index else { return };
-        for sight in sights.iter_mut().flatten() {
-            if let Some(id) = index.find(sight.hash, Connections::is_v4) {
-                self.connections.prefetch_v4(id);
-                sight.candidate = id;
+        for sight in sights {
+            let Some(spot) = sight.spot else { continue };
+            if let Some(id) = index.find_at(spot, sight.hash, Connections::is_v4) {
+                sight.id = Connections::plain(id);
+                sight.candidate = Some(self.connections.fetch_v4(id));
             }
         }
     }
@@ -103,12 +103,9 @@ impl<'a> Pass<'a> {
     /// Lets a packet act on its candidate. False where that is not its connection, or where more is
     /// to be done than to follow it; nothing was done then.
     #[inline(always)]
-    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight) -> bool {
-        if sight.candidate == 0 {
-            return false;
-        }
-        let id = Connections::plain(sight.candidate);
-        let record = self.connections.record_v4(id);
+    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+        let Some(words) = sight.candidate else { return false };
+        let record = Record::v4(words);
         let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
         let (life, state) = (record.life(), record.state());
         let is_special = self.action.force && is_reply
@@ -117,23 +114,50 @@ impl<'a> Pass<'a> {
         if is_special || life.is_over(self.now_ms) {
             return false;
         }
-        let segment = sight.segment(frame);
-        let found = Found { id, is_reply };
-        let update = self.update(&record, found, segment.as_ref());
-        let state = match update {
-            Update::Valid if is_reply => CtState::EST.union(CtState::RPL),
+        let found = Found { id: sight.id, is_reply };
+        let (state, is_usual) = match state.is_settled(is_reply) {
+            Some(is_answered) => {
+                let new = (CtState::NEW, Timeout::UdpSingle);
+                let established = (CtState::EST, Timeout::UdpMultiple);
+                let (state, timeout) = if is_answered { established } else { new };
+                self.set_deadline(&record, found, life, timeout);
+                (state, true)
+            }
+            None => match self.follow_segment(frame, sight, found, &record) {
+                Some(followed) => followed,
+                None => return false,
+            },
+        };
+        self.count(&record, frame, is_reply);
+        let reply = if is_reply && state == CtState::EST { CtState::RPL } else { CtState::empty() };
+        let (addresses, rest) = record.original_v4();
+        let mut fields = self.fields(state | reply);
+        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
+        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
+        fields.protocol = (rest >> 8) as u8;
+        self.write_connection(frame, &mut fields, found, &record, is_usual);
+        true
+    }
+
+    /// Lets a TCP segment act on its connection: gives its state, and whether it is a usual one.
+    /// `None` did nothing that a second look at it does not do again.
+    #[inline(always)]
+    fn follow_segment(
+        &mut self,
+        frame: &Frame,
+        sight: &Sight<'_>,
+        found: Found,
+        record: &Record<'_>,
+    ) -> Option<(CtState, bool)> {
+        let segment = sight.segment(frame)?;
+        let state = match self.update(record, found, Some(&segment)) {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
             Update::Invalid => CtState::INV,
             // It ends this connection and begins another.
-            Update::Reopens => return false,
+            Update::Reopens => return None,
         };
-        if update != Update::Invalid {
-            self.count(&record, frame, is_reply);
-        }
-        let is_usual = segment.is_none_or(|segment| segment.is_usual());
-        self.write(frame, state, Some((found, &record)), None, is_usual);
-        true
+        Some((state, segment.is_usual()))
     }
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.
@@ -143,25 +167,32 @@ impl<'a> Pass<'a> {
     }
 
     /// Lets a packet act on its connection's state and time.
-    #[inline(always)]
-    pub fn update(
-        &mut self,
-        record: &Record<'_>,
-        found: Found,
-        segment: Option<&Segment>,
-    ) -> Update {
+    #[inline]
+    pub fn update(&mut self, record: &Record<'_>, found: Found, segment: Option<&Segment>) -> Update {
         let (update, timeout) = self.update_state(record, found.is_reply, segment);
         if let Some(timeout) = timeout {
-            let deadline = deadline_ms(self.now, self.policy.get(timeout));
-            let before = record.set_deadline(deadline);
-            if before.is_some_and(|before| deadline < before) {
-                self.connections.hasten(record, found.id, deadline);
-            }
+            self.set_deadline(record, found, record.life(), timeout);
         }
         update
     }
 
+    /// Begins a connection's time anew.
     #[inline(always)]
+    fn set_deadline(&self, record: &Record<'_>, found: Found, seen: Life, timeout: Timeout) {
+        let deadline = self.deadline_ms(timeout);
+        let before = record.set_deadline(seen, deadline);
+        if before.is_some_and(|before| deadline < before) {
+            self.connections.hasten(record, found.id, deadline);
+        }
+    }
+
+    /// When what begins now ends.
+    #[inline(always)]
+    pub fn deadline_ms(&self, timeout: Timeout) -> u64 {
+        self.next_ms + u64::from(self.policy.get(timeout)) * 1000
+    }
+
+    #[inline]
     fn update_state(
         &mut self,
         record: &Record<'_>,
@@ -233,7 +264,6 @@ impl<'a> Pass<'a> {
     /// Writes into the key what became of the packet, and onto the connection the mark and label
     /// that the action sets. `tuple` is what stands in the key of a packet without a connection. A
     /// packet that is not `usual` is not remembered as its connection's.
-    #[inline(always)]
     pub fn write(
         &self,
         frame: &mut Frame,
@@ -242,29 +272,46 @@ impl<'a> Pass<'a> {
         tuple: Option<&Key>,
         is_usual: bool,
     ) {
-        let mut fields =
-            CtFields { state: state | CtState::TRK, zone: self.action.zone, ..CtFields::default() };
-        frame.connection = None;
-        match (connection, tuple) {
-            (Some((found, record)), _) => {
-                self.set_mark_and_label(record);
-                // The generation first: what is newer than it is only looked up once more.
-                let generation = record.life().generation();
-                fields.mark = record.state().mark();
-                fields.label = record.label();
-                set_tuple(&mut fields, &record.original());
-                if is_usual && state != CtState::INV {
-                    let Found { id, is_reply } = found;
-                    frame.connection = Some(ConnectionRef { id, generation, is_reply });
-                }
-            }
-            (None, Some(tuple)) => set_tuple(&mut fields, tuple),
-            (None, None) => {}
-        }
-        frame.key.set_ct(&fields);
+        let mut fields = self.fields(state);
+        let Some((found, record)) = connection else {
+            tuple.into_iter().for_each(|tuple| set_tuple(&mut fields, tuple));
+            frame.key.set_ct(&fields);
+            frame.connection = None;
+            return;
+        };
+        set_tuple(&mut fields, &record.original());
+        self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
     #[inline(always)]
+    fn fields(&self, state: CtState) -> CtFields {
+        let (state, zone) = (state | CtState::TRK, self.action.zone);
+        CtFields { state, zone, ..CtFields::default() }
+    }
+
+    /// Adds what stands on the connection, and writes all of it.
+    #[inline(always)]
+    fn write_connection(
+        &self,
+        frame: &mut Frame,
+        fields: &mut CtFields,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
+        if self.action.mark.is_some() || self.action.label.is_some() {
+            self.set_mark_and_label(record);
+        }
+        // The generation first: what is newer than it is only looked up once more.
+        let generation = record.life().generation();
+        fields.mark = record.state().mark();
+        fields.label = record.label();
+        let Found { id, is_reply } = found;
+        let is_remembered = is_usual && !fields.state.contains(CtState::INV);
+        frame.connection = is_remembered.then_some(ConnectionRef { id, generation, is_reply });
+        frame.key.set_ct(fields);
+    }
+
     fn set_mark_and_label(&self, record: &Record<'_>) {
         let mut changed = false;
         if let Some(Masked { value, mask }) = self.action.mark {
@@ -279,13 +326,12 @@ impl<'a> Pass<'a> {
     }
 }
 
-impl Sight {
-    fn reading(&self, frame: &Frame) -> Reading {
+impl Sight<'_> {
+    pub fn reading(&self, frame: &Frame) -> Reading {
         Reading { key: self.key(), related: false, segment: self.segment(frame) }
     }
 }
 
-#[inline(always)]
 fn set_tuple(fields: &mut CtFields, tuple: &Key) {
     fields.src = tuple.src.words();
     fields.dst = tuple.dst.words();

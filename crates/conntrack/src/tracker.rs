@@ -75,7 +75,7 @@ impl Following<'_> {
     #[inline]
     pub fn prefetch(&self, connection: ConnectionRef) {
         if Connections::is_v4(connection.id) {
-            self.connections.prefetch_v4(connection.id);
+            let _ = self.connections.fetch_v4(connection.id);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::counters::Event;
 use crate::extract::Reading;
 use crate::key::{Address, Family, Key};
 use crate::record::Record;
+use crate::sight::Sight;
 use crate::tcp::Update;
 use crate::track::Pass;
 use crate::translate::translate;
@@ -26,8 +27,7 @@ pub(crate) struct Subject {
 
 impl<'a> Pass<'a> {
     /// Tracks a packet of which nothing is known yet.
-    #[cold]
-    pub fn walk_unseen(&mut self, frame: &mut Frame) {
+    fn walk_unseen(&mut self, frame: &mut Frame) {
         match Reading::of(frame, self.action.zone.0) {
             Ok(reading) => {
                 let hash = reading.key.hash(&self.connections.secrets);
@@ -40,9 +40,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tracks a packet that was read.
+    /// Tracks a packet at which a first look was taken.
     #[inline(never)]
-    pub fn walk(&mut self, frame: &mut Frame, reading: Reading, hash: u32) {
+    pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) {
+        match sight.is_seen() {
+            true => self.walk(frame, sight.reading(frame), sight.hash),
+            false => self.walk_unseen(frame),
+        }
+    }
+
+    /// Tracks a packet that was read.
+    fn walk(&mut self, frame: &mut Frame, reading: Reading, hash: u32) {
         // What was said in another zone says nothing here.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };

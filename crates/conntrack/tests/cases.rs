@@ -42,6 +42,9 @@ struct Case {
     zone: u16,
     max: Option<u32>,
     check_windows: Option<bool>,
+    /// Whether unanswered and closed connections give way; Open vSwitch's never do.
+    #[serde(default)]
+    makes_room: bool,
     #[serde(default)]
     limits: BTreeMap<String, u32>,
     #[serde(default)]
@@ -131,6 +134,7 @@ fn run(case: &Case) {
     let config = Config {
         connections_max: case.max.unwrap_or(3_000_000),
         check_tcp_windows: case.check_windows.unwrap_or(true),
+        makes_room: case.makes_room,
         ..Config::default()
     };
     let tracker = Tracked::new(7, config);

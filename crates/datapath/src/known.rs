@@ -2,6 +2,7 @@
 
 use crate::execute::execute_run;
 use crate::lane::Lane;
+use crate::laps::{Laps, Stage};
 use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::translate::translate;
@@ -22,12 +23,15 @@ pub(crate) fn forward(
     now: Instant,
     lane: &mut Lane,
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) -> usize {
     if !worker.unified.is_on() {
         return 0;
     }
-    worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
-    follow(worker, now, lane);
+    let any_tracked = worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
+    laps.lap(Stage::Lookup);
+    follow(worker, now, lane, any_tracked);
+    laps.lap(Stage::Connection);
     let Lane { frames, headers, found, ways, count, .. } = lane;
     let (mut start, mut forwarded) = (0, 0);
     for run in ways[..*count].chunk_by(|a, b| a == b) {
@@ -44,6 +48,7 @@ pub(crate) fn forward(
             run.send(worker, now, way, out);
         }
     }
+    laps.lap(Stage::Actions);
     forwarded
 }
 
@@ -51,13 +56,13 @@ pub(crate) fn forward(
 /// takes the walk, and so do all after it that may be of the same connection, so that none
 /// overtakes another: those with the same addresses and ports either way, and those of translated
 /// connections, whose two directions have different ones.
-fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane) {
+fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane, any_tracked: bool) {
     let Lane { frames, headers, found, ways, count, .. } = lane;
     let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
-    let tracked = || found[..*count].iter().filter_map(|&at| unified.connection(at));
-    let mut following = tracked().next().map(|_| tracker.visit());
+    let mut following = any_tracked.then(|| tracker.visit());
     if let Some(following) = &following {
-        tracked().for_each(|connection| following.prefetch(connection));
+        let connections = found[..*count].iter().filter_map(|&at| unified.connection(at));
+        connections.for_each(|connection| following.prefetch(connection));
     }
     let (mut walking, mut good) = (0u64, Way::NONE);
     for i in 0..*count {
@@ -95,7 +100,7 @@ fn act(
     let (Some(connection), Some(following)) = (known.connection, following) else {
         return known.connection.is_none();
     };
-    headers.write_packet_fields(&mut frame.key);
+    headers.write_protocol(&mut frame.key);
     let acted = following.follow_known(now, connection, frame);
     if acted && known.acts_twice {
         following.follow_known(now, connection, frame);
@@ -130,8 +135,9 @@ impl Run<'_> {
             let places = frames.iter_mut().zip(headers);
             places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
         }
-        for (frame, at) in frames.iter_mut().zip(found) {
+        for ((frame, headers), at) in frames.iter_mut().zip(headers).zip(found) {
             if let Some(translation) = worker.unified.translation(*at) {
+                headers.write_packet_fields(&mut frame.key);
                 translate(frame, translation);
             }
         }

@@ -106,14 +106,16 @@ impl Lane {
     /// Puts packets into their places and reads their headers. Gives those to `refuse` that have
     /// none.
     pub fn read(&mut self, in_port: PortNo, batch: &mut Batch, mut refuse: impl FnMut(Packet)) {
-        let Lane { frames, headers, trails, .. } = self;
+        let Lane { frames, headers, .. } = self;
+        let mut places = frames.iter_mut().zip(headers.iter_mut());
         let mut count = 0;
+        let mut next = places.next();
         for packet in batch.drain(..) {
-            let frame = &mut frames[count];
+            let Some((frame, headers)) = &mut next else { break };
             frame.packet = packet;
-            if frame.read(in_port, &mut headers[count]) {
-                trails[count].clear();
+            if frame.read(in_port, headers) {
                 count += 1;
+                next = places.next();
             } else {
                 refuse(frame.packet.take());
             }
@@ -121,8 +123,9 @@ impl Lane {
         self.count = count;
     }
 
-    /// Writes the rest of the keys of packets that are still in their places.
-    pub fn write_keys(&mut self) {
+    /// Gets packets that are still in their places ready for a walk: writes the rest of their keys.
+    pub fn begin_walk(&mut self) {
+        self.trails[..self.count].iter_mut().for_each(Trail::clear);
         for (frame, headers) in self.frames.iter_mut().zip(&self.headers).take(self.count) {
             if !frame.packet.is_empty() && !headers.is_none() {
                 headers.write_key(&mut frame.key);

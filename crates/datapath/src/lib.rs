@@ -10,6 +10,7 @@
 mod execute;
 mod known;
 mod lane;
+mod laps;
 mod learn;
 mod manner;
 mod outbox;
@@ -23,6 +24,7 @@ mod walks;
 mod way;
 mod worker;
 
+pub use laps::{Laps, Stage};
 pub use outbox::Outbox;
 pub use stats::WorkerStats;
 pub use upcall_queue::{QueueFull, UpcallQueue};

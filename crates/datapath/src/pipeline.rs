@@ -2,6 +2,7 @@
 
 use crate::execute::execute_run;
 use crate::lane::{Lane, Trail};
+use crate::laps::{Laps, Stage};
 use crate::outbox::Outbox;
 use crate::walks::Hit;
 use crate::worker::Worker;
@@ -22,15 +23,18 @@ pub(crate) fn receive(
     in_port: PortNo,
     batch: &mut Batch,
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     let Some(mut lane) = worker.lane.take() else { return };
     lane.read(in_port, batch, |packet| worker.drop_packet(packet, DropReason::Malformed));
-    if known::forward(worker, now, &mut lane, out) < lane.count {
-        lane.write_keys();
+    laps.lap(Stage::Parse);
+    if known::forward(worker, now, &mut lane, out, laps) < lane.count {
+        lane.begin_walk();
         let Lane { frames, trails, count, .. } = &mut *lane;
         walk(worker, now, &mut frames[..*count], trails, 0, out);
         learn::remember(worker, &lane);
         walk_copies(worker, now, out);
+        laps.lap(Stage::Walk);
     }
     worker.lane = Some(lane);
 }

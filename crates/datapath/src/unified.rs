@@ -90,7 +90,7 @@ struct MaskInUse {
     mask: Headers,
     serial: u16,
     /// Since the last tick.
-    hits: u64,
+    is_used: bool,
 }
 
 /// One line, which is all that is read for most packets.
@@ -163,13 +163,13 @@ impl UnifiedCache {
     pub fn tick(&mut self) {
         let before = self.masks.len();
         if self.masks.is_full() {
-            self.masks.retain(|mask| mask.hits > 0);
+            self.masks.retain(|mask| mask.is_used);
         }
         if self.masks.len() != before {
             self.first_mask = [0; KINDS];
         }
         for mask in &mut self.masks {
-            mask.hits = 0;
+            mask.is_used = false;
         }
         if self.occupied * 2 > self.entries.len() && self.entries.len() < self.entries_max {
             self.clear((self.entries.len() * GROWTH).min(self.entries_max));
@@ -183,11 +183,11 @@ impl UnifiedCache {
     }
 
     /// Finds entries for packets: first all are hashed, then all places are touched, so that the
-    /// waits for memory overlap, then all are compared.
-    pub fn look_up(&mut self, headers: &[Headers], found: &mut Found) {
+    /// waits for memory overlap, then all are compared. Says whether any is of tracked packets.
+    pub fn look_up(&mut self, headers: &[Headers], found: &mut Found) -> bool {
         if self.masks.is_empty() || self.entries.is_empty() {
             *found = [NOT_FOUND; BATCH_SIZE];
-            return;
+            return false;
         }
         let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
         let places = entries.len() - 1;
@@ -200,17 +200,23 @@ impl UnifiedCache {
             touched |= entries[probe.home as usize].flags;
         }
         std::hint::black_box(touched);
+        let (mut served, mut flags) = (0u32, 0);
         for (i, headers) in headers.iter().enumerate() {
             let probe = &self.probes[i];
             let is_home = !probe.is_wide && self.entries[probe.home as usize].is_for(probe);
             found[i] = match is_home {
                 true => {
-                    self.masks[usize::from(probe.mask)].hits += 1;
+                    served |= 1 << probe.mask;
                     probe.home
                 }
                 false => self.find_away(headers, *probe),
             };
+            flags |= self.entries.get(found[i] as usize).map_or(0, |entry| entry.flags);
         }
+        for (i, mask) in self.masks.iter_mut().enumerate() {
+            mask.is_used |= served & 1 << i != 0;
+        }
+        flags & TRACKED != 0
     }
 
     /// Looks in the places beside the first, and then under the masks that were not tried.
@@ -237,7 +243,7 @@ impl UnifiedCache {
         let in_use = &mut self.masks[usize::from(probe.mask)];
         for at in probe.places() {
             if self.entries[at].is_for(probe) && self.rest[at].is_for(headers, &in_use.mask) {
-                in_use.hits += 1;
+                in_use.is_used = true;
                 return at as u32;
             }
         }
@@ -340,7 +346,7 @@ impl UnifiedCache {
             // Numbers begin again: nobody may have an old one.
             self.clear(self.entries.len());
         }
-        self.masks.push(MaskInUse { mask: *mask, serial: self.serial, hits: 0 });
+        self.masks.push(MaskInUse { mask: *mask, serial: self.serial, is_used: true });
         Some(self.masks.len() - 1)
     }
 }

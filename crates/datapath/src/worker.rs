@@ -1,6 +1,7 @@
 //! A worker: its flows and what it is asked to do with them.
 
 use crate::lane::Lane;
+use crate::laps::Laps;
 use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
 use crate::pipeline;
@@ -138,8 +139,20 @@ impl Worker {
     /// Takes a batch that came in on `in_port` through the whole datapath. The batch is left
     /// empty; what is to be sent lies in `out`.
     pub fn receive(&mut self, now: Instant, in_port: PortNo, batch: &mut Batch, out: &mut Outbox) {
+        self.receive_timed(now, in_port, batch, out, &mut ());
+    }
+
+    /// [`Self::receive`], telling `laps` when each stage is over.
+    pub fn receive_timed(
+        &mut self,
+        now: Instant,
+        in_port: PortNo,
+        batch: &mut Batch,
+        out: &mut Outbox,
+        laps: &mut impl Laps,
+    ) {
         self.stats.received += batch.len() as u64;
-        pipeline::receive(self, now, in_port, batch, out);
+        pipeline::receive(self, now, in_port, batch, out, laps);
     }
 
     /// Does what the control side asks.

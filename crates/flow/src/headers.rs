@@ -191,8 +191,17 @@ impl Headers {
         self.write_packet_fields(key);
     }
 
-    /// Writes the fields of a key that stand in packets of this kind, which is all that
-    /// connection tracking reads of it, and leaves the others as they are.
+    /// Writes what connection tracking reads of a key, since it reads the rest from the packet's
+    /// bytes: Ethernet type, protocol and fragment bits. Leaves the others as they are.
+    #[inline]
+    pub fn write_protocol(&self, key: &mut FlowKey) {
+        let words = key.words_mut();
+        words[9] = self.words[1];
+        words[16] = self.words[3] & 0xffff_ff00_0000_0000;
+    }
+
+    /// Writes the fields of a key that stand in packets of this kind, and leaves the others as
+    /// they are.
     #[inline]
     pub fn write_packet_fields(&self, key: &mut FlowKey) {
         let h = &self.words;

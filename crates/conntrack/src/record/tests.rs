@@ -102,13 +102,13 @@ fn one_thread_alone_ends_a_connection() {
         record.start_living(1000);
         let life = record.life();
         assert!(!life.is_over(999) && life.is_over(1000) && !life.is_dead());
-        assert_eq!(record.set_deadline(1500), Some(1000));
+        assert_eq!(record.set_deadline(life, 1500), Some(1000));
         assert!(!record.claim(life), "it lives longer than was seen");
         assert!(record.age());
         let life = record.life();
         assert!(record.claim(life) && !record.claim(life) && !record.kill());
         assert!(record.life().is_dead() && record.life().is_over(0));
-        assert_eq!(record.set_deadline(2000), None);
+        assert_eq!(record.set_deadline(life, 2000), None);
         assert_ne!(record.life().generation(), life.generation());
     });
 }

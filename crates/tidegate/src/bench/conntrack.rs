@@ -115,7 +115,8 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
     // First of all, while nothing that was freed lies about to be used again.
     let bytes = memory::bytes_per_connection();
     let connections = args.connections();
-    let config = Config { connections_max: connections.max(1 << 20), ..Config::default() };
+    // Twice as many may be, so that none gives way to another.
+    let config = Config { connections_max: 2 * connections.max(1 << 20), ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     if let Some(count) = args.random {
         populate(&mut conntrack.tracker()?, count);

@@ -13,7 +13,7 @@ pub const SAMPLE: u32 = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 /// The bytes by which the process grows for each connection, index, timers and all, over
 /// [`SAMPLE`] connections; `None` where the system does not tell.
 pub fn bytes_per_connection() -> Option<f64> {
-    let config = Config { connections_max: SAMPLE, ..Config::default() };
+    let config = Config { connections_max: 2 * SAMPLE, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     let mut tracker = conntrack.tracker().ok()?;
     let action = CtAction { commit: true, ..CtAction::default() };

@@ -2,6 +2,7 @@
 //! nobody who waits for anybody.
 
 use super::BenchError;
+use super::stages::Watch;
 use crate::clock;
 use ::conntrack::{Config, Conntrack};
 use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
@@ -104,6 +105,30 @@ impl Switch {
             self.answer(now);
         }
         self.send(cables);
+        Ok(received)
+    }
+
+    /// [`Self::turn`] with a look at the clock after each stage. Misses' answers are of no stage.
+    pub fn turn_timed(
+        &mut self,
+        now: Instant,
+        cables: &mut [Cable; 2],
+        port: usize,
+        watch: &mut Watch,
+    ) -> Result<usize, PortError> {
+        let Some(Cable { port, rx, .. }) = cables.get_mut(port) else { return Ok(0) };
+        let mut batch = Batch::new();
+        watch.start();
+        rx.receive(self.worker.pool(), &mut batch)?;
+        watch.ports();
+        let received = batch.len();
+        self.worker.receive_timed(now, *port, &mut batch, &mut self.out, watch);
+        if self.out.wake_control {
+            self.answer(now);
+            watch.start();
+        }
+        self.send(cables);
+        watch.ports();
         Ok(received)
     }
 

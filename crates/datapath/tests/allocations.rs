@@ -1,0 +1,135 @@
+//! The path of a packet that is like earlier ones allocates nothing, tracked or not, and neither
+//! does the walk over the tables.
+
+use base::{Instant, PortNo, RecircId, WorkerId};
+use conntrack::{Config, Conntrack};
+use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
+use flow::{Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, SetField};
+use packet::{Batch, Packet};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Counts what one thread asks the system for.
+struct Counting;
+
+thread_local! {
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is the system allocator's; counting touches a plain thread-local number,
+// which needs no memory of its own and no destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const TEXTS: [[&str; 3]; 2] = [
+    [
+        "10.0.0.1:1000>10.0.0.2:80 udp",
+        "10.0.0.1:1001>10.0.0.2:80 udp",
+        "[fd00::1]:1>[fd00::2]:2 udp",
+    ],
+    [
+        "10.0.0.2:80>10.0.0.1:1000 udp",
+        "10.0.0.2:80>10.0.0.1:1001 udp",
+        "[fd00::2]:2>[fd00::1]:1 udp",
+    ],
+];
+
+fn worker(unified_entries: usize, first: &[Action]) -> Worker {
+    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+    let config = WorkerConfig { unified_entries, ..WorkerConfig::default() };
+    let tracker = conntrack.tracker().expect("one thread is not too many");
+    let upcalls = Arc::new(UpcallQueue::new());
+    let mut worker = Worker::new(WorkerId(0), tracker, upcalls, config, 7);
+    let mut id = 0;
+    let mut put = |matching: Match, actions: Vec<Action>| {
+        id += 1;
+        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
+        worker.command(Instant::ZERO, FlowCommand::Put(Box::new(put)), &mut Outbox::new());
+    };
+    for (port, to) in [(1u32, 2u32), (2, 1)] {
+        let from = |recirc: u32| {
+            Match::any().with(Field::InPort, port.into()).with(Field::RecircId, recirc.into())
+        };
+        let state = |state: CtState| {
+            let of = CtState::NEW | CtState::EST;
+            from(7).with_masked(Field::CtState, state.bits().into(), of.bits().into())
+        };
+        let commit = CtAction { commit: true, ..CtAction::default() };
+        let end = match first.last() {
+            Some(Action::Recirc(_)) => None,
+            _ => Some(Action::Output(PortNo(to))),
+        };
+        put(from(0).with(Field::NwTos, 0), first.iter().cloned().chain(end).collect());
+        put(state(CtState::EST), vec![Action::Output(PortNo(to))]);
+        put(state(CtState::NEW), vec![Action::Ct(Box::new(commit)), Action::Output(PortNo(to))]);
+    }
+    worker
+}
+
+/// Sends packets both ways and hands their buffers back, as ports do.
+fn round(worker: &mut Worker, frames: &[Vec<Packet>; 2], out: &mut Outbox, now: Instant) {
+    for (port, frames) in frames.iter().enumerate() {
+        let mut batch = Batch::new();
+        for frame in frames {
+            batch.push(worker.pool().copy(frame));
+        }
+        worker.receive(now, PortNo(port as u32 + 1), &mut batch, out);
+        let mut sent = 0;
+        for (_, batch) in out.batches_mut() {
+            sent += batch.len();
+            batch.drain(..).for_each(|packet| worker.pool().give(packet));
+        }
+        assert_eq!(sent, frames.len());
+    }
+}
+
+/// How often memory is asked for in a hundred rounds, once everything is in its stride.
+fn asked(unified_entries: usize, first: &[Action]) -> u64 {
+    let mut worker = worker(unified_entries, first);
+    let mut out = Outbox::new();
+    let packet = |text: &&str| Packet::from_bytes(&wire::text::parse(text).expect("a packet"));
+    let frames = TEXTS.map(|texts| texts.iter().map(packet).collect());
+    let mut before = 0;
+    for i in 0..300 {
+        if i == 200 {
+            before = ASKED.get();
+        }
+        round(&mut worker, &frames, &mut out, Instant::from_millis(1000 + i));
+    }
+    let asked = ASKED.get() - before;
+    let (stats, is_on) = (worker.stats(), unified_entries > 0);
+    assert_eq!((stats.received, stats.misses), (1800, 0));
+    assert_eq!(stats.unified_hits > 0, is_on, "{stats:?}");
+    asked
+}
+
+#[test]
+fn nothing_is_allocated_on_the_way_of_a_packet() {
+    let set = Action::Set(SetField { field: Field::NwTtl, value: 9, mask: 0xff });
+    let tracked = vec![Action::Ct(Box::default()), Action::Recirc(RecircId(7))];
+    let push = Action::PushVlan { tpid: 0x8100, tci: 5 };
+    let ways = [vec![], vec![set], vec![push], tracked];
+    for entries in [0, 4, 1 << 12] {
+        for first in &ways {
+            assert_eq!(asked(entries, first), 0, "{entries} entries, {first:?}");
+        }
+    }
+    // The counter does count.
+    let before = ASKED.get();
+    drop(std::hint::black_box(vec![1u8; 64]));
+    assert_eq!(ASKED.get(), before + 1);
+}
