@@ -162,6 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "many thousand steps")]
     fn one_thread_gets_exactly_the_maximum() {
         for max in [0, 1, 10, 8191, 8192, 10_000] {
             let quota = Quota::new(max);
@@ -205,6 +206,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a million steps")]
     fn shares_of_a_large_maximum_keep_little_to_themselves() {
         let quota = Quota::new(1_000_000);
         let mut shares: Vec<Share> = (0..4).map(|_| quota.share()).collect();
