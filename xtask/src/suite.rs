@@ -41,6 +41,22 @@ const STAGES: &[Stage] = &[
         reports: Reports::Cargo,
         command: &["make", "-s", "test-dpdk"],
     },
+    Stage {
+        name: "model check",
+        reports: Reports::Cargo,
+        // A build of its own, since the flag reaches every crate; without what makes it slow.
+        command: &[
+            "env",
+            "RUSTFLAGS=--cfg loom",
+            "CARGO_PROFILE_RELEASE_LTO=off",
+            "cargo",
+            "test",
+            "--package=table",
+            "--release",
+            "--test=models",
+            "--target-dir=target/loom",
+        ],
+    },
     Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
     Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
 ];
