@@ -26,6 +26,9 @@ pub enum BenchError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Load can't be generated.
+    #[error(transparent)]
+    Load(Box<crate::generate::error::LoadError>),
     /// A packet file can't be played.
     #[error(transparent)]
     Port(#[from] port::PortError),
