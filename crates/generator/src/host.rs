@@ -316,7 +316,10 @@ impl Host {
 
     fn open_due(&mut self, now: Instant) {
         let alive = self.connections.len();
-        let Some(opener) = self.opener.as_mut().filter(|opener| opener.opening) else { return };
+        let opened = self.statistics.opened;
+        // With the last one opened nothing falls due any more, and nothing can be missed.
+        let opens = |opener: &&mut Opener| opener.opening && opened < opener.total;
+        let Some(opener) = self.opener.as_mut().filter(opens) else { return };
         let room = opener.at_once.saturating_sub(alive) as u64;
         let opens = match &mut opener.pacer {
             Some(pacer) => {

@@ -91,3 +91,25 @@ fn questions_about_its_addresses_are_answered_and_others_not() {
     }
     assert_eq!(host.statistics().rx_foreign, 1);
 }
+
+#[test]
+fn when_the_last_is_opened_nothing_is_missed_or_over_a_limit() {
+    let profile = Profile { connections_at_once: 10, ..Profile::default() };
+    let config = HostConfig {
+        role: Role::Client,
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        vlan: None,
+        gateway: Some(MacAddr([2, 0, 0, 0, 0, 2])),
+        profile,
+        seed: 1,
+        capacity: 10,
+    };
+    let mut host = Host::new(config, Instant::ZERO).unwrap();
+    host.open_at(1000, 0, Instant::ZERO);
+    host.stop_opening_after(10);
+    for ms in 1..2000 {
+        host.tick(Instant::from_millis(ms * if ms > 1000 { 50 } else { 1 }));
+    }
+    let s = host.statistics();
+    assert_eq!((s.opened, s.at_limit, host.missed_opens()), (10, 0, 0));
+}

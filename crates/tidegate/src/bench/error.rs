@@ -32,6 +32,9 @@ pub enum BenchError {
     /// DPDK does not start.
     #[error(transparent)]
     Dpdk(#[from] port_dpdk::DpdkError),
+    /// Load can't be generated.
+    #[error(transparent)]
+    Load(Box<crate::generate::error::LoadError>),
     /// A packet file can't be played.
     #[error(transparent)]
     Port(#[from] port::PortError),

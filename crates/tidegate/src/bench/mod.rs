@@ -15,6 +15,7 @@ mod matrix;
 mod memory;
 mod packets;
 mod progress;
+mod rfc;
 mod stages;
 mod summary;
 pub mod switch;
@@ -32,7 +33,8 @@ use std::process::ExitCode;
   tidegate bench conntrack 1 33554432 32             lookups by one thread
   tidegate bench zones 10000 290 100                 commits, lookups and flushes, zone by zone
   tidegate bench datapath --ct                       packets from port to port, tracked
-  tidegate bench matrix results                      connections a second, ours and theirs")]
+  tidegate bench matrix results                      connections a second, ours and theirs
+  tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {
     #[command(subcommand)]
     work: Work,
@@ -44,6 +46,7 @@ enum Work {
     Zones(zones::ZonesArgs),
     Datapath(datapath::DatapathArgs),
     Matrix(matrix::MatrixArgs),
+    Rfc(Box<rfc::RfcArgs>),
 }
 
 /// A measurement, ready to be printed.
@@ -62,6 +65,7 @@ pub fn run(args: &BenchArgs) -> ExitCode {
         Work::Zones(args) => (zones::measure(args), args.json),
         Work::Datapath(args) => (datapath::measure(args), args.json),
         Work::Matrix(args) => (matrix::measure(args), args.json),
+        Work::Rfc(args) => (rfc::measure(args), args.json),
     };
     let text = match outcome {
         Ok(outcome) if json => format!("{}\n", outcome.json),

@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
                 human(bounds.1),
                 match purpose {
                     Purpose::Search => "",
-                    Purpose::Repeat => " (again: near the boundary)",
+                    Purpose::Repeat => " (again)",
                     Purpose::Confirm => " (confirming the answer)",
                 }
             ));

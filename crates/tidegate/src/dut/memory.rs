@@ -2,7 +2,7 @@
 //! memory: the whole datapath with its misses, and nothing of the kernel.
 
 use super::none::{DEPTH, link};
-use super::{Device, Place, TIMEOUTS, Wanted, rules, setup};
+use super::{Device, Place, Wanted, rules, setup};
 use crate::bench::switch::{Cable, PORTS, Switch};
 use crate::clock;
 use crate::generate::error::LoadError;
@@ -29,7 +29,7 @@ struct Running {
 /// Starts the switch on the first core that we may use; the caller stays on the last.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let mut timeouts = TimeoutPolicy::new();
-    for (name, seconds) in TIMEOUTS {
+    for (name, seconds) in wanted.timeouts() {
         let timeout = Timeout::from_name(name)
             .map_err(|error| LoadError::Ended(format!("the timeout {name}: {error}")))?;
         timeouts.set(timeout, seconds);

@@ -75,6 +75,16 @@ pub struct Wanted {
     pub plain: bool,
     /// Most connections in its table.
     pub maxconns: u32,
+    /// One timeout, in seconds, in place of all the published ones.
+    pub timeout_s: Option<u32>,
+}
+
+impl Wanted {
+    /// The timeouts by name, in seconds.
+    fn timeouts(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
+        let instead = self.timeout_s;
+        TIMEOUTS.into_iter().map(move |(name, seconds)| (name, instead.unwrap_or(seconds)))
+    }
 }
 
 /// A device under test. It is taken down when dropped.
@@ -142,7 +152,7 @@ pub use veth::calibration_cable;
 /// The published set-up, as results show it.
 fn setup(wanted: &Wanted) -> Value {
     let timeouts: serde_json::Map<String, Value> =
-        TIMEOUTS.iter().map(|(name, seconds)| ((*name).to_owned(), json!(seconds))).collect();
+        wanted.timeouts().map(|(name, seconds)| (name.to_owned(), json!(seconds))).collect();
     json!({
         "rules": rules(wanted).lines().collect::<Vec<_>>(),
         "timeouts_s": timeouts,

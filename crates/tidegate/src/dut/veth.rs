@@ -4,7 +4,7 @@
 
 use super::none::Cable;
 use super::outside::open;
-use super::{Device, DutKind, Place, TIMEOUTS, Wanted, rules, setup};
+use super::{Device, DutKind, Place, Wanted, rules, setup};
 use crate::demo::namespaces::{self, FOLDER};
 use crate::demo::screen::Screen;
 use crate::demo::stock::Stock;
@@ -80,7 +80,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     fs::write(&file, rules(wanted))
         .map_err(|source| LoadError::Write { file: file.clone().into(), source })?;
     let timeouts: Vec<String> =
-        TIMEOUTS.iter().map(|(name, seconds)| format!("{name}={seconds}")).collect();
+        wanted.timeouts().map(|(name, seconds)| format!("{name}={seconds}")).collect();
     let lines = [
         "ovs-vsctl --timeout=15 add-br br0 -- set bridge br0 datapath_type=netdev \
          fail-mode=secure -- add-port br0 p0 -- add-port br0 p1"

@@ -6,12 +6,15 @@ use super::sides::{Side, Sides};
 use super::{HostOptions, hosts};
 use crate::clock;
 use crate::dut::Place;
-use generator::{BYTES_PER_CONNECTION, Profile};
+use base::Instant;
+use generator::{BYTES_PER_CONNECTION, FaultRates, Profile, SelfTest};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Time before the measured time.
 const WARM: Duration = Duration::from_millis(300);
+/// No hundred connections take longer.
+const HOUR_NS: u64 = 3_600_000_000_000;
 /// Connections at once when nothing waits: enough to fill batches, few enough for the cache.
 const AT_ONCE: u32 = 1000;
 /// A device carries less than this share of the ceiling, or else the generator was the limit.
@@ -81,18 +84,44 @@ pub fn measure(
     };
     let mut sides = join(&busy, options, place)?;
     let counted = saturate(&mut sides, WARM, time)?;
-    if counted.completed == 0 {
+    if counted.packets == 0 {
         return Err(LoadError::Ended(format!(
-            "the generator completed no connection by itself in {time:?}; the profile's \
-             connections are too long for a self-test"
+            "the generator moved no packet between its own two sides in {time:?}"
         )));
     }
+    let packets_per_connection = packets_per_connection(&busy)?;
+    let packets_per_second = counted.packets as f64 / counted.seconds;
     Ok(Ceiling {
-        connections_per_second: counted.completed as f64 / counted.seconds,
-        packets_per_second: counted.packets as f64 / counted.seconds,
-        packets_per_connection: counted.packets as f64 / counted.completed as f64,
+        connections_per_second: packets_per_second / packets_per_connection,
+        packets_per_second,
+        packets_per_connection,
         ports,
     })
+}
+
+/// Packets of a connection, both ways, in the mean of a hundred that come one after the other; in
+/// time that goes on by itself, since long connections may take longer than anybody waits.
+fn packets_per_connection(profile: &Profile) -> Result<f64, LoadError> {
+    const CONNECTIONS: u64 = 100;
+    let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
+    let servers = profile.servers.to_string();
+    let first = servers.split('-').next().unwrap_or_default();
+    let servers = first.parse().unwrap_or(profile.servers);
+    let one = Profile { connections_at_once: 1, servers, ..profile.clone() };
+    let (rates, mut now) = (FaultRates::default(), Instant::ZERO);
+    let mut test = SelfTest::new(&one, 10, 1, rates, now).map_err(wrong)?;
+    test.client.stop_opening_after(CONNECTIONS);
+    while test.client.statistics().completed < CONNECTIONS {
+        now = now + Duration::from_millis(1);
+        test.step(now, usize::MAX);
+        if test.client.statistics().failed.total() > 0 || now.as_nanos() > HOUR_NS {
+            let what = "the generator's connections fail between its own two sides".to_owned();
+            return Err(LoadError::Ended(what));
+        }
+    }
+    // A question for the server's address, and its answer.
+    let carried = (test.forth.left + test.back.left).saturating_sub(2);
+    Ok(carried as f64 / CONNECTIONS as f64)
 }
 
 /// A row of the calibration table.
@@ -231,5 +260,26 @@ fn saturate(sides: &mut Sides, warm: Duration, time: Duration) -> Result<Counted
                 active: sides.active(),
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_have_as_many_packets_as_published() {
+        let check = |profile: Profile, expected: f64| {
+            let profile = Profile { time_wait_ms: 0, server_wait_ms: 0, ..profile };
+            let packets = packets_per_connection(&profile).unwrap();
+            assert!((packets - expected).abs() < 0.05, "{}: {packets}", profile.name);
+        };
+        check(Profile::default(), 7.0);
+        check(Profile { udp_percent: 100.0, ..Profile::default() }, 2.0);
+        check(Profile { udp_percent: 10.0, ..Profile::default() }, 6.5);
+        let long = Profile::built_in("long-lived").unwrap().unwrap();
+        let packets =
+            packets_per_connection(&Profile { time_wait_ms: 0, server_wait_ms: 0, ..long });
+        assert!((1000.0..1600.0).contains(&packets.unwrap()));
     }
 }

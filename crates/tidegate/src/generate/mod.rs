@@ -32,6 +32,8 @@ use trial::{Live, Plan, Trial, Wall, Watch};
 const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// The server's.
 const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// Connections that a server has room for at least. What is never used is never touched.
+const SERVER_ROOM: usize = 1_000_000;
 /// Connections that a side has room for at most, by default.
 const ROOM: f64 = 2e6;
 
@@ -127,7 +129,8 @@ impl PlaceOptions {
         };
         let by_itself = if kind == DutKind::Ovs { PortsKind::Veth } else { PortsKind::Memory };
         let ports = self.ports.unwrap_or(by_itself);
-        Ok(Some(Wanted { kind, ports, plain: self.no_ct, maxconns: self.maxconns }))
+        let (plain, maxconns) = (self.no_ct, self.maxconns);
+        Ok(Some(Wanted { kind, ports, plain, maxconns, timeout_s: None }))
     }
 
     /// Goes where devices may be made, if any have to be.
@@ -142,6 +145,18 @@ impl PlaceOptions {
     pub fn open(&self) -> Result<Place, LoadError> {
         match self.wanted()? {
             Some(wanted) => dut::bring_up(&wanted),
+            None => dut::outside(self.client.as_deref(), self.server.as_deref()),
+        }
+    }
+
+    /// The same with one timeout, in seconds, in place of all the published ones.
+    pub fn open_with_timeouts(&self, timeout_s: u32) -> Result<Place, LoadError> {
+        match self.wanted()? {
+            Some(Wanted { ports: PortsKind::Veth, .. }) => Err(LoadError::Options(
+                "this test brings devices up in memory only; name --client and --server for others"
+                    .to_owned(),
+            )),
+            Some(wanted) => dut::bring_up(&Wanted { timeout_s: Some(timeout_s), ..wanted }),
             None => dut::outside(self.client.as_deref(), self.server.as_deref()),
         }
     }
@@ -198,7 +213,8 @@ pub fn hosts(
             gateway: options.gateway.or(known.then_some(SERVER_MAC)),
             profile: profile.clone(),
             seed: if client { options.seed } else { options.seed ^ 0x1234_5678 },
-            capacity,
+            // A server remembers exchanges for a while that its client has forgotten.
+            capacity: if client { capacity } else { capacity.max(SERVER_ROOM) },
         };
         let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
         Host::new(config, crate::clock::now()).map_err(wrong)

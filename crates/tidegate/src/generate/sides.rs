@@ -140,6 +140,11 @@ impl Sides {
         [&self.client, &self.server].into_iter().flatten().map(|side| side.dropped).sum()
     }
 
+    /// Gives both ports back for other hosts, where there are both.
+    pub fn into_links(self) -> Option<(Link, Link)> {
+        Some((self.client?.link, self.server?.link))
+    }
+
     /// Ends every connection without a word.
     pub fn abort_all(&mut self) {
         for side in [&mut self.client, &mut self.server].into_iter().flatten() {

@@ -155,11 +155,9 @@ impl<'a, 'b> Trial<'a, 'b> {
     pub fn start(sides: &'a mut Sides, plan: &'a Plan, watch: &'a mut Watch<'b>) -> Self {
         let now = watch.clock.now();
         let start = Reading::take(sides, now);
-        if let Some(client) = &mut sides.client {
-            if let Some(rate) = plan.rate {
-                let rate = (rate.round() as u64).max(1);
-                client.host.open_at(rate, plan.ramp.as_millis() as u64, now);
-            }
+        if let (Some(client), Some(rate)) = (&mut sides.client, plan.rate) {
+            let rate = (rate.round() as u64).max(1);
+            client.host.open_at(rate, plan.ramp.as_millis() as u64, now);
         }
         Trial { sides, plan, watch, told: start.clone(), start, active_most: 0 }
     }
