@@ -75,6 +75,9 @@ port = [
 ]
 T
 echo "in_port=1 actions=output:2" >$work/br1.flows
+sed 's/rx_pace = "recorded"/rx_pace = "fast"/' $work/switch.toml >$work/wrong.toml
+contains "a wrong option" "$(must_fail "$TIDEGATE" switch --config $work/wrong.toml --check)" \
+    'port "in1": options:rx_pace is "fast"'
 "$TIDEGATE" switch --config $work/switch.toml &
 eventually 5 recorded 50
 kill $!

@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How often the kernel is called in a row while it makes progress: it sends 32 frames a call.
 const CALLS_MAX: usize = 64;
 
+/// No frame is shorter.
+const ETHERNET_HEADER_BYTES: usize = 14;
+
 /// Rings and free frames of a queue.
 #[derive(Debug)]
 pub(crate) struct TxHalf {
@@ -31,7 +34,9 @@ impl TxHalf {
 
     /// Puts one frame, with nothing left to be done on it, into the ring.
     fn put(&mut self, frame: &[u8], counters: &mut TxCounters) {
-        if frame.len() > self.socket.umem.chunk_bytes() as usize {
+        let most = self.socket.umem.chunk_bytes() as usize;
+        // The kernel would keep the place of a frame that it finds too short.
+        if frame.len() < ETHERNET_HEADER_BYTES || frame.len() > most {
             counters.errors += 1;
             return;
         }

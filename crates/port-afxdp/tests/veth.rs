@@ -167,9 +167,11 @@ fn what_a_device_cannot_carry_is_finished_or_counted() {
         let checksum = Checksum::Partial { start: 34, offset: 16 };
         large.offload = Offload { checksum, gso: Some(gso) };
         batch.push(large);
-        batch.push(Packet::from_bytes(&frame(1, 5000)));
+        for bytes in [5000, 13, 0] {
+            batch.push(Packet::from_bytes(&frame(1, 5000)[..bytes]));
+        }
         let sent = tx.send(&mut pool, &mut batch);
-        assert_eq!((sent.packets, sent.dropped, sent.errors), (1 + 5, 0, 1));
+        assert_eq!((sent.packets, sent.dropped, sent.errors), (1 + 5, 0, 3));
         let came = receive(&mut peer_rx, 6);
         let lengths: Vec<usize> = came.iter().map(Packet::len).collect();
         assert_eq!(lengths, [60, 1054, 1054, 1054, 1054, 14 + 40 + 960]);

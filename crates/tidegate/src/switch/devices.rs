@@ -7,7 +7,7 @@ use super::worker_ports::RxSlot;
 use super::worker_thread::{WorkerCommand, WorkerThread};
 use crate::clock;
 use base::PortNo;
-use control::Interface;
+use control::{Interface, InterfaceKind};
 use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
 use port_afxdp::{XdpOptions, XdpPort};
 use port_dpdk::{DpdkConfig, DpdkPort};
@@ -397,6 +397,21 @@ impl Devices {
     pub fn links_mut(&mut self) -> &mut Links {
         &mut self.links
     }
+}
+
+/// What is wrong with the options of a bridge's interfaces.
+pub fn check_options(bridge: &control::Bridge) -> Vec<String> {
+    let interfaces = bridge.ports.values().flat_map(|port| &port.interfaces);
+    let wrong = |interface: &Interface| {
+        let options = &interface.options;
+        let reason = match interface.kind {
+            InterfaceKind::Afxdp => XdpOptions::parse(options).err(),
+            InterfaceKind::Pcap => PcapOptions::parse(options).err(),
+            _ => None,
+        };
+        reason.map(|reason| format!("port \"{}\": {reason}", interface.name))
+    };
+    interfaces.filter_map(wrong).collect()
 }
 
 /// Gives every worker a transmit queue.

@@ -1,6 +1,7 @@
 //! The daemon from its first step to its last.
 
-use super::{Settings, Shared, Switch, commands, flow_file, link_task, ovsdb_task, serve_workers};
+use super::{Settings, Shared, Switch};
+use super::{commands, devices, flow_file, link_task, ovsdb_task, serve_workers};
 use crate::cli::{PROGRAM, Source, SwitchOptions};
 use crate::daemon::{self, Daemon, DaemonError, Directories, FatalSignals, utc_offset_s};
 use crate::stream::{Target, TlsFiles};
@@ -126,7 +127,9 @@ fn load(file: &Path) -> Result<Desired, StartError> {
             }
         }
     }
-    let wrong: Vec<String> = desired.bridges.values().flat_map(flow_file::check).collect();
+    let bridges = desired.bridges.values();
+    let wrong_options = bridges.clone().flat_map(devices::check_options);
+    let wrong: Vec<String> = bridges.flat_map(flow_file::check).chain(wrong_options).collect();
     if wrong.is_empty() { Ok(desired) } else { Err(StartError::Flows(wrong)) }
 }
 
