@@ -1,5 +1,5 @@
 use super::*;
-use crate::VlanMode;
+use crate::{DpdkInit, VlanMode};
 use base::{DatapathId, MacAddr, OfPort};
 use openflow::Version;
 use proptest::prelude::*;
@@ -30,6 +30,7 @@ fn the_documented_example_is_read() {
         max_connections: Some(3_000_000),
         run_dir: Some("/run/openvswitch".into()),
         unixctl: Some("/run/openvswitch/tidegate.ctl".into()),
+        dpdk: DpdkOptions { init: DpdkInit::Yes, ..DpdkOptions::default() },
         ..SwitchOptions::default()
     };
     let tls = TlsFiles {
@@ -60,7 +61,11 @@ fn the_documented_example_is_read() {
     int0.interfaces[0].mac = Some(MacAddr([2, 0, 0, 0, 0, 2]));
     int0.interfaces[0].mtu_request = Some(1500);
     int0.vlan = VlanMode::Trunk { trunks: vec![10, 20] };
-    let br0 = with_ports(settings, vec![local("br0"), veth0, int0, patch("to-br1", "to-br0")]);
+    let mut dpdk0 = Port::new(interface("dpdk0", InterfaceKind::Dpdk));
+    let options_of = [("dpdk-devargs", "0000:01:00.0"), ("n_rxq", "2")];
+    dpdk0.interfaces[0].options = options_of.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let ports = vec![local("br0"), veth0, int0, dpdk0, patch("to-br1", "to-br0")];
+    let br0 = with_ports(settings, ports);
     let br1 = with_ports(BridgeSettings::default(), vec![local("br1"), patch("to-br0", "to-br1")]);
     let expect = Desired {
         bridges: BTreeMap::from([("br0".to_owned(), br0), ("br1".to_owned(), br1)]),
