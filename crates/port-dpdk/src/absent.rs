@@ -76,6 +76,11 @@ impl DpdkPort {
     }
 
     /// See the port of a build that has DPDK.
+    pub fn own_counters(&self) -> Vec<(String, u64)> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
     pub fn set_up(&self, _up: bool) -> Result<(), PortError> {
         match *self {}
     }

@@ -31,23 +31,24 @@ impl DpdkPort {
             tx_dropped: device.tx_dropped.load(Ordering::Relaxed),
             rx_errors: counters.rx_errors,
             tx_errors: counters.tx_errors + device.tx_refused.load(Ordering::Relaxed),
-            named: named_counters(device.port),
         })
     }
-}
 
-/// The counters of its own that are worth telling.
-fn named_counters(port: u16) -> Vec<(String, u64)> {
-    // SAFETY: without room nothing is written.
-    let count = unsafe { ffi::tidegate_dpdk_named_counters(port, std::ptr::null_mut(), 0) };
-    let count = usize::try_from(count).unwrap_or(0).min(NAMED_COUNTERS_MAX);
-    let mut counters = vec![ffi::NamedCounter { name: [0; 64], value: 0 }; count];
-    // SAFETY: the shim writes at most as many structures as there is room for.
-    let written =
-        unsafe { ffi::tidegate_dpdk_named_counters(port, counters.as_mut_ptr(), count as u32) };
-    let written = usize::try_from(written).unwrap_or(0);
-    let told = counters.iter().take(written).map(|c| (text_of(&c.name), c.value));
-    told.filter(|(name, _)| is_worth_telling(name)).collect()
+    /// The device's own counters of what is worth telling (errors, drops, sizes, queues), by name.
+    /// A card may take its time to gather them.
+    pub fn own_counters(&self) -> Vec<(String, u64)> {
+        let port = self.device.port;
+        // SAFETY: without room nothing is written.
+        let count = unsafe { ffi::tidegate_dpdk_named_counters(port, std::ptr::null_mut(), 0) };
+        let count = usize::try_from(count).unwrap_or(0).min(NAMED_COUNTERS_MAX);
+        let mut counters = vec![ffi::NamedCounter { name: [0; 64], value: 0 }; count];
+        // SAFETY: the shim writes at most as many structures as there is room for.
+        let written =
+            unsafe { ffi::tidegate_dpdk_named_counters(port, counters.as_mut_ptr(), count as u32) };
+        let written = usize::try_from(written).unwrap_or(0);
+        let told = counters.iter().take(written).map(|c| (text_of(&c.name), c.value));
+        told.filter(|(name, _)| is_worth_telling(name)).collect()
+    }
 }
 
 /// What a card counts beside packets and bytes may be hundreds of things. Told is what Open

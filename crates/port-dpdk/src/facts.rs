@@ -52,7 +52,7 @@ pub struct Facts {
 }
 
 /// What a device counted.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
     /// Packets received.
     pub rx_packets: u64,
@@ -70,6 +70,4 @@ pub struct Statistics {
     pub rx_errors: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
-    /// The device's own counters of what is worth telling (errors, drops, sizes, queues), by name.
-    pub named: Vec<(String, u64)>,
 }

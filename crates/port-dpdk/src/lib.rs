@@ -2,8 +2,9 @@
 //!
 //! [`start`] starts DPDK (its EAL), once a process; [`DpdkPort::open`] finds or plugs in the device
 //! that `dpdk-devargs` names and sets it up; its queues are [`port::RxQueue`] and
-//! [`port::TxQueue`], which any thread may own. Frames are copied between DPDK's buffers and the
-//! switch's, so that a packet is the same thing whatever port it came from.
+//! [`port::TxQueue`], which any thread may own. A packet keeps the buffer that DPDK received it in
+//! and leaves through another DPDK port without being copied; frames in several buffers, and what
+//! goes to or comes from other kinds of ports, are copied.
 //!
 //! DPDK is the system's own (`libdpdk-dev`), called through the C shim in `csrc/`, and only where
 //! the feature `dpdk` is on. Without it everything here is still there: options are read and

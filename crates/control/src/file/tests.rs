@@ -1,5 +1,5 @@
 use super::*;
-use crate::VlanMode;
+use crate::{DpdkInit, VlanMode};
 use base::{DatapathId, MacAddr, OfPort};
 use openflow::Version;
 use proptest::prelude::*;
@@ -30,6 +30,7 @@ fn the_documented_example_is_read() {
         max_connections: Some(3_000_000),
         run_dir: Some("/run/openvswitch".into()),
         unixctl: Some("/run/openvswitch/tidegate.ctl".into()),
+        dpdk: DpdkOptions { init: DpdkInit::Yes, ..DpdkOptions::default() },
         ..SwitchOptions::default()
     };
     let tls = TlsFiles {
@@ -70,7 +71,11 @@ fn the_documented_example_is_read() {
         said(&[("rx_pcap", "in.pcap"), ("infinite_rx", "true"), ("tx_pcap", "out.pcap")]);
     int0.interfaces[0].mtu_request = Some(1500);
     int0.vlan = VlanMode::Trunk { trunks: vec![10, 20] };
-    let ports = vec![local("br0"), veth0, int0, patch("to-br1", "to-br0"), veth1, play0];
+    let mut dpdk0 = Port::new(interface("dpdk0", InterfaceKind::Dpdk));
+    let options_of = [("dpdk-devargs", "0000:01:00.0"), ("n_rxq", "2")];
+    dpdk0.interfaces[0].options = options_of.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let ports =
+        vec![local("br0"), veth0, int0, dpdk0, patch("to-br1", "to-br0"), veth1, play0];
     let br0 = with_ports(settings, ports);
     let br1 = with_ports(BridgeSettings::default(), vec![local("br1"), patch("to-br0", "to-br1")]);
     let expect = Desired {

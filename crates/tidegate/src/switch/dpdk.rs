@@ -141,10 +141,11 @@ impl Switch {
         self.dpdk.looked_at = Some(now);
         let mut changed = Vec::new();
         for (name, running) in &self.configured.interfaces {
-            if let Some(link) = self.devices.dpdk(name).and_then(|dpdk| link_info(name, dpdk).ok())
-                && running.link_up != (link.admin_up && link.carrier)
-            {
-                changed.push(link);
+            let Some(dpdk) = self.devices.dpdk(name) else { continue };
+            // A device that does not answer is gone, which its worker tells.
+            let is_up = dpdk.facts().map_or(running.link_up, |facts| facts.link_up);
+            if running.link_up != is_up {
+                changed.extend(link_info(name, dpdk));
             }
         }
         for link in changed {
@@ -233,10 +234,9 @@ fn describe(facts: &Facts) -> BTreeMap<String, String> {
 /// `Interface.statistics`: everybody's names, and the device's own.
 fn statistics(port: &DpdkPort) -> BTreeMap<String, i64> {
     let Ok(counted) = port.statistics() else { return BTreeMap::new() };
-    let own = counted
-        .named
-        .iter()
-        .map(|(name, value)| (name.clone(), i64::try_from(*value).unwrap_or(i64::MAX)));
+    let own = port.own_counters();
+    let own =
+        own.iter().map(|(name, value)| (name.clone(), i64::try_from(*value).unwrap_or(i64::MAX)));
     let mut all: BTreeMap<String, i64> = own.collect();
     all.extend(named([
         ("rx_packets", counted.rx_packets),
