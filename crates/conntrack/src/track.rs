@@ -36,6 +36,8 @@ struct Subject {
     is_reply: bool,
     reading: Reading,
     state: CtState,
+    /// Its connection is made by it, in this pass or in an earlier one of the same zone.
+    began: bool,
 }
 
 impl Pass<'_> {
@@ -54,7 +56,8 @@ impl Pass<'_> {
         let same_zone = frame.key.ct_zone() == zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
         let hash = reading.key.hash(&self.table.secrets);
-        let mut subject = Subject { key: reading.key, hash, is_reply: false, reading, state };
+        let mut subject =
+            Subject { key: reading.key, hash, is_reply: false, reading, state, began: false };
         let mut found = self.look_up(&mut subject);
         if let Some(Found { id, .. }) = found
             && self.forces(&subject, id)
@@ -80,8 +83,12 @@ impl Pass<'_> {
         }
         if begins {
             connection = self.begin(&mut subject, frame);
+            subject.began = connection.is_some() && self.action.nat.is_none();
         }
         self.write(frame, subject.state, connection, Some(&subject.key));
+        if subject.began {
+            frame.key.set_ct_began();
+        }
     }
 
     /// Finds the packet's connection and its direction. A packet that was translated already is
@@ -120,6 +127,12 @@ impl Pass<'_> {
         if was_followed(subject, connection, seen) {
             return true;
         }
+        if made_by_this_packet(subject, connection, seen) && !self.action.force {
+            subject.began = true;
+            return true;
+        }
+        // What an earlier pass found invalid may have got a connection meanwhile.
+        subject.state.remove(CtState::INV);
         if subject.reading.related {
             subject.state |= CtState::REL;
             subject
@@ -287,6 +300,15 @@ impl Pass<'_> {
 fn was_followed(subject: &Subject, connection: &Connection, seen: &FlowKey) -> bool {
     subject.state.contains(CtState::TRK)
         && !subject.state.contains(CtState::NEW)
+        && original_tuple(seen, &connection.original) == Some(connection.original)
+}
+
+/// Whether the packet made this connection in an earlier pass in this zone: it then stays new, and
+/// the connection is not shown it again. A packet that is new because no one had committed it yet is
+/// another matter.
+fn made_by_this_packet(subject: &Subject, connection: &Connection, seen: &FlowKey) -> bool {
+    seen.ct_began()
+        && subject.state.contains(CtState::NEW)
         && original_tuple(seen, &connection.original) == Some(connection.original)
 }
 
