@@ -43,6 +43,27 @@ contains "pmd-stats-show" "$(ovs-appctl dpif-netdev/pmd-stats-show)" "packets re
 ovs-appctl dpif-netdev/pmd-stats-clear
 ovs-appctl dpif-netdev/pmd-rxq-show >/dev/null
 contains "upcall/show" "$(ovs-appctl upcall/show)" "flows         : (current"
+# The limit begins low, and grows with the flows if they are quickly looked at.
+contains "upcall/show" "$(ovs-appctl upcall/show)" "(limit 10000)"
+
+for command in dump-flows dump-conntrack ct-stats-show ct-get-nconns; do
+    for datapath in nosuch netdev@nosuch; do
+        same "$command $datapath" "ovs-vswitchd: datapath not found (Invalid argument)
+ovs-appctl: ovs-vswitchd: server returned an error" "$(must_fail ovs-appctl dpctl/$command $datapath)"
+    done
+done
+contains "ct-set-maxconns" "$(must_fail ovs-appctl dpctl/ct-set-maxconns nosuch 5)" \
+    "ovs-vswitchd: datapath not found (Invalid argument)"
+contains "dpctl/show" "$(must_fail ovs-appctl dpctl/show nosuch)" \
+    "ovs-vswitchd: opening datapath nosuch failed (No such file or directory)"
+contains "dpctl/show" "$(must_fail ovs-appctl dpctl/show netdev@nosuch)" \
+    "ovs-vswitchd: opening datapath netdev@nosuch failed (No such device)"
+contains "dpctl/show" "$(ovs-appctl dpctl/show netdev@ovs-netdev)" "port 1: br0"
+
+# A line of the datapath's own ends each flow of a detailed dump.
+pings client 10.0.0.2
+lines=$(ovs-appctl dpctl/dump-flows -m | grep -c '^ufid')
+same "dp-extra-info" "$lines" "$(ovs-appctl dpctl/dump-flows -m | grep -Ec ', dp-extra-info:[a-z_]+\([0-9,]+\)$')"
 
 # Half a request, nonsense, and a client that hangs up do no harm.
 socket=$OVS_RUNDIR/ovs-vswitchd.$SWITCH_PID.ctl

@@ -26,6 +26,16 @@ ovs-appctl dpctl/ct-del-limits zone=3
 udp_ask client 10.0.0.2 53 1 6003 >/dev/null
 same "without a limit" 3 "$(ovs-appctl dpctl/ct-get-nconns)"
 contains "bad" "$(must_fail ovs-appctl dpctl/ct-set-limits zone=x)" "failed to parse field zone"
+for command in ct-get-limits ct-del-limits; do
+    contains "bad" "$(must_fail ovs-appctl dpctl/$command zone=x)" \
+        "ovs-vswitchd: invalid zone (Invalid argument)"
+    # Open vSwitch takes these for zones 4464 and 0.
+    for zone in 70000 65536; do
+        ! ours || contains "bad" "$(must_fail ovs-appctl dpctl/$command zone=$zone)" "invalid zone"
+    done
+done
+same "the limits are as they were" "default limit=100
+zone=4,limit=7,count=0" "$(ovs-appctl dpctl/ct-get-limits)"
 
 same "most connections" 3000000 "$(ovs-appctl dpctl/ct-get-maxconns)"
 ovs-appctl dpctl/flush-conntrack

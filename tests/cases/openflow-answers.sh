@@ -24,10 +24,63 @@ for version in 10 13 15; do
     contains "group that is not there" \
         "$(must_fail ovs-ofctl -O OpenFlow13 add-flow br0 actions=group:5)" "OFPBAC_BAD_OUT_GROUP"
 done
+# There are no groups and no meters here. What asks for one that is not there gets the same error from
+# Open vSwitch, which has them; what would make one is refused.
+for version in 10 13 15; do
+    failing() { must_fail ovs-ofctl -O OpenFlow$version "$@"; }
+    working() { ovs-ofctl -O OpenFlow$version "$@"; }
+    bucket=type=all,bucket=actions=1
+    contains "group" "$(failing add-flow br0 actions=group:5)" "OFPBAC_BAD_OUT_GROUP"
+    contains "mod-group" "$(failing mod-group br0 "group_id=9,$bucket")" "OFPGMFC_UNKNOWN_GROUP"
+    working del-groups br0
+    if [ $version != 10 ]; then
+        band=pktps,band=type=drop,rate=10
+        contains "meter" "$(failing add-flow br0 actions=meter:5,1)" "OFPMMFC_INVALID_METER"
+        contains "mod-meter" "$(failing mod-meter br0 "meter=7,$band")" "OFPMMFC_UNKNOWN_METER"
+        working del-meters br0
+        before=$(flows br0)
+        working del-flows br0 out_group=5
+        same "no flow sends to the group" "$before" "$(flows br0)"
+        lacks "no flow sends to the group" "$(working dump-flows br0 out_group=5)" "actions"
+    fi
+    ours || continue
+    contains "add-group" "$(failing add-group br0 "group_id=1,$bucket")" "OFPGMFC_OUT_OF_GROUPS"
+    [ $version = 10 ] ||
+        contains "add-meter" "$(failing add-meter br0 "meter=1,$band")" "OFPMMFC_OUT_OF_METERS"
+done
 vsctl set bridge br0 protocols=OpenFlow13
 eventually 3 must_fail ovs-ofctl -O OpenFlow10 show br0
 contains "versions" "$(must_fail ovs-ofctl -O OpenFlow10 show br0)" \
     "version negotiation failed (we support version 0x01, peer supports version 0x04)"
+# A client that is turned away gets to know why, though it goes on talking: an error of type 0
+# (hello failed) and code 0 (incompatible), and then the end.
+turned_away() {
+    $python - "$OVS_RUNDIR/br0.mgmt" "$1" <<'P'
+import socket, sys, time
+path, version = sys.argv[1], int(sys.argv[2])
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect(path)
+    client.settimeout(5)
+    echo = bytes([version, 2, 0, 8, 0, 0, 0, 2])
+    client.sendall(bytes([version, 0, 0, 8, 0, 0, 0, 1]))
+    time.sleep(0.3)
+    client.sendall(echo)
+    time.sleep(0.3)
+    answer = b""
+    while piece := client.recv(4096):
+        answer += piece
+while answer:
+    length = int.from_bytes(answer[2:4], "big")
+    print(answer[:2].hex(), answer[8:12].hex() if answer[1] == 1 else "")
+    answer = answer[length:]
+P
+}
+for version in 1 2 3; do
+    ! ours || same "why" "0400 
+0${version}01 00000000" "$(turned_away $version)"
+    ! ours || contains "ovs-ofctl" "$(must_fail ovs-ofctl -O OpenFlow1$((version - 1)) show br0)" \
+        "failed to connect to socket (Protocol error)"
+done
 vsctl set bridge br0 protocols=$all
 eventually 3 ovs-ofctl -O OpenFlow14 show br0
 

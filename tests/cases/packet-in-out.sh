@@ -4,6 +4,24 @@ static_neighbours
 start_switch
 bridge br0 client server
 vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
+# frames with a tracked packet: what of its connection a controller is told.
+told() {
+    ovs-ofctl del-flows br0
+    ovs-ofctl add-flow br0 "table=0,ip,actions=ct(table=1,zone=3)"
+    ovs-ofctl add-flow br0 "table=1,actions=controller"
+    stdbuf -oL ovs-ofctl -P nxt_packet_in2 monitor br0 65534 >monitor.printed 2>&1 &
+    monitor=$!
+    sleep 0.6
+    local ip='Ether(src=A,dst=B)/IP(src="10.0.0.1",dst="10.0.0.2")'
+    on client $python "$tests/hosts/frames.py" send "$ip/UDP(sport=5,dport=6)" "$ip/TCP(sport=5,dport=6,flags='SR')"
+    both() { [ "$(grep -c PACKET_IN monitor.printed)" = 2 ]; }
+    eventually 3 both
+    kill $monitor
+    sed -n 's/.*\(ct_state=.*\) (via.*/\1/p' monitor.printed
+}
+# A packet without a valid connection has no original direction.
+same "connections" "ct_state=new|trk,ct_zone=3,ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=17,ct_tp_src=5,ct_tp_dst=6,ip,in_port=1
+ct_state=inv|trk,ct_zone=3,ip,in_port=1" "$(told)"
 frame=02000000000202000000000188b500000000000000000000000000000000000000000000000000000000
 for version in 10 13 15; do
     ovs-ofctl del-flows br0

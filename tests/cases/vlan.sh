@@ -1,3 +1,4 @@
+# limit: 60
 # Access and trunk ports and native VLANs, seen on the wire.
 host a 10.0.0.1/24 02:00:00:00:00:01
 host b 10.0.0.2/24 02:00:00:00:00:02

@@ -3,7 +3,8 @@
 
 frames.py send EXPRESSION...       sends each frame, e.g. 'Ether(dst=A)/Dot1Q(vlan=10)/IP()/ICMP()'
 frames.py receive SECONDS          prints each frame that arrives: VLAN tags, source and kind,
-                                   of SCTP also the ports and whether its CRC is right
+                                   of SCTP also the ports and whether its CRC is right, of neighbour
+                                   discovery the reserved word, the option and the checksum
 frames.py raw HEX...               sends bytes as they are
 """
 import logging
@@ -58,6 +59,20 @@ def sctp(kind, packet):
     return " sctp=%s crc=%s" % (ports, "good" if is_good else "bad")
 
 
+def neighbor_discovery(kind, packet):
+    """What to say of a neighbour discovery message with an option; else nothing."""
+    if kind != "86dd" or packet[6] != 58 or packet[40] not in (135, 136) or len(packet) < 72:
+        return ""
+    message = packet[40:40 + struct.unpack("!H", packet[4:6])[0]]
+    words = packet[8:40] + struct.pack("!II", len(message), 58) + message
+    total = sum(struct.unpack("!%dH" % (len(words) // 2), words))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return " nd=%d reserved=%s option=%d address=%s sum=%s" % (
+        message[0], message[4:8].hex(), message[24], message[26:32].hex(":"),
+        "good" if total == 0xFFFF else "bad")
+
+
 def receive(seconds):
     device = raw_socket()
     device.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -77,8 +92,10 @@ def receive(seconds):
             tags.append("%s%d" % ("s" if frame[at] == 0x88 else "", tci & 0xFFF))
             at += 4
         kind = frame[at:at + 2].hex()
+        packet = frame[at + 2:]
+        detail = sctp(kind, packet) or neighbor_discovery(kind, packet)
         print("vlan=%s from=%s type=%s%s" % ("/".join(tags) or "none", frame[6:12].hex(":"), kind,
-                                             sctp(kind, frame[at + 2:])), flush=True)
+                                             detail), flush=True)
 
 
 def main():

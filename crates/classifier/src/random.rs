@@ -36,6 +36,8 @@ const POOL: &[(Field, &[u128], &[u128])] = &[
     (Field::TpDst, &[8, 79, 80, 1024], &[0x00f0, 0xfc00, u128::MAX]),
     (Field::TcpFlags, &[2, 0x10], &[2, u128::MAX]),
     (Field::NdTarget, &[0, V6], &[u128::MAX]),
+    (Field::NdReserved, &[0, 1 << 29], &[u128::MAX]),
+    (Field::NdOptionsType, &[0, 2], &[u128::MAX]),
 ];
 
 fn pick(from: &[u128], choice: u8) -> u128 {
@@ -44,7 +46,7 @@ fn pick(from: &[u128], choice: u8) -> u128 {
 
 /// A packet's key.
 pub(crate) fn key() -> impl Strategy<Value = FlowKey> {
-    any::<[u8; 17]>().prop_map(|choices| {
+    any::<[u8; 19]>().prop_map(|choices| {
         let mut key = FlowKey::new();
         for (&(field, values, _), choice) in POOL.iter().zip(choices) {
             key.set(field, key.get(field) | pick(values, choice));

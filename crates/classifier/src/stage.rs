@@ -28,7 +28,8 @@ impl Stage {
             EthDst | EthType | EthSrc | VlanTpid | VlanTci | VlanTpid1 | VlanTci1 => Stage::L2,
             Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | CtNwSrc | CtNwDst | CtIpv6Src | CtIpv6Dst
             | NwProto | NwTos | NwTtl | NwFrag | Ipv6Label => Stage::L3,
-            TpSrc | TpDst | TcpFlags | CtTpSrc | CtTpDst | ArpSha | ArpTha | NdTarget => Stage::L4,
+            TpSrc | TpDst | TcpFlags | CtTpSrc | CtTpDst | ArpSha | ArpTha | NdTarget
+            | NdReserved | NdOptionsType => Stage::L4,
             // Any stage is correct for any field; the right one only gives wider megaflows.
             _ => Stage::Metadata,
         }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use table::atomic::AtomicU64;
-use table::{Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones};
+use table::{
+    Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones,
+};
 
 /// Set in ids of IPv6 connections.
 const V6: Id = 1 << 31;
@@ -133,7 +135,11 @@ impl Connections {
     #[inline(always)]
     pub fn record(&self, id: Id) -> Record<'_> {
         let plain = id & !(V6 | REPLY_ENTRY);
-        if id & V6 == 0 { Record::v4(self.v4.words(plain)) } else { Record::v6(self.v6.words(plain)) }
+        if id & V6 == 0 {
+            Record::v4(self.v4.words(plain))
+        } else {
+            Record::v6(self.v6.words(plain))
+        }
     }
 
     /// The id itself, whichever of its entries it came from.
@@ -177,12 +183,14 @@ impl Connections {
     ) -> Option<Found> {
         let mut is_reply = false;
         let expired = &mut tools.expired;
-        let found = index?.find(hash, |id| match self.matching(id, now_ms, expired, |it| it.direction(key)) {
-            Some(direction) => {
-                is_reply = direction;
-                true
+        let found = index?.find(hash, |id| {
+            match self.matching(id, now_ms, expired, |it| it.direction(key)) {
+                Some(direction) => {
+                    is_reply = direction;
+                    true
+                }
+                None => false,
             }
-            None => false,
         });
         if !tools.expired.is_empty() {
             self.bury_expired(visit, tools);
@@ -294,9 +302,10 @@ impl Connections {
             return Err(refused);
         }
         if let Some(second) = second {
-            let taken = self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
-                it.direction(&reply).map(|_| Taken::Reply)
-            });
+            let taken =
+                self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
+                    it.direction(&reply).map(|_| Taken::Reply)
+                });
             if let Err(refused) = taken {
                 // It was to be seen for a moment; whoever ended it meanwhile takes it out.
                 if record.kill() {
@@ -458,7 +467,9 @@ impl Connections {
             let record = self.record(entry);
             // A connection is taken out with its first entry; the entry of its reply may be met
             // alone when that is over, and its id may be another connection's by then.
-            if entry & REPLY_ENTRY != 0 || record.state().header() != index.number() || !record.kill()
+            if entry & REPLY_ENTRY != 0
+                || record.state().header() != index.number()
+                || !record.kill()
             {
                 return;
             }

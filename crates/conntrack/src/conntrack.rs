@@ -174,8 +174,8 @@ impl Conntrack {
                 let hash = key.hash(&connections.secrets);
                 let index = connections.zones.get(visit, key.zone);
                 let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
-                let is_gone = found
-                    .is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
+                let is_gone =
+                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
                 if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
             });
         }

@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
-use base::limits::BATCH_SIZE;
 use base::Instant;
+use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
 use table::{Index, Visit};
 
@@ -168,7 +168,12 @@ impl<'a> Pass<'a> {
 
     /// Lets a packet act on its connection's state and time.
     #[inline]
-    pub fn update(&mut self, record: &Record<'_>, found: Found, segment: Option<&Segment>) -> Update {
+    pub fn update(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+    ) -> Update {
         let (update, timeout) = self.update_state(record, found.is_reply, segment);
         if let Some(timeout) = timeout {
             self.set_deadline(record, found, record.life(), timeout);

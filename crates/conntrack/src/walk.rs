@@ -23,6 +23,8 @@ pub(crate) struct Subject {
     pub is_reply: bool,
     pub reading: Reading,
     pub state: CtState,
+    /// Its connection is made by it, in this pass or in an earlier one of the same zone.
+    pub began: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -54,7 +56,8 @@ impl<'a> Pass<'a> {
         // What was said in another zone says nothing here.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
-        let mut subject = Subject { key: reading.key, hash, is_reply: false, reading, state };
+        let mut subject =
+            Subject { key: reading.key, hash, is_reply: false, reading, state, began: false };
         let mut found = self.look_up(&mut subject);
         if let Some(Found { id, .. }) = found
             && self.forces(&subject, id)
@@ -80,8 +83,12 @@ impl<'a> Pass<'a> {
         }
         if begins {
             connection = self.begin(&mut subject, frame);
+            subject.began = connection.is_some() && self.action.nat.is_none();
         }
         self.write_walked(frame, &subject, connection);
+        if subject.began {
+            frame.key.set_ct_began();
+        }
     }
 
     fn write_walked(&mut self, frame: &mut Frame, subject: &Subject, connection: Option<Id>) {
@@ -136,6 +143,12 @@ impl<'a> Pass<'a> {
         if was_followed(subject, &record, &frame.key) {
             return true;
         }
+        if made_by_this_packet(subject, &record, &frame.key) && !self.action.force {
+            subject.began = true;
+            return true;
+        }
+        // What an earlier pass found invalid may have got a connection meanwhile.
+        subject.state.remove(CtState::INV);
         if subject.reading.related {
             subject.state |= CtState::REL;
             subject
@@ -207,6 +220,17 @@ impl<'a> Pass<'a> {
 /// not.
 fn was_followed(subject: &Subject, record: &Record<'_>, seen: &FlowKey) -> bool {
     if !subject.state.contains(CtState::TRK) || subject.state.contains(CtState::NEW) {
+        return false;
+    }
+    let original = record.original();
+    original_tuple(seen, &original) == Some(original)
+}
+
+/// Whether the packet made this connection in an earlier pass in this zone: it then stays new, and
+/// the connection is not shown it again. A packet that is new because no one had committed it yet is
+/// another matter.
+fn made_by_this_packet(subject: &Subject, record: &Record<'_>, seen: &FlowKey) -> bool {
+    if !seen.ct_began() || !subject.state.contains(CtState::NEW) {
         return false;
     }
     let original = record.original();

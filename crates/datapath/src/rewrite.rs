@@ -16,9 +16,21 @@ pub(crate) fn set_field(frame: &mut Frame, set: &SetField) {
     if old == new {
         return;
     }
+    let is_ipv6 = frame.key.eth_type() == ETH_IPV6;
     if write(frame, set.field, new) {
         frame.key.set(set.field, new);
+        if frame.key.nw_proto() == 58 && is_ipv6 && is_in_icmpv6(set.field) {
+            frame.reread_icmpv6();
+        }
     }
+}
+
+/// Whether a field of an ICMPv6 message says what others there are.
+fn is_in_icmpv6(field: Field) -> bool {
+    matches!(
+        field,
+        Field::TpSrc | Field::TpDst | Field::NdOptionsType | Field::NdSll | Field::NdTll
+    )
 }
 
 /// Writes a field's new value into the bytes; says whether the frame has it.
@@ -50,6 +62,8 @@ fn write(frame: &mut Frame, field: Field, new: u128) -> bool {
             write_arp(frame, field, new)
         }
         Field::NdTarget => bytes::set_nd_target(frame.l3_mut(), v6, partial),
+        Field::NdReserved => bytes::set_nd_reserved(frame.l3_mut(), new as u32, partial),
+        Field::NdOptionsType => bytes::set_nd_option_kind(frame.l3_mut(), new as u8, partial),
         Field::NdSll => bytes::set_nd_sll(frame.l3_mut(), mac, partial),
         Field::NdTll => bytes::set_nd_tll(frame.l3_mut(), mac, partial),
         // What no packet carries lives in the key alone.
@@ -150,7 +164,7 @@ mod tests {
         assert_eq!(copy.layers, frame.layers);
     }
 
-    const PACKETS: [&str; 7] = [
+    const PACKETS: [&str; 9] = [
         "10.0.0.1:1000>10.0.0.2:80 S",
         "10.0.0.1:1000>10.0.0.2:53 udp len=20",
         "[fd00::1]:1000>[fd00::2]:80 PA len=9",
@@ -158,6 +172,8 @@ mod tests {
         "[fd00::1]:1000>[fd00::2]:80 sctp tag=9 len=21",
         "10.0.0.1>10.0.0.2 icmp-echo id=7 seq=1",
         "10.0.0.1>10.0.0.2 arp-request",
+        "[fe80::1]>[ff02::1:ff00:2] nd-solicit target=[fe80::2]",
+        "[fe80::2]>[fe80::1] nd-advert target=[fe80::2]",
     ];
 
     #[test]
@@ -189,7 +205,7 @@ mod tests {
                 | Field::TcpFlags | Field::VlanTpid | Field::ArpOp | Field::PktMark
                 | Field::DpHash | Field::InPort | Field::VlanTci | Field::VlanVidPresent));
             let mut frame = frame(PACKETS[packet]);
-            let is_icmp = frame.key.nw_proto() == 1 && matches!(field, Field::TpSrc | Field::TpDst);
+            let is_icmp = matches!(frame.key.nw_proto(), 1 | 58) && matches!(field, Field::TpSrc | Field::TpDst);
             let mask = if is_icmp { mask & 0xff } else { mask };
             set_field(&mut frame, &SetField { field, value, mask });
             let copy = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();

@@ -206,14 +206,7 @@ fn transport(l4: &[u8], protocol: u8, key: &mut FlowKey) -> bool {
             key.set_tp_src(header[0].into());
             key.set_tp_dst(header[1].into());
         }
-        ICMPV6 if key.eth_type() == ETH_IPV6 => {
-            let Some(header) = l4.first_chunk::<4>() else { return false };
-            key.set_tp_src(header[0].into());
-            key.set_tp_dst(header[1].into());
-            if matches!(header[..2], [135 | 136, 0]) {
-                neighbor_discovery(l4, header[0], key);
-            }
-        }
+        ICMPV6 if key.eth_type() == ETH_IPV6 => return icmpv6(l4, key),
         _ => {}
     }
     true
@@ -225,36 +218,60 @@ fn set_ports<const N: usize>(header: &[u8; N], key: &mut FlowKey) {
     key.set_tp_dst(u16::from_be_bytes([header[2], header[3]]));
 }
 
+#[inline]
+fn icmpv6(l4: &[u8], key: &mut FlowKey) -> bool {
+    let Some(header) = l4.first_chunk::<8>() else { return false };
+    key.set_tp_src(header[0].into());
+    key.set_tp_dst(header[1].into());
+    if matches!(header[..2], [135 | 136, 0]) {
+        key.set(Field::NdReserved, be32(header, 4).into());
+        neighbor_discovery(l4, key);
+    }
+    true
+}
+
+/// Reads an ICMPv6 message anew, after something in it was changed: its type says which fields
+/// there are, and an option's type whose address stands in it.
+pub(crate) fn reread_icmpv6(l4: &[u8], key: &mut FlowKey) {
+    for field in
+        [Field::NdReserved, Field::NdTarget, Field::NdOptionsType, Field::NdSll, Field::NdTll]
+    {
+        key.set(field, 0);
+    }
+    icmpv6(l4, key);
+}
+
 /// Neighbour solicitation (135) and advertisement (136), RFC 4861 section 4: the target and the
-/// link-layer address options. One repeated or broken option makes all of it invalid.
+/// link-layer address options, of which the first says the type. An address given twice makes target
+/// and addresses invalid; a broken option ends the reading (ovs: `lib/flow.c`, `parse_icmpv6`).
 #[cold]
-fn neighbor_discovery(l4: &[u8], icmp_type: u8, key: &mut FlowKey) {
+fn neighbor_discovery(l4: &[u8], key: &mut FlowKey) {
     let Some(target) = l4.get(8..24) else { return };
-    let (mut sll, mut tll) = (None, None);
+    let (mut kind, mut sll, mut tll) = (0, 0, 0);
+    let mut twice = false;
     let mut options = &l4[24..];
-    while options.len() >= 8 {
+    while options.len() >= 8 && !twice {
         let bytes = usize::from(options[1]) * 8;
         if bytes == 0 || bytes > options.len() {
-            return;
+            break;
         }
         let slot = match (options[0], bytes) {
             (1, 8) => Some(&mut sll),
             (2, 8) => Some(&mut tll),
             _ => None,
         };
-        if let Some(slot) = slot
-            && slot.replace(be48(options, 2)).is_some()
-        {
-            return;
+        if let Some(slot) = slot {
+            twice = *slot != 0;
+            *slot = be48(options, 2);
+            kind = if kind == 0 { options[0] } else { kind };
         }
         options = &options[bytes..];
     }
-    key.set(Field::NdTarget, be128(target, 0));
-    // The source's address belongs to a solicitation, the target's to an advertisement.
-    if icmp_type == 135 {
-        key.set(Field::NdSll, sll.unwrap_or(0).into());
-    } else {
-        key.set(Field::NdTll, tll.unwrap_or(0).into());
+    key.set(Field::NdOptionsType, kind.into());
+    if !twice {
+        key.set(Field::NdTarget, be128(target, 0));
+        key.set(Field::NdSll, sll.into());
+        key.set(Field::NdTll, tll.into());
     }
 }
 

@@ -104,16 +104,20 @@ fields! {
         NwFrag = "ip_frag" @ 16, 32, 8;
         /// IPv6 flow label.
         Ipv6Label = "ipv6_label" @ 16, 0, 20;
+        /// TCP flags.
+        TcpFlags = "tcp_flags" @ 16, 20, 12;
         /// TCP, UDP, SCTP source port or ICMP type.
         TpSrc = "tp_src" @ 17, 48, 16;
         /// TCP, UDP, SCTP destination port or ICMP code.
         TpDst = "tp_dst" @ 17, 32, 16;
-        /// TCP flags.
-        TcpFlags = "tcp_flags" @ 17, 16, 12;
+        /// The reserved word of a neighbour discovery message, with an advertisement's flags.
+        NdReserved = "nd_reserved" @ 17, 0, 32;
         /// ARP sender's Ethernet address, or ND source link-layer address.
         ArpSha = "arp_sha" @ 18, 0, 48;
         /// ARP target's Ethernet address, or ND target link-layer address.
         ArpTha = "arp_tha" @ 19, 0, 48;
+        /// Type of the first link-layer address option of a neighbour discovery message.
+        NdOptionsType = "nd_options_type" @ 19, 48, 8;
         /// ND target.
         NdTarget = "nd_target" @ 20, 0, 128;
         /// OpenFlow metadata.

@@ -102,6 +102,15 @@ impl Frame {
         self.connection = None;
     }
 
+    /// Reads the ICMPv6 message anew into the key, after its bytes were changed.
+    pub fn reread_icmpv6(&mut self) {
+        let mut key = self.key.clone();
+        if let Some(l4) = self.l4() {
+            extract::reread_icmpv6(l4, &mut key);
+        }
+        self.key = key;
+    }
+
     /// The bytes from the network header on.
     pub fn l3(&self) -> &[u8] {
         self.packet.data().get(usize::from(self.layers.l3)..).unwrap_or_default()

@@ -29,6 +29,9 @@ pub const FRAG_LATER: u8 = 2;
 /// `vlan_tci` bit that says that a tag is there (the place of the CFI bit).
 pub const VLAN_PRESENT: u16 = 0x1000;
 
+/// Word and bit of [`FlowKey::ct_began`], among the connection's words and in no field's place.
+const CT_BEGAN: (usize, u64) = (4, 1);
+
 /// The values of all fields of one packet.
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
@@ -238,6 +241,17 @@ impl FlowKey {
         ]);
     }
 
+    /// Whether the packet's last `ct` made the connection that the key names. It travels with the
+    /// packet and is no field: nothing matches on it.
+    pub fn ct_began(&self) -> bool {
+        self.words[CT_BEGAN.0] & CT_BEGAN.1 != 0
+    }
+
+    /// Notes that a `ct` made the packet's connection; forgotten with all else that `ct` said.
+    pub fn set_ct_began(&mut self) {
+        self.words[CT_BEGAN.0] |= CT_BEGAN.1;
+    }
+
     /// Forgets all that connection tracking said (`ct_clear`).
     #[inline]
     pub fn clear_ct(&mut self) {
@@ -400,6 +414,8 @@ mod tests {
     #[test]
     fn clearing_ct_clears_just_that() {
         let mut key = FlowKey::new();
+        key.set_ct_began();
+        assert!(Field::ALL.iter().all(|&field| key.get(field) == 0));
         for &field in Field::BASIC {
             key.set(field, u128::MAX);
         }
@@ -408,6 +424,7 @@ mod tests {
             let expect = if field.is_ct() { 0 } else { field.all_ones() };
             assert_eq!(key.get(field), expect, "{field:?}");
         }
+        assert!(!key.ct_began());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A bridge: its configuration, its ports and what it has learned.
 
+use crate::hidden::HiddenFlows;
 use crate::mac_table::MacTable;
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
 use crate::table::Tables;
@@ -86,6 +87,7 @@ pub struct Bridge {
     /// Where it has seen Ethernet addresses.
     pub macs: MacTable,
     pub(crate) controllers: ControllerState,
+    pub(crate) hidden: HiddenFlows,
     ports: BTreeMap<OfPort, Port>,
     by_name: HashMap<String, OfPort>,
     /// When numbers were given up.
@@ -101,13 +103,14 @@ const NUMBER_REST: Duration = Duration::from_secs(3600);
 const FIRST_ASKED: u16 = 32_768;
 
 impl Bridge {
-    pub(crate) fn new(id: BridgeId, config: BridgeConfig) -> Self {
+    pub(crate) fn new(id: BridgeId, config: BridgeConfig, now: Instant) -> Self {
         Bridge {
             id,
             macs: MacTable::new(config.mac_table_size, config.mac_aging_s),
             config,
             tables: Tables::default(),
             controllers: ControllerState::default(),
+            hidden: HiddenFlows::new(now),
             ports: BTreeMap::new(),
             by_name: HashMap::new(),
             freed: HashMap::new(),
@@ -251,10 +254,10 @@ impl Bridges {
         }
     }
 
-    pub(crate) fn add(&mut self, config: BridgeConfig) -> BridgeId {
+    pub(crate) fn add(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
         self.last += 1;
         let id = BridgeId(self.last);
-        self.by_id.insert(id, Bridge::new(id, config));
+        self.by_id.insert(id, Bridge::new(id, config, now));
         id
     }
 
@@ -362,7 +365,8 @@ mod tests {
 
     #[test]
     fn numbers_are_not_given_again_at_once() {
-        let mut bridge = Bridge::new(BridgeId(1), BridgeConfig::new("br0", MacAddr::ZERO));
+        let mut bridge =
+            Bridge::new(BridgeId(1), BridgeConfig::new("br0", MacAddr::ZERO), Instant::ZERO);
         let add = |bridge: &mut Bridge, name, requested, at_s: u64| {
             bridge.add_port(spec(name, requested), Instant::from_millis(at_s * 1000)).unwrap().0
         };
@@ -383,7 +387,8 @@ mod tests {
     #[test]
     fn patch_ends_must_name_each_other() {
         let mut bridges = Bridges::default();
-        let ids = ["br0", "br1"].map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO)));
+        let ids = ["br0", "br1"]
+            .map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO), Instant::ZERO));
         let patch = |name: &str, peer: &str| {
             PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
         };

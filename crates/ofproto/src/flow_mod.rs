@@ -126,6 +126,10 @@ impl Ofproto {
         strict: bool,
     ) -> Result<Vec<RuleId>, OfError> {
         check_table(flow_mod.table)?;
+        // There are no groups, and so no flows that send to one.
+        if flow_mod.command.is_delete() && flow_mod.out_group.is_some() {
+            return Ok(Vec::new());
+        }
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let mut found = if strict {
             let tables = match flow_mod.table {
@@ -270,6 +274,7 @@ impl Ofproto {
             importance: 0,
             buffer_id: None,
             out_port: OfPort::NONE,
+            out_group: None,
             flags: FlowFlags::empty(),
             actions: vec![normal],
         };

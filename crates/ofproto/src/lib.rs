@@ -18,7 +18,9 @@
 mod bridge;
 pub mod connection;
 mod events;
+mod flow_limit;
 mod flow_mod;
+mod hidden;
 mod installed;
 mod mac_table;
 mod packet_out;
@@ -49,6 +51,7 @@ pub use vlan::{PriorityTags, VlanMode};
 
 use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
 use flow::FlowCommand;
+use flow_limit::FlowLimit;
 use flow_mod::Undo;
 use installed::Installed;
 use openflow::message::{CtFlush, PortConfig, PortReason};
@@ -94,6 +97,7 @@ impl Default for Config {
 #[derive(Debug)]
 pub struct Ofproto {
     config: Config,
+    flow_limit: FlowLimit,
     bridges: Bridges,
     rules: Rules,
     timeouts: Timeouts,
@@ -115,6 +119,7 @@ impl Ofproto {
     /// No bridges.
     pub fn new(config: Config) -> Self {
         Ofproto {
+            flow_limit: FlowLimit::new(config.flow_limit),
             config,
             bridges: Bridges::default(),
             rules: Rules::default(),
@@ -141,6 +146,7 @@ impl Ofproto {
     pub fn set_config(&mut self, config: Config) {
         self.workers_lost += u64::from(config.workers < self.config.workers);
         self.installed.forget_workers_from(config.workers, self.last_dump, &mut self.recirc);
+        self.flow_limit.set_maximum(config.flow_limit);
         self.config = config;
     }
 
@@ -183,7 +189,7 @@ impl Ofproto {
     /// be secure.
     pub fn add_bridge(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
         let standalone = config.fail_mode == FailMode::Standalone;
-        let id = self.bridges.add(config);
+        let id = self.bridges.add(config, now);
         if standalone {
             self.add_default_flow(id, now);
         }

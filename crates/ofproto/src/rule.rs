@@ -86,7 +86,10 @@ impl Rule {
 
     /// Whether statistics are asked of it.
     pub fn is_asked(&self, request: &FlowStatsRequest) -> bool {
-        self.has_cookie(request.cookie, request.cookie_mask) && self.outputs_to(request.out_port)
+        // There are no groups, and so no flows that send to one.
+        request.out_group.is_none()
+            && self.has_cookie(request.cookie, request.cookie_mask)
+            && self.outputs_to(request.out_port)
     }
 }
 

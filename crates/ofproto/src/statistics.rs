@@ -4,6 +4,7 @@ use crate::Ofproto;
 use crate::bridge::BridgeId;
 use crate::rule::Rule;
 use base::{Instant, OfPort};
+use flow::Match;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};
 
 /// Sums over flows.
@@ -26,18 +27,56 @@ impl Ofproto {
         request: &FlowStatsRequest,
         now: Instant,
     ) -> Vec<FlowStatsEntry> {
-        self.asked(bridge, request).map(|rule| rule.stats(now)).collect()
+        let mut flows: Vec<_> = self.asked(bridge, request).map(|rule| rule.stats(now)).collect();
+        flows.extend(self.hidden(bridge, request, now));
+        flows
+    }
+
+    fn hidden(
+        &self,
+        bridge: BridgeId,
+        request: &FlowStatsRequest,
+        now: Instant,
+    ) -> Vec<FlowStatsEntry> {
+        self.bridges.get(bridge).map_or_else(Vec::new, |bridge| bridge.hidden.asked(request, now))
+    }
+
+    /// All flows, with those that every bridge has and that only a request for their table names.
+    pub fn flows_and_hidden(&self, bridge: BridgeId, now: Instant) -> Vec<FlowStatsEntry> {
+        let all = FlowStatsRequest {
+            matching: Match::any(),
+            table: None,
+            out_port: OfPort::NONE,
+            out_group: None,
+            cookie: 0,
+            cookie_mask: 0,
+        };
+        let mut flows = self.flows(bridge, &all, now);
+        if let Some(bridge) = self.bridges.get(bridge) {
+            flows.extend(bridge.hidden.all(now));
+        }
+        flows
     }
 
     /// Sums over flows; flows that don't count are left out of the sums
     /// (ovs: `ofproto/ofproto.c`, `handle_aggregate_stats_request`).
-    pub fn aggregate(&self, bridge: BridgeId, request: &FlowStatsRequest) -> Aggregate {
+    pub fn aggregate(
+        &self,
+        bridge: BridgeId,
+        request: &FlowStatsRequest,
+        now: Instant,
+    ) -> Aggregate {
         let mut sum = Aggregate::default();
         for rule in self.asked(bridge, request) {
             sum.flows += 1;
             let count = |flag, count| if rule.flags.contains(flag) { 0 } else { count };
             sum.packets += count(FlowFlags::NO_PKT_COUNTS, rule.packets);
             sum.bytes += count(FlowFlags::NO_BYT_COUNTS, rule.bytes);
+        }
+        for row in self.hidden(bridge, request, now) {
+            sum.flows += 1;
+            sum.packets += row.packets;
+            sum.bytes += row.bytes;
         }
         sum
     }

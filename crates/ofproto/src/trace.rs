@@ -249,13 +249,17 @@ pub(crate) fn describe_rule(rule: &Rule, names: Option<&Bridge>) -> String {
 }
 
 /// An action as a trace names it.
-pub(crate) fn describe_action(action: &OfAction, names: Option<&Bridge>) -> String {
+pub(crate) fn describe_action(action: &OfAction, key: &FlowKey, names: Option<&Bridge>) -> String {
     if let (OfAction::Output { port, .. }, Some(bridge)) = (action, names)
         && let Some(port) = bridge.port(*port)
     {
         return format!("output:{}", port.spec.name);
     }
-    openflow::text::format_actions(std::slice::from_ref(action), &Match::any())
+    // The protocol says by which of its names a field goes.
+    let packet = Match::any()
+        .with(Field::EthType, key.eth_type().into())
+        .with(Field::NwProto, key.nw_proto().into());
+    openflow::text::format_actions(std::slice::from_ref(action), &packet)
 }
 
 /// What some bits of a field are now.

@@ -6,8 +6,8 @@ use crate::translate::{Effect, Notes, Translation, World, datapath_mask, transla
 use crate::{Ofproto, Outbox};
 use base::{Instant, RecircId, WorkerId};
 use flow::{
-    ControllerAction, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut, FlowStats,
-    Match, Upcall, UpcallKind,
+    ControllerAction, CtState, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut,
+    FlowStats, Match, Upcall, UpcallKind,
 };
 use openflow::message::PacketIn;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Ofproto {
                 self.installed.relink(id, Arc::clone(links), now, &mut self.recirc);
                 id
             }
-            None if self.installed.len() >= self.config.flow_limit => {
+            None if self.installed.len() >= self.flow_limit.current() => {
                 self.installed.counters.over_limit += 1;
                 return;
             }
@@ -104,7 +104,8 @@ impl Ofproto {
             data,
             reason: to.reason,
             table: Some(state.table),
-            cookie: to.rule_cookie,
+            // The hidden flow that stands for a miss has none.
+            cookie: if is_miss { 0 } else { to.rule_cookie },
             metadata: metadata(&state.pipeline, &upcall.key, state.conntracked),
             userdata: state.userdata.clone(),
             continuation: None,
@@ -127,6 +128,17 @@ impl Ofproto {
             }
         }
         self.installed.end_dump(dump.worker);
+    }
+
+    /// How many megaflows there may be just now.
+    pub fn flow_limit(&self) -> usize {
+        self.flow_limit.current()
+    }
+
+    /// Working in a dump took so long: fewer megaflows are allowed if it was long, more if it was
+    /// short.
+    pub fn adapt_flow_limit(&mut self, dump_ms: u64) {
+        self.flow_limit.adapt(self.installed.len(), dump_ms);
     }
 
     /// What time brings: flows time out, addresses age, idle megaflows go, and workers are asked
@@ -157,7 +169,7 @@ impl Ofproto {
     }
 
     fn delete_idle(&mut self, now: Instant, out: &mut Outbox) {
-        let crowded = self.installed.len() > self.config.flow_limit;
+        let crowded = self.installed.len() > self.flow_limit.current();
         let idle_ms = if crowded { CROWDED_IDLE_MS } else { self.config.max_idle_ms };
         let idle = Duration::from_millis(idle_ms);
         let last = |flow: &DatapathFlow| flow.stats.used.unwrap_or(flow.created).max(flow.created);
@@ -234,6 +246,11 @@ impl Ofproto {
                     bridge.tables.count_lookup(table, found, more.packets);
                 }
             }
+            Effect::Miss { bridge, miss } => {
+                if let Some(bridge) = self.bridges.get_mut(bridge) {
+                    bridge.hidden.count(miss, more, now);
+                }
+            }
             Effect::Patch { from, to } => {
                 for (at, sent) in [(from, true), (to, false)] {
                     let bridge = self.bridges.get_mut(at.0);
@@ -263,23 +280,36 @@ pub(crate) fn links(translation: &Translation, key: &FlowKey) -> Links {
 }
 
 /// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not
-/// zero, and the in-port (ovs: `lib/flow.c`, `flow_get_metadata`).
+/// zero, the in-port, and the connection's original tuple where the packet has a connection or may
+/// begin one (ovs: `lib/flow.c`, `flow_get_metadata`).
 fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
     let mut matching = Match::any().with(Field::InPort, pipeline.in_port_raw().into());
-    for &field in Field::BASIC {
-        let value = match field {
-            field if field.is_pipeline() => pipeline.get(field),
-            Field::PktMark => packet.get(field),
-            field if field.is_ct() && conntracked => packet.get(field),
-            _ => 0,
-        };
-        // IPv4 addresses lie in the places of IPv6 ones.
-        let v4 = matches!(field, Field::CtNwSrc | Field::CtNwDst);
-        let v6 = matches!(field, Field::CtIpv6Src | Field::CtIpv6Dst);
-        let other_family =
-            (v4 && packet.eth_type() != 0x0800) || (v6 && packet.eth_type() != 0x86dd);
-        if value != 0 && !other_family {
+    let mut add = |field: Field, value: u128| {
+        if value != 0 {
             matching.set_masked(field, value, u128::MAX);
+        }
+    };
+    for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
+        add(field, pipeline.get(field));
+    }
+    add(Field::PktMark, packet.get(Field::PktMark));
+    if !conntracked || packet.ct_state().is_empty() {
+        return matching;
+    }
+    for field in [Field::CtState, Field::CtZone, Field::CtMark, Field::CtLabel] {
+        add(field, packet.get(field));
+    }
+    // What the connection's fields mean depends on it.
+    add(Field::EthType, packet.eth_type().into());
+    let has_tuple = packet.ct_state().intersects(CtState::NEW | CtState::EST | CtState::RPL);
+    if has_tuple && packet.ct_nw_proto() != 0 && packet.is_ip() {
+        let addresses = match packet.eth_type() {
+            0x0800 => [Field::CtNwSrc, Field::CtNwDst],
+            _ => [Field::CtIpv6Src, Field::CtIpv6Dst],
+        };
+        let ports = [Field::CtNwProto, Field::CtTpSrc, Field::CtTpDst];
+        for field in addresses.into_iter().chain(ports) {
+            matching.set_masked(field, packet.get(field), u128::MAX);
         }
     }
     matching

@@ -143,6 +143,29 @@ fn unknown(message_type: u8) -> OfError {
     OfError::new(ErrorCode::BadType, reason)
 }
 
+/// Why a group-mod fails: there is no group, and no room for one. Deleting is not asked of this
+/// decoder.
+pub(crate) fn no_group(input: &mut Input<'_>) -> Result<OfError, OfError> {
+    let (code, what) = match input.u16()? {
+        // Add, delete, and Open vSwitch's add or modify.
+        0 | 2 | 0x8000 => (ErrorCode::GroupUnsupported, "there are no groups"),
+        // Modify, insert bucket, remove bucket.
+        1 | 3 | 5 => (ErrorCode::GroupUnknown, "there is no such group"),
+        _ => (ErrorCode::GroupBadCommand, "a group-mod's command is unknown"),
+    };
+    Ok(OfError::new(code, what))
+}
+
+/// The same of a meter-mod.
+fn no_meter(input: &mut Input<'_>) -> Result<OfError, OfError> {
+    let (code, what) = match input.u16()? {
+        0 | 2 => (ErrorCode::MeterUnsupported, "there are no meters"),
+        1 => (ErrorCode::MeterUnknown, "there is no such meter"),
+        _ => (ErrorCode::MeterBadCommand, "a meter-mod's command is unknown"),
+    };
+    Ok(OfError::new(code, what))
+}
+
 fn decode10(message_type: u8, input: &mut Input<'_>) -> Result<Message, OfError> {
     Ok(match message_type {
         15 => port::take_mod(input, Version::V10)?,
@@ -162,7 +185,7 @@ fn decode13(
 ) -> Result<Message, OfError> {
     let v14 = version >= Version::V14;
     Ok(match message_type {
-        15 => return Err(OfError::new(ErrorCode::GroupUnsupported, "there are no groups")),
+        15 => return Err(no_group(input)?),
         16 => port::take_mod(input, version)?,
         18 => Message::StatsRequest(stats::take_request(input, version)?),
         19 => Message::StatsReply(stats::take_reply(input, version)?),
@@ -171,7 +194,7 @@ fn decode13(
         24 | 25 => control::take_role(input, message_type == 25)?,
         28 if v14 => control::take_async14(input)?,
         28 => control::take_async(input)?,
-        29 => return Err(OfError::new(ErrorCode::MeterUnsupported, "there are no meters")),
+        29 => return Err(no_meter(input)?),
         33 if v14 => bundle::take_control(input)?,
         34 if v14 => bundle::take_add(input, version, options)?,
         _ => return Err(unknown(message_type)),

@@ -3,6 +3,7 @@
 use crate::bundle::{self, ONF_ADD, ONF_CONTROL};
 use crate::bytes::{Input, Output};
 use crate::codec::DecodeOptions;
+use crate::codec::no_group;
 use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketInFormat, Role, Version};
 use crate::vendor::{NICIRA, ONF};
@@ -17,6 +18,8 @@ const NXT_SET_ASYNC_CONFIG: u32 = 19;
 const NXT_SET_CONTROLLER_ID: u32 = 20;
 const NXT_SET_ASYNC_CONFIG2: u32 = 27;
 const NXT_CT_FLUSH_ZONE: u32 = 29;
+/// OpenFlow 1.0's way to a group-mod; later versions have a type for it.
+const NXT_GROUP_MOD: u32 = 31;
 const NXT_CT_FLUSH: u32 = 32;
 /// OFPT_VENDOR
 const VENDOR: u8 = 4;
@@ -79,6 +82,7 @@ fn take_nicira(
         NXT_SET_ASYNC_CONFIG2 => take_async14(input)?,
         NXT_SET_CONTROLLER_ID => Message::SetControllerId(take_padded_id(input)?),
         NXT_CT_FLUSH_ZONE => Message::CtFlushZone(take_padded_id(input)?),
+        NXT_GROUP_MOD if version == Version::V10 => return Err(no_group(input)?),
         NXT_CT_FLUSH => Message::CtFlush(Box::new(ct_flush::take(input)?)),
         _ => {
             let reason = format!("Nicira's message {subtype} is not supported");
@@ -236,7 +240,12 @@ fn put_role(
 }
 
 fn put_async(out: &mut Vec<u8>, version: Version, masks: [[Option<u32>; 2]; 3]) -> u8 {
-    if version >= Version::V14 {
+    let says_all = masks.iter().flatten().all(Option::is_some);
+    if version >= Version::V14 || !says_all {
+        // The form without properties can't leave anything unsaid, Nicira's with them can.
+        if version < Version::V14 {
+            start(out, NXT_SET_ASYNC_CONFIG2);
+        }
         for (i, [primary, secondary]) in masks.into_iter().enumerate() {
             for (kind, mask) in [(2 * i, secondary), (2 * i + 1, primary)] {
                 if let Some(mask) = mask {
@@ -246,7 +255,7 @@ fn put_async(out: &mut Vec<u8>, version: Version, masks: [[Option<u32>; 2]; 3]) 
                 }
             }
         }
-        return 28;
+        return if version < Version::V14 { VENDOR } else { 28 };
     }
     if version == Version::V10 {
         start(out, NXT_SET_ASYNC_CONFIG);

@@ -121,8 +121,18 @@ pub enum ErrorCode {
     RoleStale,
     /// OFPRRFC_BAD_ROLE
     RoleBad,
-    /// OFPGMFC_...: groups are not there.
+    /// OFPGMFC_OUT_OF_GROUPS: there is room for none.
     GroupUnsupported,
+    /// OFPGMFC_UNKNOWN_GROUP
+    GroupUnknown,
+    /// OFPGMFC_BAD_COMMAND
+    GroupBadCommand,
+    /// OFPMMFC_UNKNOWN_METER
+    MeterUnknown,
+    /// OFPMMFC_INVALID_METER: a flow names a meter that is not there.
+    MeterInvalid,
+    /// OFPMMFC_BAD_COMMAND
+    MeterBadCommand,
     /// OFPMMFC_...: meters are not there.
     MeterUnsupported,
     /// OFPBFC_UNKNOWN

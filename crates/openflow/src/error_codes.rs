@@ -122,6 +122,11 @@ const ROWS: &[Row] = &[
     two(E::RoleBad, Nx(1, 513), Of(11, 2)),
     // No groups can be made: OFPGMFC_OUT_OF_GROUPS. No meters: OFPMMFC_OUT_OF_METERS.
     two(E::GroupUnsupported, Nx(6, 3), Of(6, 3)),
+    two(E::GroupUnknown, Nx(6, 8), Of(6, 8)),
+    two(E::GroupBadCommand, Nx(6, 11), Of(6, 11)),
+    new(E::MeterInvalid, Of(12, 2)),
+    new(E::MeterUnknown, Of(12, 3)),
+    new(E::MeterBadCommand, Of(12, 4)),
     new(E::MeterUnsupported, Of(12, 10)),
     bundle(E::BundleUnknown, 0),
     bundle(E::BundleEperm, 1),

@@ -142,6 +142,7 @@ fn take_tail(
         importance: 0,
         buffer_id,
         out_port,
+        out_group: None,
         flags,
         actions: Vec::new(),
     })
@@ -194,9 +195,6 @@ fn take13(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
         let reason = "all tables (255) stand only in a flow-mod that deletes";
         return Err(bad(ErrorCode::FlowModBadTableId, reason));
     }
-    if command.is_delete() && out_group != ANY_GROUP {
-        return Err(bad(ErrorCode::ActionBadOutGroup, format!("there is no group {out_group}")));
-    }
     let actions = take_flow_actions(input.take(input.len())?, version)?;
     let add = command == FlowModCommand::Add;
     let flags = flags(raw_flags, command, version)?;
@@ -215,6 +213,8 @@ fn take13(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
         importance: if add && version >= Version::V14 { importance } else { 0 },
         buffer_id,
         out_port,
+        // Only deleting looks at it.
+        out_group: (command.is_delete() && out_group != ANY_GROUP).then_some(out_group),
         flags,
         actions,
     })
@@ -275,7 +275,7 @@ fn put13(out: &mut Vec<u8>, version: Version, flow_mod: &FlowMod) {
     out.put_u16(flow_mod.priority);
     out.put_u32(flow_mod.buffer_id.unwrap_or(u32::MAX));
     put_port(out, version, flow_mod.out_port);
-    out.put_u32(ANY_GROUP);
+    out.put_u32(flow_mod.out_group.unwrap_or(ANY_GROUP));
     out.put_u16(flags_number(flow_mod.flags, version));
     out.put_u16(if add && version >= Version::V14 { flow_mod.importance } else { 0 });
     oxm::put_oxm_match(out, &flow_mod.matching, version as u8);

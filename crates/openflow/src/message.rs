@@ -86,6 +86,8 @@ pub struct FlowMod {
     pub buffer_id: Option<u32>,
     /// Deletes only flows that output to this port; `NONE` is any.
     pub out_port: OfPort,
+    /// Deletes only flows that send to this group: none, as there are no groups.
+    pub out_group: Option<u32>,
     /// Flags of the flow.
     pub flags: FlowFlags,
     /// What to do with packets.

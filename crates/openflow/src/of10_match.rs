@@ -87,6 +87,7 @@ fn take_vlan(matching: &mut Match, wildcards: u32, vid: u16, pcp: u8) {
 pub(crate) fn normalize(matching: &mut Match) {
     let key = matching.key();
     let (eth_type, proto) = (key.eth_type(), key.get(Field::NwProto));
+    let has_ct_proto = matching.mask().has(Field::CtNwProto);
     let (icmp, arp) = (key.tp_src(), matches!(eth_type, 0x0806 | 0x8035));
     let (v4, v6) = (eth_type == 0x0800, eth_type == 0x86dd);
     let ports = match proto {
@@ -110,7 +111,10 @@ pub(crate) fn normalize(matching: &mut Match) {
     forget(&[Field::TcpFlags], proto == 6 && (v4 || v6));
     forget(&[Field::ArpSha], arp || nd && icmp == 135);
     forget(&[Field::ArpTha], arp || nd && icmp == 136);
-    forget(&[Field::NdTarget], nd && matches!(icmp, 135 | 136));
+    let nd_fields = [Field::NdTarget, Field::NdReserved, Field::NdOptionsType];
+    forget(&nd_fields, nd && matches!(icmp, 135 | 136));
+    // Without the protocol Open vSwitch neither sends nor prints the ports.
+    forget(&[Field::CtTpSrc, Field::CtTpDst], has_ct_proto);
     if !v6 {
         // The IPv4 addresses lie within the place of the IPv6 ones.
         for (wide, narrow) in [(Field::Ipv6Src, Field::Ipv4Src), (Field::Ipv6Dst, Field::Ipv4Dst)] {

@@ -57,3 +57,33 @@ fn a_match_on_tcp_flags_needs_tcp() {
         assert_eq!(format_match(&matching, None), text);
     }
 }
+
+/// A port of the original direction was taken without its protocol, and not printed.
+#[test]
+fn a_match_on_ct_ports_needs_their_protocol() {
+    let no_names = |_: &str| None;
+    for text in ["ct_tp_dst(0x0800)", "ct_state=+est+trk,tcp,ct_tp_src=5"] {
+        let error = parse_match(text, &no_names).expect_err(text).to_string();
+        assert!(error.contains("ct_tp_"), "{error}");
+    }
+    let text = "ct_state=+est+trk,ct_nw_proto=6,ct_tp_dst=5,ip";
+    assert_eq!(format_match(&parse_match(text, &no_names).unwrap(), None), text);
+}
+
+/// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
+#[test]
+fn a_set_async_leaves_unsaid_what_it_did() {
+    // NXT_SET_ASYNC_CONFIG2 with no property, and with one: packet-ins for a primary.
+    let properties: [&[u8]; 2] = [&[], &[0, 1, 0, 8, 0, 0, 0, 7]];
+    for version in [Version::V10, Version::V13] {
+        for properties in properties {
+            let mut bytes = vec![version as u8, 4, 0, 16 + properties.len() as u8, 0, 0, 0, 7];
+            bytes.extend([0, 0, 0x23, 0x20, 0, 0, 0, 27]);
+            bytes.extend(properties);
+            let (xid, message) = decode(version, &bytes, &DecodeOptions::default()).unwrap();
+            assert!(matches!(message, Message::SetAsync { port_status: [None, None], .. }));
+            let written = encode(version, xid, &message, &EncodeOptions::default());
+            assert_eq!(written, [bytes], "{version:?}");
+        }
+    }
+}

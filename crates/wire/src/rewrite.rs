@@ -123,6 +123,36 @@ pub fn set_nd_target(packet: &mut [u8], target: Ipv6Addr, l4_partial: bool) -> b
     put(packet, upper.start + icmpv6::field::ND_TARGET, target.octets())
 }
 
+/// Sets the reserved word of a neighbour solicitation or advertisement.
+pub fn set_nd_reserved(packet: &mut [u8], reserved: u32, l4_partial: bool) -> bool {
+    let find = |nd: &icmpv6::Icmpv6<&[u8]>| nd.is_neighbour_discovery().then(|| nd.rest());
+    let Some((upper, old)) = find_nd(packet, find) else { return false };
+    if !l4_partial {
+        change_checksum(packet, &upper, Change::u32(old, reserved), false);
+    }
+    put(packet, upper.start + icmpv6::field::REST, reserved.to_be_bytes())
+}
+
+/// Sets the type of the first link-layer address option of a neighbour solicitation or
+/// advertisement, or of the first option where none is one.
+pub fn set_nd_option_kind(packet: &mut [u8], kind: u8, l4_partial: bool) -> bool {
+    let is_link = |option: &icmpv6::NdOption<'_>| {
+        let known = [icmpv6::OPTION_SOURCE_LINK, icmpv6::OPTION_TARGET_LINK];
+        known.contains(&option.kind) && option.link_address().is_some()
+    };
+    let find = |nd: &icmpv6::Icmpv6<&[u8]>| {
+        Some(nd.nd_options().find(is_link).or_else(|| nd.nd_options().next())?.at)
+    };
+    let Some((upper, at)) = find_nd(packet, find) else { return false };
+    let at = upper.start + at;
+    let (old, len) = (u16_at(packet, at), u8_at(packet, at + 1));
+    let new = u16::from_be_bytes([kind, len]);
+    if !l4_partial {
+        change_checksum(packet, &upper, Change::u16(old, new), false);
+    }
+    put_u16(packet, at, new)
+}
+
 /// Sets the source link-layer address of a neighbour solicitation or advertisement that has one.
 pub fn set_nd_sll(packet: &mut [u8], mac: MacAddr, l4_partial: bool) -> bool {
     set_nd_link(packet, icmpv6::OPTION_SOURCE_LINK, mac, l4_partial)

@@ -74,8 +74,7 @@ fn the_documented_example_is_read() {
     let mut dpdk0 = Port::new(interface("dpdk0", InterfaceKind::Dpdk));
     let options_of = [("dpdk-devargs", "0000:01:00.0"), ("n_rxq", "2")];
     dpdk0.interfaces[0].options = options_of.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
-    let ports =
-        vec![local("br0"), veth0, int0, dpdk0, patch("to-br1", "to-br0"), veth1, play0];
+    let ports = vec![local("br0"), veth0, int0, dpdk0, patch("to-br1", "to-br0"), veth1, play0];
     let br0 = with_ports(settings, ports);
     let br1 = with_ports(BridgeSettings::default(), vec![local("br1"), patch("to-br0", "to-br1")]);
     let expect = Desired {

@@ -104,7 +104,50 @@ fn ipv6_with_extension_headers_and_neighbour_discovery() {
     );
     let nd =
         [ip(58), vec![(TpSrc, 135), (NdTarget, 0xfe80u128 << 112 | 9), (NdSll, 0x020000000001)]];
-    check(&solicit, &nd.concat(), Some(54));
+    check(&solicit, &[nd.concat(), vec![(NdOptionsType, 1)]].concat(), Some(54));
+}
+
+#[test]
+fn neighbor_discovery_is_read_as_in_open_vswitch() {
+    use Field::*;
+    const TARGET: u128 = 0xfe80 << 112 | 9;
+    const MAC: u128 = 0x0200_0000_0001;
+    let mac = |kind: u8| format!("{kind:02x}01020000000001");
+    // Type, code, reserved word, options, and what is read besides target and type.
+    type Fields = &'static [(Field, u128)];
+    let cases: [(&str, &str, String, Fields); 9] = [
+        ("8800", "60000000", mac(2), &[(NdReserved, 3 << 29), (NdOptionsType, 2), (NdTll, MAC)]),
+        ("8700", "00000000", mac(2), &[(NdOptionsType, 2), (NdTll, MAC)]),
+        ("8700", "00000001", String::new(), &[(NdReserved, 1)]),
+        ("8800", "00000000", mac(1) + &mac(2), &[(NdOptionsType, 1), (NdSll, MAC), (NdTll, MAC)]),
+        ("8800", "00000000", mac(2) + &mac(1), &[(NdOptionsType, 2), (NdSll, MAC), (NdTll, MAC)]),
+        ("8700", "00000000", mac(14) + &mac(1), &[(NdOptionsType, 1), (NdSll, MAC)]),
+        // What stands behind a broken option is not read.
+        ("8700", "00000000", mac(1) + "0200020000000001", &[(NdOptionsType, 1), (NdSll, MAC)]),
+        // An address given twice spoils target and addresses, and no more.
+        ("8700", "00000000", mac(1) + &mac(1), &[(NdTarget, 0), (NdOptionsType, 1)]),
+        // Other messages have none of it.
+        ("8701", "60000000", mac(1), &[(NdTarget, 0), (TpDst, 1)]),
+    ];
+    for (kind, reserved, options, fields) in cases {
+        let len = 24 + options.len() / 2;
+        let text = format!(
+            "02000000000b 02000000000a 86dd 60000000 {len:04x} 3a ff {0:032x} {1:032x} \
+             {kind}0000 {reserved} {TARGET:032x} {options}",
+            1, 2
+        );
+        let mut key = FlowKey::new();
+        extract(&bytes(&text), &mut key).unwrap();
+        let mut expect = FlowKey::new();
+        expect.set(NdTarget, TARGET);
+        fields.iter().for_each(|&(field, value)| expect.set(field, value));
+        for field in [NdReserved, NdTarget, NdOptionsType, NdSll, NdTll, TpDst] {
+            assert_eq!(key.get(field), expect.get(field), "{field:?} of {text}");
+        }
+        let mut again = key.clone();
+        reread_icmpv6(&bytes(&text)[54..], &mut again);
+        assert_eq!(again, key, "{text}");
+    }
 }
 
 #[test]

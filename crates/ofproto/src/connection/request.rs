@@ -155,13 +155,20 @@ fn deletes_what_is_never_there(version: Version, header: Header, bytes: &[u8]) -
     /// OFPT_GROUP_MOD and OFPT_METER_MOD with the shortest body each may have.
     const GROUP_MOD: (u8, usize) = (15, 16);
     const METER_MOD: (u8, usize) = (29, 16);
+    /// In OpenFlow 1.0, Nicira's message 31.
+    const NICIRA_GROUP_MOD: (u8, usize) = (4, 32);
+    const NICIRA_HEADER: [u8; 8] = [0, 0, 0x23, 0x20, 0, 0, 0, 31];
     /// OFPGC_DELETE and OFPMC_DELETE.
     const DELETE: [u8; 2] = [0, 2];
     let of_kind = |(kind, len)| header.message_type == kind && bytes.len() >= len;
-    version >= Version::V13
-        && header.version == version as u8
-        && (of_kind(GROUP_MOD) || of_kind(METER_MOD))
-        && bytes.get(8..10) == Some(&DELETE[..])
+    if header.version != version as u8 {
+        return false;
+    }
+    if version == Version::V10 {
+        let is_group_mod = bytes.get(8..16) == Some(&NICIRA_HEADER[..]);
+        return of_kind(NICIRA_GROUP_MOD) && is_group_mod && bytes.get(16..18) == Some(&DELETE[..]);
+    }
+    (of_kind(GROUP_MOD) || of_kind(METER_MOD)) && bytes.get(8..10) == Some(&DELETE[..])
 }
 
 /// The first message: agrees on a version, or gives up (OpenFlow 1.3.5, section 6.3.1).

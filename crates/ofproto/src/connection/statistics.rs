@@ -57,7 +57,7 @@ impl Connections {
 pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_>) -> Message {
     Message::StatsReply(match request {
         StatsRequest::Aggregate { request, nicira } => {
-            let sum = switch.core.aggregate(bridge, request);
+            let sum = switch.core.aggregate(bridge, request, switch.now);
             StatsReply::Aggregate {
                 packets: sum.packets,
                 bytes: sum.bytes,

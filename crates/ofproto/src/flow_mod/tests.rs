@@ -44,6 +44,7 @@ impl Switch {
             matching: Match::any(),
             table: None,
             out_port: OfPort::NONE,
+            out_group: None,
             cookie: 0,
             cookie_mask: 0,
         };

@@ -69,6 +69,7 @@ fn header_of(field: Field, key: &FlowKey) -> &'static str {
         F::Ipv6Label => "ipv6",
         F::PktMark => "skb_mark",
         F::NdTarget => "nd",
+        F::NdReserved | F::NdOptionsType => "nd_ext",
         _ if matches!(key.eth_type(), 0x0806 | 0x8035) => "arp",
         F::ArpSha | F::ArpTha | F::NdSll | F::NdTll => "nd",
         F::TpSrc | F::TpDst => match key.nw_proto() {
@@ -126,6 +127,7 @@ fn format_set<'a>(
             fields.mac("sha", Field::ArpSha);
             fields.mac("tha", Field::ArpTha);
         }
+        "nd_ext" => fields.nd_extensions(),
         "nd" => {
             fields.ipv6("target", Field::NdTarget);
             fields.mac("sll", Field::NdSll);

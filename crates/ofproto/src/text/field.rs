@@ -58,6 +58,12 @@ impl<'a> Fields<'a> {
         self.put(&format!("frag={name}{suffix}"));
     }
 
+    /// The fields of `nd_ext(...)`.
+    pub fn nd_extensions(&mut self) {
+        self.number("nd_reserved", Field::NdReserved, Number::Hex);
+        self.number("nd_options_type", Field::NdOptionsType, Number::Decimal);
+    }
+
     fn field<A: Display, B: Display>(
         &mut self,
         name: &str,

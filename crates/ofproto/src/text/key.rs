@@ -199,6 +199,10 @@ impl Headers<'_> {
                     fields.mac("sll", Field::NdSll);
                     fields.mac("tll", Field::NdTll);
                     self.header("nd", fields.out);
+                    // Open vSwitch's userspace datapath matches on these and does not say so.
+                    let mut fields = Fields::new(self.key, self.mask, false);
+                    fields.nd_extensions();
+                    self.header("nd_ext", fields.out);
                 }
             }
             _ => {}

@@ -22,17 +22,18 @@ pub fn format_match(matching: &Match, names: PortNames<'_>) -> String {
         if part.starts_with("in_port=") {
             *part = format!("in_port={}", names.bridge(port));
         }
-        // A megaflow looks at the lower byte of ICMP's type, of which there is no upper one.
-        for (name, field) in [("icmp_type", Field::TpSrc), ("icmp_code", Field::TpDst)] {
+        // A megaflow looks at the lower byte of ICMP's type, of which there is no upper one. Open
+        // vSwitch holds the type of an option in 16 bits, too.
+        for (name, field) in [
+            ("icmp_type", Field::TpSrc),
+            ("icmp_code", Field::TpDst),
+            ("nd_options_type", Field::NdOptionsType),
+        ] {
             let low_byte =
                 matching.mask().has(Field::RecircId) && matching.mask().get(field) == 0xff;
             if low_byte && part.starts_with(name) {
                 *part = format!("{name}={:#x}/0xff", matching.key().get(field));
             }
-        }
-        // C's form of a zero.
-        if part == "recirc_id=0x0" {
-            *part = "recirc_id=0".to_owned();
         }
     }
     parts.join(",")

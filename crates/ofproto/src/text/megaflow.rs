@@ -32,6 +32,12 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     }
     let actions = format_actions(&flow.actions, &flow.key, options.names);
     let _ = write!(out, ", actions:{actions}");
+    if options.verbose {
+        // What a datapath says here is its own affair. Open vSwitch's tells how many words of its
+        // flow a lookup compares, by halves; this is the same of ours, which are in one piece.
+        let words = flow.matching.mask().map().count_ones();
+        let _ = write!(out, ", dp-extra-info:mask_words({words})");
+    }
     out
 }
 

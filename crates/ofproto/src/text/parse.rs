@@ -238,6 +238,8 @@ fn field_of(header: &str, name: &str) -> Option<Field> {
         ("arp", "tha") => F::ArpTha,
         ("nd", "target") => F::NdTarget,
         ("nd", "sll") => F::NdSll,
+        ("nd_ext", "nd_reserved") => F::NdReserved,
+        ("nd_ext", "nd_options_type") => F::NdOptionsType,
         ("nd", "tll") => F::NdTll,
         ("ct_tuple4", "src") => F::CtNwSrc,
         ("ct_tuple4", "dst") => F::CtNwDst,
@@ -297,7 +299,8 @@ mod tests {
              arp(sip=10.0.10.1,tip=10.0.10.2,op=1)",
             "recirc_id(0),in_port(3),packet_type(ns=0,id=0),eth_type(0x8100),\
              vlan(vid=10/0x0f,pcp=3),encap(eth_type(0x86dd),ipv6(dst=fd00::/ffff::,proto=58,\
-             frag=no),icmpv6(type=135,code=0),nd(target=fd00::1,sll=02:00:00:00:00:01))",
+             frag=no),icmpv6(type=135,code=0),nd(target=fd00::1,sll=02:00:00:00:00:01),\
+             nd_ext(nd_reserved=0x20000000,nd_options_type=1))",
             "recirc_id(0),in_port(p9),packet_type(ns=0,id=0),eth_type(0/0xffff)",
         ];
         let names = |port: PortNo| (port.0 == 9).then(|| "p9".to_owned());

@@ -30,7 +30,8 @@ impl Context<'_, '_> {
             }
             let last = last && i + 1 == actions.len() && self.action_set.is_empty();
             let names = self.names.then_some(self.bridge);
-            self.notes.add(NoteKind::Action, || crate::trace::describe_action(action, names));
+            self.notes
+                .add(NoteKind::Action, || crate::trace::describe_action(action, &self.key, names));
             if self.step(action, last) == Next::Leave {
                 return;
             }

@@ -10,7 +10,7 @@ struct Header {
 }
 
 /// In the order in which Open vSwitch rewrites (ovs: `lib/odp-util.c`, `commit_odp_actions`).
-const HEADERS: [Header; 7] = [
+const HEADERS: [Header; 8] = [
     Header { fields: &[Field::EthSrc, Field::EthDst], is_in: |_| true },
     Header {
         fields: &[Field::Ipv4Src, Field::Ipv4Dst, Field::NwTos, Field::NwTtl],
@@ -20,12 +20,9 @@ const HEADERS: [Header; 7] = [
         fields: &[Field::Ipv6Src, Field::Ipv6Dst, Field::Ipv6Label, Field::NwTos, Field::NwTtl],
         is_in: |key| key.eth_type() == 0x86dd && key.nw_proto() != 0,
     },
-    Header {
-        fields: &[Field::NdTarget, Field::NdSll, Field::NdTll],
-        is_in: |key| {
-            key.eth_type() == 0x86dd && key.nw_proto() == 58 && matches!(key.tp_src(), 135 | 136)
-        },
-    },
+    // Which option there is comes before what stands in it.
+    Header { fields: &[Field::NdReserved, Field::NdOptionsType], is_in: is_neighbor_discovery },
+    Header { fields: &[Field::NdTarget, Field::NdSll, Field::NdTll], is_in: is_neighbor_discovery },
     Header {
         fields: &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha],
         is_in: |key| matches!(key.eth_type(), 0x0806 | 0x8035),
@@ -37,6 +34,10 @@ const HEADERS: [Header; 7] = [
     },
     Header { fields: &[Field::PktMark], is_in: |_| true },
 ];
+
+fn is_neighbor_discovery(key: &FlowKey) -> bool {
+    key.eth_type() == 0x86dd && key.nw_proto() == 58 && matches!(key.tp_src(), 135 | 136)
+}
 
 impl Context<'_, '_> {
     /// Appends the steps that make the datapath's packet what the key says. Of a field that changes

@@ -3,6 +3,7 @@
 use super::report::{NoteKind, Notebook};
 use super::{Effect, Fork, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
+use crate::hidden::Miss;
 use crate::port::Port;
 use crate::recirc::Frozen;
 use crate::revalidate::Dependency;
@@ -212,7 +213,7 @@ impl<'w, 'a> Context<'w, 'a> {
         let (bridge, table) = (self.bridge.id, self.table);
         self.depend(Dependency::Table { bridge, table });
         self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
-        match found {
+        let found = match found {
             Some(rule) => Found::Rule(rule),
             None if may_packet_in && honor_miss && controllers.wants_misses => {
                 let port = self.bridge.port(self.in_port());
@@ -222,7 +223,14 @@ impl<'w, 'a> Context<'w, 'a> {
                 }
             }
             None => Found::Miss,
-        }
+        };
+        let miss = match found {
+            Found::MissToController => Some(Miss::ToController),
+            Found::Miss => Some(Miss::Dropped),
+            Found::Rule(_) | Found::FailOpen => None,
+        };
+        self.effects.extend(miss.map(|miss| Effect::Miss { bridge, miss }));
+        found
     }
 
     /// Goes on in a table; depth and number of such steps are limited.

@@ -112,7 +112,7 @@ fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
         F::IcmpType | F::IcmpCode => {
             has_l4(key, mask) && key.nw_proto() == if is_v4 { 1 } else { 58 }
         }
-        F::NdTarget | F::NdSll | F::NdTll => {
+        F::NdTarget | F::NdSll | F::NdTll | F::NdReserved | F::NdOptionsType => {
             if !has_l4(key, mask) || !is_v6 || key.nw_proto() != 58 {
                 return false;
             }

@@ -20,6 +20,7 @@ pub(crate) use fields::fix_tpid;
 pub(crate) use report::{Note, NoteKind};
 
 use crate::bridge::{BridgeId, Bridges};
+use crate::hidden::Miss;
 use crate::recirc::RecircTable;
 use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
@@ -46,6 +47,8 @@ pub(crate) enum Effect {
     Learn { bridge: BridgeId, vlan: u16, mac: MacAddr, port: OfPort },
     /// A table was asked, and had a flow or not.
     Lookup { bridge: BridgeId, table: TableId, found: bool },
+    /// No flow matched.
+    Miss { bridge: BridgeId, miss: Miss },
     /// A packet went through a patch, from one end to the other.
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
 }

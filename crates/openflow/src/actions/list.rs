@@ -119,7 +119,7 @@ fn take_instruction(
             body.skip(4)?;
             (1, vec![Action::ClearActions])
         }
-        6 => return Err(bad(ErrorCode::InstructionUnsupported, "meters are not supported")),
+        6 => return Err(bad(ErrorCode::MeterInvalid, "meter: there are no meters")),
         EXPERIMENTER => {
             let code = ErrorCode::Raw { error_type: 3, code: 5 };
             return Err(bad(code, "no experimenter's instruction is supported"));

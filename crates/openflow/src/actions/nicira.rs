@@ -70,6 +70,7 @@ pub(super) fn take(
             body.skip(6)?;
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
+        40 => return Err(bad(ErrorCode::ActionBadOutGroup, "group: there are no groups")),
         _ => return Err(unsupported(subtype)),
     };
     body.done()?;

@@ -139,7 +139,7 @@ fn take13(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         25 => set::take_set_field(body, version)?,
         28 if version == Version::V15 => take_copy_field(body)?,
         29 if version == Version::V15 => {
-            return Err(bad(ErrorCode::ActionBadType, "meter: there are no meters"));
+            return Err(bad(ErrorCode::MeterInvalid, "meter: there are no meters"));
         }
         _ => return Err(bad(ErrorCode::ActionBadType, format!("action {kind} is unknown"))),
     })

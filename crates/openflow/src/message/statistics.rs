@@ -64,6 +64,8 @@ pub struct FlowStatsRequest {
     pub table: Option<TableId>,
     /// That output to this port; `NONE` is any.
     pub out_port: OfPort,
+    /// That send to this group: none, as there are no groups.
+    pub out_group: Option<u32>,
     /// With these cookie bits.
     pub cookie: u64,
     /// Which bits.

@@ -359,7 +359,9 @@ impl Writer<'_> {
         let key = self.matching.key();
         let kind = key.tp_src();
         if key.tp_dst() == 0 && matches!(kind, 135 | 136) {
+            self.field("nd_reserved");
             self.field("nd_target");
+            self.field("nd_options_type");
             self.field(if kind == 135 { "nd_sll" } else { "nd_tll" });
         }
     }
@@ -379,13 +381,8 @@ impl Writer<'_> {
         } else {
             ["ct_nw_src", "ct_nw_dst"]
         };
-        for name in names {
+        for name in names.into_iter().chain(["ct_nw_proto", "ct_tp_src", "ct_tp_dst"]) {
             self.field(name);
-        }
-        if self.matching.mask().has(Field::CtNwProto) {
-            for name in ["ct_nw_proto", "ct_tp_src", "ct_tp_dst"] {
-                self.field(name);
-            }
         }
     }
 }

@@ -21,6 +21,8 @@ impl Code {
     pub const PACKET_TYPE: Code = Code { class: 0x8000, number: 44, experimenter: 0 };
     /// `NXM_NX_COOKIE`, which is no packet field.
     pub const COOKIE: Code = Code { class: 1, number: 30, experimenter: 0 };
+    /// The class of Ericsson's fields, which have neither a Nicira nor an OpenFlow number.
+    const ERICSSON: u16 = 0x1000;
 }
 
 /// One field as OpenFlow numbers it.
@@ -65,7 +67,7 @@ impl Spec {
     }
 }
 
-/// A row of the table in short: NXM class 0 or 1 and number, OXM number.
+/// A row of the table in short: NXM class 0 or 1, or Ericsson's, and number, OXM number.
 struct Row {
     field: Field,
     name: &'static str,
@@ -142,6 +144,8 @@ const ROWS: &[Row] = {
         row(F::NdTarget, "nd_target", Some((1, 23, "ND_TARGET")), Some((31, "IPV6_ND_TARGET")), 16, "mw", P::Nd),
         row(F::NdSll, "nd_sll", Some((1, 24, "ND_SLL")), Some((32, "IPV6_ND_SLL")), 6, "mw", P::NdSolicit),
         row(F::NdTll, "nd_tll", Some((1, 25, "ND_TLL")), Some((33, "IPV6_ND_TLL")), 6, "mw", P::NdAdvert),
+        row(F::NdReserved, "nd_reserved", Some((Code::ERICSSON, 1, "ICMPV6_ND_RESERVED")), None, 4, "w", P::Nd),
+        row(F::NdOptionsType, "nd_options_type", Some((Code::ERICSSON, 2, "ICMPV6_ND_OPTIONS_TYPE")), None, 1, "w", P::Nd),
     ]
 };
 
@@ -197,6 +201,7 @@ fn spec(row: &Row) -> Spec {
     let oxm_name = row.oxm.map_or(String::new(), |(_, name)| format!("OXM_OF_{name}"));
     let nxm_name = match row.nxm {
         Some((0, _, name)) => format!("NXM_OF_{name}"),
+        Some((Code::ERICSSON, _, name)) => format!("ERICOXM_OF_{name}"),
         Some((_, _, name)) => format!("NXM_NX_{name}"),
         None if onf.is_some() => format!("ONFOXM_ET_{}", row.oxm.map_or("", |(_, name)| name)),
         None => oxm_name.clone(),

@@ -91,20 +91,24 @@ fn take_flow(input: &mut Input<'_>, version: Version) -> Result<FlowStatsRequest
         let table = table(input.u8()?);
         input.skip(1)?;
         let out_port = take_port(input, version)?;
-        return Ok(FlowStatsRequest { matching, table, out_port, cookie: 0, cookie_mask: 0 });
+        return Ok(FlowStatsRequest {
+            matching,
+            table,
+            out_port,
+            out_group: None,
+            cookie: 0,
+            cookie_mask: 0,
+        });
     }
     let table = table(input.u8()?);
     input.skip(3)?;
     let out_port = take_port(input, version)?;
-    let group = input.u32()?;
-    if group != ANY {
-        let reason = format!("there is no group {group}");
-        return Err(OfError::new(ErrorCode::ActionBadOutGroup, reason));
-    }
+    let out_group = Some(input.u32()?).filter(|&group| group != ANY);
     input.skip(4)?;
     let (cookie, cookie_mask) = (input.u64()?, input.u64()?);
     let matching = oxm::take_oxm_match(input)?;
-    Ok(FlowStatsRequest { matching, table, out_port, cookie: cookie & cookie_mask, cookie_mask })
+    let cookie = cookie & cookie_mask;
+    Ok(FlowStatsRequest { matching, table, out_port, out_group, cookie, cookie_mask })
 }
 
 fn take_nicira_flow(input: &mut Input<'_>) -> Result<FlowStatsRequest, OfError> {
@@ -115,7 +119,7 @@ fn take_nicira_flow(input: &mut Input<'_>) -> Result<FlowStatsRequest, OfError> 
     let mut cookie = Cookie::default();
     let matching = oxm::take_nxm_match(input, match_len, Some(&mut cookie))?;
     let (cookie, cookie_mask) = (cookie.value, cookie.mask);
-    Ok(FlowStatsRequest { matching, table, out_port, cookie, cookie_mask })
+    Ok(FlowStatsRequest { matching, table, out_port, out_group: None, cookie, cookie_mask })
 }
 
 /// Writes a request.
@@ -185,7 +189,7 @@ fn put_flow(out: &mut Vec<u8>, version: Version, request: &FlowStatsRequest) {
     }
     out.put(&[table, 0, 0, 0]);
     put_port(out, version, request.out_port);
-    out.put_u32(ANY);
+    out.put_u32(request.out_group.unwrap_or(ANY));
     out.put_zeros(4);
     out.put_u64(request.cookie & request.cookie_mask);
     out.put_u64(request.cookie_mask);

@@ -261,9 +261,10 @@ fn controller(pair: Pair<'_>) -> Result<Action, TextError> {
     Ok(Action::Controller(to))
 }
 
-/// Reasons of packet-ins by number (ovs: `lib/ofp-packet.c`).
-pub(super) const REASONS: [&str; 6] =
-    ["no_match", "action", "invalid_ttl", "action_set", "group", "packet_out"];
+/// Reasons of packet-ins by number (ovs: `lib/ofp-packet.c`). The last two, a flow for misses and the
+/// lack of one, are Open vSwitch's own, and have no name.
+pub(super) const REASONS: [&str; 8] =
+    ["no_match", "action", "invalid_ttl", "action_set", "group", "packet_out", "", ""];
 
 fn resubmit(pair: Pair<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
     let span = pair.needed()?;

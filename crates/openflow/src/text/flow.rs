@@ -45,6 +45,7 @@ pub fn parse_flow(
         importance: 0,
         buffer_id: None,
         out_port: OfPort::NONE,
+        out_group: None,
         flags: FlowFlags::empty(),
         actions: Vec::new(),
     };

@@ -167,6 +167,8 @@ fn is_decimal(field: Field) -> bool {
         field,
         F::VlanVidPresent
             | F::VlanPcp
+            | F::NdReserved
+            | F::NdOptionsType
             | F::NwTos
             | F::IpDscp
             | F::IpEcn

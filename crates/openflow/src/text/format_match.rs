@@ -30,9 +30,10 @@ struct Writer<'a> {
     proto: Proto,
 }
 
-/// `0x1` or `0x1/0x3`
+/// `0x1` or `0x1/0x3`; zero is written as C does, without `0x`.
 fn hex(value: u128, mask: u128, ones: u128) -> String {
-    if mask == ones { format!("{value:#x}") } else { format!("{value:#x}/{mask:#x}") }
+    let value = if value == 0 { "0".to_owned() } else { format!("{value:#x}") };
+    if mask == ones { value } else { format!("{value}/{mask:#x}") }
 }
 
 /// An IPv4 address with its prefix length or mask, if not all of it counts.
@@ -267,6 +268,8 @@ impl Writer<'_> {
             self.put(Field::NdTarget, "nd_target", ipv6);
             self.put(Field::NdSll, "nd_sll", mac);
             self.put(Field::NdTll, "nd_tll", mac);
+            self.put(Field::NdReserved, "nd_reserved", |value, _| value.to_string());
+            self.put(Field::NdOptionsType, "nd_options_type", |value, _| value.to_string());
         }
         if self.proto.is_ip() && self.proto.nw_proto == 6 {
             self.put(Field::TcpFlags, "tcp_flags", |value, mask| {

@@ -43,6 +43,18 @@ const FLOWS: &[(&str, &str)] = &[
         "icmp6,icmp_type=135,icmp_code=0,nd_target=fe80::1,nd_sll=01:02:03:04:05:06 actions=output:1",
     ),
     (
+        "icmp6,icmp_type=136,icmp_code=0,nd_options_type=2,nd_reserved=0x60000000,actions=1",
+        "icmp6,icmp_type=136,icmp_code=0,nd_reserved=1610612736,nd_options_type=2 actions=output:1",
+    ),
+    (
+        "icmp6,icmp_type=136,icmp_code=0,nd_reserved=0,actions=set_field:0x60000000->nd_reserved,\
+         load:1->ERICOXM_OF_ICMPV6_ND_OPTIONS_TYPE[],move:nd_reserved[0..3]->reg1[0..3]",
+        "icmp6,icmp_type=136,icmp_code=0,nd_reserved=0 \
+         actions=set_field:1610612736->nd_reserved,\
+         load:0x1->ERICOXM_OF_ICMPV6_ND_OPTIONS_TYPE[],\
+         move:ERICOXM_OF_ICMPV6_ND_RESERVED[0..3]->NXM_NX_REG1[0..3]",
+    ),
+    (
         "arp,arp_op=1,arp_spa=10.0.0.0/8,arp_sha=00:00:00:00:00:01,actions=1",
         "arp,arp_spa=10.0.0.0/8,arp_op=1,arp_sha=00:00:00:00:00:01 actions=output:1",
     ),
@@ -89,6 +101,10 @@ const FLOWS: &[(&str, &str)] = &[
     (
         "reg0=1,reg1=0x10/0xf0,metadata=5,tun_id=9,pkt_mark=2,actions=1",
         "pkt_mark=0x2,reg0=0x1,reg1=0x10/0xf0,tun_id=0x9,metadata=0x5 actions=output:1",
+    ),
+    (
+        "pkt_mark=0,ct_mark=0/5,reg0=0,reg1=0/3,metadata=0,actions=1",
+        "pkt_mark=0,ct_mark=0/0x5,reg0=0,reg1=0/0x3,metadata=0 actions=output:1",
     ),
     ("xreg0=0x100000002,actions=1", "reg0=0x1,reg1=0x2 actions=output:1"),
     (

@@ -149,6 +149,8 @@ impl Generate {
                 m.set_masked(F::TpDst, 0, 0xffff);
                 self.masked(m, F::NdTarget);
                 self.masked(m, F::NdSll);
+                self.exact(m, F::NdReserved);
+                self.exact(m, F::NdOptionsType);
             }
             _ => {}
         }
@@ -309,6 +311,7 @@ impl Generate {
             importance: if add && self.version >= Version::V14 { self.next() as u16 } else { 0 },
             buffer_id: self.often().then_some(5),
             out_port: self.port(),
+            out_group: (!self.v10() && command.is_delete()).then_some(7),
             flags: match (self.v10(), add) {
                 (true, true) => FlowFlags::SEND_FLOW_REM | FlowFlags::RESET_COUNTS,
                 (true, false) => FlowFlags::CHECK_OVERLAP,
@@ -374,6 +377,7 @@ impl Generate {
             matching: self.matching(),
             table: self.often().then_some(TableId(4)),
             out_port: self.port(),
+            out_group: (!self.v10() && self.often()).then_some(7),
             cookie: self.next() & mask,
             cookie_mask: mask,
         }

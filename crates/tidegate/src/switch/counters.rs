@@ -22,7 +22,7 @@ fn value_of(counters: &[(String, u64)], name: &str) -> Option<u64> {
 /// How many megaflows there were over time, and how long their last dump took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowGauge {
-    /// A moving average, half of it the last count.
+    /// A moving average, half of it the last count; rounded down, as in Open vSwitch.
     pub average: usize,
     /// The most there were.
     pub maximum: usize,
@@ -33,7 +33,7 @@ pub struct FlowGauge {
 impl FlowGauge {
     /// Counts the flows once more.
     pub fn sample(&mut self, count: usize) {
-        self.average = (self.average + count).div_ceil(2);
+        self.average = (self.average + count) / 2;
         self.maximum = self.maximum.max(count);
     }
 }
@@ -186,7 +186,7 @@ impl Switch {
             return String::new();
         }
         let count = self.ofproto.megaflows().count();
-        let limit = self.ofproto.config().flow_limit;
+        let limit = self.ofproto.flow_limit();
         let FlowGauge { average, maximum, dump_ms } = self.flow_gauge;
         let mut text = format!(
             "{}:\n  flows         : (current {count}) (avg {average}) (max {maximum}) \

@@ -355,7 +355,9 @@ impl Switch {
                 let worker = dump.worker;
                 self.ofproto.dump(now, dump);
                 self.flow_gauge.sample(self.ofproto.megaflows().count());
-                self.flow_gauge.dump_ms = (clock::now() - now).as_millis() as u64;
+                let dump_ms = (clock::now() - now).as_millis() as u64;
+                self.flow_gauge.dump_ms = dump_ms;
+                self.ofproto.adapt_flow_limit(dump_ms);
                 self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
                 self.worker_answered(worker);
             }

@@ -10,11 +10,13 @@ use ofproto::connection::{ConnId, Settings};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 
 /// The longest wait between two attempts to reach a controller (ovs: `lib/rconn.c`).
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
+/// How long a peer that is turned away may take to read why.
+const LINGER: Duration = Duration::from_secs(1);
 /// Bytes read from a connection at once.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -99,7 +101,9 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
             break;
         }
         if closing {
-            break;
+            with(&shared, |switch| switch.close_session(session.id));
+            linger(&mut reader, &mut writer, &mut buffer).await;
+            return;
         }
         let wants_input = with(&shared, |switch| switch.session_wants_input(session.id));
         tokio::select! {
@@ -118,6 +122,16 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
         }
     }
     with(&shared, |switch| switch.close_session(session.id));
+}
+
+/// Leaves the peer time to read why it is turned away. Were the socket closed while bytes of the
+/// peer's are still to be read, or come in, it would be reset, and our last words with it.
+async fn linger(reader: &mut ReadHalf<Stream>, writer: &mut WriteHalf<Stream>, buffer: &mut [u8]) {
+    let read_on = async {
+        let _ = writer.shutdown().await;
+        while matches!(reader.read(buffer).await, Ok(bytes) if bytes > 0) {}
+    };
+    let _ = tokio::time::timeout(LINGER, read_on).await;
 }
 
 /// Which connections a controller wants forgotten.

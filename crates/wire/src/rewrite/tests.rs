@@ -24,6 +24,8 @@ enum Rewrite {
     IcmpTypeCode(u8, u8),
     NdTarget(u128),
     NdLink(u64),
+    NdReserved(u32),
+    NdOptionKind(u8),
 }
 
 impl Rewrite {
@@ -43,6 +45,8 @@ impl Rewrite {
             Rewrite::IcmpId(v) => set_icmp_id(packet, v, partial),
             Rewrite::IcmpTypeCode(t, c) => set_icmp_type_code(packet, t, c, partial),
             Rewrite::NdTarget(a) => set_nd_target(packet, a.into(), partial),
+            Rewrite::NdReserved(v) => set_nd_reserved(packet, v, partial),
+            Rewrite::NdOptionKind(v) => set_nd_option_kind(packet, v, partial),
             Rewrite::NdLink(m) => {
                 let mac = MacAddr::from_u64(m);
                 set_nd_sll(packet, mac, partial) | set_nd_tll(packet, mac, partial)
@@ -68,6 +72,8 @@ fn rewrite() -> impl Strategy<Value = Rewrite> {
         any::<(u8, u8)>().prop_map(|(t, c)| Rewrite::IcmpTypeCode(t, c)),
         any::<u128>().prop_map(Rewrite::NdTarget),
         any::<u64>().prop_map(Rewrite::NdLink),
+        any::<u32>().prop_map(Rewrite::NdReserved),
+        any::<u8>().prop_map(Rewrite::NdOptionKind),
     ]
 }
 

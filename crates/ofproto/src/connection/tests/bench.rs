@@ -145,6 +145,7 @@ pub fn add_flow(priority: u16) -> FlowMod {
         importance: 0,
         buffer_id: None,
         out_port: OfPort::NONE,
+        out_group: None,
         flags: FlowFlags::empty(),
         actions: vec![Action::Output { port: OfPort(2), max_len: 0 }],
     }

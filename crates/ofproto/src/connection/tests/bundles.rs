@@ -97,6 +97,7 @@ fn everything() -> openflow::message::FlowStatsRequest {
         matching: any,
         table: None,
         out_port,
+        out_group: None,
         cookie,
         cookie_mask,
     }

@@ -12,6 +12,7 @@ fn all_flows() -> Message {
         matching: Match::any(),
         table: None,
         out_port: OfPort::NONE,
+        out_group: None,
         cookie: 0,
         cookie_mask: 0,
     };

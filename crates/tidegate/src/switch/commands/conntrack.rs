@@ -67,6 +67,7 @@ pub fn get_maximum(switch: &mut Switch, words: &[String]) -> Answer {
 /// `dpctl/ct-set-maxconns [dp] maxconns`
 pub fn set_maximum(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
+    arguments.end_before(1)?;
     let number = arguments.next().and_then(|text| text.parse().ok());
     let maximum = number.ok_or("maxconns missing or malformed (Invalid argument)".to_owned())?;
     arguments.end()?;
@@ -112,7 +113,7 @@ pub fn get_limits(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
     let asked = arguments.next().map(|word| zones(&word)).transpose()?.unwrap_or_default();
     arguments.end()?;
-    Ok(switch.conntrack().zone_limits(&asked).to_string())
+    Ok(format!("{}\n", switch.conntrack().zone_limits(&asked)))
 }
 
 /// `dpctl/ct-enable-tcp-seq-chk [dp]` and `dpctl/ct-disable-tcp-seq-chk [dp]`
@@ -134,7 +135,9 @@ pub fn get_sequence_check(switch: &mut Switch, words: &[String]) -> Answer {
 fn zones(word: &str) -> Result<Vec<Zone>, String> {
     let bad = || invalid(&format!("invalid argument {word}"));
     let list = word.strip_prefix("zone=").ok_or_else(bad)?;
-    list.split(',').map(|zone| zone.parse().map(Zone).map_err(|_| bad())).collect()
+    // Open vSwitch takes a number that no zone has by its lower bits, and so another zone.
+    let bad_zone = |_| invalid(&"invalid zone");
+    list.split(',').map(|zone| zone.parse().map(Zone).map_err(bad_zone)).collect()
 }
 
 /// An argument that can't be used, in the words of `dpctl`.

@@ -1,7 +1,7 @@
 //! `dpif/*` and `dpctl/*` commands about ports and flows of the datapath
 //! (ovs: `lib/dpctl.c`, `ofproto/ofproto-dpif.c`).
 
-use super::{Answer, Arguments, add};
+use super::{Answer, Arguments, add, is_datapath};
 use crate::switch::Switch;
 use crate::switch::devices::DeviceKind;
 use crate::unixctl::Commands;
@@ -65,7 +65,20 @@ fn show_bridges(switch: &mut Switch) -> Answer {
 
 /// The datapath's ports, with their counters for `-s`.
 fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
-    let mut arguments = Arguments::read(words)?;
+    let (flags, names): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with('-'));
+    for name in names {
+        // Without a type it is the kernel's that is meant, of which there is none.
+        let (kind, device) = name.split_once('@').unwrap_or(("system", name));
+        if !is_datapath(kind, device) {
+            let why = match kind {
+                "netdev" => "No such device",
+                _ => "No such file or directory",
+            };
+            return Err(format!("opening datapath {name} failed ({why})"));
+        }
+    }
+    let mut arguments = Arguments::read(&flags.into_iter().cloned().collect::<Vec<_>>())?;
     let with_statistics = arguments.flag("-s");
     arguments.end()?;
     if switch.ofproto().bridges().iter().next().is_none() {

@@ -1,7 +1,7 @@
 //! Commands about the datapath's flows: dumps, traces, revalidation
 //! (ovs: `lib/dpctl.c`, `ofproto/ofproto-dpif.c`, `ofproto/ofproto-dpif-trace.c`).
 
-use super::{Answer, Arguments, add};
+use super::{Answer, Arguments, NO_DATAPATH, add, named};
 use crate::clock;
 use crate::switch::Switch;
 use crate::switch::worker_thread::WorkerMode;
@@ -45,7 +45,7 @@ fn add_fresh(
     commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
         let (reply, place) = Reply::later();
         let words = words.to_vec();
-        switch.when_fresh(move |switch| place.give(answer(switch, &words)));
+        switch.when_fresh(move |switch| place.give(named(name, answer(switch, &words))));
         switch.settle();
         reply
     });
@@ -62,7 +62,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
             Some(("filter", text)) => filter = flow_filter(switch, text)?,
             // There is one kind of flows, in software.
             Some(("type", _)) => {}
-            _ => return Err(format!("invalid argument {word} (Invalid argument)")),
+            _ => return Err(NO_DATAPATH.to_owned()),
         }
     }
     arguments.end()?;
@@ -126,22 +126,19 @@ fn dump_of(
 fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
     let name = words.iter().find(|word| !word.starts_with('-')).ok_or("no such bridge")?;
     let bridge = switch.ofproto().bridges().named(name).ok_or("no such bridge")?.id;
-    let all = openflow::message::FlowStatsRequest {
-        matching: flow::Match::any(),
-        table: None,
-        out_port: OfPort::NONE,
-        cookie: 0,
-        cookie_mask: 0,
+    let offload = match words.iter().any(|word| word == "--offload-stats") {
+        true => "n_offload_packets=0, n_offload_bytes=0, ",
+        false => "",
     };
     let mut text = String::new();
-    for flow in switch.ofproto().flows(bridge, &all, clock::now()) {
+    for flow in switch.ofproto().flows_and_hidden(bridge, clock::now()) {
         let table = match flow.table.0 {
             0 => String::new(),
             table => format!("table_id={table}, "),
         };
         let _ = writeln!(
             text,
-            "{table}duration={}s, n_packets={}, n_bytes={}, {},actions={}",
+            "{table}duration={}s, n_packets={}, n_bytes={}, {offload}{},actions={}",
             flow.duration_ns / 1_000_000_000,
             flow.packets,
             flow.bytes,

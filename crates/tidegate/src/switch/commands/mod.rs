@@ -28,15 +28,19 @@ fn add(
     commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
         let answer = answer(switch, words);
         switch.settle();
-        match answer {
+        match named(name, answer) {
             Ok(text) => Reply::Text(text),
-            // Open vSwitch's dpctl says which program speaks.
-            Err(text) if name.starts_with("dpctl/") => {
-                Reply::Error(format!("{}: {text}", crate::cli::PROGRAM))
-            }
             Err(text) => Reply::Error(text),
         }
     });
+}
+
+/// An answer whose error says which program speaks, as Open vSwitch's dpctl does.
+fn named(command: &str, answer: Answer) -> Answer {
+    answer.map_err(|text| match command.starts_with("dpctl/") {
+        true => format!("{}: {text}", crate::cli::PROGRAM),
+        false => text,
+    })
 }
 
 /// Adds all the switch's commands.
@@ -71,6 +75,13 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
     add(commands, "dpctl/ct-get-tcp-seq-chk", "[dp]", 0..=1, conntrack::get_sequence_check);
 }
 
+const NO_DATAPATH: &str = "datapath not found (Invalid argument)";
+
+/// There is one datapath; its name under either type is understood.
+fn is_datapath(kind: &str, name: &str) -> bool {
+    matches!((kind, name), ("netdev", "ovs-netdev") | ("system", "ovs-system"))
+}
+
 /// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the
 /// rest in order.
 pub struct Arguments {
@@ -90,8 +101,8 @@ impl Arguments {
         if let Some(first) = rest.front()
             && let Some((kind, name)) = first.split_once('@')
         {
-            if !matches!((kind, name), ("netdev", "ovs-netdev") | ("system", "ovs-system")) {
-                return Err("opening datapath (No such device)".to_owned());
+            if !is_datapath(kind, name) {
+                return Err(NO_DATAPATH.to_owned());
             }
             rest.pop_front();
         }
@@ -123,11 +134,26 @@ impl Arguments {
     /// Nothing else was given.
     ///
     /// # Errors
-    /// Something was.
+    /// Something was. A word that could be one is taken for a datapath's name.
     pub fn end(self) -> Result<(), String> {
+        self.end_before(0)?;
         match self.flags.first().or(self.rest.front()) {
             Some(word) => Err(format!("invalid argument {word} (Invalid argument)")),
             None => Ok(()),
+        }
+    }
+
+    /// At most so many words are left.
+    ///
+    /// # Errors
+    /// There are more, and the first may be meant for a datapath's name
+    /// (ovs: `lib/dpctl.c`, `opt_dpif_open`).
+    pub fn end_before(&self, words: usize) -> Result<(), String> {
+        match self.rest.front() {
+            Some(word) if self.rest.len() > words && !word.contains('=') => {
+                Err(NO_DATAPATH.to_owned())
+            }
+            _ => Ok(()),
         }
     }
 }

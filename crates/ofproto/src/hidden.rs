@@ -1,0 +1,123 @@
+//! The flows that every bridge has in its last table, where no controller sees or changes them, and
+//! what they have carried: they stand for what becomes of a packet that no flow matches
+//! (ovs: `ofproto/ofproto-dpif.c`, `add_internal_flows`).
+
+use base::{Instant, OfPort, TableId};
+use flow::{Field, FlowStats, Match};
+use openflow::Action;
+use openflow::action::ToController;
+use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
+
+/// The table that they stand in.
+const TABLE: TableId = TableId(254);
+/// OFPR_IMPLICIT_MISS, which is in no packet-in.
+const REASON_IMPLICIT_MISS: u8 = 7;
+
+/// What a packet without a flow came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Miss {
+    /// A controller got it.
+    ToController,
+    /// It was dropped.
+    Dropped,
+}
+
+/// What one of them has carried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    packets: u64,
+    bytes: u64,
+    used: Option<Instant>,
+}
+
+/// The hidden flows of one bridge.
+#[derive(Clone, Debug)]
+pub(crate) struct HiddenFlows {
+    created: Instant,
+    to_controller: Carried,
+    dropped: Carried,
+}
+
+impl HiddenFlows {
+    /// Those of a new bridge.
+    pub fn new(created: Instant) -> Self {
+        let none = Carried::default();
+        HiddenFlows { created, to_controller: none, dropped: none }
+    }
+
+    /// More packets came to this.
+    pub fn count(&mut self, miss: Miss, more: &FlowStats, now: Instant) {
+        let carried = match miss {
+            Miss::ToController => &mut self.to_controller,
+            Miss::Dropped => &mut self.dropped,
+        };
+        carried.packets += more.packets;
+        carried.bytes += more.bytes;
+        carried.used = carried.used.max(Some(more.used.unwrap_or(now)));
+    }
+
+    /// Those that are asked for by their table.
+    pub fn asked(&self, request: &FlowStatsRequest, now: Instant) -> Vec<FlowStatsEntry> {
+        let by_output = request.out_group.is_some()
+            || !matches!(request.out_port, OfPort::NONE | OfPort::CONTROLLER);
+        if request.table != Some(TABLE) || request.cookie & request.cookie_mask != 0 || by_output {
+            return Vec::new();
+        }
+        let mut rows = self.all(now);
+        rows.retain(|row| {
+            let (row_match, asked) = (&row.matching, &request.matching);
+            let to_controller = !row.actions.is_empty() || request.out_port == OfPort::NONE;
+            let is_within = asked.mask().is_within(row_match.mask());
+            to_controller && is_within && asked.matches(row_match.key())
+        });
+        rows
+    }
+
+    /// All of them, in the order of Open vSwitch's dumps.
+    pub fn all(&self, now: Instant) -> Vec<FlowStatsEntry> {
+        let to_controller = Action::Controller(ToController {
+            max_len: u16::MAX,
+            controller_id: 0,
+            reason: REASON_IMPLICIT_MISS,
+            userdata: Vec::new(),
+            pause: false,
+        });
+        let none = Carried::default();
+        let miss = |number| Match::any().with(Field::Reg0, number);
+        vec![
+            // What asks this table by mistake is dropped.
+            self.row(2, Match::any().with(Field::RecircId, 0), None, none, now),
+            self.row(0, miss(1), Some(to_controller), self.to_controller, now),
+            self.row(0, miss(2), None, self.dropped, now),
+            // Fragments, where a bridge drops them all; none does here.
+            self.row(0, miss(3), None, none, now),
+        ]
+    }
+
+    fn row(
+        &self,
+        priority: u16,
+        matching: Match,
+        action: Option<Action>,
+        carried: Carried,
+        now: Instant,
+    ) -> FlowStatsEntry {
+        let age = now - self.created;
+        FlowStatsEntry {
+            table: TABLE,
+            matching,
+            priority,
+            cookie: 0,
+            duration_ns: age.as_millis() as u64 * 1_000_000,
+            idle_timeout_s: 0,
+            hard_timeout_s: 0,
+            idle_age_s: carried.used.map_or(age, |used| now - used).as_secs(),
+            hard_age_s: age.as_secs(),
+            importance: 0,
+            flags: FlowFlags::empty(),
+            packets: carried.packets,
+            bytes: carried.bytes,
+            actions: action.into_iter().collect(),
+        }
+    }
+}
