@@ -41,6 +41,8 @@ pub struct Confirmed {
     here: Vec<Verdict>,
     near_by_loss: bool,
     done: u32,
+    /// The answer's confirming run was invalid once.
+    hiccup: bool,
     state: State,
 }
 
@@ -62,6 +64,7 @@ impl Confirmed {
             here: Vec::new(),
             near_by_loss: false,
             done: 0,
+            hiccup: false,
             state: State::Searching,
         }
     }
@@ -133,6 +136,11 @@ impl Confirmed {
     fn confirm(&mut self, verdict: &Verdict) {
         let Some(last) = self.lower.last_mut() else { return };
         last.trials += 1;
+        // What the generator did not do once says nothing against the answer.
+        if verdict.is_invalid() && !std::mem::replace(&mut self.hiccup, true) {
+            return;
+        }
+        self.hiccup = false;
         if verdict.passed() {
             last.passed += 1;
             self.state = State::Finished { confirmed: true };

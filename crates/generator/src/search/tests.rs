@@ -229,6 +229,22 @@ fn what_the_generator_cannot_do_is_said() {
 }
 
 #[test]
+fn an_invalid_confirming_run_is_run_again_once() {
+    // Near the boundary two runs decide; the third of the highest rate is to confirm it.
+    for (hiccups, confirmed) in [(0, true), (1, true), (2, false)] {
+        let seen = std::cell::Cell::new(0);
+        let said = |rate, _| {
+            seen.set(seen.get() + u32::from(rate >= RANGE.max));
+            let confirming = (3..3 + hiccups).contains(&seen.get()) && rate >= RANGE.max;
+            if confirming { invalid() } else { Verdict::Pass }
+        };
+        let (answer, _) = search(&mut Confirmed::new(RANGE, PRECISE), said);
+        assert_eq!(answer.rate == Some(RANGE.max), confirmed, "{hiccups}: {answer:?}");
+        assert!(answer.certainty.confirmed);
+    }
+}
+
+#[test]
 fn iterations_end_it_with_what_is_known() {
     let carries = |rate, _| if rate <= 100_000.0 { Verdict::Pass } else { fail() };
     for most in 1..8 {
