@@ -51,7 +51,7 @@ impl DeviceKind {
 
     /// Whether the system has a device for it, or can have.
     pub fn is_of_system(self) -> bool {
-        self != DeviceKind::Pcap
+        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk)
     }
 }
 
