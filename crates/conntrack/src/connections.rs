@@ -308,17 +308,61 @@ impl Connections {
                 return Err(refused);
             }
         }
+        self.arm(visit, tools, index, id, now);
+        Ok(())
+    }
+
+    /// Puts an IPv4 record in that is whole and lives, of a connection that is not translated.
+    /// `key` are the words of the original direction's key, `hash` is its hash. False where it must
+    /// be looked at more closely; the record is given back then.
+    pub fn insert_v4(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        (index, hash): (&Index, u32),
+        id: Id,
+        key: [u64; 2],
+        now: Instant,
+    ) -> bool {
+        let [addresses, rest] = key;
+        index.joined(visit);
+        let inserted = index.insert(visit, hash, id, |other| {
+            let other = self.record_plain(other);
+            let [forth, back] = [key, reversed_v4(addresses, rest)];
+            // Whether its time ran out is for the closer look.
+            let is_one = |[a, b]: [u64; 2]| other.is_some_and(|it| it.direction_v4(a, b).is_some());
+            is_one(forth) || is_one(back)
+        });
+        if inserted == Insert::Done {
+            self.arm(visit, tools, index, id, now);
+            return true;
+        }
+        index.left(visit);
+        self.put_back(tools, id);
+        false
+    }
+
+    /// Of an IPv4 id, the record.
+    #[inline(always)]
+    fn record_plain(&self, id: Id) -> Option<Record<'_>> {
+        Self::is_v4(id).then(|| Record::v4(self.words_v4(id)))
+    }
+
+    /// Has the wheel look at a connection that was just put in, which is then all done.
+    #[inline]
+    fn arm(&self, visit: &Visit<'_>, tools: &mut Tools, index: &Index, id: Id, now: Instant) {
+        let record = self.record(id);
         let deadline = Instant::from_millis(record.life().deadline_ms());
-        self.shards[usize::from(tools.shard)].wheel.arm(self, id, now, deadline);
+        let wheel = &self.shards[usize::from(tools.shard)].wheel;
+        wheel.arm(self, id, now, deadline);
         if record.life().is_dead() {
             // Another thread ended it before all was done: what came after that must be undone.
             for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
                 index.remove(visit, hash, entry);
             }
-            self.shards[usize::from(tools.shard)].wheel.disarm(self, id);
+            wheel.disarm(self, id);
         }
         tools.counters.count(Event::Created);
-        Ok(())
     }
 
     fn insert_entry(
@@ -481,8 +525,7 @@ impl Connections {
     #[inline]
     pub fn publish(&self, tools: &mut Tools) {
         if !tools.counters.is_zero() {
-            self.shards[usize::from(tools.shard)].counters.add(&tools.counters);
-            tools.counters = Counters::new();
+            self.shards[usize::from(tools.shard)].counters.take(&mut tools.counters);
         }
     }
 
@@ -492,6 +535,13 @@ impl Connections {
         self.shards.iter().for_each(|shard| shard.counters.add_to(&mut sum));
         sum
     }
+}
+
+/// The words of the key of an IPv4 key's replies, TCP's and UDP's.
+#[inline(always)]
+pub(crate) fn reversed_v4(addresses: u64, rest: u64) -> [u64; 2] {
+    let ports = ((rest >> 32) as u32).rotate_left(16);
+    [addresses.rotate_left(32), u64::from(ports) << 32 | rest & 0xffff_ffff]
 }
 
 /// Why a record was not put in.

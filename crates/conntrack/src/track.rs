@@ -68,7 +68,7 @@ impl<'a> Pass<'a> {
         let mut sights = self.read(frames);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            if !self.follow_seen(frame, sight) {
+            if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
                 self.walk_seen(frame, sight);
             }
         }
@@ -130,13 +130,26 @@ impl<'a> Pass<'a> {
         };
         self.count(&record, frame, is_reply);
         let reply = if is_reply && state == CtState::EST { CtState::RPL } else { CtState::empty() };
+        self.write_seen(frame, state | reply, found, &record, is_usual);
+        true
+    }
+
+    /// [`Pass::write`] for TCP and UDP over IPv4.
+    #[inline(always)]
+    pub fn write_seen(
+        &self,
+        frame: &mut Frame,
+        state: CtState,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
         let (addresses, rest) = record.original_v4();
-        let mut fields = self.fields(state | reply);
+        let mut fields = self.fields(state);
         (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
         fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
         fields.protocol = (rest >> 8) as u8;
-        self.write_connection(frame, &mut fields, found, &record, is_usual);
-        true
+        self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
     /// Lets a TCP segment act on its connection: gives its state, and whether it is a usual one.
@@ -162,7 +175,7 @@ impl<'a> Pass<'a> {
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.
     #[inline(always)]
-    fn was_tracked_here(&self, frame: &Frame) -> bool {
+    pub fn was_tracked_here(&self, frame: &Frame) -> bool {
         !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
     }
 
