@@ -65,7 +65,8 @@ impl<'a> Pass<'a> {
     /// Tracks a batch.
     #[inline]
     pub fn track(&mut self, frames: &mut [Frame]) {
-        let mut sights = self.read(frames);
+        let mut sights = Sights::new();
+        self.read(frames, &mut sights);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
             if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
@@ -76,15 +77,13 @@ impl<'a> Pass<'a> {
 
     /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
     #[inline(always)]
-    fn read(&self, frames: &[Frame]) -> Sights<'a> {
+    fn read(&self, frames: &[Frame], sights: &mut Sights<'a>) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
-        let mut sights = Sights::new();
         for frame in frames {
             let mut sight = Sight::of(frame, zone, secrets);
             sight.spot = self.index.map(|index| index.spot(sight.hash));
             sights.push(sight);
         }
-        sights
     }
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.

@@ -122,6 +122,13 @@ impl Tracked {
         self.tracker.borrow_mut().execute(now, action, frames);
     }
 
+    /// Packets and bytes of both directions of the only connection.
+    pub fn dump_traffic(&self) -> [(u64, u64); 2] {
+        let entries = dump(self, base::Instant::from_millis(1), None);
+        let [entry] = &entries[..] else { panic!("{} connections", entries.len()) };
+        [entry.original_traffic, entry.reply_traffic].map(|it| (it.packets, it.bytes))
+    }
+
     pub fn follow_known(&self, now: base::Instant, known: ConnectionRef, frame: &Frame) -> bool {
         self.tracker.borrow_mut().follow_known(now, known, frame)
     }
