@@ -4,7 +4,9 @@
 //! connection. What a thread needs for itself stands in its [`Tools`]. Ids are followed only within a
 //! visit of the table's epochs; the methods that follow ids take it to prove that.
 
+use crate::change::{Change, Changes, Waiting, What};
 use crate::counters::{Counters, Event, SharedCounters};
+use crate::entry::Entry;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
 use crate::record::{LINK, Record, State, WORDS_V4, WORDS_V6, passed_ms};
@@ -14,7 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use table::atomic::AtomicU64;
-use table::{Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones};
+use table::{
+    Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones,
+};
 
 /// Set in ids of IPv6 connections.
 const V6: Id = 1 << 31;
@@ -47,6 +51,7 @@ pub(crate) struct Connections {
 struct Shard {
     wheel: Wheel,
     counters: SharedCounters,
+    waiting: Waiting,
 }
 
 /// What a thread works with.
@@ -64,6 +69,10 @@ pub(crate) struct Tools {
     pub counters: Counters,
     /// What happened while something was tried that may not come to pass; zero at other times.
     pub trial: Counters,
+    /// The time of what is done, and whether it is noted, and what was.
+    pub now: Instant,
+    pub is_watched: bool,
+    changes: Vec<Change>,
     /// Connections that this thread ended because their time ran out, still to be taken out.
     expired: Vec<Id>,
 }
@@ -124,6 +133,9 @@ impl Connections {
             random: fastrand::Rng::with_seed(seed),
             counters: Counters::new(),
             trial: Counters::new(),
+            now: Instant::ZERO,
+            is_watched: false,
+            changes: Vec::new(),
             expired: Vec::new(),
         };
         (usize::from(tools.shard) < self.shards.len()).then_some((reader, tools))
@@ -133,7 +145,11 @@ impl Connections {
     #[inline(always)]
     pub fn record(&self, id: Id) -> Record<'_> {
         let plain = id & !(V6 | REPLY_ENTRY);
-        if id & V6 == 0 { Record::v4(self.v4.words(plain)) } else { Record::v6(self.v6.words(plain)) }
+        if id & V6 == 0 {
+            Record::v4(self.v4.words(plain))
+        } else {
+            Record::v6(self.v6.words(plain))
+        }
     }
 
     /// The id itself, whichever of its entries it came from.
@@ -177,12 +193,14 @@ impl Connections {
     ) -> Option<Found> {
         let mut is_reply = false;
         let expired = &mut tools.expired;
-        let found = index?.find(hash, |id| match self.matching(id, now_ms, expired, |it| it.direction(key)) {
-            Some(direction) => {
-                is_reply = direction;
-                true
+        let found = index?.find(hash, |id| {
+            match self.matching(id, now_ms, expired, |it| it.direction(key)) {
+                Some(direction) => {
+                    is_reply = direction;
+                    true
+                }
+                None => false,
             }
-            None => false,
         });
         if !tools.expired.is_empty() {
             self.bury_expired(visit, tools);
@@ -294,9 +312,10 @@ impl Connections {
             return Err(refused);
         }
         if let Some(second) = second {
-            let taken = self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
-                it.direction(&reply).map(|_| Taken::Reply)
-            });
+            let taken =
+                self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
+                    it.direction(&reply).map(|_| Taken::Reply)
+                });
             if let Err(refused) = taken {
                 // It was to be seen for a moment; whoever ended it meanwhile takes it out.
                 if record.kill() {
@@ -363,6 +382,7 @@ impl Connections {
             wheel.disarm(self, id);
         }
         tools.counters.count(Event::Created);
+        tools.note(&record, What::New);
     }
 
     fn insert_entry(
@@ -425,6 +445,7 @@ impl Connections {
             index.left(visit);
         }
         tools.counters.count(why);
+        tools.note(&record, What::Destroyed(why));
         self.end(tools, id);
     }
 
@@ -502,7 +523,9 @@ impl Connections {
             let record = self.record(entry);
             // A connection is taken out with its first entry; the entry of its reply may be met
             // alone when that is over, and its id may be another connection's by then.
-            if entry & REPLY_ENTRY != 0 || record.state().header() != index.number() || !record.kill()
+            if entry & REPLY_ENTRY != 0
+                || record.state().header() != index.number()
+                || !record.kill()
             {
                 return;
             }
@@ -511,6 +534,7 @@ impl Connections {
                 index.remove(visit, hash, reply_entry);
             }
             // It was counted when its zone was flushed.
+            tools.note(&record, What::Destroyed(Event::Flushed));
             self.end(tools, entry);
         })
     }
@@ -527,6 +551,16 @@ impl Connections {
         if !tools.counters.is_zero() {
             self.shards[usize::from(tools.shard)].counters.take(&mut tools.counters);
         }
+        if !tools.changes.is_empty() {
+            self.shards[usize::from(tools.shard)].waiting.add(&mut tools.changes);
+        }
+    }
+
+    /// All threads' changes that wait.
+    pub fn fetch_changes(&self) -> Changes {
+        let mut changes = Changes::default();
+        self.shards.iter().for_each(|shard| shard.waiting.fetch(&mut changes));
+        changes
     }
 
     /// The published counts of all threads.
@@ -555,7 +589,7 @@ pub(crate) enum Refused {
 
 impl Shard {
     fn new() -> Self {
-        Shard { wheel: Wheel::new(), counters: SharedCounters::new() }
+        Shard { wheel: Wheel::new(), counters: SharedCounters::new(), waiting: Waiting::default() }
     }
 }
 
@@ -563,6 +597,19 @@ impl Tools {
     /// Where this thread's connections are on a wheel.
     pub fn shard(&self) -> u16 {
         self.shard
+    }
+
+    /// Notes what happened to a connection, if somebody watches.
+    #[inline]
+    pub fn note(&mut self, record: &Record<'_>, what: What) {
+        if self.is_watched {
+            self.note_watched(record, what);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&mut self, record: &Record<'_>, what: What) {
+        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, self.now) });
     }
 
     /// Ends a trial; what happened counts if it came to pass.

@@ -525,13 +525,7 @@ impl<'a> Record<'a> {
 
     /// The same, of an IPv4 connection whose keys are these words.
     #[inline]
-    pub fn begin_v4(
-        &self,
-        keys: [[u64; 2]; 2],
-        protocol: &Protocol,
-        state: State,
-        birth: Birth,
-    ) {
+    pub fn begin_v4(&self, keys: [[u64; 2]; 2], protocol: &Protocol, state: State, birth: Birth) {
         let words = keys.into_iter().flatten();
         self.key.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
         self.begin_common(protocol, state, birth);

@@ -5,6 +5,7 @@
 //! IPv4 of connections that are known and need no translation. Every other packet goes by
 //! [`walk`](crate::walk), which is right for all of them and looks everything up again.
 
+use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
 use crate::key::Key;
@@ -13,8 +14,8 @@ use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
-use base::limits::BATCH_SIZE;
 use base::Instant;
+use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
 use table::{Index, Visit};
 
@@ -136,7 +137,7 @@ impl<'a> Pass<'a> {
     /// [`Pass::write`] for TCP and UDP over IPv4.
     #[inline(always)]
     pub fn write_seen(
-        &self,
+        &mut self,
         frame: &mut Frame,
         state: CtState,
         found: Found,
@@ -180,7 +181,12 @@ impl<'a> Pass<'a> {
 
     /// Lets a packet act on its connection's state and time.
     #[inline]
-    pub fn update(&mut self, record: &Record<'_>, found: Found, segment: Option<&Segment>) -> Update {
+    pub fn update(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+    ) -> Update {
         let (update, timeout) = self.update_state(record, found.is_reply, segment);
         if let Some(timeout) = timeout {
             self.set_deadline(record, found, record.life(), timeout);
@@ -239,6 +245,7 @@ impl<'a> Pass<'a> {
                     // What was new to flows is established now.
                     if update == Update::Valid {
                         record.age();
+                        self.tools.note(record, What::Updated);
                     }
                     return (update, Some(timeout));
                 }
@@ -261,6 +268,9 @@ impl<'a> Pass<'a> {
             let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
             // Where the other direction changed the states meanwhile, the segment is judged anew.
             if record.set_tcp(&before, &after) {
+                if self.tools.is_watched && before.shown() != after.shown() {
+                    self.tools.note(record, What::Updated);
+                }
                 return answer;
             }
         }
@@ -277,7 +287,7 @@ impl<'a> Pass<'a> {
     /// that the action sets. `tuple` is what stands in the key of a packet without a connection. A
     /// packet that is not `usual` is not remembered as its connection's.
     pub fn write(
-        &self,
+        &mut self,
         frame: &mut Frame,
         state: CtState,
         connection: Option<(Found, &Record<'_>)>,
@@ -304,7 +314,7 @@ impl<'a> Pass<'a> {
     /// Adds what stands on the connection, and writes all of it.
     #[inline(always)]
     fn write_connection(
-        &self,
+        &mut self,
         frame: &mut Frame,
         fields: &mut CtFields,
         found: Found,
@@ -324,7 +334,7 @@ impl<'a> Pass<'a> {
         frame.key.set_ct(fields);
     }
 
-    fn set_mark_and_label(&self, record: &Record<'_>) {
+    fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
@@ -334,6 +344,7 @@ impl<'a> Pass<'a> {
         }
         if changed {
             record.age();
+            self.tools.note(record, What::Updated);
         }
     }
 }

@@ -93,7 +93,7 @@ pub fn masked(text: &str) -> Masked<u128> {
 
 /// All entries, in order of their lines.
 pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<Entry> {
-    let filter = Filter { zone: zone.map(Zone) };
+    let filter = Filter { zone: zone.map(Zone), ..Filter::default() };
     let mut cursor = Some(Cursor::default());
     let mut entries = Vec::new();
     while let Some(at) = cursor {
