@@ -1,12 +1,13 @@
 //! A packet of no connection: whether it begins one, and how that gets into the table.
 
 use crate::connection::{Helper, Protocol};
-use crate::connections::{Refused, Taken, fits_state};
+use crate::connections::{Found, Refused, Taken, fits_state, reversed_v4};
 use crate::counters::Event;
-use crate::key::Key;
+use crate::key::{Family, Key};
 use crate::nat;
 use crate::query::Query;
-use crate::record::{Birth, State};
+use crate::record::{Birth, Record, State};
+use crate::sight::Sight;
 use crate::track::Pass;
 use crate::translate::translate;
 use crate::walk::{Subject, nat_bit};
@@ -27,6 +28,41 @@ struct Plan {
 }
 
 impl<'a> Pass<'a> {
+    /// Begins a connection of a packet at which a first look was taken and that has no candidate.
+    /// False where that is not all there is to do; nothing was done then.
+    #[inline]
+    pub fn begin_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+        let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
+        let is_plain = sight.is_seen() && sight.candidate.is_none() && self.action.commit;
+        if !is_plain || translates || self.action.helper.is_some() || self.was_tracked_here(frame) {
+            return false;
+        }
+        let segment = sight.segment(frame);
+        if segment.is_some_and(|segment| segment.begins().is_err()) {
+            return false;
+        }
+        let connections = self.connections;
+        let Ok(index) = self.room() else { return false };
+        let Some(id) = connections.take(self.visit, self.tools, Family::V4) else { return false };
+        let record = Record::v4(connections.words_v4(id));
+        let (protocol, timeout) = Protocol::of_segment(segment.as_ref());
+        let state = State::new(&protocol, None, None).with_header(index.number());
+        let birth = Birth { shard: self.tools.shard(), start: self.now };
+        let key = [sight.addresses, sight.rest];
+        let reply = reversed_v4(sight.addresses, sight.rest);
+        record.begin_v4([key, reply], &protocol, state, birth);
+        record.start_living(self.deadline_ms(timeout));
+        let place = (index, sight.hash);
+        if !connections.insert_v4(self.visit, self.tools, place, id, key, self.now) {
+            return false;
+        }
+        self.count(&record, frame, false);
+        let is_usual = segment.is_none_or(|segment| segment.is_usual());
+        let found = Found { id, is_reply: false };
+        self.write_seen(frame, CtState::NEW, found, &record, is_usual);
+        true
+    }
+
     /// Begins a connection if the packet may and the action commits.
     pub fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<Id> {
         let begins = match &subject.reading.segment {

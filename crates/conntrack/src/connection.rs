@@ -43,14 +43,23 @@ impl Protocol {
     /// What a first packet sets up, and how long that is remembered.
     pub fn new(key: &Key, segment: Option<&Segment>) -> (Protocol, Timeout) {
         match segment {
-            Some(segment) if key.protocol == protocol::TCP => {
-                let (peers, timeout) = TcpPeers::new(segment);
-                (Protocol::Tcp(peers), timeout)
-            }
+            Some(_) if key.protocol == protocol::TCP => Protocol::of_segment(segment),
             _ if matches!(key.protocol, protocol::ICMP | protocol::ICMPV6) => {
                 (Protocol::Icmp(Query::First), Query::First.timeout())
             }
-            _ => (Protocol::Other(Exchange::First), Exchange::First.timeout()),
+            _ => Protocol::of_segment(None),
+        }
+    }
+
+    /// The same of a packet that is TCP's if it has a segment, and no ICMP.
+    #[inline]
+    pub fn of_segment(segment: Option<&Segment>) -> (Protocol, Timeout) {
+        match segment {
+            Some(segment) => {
+                let (peers, timeout) = TcpPeers::new(segment);
+                (Protocol::Tcp(peers), timeout)
+            }
+            None => (Protocol::Other(Exchange::First), Exchange::First.timeout()),
         }
     }
 }

@@ -4,7 +4,9 @@
 //! connection. What a thread needs for itself stands in its [`Tools`]. Ids are followed only within a
 //! visit of the table's epochs; the methods that follow ids take it to prove that.
 
+use crate::change::{Change, Changes, Waiting, What};
 use crate::counters::{Counters, Event, SharedCounters};
+use crate::entry::Entry;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
 use crate::record::{LINK, Record, State, WORDS_V4, WORDS_V6, passed_ms};
@@ -49,6 +51,7 @@ pub(crate) struct Connections {
 struct Shard {
     wheel: Wheel,
     counters: SharedCounters,
+    waiting: Waiting,
 }
 
 /// What a thread works with.
@@ -66,6 +69,10 @@ pub(crate) struct Tools {
     pub counters: Counters,
     /// What happened while something was tried that may not come to pass; zero at other times.
     pub trial: Counters,
+    /// The time of what is done, and whether it is noted, and what was.
+    pub now: Instant,
+    pub is_watched: bool,
+    changes: Vec<Change>,
     /// Connections that this thread ended because their time ran out, still to be taken out.
     expired: Vec<Id>,
 }
@@ -126,6 +133,9 @@ impl Connections {
             random: fastrand::Rng::with_seed(seed),
             counters: Counters::new(),
             trial: Counters::new(),
+            now: Instant::ZERO,
+            is_watched: false,
+            changes: Vec::new(),
             expired: Vec::new(),
         };
         (usize::from(tools.shard) < self.shards.len()).then_some((reader, tools))
@@ -317,17 +327,62 @@ impl Connections {
                 return Err(refused);
             }
         }
+        self.arm(visit, tools, index, id, now);
+        Ok(())
+    }
+
+    /// Puts an IPv4 record in that is whole and lives, of a connection that is not translated.
+    /// `key` are the words of the original direction's key, `hash` is its hash. False where it must
+    /// be looked at more closely; the record is given back then.
+    pub fn insert_v4(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        (index, hash): (&Index, u32),
+        id: Id,
+        key: [u64; 2],
+        now: Instant,
+    ) -> bool {
+        let [addresses, rest] = key;
+        index.joined(visit);
+        let inserted = index.insert(visit, hash, id, |other| {
+            let other = self.record_plain(other);
+            let [forth, back] = [key, reversed_v4(addresses, rest)];
+            // Whether its time ran out is for the closer look.
+            let is_one = |[a, b]: [u64; 2]| other.is_some_and(|it| it.direction_v4(a, b).is_some());
+            is_one(forth) || is_one(back)
+        });
+        if inserted == Insert::Done {
+            self.arm(visit, tools, index, id, now);
+            return true;
+        }
+        index.left(visit);
+        self.put_back(tools, id);
+        false
+    }
+
+    /// Of an IPv4 id, the record.
+    #[inline(always)]
+    fn record_plain(&self, id: Id) -> Option<Record<'_>> {
+        Self::is_v4(id).then(|| Record::v4(self.words_v4(id)))
+    }
+
+    /// Has the wheel look at a connection that was just put in, which is then all done.
+    #[inline]
+    fn arm(&self, visit: &Visit<'_>, tools: &mut Tools, index: &Index, id: Id, now: Instant) {
+        let record = self.record(id);
         let deadline = Instant::from_millis(record.life().deadline_ms());
-        self.shards[usize::from(tools.shard)].wheel.arm(self, id, now, deadline);
+        let wheel = &self.shards[usize::from(tools.shard)].wheel;
+        wheel.arm(self, id, now, deadline);
         if record.life().is_dead() {
             // Another thread ended it before all was done: what came after that must be undone.
             for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
                 index.remove(visit, hash, entry);
             }
-            self.shards[usize::from(tools.shard)].wheel.disarm(self, id);
+            wheel.disarm(self, id);
         }
         tools.counters.count(Event::Created);
-        Ok(())
+        tools.note(&record, What::New);
     }
 
     fn insert_entry(
@@ -390,6 +445,7 @@ impl Connections {
             index.left(visit);
         }
         tools.counters.count(why);
+        tools.note(&record, What::Destroyed(why));
         self.end(tools, id);
     }
 
@@ -478,6 +534,7 @@ impl Connections {
                 index.remove(visit, hash, reply_entry);
             }
             // It was counted when its zone was flushed.
+            tools.note(&record, What::Destroyed(Event::Flushed));
             self.end(tools, entry);
         })
     }
@@ -492,9 +549,18 @@ impl Connections {
     #[inline]
     pub fn publish(&self, tools: &mut Tools) {
         if !tools.counters.is_zero() {
-            self.shards[usize::from(tools.shard)].counters.add(&tools.counters);
-            tools.counters = Counters::new();
+            self.shards[usize::from(tools.shard)].counters.take(&mut tools.counters);
         }
+        if !tools.changes.is_empty() {
+            self.shards[usize::from(tools.shard)].waiting.add(&mut tools.changes);
+        }
+    }
+
+    /// All threads' changes that wait.
+    pub fn fetch_changes(&self) -> Changes {
+        let mut changes = Changes::default();
+        self.shards.iter().for_each(|shard| shard.waiting.fetch(&mut changes));
+        changes
     }
 
     /// The published counts of all threads.
@@ -503,6 +569,13 @@ impl Connections {
         self.shards.iter().for_each(|shard| shard.counters.add_to(&mut sum));
         sum
     }
+}
+
+/// The words of the key of an IPv4 key's replies, TCP's and UDP's.
+#[inline(always)]
+pub(crate) fn reversed_v4(addresses: u64, rest: u64) -> [u64; 2] {
+    let ports = ((rest >> 32) as u32).rotate_left(16);
+    [addresses.rotate_left(32), u64::from(ports) << 32 | rest & 0xffff_ffff]
 }
 
 /// Why a record was not put in.
@@ -516,7 +589,7 @@ pub(crate) enum Refused {
 
 impl Shard {
     fn new() -> Self {
-        Shard { wheel: Wheel::new(), counters: SharedCounters::new() }
+        Shard { wheel: Wheel::new(), counters: SharedCounters::new(), waiting: Waiting::default() }
     }
 }
 
@@ -524,6 +597,19 @@ impl Tools {
     /// Where this thread's connections are on a wheel.
     pub fn shard(&self) -> u16 {
         self.shard
+    }
+
+    /// Notes what happened to a connection, if somebody watches.
+    #[inline]
+    pub fn note(&mut self, record: &Record<'_>, what: What) {
+        if self.is_watched {
+            self.note_watched(record, what);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&mut self, record: &Record<'_>, what: What) {
+        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, self.now) });
     }
 
     /// Ends a trial; what happened counts if it came to pass.

@@ -82,18 +82,32 @@ events! {
 }
 
 /// A count for each event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters([u64; Event::ALL.len()]);
+#[derive(Clone, Debug)]
+pub struct Counters {
+    counts: [u64; Event::ALL.len()],
+    /// Which of them are not zero, by their bits.
+    counted: u64,
+}
+
+const _: () = assert!(Event::ALL.len() <= 64);
+
+impl PartialEq for Counters {
+    fn eq(&self, other: &Self) -> bool {
+        self.counts == other.counts
+    }
+}
+
+impl Eq for Counters {}
 
 impl Counters {
     /// All at zero.
     pub const fn new() -> Self {
-        Counters([0; Event::ALL.len()])
+        Counters { counts: [0; Event::ALL.len()], counted: 0 }
     }
 
     /// How often `event` happened.
     pub fn get(&self, event: Event) -> u64 {
-        self.0[event as usize]
+        self.counts[event as usize]
     }
 
     /// Each event with its count.
@@ -101,21 +115,26 @@ impl Counters {
         Event::ALL.iter().map(|&event| (event, self.get(event)))
     }
 
+    #[inline]
     pub(crate) fn count(&mut self, event: Event) {
-        self.0[event as usize] += 1;
+        self.count_many(event, 1);
     }
 
+    #[inline]
     pub(crate) fn count_many(&mut self, event: Event, times: u32) {
-        self.0[event as usize] += u64::from(times);
+        self.counts[event as usize] += u64::from(times);
+        self.counted |= 1 << event as usize;
     }
 
     /// Adds what stands in `other`.
     pub(crate) fn add(&mut self, other: &Counters) {
-        self.0.iter_mut().zip(&other.0).for_each(|(sum, count)| *sum += count);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        self.counted |= other.counted;
     }
 
+    #[inline]
     pub(crate) fn is_zero(&self) -> bool {
-        self.0.iter().fold(0, |any, count| any | count) == 0
+        self.counted == 0
     }
 }
 
@@ -128,16 +147,21 @@ impl SharedCounters {
         SharedCounters(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 
-    /// Adds what one thread counted.
-    pub fn add(&self, counters: &Counters) {
-        for (shared, &count) in self.0.iter().zip(&counters.0).filter(|(_, count)| **count > 0) {
-            shared.fetch_add(count, Relaxed);
+    /// Moves here what the one thread that may counted.
+    #[inline]
+    pub fn take(&self, counters: &mut Counters) {
+        let mut counted = std::mem::take(&mut counters.counted);
+        while counted != 0 {
+            let at = counted.trailing_zeros() as usize;
+            counted &= counted - 1;
+            let (shared, count) = (&self.0[at], &mut counters.counts[at]);
+            shared.store(shared.load(Relaxed) + std::mem::take(count), Relaxed);
         }
     }
 
     /// Adds what stands here to a sum.
     pub fn add_to(&self, sum: &mut Counters) {
-        for (sum, shared) in sum.0.iter_mut().zip(&self.0) {
+        for (sum, shared) in sum.counts.iter_mut().zip(&self.0) {
             *sum += shared.load(Relaxed);
         }
     }

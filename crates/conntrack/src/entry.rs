@@ -75,10 +75,12 @@ impl TcpEntry {
 impl Entry {
     /// What is shown of a connection that lives, or `None` if it does not.
     pub(crate) fn new(record: &Record<'_>, now: Instant) -> Option<Entry> {
+        (!record.life().is_over(passed_ms(now))).then(|| Entry::of(record, now))
+    }
+
+    /// What is shown of a connection, be it over or not.
+    pub(crate) fn of(record: &Record<'_>, now: Instant) -> Entry {
         let life = record.life();
-        if life.is_over(passed_ms(now)) {
-            return None;
-        }
         let tcp = match &record.protocol() {
             Protocol::Tcp(peers) => Some(tcp_entry(peers)),
             _ => None,
@@ -90,7 +92,7 @@ impl Entry {
             let (packets, bytes) = record.counts(index);
             Traffic { packets, bytes }
         };
-        Some(Entry {
+        Entry {
             original: record.original().tuple(),
             reply: record.reply().tuple(),
             zone: Zone(record.zone()),
@@ -102,7 +104,7 @@ impl Entry {
             original_traffic: traffic(0),
             reply_traffic: traffic(1),
             age_s: now.saturating_since(record.birth().start).as_secs(),
-        })
+        }
     }
 }
 

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod begin;
+mod change;
 mod connection;
 mod connections;
 mod conntrack;
@@ -29,6 +30,7 @@ mod counters;
 mod entry;
 mod error;
 mod extract;
+mod filter;
 mod flush;
 mod hash;
 mod key;
@@ -49,10 +51,12 @@ mod tracker;
 mod translate;
 mod walk;
 
-pub use conntrack::{Config, Conntrack, Cursor, Filter, Page};
+pub use change::{Change, Changes, What};
+pub use conntrack::{Config, Conntrack, Cursor, Page};
 pub use counters::{Counters, Event};
 pub use entry::{Entry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
+pub use filter::Filter;
 pub use flush::{Direction, Flush};
 pub use limit::{ZoneLimit, ZoneLimits};
 pub use stats::Stats;

@@ -516,10 +516,23 @@ impl<'a> Record<'a> {
         Birth { shard, start: Instant::from_millis(units << START_SHIFT) }
     }
 
-    /// Writes a whole connection into a record that nobody else can find; it lives from here on.
+    /// Writes a whole connection into a record that nobody else can find.
     pub fn begin(&self, keys: [&Key; 2], protocol: &Protocol, state: State, birth: Birth) {
         self.set_key(0, keys[0]);
         self.set_key(1, keys[1]);
+        self.begin_common(protocol, state, birth);
+    }
+
+    /// The same, of an IPv4 connection whose keys are these words.
+    #[inline]
+    pub fn begin_v4(&self, keys: [[u64; 2]; 2], protocol: &Protocol, state: State, birth: Birth) {
+        let words = keys.into_iter().flatten();
+        self.key.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
+        self.begin_common(protocol, state, birth);
+    }
+
+    #[inline]
+    fn begin_common(&self, protocol: &Protocol, state: State, birth: Birth) {
         let words = match protocol {
             Protocol::Tcp(peers) => peers.to_words(),
             _ => [0; 3],

@@ -247,6 +247,11 @@ impl TcpPeers {
         }
     }
 
+    /// The one state that the connection is shown in.
+    pub fn shown(&self) -> TcpState {
+        TcpState::of_connection(self.original.state, self.reply.state)
+    }
+
     /// The connection that a segment begins.
     pub fn new(segment: &Segment) -> (TcpPeers, Timeout) {
         let syn = segment.has(TcpFlags::SYN);

@@ -5,6 +5,7 @@
 //! IPv4 of connections that are known and need no translation. Every other packet goes by
 //! [`walk`](crate::walk), which is right for all of them and looks everything up again.
 
+use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
 use crate::key::Key;
@@ -65,10 +66,11 @@ impl<'a> Pass<'a> {
     /// Tracks a batch.
     #[inline]
     pub fn track(&mut self, frames: &mut [Frame]) {
-        let mut sights = self.read(frames);
+        let mut sights = Sights::new();
+        self.read(frames, &mut sights);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            if !self.follow_seen(frame, sight) {
+            if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
                 self.walk_seen(frame, sight);
             }
         }
@@ -76,15 +78,13 @@ impl<'a> Pass<'a> {
 
     /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
     #[inline(always)]
-    fn read(&self, frames: &[Frame]) -> Sights<'a> {
+    fn read(&self, frames: &[Frame], sights: &mut Sights<'a>) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
-        let mut sights = Sights::new();
         for frame in frames {
             let mut sight = Sight::of(frame, zone, secrets);
             sight.spot = self.index.map(|index| index.spot(sight.hash));
             sights.push(sight);
         }
-        sights
     }
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
@@ -130,13 +130,26 @@ impl<'a> Pass<'a> {
         };
         self.count(&record, frame, is_reply);
         let reply = if is_reply && state == CtState::EST { CtState::RPL } else { CtState::empty() };
+        self.write_seen(frame, state | reply, found, &record, is_usual);
+        true
+    }
+
+    /// [`Pass::write`] for TCP and UDP over IPv4.
+    #[inline(always)]
+    pub fn write_seen(
+        &mut self,
+        frame: &mut Frame,
+        state: CtState,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
         let (addresses, rest) = record.original_v4();
-        let mut fields = self.fields(state | reply);
+        let mut fields = self.fields(state);
         (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
         fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
         fields.protocol = (rest >> 8) as u8;
-        self.write_connection(frame, &mut fields, found, &record, is_usual);
-        true
+        self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
     /// Lets a TCP segment act on its connection: gives its state, and whether it is a usual one.
@@ -162,7 +175,7 @@ impl<'a> Pass<'a> {
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.
     #[inline(always)]
-    fn was_tracked_here(&self, frame: &Frame) -> bool {
+    pub fn was_tracked_here(&self, frame: &Frame) -> bool {
         !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
     }
 
@@ -232,6 +245,7 @@ impl<'a> Pass<'a> {
                     // What was new to flows is established now.
                     if update == Update::Valid {
                         record.age();
+                        self.tools.note(record, What::Updated);
                     }
                     return (update, Some(timeout));
                 }
@@ -254,6 +268,9 @@ impl<'a> Pass<'a> {
             let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
             // Where the other direction changed the states meanwhile, the segment is judged anew.
             if record.set_tcp(&before, &after) {
+                if self.tools.is_watched && before.shown() != after.shown() {
+                    self.tools.note(record, What::Updated);
+                }
                 return answer;
             }
         }
@@ -270,7 +287,7 @@ impl<'a> Pass<'a> {
     /// that the action sets. `tuple` is what stands in the key of a packet without a connection. A
     /// packet that is not `usual` is not remembered as its connection's.
     pub fn write(
-        &self,
+        &mut self,
         frame: &mut Frame,
         state: CtState,
         connection: Option<(Found, &Record<'_>)>,
@@ -297,7 +314,7 @@ impl<'a> Pass<'a> {
     /// Adds what stands on the connection, and writes all of it.
     #[inline(always)]
     fn write_connection(
-        &self,
+        &mut self,
         frame: &mut Frame,
         fields: &mut CtFields,
         found: Found,
@@ -317,7 +334,7 @@ impl<'a> Pass<'a> {
         frame.key.set_ct(fields);
     }
 
-    fn set_mark_and_label(&self, record: &Record<'_>) {
+    fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
@@ -327,6 +344,7 @@ impl<'a> Pass<'a> {
         }
         if changed {
             record.age();
+            self.tools.note(record, What::Updated);
         }
     }
 }

@@ -40,6 +40,7 @@ impl Tracker {
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
+        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
         let visit = reader.enter();
         for batch in frames.chunks_mut(BATCH_SIZE) {
             let connections = &conntrack.connections;

@@ -3,6 +3,7 @@
 mod bench;
 mod cli;
 mod clock;
+mod conntrack;
 mod cps_ndr;
 mod daemon;
 mod demo;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Ok(Parsed::Generate(args)) => generate::run(&args),
         Ok(Parsed::CpsNdr(args)) => cps_ndr::run(&args),
         Ok(Parsed::Report(args)) => report::run(&args),
+        Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

@@ -8,6 +8,7 @@ mod usage;
 pub use ovs_options::{Source, SwitchOptions};
 
 use crate::bench::BenchArgs;
+use crate::conntrack::ConntrackArgs;
 use crate::cps_ndr::CpsNdrArgs;
 use crate::daemon::Directories;
 use crate::demo::DemoArgs;
@@ -43,6 +44,8 @@ pub enum Parsed {
     CpsNdr(Box<CpsNdrArgs>),
     /// Make a page of results.
     Report(ReportArgs),
+    /// Show a running one's connections.
+    Conntrack(ConntrackArgs),
     /// Print this, and exit with status 0.
     Print(String),
 }
@@ -64,6 +67,7 @@ enum Verb {
     Generate(Box<GenerateArgs>),
     CpsNdr(Box<CpsNdrArgs>),
     Report(ReportArgs),
+    Conntrack(ConntrackArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
   tidegate completion bash > /etc/bash_completion.d/tidegate
@@ -113,6 +117,7 @@ where
         Verb::CpsNdr(args) => Ok(Parsed::CpsNdr(args)),
         Verb::Report(args) => Ok(Parsed::Report(args)),
         Verb::Generate(args) => Ok(Parsed::Generate(args)),
+        Verb::Conntrack(args) => Ok(Parsed::Conntrack(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
         Verb::Man { directory: Some(folder) } => {
@@ -153,6 +158,7 @@ pub fn command() -> Command {
   tidegate report DIR                        one page from the results in a folder
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
+  tidegate conntrack --events --json         what happens to its connections
   ovs-appctl list-commands                   what can be asked of a running switch",
         )
         .subcommand_required(true)
@@ -307,8 +313,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("man/man1");
         let said = printed(&format!("tidegate man {}", made.display()));
-        let verbs =
-            ["switch", "demo", "bench", "generate", "cps-ndr", "report", "completion", "man"];
+        let verbs = [
+            "switch",
+            "demo",
+            "bench",
+            "generate",
+            "cps-ndr",
+            "report",
+            "conntrack",
+            "completion",
+            "man",
+        ];
         assert_eq!(said.lines().count(), verbs.len() + 1);
         for verb in verbs {
             let page = std::fs::read_to_string(made.join(format!("tidegate-{verb}.1"))).unwrap();
