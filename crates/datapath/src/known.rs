@@ -145,6 +145,9 @@ impl Run<'_> {
             Steps::Output(port) => {
                 out.extend(port, frames.iter_mut().map(|frame| frame.packet.take()));
             }
+            Steps::Nothing => {
+                frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));
+            }
             Steps::Actions(actions) => execute_run(worker, now, frames, &actions, out),
         }
     }

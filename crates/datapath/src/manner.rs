@@ -20,6 +20,9 @@ pub(crate) enum Manner {
 pub(crate) enum Steps {
     /// Sends it out of one port.
     Output(PortNo),
+    /// None: connection tracking was all that it came for. (No steps from the start are a drop,
+    /// which is counted.)
+    Nothing,
     /// Whatever they are.
     Actions(Arc<[Action]>),
 }
@@ -35,6 +38,7 @@ impl Manner {
         }
         match &actions[visits..] {
             [Action::Recirc(_)] => Manner::GoesOn,
+            [] if visits > 0 => Manner::Ends(Steps::Nothing),
             [Action::Output(port)] => Manner::Ends(Steps::Output(*port)),
             rest if !rest.iter().all(|action| is_plain(action, tracked > 0)) => Manner::Particular,
             _ if visits == 0 => Manner::Ends(Steps::Actions(Arc::clone(actions))),

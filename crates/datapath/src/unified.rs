@@ -8,14 +8,15 @@
 //! Masks are few, because few kinds of flows carry most packets. Entries lie in sets of four, two
 //! of which are looked through, and one that was used lately is not pushed out by one that was seen once.
 
+mod entry;
+
+use self::entry::{Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS};
 use crate::lane::Visits;
 use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
 
-/// Entries of a set. A hash chooses a set and a place in it, and another set for when that is full.
-const WAYS: usize = 4;
 /// Different masks at a time.
 const MASKS: usize = 8;
 /// Kinds of packets for which the mask that served last is kept.
@@ -23,9 +24,6 @@ const KINDS: usize = 64;
 /// What the cache begins with, if it may be so large, and how much larger it gets each time.
 const ENTRIES_FIRST: usize = 1 << 14;
 const GROWTH: usize = 8;
-/// Words that are compared of every packet; those after them belong to IPv6 alone.
-const NARROW: usize = 5;
-
 /// What an entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
@@ -75,16 +73,6 @@ pub(crate) struct UnifiedCache {
     probes: Box<[Probe; BATCH_SIZE]>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Probe {
-    words: [u64; NARROW],
-    home: u32,
-    other: u32,
-    serial: u16,
-    mask: u8,
-    is_wide: bool,
-}
-
 #[derive(Clone, Copy)]
 struct MaskInUse {
     mask: Headers,
@@ -92,35 +80,6 @@ struct MaskInUse {
     /// Since the last tick.
     is_used: bool,
 }
-
-/// One line, which is all that is read for most packets.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Entry {
-    words: [u64; NARROW],
-    way: Way,
-    connection_id: u32,
-    connection_generation: u32,
-    mask: u16,
-    flags: u16,
-    spare: u32,
-}
-
-const TRACKED: u16 = 1;
-const REPLY: u16 = 2;
-const TRANSLATED: u16 = 4;
-const TWICE: u16 = 16;
-/// A packet came since the last time that somebody wanted the place.
-const USED: u16 = 8;
-
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Rest {
-    words: [u64; HEADER_WORDS - NARROW],
-    translation: Translation,
-}
-
-const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Rest>() == 64);
 
 impl UnifiedCache {
     /// An empty cache that may grow to so many entries; 0 for none at all. `seed` should be
@@ -271,10 +230,15 @@ impl UnifiedCache {
         Some(Remembered { way: entry.way, connection, is_translated, acts_twice })
     }
 
-    /// The connection of an entry's packets, if they are tracked.
+    /// The connection of an entry's packets, if they are tracked. What the connection makes of
+    /// addresses and ports is fetched with it, as it will be wanted next.
     #[inline]
     pub fn connection(&self, at: u32) -> Option<ConnectionRef> {
-        self.entries.get(at as usize)?.connection()
+        let entry = self.entries.get(at as usize)?;
+        if entry.flags & TRANSLATED != 0 {
+            std::hint::black_box(self.rest[at as usize].translation.ports);
+        }
+        entry.connection()
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
@@ -351,94 +315,11 @@ impl UnifiedCache {
     }
 }
 
-impl Probe {
-    /// Three or four products of two words each, none of which an outsider can bring to a chosen
-    /// value (after rapidhash and NH), say where packets with these headers are looked for.
-    #[inline]
-    fn new(
-        headers: &Headers,
-        number: u8,
-        in_use: &MaskInUse,
-        secrets: &[u64; HEADER_WORDS],
-        places: usize,
-    ) -> Probe {
-        let (h, m, s) = (headers.words(), in_use.mask.words(), secrets);
-        let words: [u64; NARROW] = std::array::from_fn(|i| h[i] & m[i]);
-        let mut sum = fold(words[0] ^ s[0], words[1] ^ s[1]);
-        sum ^= fold(words[2] ^ s[2], words[3] ^ s[3]);
-        sum ^= fold(words[4] ^ s[4], (h[5] & m[5]) ^ s[5]);
-        let is_wide = headers.is_ipv6();
-        if is_wide {
-            sum ^= fold((h[6] & m[6]) ^ s[6], (h[7] & m[7]) ^ s[7]);
-        }
-        let hash = fold(sum ^ s[0], s[1] | 1);
-        let (home, other) = (hash as usize & places, (hash >> 32) as usize & places);
-        let (home, other) = (home as u32, other as u32);
-        Probe { words, home, other, serial: in_use.serial, mask: number, is_wide }
-    }
-
-    fn places(&self) -> impl Iterator<Item = usize> + use<> {
-        let (home, other) = (self.home as usize, self.other as usize);
-        (0..2 * WAYS).map(move |i| if i < WAYS { home ^ i } else { other ^ (i - WAYS) })
-    }
-}
-
-impl Entry {
-    const EMPTY: Entry = Entry {
-        words: [0; NARROW],
-        way: Way::NONE,
-        connection_id: 0,
-        connection_generation: 0,
-        mask: 0,
-        flags: 0,
-        spare: 0,
-    };
-
-    #[inline]
-    fn connection(&self) -> Option<ConnectionRef> {
-        (self.flags & TRACKED != 0).then_some(ConnectionRef {
-            id: self.connection_id,
-            generation: self.connection_generation,
-            is_reply: self.flags & REPLY != 0,
-        })
-    }
-
-    /// Whether the entry stands for packets like this, as far as its words go.
-    #[inline]
-    fn is_for(&self, probe: &Probe) -> bool {
-        let mut difference = u64::from(self.mask ^ probe.serial);
-        for (ours, theirs) in self.words.iter().zip(&probe.words) {
-            difference |= ours ^ theirs;
-        }
-        difference == 0
-    }
-}
-
-impl Rest {
-    const EMPTY: Rest = Rest {
-        words: [0; HEADER_WORDS - NARROW],
-        translation: Translation { addresses: [0; 4], ports: 0 },
-    };
-
-    /// Whether the entry's further words are those of these headers.
-    fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {
-        let (h, m) = (headers.words(), mask.words());
-        let mut words = self.words.iter().enumerate();
-        !headers.is_ipv6() || words.all(|(i, &word)| h[NARROW + i] & m[NARROW + i] == word)
-    }
-}
-
 /// Packets of a kind mostly go by the same mask: port, Ethernet type and protocol.
 #[inline]
 fn kind(headers: &Headers) -> usize {
     let words = headers.words();
     (words[0] >> 32 ^ words[1] ^ words[3] >> 56) as usize % KINDS
-}
-
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product >> 64) as u64 ^ product as u64
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).

@@ -82,6 +82,7 @@ impl Policy {
             let again = Action::Recirc(RecircId(1 + (choice >> 30 & 1) as u32));
             let look = ct(choice, false);
             return match kind {
+                0 if choice >> 31 & 1 == 0 => vec![look],
                 0 => vec![look, across],
                 1 => vec![ct(choice, true), across],
                 2 => vec![Action::CtClear, look, again],

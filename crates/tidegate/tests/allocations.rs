@@ -20,12 +20,14 @@ thread_local! {
 // SAFETY: everything is the system allocator's; counting touches a plain thread-local number,
 // which needs no memory of its own and no destructor.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the system allocator's, to which the caller's promises are passed on.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ASKED.try_with(|asked| asked.set(asked.get() + 1));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as the system allocator's, to which the caller's promises are passed on.
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(place, layout) }

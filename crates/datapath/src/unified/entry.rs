@@ -1,0 +1,133 @@
+//! An entry of the unified flow cache, and what is looked for in its place.
+
+use super::{MaskInUse, Translation};
+use crate::way::Way;
+use flow::{ConnectionRef, HEADER_WORDS, Headers};
+
+/// Entries of a set. A hash chooses a set and a place in it, and another set for when that is full.
+pub(super) const WAYS: usize = 4;
+
+/// Words that are compared of every packet; those after them belong to IPv6 alone.
+pub(super) const NARROW: usize = 5;
+
+/// One line, which is all that is read for most packets.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Entry {
+    pub(super) words: [u64; NARROW],
+    pub(super) way: Way,
+    pub(super) connection_id: u32,
+    pub(super) connection_generation: u32,
+    pub(super) mask: u16,
+    pub(super) flags: u16,
+    spare: u32,
+}
+
+pub(super) const TRACKED: u16 = 1;
+pub(super) const REPLY: u16 = 2;
+pub(super) const TRANSLATED: u16 = 4;
+pub(super) const TWICE: u16 = 16;
+/// A packet came since the last time that somebody wanted the place.
+pub(super) const USED: u16 = 8;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Rest {
+    pub(super) words: [u64; HEADER_WORDS - NARROW],
+    pub(super) translation: Translation,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Rest>() == 64);
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Probe {
+    pub(super) words: [u64; NARROW],
+    pub(super) home: u32,
+    pub(super) other: u32,
+    pub(super) serial: u16,
+    pub(super) mask: u8,
+    pub(super) is_wide: bool,
+}
+
+impl Probe {
+    /// Three or four products of two words each, none of which an outsider can bring to a chosen
+    /// value (after rapidhash and NH), say where packets with these headers are looked for.
+    #[inline]
+    pub(super) fn new(
+        headers: &Headers,
+        number: u8,
+        in_use: &MaskInUse,
+        secrets: &[u64; HEADER_WORDS],
+        places: usize,
+    ) -> Probe {
+        let (h, m, s) = (headers.words(), in_use.mask.words(), secrets);
+        let words: [u64; NARROW] = std::array::from_fn(|i| h[i] & m[i]);
+        let mut sum = fold(words[0] ^ s[0], words[1] ^ s[1]);
+        sum ^= fold(words[2] ^ s[2], words[3] ^ s[3]);
+        sum ^= fold(words[4] ^ s[4], (h[5] & m[5]) ^ s[5]);
+        let is_wide = headers.is_ipv6();
+        if is_wide {
+            sum ^= fold((h[6] & m[6]) ^ s[6], (h[7] & m[7]) ^ s[7]);
+        }
+        let hash = fold(sum ^ s[0], s[1] | 1);
+        let (home, other) = (hash as usize & places, (hash >> 32) as usize & places);
+        let (home, other) = (home as u32, other as u32);
+        Probe { words, home, other, serial: in_use.serial, mask: number, is_wide }
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = usize> + use<> {
+        let (home, other) = (self.home as usize, self.other as usize);
+        (0..2 * WAYS).map(move |i| if i < WAYS { home ^ i } else { other ^ (i - WAYS) })
+    }
+}
+
+impl Entry {
+    pub(super) const EMPTY: Entry = Entry {
+        words: [0; NARROW],
+        way: Way::NONE,
+        connection_id: 0,
+        connection_generation: 0,
+        mask: 0,
+        flags: 0,
+        spare: 0,
+    };
+
+    #[inline]
+    pub(super) fn connection(&self) -> Option<ConnectionRef> {
+        (self.flags & TRACKED != 0).then_some(ConnectionRef {
+            id: self.connection_id,
+            generation: self.connection_generation,
+            is_reply: self.flags & REPLY != 0,
+        })
+    }
+
+    /// Whether the entry stands for packets like this, as far as its words go.
+    #[inline]
+    pub(super) fn is_for(&self, probe: &Probe) -> bool {
+        let mut difference = u64::from(self.mask ^ probe.serial);
+        for (ours, theirs) in self.words.iter().zip(&probe.words) {
+            difference |= ours ^ theirs;
+        }
+        difference == 0
+    }
+}
+
+impl Rest {
+    pub(super) const EMPTY: Rest = Rest {
+        words: [0; HEADER_WORDS - NARROW],
+        translation: Translation { addresses: [0; 4], ports: 0 },
+    };
+
+    /// Whether the entry's further words are those of these headers.
+    pub(super) fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {
+        let (h, m) = (headers.words(), mask.words());
+        let mut words = self.words.iter().enumerate();
+        !headers.is_ipv6() || words.all(|(i, &word)| h[NARROW + i] & m[NARROW + i] == word)
+    }
+}
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
