@@ -261,7 +261,7 @@ impl Connections {
         match number {
             _ if v4 + v6 == 0 => None,
             id if id <= v4 => Some(id),
-            number => Some(number - v4 | V6),
+            number => Some((number - v4) | V6),
         }
     }
 

@@ -466,7 +466,7 @@ impl<'a> Record<'a> {
     /// packets changed the sides' states meanwhile, and nothing was stored.
     #[inline(always)]
     pub fn set_tcp(&self, before: &TcpPeers, after: &TcpPeers) -> bool {
-        let (before, after) = (before.to_words(), after.to_words());
+        let (before, after) = (before.words(), after.words());
         if before[0] != after[0] {
             let peers = &self.common[PEERS];
             if peers.compare_exchange(before[0], after[0], AcqRel, Relaxed).is_err() {
@@ -534,7 +534,7 @@ impl<'a> Record<'a> {
     #[inline]
     fn begin_common(&self, protocol: &Protocol, state: State, birth: Birth) {
         let words = match protocol {
-            Protocol::Tcp(peers) => peers.to_words(),
+            Protocol::Tcp(peers) => peers.words(),
             _ => [0; 3],
         };
         let put = |at: usize, word| self.common[at].store(word, Relaxed);

@@ -90,7 +90,7 @@ proptest! {
         let mut counters = crate::counters::Counters::new();
         for (bytes, is_reply) in &segments {
             peers.update(&read(bytes), *is_reply, true, &mut counters);
-            prop_assert_eq!(TcpPeers::from_words(peers.to_words()), peers);
+            prop_assert_eq!(TcpPeers::from_words(peers.words()), peers);
         }
     }
 }
