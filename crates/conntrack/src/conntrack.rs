@@ -147,14 +147,20 @@ impl Conntrack {
         self.with_hand(|connections, visit, tools| {
             tools.now = now;
             connections.drain(visit, tools, DRAIN_BUDGET);
-            connections.expire(visit, tools, now, TICK_BUDGET)
+            let gone = connections.expire(visit, tools, now, TICK_BUDGET);
+            connections.share_places(tools);
+            gone
         })
     }
 
     /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
     /// does it too; this is for whoever has time, or needs the room.
     pub fn drain(&self) -> bool {
-        self.with_hand(|connections, visit, tools| connections.drain(visit, tools, DRAIN_BUDGET))
+        self.with_hand(|connections, visit, tools| {
+            let more = connections.drain(visit, tools, DRAIN_BUDGET);
+            connections.share_places(tools);
+            more
+        })
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not
