@@ -17,6 +17,8 @@ use base::{Instant, Zone, limits};
 use hashbrown::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Id, Index, Reader, Visit};
 
@@ -60,6 +62,8 @@ impl Default for Config {
 pub struct Conntrack {
     pub(crate) connections: Connections,
     pub(crate) settings: Published,
+    /// As in the settings, for those who do not keep a copy of them.
+    is_watched: AtomicBool,
     /// For the seeds of the trackers' random numbers.
     seeds: Mutex<fastrand::Rng>,
     /// What this side takes connections out with.
@@ -125,6 +129,7 @@ impl Conntrack {
         Conntrack {
             connections,
             settings: Published::new(settings),
+            is_watched: AtomicBool::new(false),
             seeds: Mutex::new(fastrand::Rng::with_seed(seed)),
             hand: Mutex::new(hand),
         }
@@ -147,14 +152,20 @@ impl Conntrack {
         self.with_hand(|connections, visit, tools| {
             tools.now = now;
             connections.drain(visit, tools, DRAIN_BUDGET);
-            connections.expire(visit, tools, now, TICK_BUDGET)
+            let gone = connections.expire(visit, tools, now, TICK_BUDGET);
+            connections.share_places(tools);
+            gone
         })
     }
 
     /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
     /// does it too; this is for whoever has time, or needs the room.
     pub fn drain(&self) -> bool {
-        self.with_hand(|connections, visit, tools| connections.drain(visit, tools, DRAIN_BUDGET))
+        self.with_hand(|connections, visit, tools| {
+            let more = connections.drain(visit, tools, DRAIN_BUDGET);
+            connections.share_places(tools);
+            more
+        })
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not
@@ -361,6 +372,7 @@ impl Conntrack {
 
     /// Sets whether what happens to connections is noted for [`Conntrack::events`].
     pub fn set_watched(&self, watched: bool) {
+        self.is_watched.store(watched, Relaxed);
         self.settings.change(|settings| settings.is_watched = watched);
         if !watched {
             self.events();
@@ -383,7 +395,7 @@ impl Conntrack {
     fn with_hand<T>(&self, work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T) -> T {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, tools) = &mut *hand;
-        tools.is_watched = self.settings.get().is_watched;
+        tools.is_watched = self.is_watched.load(Relaxed);
         let visit = reader.enter();
         let answer = work(&self.connections, &visit, tools);
         drop(visit);

@@ -1,5 +1,8 @@
 use super::*;
+use crate::connection::Helper;
+use crate::query::{Exchange, Query};
 use crate::tcp::Segment;
+use flow::NatKind;
 use proptest::prelude::*;
 
 fn keys() -> impl Strategy<Value = Key> {
@@ -90,7 +93,7 @@ proptest! {
         let mut counters = crate::counters::Counters::new();
         for (bytes, is_reply) in &segments {
             peers.update(&read(bytes), *is_reply, true, &mut counters);
-            prop_assert_eq!(TcpPeers::from_words(peers.to_words()), peers);
+            prop_assert_eq!(TcpPeers::from_words(peers.words()), peers);
         }
     }
 }
