@@ -28,8 +28,8 @@ events! {
     NotIp = "conntrack_not_ip",
     /// Invalid: a header is cut short or a length in it lies.
     Truncated = "conntrack_truncated",
-    /// Invalid: a fragment; they are not reassembled yet.
-    FragmentUnsupported = "conntrack_fragment_unsupported",
+    /// Invalid: a fragment that was not reassembled.
+    Fragment = "conntrack_fragment_invalid",
     /// Invalid: wrong IPv4 header checksum.
     L3Checksum = "conntrack_l3csum_err",
     /// Invalid: wrong TCP, UDP, ICMP or ICMPv6 checksum.

@@ -1,7 +1,7 @@
 //! Reads from a frame which connection it is of.
 //!
 //! What is refused is what Open vSwitch refuses (ovs: `lib/conntrack.c`, `conn_key_extract`).
-//! Fragments it reassembles first; here they are refused and counted, for now.
+//! Fragments come here put together (`fragments.rs`); those that could not be are refused.
 
 use crate::counters::Event;
 use crate::key::{Family, Key};
@@ -34,7 +34,7 @@ impl Reading {
             ethertype::IPV4 => {
                 let ip = Ipv4::new_checked(frame.l3()).map_err(|_| Event::Truncated)?;
                 if frame.key.nw_frag() != 0 {
-                    return Err(Event::FragmentUnsupported);
+                    return Err(Event::Fragment);
                 }
                 if checksum::verify_ipv4_header(ip.header()) == Verdict::Bad {
                     return Err(Event::L3Checksum);
@@ -44,7 +44,7 @@ impl Reading {
             ethertype::IPV6 => {
                 let ip = Ipv6::new_checked(frame.l3()).map_err(|_| Event::Truncated)?;
                 if frame.key.nw_frag() != 0 {
-                    return Err(Event::FragmentUnsupported);
+                    return Err(Event::Fragment);
                 }
                 (ip.source().into(), ip.destination().into(), Family::V6)
             }

@@ -4,8 +4,7 @@
 //! [`Conntrack`] is the whole of it. What it says of packets, and the texts of its dumps, are Open
 //! vSwitch's userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
 //!
-//! * Fragments are not reassembled yet. They are invalid, and counted
-//!   ([`Event::FragmentUnsupported`]).
+//! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
 //! * Application-layer helpers (FTP, TFTP) are remembered and shown, but do nothing yet.
 //! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
 //!   packets is refused and counted ([`Event::TupleTaken`]).
@@ -24,6 +23,7 @@ mod entry;
 mod error;
 mod extract;
 mod flush;
+mod fragments;
 mod key;
 mod limit;
 mod nat;
@@ -42,6 +42,9 @@ pub use counters::{Counters, Event};
 pub use entry::{Entry, TcpEntry, TcpSide};
 pub use error::Error;
 pub use flush::{Direction, Flush};
+pub use fragments::{
+    FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,
+};
 pub use limit::{ZoneLimit, ZoneLimits};
 pub use stats::Stats;
 pub use tcp::TcpState;

@@ -4,6 +4,7 @@ use crate::counters::{Counters, Event};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush::Flush;
+use crate::fragments::Fragments;
 use crate::limit::ZoneLimits;
 use crate::stats::Stats;
 use crate::table::Table;
@@ -43,6 +44,7 @@ impl Default for Config {
 /// All tracked connections. Any thread may use it; a batch of packets takes its lock once.
 pub struct Conntrack {
     inner: Mutex<Inner>,
+    fragments: Fragments,
 }
 
 struct Inner {
@@ -87,11 +89,13 @@ impl Conntrack {
             zone_timeouts: HashMap::new(),
             random: fastrand::Rng::with_seed(seed),
         };
-        Conntrack { inner: Mutex::new(inner) }
+        Conntrack { inner: Mutex::new(inner), fragments: Fragments::new() }
     }
 
     /// Tracks packets in the action's zone: writes the connection fields of their keys, and
-    /// translates addresses in keys and bytes where the action asks for it.
+    /// translates addresses in keys and bytes where the action asks for it. Frames whose packet is
+    /// gone are passed over; fragments are invalid, unless they went through
+    /// [`Conntrack::execute_reassembling`].
     pub fn execute(&self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
         let mut guard = self.lock();
         let Inner { table, config, zone_timeouts, random } = &mut *guard;
@@ -105,7 +109,7 @@ impl Conntrack {
             check_windows: config.check_tcp_windows,
             connections_max: config.connections_max,
         };
-        for frame in frames {
+        for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
             pass.track(frame);
         }
     }
@@ -114,7 +118,13 @@ impl Conntrack {
     /// bounded amount of work, so that after a long pause more calls are needed. Returns how many
     /// went.
     pub fn tick(&self, now: Instant) -> usize {
+        self.fragments.tick(now);
         self.lock().table.expire(now, TICK_BUDGET).0
+    }
+
+    /// Fragments that wait for the rest of their datagram.
+    pub fn fragments(&self) -> &Fragments {
+        &self.fragments
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not

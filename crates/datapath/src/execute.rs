@@ -26,7 +26,15 @@ pub(crate) fn execute_run(
         match action {
             Action::Output(port) => output(worker, frames, *port, last, out),
             Action::Recirc(id) => recirculate(worker, frames, *id, last),
-            Action::Ct(ct) => track(worker, now, frames, ct),
+            Action::Ct(ct) => {
+                let mut whole = track(worker, now, frames, ct);
+                if !whole.is_empty() && !last {
+                    execute_run(worker, now, frames, rest, out);
+                    execute_run(worker, now, &mut whole, rest, out);
+                    return;
+                }
+                release(worker, &mut whole);
+            }
             Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
             Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
@@ -69,8 +77,14 @@ fn recirculate(worker: &mut Worker, frames: &mut [Frame], id: RecircId, last: bo
     }
 }
 
-fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) {
-    worker.conntrack.execute(now, ct, frames);
+/// Fragments are held until their datagram is whole; those that then come out again, perhaps more
+/// than went in, are given back and have the same steps before them as `frames`.
+fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) -> Vec<Frame> {
+    let whole = worker.conntrack.execute_reassembling(now, ct, frames);
+    for held in frames.iter_mut().filter(|frame| frame.packet.is_empty()) {
+        worker.pool.give(held.packet.take());
+    }
+    whole
 }
 
 fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16) {

@@ -4,6 +4,7 @@ mod bridges;
 mod conntrack;
 mod datapath;
 mod flows;
+mod fragments;
 mod workers;
 
 use super::Switch;
@@ -40,6 +41,7 @@ fn add(
 /// Adds all the switch's commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add_conntrack(commands);
+    fragments::add_all(commands);
     datapath::add_all(commands);
     flows::add_all(commands);
     workers::add_all(commands);
