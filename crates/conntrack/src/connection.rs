@@ -25,6 +25,8 @@ pub(crate) struct Connection {
     /// The side that is translated in the original direction.
     pub nat: Option<NatKind>,
     pub helper: Option<Helper>,
+    /// A helper expected it: it is related to the connection that announced it.
+    pub is_expected: bool,
 }
 
 // Beside it, the index has 8 bytes for a connection (16 where it is translated) and the timing
@@ -118,6 +120,7 @@ impl Connection {
             admission: Admission::default(),
             nat: None,
             helper: None,
+            is_expected: false,
         }
     }
 

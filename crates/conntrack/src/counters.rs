@@ -63,6 +63,12 @@ events! {
     TupleTaken = "conntrack_tuple_taken",
     /// A packet that was translated before belongs to no connection now.
     NattedMiss = "conntrack_lookup_natted_miss",
+    /// Invalid: a control connection announces a data connection in no known form, or one that is
+    /// not its hosts' own.
+    HelperRefused = "conntrack_helper_refused",
+    /// A helper's connection carries what is not the helper's protocol, or no more, as behind FTP's
+    /// AUTH TLS. The helper lets it alone from there on.
+    HelperOff = "conntrack_helper_off",
     /// A connection was made.
     Created = "conntrack_created",
     /// A connection's time ran out.

@@ -1,6 +1,7 @@
 //! Connections as dumps show them.
 
 use crate::connection::{Connection, Protocol};
+use crate::key::Key;
 use crate::tcp::{Scale, TcpPeers, TcpState};
 use base::{Instant, Zone};
 use flow::Tuple;
@@ -24,6 +25,8 @@ pub struct Entry {
     pub tcp: Option<TcpEntry>,
     /// The application-layer helper that it was committed with.
     pub helper: Option<&'static str>,
+    /// The connection that announced it, where a helper expected it: its original direction.
+    pub parent: Option<Tuple>,
 }
 
 /// What dumps say of a TCP connection.
@@ -57,7 +60,7 @@ impl TcpEntry {
 }
 
 impl Entry {
-    pub(crate) fn new(connection: &Connection, now: Instant) -> Entry {
+    pub(crate) fn new(connection: &Connection, parent: Option<&Key>, now: Instant) -> Entry {
         let tcp = match &connection.protocol {
             Protocol::Tcp(peers) => Some(tcp_entry(peers)),
             _ => None,
@@ -72,6 +75,7 @@ impl Entry {
             timeout_s: u32::try_from(left.as_secs()).unwrap_or(u32::MAX),
             tcp,
             helper: connection.helper.map(|helper| helper.name()),
+            parent: parent.map(Key::tuple),
         }
     }
 }

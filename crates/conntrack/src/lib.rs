@@ -5,7 +5,7 @@
 //! vSwitch's userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
 //!
 //! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
-//! * Application-layer helpers (FTP, TFTP) are remembered and shown, but do nothing yet.
+//! * Helpers (FTP, TFTP) believe less; `gateways.rs` says what.
 //! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
 //!   packets is refused and counted ([`Event::TupleTaken`]).
 //! * A zone limit of 0 is none, as the manual says; `commit` with `nat` but without addresses
@@ -21,12 +21,15 @@ mod connection;
 mod counters;
 mod entry;
 mod error;
+mod expectations;
 mod extract;
 mod flush;
 mod fragments;
+mod gateways;
 mod key;
 mod limit;
 mod nat;
+mod original_tuple;
 mod query;
 mod stats;
 mod table;

@@ -3,6 +3,7 @@
 
 use crate::connection::Connection;
 use crate::counters::{Counters, Event};
+use crate::gateways::Gateways;
 use crate::key::Key;
 use crate::limit::Limits;
 use crate::wheel::Wheel;
@@ -20,6 +21,7 @@ pub(crate) struct Table {
     wheel: Wheel,
     pub limits: Limits,
     pub counters: Counters,
+    pub gateways: Gateways,
     live: u32,
     pub secrets: RapidSecrets,
 }
@@ -46,6 +48,7 @@ impl Table {
             wheel: Wheel::new(),
             limits: Limits::default(),
             counters: Counters::new(),
+            gateways: Gateways::default(),
             live: 0,
             secrets: RapidSecrets::seed(seed),
         }
@@ -121,6 +124,9 @@ impl Table {
                 entry.remove();
             }
         }
+        if connection.helper.is_some() || connection.is_expected {
+            self.gateways.forget(&connection.original);
+        }
         self.limits.release(connection.original.zone, connection.admission);
         self.free.push(id);
         self.live -= 1;
@@ -170,6 +176,11 @@ impl Table {
         let connections =
             slots.filter_map(move |(at, slot)| Some(((first + at) as u32, slot.as_ref()?)));
         (connections, (end < self.slots.len()).then_some(end as u32))
+    }
+
+    /// The connection that announced this one, if one did.
+    pub fn parent_of(&self, connection: &Connection) -> Option<&Key> {
+        connection.is_expected.then(|| self.gateways.parent_of(&connection.original)).flatten()
     }
 
     /// What a connection is indexed under.

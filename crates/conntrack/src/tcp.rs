@@ -122,7 +122,7 @@ pub(crate) struct TcpPeers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     seq: u32,
-    ack: u32,
+    pub ack: u32,
     flags: TcpFlags,
     window: u16,
     payload_bytes: u32,

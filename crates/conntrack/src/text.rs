@@ -63,9 +63,12 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry, detail: Detail) -> fmt
         Some(tcp) => write!(f, ",protoinfo=(state={})", tcp.state())?,
         None => {}
     }
-    match entry.helper {
-        Some(helper) => write!(f, ",helper={helper}"),
-        None => Ok(()),
+    if let Some(helper) = entry.helper {
+        write!(f, ",helper={helper}")?;
+    }
+    match &entry.parent {
+        Some(parent) if detail.more => write!(f, ",parent=({})", tuple(parent)),
+        _ => Ok(()),
     }
 }
 

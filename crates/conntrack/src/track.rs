@@ -3,16 +3,19 @@
 
 use crate::connection::{Connection, Helper, Protocol};
 use crate::counters::Event;
+use crate::expectations::Expectation;
 use crate::extract::Reading;
-use crate::key::{Address, Family, Key};
+use crate::gateways::Announced;
+use crate::key::Key;
 use crate::nat;
+use crate::original_tuple;
 use crate::query::Query;
 use crate::table::{Found, Table};
 use crate::tcp::Update;
 use crate::timeout::TimeoutPolicy;
 use crate::translate::translate;
 use base::Instant;
-use flow::{CtAction, CtState, Field, FlowKey, Frame, Masked, Nat, NatKind, NatRange};
+use flow::{CtAction, CtState, FlowKey, Frame, Masked, Nat, NatKind, NatRange};
 use wire::protocol;
 
 const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
@@ -36,6 +39,20 @@ struct Subject {
     is_reply: bool,
     reading: Reading,
     state: CtState,
+    /// Where it begins a connection: as what it was announced.
+    expected: Option<Expectation>,
+    /// It announces a connection itself.
+    announced: bool,
+}
+
+/// What a packet's key says of a connection that is not there.
+enum Named<'a> {
+    /// Nothing.
+    Nothing,
+    /// The packet's own tuple.
+    Key(&'a Key),
+    /// What the connection would inherit.
+    Expected(&'a Expectation),
 }
 
 impl Pass<'_> {
@@ -46,7 +63,7 @@ impl Pass<'_> {
             Ok(reading) => reading,
             Err(event) => {
                 self.table.counters.count(event);
-                self.write(frame, CtState::INV, None, None);
+                self.write(frame, CtState::INV, None, Named::Nothing);
                 return;
             }
         };
@@ -54,7 +71,15 @@ impl Pass<'_> {
         let same_zone = frame.key.ct_zone() == zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
         let hash = reading.key.hash(&self.table.secrets);
-        let mut subject = Subject { key: reading.key, hash, is_reply: false, reading, state };
+        let mut subject = Subject {
+            key: reading.key,
+            hash,
+            is_reply: false,
+            reading,
+            state,
+            expected: None,
+            announced: false,
+        };
         let mut found = self.look_up(&mut subject);
         if let Some(Found { id, .. }) = found
             && self.forces(&subject, id)
@@ -66,6 +91,10 @@ impl Pass<'_> {
         if let Some(found) = found {
             begins = !self.follow(&mut subject, found.id, &frame.key);
             connection = Some(found.id).filter(|_| !begins);
+            // What is translated already was looked at before that.
+            if !state.intersects(NATTED) {
+                self.help(&mut subject, connection, frame);
+            }
             if self.action.nat.is_some() {
                 self.translate_as_before(&mut subject, connection, frame);
             }
@@ -80,8 +109,19 @@ impl Pass<'_> {
         }
         if begins {
             connection = self.begin(&mut subject, frame);
+            // A first packet may announce something already, as TFTP's does.
+            self.help(&mut subject, connection, frame);
         }
-        self.write(frame, subject.state, connection, Some(&subject.key));
+        let named = match &subject.expected {
+            Some(expected) => Named::Expected(expected),
+            None => Named::Key(&subject.key),
+        };
+        self.write(frame, subject.state, connection, named);
+        if subject.announced
+            && let Some(parent) = connection.and_then(|id| self.table.get(id)).copied()
+        {
+            self.table.gateways.bequeath(&parent);
+        }
     }
 
     /// Finds the packet's connection and its direction. A packet that was translated already is
@@ -116,10 +156,18 @@ impl Pass<'_> {
     /// Lets the packet act on its connection. Returns false where it begins another one instead;
     /// the old one is gone then.
     fn follow(&mut self, subject: &mut Subject, id: u32, seen: &FlowKey) -> bool {
-        let Some((connection, counters)) = self.table.get_mut(id) else { return false };
-        if was_followed(subject, connection, seen) {
+        let Some(connection) = self.table.get(id) else { return false };
+        let named = self.table.parent_of(connection).unwrap_or(&connection.original);
+        if was_followed(subject, named, seen) {
             return true;
         }
+        let mut segment = subject.reading.segment;
+        if connection.helper.is_some() && !subject.state.intersects(NATTED) {
+            let gateways = &self.table.gateways;
+            segment =
+                segment.map(|it| gateways.unshift(&connection.original, subject.is_reply, it));
+        }
+        let Some((connection, counters)) = self.table.get_mut(id) else { return false };
         if subject.reading.related {
             subject.state |= CtState::REL;
             subject
@@ -127,8 +175,11 @@ impl Pass<'_> {
                 .set(CtState::RPL, subject.is_reply || subject.state.contains(CtState::RPL));
             return true;
         }
+        if connection.is_expected {
+            subject.state |= CtState::REL;
+        }
         let (update, timeout) = connection.protocol.update(
-            subject.reading.segment.as_ref(),
+            segment.as_ref(),
             subject.is_reply,
             self.check_windows,
             counters,
@@ -161,7 +212,7 @@ impl Pass<'_> {
         if self.action.nat.is_some() || !subject.state.intersects(NATTED) {
             return None;
         }
-        let key = original_tuple(seen, &subject.key)?;
+        let key = original_tuple::read(seen, &subject.key)?;
         let hash = key.hash(&self.table.secrets);
         Some(self.table.find(&key, hash, self.now)?.id)
     }
@@ -184,6 +235,32 @@ impl Pass<'_> {
             };
             subject.state |= nat_bit(kind);
             translate(frame, kind, &target, subject.reading.related);
+            if connection.helper.is_some() && !subject.reading.related {
+                self.table.gateways.apply(&connection.original, subject.is_reply, frame);
+            }
+        }
+    }
+
+    /// Shows a packet to its connection's helper. What announces something that may not be is
+    /// invalid.
+    fn help(&mut self, subject: &mut Subject, connection: Option<u32>, frame: &Frame) {
+        let refused = CtState::INV | CtState::REL;
+        let Some(connection) = connection.and_then(|id| self.table.get(id)).copied() else {
+            return;
+        };
+        let has_helper = connection.helper.is_some() && !connection.is_expected;
+        if !has_helper || subject.state.intersects(refused) {
+            return;
+        }
+        let Some(l4) = frame.l4() else { return };
+        match self.table.gateways.observe(&connection, subject.is_reply, l4, self.now) {
+            Ok(Announced(announced)) => subject.announced = announced,
+            Err(event) => {
+                self.table.counters.count(event);
+                if event == Event::HelperRefused {
+                    subject.state |= CtState::INV;
+                }
+            }
         }
     }
 
@@ -202,6 +279,8 @@ impl Pass<'_> {
             return None;
         }
         subject.state = CtState::NEW;
+        subject.expected = self.table.gateways.expectations.find(&subject.key, self.now);
+        subject.state.set(CtState::REL, subject.expected.is_some());
         if !self.action.commit && !self.action.force {
             return None;
         }
@@ -211,7 +290,11 @@ impl Pass<'_> {
                     subject.state |= nat_bit(kind);
                     translate(frame, kind, &connection.reply.reversed(), false);
                 }
-                Some(self.table.insert(connection, self.now))
+                let id = self.table.insert(connection, self.now);
+                if let Some(expected) = &subject.expected {
+                    self.table.gateways.adopt(&connection.original, expected);
+                }
+                Some(id)
             }
             Err(event) => {
                 self.table.counters.count(event);
@@ -232,7 +315,14 @@ impl Pass<'_> {
         let mut connection = Connection::new(subject.key, protocol);
         connection.deadline = self.now + self.policy.duration(timeout);
         connection.helper = self.action.helper.and_then(Helper::from_name);
-        if let Some(Nat::Translate(range)) = &self.action.nat {
+        if let Some(expected) = &subject.expected {
+            connection.is_expected = true;
+            connection.mark = expected.mark;
+            connection.set_label(expected.label);
+        }
+        if let (Some(_), Some(expected)) = (&self.action.nat, &subject.expected) {
+            self.choose_translation(&mut connection, &expected.translation())?;
+        } else if let Some(Nat::Translate(range)) = &self.action.nat {
             self.choose_translation(&mut connection, range)?;
         } else if self.table.is_taken(&connection.reply, self.now) {
             return Err(Event::TupleTaken);
@@ -258,17 +348,27 @@ impl Pass<'_> {
         frame: &mut Frame,
         state: CtState,
         connection: Option<u32>,
-        tuple: Option<&Key>,
+        named: Named<'_>,
     ) {
         let key = &mut frame.key;
         key.clear_ct();
         key.set_ct_state(state | CtState::TRK);
         key.set_ct_zone(self.action.zone);
-        let connection = connection.and_then(|id| self.table.get_mut(id)).map(|(it, _)| it);
-        if let Some(tuple) = connection.as_ref().map(|it| &it.original).or(tuple) {
-            write_tuple(key, tuple);
+        let found = connection.and_then(|id| self.table.get(id));
+        match (found, named) {
+            (Some(it), _) => {
+                original_tuple::write(key, self.table.parent_of(it).unwrap_or(&it.original))
+            }
+            (None, Named::Key(tuple)) => original_tuple::write(key, tuple),
+            (None, Named::Expected(expected)) => {
+                original_tuple::write(key, &expected.parent);
+                key.set_ct_mark(expected.mark);
+                key.set_ct_label(expected.label);
+            }
+            (None, Named::Nothing) => {}
         }
-        let Some(connection) = connection else { return };
+        let connection = connection.and_then(|id| self.table.get_mut(id));
+        let Some((connection, _)) = connection else { return };
         if let Some(Masked { value, mask }) = self.action.mark {
             connection.mark = (value & mask) | (connection.mark & !mask);
         }
@@ -284,10 +384,12 @@ impl Pass<'_> {
 /// there is to say, and a second passage of the same packet says nothing new (Open vSwitch
 /// remembers the connection beside the packet for this; ovs: `lib/conntrack.c`,
 /// `process_one_fast`).
-fn was_followed(subject: &Subject, connection: &Connection, seen: &FlowKey) -> bool {
+///
+/// `named` is the connection as keys name it: its original direction, or its parent's.
+fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
     subject.state.contains(CtState::TRK)
         && !subject.state.contains(CtState::NEW)
-        && original_tuple(seen, &connection.original) == Some(connection.original)
+        && original_tuple::read(seen, named) == Some(*named)
 }
 
 fn nat_bit(kind: NatKind) -> CtState {
@@ -295,40 +397,4 @@ fn nat_bit(kind: NatKind) -> CtState {
         NatKind::Src => CtState::SNAT,
         NatKind::Dst => CtState::DNAT,
     }
-}
-
-/// The original tuple that stands in a packet's key; `like` has the parts that do not.
-fn original_tuple(seen: &FlowKey, like: &Key) -> Option<Key> {
-    let protocol = seen.ct_nw_proto();
-    if protocol == 0 {
-        return None;
-    }
-    let (src, dst) = match like.family {
-        Family::V4 => (Field::CtNwSrc, Field::CtNwDst),
-        Family::V6 => (Field::CtIpv6Src, Field::CtIpv6Dst),
-    };
-    let mut key = Key {
-        src: Address::from_bits(seen.get(src)),
-        dst: Address::from_bits(seen.get(dst)),
-        l4: [seen.ct_tp_src(), seen.ct_tp_dst()],
-        protocol,
-        ..*like
-    };
-    if key.is_icmp() {
-        key.l4 = [like.l4[0], seen.ct_tp_src() << 8 | (seen.ct_tp_dst() & 0xff)];
-    }
-    Some(key)
-}
-
-fn write_tuple(key: &mut FlowKey, tuple: &Key) {
-    let (src, dst) = match tuple.family {
-        Family::V4 => (Field::CtNwSrc, Field::CtNwDst),
-        Family::V6 => (Field::CtIpv6Src, Field::CtIpv6Dst),
-    };
-    key.set(src, tuple.src.bits());
-    key.set(dst, tuple.dst.bits());
-    key.set_ct_nw_proto(tuple.protocol);
-    let l4 = if tuple.is_icmp() { [tuple.l4[1] >> 8, tuple.l4[1] & 0xff] } else { tuple.l4 };
-    key.set_ct_tp_src(l4[0]);
-    key.set_ct_tp_dst(l4[1]);
 }

@@ -136,7 +136,10 @@ impl Conntrack {
             .map(|(_, connection)| connection)
             .filter(|connection| filter.zone.is_none_or(|it| it.0 == connection.original.zone))
             .filter(|connection| !connection.has_expired(now))
-            .map(|connection| Entry::new(connection, now))
+            .map(|connection| {
+                let parent = guard.table.parent_of(connection);
+                Entry::new(connection, parent, now)
+            })
             .collect();
         Page { entries, next: next.map(Cursor) }
     }

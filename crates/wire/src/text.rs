@@ -10,8 +10,8 @@
 //!
 //! | WHAT | packet | its options |
 //! |---|---|---|
-//! | letters of `SFRPUEWA`, `.` for `A`, or `-` | TCP with these flags | `seq= ack= win= mss= wscale= sack len=` |
-//! | `udp` | UDP | `len=` |
+//! | letters of `SFRPUEWA`, `.` for `A`, or `-` | TCP with these flags | `seq= ack= win= mss= wscale= sack len= data=` |
+//! | `udp` | UDP | `len= data=` |
 //! | `sctp` | SCTP | `tag= len=` |
 //! | `icmp-echo`, `icmp-reply` | echo, ICMP or ICMPv6 by the addresses | `id= seq= len=` |
 //! | `icmp-unreach(CODE)`, `icmp-exceeded(CODE)`, `icmp-error(TYPE,CODE)` | an error | `mtu=`, and the quoted packet |
@@ -24,7 +24,8 @@
 //! is `2960`). A fragment after the first has `len` bytes and no transport header. All frames take
 //! `eth=SRC>DST`, `vlan=VID[/PRIORITY]`, and `svlan=` for a service tag outside those. Without
 //! `eth`, each address is 02:00:00:00:00:XX with the last octet of the IP address. Payloads are
-//! the bytes 0, 1, 2 and so on. Numbers may be hexadecimal with `0x`.
+//! the bytes 0, 1, 2 and so on, or what `data=` says, with `%20` for what is no graphic character, a
+//! parenthesis or a percent sign. Numbers may be hexadecimal with `0x`.
 
 mod parse;
 mod print;
@@ -56,6 +57,33 @@ pub fn default_mac(ip: IpAddr) -> MacAddr {
         IpAddr::V6(ip) => ip.to_bits() as u8,
     };
     MacAddr([2, 0, 0, 0, 0, last])
+}
+
+/// `payload` as `data=` spells it; `None` where `len=` says it, and for what is no text.
+fn spelled(payload: &[u8]) -> Option<String> {
+    if payload.is_empty() || payload == self::payload(payload.len() as u16) {
+        return None;
+    }
+    payload.is_ascii().then(|| {
+        let letters = payload.iter().map(|byte| match byte {
+            b'%' | b'(' | b')' => format!("%{byte:02x}"),
+            _ if byte.is_ascii_graphic() => char::from(*byte).to_string(),
+            _ => format!("%{byte:02x}"),
+        });
+        letters.collect()
+    })
+}
+
+/// What `data=` spells; `None` for a percent sign without two digits behind it.
+fn unspelled(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut rest) = (Vec::new(), text);
+    while let Some((before, behind)) = rest.split_once('%') {
+        bytes.extend(before.as_bytes());
+        bytes.push(u8::from_str_radix(behind.get(..2)?, 16).ok()?);
+        rest = behind.get(2..)?;
+    }
+    bytes.extend(rest.as_bytes());
+    Some(bytes)
 }
 
 /// The payload that the text form gives to `len` bytes.

@@ -21,6 +21,7 @@ fn tcp_entry() -> Entry {
         timeout_s: 27,
         tcp: Some(TcpEntry { original: side(TcpState::FinWait2), reply: side(TcpState::FinWait2) }),
         helper: None,
+        parent: None,
     }
 }
 

@@ -118,6 +118,10 @@ impl<'a> Packet<'a> {
     }
 
     fn take_payload(&mut self) -> Result<Vec<u8>, TextError> {
+        if let Some(word) = self.take("data") {
+            let data = super::unspelled(word.text);
+            return data.ok_or_else(|| word.error("'%' needs two hexadecimal digits"));
+        }
         Ok(payload(self.take_u16("len")?.unwrap_or(0)))
     }
 

@@ -169,7 +169,7 @@ fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32
                 Fragment::None => Udp::new_checked(segment)?.payload().len(),
                 _ => segment.len().saturating_sub(crate::udp::HEADER_LEN),
             };
-            add_unless(text, "len", len as u32, 0);
+            payload(text, segment.get(crate::udp::HEADER_LEN..).unwrap_or_default(), len);
         }
         protocol::SCTP => {
             let view = Sctp::new_checked(segment)?;
@@ -232,7 +232,15 @@ fn tcp(text: &mut String, tcp: &Tcp<&[u8]>) {
             _ => {}
         }
     }
-    add_unless(text, "len", tcp.payload().len() as u32, 0);
+    payload(text, tcp.payload(), tcp.payload().len());
+}
+
+/// Adds `data=` for a payload that is another text than the form's own, or else `len=`.
+fn payload(text: &mut String, payload: &[u8], len: usize) {
+    match super::spelled(payload) {
+        Some(data) => add(text, format_args!(" data={data}")),
+        None => add_unless(text, "len", len as u32, 0),
+    }
 }
 
 fn icmp(text: &mut String, name: Option<&str>, view: &Icmp<&[u8]>, is_error: bool) {
