@@ -20,9 +20,7 @@ table=1 priority=1 ip,ct_state=+est-inv,in_port=client actions=server
 table=1 priority=1 ip,ct_state=+est-inv,in_port=server actions=client
 R
 }
-for address in 10.0.0.2 '::'; do
-    [ $address = '::' ] || on server $python "$tests/hosts/ftp_server.py" $address 21 2>ftp.printed &
-done
+on server $python "$tests/hosts/ftp_server.py" 10.0.0.2 21 &
 on server $python "$tests/hosts/tftp_server.py" 10.0.0.2 &
 eventually 5 on server grep -q ":0015 " /proc/net/tcp
 eventually 5 on server grep -q ":0045 " /proc/net/udp
