@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::key::Key;
 use crate::limit::Admission;
 use crate::query::{Exchange, Query};
+use crate::sctp::{Association, Chunks};
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
@@ -37,6 +38,7 @@ const _: () = assert!(size_of::<Connection>() == 144);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
     Tcp(TcpPeers),
+    Sctp(Association),
     Icmp(Query),
     Other(Exchange),
 }
@@ -68,7 +70,15 @@ impl Helper {
 
 impl Protocol {
     /// What a first packet sets up, and how long that is remembered.
-    pub fn new(key: &Key, segment: Option<&Segment>) -> (Protocol, Timeout) {
+    pub fn new(
+        key: &Key,
+        segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
+    ) -> (Protocol, Timeout) {
+        if let Some(chunks) = chunks {
+            let (association, timeout) = Association::new(chunks);
+            return (Protocol::Sctp(association), timeout);
+        }
         match segment {
             Some(segment) if key.protocol == protocol::TCP => {
                 let (peers, timeout) = TcpPeers::new(segment);
@@ -85,6 +95,7 @@ impl Protocol {
     pub fn update(
         &mut self,
         segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
         is_reply: bool,
         check_windows: bool,
         counters: &mut Counters,
@@ -93,6 +104,10 @@ impl Protocol {
             (Protocol::Tcp(peers), Some(segment)) => {
                 peers.update(segment, is_reply, check_windows, counters)
             }
+            (Protocol::Sctp(association), _) => match chunks {
+                Some(chunks) => association.update(chunks, is_reply, counters),
+                None => (Update::Invalid, None),
+            },
             // A TCP connection's packets all have a segment; without one there is nothing to learn.
             (Protocol::Tcp(_), None) => (Update::Invalid, None),
             (Protocol::Icmp(query), _) => {

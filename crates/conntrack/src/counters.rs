@@ -32,9 +32,9 @@ events! {
     Fragment = "conntrack_fragment_invalid",
     /// Invalid: wrong IPv4 header checksum.
     L3Checksum = "conntrack_l3csum_err",
-    /// Invalid: wrong TCP, UDP, ICMP or ICMPv6 checksum.
+    /// Invalid: wrong TCP, UDP, ICMP or ICMPv6 checksum, or SCTP CRC.
     L4Checksum = "conntrack_l4csum_err",
-    /// Invalid: TCP or UDP port 0.
+    /// Invalid: TCP, UDP or SCTP port 0.
     PortZero = "conntrack_port_zero",
     /// Invalid: an ICMP or ICMPv6 message that is neither query nor error, as neighbour discovery
     /// is not.
@@ -47,6 +47,12 @@ events! {
     TcpFlags = "conntrack_invalid_tcp_flags",
     /// Invalid: a SYN with ACK of a connection that is not known.
     TcpNewSynAck = "conntrack_tcp_new_synack",
+    /// Invalid: SCTP chunks that are broken or do not go together.
+    SctpChunks = "conntrack_sctp_chunks",
+    /// Invalid: an SCTP verification tag that is not the association's.
+    SctpTag = "conntrack_sctp_tag",
+    /// Invalid: an SCTP packet of an association that is not known and can't be picked up by it.
+    SctpNew = "conntrack_sctp_new",
     /// Invalid: an ICMP reply to a query that is not known.
     IcmpNewReply = "conntrack_icmp_new_reply",
     /// Invalid: TCP sequence or acknowledgement number outside the window.

@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Protocol};
 use crate::key::Key;
+use crate::sctp::SctpState;
 use crate::tcp::{Scale, TcpPeers, TcpState};
 use base::{Instant, Zone};
 use flow::Tuple;
@@ -23,6 +24,8 @@ pub struct Entry {
     pub timeout_s: u32,
     /// How far it is, of TCP.
     pub tcp: Option<TcpEntry>,
+    /// How far it is, of SCTP.
+    pub sctp: Option<SctpEntry>,
     /// The application-layer helper that it was committed with.
     pub helper: Option<&'static str>,
     /// The connection that announced it, where a helper expected it: its original direction.
@@ -36,6 +39,17 @@ pub struct TcpEntry {
     pub original: TcpSide,
     /// The other side.
     pub reply: TcpSide,
+}
+
+/// What dumps say of an SCTP association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SctpEntry {
+    /// Where it is.
+    pub state: SctpState,
+    /// The verification tag of packets in the original direction; 0 if not known.
+    pub tag_original: u32,
+    /// And of those in the reply direction.
+    pub tag_reply: u32,
 }
 
 /// What dumps say of one side of a TCP connection.
@@ -65,6 +79,13 @@ impl Entry {
             Protocol::Tcp(peers) => Some(tcp_entry(peers)),
             _ => None,
         };
+        let sctp = match &connection.protocol {
+            Protocol::Sctp(association) => {
+                let [tag_original, tag_reply] = association.tags();
+                Some(SctpEntry { state: association.state, tag_original, tag_reply })
+            }
+            _ => None,
+        };
         let left = connection.deadline.saturating_since(now);
         Entry {
             original: connection.original.tuple(),
@@ -74,6 +95,7 @@ impl Entry {
             label: connection.label(),
             timeout_s: u32::try_from(left.as_secs()).unwrap_or(u32::MAX),
             tcp,
+            sctp,
             helper: connection.helper.map(|helper| helper.name()),
             parent: parent.map(Key::tuple),
         }

@@ -5,6 +5,7 @@
 
 use crate::counters::Event;
 use crate::key::{Family, Key};
+use crate::sctp::Chunks;
 use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
@@ -24,6 +25,8 @@ pub(crate) struct Reading {
     pub related: bool,
     /// Present for TCP, except quoted.
     pub segment: Option<Segment>,
+    /// Present for SCTP, except quoted.
+    pub chunks: Option<Chunks>,
 }
 
 impl Reading {
@@ -58,7 +61,7 @@ impl Reading {
 }
 
 fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
-    let mut reading = Reading { key, related: false, segment: None };
+    let mut reading = Reading { key, related: false, segment: None, chunks: None };
     match key.protocol {
         protocol::TCP => {
             let tcp = Tcp::new_checked(l4).map_err(|_| Event::Truncated)?;
@@ -71,6 +74,14 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
             let datagram = l4.get(..udp.length()).ok_or(Event::Truncated)?;
             verify_checksum(&key, datagram, verify)?;
             reading.key.l4 = ports(l4)?;
+        }
+        protocol::SCTP => {
+            let chunks = Chunks::read(l4);
+            if verify && checksum::verify_sctp(l4) == Verdict::Bad {
+                return Err(Event::L4Checksum);
+            }
+            reading.key.l4 = ports(l4)?;
+            reading.chunks = Some(chunks?);
         }
         _ if key.is_icmp() => {
             if l4.len() < icmp::HEADER_LEN {

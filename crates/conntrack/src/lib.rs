@@ -6,6 +6,8 @@
 //!
 //! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
 //! * Helpers (FTP, TFTP) believe less; `gateways.rs` says what.
+//! * SCTP has ports, checksums and states of its own; to Open vSwitch it is a protocol as any
+//!   other.
 //! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
 //!   packets is refused and counted ([`Event::TupleTaken`]).
 //! * A zone limit of 0 is none, as the manual says; `commit` with `nat` but without addresses
@@ -31,6 +33,7 @@ mod limit;
 mod nat;
 mod original_tuple;
 mod query;
+mod sctp;
 mod stats;
 mod table;
 mod tcp;
@@ -42,13 +45,14 @@ mod translate;
 mod wheel;
 
 pub use counters::{Counters, Event};
-pub use entry::{Entry, TcpEntry, TcpSide};
+pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide};
 pub use error::Error;
 pub use flush::{Direction, Flush};
 pub use fragments::{
     FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,
 };
 pub use limit::{ZoneLimit, ZoneLimits};
+pub use sctp::SctpState;
 pub use stats::Stats;
 pub use tcp::TcpState;
 pub use timeout::{Timeout, TimeoutPolicy};

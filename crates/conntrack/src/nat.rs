@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::key::{Address, Family, Key};
 use crate::table::Table;
 use base::Instant;
-use flow::{NatKind, NatRange, PortSelection};
+use flow::{CtState, NatKind, NatRange, PortSelection};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use std::net::IpAddr;
 
@@ -60,6 +60,14 @@ pub(crate) fn reply_key(
     }
     let port = source_ports.find(random, |port| free(&Key { l4: [from, port], ..reply }))?;
     Some(Key { l4: [from, port], ..reply })
+}
+
+/// What states say of a packet whose side `kind` is translated.
+pub(crate) fn state_bit(kind: NatKind) -> CtState {
+    match kind {
+        NatKind::Src => CtState::SNAT,
+        NatKind::Dst => CtState::DNAT,
+    }
 }
 
 fn choice_hash(table: &Table, original: &Key, range: &NatRange, random: &mut fastrand::Rng) -> u64 {

@@ -180,6 +180,7 @@ impl Pass<'_> {
         }
         let (update, timeout) = connection.protocol.update(
             segment.as_ref(),
+            subject.reading.chunks.as_ref(),
             subject.is_reply,
             self.check_windows,
             counters,
@@ -233,7 +234,7 @@ impl Pass<'_> {
                 (true, NatKind::Src) => (NatKind::Dst, connection.original.reversed()),
                 (true, NatKind::Dst) => (NatKind::Src, connection.original.reversed()),
             };
-            subject.state |= nat_bit(kind);
+            subject.state |= nat::state_bit(kind);
             translate(frame, kind, &target, subject.reading.related);
             if connection.helper.is_some() && !subject.reading.related {
                 self.table.gateways.apply(&connection.original, subject.is_reply, frame);
@@ -266,12 +267,13 @@ impl Pass<'_> {
 
     /// A packet of no connection: begins one if it may and the action commits.
     fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<u32> {
-        let begins = match &subject.reading.segment {
-            Some(segment) => segment.begins(),
-            None if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
+        let begins = match (&subject.reading.segment, &subject.reading.chunks) {
+            (Some(segment), _) => segment.begins(),
+            (_, Some(chunks)) => chunks.begins(),
+            _ if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
                 Query::begins(&subject.key)
             }
-            None => Ok(()),
+            _ => Ok(()),
         };
         if let Err(event) = begins {
             self.table.counters.count(event);
@@ -287,7 +289,7 @@ impl Pass<'_> {
         match self.make(subject) {
             Ok(connection) => {
                 if let Some(kind) = connection.nat {
-                    subject.state |= nat_bit(kind);
+                    subject.state |= nat::state_bit(kind);
                     translate(frame, kind, &connection.reply.reversed(), false);
                 }
                 let id = self.table.insert(connection, self.now);
@@ -311,7 +313,8 @@ impl Pass<'_> {
         if self.table.len() >= self.connections_max {
             return Err(Event::Full);
         }
-        let (protocol, timeout) = Protocol::new(&subject.key, subject.reading.segment.as_ref());
+        let Reading { segment, chunks, .. } = &subject.reading;
+        let (protocol, timeout) = Protocol::new(&subject.key, segment.as_ref(), chunks.as_ref());
         let mut connection = Connection::new(subject.key, protocol);
         connection.deadline = self.now + self.policy.duration(timeout);
         connection.helper = self.action.helper.and_then(Helper::from_name);
@@ -390,11 +393,4 @@ fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
     subject.state.contains(CtState::TRK)
         && !subject.state.contains(CtState::NEW)
         && original_tuple::read(seen, named) == Some(*named)
-}
-
-fn nat_bit(kind: NatKind) -> CtState {
-    match kind {
-        NatKind::Src => CtState::SNAT,
-        NatKind::Dst => CtState::DNAT,
-    }
 }

@@ -41,8 +41,15 @@ fn translate_quoted(frame: &mut Frame, kind: NatKind, target: &Key, partial: boo
     };
     set_address(inner, quoted.family, kind, address, false);
     if quoted.has_translated_ports() {
-        rewrite::set_tp_src(inner, quoted.l4[0], false);
-        rewrite::set_tp_dst(inner, quoted.l4[1], false);
+        let found = rewrite::set_tp_src(inner, quoted.l4[0], false)
+            && rewrite::set_tp_dst(inner, quoted.l4[1], false);
+        // What is quoted may be cut, and a CRC over what is not there can't be kept right.
+        if !found && let Ok(cut) = UpperLayer::find_quoted(inner) {
+            let [source, destination] = quoted.l4.map(u16::to_be_bytes);
+            if let Some(ports) = inner.get_mut(cut.start..cut.start + 4) {
+                ports.copy_from_slice(&[source[0], source[1], destination[0], destination[1]]);
+            }
+        }
     }
     if !partial {
         upper.fill_checksum(l3);

@@ -20,6 +20,7 @@ fn tcp_entry() -> Entry {
         label: 0,
         timeout_s: 27,
         tcp: Some(TcpEntry { original: side(TcpState::FinWait2), reply: side(TcpState::FinWait2) }),
+        sctp: None,
         helper: None,
         parent: None,
     }

@@ -175,7 +175,10 @@ fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32
             let view = Sctp::new_checked(segment)?;
             text.push_str(" sctp");
             add_unless(text, "tag", view.verification_tag(), 0);
-            add_unless(text, "len", view.payload().len() as u32, 0);
+            match super::named_chunks(&view) {
+                Some(chunks) if !chunks.is_empty() => add(text, format_args!(" chunks={chunks}")),
+                _ => add_unless(text, "len", view.payload().len() as u32, 0),
+            }
         }
         protocol::ICMP if v4 => {
             let view = Icmp::new_checked(segment)?;
