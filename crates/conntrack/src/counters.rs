@@ -43,6 +43,9 @@ events! {
     IcmpQuote = "conntrack_icmp_quote",
     /// Invalid: an ICMP error about a connection that is not known.
     RelatedUnknown = "conntrack_related_unknown",
+    /// Invalid: an ICMP error quotes a TCP sequence number or an SCTP verification tag that its
+    /// receiver cannot have sent.
+    IcmpForged = "conntrack_icmp_forged",
     /// Invalid: TCP flags that do not go together.
     TcpFlags = "conntrack_invalid_tcp_flags",
     /// Invalid: a SYN with ACK of a connection that is not known.

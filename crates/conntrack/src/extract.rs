@@ -23,6 +23,9 @@ pub(crate) struct Reading {
     pub key: Key,
     /// The frame is an ICMP error.
     pub related: bool,
+    /// Of an ICMP error: the second word of the quoted transport header. In TCP that is the
+    /// sequence number, in SCTP the verification tag.
+    pub quoted_number: u32,
     /// Present for TCP, except quoted.
     pub segment: Option<Segment>,
     /// Present for SCTP, except quoted.
@@ -61,7 +64,8 @@ impl Reading {
 }
 
 fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
-    let mut reading = Reading { key, related: false, segment: None, chunks: None };
+    let mut reading =
+        Reading { key, related: false, quoted_number: 0, segment: None, chunks: None };
     match key.protocol {
         protocol::TCP => {
             let tcp = Tcp::new_checked(l4).map_err(|_| Event::Truncated)?;
@@ -91,7 +95,7 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
             match query(key.family, l4)? {
                 Some(l4) => key.l4 = l4,
                 None => {
-                    key = quoted(&key, &l4[icmp::HEADER_LEN..])?;
+                    (key, reading.quoted_number) = quoted(&key, &l4[icmp::HEADER_LEN..])?;
                     reading.related = true;
                 }
             }
@@ -151,7 +155,7 @@ fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
 
 /// The key, in the error's own direction, of the connection that the packet quoted in an ICMP
 /// error is of. An error must go to whoever sent what it quotes (RFC 5927 section 4 has why).
-fn quoted(outer: &Key, inner: &[u8]) -> Result<Key, Event> {
+fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     let bad = |_| Event::IcmpQuote;
     let (src, dst, protocol, l4) = match outer.family {
         Family::V4 => {
@@ -186,7 +190,8 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<Key, Event> {
             ports(l4).map_err(|_| Event::IcmpQuote)?
         };
     }
-    Ok(key.reversed())
+    let number = u32::from(be16(l4, 4)) << 16 | u32::from(be16(l4, 6));
+    Ok((key.reversed(), number))
 }
 
 /// Zero beyond the end.

@@ -8,6 +8,8 @@
 //! * Helpers (FTP, TFTP) believe less; `gateways.rs` says what.
 //! * SCTP has ports, checksums and states of its own; to Open vSwitch it is a protocol as any
 //!   other.
+//! * ICMP errors must quote what their receiver can have sent; echoes of several clients behind one
+//!   address get identifiers of their own.
 //! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
 //!   packets is refused and counted ([`Event::TupleTaken`]).
 //! * A zone limit of 0 is none, as the manual says; `commit` with `nat` but without addresses
@@ -33,6 +35,7 @@ mod limit;
 mod nat;
 mod original_tuple;
 mod query;
+mod quoted;
 mod sctp;
 mod stats;
 mod table;

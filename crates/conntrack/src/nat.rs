@@ -37,6 +37,12 @@ pub(crate) fn reply_key(
             NatKind::Dst => reply.src = address,
         }
     }
+    if original.is_icmp() {
+        // Queries are told apart by identifiers alone, so those are chosen as ports are.
+        let ids = Ports { start: original.l4[0], first: 0, last: u16::MAX };
+        let with_id = |id| Key { l4: [id, reply.l4[1]], ..reply };
+        return ids.find(random, |id| !table.is_taken(&with_id(id), now)).map(with_id);
+    }
     if !original.has_translated_ports() {
         return (!table.is_taken(&reply, now)).then_some(reply);
     }

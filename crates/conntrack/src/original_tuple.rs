@@ -1,7 +1,18 @@
 //! The fields of a packet's key that name its connection: by its original direction's tuple.
 
+use crate::expectations::Expectation;
 use crate::key::{Address, Family, Key};
 use flow::{Field, FlowKey};
+
+/// What a packet's key says of a connection that is not there.
+pub(crate) enum Named<'a> {
+    /// Nothing.
+    Nothing,
+    /// The packet's own tuple.
+    Key(&'a Key),
+    /// What the connection would inherit.
+    Expected(&'a Expectation),
+}
 
 /// The original tuple that stands in a packet's key; `like` has the parts that do not.
 pub(crate) fn read(seen: &FlowKey, like: &Key) -> Option<Key> {

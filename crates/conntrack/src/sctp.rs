@@ -72,9 +72,9 @@ impl SctpState {
 /// original one first; 0 is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Association {
-    tags: [u32; 2],
+    pub tags: [u32; 2],
     /// Tags of a handshake that is not at its COOKIE ECHO.
-    pending: [u32; 2],
+    pub pending: [u32; 2],
     pub state: SctpState,
 }
 

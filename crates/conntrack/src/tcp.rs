@@ -14,7 +14,7 @@ use wire::{Tcp, TcpFlags};
 
 /// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
 /// without scaling and one Ethernet packet.
-const ACK_SLACK: u32 = 0xffff + 1500;
+pub(crate) const ACK_SLACK: u32 = 0xffff + 1500;
 /// RFC 7323 section 2.3 caps the shift.
 const SCALE_MAX: u8 = 14;
 
@@ -101,12 +101,12 @@ impl Scale {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     /// Behind the highest sequence number that it sent.
-    sent_end: u32,
+    pub sent_end: u32,
     /// Behind the highest sequence number that it may send: what the other side acknowledged and
     /// that side's window.
     allowed_end: u32,
     /// The largest window that it offered, before scaling.
-    max_window: u16,
+    pub max_window: u16,
     pub scale: Scale,
     pub state: TcpState,
 }
@@ -428,7 +428,7 @@ fn unscaled(window: u16, scale: Scale) -> u16 {
 }
 
 /// Whether `a` is `b` or up to half the number space behind it (RFC 9293 section 3.4).
-fn at_or_after(a: u32, b: u32) -> bool {
+pub(crate) fn at_or_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 >= 0
 }
 

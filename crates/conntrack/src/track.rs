@@ -8,8 +8,9 @@ use crate::extract::Reading;
 use crate::gateways::Announced;
 use crate::key::Key;
 use crate::nat;
-use crate::original_tuple;
+use crate::original_tuple::{self, Named};
 use crate::query::Query;
+use crate::quoted;
 use crate::table::{Found, Table};
 use crate::tcp::Update;
 use crate::timeout::TimeoutPolicy;
@@ -43,16 +44,6 @@ struct Subject {
     expected: Option<Expectation>,
     /// It announces a connection itself.
     announced: bool,
-}
-
-/// What a packet's key says of a connection that is not there.
-enum Named<'a> {
-    /// Nothing.
-    Nothing,
-    /// The packet's own tuple.
-    Key(&'a Key),
-    /// What the connection would inherit.
-    Expected(&'a Expectation),
 }
 
 impl Pass<'_> {
@@ -169,6 +160,13 @@ impl Pass<'_> {
         }
         let Some((connection, counters)) = self.table.get_mut(id) else { return false };
         if subject.reading.related {
+            let number = subject.reading.quoted_number;
+            let may_be = quoted::may_be_of(&connection.protocol, number, !subject.is_reply);
+            if self.check_windows && !may_be {
+                counters.count(Event::IcmpForged);
+                subject.state = CtState::INV;
+                return true;
+            }
             subject.state |= CtState::REL;
             subject
                 .state
