@@ -36,6 +36,22 @@ const STAGES: &[Stage] = &[
         // Without --show-output, what a passed test has skipped would stay hidden.
         command: &["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"],
     },
+    Stage {
+        name: "model check",
+        reports: Reports::Cargo,
+        // A build of its own, since the flag reaches every crate; without what makes it slow.
+        command: &[
+            "env",
+            "RUSTFLAGS=--cfg loom",
+            "CARGO_PROFILE_RELEASE_LTO=off",
+            "cargo",
+            "test",
+            "--package=table",
+            "--release",
+            "--test=models",
+            "--target-dir=target/loom",
+        ],
+    },
     Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
     Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
 ];

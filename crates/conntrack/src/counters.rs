@@ -1,5 +1,8 @@
 //! Why packets were invalid and connections refused. Every reason is a counter.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// Something that is counted.
@@ -84,23 +87,42 @@ events! {
     Expired = "conntrack_expired",
     /// A connection gave way to a new one of its tuple: a SYN after its end, or `force`.
     Replaced = "conntrack_replaced",
+    /// A TCP connection that was over gave way to a new one where there was no room.
+    EvictedClosed = "conntrack_evicted_closed",
+    /// A connection that was never answered, half-open or of one side only, gave way to a new one
+    /// where there was no room.
+    EvictedUnanswered = "conntrack_evicted_unanswered",
     /// A connection was flushed.
     Flushed = "conntrack_flushed",
 }
 
 /// A count for each event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters([u64; Event::ALL.len()]);
+#[derive(Clone, Debug)]
+pub struct Counters {
+    counts: [u64; Event::ALL.len()],
+    /// Which of them are not zero, by their bits.
+    counted: u64,
+}
+
+const _: () = assert!(Event::ALL.len() <= 64);
+
+impl PartialEq for Counters {
+    fn eq(&self, other: &Self) -> bool {
+        self.counts == other.counts
+    }
+}
+
+impl Eq for Counters {}
 
 impl Counters {
     /// All at zero.
     pub const fn new() -> Self {
-        Counters([0; Event::ALL.len()])
+        Counters { counts: [0; Event::ALL.len()], counted: 0 }
     }
 
     /// How often `event` happened.
     pub fn get(&self, event: Event) -> u64 {
-        self.0[event as usize]
+        self.counts[event as usize]
     }
 
     /// Each event with its count.
@@ -108,8 +130,55 @@ impl Counters {
         Event::ALL.iter().map(|&event| (event, self.get(event)))
     }
 
+    #[inline]
     pub(crate) fn count(&mut self, event: Event) {
-        self.0[event as usize] += 1;
+        self.count_many(event, 1);
+    }
+
+    #[inline]
+    pub(crate) fn count_many(&mut self, event: Event, times: u32) {
+        self.counts[event as usize] += u64::from(times);
+        self.counted |= 1 << event as usize;
+    }
+
+    /// Adds what stands in `other`.
+    pub(crate) fn add(&mut self, other: &Counters) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        self.counted |= other.counted;
+    }
+
+    #[inline]
+    pub(crate) fn is_zero(&self) -> bool {
+        self.counted == 0
+    }
+}
+
+/// Counters that one thread adds to and others read.
+#[derive(Debug)]
+pub(crate) struct SharedCounters([AtomicU64; Event::ALL.len()]);
+
+impl SharedCounters {
+    pub fn new() -> Self {
+        SharedCounters(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Moves here what the one thread that may counted.
+    #[inline]
+    pub fn take(&self, counters: &mut Counters) {
+        let mut counted = std::mem::take(&mut counters.counted);
+        while counted != 0 {
+            let at = counted.trailing_zeros() as usize;
+            counted &= counted - 1;
+            let (shared, count) = (&self.0[at], &mut counters.counts[at]);
+            shared.store(shared.load(Relaxed) + std::mem::take(count), Relaxed);
+        }
+    }
+
+    /// Adds what stands here to a sum.
+    pub fn add_to(&self, sum: &mut Counters) {
+        for (sum, shared) in sum.counts.iter_mut().zip(&self.0) {
+            *sum += shared.load(Relaxed);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Connections as dumps show them.
 
-use crate::connection::{Connection, Protocol};
+use crate::connection::Protocol;
 use crate::key::Key;
+use crate::record::{Record, passed_ms};
 use crate::sctp::SctpState;
 use crate::tcp::{Scale, TcpPeers, TcpState};
 use base::{Instant, Zone};
@@ -30,6 +31,21 @@ pub struct Entry {
     pub helper: Option<&'static str>,
     /// The connection that announced it, where a helper expected it: its original direction.
     pub parent: Option<Tuple>,
+    /// What passed in the original direction; nothing where counting is switched off.
+    pub original_traffic: Traffic,
+    /// What passed in the reply direction.
+    pub reply_traffic: Traffic,
+    /// Whole seconds since it began.
+    pub age_s: u64,
+}
+
+/// Packets of one direction of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// How many.
+    pub packets: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub bytes: u64,
 }
 
 /// What dumps say of a TCP connection.
@@ -74,31 +90,46 @@ impl TcpEntry {
 }
 
 impl Entry {
-    pub(crate) fn new(connection: &Connection, parent: Option<&Key>, now: Instant) -> Entry {
-        let tcp = match &connection.protocol {
+    /// What is shown of a connection that lives, or `None` if it does not.
+    pub(crate) fn new(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Option<Entry> {
+        let life = record.life();
+        if life.is_over(passed_ms(now)) {
+            return None;
+        }
+        let protocol = record.protocol();
+        let tcp = match &protocol {
             Protocol::Tcp(peers) => Some(tcp_entry(peers)),
             _ => None,
         };
-        let sctp = match &connection.protocol {
+        let sctp = match &protocol {
             Protocol::Sctp(association) => {
                 let [tag_original, tag_reply] = association.tags();
                 Some(SctpEntry { state: association.state, tag_original, tag_reply })
             }
             _ => None,
         };
-        let left = connection.deadline.saturating_since(now);
-        Entry {
-            original: connection.original.tuple(),
-            reply: connection.reply.tuple(),
-            zone: Zone(connection.original.zone),
-            mark: connection.mark,
-            label: connection.label(),
+        let left = Instant::from_millis(life.deadline_ms()).saturating_since(now);
+        let state = record.state();
+        let [high, low] = record.label();
+        let traffic = |index| {
+            let (packets, bytes) = record.counts(index);
+            Traffic { packets, bytes }
+        };
+        Some(Entry {
+            original: record.original().tuple(),
+            reply: record.reply().tuple(),
+            zone: Zone(record.zone()),
+            mark: state.mark(),
+            label: u128::from(high) << 64 | u128::from(low),
             timeout_s: u32::try_from(left.as_secs()).unwrap_or(u32::MAX),
             tcp,
             sctp,
-            helper: connection.helper.map(|helper| helper.name()),
+            helper: state.helper().map(|helper| helper.name()),
             parent: parent.map(Key::tuple),
-        }
+            original_traffic: traffic(0),
+            reply_traffic: traffic(1),
+            age_s: now.saturating_since(record.birth().start).as_secs(),
+        })
     }
 }
 

@@ -55,6 +55,9 @@ pub enum Error {
         /// The field.
         key: String,
     },
+    /// As many threads track packets as may.
+    #[error("{} threads track packets, and no more may; use fewer workers", crate::connections::THREADS - 1)]
+    TooManyTrackers,
     /// A flush of one whole tuple found no connection.
     #[error("no connection has this original tuple in zone {zone}; give the tuple before NAT")]
     NoSuchConnection {

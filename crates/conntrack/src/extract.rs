@@ -33,6 +33,11 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Nothing but which connection it is.
+    pub fn of_key(key: Key) -> Reading {
+        Reading { key, related: false, quoted_number: 0, segment: None, chunks: None }
+    }
+
     /// Reads a frame that is tracked in `zone`.
     pub fn of(frame: &Frame, zone: u16) -> Result<Reading, Event> {
         let verify = frame.packet.offload.checksum == Checksum::Unverified;
@@ -64,8 +69,7 @@ impl Reading {
 }
 
 fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
-    let mut reading =
-        Reading { key, related: false, quoted_number: 0, segment: None, chunks: None };
+    let mut reading = Reading::of_key(key);
     match key.protocol {
         protocol::TCP => {
             let tcp = Tcp::new_checked(l4).map_err(|_| Event::Truncated)?;

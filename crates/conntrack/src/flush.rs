@@ -1,11 +1,11 @@
 //! Which connections to forget.
 
-use crate::connection::Connection;
+use crate::record::Record;
 use crate::error::Error;
 use crate::key::Key;
 use crate::text::{fields, number};
 use base::Zone;
-use flow::{Tuple, TupleL4, TupleMatch};
+use flow::{Masked, Tuple, TupleL4, TupleMatch};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::protocol;
 
@@ -20,6 +20,10 @@ pub struct Flush {
     pub original: TupleMatch,
     /// Its reply direction.
     pub reply: TupleMatch,
+    /// Bits of its mark.
+    pub mark: Option<Masked<u32>>,
+    /// Bits of its label.
+    pub label: Option<Masked<u128>>,
 }
 
 /// Which direction a text is of.
@@ -126,20 +130,33 @@ impl Flush {
             }
             _ => TupleL4::Ports { src: src_port?, dst: dst_port? },
         };
-        if self.reply != TupleMatch::default() {
+        if self.reply != TupleMatch::default() || self.mark.is_some() || self.label.is_some() {
             return None;
         }
         let tuple = Tuple { src: src?, dst: dst?, protocol, l4 };
         Key::from_tuple(&tuple, self.zone.unwrap_or(Zone(0)))
     }
 
-    pub(crate) fn matches(&self, connection: &Connection) -> bool {
-        let Connection { original, reply, .. } = connection;
+    /// Whether the connection is to go.
+    pub(crate) fn matches(&self, record: &Record<'_>) -> bool {
+        let original = record.original();
         self.zone.is_none_or(|zone| zone.0 == original.zone)
             && self.protocol.is_none_or(|protocol| protocol == original.protocol)
+            && self.mark.is_none_or(|it| (record.state().mark() ^ it.value) & it.mask == 0)
+            && self.label.is_none_or(|it| (label(record) ^ it.value) & it.mask == 0)
             && self.original.matches(&original.tuple())
-            && self.reply.matches(&reply.tuple())
+            && self.reply.matches(&record.reply().tuple())
     }
+
+    /// Whether it asks for nothing but a zone, or for everything.
+    pub(crate) fn is_whole(&self) -> bool {
+        *self == Flush { zone: self.zone, ..Flush::default() }
+    }
+}
+
+fn label(record: &Record<'_>) -> u128 {
+    let [high, low] = record.label();
+    u128::from(high) << 64 | u128::from(low)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod whole;
 pub use status::{FragmentCounts, FragmentStatus, HeldDatagram};
 pub use whole::Whole;
 
-use crate::tracker::Conntrack;
+use crate::tracker::Tracker;
 use base::{Instant, Zone};
 use datagram::{Datagram, Outcome};
 use flow::{CtAction, Frame};
@@ -87,17 +87,17 @@ pub struct OutOfBounds {
     bound: u32,
 }
 
-impl Conntrack {
-    /// As [`Conntrack::execute`], for frames among which there may be fragments. Those that are
+impl Tracker {
+    /// As [`Tracker::execute`], for frames among which there may be fragments. Those that are
     /// held leave an empty packet in their place. Gives fragments whose datagrams are now whole,
     /// tracked and in order: they go on like `frames` themselves, behind them.
     pub fn execute_reassembling(
-        &self,
+        &mut self,
         now: Instant,
         action: &CtAction,
         frames: &mut [Frame],
     ) -> Vec<Frame> {
-        let whole = self.fragments().hold(now, action.zone, frames);
+        let whole = self.conntrack().fragments().hold(now, action.zone, frames);
         self.execute(now, action, frames);
         let mut released = Vec::new();
         for mut whole in whole {

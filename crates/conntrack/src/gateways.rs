@@ -18,9 +18,9 @@ pub(crate) mod sequence;
 #[cfg(test)]
 mod tests;
 
-use crate::connection::{Connection, Helper};
+use crate::connection::Helper;
 use crate::counters::Event;
-use crate::expectations::{Expectation, Expectations, Name, name};
+use crate::expectations::{Expectation, Expectations};
 use crate::key::{Address, Key};
 use crate::tcp::Segment;
 use base::Instant;
@@ -30,6 +30,9 @@ use lines::Lines;
 use rewrite::Rewrite;
 use sequence::Shift;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use table::Id;
 use wire::{Tcp, Udp};
 
 /// Data connections never go to ports below.
@@ -40,13 +43,34 @@ const REWRITABLE_BYTES: usize = 300;
 /// TFTP's requests (RFC 1350 section 5).
 const TFTP_REQUESTS: [u16; 2] = [1, 2];
 
-/// What helpers know, by connection.
+/// Gateways that all threads share. Only who has to do with a connection that they know of, or begins
+/// one while some are expected, takes the lock.
+#[derive(Debug, Default)]
+pub(crate) struct SharedGateways {
+    gateways: Mutex<Gateways>,
+    /// How many connections are expected.
+    expected: AtomicUsize,
+}
+
+/// A connection as gateways see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Connection {
+    pub id: Id,
+    pub original: Key,
+    pub reply: Key,
+    /// The side that is translated in the original direction.
+    pub nat: Option<NatKind>,
+    pub helper: Option<Helper>,
+}
+
+/// What helpers know, by connection: by its number, since after a flush another one may have its
+/// tuple before all of the old one is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Gateways {
     pub expectations: Expectations,
-    sessions: BTreeMap<Name, Session>,
+    sessions: BTreeMap<Id, Session>,
     /// Connections that were expected, with those that announced them.
-    parents: BTreeMap<Name, Key>,
+    parents: BTreeMap<Id, Key>,
 }
 
 /// Whether a packet announced a connection.
@@ -64,11 +88,28 @@ struct Session {
     is_foreign: bool,
 }
 
+impl SharedGateways {
+    /// Whether a connection that begins may be expected.
+    #[inline]
+    pub fn expect_any(&self) -> bool {
+        self.expected.load(Ordering::Acquire) != 0
+    }
+
+    /// Works with the gateways. A panic of another thread under the lock left plain data behind,
+    /// which is still good.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Gateways) -> T) -> T {
+        let mut gateways = self.gateways.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = work(&mut gateways);
+        self.expected.store(gateways.expectations.len(), Ordering::Release);
+        answer
+    }
+}
+
 impl Gateways {
     /// A segment with its acknowledgement as the sender of what it acknowledges counts. Use it
     /// before the connection's windows are looked at, for packets that are not yet translated.
-    pub fn unshift(&self, connection: &Key, is_reply: bool, mut segment: Segment) -> Segment {
-        if let Some(session) = self.sessions.get(&name(connection)) {
+    pub fn unshift(&self, connection: Id, is_reply: bool, mut segment: Segment) -> Segment {
+        if let Some(session) = self.sessions.get(&connection) {
             segment.ack = session.shifts[usize::from(!is_reply)].back(segment.ack);
         }
         segment
@@ -109,36 +150,34 @@ impl Gateways {
 
     /// What a connection announced inherits its mark and label as they are now. Use it when the
     /// packet that [`Gateways::observe`] found announcing has set what it sets.
-    pub fn bequeath(&mut self, parent: &Connection) {
-        self.expectations.set_inheritance(&parent.original, parent.mark, parent.label());
+    pub fn bequeath(&mut self, parent: Id, mark: u32, label: u128) {
+        self.expectations.set_inheritance(parent, mark, label);
     }
 
     /// Rewrites a packet as its connection is translated: text that was announced, and the
     /// sequence numbers that this moved. Use it once, when the packet's addresses are translated.
-    pub fn apply(&self, connection: &Key, is_reply: bool, frame: &mut Frame) {
-        if let Some(session) = self.sessions.get(&name(connection)) {
+    pub fn apply(&self, connection: Id, is_reply: bool, frame: &mut Frame) {
+        if let Some(session) = self.sessions.get(&connection) {
             let (forward, back) = (usize::from(is_reply), usize::from(!is_reply));
             let rewrite = session.rewrites[forward].as_ref();
             rewrite::apply(frame, rewrite, &session.shifts[forward], &session.shifts[back]);
         }
     }
 
-    /// Remembers who announced a connection that was just made. It is expected no more.
-    pub fn adopt(&mut self, child: &Key, expectation: &Expectation) {
-        self.expectations.forget(&expectation.parent);
-        self.parents.insert(name(child), expectation.parent);
+    /// Remembers who announced a connection that is being made.
+    pub fn adopt(&mut self, child: Id, expectation: &Expectation) {
+        self.parents.insert(child, expectation.parent);
     }
 
     /// Who announced a connection.
-    pub fn parent_of(&self, child: &Key) -> Option<&Key> {
-        self.parents.get(&name(child))
+    pub fn parent_of(&self, child: Id) -> Option<&Key> {
+        self.parents.get(&child)
     }
 
     /// A connection that has a helper or was expected is gone.
-    pub fn forget(&mut self, connection: &Key) {
-        let name = name(connection);
-        self.sessions.remove(&name);
-        self.parents.remove(&name);
+    pub fn forget(&mut self, connection: Id) {
+        self.sessions.remove(&connection);
+        self.parents.remove(&connection);
         self.expectations.forget(connection);
     }
 
@@ -150,7 +189,7 @@ impl Gateways {
         payload: &[u8],
         now: Instant,
     ) -> Result<Announced, Event> {
-        let session = self.sessions.entry(name(&connection.original)).or_default();
+        let session = self.sessions.entry(connection.id).or_default();
         let direction = usize::from(is_reply);
         let starts_line = session.lines[direction].take(seq, payload);
         if session.is_foreign {
@@ -158,7 +197,7 @@ impl Gateways {
         }
         if !is_reply && !lines::all_may_be_commands(payload, starts_line) {
             session.is_foreign = true;
-            self.expectations.forget(&connection.original);
+            self.expectations.forget(connection.id);
             return Err(Event::HelperOff);
         }
         let Some(line) = lines::first_whole(payload).filter(|_| starts_line) else {
@@ -172,7 +211,7 @@ impl Gateways {
             Line::Announces(announced) => {
                 let rewrite = self.expect_ftp(connection, &announced, seq, payload, now)?;
                 if let Some(rewrite) = rewrite
-                    && let Some(session) = self.sessions.get_mut(&name(&connection.original))
+                    && let Some(session) = self.sessions.get_mut(&connection.id)
                 {
                     session.shifts[direction].add(seq, rewrite.grows_by());
                     session.rewrites[direction] = Some(rewrite);
@@ -202,10 +241,10 @@ impl Gateways {
             return Err(Event::HelperRefused);
         }
         let key = Key { src: opener, dst: seen, l4: [0, announced.port], ..*original };
-        let mut expectation = Expectation::new(*original, key, now);
+        let mut expectation = Expectation::new((connection.id, *original), key, now);
         translate(&mut expectation, connection, announced.mode, announced.port);
         if seen != own {
-            let port = self.expectations.free_port(&key, original, now);
+            let port = self.expectations.free_port(&key, connection.id, now);
             expectation.key.l4[1] = port.ok_or(Event::HelperRefused)?;
         }
         let port = expectation.key.l4[1];
@@ -224,7 +263,7 @@ impl Gateways {
     fn expect_tftp(&mut self, connection: &Connection, now: Instant) {
         let Connection { original, reply, .. } = connection;
         let key = Key { src: reply.src, dst: reply.dst, l4: [0, reply.l4[1]], ..*original };
-        let mut expectation = Expectation::new(*original, key, now);
+        let mut expectation = Expectation::new((connection.id, *original), key, now);
         translate(&mut expectation, connection, Mode::Active, original.l4[0]);
         self.expectations.add(expectation);
     }

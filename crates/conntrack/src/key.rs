@@ -1,8 +1,8 @@
 //! What a connection is looked up by: one direction's tuple and the zone, in 40 bytes.
 
+use crate::hash::{End6, Secrets};
 use base::Zone;
 use flow::{Tuple, TupleL4};
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{icmp, icmpv6, protocol};
 
@@ -35,6 +35,15 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Key>() == 40);
 
 impl Address {
+    /// The address in words, the upper half first.
+    pub fn words(self) -> [u64; 2] {
+        self.0
+    }
+
+    pub fn from_words(words: [u64; 2]) -> Self {
+        Address(words)
+    }
+
     pub fn bits(self) -> u128 {
         u128::from(self.0[0]) << 64 | u128::from(self.0[1])
     }
@@ -115,24 +124,56 @@ impl Key {
     /// A hash that is the same in both directions, so that one serves a packet whichever way its
     /// connection lies (ovs: `lib/conntrack.c`, `conn_key_hash`).
     #[inline]
-    pub fn hash(&self, secrets: &RapidSecrets) -> u32 {
-        let forward = self.words();
-        let backward = self.reversed().words();
-        let words = if forward <= backward { forward } else { backward };
-        let mut bytes = [0; 40];
-        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-            chunk.copy_from_slice(&word.to_le_bytes());
+    pub fn hash(&self, secrets: &Secrets) -> u32 {
+        // An ICMP identifier stands for both ports: it is the same both ways, the type is not.
+        let [source, destination] = if self.is_icmp() { [self.l4[0]; 2] } else { self.l4 };
+        match self.family {
+            Family::V4 => {
+                let ports = u32::from(source) << 16 | u32::from(destination);
+                secrets.v4(self.addresses_v4(), ports, self.zone_protocol())
+            }
+            Family::V6 => {
+                let from = End6 { address: self.src.0, port: source };
+                let to = End6 { address: self.dst.0, port: destination };
+                secrets.v6(from, to, self.zone_protocol())
+            }
         }
-        let hash = rapidhash_v3_nano_inline::<true, false>(&bytes, secrets);
-        (hash ^ (hash >> 32)) as u32
     }
 
-    fn words(&self) -> [u64; 5] {
+    /// Source and destination of an IPv4 key in one word.
+    #[inline]
+    pub fn addresses_v4(&self) -> u64 {
+        self.src.0[1] << 32 | self.dst.0[1]
+    }
+
+    /// All but the addresses in one word: `l4`, the zone, the protocol, the IP version.
+    #[inline]
+    pub fn rest(&self) -> u64 {
         let l4 = u64::from(self.l4[0]) << 48 | u64::from(self.l4[1]) << 32;
-        let rest = u64::from(self.zone) << 16
-            | u64::from(self.protocol) << 8
-            | u64::from(self.family as u8);
-        [self.src.0[0], self.src.0[1], self.dst.0[0], self.dst.0[1], l4 | rest]
+        l4 | u64::from(self.zone_protocol())
+    }
+
+    /// What both directions share in [`Key::rest`].
+    fn zone_protocol(&self) -> u32 {
+        zone_protocol(self.zone, self.protocol, self.family)
+    }
+
+    /// The IPv4 key of these words, the other way of [`Key::addresses_v4`] and [`Key::rest`].
+    pub fn from_words_v4(addresses: u64, rest: u64) -> Key {
+        let (src, dst) = (Address([0, addresses >> 32]), Address([0, addresses & 0xffff_ffff]));
+        Key::from_rest(src, dst, rest, Family::V4)
+    }
+
+    /// A key of addresses and what [`Key::rest`] gave.
+    pub fn from_rest(src: Address, dst: Address, rest: u64, family: Family) -> Key {
+        Key {
+            src,
+            dst,
+            l4: [(rest >> 48) as u16, (rest >> 32) as u16],
+            zone: (rest >> 16) as u16,
+            protocol: (rest >> 8) as u8,
+            family,
+        }
     }
 
     /// The key of a tuple given in words, or `None` where its addresses are of two families or
@@ -181,6 +222,12 @@ impl Key {
             l4,
         }
     }
+}
+
+/// What both directions of a connection share, in the lower half of [`Key::rest`].
+#[inline(always)]
+pub(crate) const fn zone_protocol(zone: u16, protocol: u8, family: Family) -> u32 {
+    (zone as u32) << 16 | (protocol as u32) << 8 | family as u32
 }
 
 /// The type of the message that answers a query, and of the query that an answer is to. Others,
@@ -233,9 +280,22 @@ mod tests {
     proptest! {
         #[test]
         fn both_directions_hash_alike_and_reversing_twice_is_nothing(key in keys(), seed: u64) {
-            let secrets = RapidSecrets::seed(seed);
+            let secrets = Secrets::seed(seed);
             prop_assert_eq!(key.reversed().reversed(), key);
             prop_assert_eq!(key.hash(&secrets), key.reversed().hash(&secrets));
+        }
+
+        #[test]
+        fn words_hold_a_whole_key(key in keys()) {
+            let back = match key.family {
+                Family::V4 => Key::from_words_v4(key.addresses_v4(), key.rest()),
+                Family::V6 => {
+                    let (src, dst) = (key.src.words(), key.dst.words());
+                    let (src, dst) = (Address::from_words(src), Address::from_words(dst));
+                    Key::from_rest(src, dst, key.rest(), Family::V6)
+                }
+            };
+            prop_assert_eq!(back, key);
         }
 
         #[test]
@@ -254,7 +314,7 @@ mod tests {
             protocol: 6,
             family: Family::V4,
         };
-        let secrets = RapidSecrets::seed(1);
+        let secrets = Secrets::seed(1);
         let others = [
             Key { src: Ipv4Addr::new(10, 0, 0, 3).into(), ..key },
             Key { dst: Ipv4Addr::new(10, 0, 0, 3).into(), ..key },
@@ -266,6 +326,6 @@ mod tests {
         for other in others {
             assert_ne!(other.hash(&secrets), key.hash(&secrets), "{other:?}");
         }
-        assert_ne!(key.hash(&RapidSecrets::seed(2)), key.hash(&secrets));
+        assert_ne!(key.hash(&Secrets::seed(2)), key.hash(&secrets));
     }
 }

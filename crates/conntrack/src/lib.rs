@@ -1,8 +1,9 @@
 //! Connection tracking: which packets belong together, in which state their connection is, and
 //! how its addresses are translated.
 //!
-//! [`Conntrack`] is the whole of it. What it says of packets, and the texts of its dumps, are Open
-//! vSwitch's userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
+//! [`Conntrack`] is the whole of it, for whoever asks and sets; each thread that carries packets has
+//! a [`Tracker`] of it. What it says of packets, and the texts of its dumps, are Open vSwitch's
+//! userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
 //!
 //! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
 //! * Helpers (FTP, TFTP) believe less; `gateways.rs` says what.
@@ -12,16 +13,21 @@
 //!   address get identifiers of their own.
 //! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
 //!   packets is refused and counted ([`Event::TupleTaken`]).
-//! * A zone limit of 0 is none, as the manual says; `commit` with `nat` but without addresses
-//!   translates nothing; `random` and `persistent` choose as they say.
+//! * A zone limit of 0 is none, as the manual says; the default limit is each zone's by itself, as in
+//!   Open vSwitch 3.5; `commit` with `nat` but without addresses translates nothing; `random` and
+//!   `persistent` choose as they say.
 //!
-//! A packet's way: its tuple is read, the table finds the connection by one hash whichever way it
-//! runs, the protocol follows it, translation rewrites it. Nothing is allocated unless a
-//! connection is made. One lock guards everything and is taken once for a batch.
+//! A packet's way: its tuple is read, its zone's index finds the connection by one hash whichever way
+//! it runs, the protocol follows it, translation rewrites it. Nothing is locked on this way, and
+//! nothing is allocated unless a connection is made. `track.rs` has it for most packets, `walk.rs`
+//! for all.
 
 #![forbid(unsafe_code)]
 
+mod begin;
 mod connection;
+mod connections;
+mod conntrack;
 mod counters;
 mod entry;
 mod error;
@@ -30,25 +36,31 @@ mod extract;
 mod flush;
 mod fragments;
 mod gateways;
+mod hash;
 mod key;
+mod known;
 mod limit;
 mod nat;
 mod original_tuple;
 mod query;
 mod quoted;
+mod record;
+mod room;
 mod sctp;
+mod settings;
+mod sight;
 mod stats;
-mod table;
 mod tcp;
 pub mod text;
 mod timeout;
 mod track;
 mod tracker;
 mod translate;
-mod wheel;
+mod walk;
 
+pub use conntrack::{Config, Conntrack, Cursor, Filter, Page};
 pub use counters::{Counters, Event};
-pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide};
+pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
 pub use flush::{Direction, Flush};
 pub use fragments::{
@@ -59,4 +71,4 @@ pub use sctp::SctpState;
 pub use stats::Stats;
 pub use tcp::TcpState;
 pub use timeout::{Timeout, TimeoutPolicy};
-pub use tracker::{Config, Conntrack, Cursor, Filter, Page};
+pub use tracker::Tracker;

@@ -3,10 +3,7 @@
 //! The address is picked from its range by a hash; ports are then tried until the tuple of the
 //! replies belongs to nobody else (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
 
-use crate::connection::Connection;
 use crate::key::{Address, Family, Key};
-use crate::table::Table;
-use base::Instant;
 use flow::{CtState, NatKind, NatRange, PortSelection};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use std::net::IpAddr;
@@ -20,17 +17,17 @@ const ADDRESSES_MAX: u128 = 0xffff_ffff;
 /// What `persistent` hashes with: the same in every process.
 const PERSISTENT_SEED: u64 = 0x7469_6465_6761_7465;
 
-/// The key that replies to a new connection will have, or `None` where every choice is taken.
+/// The key that replies to a new connection will have, or `None` where `is_taken` says so of every
+/// choice. `secrets` are what choices are hashed with.
 pub(crate) fn reply_key(
-    table: &mut Table,
-    connection: &Connection,
+    original: &Key,
     range: &NatRange,
+    secrets: &RapidSecrets,
     random: &mut fastrand::Rng,
-    now: Instant,
+    mut is_taken: impl FnMut(&Key) -> bool,
 ) -> Option<Key> {
-    let original = &connection.original;
-    let hash = choice_hash(table, original, range, random);
-    let mut reply = connection.reply;
+    let hash = choice_hash(secrets, original, range, random);
+    let mut reply = original.reversed();
     if let Some(address) = pick_address(original, range, hash)? {
         match range.kind {
             NatKind::Src => reply.dst = address,
@@ -41,10 +38,10 @@ pub(crate) fn reply_key(
         // Queries are told apart by identifiers alone, so those are chosen as ports are.
         let ids = Ports { start: original.l4[0], first: 0, last: u16::MAX };
         let with_id = |id| Key { l4: [id, reply.l4[1]], ..reply };
-        return ids.find(random, |id| !table.is_taken(&with_id(id), now)).map(with_id);
+        return ids.find(random, |id| !is_taken(&with_id(id))).map(with_id);
     }
     if !original.has_translated_ports() {
-        return (!table.is_taken(&reply, now)).then_some(reply);
+        return (!is_taken(&reply)).then_some(reply);
     }
     let [source, destination] = original.l4;
     let (source_ports, destination_ports) = match (range.kind, range.ports) {
@@ -57,7 +54,7 @@ pub(crate) fn reply_key(
     // Replies come from the destination port and go to the source port.
     let from = destination_ports.map_or(destination, |ports| ports.start);
     reply.l4 = [from, source_ports.start];
-    let mut free = |reply: &Key| !table.is_taken(reply, now);
+    let mut free = |reply: &Key| !is_taken(reply);
     if let Some(ports) = destination_ports {
         let found = ports.find(random, |port| free(&Key { l4: [port, reply.l4[1]], ..reply }));
         if let Some(port) = found {
@@ -76,12 +73,17 @@ pub(crate) fn state_bit(kind: NatKind) -> CtState {
     }
 }
 
-fn choice_hash(table: &Table, original: &Key, range: &NatRange, random: &mut fastrand::Rng) -> u64 {
+fn choice_hash(
+    secrets: &RapidSecrets,
+    original: &Key,
+    range: &NatRange,
+    random: &mut fastrand::Rng,
+) -> u64 {
     if range.selection == PortSelection::Random {
         return random.u64(..);
     }
     let persistent = RapidSecrets::seed(PERSISTENT_SEED);
-    let secrets = if range.persistent { &persistent } else { &table.secrets };
+    let secrets = if range.persistent { &persistent } else { secrets };
     let mut bytes = [0; 80];
     let (low, high) = match range.addresses {
         Some((low, high)) => (Address::from(low).bits(), Address::from(high).bits()),

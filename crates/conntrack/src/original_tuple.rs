@@ -2,7 +2,7 @@
 
 use crate::expectations::Expectation;
 use crate::key::{Address, Family, Key};
-use flow::{Field, FlowKey};
+use flow::{CtFields, Field, FlowKey};
 
 /// What a packet's key says of a connection that is not there.
 pub(crate) enum Named<'a> {
@@ -37,16 +37,28 @@ pub(crate) fn read(seen: &FlowKey, like: &Key) -> Option<Key> {
     Some(key)
 }
 
-/// Writes a connection's original direction into a packet's key.
-pub(crate) fn write(key: &mut FlowKey, tuple: &Key) {
-    let (src, dst) = match tuple.family {
-        Family::V4 => (Field::CtNwSrc, Field::CtNwDst),
-        Family::V6 => (Field::CtIpv6Src, Field::CtIpv6Dst),
+/// Writes a connection's original direction.
+pub(crate) fn write(fields: &mut CtFields, tuple: &Key) {
+    fields.src = tuple.src.words();
+    fields.dst = tuple.dst.words();
+    fields.protocol = tuple.protocol;
+    fields.ports = match tuple.is_icmp() {
+        true => [tuple.l4[1] >> 8, tuple.l4[1] & 0xff],
+        false => tuple.l4,
     };
-    key.set(src, tuple.src.bits());
-    key.set(dst, tuple.dst.bits());
-    key.set_ct_nw_proto(tuple.protocol);
-    let l4 = if tuple.is_icmp() { [tuple.l4[1] >> 8, tuple.l4[1] & 0xff] } else { tuple.l4 };
-    key.set_ct_tp_src(l4[0]);
-    key.set_ct_tp_dst(l4[1]);
+}
+
+impl Named<'_> {
+    /// Writes what a packet's key says.
+    pub fn write(&self, fields: &mut CtFields) {
+        match self {
+            Named::Nothing => {}
+            Named::Key(tuple) => write(fields, tuple),
+            Named::Expected(expected) => {
+                write(fields, &expected.parent);
+                fields.mark = expected.mark;
+                fields.label = [(expected.label >> 64) as u64, expected.label as u64];
+            }
+        }
+    }
 }

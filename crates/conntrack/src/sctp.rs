@@ -148,7 +148,35 @@ impl Chunks {
     }
 }
 
+impl SctpState {
+    const ALL: [SctpState; 9] = [
+        SctpState::InitSent,
+        SctpState::CookieWait,
+        SctpState::CookieEchoed,
+        SctpState::Established,
+        SctpState::ShutdownSent,
+        SctpState::ShutdownReceived,
+        SctpState::ShutdownAckSent,
+        SctpState::PickedUp,
+        SctpState::Closed,
+    ];
+}
+
 impl Association {
+    /// The state in eight bits, the tags, those of a handshake: as a record holds them.
+    pub fn to_words(self) -> [u64; 3] {
+        let pair = |[a, b]: [u32; 2]| u64::from(a) << 32 | u64::from(b);
+        [self.state as u64, pair(self.tags), pair(self.pending)]
+    }
+
+    /// The reverse. What is above the state's bits says nothing.
+    pub fn from_words([state, tags, pending]: [u64; 3]) -> Association {
+        let pair = |word: u64| [(word >> 32) as u32, word as u32];
+        let state = SctpState::ALL.get((state & 0xff) as usize);
+        let state = state.copied().unwrap_or(SctpState::Closed);
+        Association { tags: pair(tags), pending: pair(pending), state }
+    }
+
     /// The association that a packet begins.
     pub fn new(chunks: &Chunks) -> (Association, Timeout) {
         let association = match chunks.has(chunk::INIT) {

@@ -1,6 +1,7 @@
 //! How many connections there are of each kind.
 
-use crate::connection::{Connection, Protocol};
+use crate::connection::Protocol;
+use crate::record::Record;
 use crate::tcp::TcpState;
 
 /// Counts of connections by protocol, and of TCP's by state.
@@ -31,13 +32,13 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn add(&mut self, connection: &Connection) {
+    pub(crate) fn add(&mut self, record: &Record<'_>) {
         self.total += 1;
-        if let Protocol::Tcp(peers) = &connection.protocol {
+        if let Protocol::Tcp(peers) = &record.protocol() {
             let state = TcpState::of_connection(peers.original.state, peers.reply.state);
             self.tcp_states[state as usize] += 1;
         }
-        *match connection.original.protocol {
+        *match record.original().protocol {
             1 => &mut self.icmp,
             2 => &mut self.igmp,
             6 => &mut self.tcp,

@@ -47,6 +47,19 @@ impl TcpState {
         TcpState::TimeWait,
     ];
 
+    /// The state of a number; beyond the last, the last.
+    #[inline(always)]
+    fn from_bits(bits: u8) -> TcpState {
+        match bits {
+            0 => TcpState::Closed,
+            1 => TcpState::SynSent,
+            2 => TcpState::Established,
+            3 => TcpState::Closing,
+            4 => TcpState::FinWait2,
+            _ => TcpState::TimeWait,
+        }
+    }
+
     /// The one state that a connection is shown in: its further side's, where a FIN acknowledged
     /// shows as `TIME_WAIT` (ovs: `lib/ct-dpif.c`, `coalesce_tcp_state`).
     #[must_use]
@@ -165,6 +178,12 @@ impl Segment {
         self.flags.intersects(flag)
     }
 
+    /// Whether it neither begins nor ends anything.
+    #[inline]
+    pub fn is_usual(&self) -> bool {
+        !self.has(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST)
+    }
+
     /// The sequence number behind the segment: SYN and FIN take one each (RFC 9293 section 3.4).
     fn end(&self) -> u32 {
         let controls = u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN));
@@ -196,6 +215,38 @@ impl Segment {
 }
 
 impl TcpPeers {
+    /// Both sides in three words: windows, scales and states; then for each direction what its
+    /// packets move, the sender's sent end and the receiver's allowed end.
+    #[inline(always)]
+    pub fn to_words(&self) -> [u64; 3] {
+        let side = |peer: &Peer| {
+            let small = u32::from(peer.scale.0) << 8 | peer.state as u32;
+            u32::from(peer.max_window) << 16 | small
+        };
+        let TcpPeers { original, reply } = self;
+        [
+            pair(side(original), side(reply)),
+            pair(original.sent_end, reply.allowed_end),
+            pair(reply.sent_end, original.allowed_end),
+        ]
+    }
+
+    /// The other way of [`TcpPeers::to_words`].
+    #[inline(always)]
+    pub fn from_words([sides, forward, backward]: [u64; 3]) -> TcpPeers {
+        let side = |small: u32, sent_end, allowed_end| Peer {
+            sent_end,
+            allowed_end,
+            max_window: (small >> 16) as u16,
+            scale: Scale((small >> 8) as u8),
+            state: TcpState::from_bits(small as u8),
+        };
+        TcpPeers {
+            original: side((sides >> 32) as u32, (forward >> 32) as u32, backward as u32),
+            reply: side(sides as u32, (backward >> 32) as u32, forward as u32),
+        }
+    }
+
     /// The connection that a segment begins.
     pub fn new(segment: &Segment) -> (TcpPeers, Timeout) {
         let syn = segment.has(TcpFlags::SYN);
@@ -375,6 +426,10 @@ impl Fit {
             receiver.allowed_end = self.ack.wrapping_add(window.max(1));
         }
     }
+}
+
+fn pair(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// How far the windows of sender and receiver are shifted in this segment.

@@ -1,7 +1,6 @@
 //! How long idle connections are remembered.
 
 use crate::error::Error;
-use std::time::Duration;
 
 macro_rules! timeouts {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $default:literal,)*) => {
@@ -122,10 +121,6 @@ impl TimeoutPolicy {
     /// One timeout in seconds.
     pub fn get(&self, timeout: Timeout) -> u32 {
         self.seconds[timeout as usize]
-    }
-
-    pub(crate) fn duration(&self, timeout: Timeout) -> Duration {
-        Duration::from_secs(self.get(timeout).into())
     }
 }
 

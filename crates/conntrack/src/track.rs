@@ -1,394 +1,378 @@
-//! What happens to one packet: found or not, followed, made, translated, written down
-//! (ovs: `lib/conntrack.c`, `process_one`).
+//! What happens to a batch of packets: read, found, followed, written down.
+//!
+//! [`Pass::track`] is the way of most packets, phase by phase, so that what one packet waits for
+//! from memory is fetched while the others are worked on. It carries whole TCP and UDP packets over
+//! IPv4 of connections that are known and need no translation. Every other packet goes by
+//! [`walk`](crate::walk), which is right for all of them and looks everything up again.
 
-use crate::connection::{Connection, Helper, Protocol};
-use crate::counters::Event;
-use crate::expectations::Expectation;
+use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
-use crate::gateways::Announced;
-use crate::key::Key;
-use crate::nat;
 use crate::original_tuple::{self, Named};
-use crate::query::Query;
-use crate::quoted;
-use crate::table::{Found, Table};
-use crate::tcp::Update;
-use crate::timeout::TimeoutPolicy;
-use crate::translate::translate;
+use crate::record::{Kind, Life, Record, next_ms, passed_ms};
+use crate::sctp::Chunks;
+use crate::settings::Settings;
+use crate::sight::Sight;
+use crate::tcp::{Segment, Update};
+use crate::timeout::{Timeout, TimeoutPolicy};
+use base::limits::BATCH_SIZE;
 use base::Instant;
-use flow::{CtAction, CtState, FlowKey, Frame, Masked, Nat, NatKind, NatRange};
-use wire::protocol;
+use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
+use table::{Index, Visit};
 
-const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
+/// What a first look saw of each frame of a batch.
+type Sights<'a> = arrayvec::ArrayVec<Sight<'a>, BATCH_SIZE>;
 
 /// One action's passage over a batch.
 pub(crate) struct Pass<'a> {
-    pub table: &'a mut Table,
-    pub random: &'a mut fastrand::Rng,
+    pub connections: &'a Connections,
+    pub visit: &'a Visit<'a>,
+    pub tools: &'a mut Tools,
+    pub settings: &'a Settings,
     pub action: &'a CtAction,
     pub now: Instant,
-    pub policy: TimeoutPolicy,
-    pub check_windows: bool,
-    pub connections_max: u32,
+    /// Milliseconds that are over, and the first that is not.
+    pub now_ms: u64,
+    next_ms: u64,
+    /// The timeouts of the zone.
+    pub policy: &'a TimeoutPolicy,
+    /// The connections of the zone, where it has any.
+    pub index: Option<&'a Index>,
 }
 
-/// A packet on its way through [`Pass::track`].
-struct Subject {
-    key: Key,
-    hash: u32,
-    /// Runs against its connection's original direction.
-    is_reply: bool,
-    reading: Reading,
-    state: CtState,
-    /// Where it begins a connection: as what it was announced.
-    expected: Option<Expectation>,
-    /// It announces a connection itself.
-    announced: bool,
-}
-
-impl Pass<'_> {
-    /// Tracks one packet.
-    pub fn track(&mut self, frame: &mut Frame) {
-        let zone = self.action.zone;
-        let reading = match Reading::of(frame, zone.0) {
-            Ok(reading) => reading,
-            Err(event) => {
-                self.table.counters.count(event);
-                self.write(frame, CtState::INV, None, Named::Nothing);
-                return;
-            }
-        };
-        // What was said in another zone says nothing here.
-        let same_zone = frame.key.ct_zone() == zone;
-        let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
-        let hash = reading.key.hash(&self.table.secrets);
-        let mut subject = Subject {
-            key: reading.key,
-            hash,
-            is_reply: false,
-            reading,
-            state,
-            expected: None,
-            announced: false,
-        };
-        let mut found = self.look_up(&mut subject);
-        if let Some(Found { id, .. }) = found
-            && self.forces(&subject, id)
-        {
-            self.table.remove(id, Event::Replaced);
-            found = None;
-        }
-        let (mut connection, mut begins) = (None, false);
-        if let Some(found) = found {
-            begins = !self.follow(&mut subject, found.id, &frame.key);
-            connection = Some(found.id).filter(|_| !begins);
-            // What is translated already was looked at before that.
-            if !state.intersects(NATTED) {
-                self.help(&mut subject, connection, frame);
-            }
-            if self.action.nat.is_some() {
-                self.translate_as_before(&mut subject, connection, frame);
-            }
-        } else if let Some(id) = self.by_original_tuple(&subject, &frame.key) {
-            begins = !self.follow(&mut subject, id, &frame.key);
-            connection = Some(id).filter(|_| !begins);
-        } else if subject.reading.related {
-            self.table.counters.count(Event::RelatedUnknown);
-            subject.state = CtState::INV;
-        } else {
-            begins = true;
-        }
-        if begins {
-            connection = self.begin(&mut subject, frame);
-            // A first packet may announce something already, as TFTP's does.
-            self.help(&mut subject, connection, frame);
-        }
-        let named = match &subject.expected {
-            Some(expected) => Named::Expected(expected),
-            None => Named::Key(&subject.key),
-        };
-        self.write(frame, subject.state, connection, named);
-        if subject.announced
-            && let Some(parent) = connection.and_then(|id| self.table.get(id)).copied()
-        {
-            self.table.gateways.bequeath(&parent);
+impl<'a> Pass<'a> {
+    pub fn new(
+        connections: &'a Connections,
+        visit: &'a Visit<'a>,
+        tools: &'a mut Tools,
+        settings: &'a Settings,
+        action: &'a CtAction,
+        now: Instant,
+    ) -> Self {
+        let zone = action.zone.0;
+        Pass {
+            connections,
+            visit,
+            tools,
+            settings,
+            action,
+            now,
+            now_ms: passed_ms(now),
+            next_ms: next_ms(now),
+            policy: settings.policy(zone),
+            index: connections.zones.get(visit, zone),
         }
     }
 
-    /// Finds the packet's connection and its direction. A packet that was translated already is
-    /// found by its reverse: what comes back to it is untranslated still.
-    fn look_up(&mut self, subject: &mut Subject) -> Option<Found> {
-        if !subject.state.intersects(NATTED) {
-            let found = self.table.find(&subject.key, subject.hash, self.now)?;
-            subject.is_reply = found.is_reply;
-            return Some(found);
+    /// Tracks a batch.
+    #[inline]
+    pub fn track(&mut self, frames: &mut [Frame]) {
+        let mut sights = self.read(frames);
+        self.find(&mut sights);
+        for (frame, sight) in frames.iter_mut().zip(&sights) {
+            if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
+                self.walk_seen(frame, sight);
+            }
         }
-        let reverse = subject.key.reversed();
-        let Some(found) = self.table.find(&reverse, subject.hash, self.now) else {
-            self.table.counters.count(Event::NattedMiss);
-            return None;
+    }
+
+    /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
+    #[inline(always)]
+    fn read(&self, frames: &[Frame]) -> Sights<'a> {
+        let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
+        let mut sights = Sights::new();
+        for frame in frames {
+            let mut sight = Sight::of(frame, zone, secrets);
+            sight.spot = self.index.map(|index| index.spot(sight.hash));
+            sights.push(sight);
+        }
+        sights
+    }
+
+    /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
+    #[inline(always)]
+    fn find(&self, sights: &mut Sights<'a>) {
+        let Some(index) = self.index else { return };
+        for sight in sights {
+            let Some(spot) = sight.spot else { continue };
+            if let Some(id) = index.find_at(spot, sight.hash, Connections::is_v4) {
+                sight.id = Connections::plain(id);
+                sight.candidate = Some(self.connections.fetch_v4(id));
+            }
+        }
+    }
+
+    /// Lets a packet act on its candidate. False where that is not its connection, or where more is
+    /// to be done than to follow it; nothing was done then.
+    #[inline(always)]
+    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+        let Some(words) = sight.candidate else { return false };
+        let record = Record::v4(words);
+        let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
+        let (life, state) = (record.life(), record.state());
+        let is_special = self.action.force && is_reply
+            || self.action.nat.is_some() && state.is_translated()
+            || state.is_known_to_gateways()
+            || self.was_tracked_here(frame);
+        if is_special || life.is_over(self.now_ms) {
+            return false;
+        }
+        let found = Found { id: sight.id, is_reply };
+        let (state, is_usual) = match state.is_settled(is_reply) {
+            Some(is_answered) => {
+                let new = (CtState::NEW, Timeout::UdpSingle);
+                let established = (CtState::EST, Timeout::UdpMultiple);
+                let (state, timeout) = if is_answered { established } else { new };
+                self.set_deadline(&record, found, life, timeout);
+                (state, true)
+            }
+            None => match self.follow_segment(frame, sight, found, &record) {
+                Some(followed) => followed,
+                None => return false,
+            },
         };
-        subject.is_reply = !found.is_reply;
-        let connection = self.table.get(found.id)?;
-        subject.key = if subject.is_reply { connection.reply } else { connection.original };
-        subject.hash = subject.key.hash(&self.table.secrets);
-        Some(Found { id: found.id, is_reply: subject.is_reply })
-    }
-
-    /// Whether the action replaces the packet's connection because it runs the other way. Replies
-    /// that are still to be untranslated are let be, as Open vSwitch does: it learns only after it
-    /// looked at `force` that they are replies (ovs: `lib/conntrack.c`, `process_one`).
-    fn forces(&self, subject: &Subject, id: u32) -> bool {
-        let is_translated = self.table.get(id).is_some_and(|it| it.nat.is_some());
-        let is_pending = is_translated && !subject.state.intersects(NATTED);
-        self.action.force && subject.is_reply && !is_pending
-    }
-
-    /// Lets the packet act on its connection. Returns false where it begins another one instead;
-    /// the old one is gone then.
-    fn follow(&mut self, subject: &mut Subject, id: u32, seen: &FlowKey) -> bool {
-        let Some(connection) = self.table.get(id) else { return false };
-        let named = self.table.parent_of(connection).unwrap_or(&connection.original);
-        if was_followed(subject, named, seen) {
-            return true;
-        }
-        let mut segment = subject.reading.segment;
-        if connection.helper.is_some() && !subject.state.intersects(NATTED) {
-            let gateways = &self.table.gateways;
-            segment =
-                segment.map(|it| gateways.unshift(&connection.original, subject.is_reply, it));
-        }
-        let Some((connection, counters)) = self.table.get_mut(id) else { return false };
-        if subject.reading.related {
-            let number = subject.reading.quoted_number;
-            let may_be = quoted::may_be_of(&connection.protocol, number, !subject.is_reply);
-            if self.check_windows && !may_be {
-                counters.count(Event::IcmpForged);
-                subject.state = CtState::INV;
-                return true;
-            }
-            subject.state |= CtState::REL;
-            subject
-                .state
-                .set(CtState::RPL, subject.is_reply || subject.state.contains(CtState::RPL));
-            return true;
-        }
-        if connection.is_expected {
-            subject.state |= CtState::REL;
-        }
-        let (update, timeout) = connection.protocol.update(
-            segment.as_ref(),
-            subject.reading.chunks.as_ref(),
-            subject.is_reply,
-            self.check_windows,
-            counters,
-        );
-        if let Some(timeout) = timeout {
-            self.table.set_deadline(id, self.now + self.policy.duration(timeout));
-        }
-        match update {
-            Update::Valid => {
-                subject.state.remove(CtState::NEW);
-                subject.state |= CtState::EST;
-                if subject.is_reply {
-                    subject.state |= CtState::RPL;
-                }
-            }
-            Update::ValidNew => subject.state |= CtState::NEW,
-            Update::Invalid => subject.state = CtState::INV,
-            Update::Reopens => {
-                self.table.remove(id, Event::Replaced);
-                return false;
-            }
-        }
+        self.count(&record, frame, is_reply);
+        let reply = if is_reply && state == CtState::EST { CtState::RPL } else { CtState::empty() };
+        self.write_seen(frame, state | reply, found, &record, is_usual);
         true
     }
 
-    /// The connection that an earlier pass in this zone wrote into the packet's key. It serves a
-    /// packet whose own tuple was rewritten on the way so that it is not found by it
-    /// (ovs: `lib/conntrack.c`, `check_orig_tuple`).
-    fn by_original_tuple(&mut self, subject: &Subject, seen: &FlowKey) -> Option<u32> {
-        if self.action.nat.is_some() || !subject.state.intersects(NATTED) {
-            return None;
-        }
-        let key = original_tuple::read(seen, &subject.key)?;
-        let hash = key.hash(&self.table.secrets);
-        Some(self.table.find(&key, hash, self.now)?.id)
-    }
-
-    /// Translates a packet of a connection that is translated, once in a zone.
-    fn translate_as_before(
-        &mut self,
-        subject: &mut Subject,
-        connection: Option<u32>,
+    /// [`Pass::write`] for TCP and UDP over IPv4.
+    #[inline(always)]
+    pub fn write_seen(
+        &self,
         frame: &mut Frame,
+        state: CtState,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
     ) {
-        let Some(connection) = connection.and_then(|id| self.table.get(id)) else { return };
-        if let Some(kind) = connection.nat
-            && !subject.state.intersects(NATTED)
-        {
-            let (kind, target) = match (subject.is_reply, kind) {
-                (false, kind) => (kind, connection.reply.reversed()),
-                (true, NatKind::Src) => (NatKind::Dst, connection.original.reversed()),
-                (true, NatKind::Dst) => (NatKind::Src, connection.original.reversed()),
-            };
-            subject.state |= nat::state_bit(kind);
-            translate(frame, kind, &target, subject.reading.related);
-            if connection.helper.is_some() && !subject.reading.related {
-                self.table.gateways.apply(&connection.original, subject.is_reply, frame);
-            }
-        }
+        let (addresses, rest) = record.original_v4();
+        let mut fields = self.fields(state);
+        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
+        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
+        fields.protocol = (rest >> 8) as u8;
+        self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
-    /// Shows a packet to its connection's helper. What announces something that may not be is
-    /// invalid.
-    fn help(&mut self, subject: &mut Subject, connection: Option<u32>, frame: &Frame) {
-        let refused = CtState::INV | CtState::REL;
-        let Some(connection) = connection.and_then(|id| self.table.get(id)).copied() else {
-            return;
-        };
-        let has_helper = connection.helper.is_some() && !connection.is_expected;
-        if !has_helper || subject.state.intersects(refused) {
-            return;
-        }
-        let Some(l4) = frame.l4() else { return };
-        match self.table.gateways.observe(&connection, subject.is_reply, l4, self.now) {
-            Ok(Announced(announced)) => subject.announced = announced,
-            Err(event) => {
-                self.table.counters.count(event);
-                if event == Event::HelperRefused {
-                    subject.state |= CtState::INV;
-                }
-            }
-        }
-    }
-
-    /// A packet of no connection: begins one if it may and the action commits.
-    fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<u32> {
-        let begins = match (&subject.reading.segment, &subject.reading.chunks) {
-            (Some(segment), _) => segment.begins(),
-            (_, Some(chunks)) => chunks.begins(),
-            _ if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
-                Query::begins(&subject.key)
-            }
-            _ => Ok(()),
-        };
-        if let Err(event) = begins {
-            self.table.counters.count(event);
-            subject.state = CtState::INV;
-            return None;
-        }
-        subject.state = CtState::NEW;
-        subject.expected = self.table.gateways.expectations.find(&subject.key, self.now);
-        subject.state.set(CtState::REL, subject.expected.is_some());
-        if !self.action.commit && !self.action.force {
-            return None;
-        }
-        match self.make(subject) {
-            Ok(connection) => {
-                if let Some(kind) = connection.nat {
-                    subject.state |= nat::state_bit(kind);
-                    translate(frame, kind, &connection.reply.reversed(), false);
-                }
-                let id = self.table.insert(connection, self.now);
-                if let Some(expected) = &subject.expected {
-                    self.table.gateways.adopt(&connection.original, expected);
-                }
-                Some(id)
-            }
-            Err(event) => {
-                self.table.counters.count(event);
-                None
-            }
-        }
-    }
-
-    /// A new connection, not yet in the table.
-    fn make(&mut self, subject: &Subject) -> Result<Connection, Event> {
-        if !self.table.limits.has_room(subject.key.zone) {
-            return Err(Event::ZoneFull);
-        }
-        if self.table.len() >= self.connections_max {
-            return Err(Event::Full);
-        }
-        let Reading { segment, chunks, .. } = &subject.reading;
-        let (protocol, timeout) = Protocol::new(&subject.key, segment.as_ref(), chunks.as_ref());
-        let mut connection = Connection::new(subject.key, protocol);
-        connection.deadline = self.now + self.policy.duration(timeout);
-        connection.helper = self.action.helper.and_then(Helper::from_name);
-        if let Some(expected) = &subject.expected {
-            connection.is_expected = true;
-            connection.mark = expected.mark;
-            connection.set_label(expected.label);
-        }
-        if let (Some(_), Some(expected)) = (&self.action.nat, &subject.expected) {
-            self.choose_translation(&mut connection, &expected.translation())?;
-        } else if let Some(Nat::Translate(range)) = &self.action.nat {
-            self.choose_translation(&mut connection, range)?;
-        } else if self.table.is_taken(&connection.reply, self.now) {
-            return Err(Event::TupleTaken);
-        }
-        Ok(connection)
-    }
-
-    fn choose_translation(
+    /// Lets a TCP segment act on its connection: gives its state, and whether it is a usual one.
+    /// `None` did nothing that a second look at it does not do again.
+    #[inline(always)]
+    fn follow_segment(
         &mut self,
-        connection: &mut Connection,
-        range: &NatRange,
-    ) -> Result<(), Event> {
-        let reply = nat::reply_key(self.table, connection, range, self.random, self.now);
-        connection.reply = reply.ok_or(Event::NatExhausted)?;
-        connection.nat = Some(range.kind);
-        Ok(())
+        frame: &Frame,
+        sight: &Sight<'_>,
+        found: Found,
+        record: &Record<'_>,
+    ) -> Option<(CtState, bool)> {
+        let segment = sight.segment(frame)?;
+        let state = match self.update(record, found, Some(&segment), None) {
+            Update::Valid => CtState::EST,
+            Update::ValidNew => CtState::NEW,
+            Update::Invalid => CtState::INV,
+            // It ends this connection and begins another.
+            Update::Reopens => return None,
+        };
+        Some((state, segment.is_usual()))
+    }
+
+    /// Whether the packet was in this zone before: then it is not looked at as if it were new.
+    #[inline(always)]
+    pub fn was_tracked_here(&self, frame: &Frame) -> bool {
+        !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
+    }
+
+    /// Lets a packet act on its connection's state and time.
+    #[inline]
+    pub fn update(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
+    ) -> Update {
+        let (update, timeout) = self.update_state(record, found.is_reply, segment, chunks);
+        if let Some(timeout) = timeout {
+            self.set_deadline(record, found, record.life(), timeout);
+        }
+        update
+    }
+
+    /// Begins a connection's time anew.
+    #[inline(always)]
+    fn set_deadline(&self, record: &Record<'_>, found: Found, seen: Life, timeout: Timeout) {
+        let deadline = self.deadline_ms(timeout);
+        let before = record.set_deadline(seen, deadline);
+        if before.is_some_and(|before| deadline < before) {
+            self.connections.hasten(record, found.id, deadline);
+        }
+    }
+
+    /// When what begins now ends.
+    #[inline(always)]
+    pub fn deadline_ms(&self, timeout: Timeout) -> u64 {
+        self.next_ms + u64::from(self.policy.get(timeout)) * 1000
+    }
+
+    #[inline]
+    fn update_state(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
+    ) -> (Update, Option<Timeout>) {
+        let mut state = record.state();
+        if state.kind() == Kind::Tcp {
+            // A TCP connection's packets all have a segment; without one there is nothing to learn.
+            let Some(segment) = segment else { return (Update::Invalid, None) };
+            return self.update_tcp(record, is_reply, segment);
+        }
+        if state.kind() == Kind::Sctp {
+            // The same holds of an association's packets and their chunks.
+            let Some(chunks) = chunks else { return (Update::Invalid, None) };
+            return self.update_sctp(record, is_reply, chunks);
+        }
+        loop {
+            let (progress, update, timeout) = match state.kind() {
+                Kind::Icmp => {
+                    let mut query = state.query();
+                    let (update, timeout) = query.update(is_reply);
+                    (query as u8, update, timeout)
+                }
+                _ => {
+                    let mut exchange = state.exchange();
+                    let (update, timeout) = exchange.update(is_reply);
+                    (exchange as u8, update, timeout)
+                }
+            };
+            let next = state.with_progress(progress);
+            if next == state {
+                return (update, Some(timeout));
+            }
+            match record.replace_state(state, next) {
+                Ok(()) => {
+                    // What was new to flows is established now.
+                    if update == Update::Valid {
+                        record.age();
+                    }
+                    return (update, Some(timeout));
+                }
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    #[cold]
+    fn update_sctp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        chunks: &Chunks,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            let seen = record.sctp_seen();
+            let mut after = seen.0;
+            let answer = after.update(chunks, is_reply, &mut self.tools.counters);
+            if record.set_sctp(seen, &after) {
+                return answer;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn update_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            let before = record.tcp();
+            let mut after = before;
+            let check = self.settings.check_tcp_windows;
+            let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
+            // Where the other direction changed the states meanwhile, the segment is judged anew.
+            if record.set_tcp(&before, &after) {
+                return answer;
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub fn count(&self, record: &Record<'_>, frame: &Frame, is_reply: bool) {
+        if self.settings.counts_traffic {
+            record.count(is_reply, frame.packet.len());
+        }
     }
 
     /// Writes into the key what became of the packet, and onto the connection the mark and label
-    /// that the action sets.
-    fn write(
-        &mut self,
+    /// that the action sets. `named` is what stands in the key of a packet without a connection. A
+    /// packet that is not `usual` is not remembered as its connection's.
+    pub fn write(
+        &self,
         frame: &mut Frame,
         state: CtState,
-        connection: Option<u32>,
-        named: Named<'_>,
+        connection: Option<(Found, &Record<'_>)>,
+        named: &Named<'_>,
+        is_usual: bool,
     ) {
-        let key = &mut frame.key;
-        key.clear_ct();
-        key.set_ct_state(state | CtState::TRK);
-        key.set_ct_zone(self.action.zone);
-        let found = connection.and_then(|id| self.table.get(id));
-        match (found, named) {
-            (Some(it), _) => {
-                original_tuple::write(key, self.table.parent_of(it).unwrap_or(&it.original))
-            }
-            (None, Named::Key(tuple)) => original_tuple::write(key, tuple),
-            (None, Named::Expected(expected)) => {
-                original_tuple::write(key, &expected.parent);
-                key.set_ct_mark(expected.mark);
-                key.set_ct_label(expected.label);
-            }
-            (None, Named::Nothing) => {}
+        let mut fields = self.fields(state);
+        let Some((found, record)) = connection else {
+            named.write(&mut fields);
+            frame.key.set_ct(&fields);
+            frame.connection = None;
+            return;
+        };
+        let parent = self.connections.parent_of(found.id, record.state());
+        original_tuple::write(&mut fields, &parent.unwrap_or_else(|| record.original()));
+        self.write_connection(frame, &mut fields, found, record, is_usual);
+    }
+
+    #[inline(always)]
+    fn fields(&self, state: CtState) -> CtFields {
+        let (state, zone) = (state | CtState::TRK, self.action.zone);
+        CtFields { state, zone, ..CtFields::default() }
+    }
+
+    /// Adds what stands on the connection, and writes all of it.
+    #[inline(always)]
+    fn write_connection(
+        &self,
+        frame: &mut Frame,
+        fields: &mut CtFields,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
+        if self.action.mark.is_some() || self.action.label.is_some() {
+            self.set_mark_and_label(record);
         }
-        let connection = connection.and_then(|id| self.table.get_mut(id));
-        let Some((connection, _)) = connection else { return };
+        // The generation first: what is newer than it is only looked up once more.
+        let generation = record.life().generation();
+        fields.mark = record.state().mark();
+        fields.label = record.label();
+        let Found { id, is_reply } = found;
+        let is_remembered = is_usual && !fields.state.contains(CtState::INV);
+        frame.connection = is_remembered.then_some(ConnectionRef { id, generation, is_reply });
+        frame.key.set_ct(fields);
+    }
+
+    fn set_mark_and_label(&self, record: &Record<'_>) {
+        let mut changed = false;
         if let Some(Masked { value, mask }) = self.action.mark {
-            connection.mark = (value & mask) | (connection.mark & !mask);
+            changed |= record.set_mark(value, mask);
         }
         if let Some(Masked { value, mask }) = self.action.label {
-            connection.set_label((value & mask) | (connection.label() & !mask));
+            changed |= record.set_label(value, mask);
         }
-        key.set_ct_mark(connection.mark);
-        key.set_ct_label(connection.label());
+        if changed {
+            record.age();
+        }
     }
 }
 
-/// Whether an earlier pass in this zone took the packet to this very connection. It then said all
-/// there is to say, and a second passage of the same packet says nothing new (Open vSwitch
-/// remembers the connection beside the packet for this; ovs: `lib/conntrack.c`,
-/// `process_one_fast`).
-///
-/// `named` is the connection as keys name it: its original direction, or its parent's.
-fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
-    subject.state.contains(CtState::TRK)
-        && !subject.state.contains(CtState::NEW)
-        && original_tuple::read(seen, named) == Some(*named)
+impl Sight<'_> {
+    pub fn reading(&self, frame: &Frame) -> Reading {
+        Reading { segment: self.segment(frame), ..Reading::of_key(self.key()) }
+    }
 }

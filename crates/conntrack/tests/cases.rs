@@ -22,11 +22,12 @@ mod support;
 
 use base::{Instant, Zone};
 use conntrack::text::Detail;
-use conntrack::{Config, Conntrack, Direction, Event, Filter, Flush, Timeout, TimeoutPolicy};
+use conntrack::{Config, Direction, Event, Filter, Flush, Timeout, TimeoutPolicy};
 use flow::{CtAction, CtState, Field, Frame, Masked};
 use packet::Checksum;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use support::Tracked;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,6 +46,9 @@ struct Case {
     zone: u16,
     max: Option<u32>,
     check_windows: Option<bool>,
+    /// Whether unanswered and closed connections give way; Open vSwitch's never do.
+    #[serde(default)]
+    makes_room: bool,
     #[serde(default)]
     limits: BTreeMap<String, u32>,
     #[serde(default)]
@@ -136,9 +140,10 @@ fn run(case: &Case) {
     let config = Config {
         connections_max: case.max.unwrap_or(3_000_000),
         check_tcp_windows: case.check_windows.unwrap_or(true),
+        makes_room: case.makes_room,
         ..Config::default()
     };
-    let tracker = Conntrack::new(7, config);
+    let tracker = Tracked::new(7, config);
     set_limits(&tracker, &case.limits);
     for (zone, values) in &case.timeouts {
         let mut policy = TimeoutPolicy::new();
@@ -179,14 +184,14 @@ fn run(case: &Case) {
     }
 }
 
-fn set_limits(tracker: &Conntrack, limits: &BTreeMap<String, u32>) {
+fn set_limits(tracker: &Tracked, limits: &BTreeMap<String, u32>) {
     for (zone, &limit) in limits {
         let zone = (zone != "default").then(|| Zone(zone.parse().unwrap()));
         tracker.set_zone_limit(zone, limit);
     }
 }
 
-fn order(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
+fn order(tracker: &Tracked, step: &Step, now: Instant, at: &str) {
     if let Some(check) = step.check_windows {
         tracker.set_check_tcp_windows(check);
         assert_eq!(tracker.checks_tcp_windows(), check, "{at}");
@@ -212,7 +217,7 @@ fn order(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
     }
 }
 
-fn send(tracker: &Conntrack, case: &Case, step: &Step, now: Instant, frame: &mut Frame, at: &str) {
+fn send(tracker: &Tracked, case: &Case, step: &Step, now: Instant, frame: &mut Frame, at: &str) {
     let before = frame.packet.data().to_vec();
     match step.offload.as_deref() {
         None => {}
@@ -309,7 +314,7 @@ fn tuple_text(frame: &Frame) -> String {
     format!("proto={protocol},[{a}]:{src}>[{b}]:{dst}")
 }
 
-fn expect(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
+fn expect(tracker: &Tracked, step: &Step, now: Instant, at: &str) {
     if let Some(lines) = &step.dump {
         let entries = support::dump(tracker, now, None);
         let dump: Vec<String> = entries.iter().map(ToString::to_string).collect();

@@ -3,11 +3,11 @@
 mod support;
 
 use base::Instant;
-use conntrack::Conntrack;
 use flow::{CtAction, CtState, Frame, Tuple, TupleL4};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use support::Tracked;
 
 #[derive(Clone, Debug)]
 struct Flow {
@@ -90,14 +90,14 @@ fn ends(frame: &Frame) -> (u128, u128, u16, u16) {
     (frame.key.get(src), frame.key.get(dst), ports.0, ports.1)
 }
 
-fn send(tracker: &Conntrack, action: &CtAction, text: &str) -> Frame {
+fn send(tracker: &Tracked, action: &CtAction, text: &str) -> Frame {
     let mut frame = support::frame(text);
     tracker.execute(Instant::from_millis(1), action, std::slice::from_mut(&mut frame));
     support::check_frame(&frame);
     frame
 }
 
-fn assert_tuples_are_unique(tracker: &Conntrack) {
+fn assert_tuples_are_unique(tracker: &Tracked) {
     let mut seen: HashSet<(u16, Tuple)> = HashSet::new();
     for entry in support::dump(tracker, Instant::from_millis(2), None) {
         assert!(seen.insert((entry.zone.0, entry.original)), "{entry}");

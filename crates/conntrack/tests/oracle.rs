@@ -5,9 +5,10 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Conntrack, Flush};
+use conntrack::{Config, Flush};
 use flow::{CtAction, Frame, Masked, Tuple, TupleL4};
 use std::net::Ipv4Addr;
+use support::Tracked;
 
 #[derive(Clone, Debug)]
 struct Known {
@@ -227,7 +228,7 @@ fn random_order(random: &mut fastrand::Rng) -> Order {
     }
 }
 
-fn assert_same_connections(tracker: &Conntrack, oracle: &Oracle, now_ms: u64, at: &str) {
+fn assert_same_connections(tracker: &Tracked, oracle: &Oracle, now_ms: u64, at: &str) {
     let mut expected: Vec<_> = oracle
         .known
         .iter()
@@ -249,8 +250,9 @@ fn assert_same_connections(tracker: &Conntrack, oracle: &Oracle, now_ms: u64, at
 fn run(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let max = random.usize(5..60);
-    let config = Config { connections_max: max as u32, ..Config::default() };
-    let tracker = Conntrack::new(seed, config);
+    let config =
+        Config { connections_max: max as u32, makes_room: false, ..Config::default() };
+    let tracker = Tracked::new(seed, config);
     let mut oracle = Oracle { max, ..Oracle::default() };
     if random.bool() {
         oracle.limit_of_zone_1 = Some(random.u32(1..9));

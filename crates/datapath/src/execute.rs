@@ -35,7 +35,7 @@ pub(crate) fn execute_run(
                 }
                 release(worker, &mut whole);
             }
-            Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
+            Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
             Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
             Action::PopVlan => present(frames).for_each(rewrite::pop_vlan),
@@ -80,7 +80,7 @@ fn recirculate(worker: &mut Worker, frames: &mut [Frame], id: RecircId, last: bo
 /// Fragments are held until their datagram is whole; those that then come out again, perhaps more
 /// than went in, are given back and have the same steps before them as `frames`.
 fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) -> Vec<Frame> {
-    let whole = worker.conntrack.execute_reassembling(now, ct, frames);
+    let whole = worker.tracker.execute_reassembling(now, ct, frames);
     for held in frames.iter_mut().filter(|frame| frame.packet.is_empty()) {
         worker.pool.give(held.packet.take());
     }
@@ -124,7 +124,8 @@ fn on_copies(
 }
 
 fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
-    Frame { packet: worker.pool.copy(&frame.packet), key: frame.key.clone(), layers: frame.layers }
+    let Frame { ref packet, ref key, layers, connection } = *frame;
+    Frame { packet: worker.pool.copy(packet), key: key.clone(), layers, connection }
 }
 
 fn drop_all(worker: &mut Worker, frames: &mut [Frame], reason: DropReason) {

@@ -118,5 +118,6 @@ fn carry_out(
 
 /// Takes a frame out of its place in the pass.
 pub(crate) fn take(frame: &mut Frame) -> Frame {
-    Frame { packet: frame.packet.take(), key: frame.key.clone(), layers: frame.layers }
+    let Frame { ref mut packet, ref key, layers, connection } = *frame;
+    Frame { packet: packet.take(), key: key.clone(), layers, connection }
 }

@@ -6,7 +6,7 @@ use crate::stats::WorkerStats;
 use crate::upcall_queue::UpcallQueue;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
-use conntrack::Conntrack;
+use conntrack::Tracker;
 use flow::{
     Action, DropReason, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Frame, Upcall,
     UpcallKind,
@@ -47,7 +47,7 @@ pub struct InstalledFlow {
 /// Forwards packets. Owned by one thread.
 pub struct Worker {
     pub(crate) id: WorkerId,
-    pub(crate) conntrack: Arc<Conntrack>,
+    pub(crate) tracker: Tracker,
     pub(crate) upcalls: Arc<UpcallQueue>,
     pub(crate) flows: MegaflowTable<InstalledFlow>,
     pub(crate) exact: ExactCache,
@@ -67,17 +67,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker without flows. `seed` makes its hashing unpredictable from outside.
+    /// A worker without flows. `tracker` is its own, `seed` makes its hashing unpredictable from outside.
     pub fn new(
         id: WorkerId,
-        conntrack: Arc<Conntrack>,
+        tracker: Tracker,
         upcalls: Arc<UpcallQueue>,
         config: WorkerConfig,
         seed: u64,
     ) -> Self {
         Worker {
             id,
-            conntrack,
+            tracker,
             upcalls,
             flows: MegaflowTable::new(seed),
             exact: ExactCache::new(),

@@ -16,6 +16,18 @@ pub struct Layers {
     pub l4: Option<u16>,
 }
 
+/// A connection that a packet was found to belong to; good as long as nothing that flows can see
+/// of it changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionRef {
+    /// Which one.
+    pub id: u32,
+    /// Which state of it: anything that flows can see of the connection changes this too.
+    pub generation: u32,
+    /// The packet runs against the connection's original direction.
+    pub is_reply: bool,
+}
+
 /// A parsed packet: its bytes, the key read from them, and where the headers lie. The key and the
 /// bytes always agree: whoever rewrites one rewrites the other.
 #[derive(Debug)]
@@ -26,6 +38,8 @@ pub struct Frame {
     pub key: FlowKey,
     /// Where the headers lie.
     pub layers: Layers,
+    /// The connection that connection tracking last found it to belong to, if that lives.
+    pub connection: Option<ConnectionRef>,
 }
 
 /// Up to 32 frames that travel together.
@@ -40,7 +54,7 @@ impl Frame {
         match extract::extract(packet.data(), &mut key) {
             Some(layers) => {
                 key.set_in_port_raw(in_port.0);
-                Ok(Frame { packet, key, layers })
+                Ok(Frame { packet, key, layers, connection: None })
             }
             None => Err((packet, DropReason::Malformed)),
         }
@@ -51,9 +65,15 @@ impl Frame {
     pub fn resume(packet: Packet, key: FlowKey) -> Result<Frame, (Packet, DropReason)> {
         let mut scratch = FlowKey::new();
         match extract::extract(packet.data(), &mut scratch) {
-            Some(layers) => Ok(Frame { packet, key, layers }),
+            Some(layers) => Ok(Frame { packet, key, layers, connection: None }),
             None => Err((packet, DropReason::Malformed)),
         }
+    }
+
+    /// Forgets all that connection tracking said of the packet (`ct_clear`).
+    pub fn clear_ct(&mut self) {
+        self.key.clear_ct();
+        self.connection = None;
     }
 
     /// The bytes from the network header on.

@@ -43,6 +43,27 @@ pub struct Mask {
     words: [u64; WORDS],
 }
 
+/// All that connection tracking says of a packet, as the key's words hold it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CtFields {
+    /// What became of it.
+    pub state: CtState,
+    /// The zone that it was tracked in.
+    pub zone: Zone,
+    /// Its connection's mark.
+    pub mark: u32,
+    /// Its connection's label, the upper half first.
+    pub label: [u64; 2],
+    /// Source of the original direction, the upper half first; an IPv4 address in the low 32 bits.
+    pub src: [u64; 2],
+    /// Destination of the original direction.
+    pub dst: [u64; 2],
+    /// Source and destination port of the original direction, or type and code.
+    pub ports: [u16; 2],
+    /// Protocol of the original direction.
+    pub protocol: u8,
+}
+
 macro_rules! words {
     ($name:ident) => {
         impl $name {
@@ -200,7 +221,25 @@ impl FlowKey {
         self.set(Field::CtZone, zone.0.into());
     }
 
+    /// Writes all that connection tracking says at once, and so over what it said before.
+    #[inline]
+    pub fn set_ct(&mut self, ct: &CtFields) {
+        let state = u64::from(ct.state.bits());
+        let [source, destination] = ct.ports.map(u64::from);
+        self.words[1..9].copy_from_slice(&[
+            u64::from(ct.mark) << 32 | state << 16 | u64::from(ct.zone.0),
+            ct.label[0],
+            ct.label[1],
+            source << 48 | destination << 32 | u64::from(ct.protocol) << 24,
+            ct.src[0],
+            ct.src[1],
+            ct.dst[0],
+            ct.dst[1],
+        ]);
+    }
+
     /// Forgets all that connection tracking said (`ct_clear`).
+    #[inline]
     pub fn clear_ct(&mut self) {
         self.words[1..9].fill(0);
     }
@@ -369,6 +408,36 @@ mod tests {
             let expect = if field.is_ct() { 0 } else { field.all_ones() };
             assert_eq!(key.get(field), expect, "{field:?}");
         }
+    }
+
+    #[test]
+    fn all_of_ct_at_once_is_its_fields_one_by_one() {
+        let ct = CtFields {
+            state: CtState::EST | CtState::TRK,
+            zone: Zone(7),
+            mark: 0x1234_5678,
+            label: [1, 2],
+            src: [3, 4],
+            dst: [5, 6],
+            ports: [8, 9],
+            protocol: 17,
+        };
+        let (mut all, mut each) = (FlowKey::new(), FlowKey::new());
+        for field in [Field::CtLabel, Field::EthType, Field::CtIpv6Dst] {
+            all.set(field, u128::MAX);
+        }
+        all.set_ct(&ct);
+        each.set_eth_type(u16::MAX);
+        each.set_ct_state(ct.state);
+        each.set_ct_zone(ct.zone);
+        each.set_ct_mark(ct.mark);
+        each.set_ct_label(1 << 64 | 2);
+        each.set(Field::CtIpv6Src, 3 << 64 | 4);
+        each.set(Field::CtIpv6Dst, 5 << 64 | 6);
+        each.set_ct_tp_src(8);
+        each.set_ct_tp_dst(9);
+        each.set_ct_nw_proto(17);
+        assert_eq!(all, each);
     }
 
     proptest! {

@@ -73,6 +73,7 @@ impl Datagram {
             packet: frame.packet.compact_copy(),
             key: frame.key.clone(),
             layers: frame.layers,
+            connection: None,
         };
         frame.packet.truncate(0);
         self.pieces.insert(at, Piece { place, frame: held });

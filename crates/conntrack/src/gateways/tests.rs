@@ -1,9 +1,7 @@
 //! What the cases in `testdata/conntrack/data-connections.toml` and `slipstreaming.toml` don't say.
 
 use super::*;
-use crate::connection::Protocol;
 use crate::key::Family;
-use crate::query::Exchange;
 use base::PortNo;
 use packet::{Checksum, Packet};
 use proptest::prelude::*;
@@ -17,11 +15,13 @@ fn key(src: [u8; 4], dst: [u8; 4], l4: [u16; 2]) -> Key {
 /// A client on 10.0.0.1 that 20.0.0.1 sees as 30.0.0.100.
 fn client(port: u16) -> Connection {
     let original = key([10, 0, 0, 1], [20, 0, 0, 1], [port, 21]);
-    let mut connection = Connection::new(original, Protocol::Other(Exchange::First));
-    connection.reply = key([20, 0, 0, 1], [30, 0, 0, 100], [21, port]);
-    connection.nat = Some(NatKind::Src);
-    connection.helper = Some(Helper::Ftp);
-    connection
+    Connection {
+        id: port.into(),
+        original,
+        reply: key([20, 0, 0, 1], [30, 0, 0, 100], [21, port]),
+        nat: Some(NatKind::Src),
+        helper: Some(Helper::Ftp),
+    }
 }
 
 fn frame(text: &str) -> Frame {
@@ -33,7 +33,7 @@ fn say(gateways: &mut Gateways, from: &Connection, seq: u32, data: &str) -> Fram
     let text = format!("10.0.0.1:1000>20.0.0.1:21 PA seq={seq} ack=500 data={data}");
     let mut frame = frame(&text);
     let _ = gateways.observe(from, false, frame.l4().unwrap(), Instant::ZERO).unwrap();
-    gateways.apply(&from.original, false, &mut frame);
+    gateways.apply(from.id, false, &mut frame);
     frame
 }
 
@@ -96,7 +96,7 @@ fn a_shorter_text_moves_back() {
         "20.0.0.1:21>3.0.0.1:1000 A seq=500 ack=131",
         &[1, 1, 5, 10, 0, 0, 0, 131, 0, 0, 0, 140],
     );
-    gateways.apply(&connection.original, true, &mut answer);
+    gateways.apply(connection.id, true, &mut answer);
     let tcp = Tcp::new_checked(answer.l4().unwrap()).unwrap();
     assert_eq!(tcp.ack(), 139);
     let sack = &answer.l4().unwrap()[24..32];
@@ -125,7 +125,7 @@ fn a_checksum_left_to_a_device_is_finished_where_the_length_changes() {
     let mut frame = frame(text);
     frame.packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
     let _ = gateways.observe(&connection, false, frame.l4().unwrap(), Instant::ZERO).unwrap();
-    gateways.apply(&connection.original, false, &mut frame);
+    gateways.apply(connection.id, false, &mut frame);
     assert_eq!(frame.packet.offload.checksum, Checksum::Good);
     assert!(is_right(&frame));
 }
@@ -154,10 +154,10 @@ fn what_goes_leaves_nothing_behind() {
     say(&mut gateways, &connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50000]);
     let expected = gateways.expectations.find(&data, Instant::ZERO).unwrap();
-    gateways.adopt(&data, &expected);
-    assert_eq!(gateways.parent_of(&data), Some(&connection.original));
-    gateways.forget(&connection.original);
-    gateways.forget(&data);
+    gateways.adopt(9, &expected);
+    assert_eq!(gateways.parent_of(9), Some(&connection.original));
+    gateways.forget(connection.id);
+    gateways.forget(9);
     assert!(gateways.sessions.is_empty() && gateways.parents.is_empty());
     assert!(gateways.expectations.find(&data, Instant::ZERO).is_none());
 }
@@ -185,7 +185,7 @@ proptest! {
             let Ok(mut frame) = Frame::parse(Packet::from_bytes(&bytes), PortNo(1)) else { continue };
             let Some(l4) = frame.l4() else { continue };
             let _ = gateways.observe(&connection, is_reply, l4, Instant::ZERO);
-            gateways.apply(&connection.original, is_reply, &mut frame);
+            gateways.apply(connection.id, is_reply, &mut frame);
             let length = wire::Ipv4::new_checked(frame.l3()).map(|ip| ip.total_len());
             prop_assert_eq!(length.unwrap(), frame.l3().len());
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::entry::Traffic;
 
 fn tcp_entry() -> Entry {
     let side = |state| TcpSide { state, window_scale: 10, scaling_known: true, is_liberal: false };
@@ -23,6 +24,9 @@ fn tcp_entry() -> Entry {
         sctp: None,
         helper: None,
         parent: None,
+        original_traffic: Traffic::default(),
+        reply_traffic: Traffic::default(),
+        age_s: 0,
     }
 }
 

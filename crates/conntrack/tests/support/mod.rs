@@ -3,10 +3,13 @@
 #![allow(dead_code)]
 
 use base::{PortNo, Zone};
-use conntrack::{Config, Conntrack, Cursor, Entry, Filter};
-use flow::{CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection};
+use conntrack::{Config, Conntrack, Cursor, Entry, Filter, Tracker};
+use flow::{ConnectionRef, CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection};
 use packet::Packet;
+use std::cell::RefCell;
 use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// The frame that a text describes (`wire::text`).
 pub fn frame(text: &str) -> Frame {
@@ -173,9 +176,48 @@ pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<E
     entries
 }
 
+/// Connection tracking with one thread, which both asks and tracks.
+pub struct Tracked {
+    conntrack: Arc<Conntrack>,
+    tracker: RefCell<Tracker>,
+}
+
+impl Tracked {
+    pub fn new(seed: u64, config: Config) -> Tracked {
+        let conntrack = Arc::new(Conntrack::new(seed, config));
+        let tracker = RefCell::new(conntrack.tracker().expect("the first tracker"));
+        Tracked { conntrack, tracker }
+    }
+
+    pub fn execute(&self, now: base::Instant, action: &CtAction, frames: &mut [Frame]) {
+        self.tracker.borrow_mut().execute(now, action, frames);
+    }
+
+    pub fn execute_reassembling(
+        &self,
+        now: base::Instant,
+        action: &CtAction,
+        frames: &mut [Frame],
+    ) -> Vec<Frame> {
+        self.tracker.borrow_mut().execute_reassembling(now, action, frames)
+    }
+
+    pub fn follow_known(&self, now: base::Instant, known: ConnectionRef, frame: &Frame) -> bool {
+        self.tracker.borrow_mut().follow_known(now, known, frame)
+    }
+}
+
+impl Deref for Tracked {
+    type Target = Conntrack;
+
+    fn deref(&self) -> &Conntrack {
+        &self.conntrack
+    }
+}
+
 /// An empty tracker with the defaults.
-pub fn tracker() -> Conntrack {
-    Conntrack::new(42, Config::default())
+pub fn tracker() -> Tracked {
+    Tracked::new(42, Config::default())
 }
 
 /// Panics where the key does not say what the bytes say, or a checksum is wrong.

@@ -2,7 +2,7 @@
 
 use super::*;
 use base::RecircId;
-use conntrack::Config;
+use conntrack::{Config, Conntrack};
 use flow::{CtAction, CtState, Execute, Field, Match, SetField};
 use packet::Packet;
 
@@ -17,8 +17,9 @@ impl Bench {
         let conntrack = Arc::new(Conntrack::new(1, Config::default()));
         let config = WorkerConfig { exact_insert_inverse, ..WorkerConfig::default() };
         let upcalls = Arc::new(UpcallQueue::new());
+        let tracker = conntrack.tracker().unwrap();
         Bench {
-            worker: Worker::new(WorkerId(0), conntrack, upcalls, config, 0x1234_5678_9abc_def1),
+            worker: Worker::new(WorkerId(0), tracker, upcalls, config, 0x1234_5678_9abc_def1),
             out: Outbox::new(),
             now: Instant::from_millis(1000),
         }
@@ -114,7 +115,7 @@ fn a_connection_passes_and_the_other_side_may_not_open_one() {
     dump.sort_unstable();
     assert_eq!(dump, [(1, 1), (2, 2), (3, 1), (5, 1), (6, 1)]);
     assert_eq!(bench.dump(), [], "nothing was hit since");
-    assert_eq!(bench.worker.conntrack.connections(), 1);
+    assert_eq!(bench.worker.tracker.conntrack().connections(), 1);
 }
 
 #[test]

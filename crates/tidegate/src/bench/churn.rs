@@ -5,12 +5,13 @@ use super::packets::{IP_CHECKSUM, IP_SOURCE, L4_SOURCE, Lot, put, take};
 use super::progress::Progress;
 use super::{BenchError, Outcome, memory};
 use crate::clock;
-use ::conntrack::{Config, Conntrack, Event, Timeout, TimeoutPolicy};
+use ::conntrack::{Config, Conntrack, Event, Timeout, TimeoutPolicy, Tracker};
 use base::MacAddr;
 use flow::CtAction;
 use serde_json::json;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::TcpFlags;
 use wire::builder::PacketBuilder;
@@ -59,7 +60,7 @@ impl Asked {
     }
 
     /// What one thread does.
-    fn work(&self, tracker: &Conntrack, thread: u16, start: &Start, seen: &Progress) -> u64 {
+    fn work(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> u64 {
         let action = CtAction { commit: true, ..CtAction::default() };
         let mut lots = STEPS.map(|step| step.lot(self.batch));
         let first = u64::from(thread) * self.groups() * self.batch as u64;
@@ -72,14 +73,12 @@ impl Asked {
                 for index in 0..self.batch {
                     lot.change(index, |bytes| step.set_client(bytes, number + index as u64));
                 }
-                lot.parse();
-                tracker.execute(now, &action, lot.frames());
-                tracked += lot.frames().len() as u64;
-                lot.unparse();
+                tracker.execute(now, &action, lot.untracked());
+                tracked += lot.len() as u64;
             }
             if thread == 0 && now - swept >= SWEEP_EVERY {
                 swept = now;
-                while tracker.tick(now) > 0 {}
+                while tracker.conntrack().tick(now) > 0 {}
             }
             seen.advance(self.batch as u64);
         }
@@ -96,14 +95,15 @@ pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
         timeouts: asked.timeouts(),
         ..Config::default()
     };
-    let tracker = Conntrack::new(fastrand::u64(..), config);
+    let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     let progress = Progress::start("making connections", asked.connections());
-    let run =
-        on_threads(asked.threads, |thread, start| asked.work(&tracker, thread, start, &progress))?;
+    let run = on_threads(&conntrack, asked.threads, |tracker, thread, start| {
+        asked.work(tracker, thread, start, &progress)
+    })?;
     drop(progress);
-    check(&tracker, asked)?;
-    let left = tracker.connections();
-    drop(tracker);
+    check(&conntrack, asked)?;
+    let left = conntrack.connections();
+    drop(conntrack);
     Ok(report(asked, &run, left, bytes))
 }
 
@@ -235,8 +235,7 @@ mod tests {
             let mut lot = step.lot(1);
             for number in [0, 1, 59_999, 60_000, 12_345_678_901] {
                 lot.change(0, |bytes| step.set_client(bytes, number));
-                lot.parse();
-                let frame = &lot.frames()[0];
+                let frame = &lot.untracked()[0];
                 let key = &frame.key;
                 let (client, port) = match step.from_client {
                     true => (key.get(Field::Ipv4Src), key.tp_src()),
@@ -252,7 +251,6 @@ mod tests {
                 let segment = frame.l4().unwrap();
                 let pseudo = addresses.pseudo_sum(6, segment.len());
                 assert_eq!(verify_tcp(pseudo, segment), Verdict::Good, "{step:?} {number}");
-                lot.unparse();
             }
         }
     }

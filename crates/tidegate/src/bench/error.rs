@@ -26,6 +26,9 @@ pub enum BenchError {
         /// What is wrong with it.
         reason: String,
     },
+    /// There are more threads than may track.
+    #[error(transparent)]
+    Conntrack(#[from] conntrack::Error),
     /// A packet file can't be played.
     #[error(transparent)]
     Port(#[from] port::PortError),

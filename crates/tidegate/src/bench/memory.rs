@@ -1,7 +1,8 @@
 //! What a connection takes of the machine's memory.
 
-use super::packets::{self, Lot};
+use super::packets::Lot;
 use ::conntrack::{Config, Conntrack};
+use std::sync::Arc;
 use base::Instant;
 use flow::CtAction;
 
@@ -12,19 +13,18 @@ pub const SAMPLE: u32 = if cfg!(test) { 1 << 12 } else { 1 << 20 };
 /// The bytes by which the process grows for each connection, index, timers and all, over
 /// [`SAMPLE`] connections; `None` where the system does not tell.
 pub fn bytes_per_connection() -> Option<f64> {
-    let config = Config { connections_max: SAMPLE, ..Config::default() };
-    let tracker = Conntrack::new(fastrand::u64(..), config);
+    let config = Config { connections_max: 2 * SAMPLE, ..Config::default() };
+    let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+    let mut tracker = conntrack.tracker().ok()?;
     let action = CtAction { commit: true, ..CtAction::default() };
     let mut lot = Lot::new(1);
     let before = resident_bytes()?;
     for number in 0..SAMPLE {
-        lot.change(0, |bytes| packets::set_connection(bytes, number));
-        lot.parse();
-        tracker.execute(Instant::from_nanos(1), &action, lot.frames());
-        lot.unparse();
+        lot.set_connection(0, number);
+        tracker.execute(Instant::from_nanos(1), &action, lot.untracked());
     }
     let grown = resident_bytes()?.checked_sub(before)?;
-    (tracker.connections() == SAMPLE).then(|| grown as f64 / f64::from(SAMPLE))
+    (conntrack.connections() == SAMPLE).then(|| grown as f64 / f64::from(SAMPLE))
 }
 
 /// What the process has of the machine's memory now.

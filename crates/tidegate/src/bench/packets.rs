@@ -1,7 +1,7 @@
 //! The packets that connection tracking is measured with, and the batches they travel in.
 
 use base::PortNo;
-use flow::{Frame, FrameBatch};
+use flow::{Field, Frame, FrameBatch};
 use packet::Packet;
 use wire::checksum::update_u32;
 
@@ -36,12 +36,17 @@ pub fn set_ports(bytes: &mut [u8], source: u16, destination: u16) {
 /// Makes a packet like [`TEMPLATE`] one of connection `number`, each of which has a source of its
 /// own (up to 2^32), and mends the IP checksum.
 pub fn set_connection(bytes: &mut [u8], number: u32) {
-    let address = NETWORK + number / PORTS;
+    let (address, port) = source(number);
     let old = u32::from_be_bytes(take(bytes, IP_SOURCE));
     let sum = u16::from_be_bytes(take(bytes, IP_CHECKSUM));
     put(bytes, IP_CHECKSUM, update_u32(sum, old, address).to_be_bytes());
     put(bytes, IP_SOURCE, address.to_be_bytes());
-    put(bytes, L4_SOURCE, (1 + (number % PORTS) as u16).to_be_bytes());
+    put(bytes, L4_SOURCE, port.to_be_bytes());
+}
+
+/// Address and port of connection `number`.
+fn source(number: u32) -> (u32, u16) {
+    (NETWORK + number / PORTS, 1 + (number % PORTS) as u16)
 }
 
 /// The bytes at an offset, zero where there are none.
@@ -56,11 +61,10 @@ pub fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-/// A batch of packets that is read and tracked over and over. Reading begins from the bytes each
-/// time; nothing is known of the packets from the time before.
+/// A batch of packets that is tracked over and over. Where their headers begin is read once, as
+/// Open vSwitch's programs do; what connection tracking said is forgotten before each call.
 #[derive(Debug)]
 pub struct Lot {
-    packets: Vec<Packet>,
     frames: FrameBatch,
 }
 
@@ -70,57 +74,58 @@ impl Lot {
         Lot::of((0..count).map(|_| TEMPLATE.as_slice()))
     }
 
-    /// These packets, as many as a batch holds.
+    /// These packets, as many as a batch holds. One that is none is left out; a test sees to it that
+    /// there are none such.
     pub fn of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Lot {
-        let packets = frames.take(base::limits::BATCH_SIZE).map(Packet::from_bytes).collect();
-        Lot { packets, frames: FrameBatch::new() }
+        let frames = frames.take(base::limits::BATCH_SIZE).map(Packet::from_bytes);
+        Lot { frames: frames.filter_map(|it| Frame::parse(it, PortNo(1)).ok()).collect() }
     }
 
-    /// How many packets wait to be read.
+    /// How many packets there are.
     pub fn len(&self) -> usize {
-        self.packets.len()
+        self.frames.len()
     }
 
-    /// Changes a packet.
+    /// Changes a packet's bytes, and has its headers read again.
     pub fn change(&mut self, index: usize, change: impl FnOnce(&mut [u8])) {
-        if let Some(packet) = self.packets.get_mut(index) {
-            change(packet.data_mut());
+        let Some(frame) = self.frames.get_mut(index) else { return };
+        let mut packet = frame.packet.take();
+        change(packet.data_mut());
+        match Frame::parse(packet, PortNo(1)) {
+            Ok(parsed) => *frame = parsed,
+            Err((packet, _)) => frame.packet = packet,
         }
     }
 
-    /// Reads the headers of all packets. One that is none is lost; a test sees to it that there
-    /// are none such.
+    /// Makes a packet like [`TEMPLATE`] one of connection `number`: see [`set_connection`].
     #[inline]
-    pub fn parse(&mut self) {
-        let frames = &mut self.frames;
-        frames.extend(self.packets.drain(..).filter_map(|it| Frame::parse(it, PortNo(1)).ok()));
+    pub fn set_connection(&mut self, index: usize, number: u32) {
+        let Some(frame) = self.frames.get_mut(index) else { return };
+        set_connection(frame.packet.data_mut(), number);
+        let (address, port) = source(number);
+        frame.key.set(Field::Ipv4Src, address.into());
+        frame.key.set_tp_src(port);
     }
 
-    /// The packets that were read.
-    pub fn frames(&mut self) -> &mut [Frame] {
+    /// The packets, as if they had never been tracked.
+    #[inline]
+    pub fn untracked(&mut self) -> &mut [Frame] {
+        self.frames.iter_mut().for_each(Frame::clear_ct);
         &mut self.frames
-    }
-
-    /// Forgets what was read.
-    #[inline]
-    pub fn unparse(&mut self) {
-        self.packets.extend(self.frames.drain(..).map(|frame| frame.packet));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flow::Field;
     use wire::checksum::{Verdict, verify_ipv4_header};
 
     #[test]
     fn the_template_is_open_vswitchs() {
         assert_eq!(TEMPLATE[24..26], [0xa4, 0xcd]);
         let mut lot = Lot::new(32);
-        lot.parse();
-        assert_eq!(lot.frames().len(), 32);
-        for frame in lot.frames() {
+        assert_eq!(lot.len(), 32);
+        for frame in lot.untracked() {
             assert_eq!(
                 (frame.key.get(Field::Ipv4Src), frame.key.get(Field::Ipv4Dst)),
                 (0x0a01_0101, 0x0a01_0102)
@@ -129,8 +134,17 @@ mod tests {
             assert_eq!((frame.key.nw_proto(), frame.key.nw_ttl()), (17, 0));
             assert_eq!(frame.l4().map(<[u8]>::len), Some(8));
         }
-        lot.unparse();
-        assert_eq!(lot.len(), 32);
+    }
+
+    #[test]
+    fn key_and_bytes_change_together() {
+        let mut lot = Lot::new(2);
+        for number in [0, 70_000, u32::MAX] {
+            lot.set_connection(1, number);
+            let frame = &lot.untracked()[1];
+            let fresh = Frame::parse(Packet::from_bytes(frame.packet.data()), PortNo(1)).unwrap();
+            assert_eq!(frame.key, fresh.key, "{number}");
+        }
     }
 
     #[test]

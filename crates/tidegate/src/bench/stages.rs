@@ -7,7 +7,7 @@
 
 use super::switch::{Cable, Switch};
 use crate::clock;
-use ::conntrack::Conntrack;
+use ::conntrack::Tracker;
 use ::datapath::WorkerConfig;
 use base::Instant;
 use base::limits::{BATCH_SIZE, RECIRC_DEPTH};
@@ -95,8 +95,8 @@ fn can_walk(actions: &[Action]) -> bool {
     actions.iter().all(known) && !actions.iter().rev().skip(1).any(takes)
 }
 
-struct Walk<'a> {
-    conntrack: &'a Conntrack,
+struct Walk {
+    tracker: Tracker,
     flows: MegaflowTable<Arc<[Action]>>,
     exact: ExactCache,
     exact_insert_inverse: u32,
@@ -110,8 +110,8 @@ struct Walk<'a> {
     stages: Stages,
 }
 
-impl<'a> Walk<'a> {
-    fn new(switch: &'a Switch) -> Option<Walk<'a>> {
+impl Walk {
+    fn new(switch: &Switch) -> Option<Walk> {
         if !switch.flows().iter().all(|flow| can_walk(&flow.actions)) {
             return None;
         }
@@ -121,7 +121,7 @@ impl<'a> Walk<'a> {
         }
         let config = WorkerConfig::default();
         Some(Walk {
-            conntrack: switch.conntrack(),
+            tracker: switch.conntrack().tracker().ok()?,
             flows,
             exact: ExactCache::new(),
             exact_insert_inverse: config.exact_insert_inverse,
@@ -211,14 +211,15 @@ impl<'a> Walk<'a> {
             match action {
                 Action::Ct(ct) => {
                     self.stages.actions += self.lap();
-                    self.conntrack.execute(self.mark, ct, frames);
+                    self.tracker.execute(self.mark, ct, frames);
                     self.stages.connection += self.lap();
                 }
-                Action::CtClear => frames.iter_mut().for_each(|frame| frame.key.clear_ct()),
+                Action::CtClear => frames.iter_mut().for_each(Frame::clear_ct),
                 Action::Recirc(id) => {
                     for frame in &mut *frames {
-                        let (packet, layers) = (frame.packet.take(), frame.layers);
-                        let mut again = Frame { packet, key: frame.key.clone(), layers };
+                        let Frame { ref mut packet, ref key, layers, connection } = *frame;
+                        let packet = packet.take();
+                        let mut again = Frame { packet, key: key.clone(), layers, connection };
                         again.key.set_recirc_id(*id);
                         self.again.push(again);
                     }

@@ -66,7 +66,7 @@ impl Switch {
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
             WorkerId(0),
-            Arc::clone(&conntrack),
+            conntrack.tracker()?,
             Arc::clone(&upcalls),
             WorkerConfig::default(),
             fastrand::u64(..),
@@ -162,7 +162,7 @@ impl Switch {
     }
 
     /// Connection tracking.
-    pub fn conntrack(&self) -> &Conntrack {
+    pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
     }
 

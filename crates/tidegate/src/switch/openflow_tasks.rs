@@ -127,6 +127,7 @@ pub fn flush_of(asked: &openflow::message::CtFlush) -> Flush {
         protocol: asked.protocol,
         original: asked.original,
         reply: asked.reply,
+        ..Flush::default()
     }
 }
 

@@ -102,7 +102,11 @@ impl WorkerThread {
         let (commands, inbox) = mpsc::channel();
         let stats = Arc::new(Mutex::new(WorkerStats::default()));
         let published = Arc::clone(&stats);
-        let worker = Worker::new(id, conntrack, upcalls, config, fastrand::u64(..));
+        let tracker = conntrack.tracker().map_err(|error| PortError::Invalid {
+            device: format!("worker {id}"),
+            reason: error.to_string(),
+        })?;
+        let worker = Worker::new(id, tracker, upcalls, config, fastrand::u64(..));
         let name = match mode {
             WorkerMode::Sleeping => format!("worker{id}"),
             WorkerMode::Polling { cpu } => format!("pmd-c{cpu:02}/id:{id}"),

@@ -1,0 +1,220 @@
+//! A packet of no connection: whether it begins one, and how that gets into the table.
+
+use crate::connection::{Helper, Protocol};
+use crate::connections::{Found, Refused, Taken, fits_state, reversed_v4};
+use crate::counters::Event;
+use crate::expectations::Expectation;
+use crate::extract::Reading;
+use crate::key::{Family, Key};
+use crate::nat;
+use crate::query::Query;
+use crate::record::{Birth, Record, State};
+use crate::sight::Sight;
+use crate::track::Pass;
+use crate::translate::translate;
+use crate::walk::Subject;
+use flow::{CtState, Frame, Nat, NatRange};
+use table::{Id, Index};
+use wire::protocol;
+
+/// How often a choice of address and port is made anew when another thread was faster.
+const CHOICES: usize = 8;
+
+/// What is to be made.
+struct Plan<'a> {
+    original: Key,
+    reply: Key,
+    protocol: Protocol,
+    state: State,
+    deadline_ms: u64,
+    /// As what it was announced.
+    expected: Option<&'a Expectation>,
+}
+
+impl<'a> Pass<'a> {
+    /// Begins a connection of a packet at which a first look was taken and that has no candidate.
+    /// False where that is not all there is to do; nothing was done then.
+    #[inline]
+    pub fn begin_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+        let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
+        let is_plain = sight.is_seen() && sight.candidate.is_none() && self.action.commit;
+        if !is_plain || translates || self.action.helper.is_some() || self.was_tracked_here(frame) {
+            return false;
+        }
+        if self.connections.gateways.expect_any() {
+            return false;
+        }
+        let segment = sight.segment(frame);
+        if segment.is_some_and(|segment| segment.begins().is_err()) {
+            return false;
+        }
+        let connections = self.connections;
+        let Ok(index) = self.room() else { return false };
+        let Some(id) = connections.take(self.visit, self.tools, Family::V4) else { return false };
+        let record = Record::v4(connections.words_v4(id));
+        let (protocol, timeout) = Protocol::of_segment(segment.as_ref());
+        let state = State::new(&protocol, None, None).with_header(index.number());
+        let birth = Birth { shard: self.tools.shard(), start: self.now };
+        let key = [sight.addresses, sight.rest];
+        let reply = reversed_v4(sight.addresses, sight.rest);
+        record.begin_v4([key, reply], &protocol, state, birth);
+        record.start_living(self.deadline_ms(timeout));
+        let place = (index, sight.hash);
+        if !connections.insert_v4(self.visit, self.tools, place, id, key, self.now) {
+            return false;
+        }
+        self.count(&record, frame, false);
+        let is_usual = segment.is_none_or(|segment| segment.is_usual());
+        let found = Found { id, is_reply: false };
+        self.write_seen(frame, CtState::NEW, found, &record, is_usual);
+        true
+    }
+
+    /// Begins a connection if the packet may and the action commits.
+    pub fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<Id> {
+        let begins = match (&subject.reading.segment, &subject.reading.chunks) {
+            (Some(segment), _) => segment.begins(),
+            (_, Some(chunks)) => chunks.begins(),
+            _ if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
+                Query::begins(&subject.key)
+            }
+            _ => Ok(()),
+        };
+        if let Err(event) = begins {
+            self.tools.counters.count(event);
+            subject.state = CtState::INV;
+            return None;
+        }
+        subject.state = CtState::NEW;
+        let gateways = &self.connections.gateways;
+        if gateways.expect_any() {
+            let now = self.now;
+            subject.expected = gateways.with(|all| all.expectations.find(&subject.key, now));
+            subject.state.set(CtState::REL, subject.expected.is_some());
+        }
+        if !self.action.commit && !self.action.force {
+            return None;
+        }
+        match self.make(subject) {
+            Ok(id) => {
+                let connections = self.connections;
+                let record = connections.record(id);
+                self.count(&record, frame, false);
+                if let Some(kind) = record.state().nat() {
+                    subject.state |= nat::state_bit(kind);
+                    translate(frame, kind, &record.reply().reversed(), false);
+                }
+                Some(id)
+            }
+            Err(event) => {
+                self.tools.counters.count(event);
+                None
+            }
+        }
+    }
+
+    /// A new connection, in the table.
+    fn make(&mut self, subject: &Subject) -> Result<Id, Event> {
+        let Reading { segment, chunks, .. } = &subject.reading;
+        let expected = subject.expected.as_ref();
+        let asked = match &self.action.nat {
+            Some(Nat::Translate(range)) => Some(range),
+            _ => None,
+        };
+        // What is expected is translated as it was announced.
+        let inherited = self.action.nat.as_ref().and(expected).map(Expectation::translation);
+        let range = inherited.as_ref().or(asked);
+        let (protocol, timeout) = Protocol::new(&subject.key, segment.as_ref(), chunks.as_ref());
+        let helper = self.action.helper.and_then(Helper::from_name);
+        let kind = range.map(|range| range.kind);
+        let mut plan = Plan {
+            original: subject.key,
+            reply: subject.key.reversed(),
+            protocol,
+            state: State::new(&protocol, kind, helper),
+            deadline_ms: self.deadline_ms(timeout),
+            expected,
+        };
+        if let Some(expected) = expected {
+            plan.state = plan.state.expected().with_mark(expected.mark);
+        }
+        for _ in 0..CHOICES {
+            let index = self.room()?;
+            if let Some(range) = range {
+                plan.reply = self.choose(&plan.original, range).ok_or(Event::NatExhausted)?;
+            }
+            match self.put_in(index, &plan)? {
+                Ok(id) => return Ok(id),
+                Err(Refused::Detached) => {}
+                // Somebody else took the port between the search and the entry.
+                Err(Refused::Taken(Taken::Reply)) if range.is_some() => {}
+                Err(Refused::Taken(Taken::Reply)) => return Err(Event::TupleTaken),
+                // Another thread began this very connection at the same time.
+                Err(Refused::Taken(Taken::Original)) => {
+                    let found = self.find_key(&subject.key, subject.hash);
+                    let same = found.filter(|found| !found.is_reply);
+                    return same.map(|found| found.id).ok_or(Event::TupleTaken);
+                }
+            }
+        }
+        Err(if range.is_some() { Event::NatExhausted } else { Event::TupleTaken })
+    }
+
+    /// The zone's index, if one more connection may be in it.
+    fn room(&mut self) -> Result<&'a Index, Event> {
+        let zone = self.action.zone.0;
+        let connections = self.connections;
+        if self.index.is_none_or(Index::is_detached) {
+            self.index = connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
+        }
+        let index = self.index.ok_or(Event::Full)?;
+        let limit = self.settings.limits.of(zone);
+        if limit.is_some_and(|limit| index.connections() >= limit) && !self.make_room_in(index) {
+            return Err(Event::ZoneFull);
+        }
+        if self.takes_reserve(index) {
+            self.make_room_in(index);
+        }
+        Ok(index)
+    }
+
+    /// Writes a record and puts it in.
+    fn put_in(&mut self, index: &Index, plan: &Plan<'_>) -> Result<Result<Id, Refused>, Event> {
+        let connections = self.connections;
+        let family = plan.original.family;
+        let mut taken = connections.take(self.visit, self.tools, family);
+        if taken.is_none() && self.make_room() {
+            taken = connections.take(self.visit, self.tools, family);
+        }
+        let id = taken.ok_or(Event::Full)?;
+        let record = connections.record(id);
+        let birth = Birth { shard: self.tools.shard(), start: self.now };
+        let state = plan.state.with_header(index.number());
+        record.begin([&plan.original, &plan.reply], &plan.protocol, state, birth);
+        if let Some(expected) = plan.expected {
+            record.set_label(expected.label, u128::MAX);
+            connections.gateways.with(|gateways| gateways.adopt(id, expected));
+        }
+        record.start_living(plan.deadline_ms);
+        let put = connections.insert(self.visit, self.tools, index, id, self.now);
+        if let Some(expected) = plan.expected {
+            connections.gateways.with(|gateways| match put {
+                Ok(()) => gateways.expectations.forget(expected.parent_id),
+                Err(_) => gateways.forget(id),
+            });
+        }
+        Ok(put.map(|()| id))
+    }
+
+    /// What replies to a new, translated connection will look like, or `None` where all that they
+    /// could look like belongs to others.
+    fn choose(&mut self, original: &Key, range: &NatRange) -> Option<Key> {
+        let connections = self.connections;
+        let mut random = self.tools.random.clone();
+        let reply = nat::reply_key(original, range, &connections.nat_secrets, &mut random, |key| {
+            self.find_key(key, key.hash(&connections.secrets)).is_some()
+        });
+        self.tools.random = random;
+        reply
+    }
+}

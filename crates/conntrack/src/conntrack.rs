@@ -1,0 +1,366 @@
+//! Connection tracking as those see it who set it up, ask it and tidy it.
+
+use crate::connections::{Connections, Tools};
+use crate::counters::{Counters, Event};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::flush::Flush;
+use crate::fragments::Fragments;
+use crate::limit::{Limits, ZoneLimits};
+use crate::record::{Record, passed_ms};
+use crate::settings::{Published, Settings};
+use crate::stats::Stats;
+use crate::timeout::TimeoutPolicy;
+use crate::tracker::Tracker;
+use base::{Instant, Zone, limits};
+use hashbrown::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use table::{Id, Index, Reader, Visit};
+
+/// Buckets of an index that one part of a dump or flush looks at.
+const PAGE_BUCKETS: usize = 128;
+/// Connections that one [`Conntrack::tick`] looks at in one wheel, at most.
+const TICK_BUDGET: usize = 16 * 1024;
+/// Connections of flushed zones that one [`Conntrack::tick`] hands back, about.
+const DRAIN_BUDGET: usize = 16 * 1024;
+
+/// What can be set from the start; all of it also later.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How many connections may be tracked.
+    pub connections_max: u32,
+    /// Timeouts of zones without a policy of their own.
+    pub timeouts: TimeoutPolicy,
+    /// Whether TCP segments outside the windows are invalid.
+    pub check_tcp_windows: bool,
+    /// Whether packets and bytes of each connection are counted.
+    pub counts_traffic: bool,
+    /// Whether connections that are over or were never answered give way to new ones where there is
+    /// no room. Open vSwitch lets new ones pass untracked instead.
+    pub makes_room: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            connections_max: limits::CONNECTIONS,
+            timeouts: TimeoutPolicy::new(),
+            check_tcp_windows: true,
+            counts_traffic: true,
+            makes_room: true,
+        }
+    }
+}
+
+/// All tracked connections. Any thread may use it; packets are tracked by its [`Tracker`]s, which
+/// wait for nothing here.
+pub struct Conntrack {
+    pub(crate) connections: Connections,
+    pub(crate) settings: Published,
+    fragments: Fragments,
+    /// For the seeds of the trackers' random numbers.
+    seeds: Mutex<fastrand::Rng>,
+    /// What this side takes connections out with.
+    hand: Mutex<(Reader, Tools)>,
+}
+
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Conntrack>();
+};
+
+/// Where a dump is: begins at [`Cursor::default`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cursor {
+    zone: u16,
+    bucket: u64,
+}
+
+/// Which connections a dump shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Filter {
+    /// Those of one zone.
+    pub zone: Option<Zone>,
+}
+
+/// A part of a dump.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Connections; perhaps none, with more to follow.
+    pub entries: Vec<Entry>,
+    /// Where to go on, or `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+impl Conntrack {
+    /// An empty tracker. `seed` salts its hashes: give each process its own random one, so that
+    /// nobody can pile connections up in one place.
+    pub fn new(seed: u64, config: Config) -> Self {
+        let connections = Connections::new(seed, config.connections_max);
+        let hand = connections.join(seed);
+        let Some(hand) = hand else { unreachable!("nobody else took a place yet") };
+        let settings = Settings {
+            timeouts: config.timeouts,
+            zone_timeouts: HashMap::new(),
+            limits: Limits::default(),
+            check_tcp_windows: config.check_tcp_windows,
+            counts_traffic: config.counts_traffic,
+            makes_room: config.makes_room,
+        };
+        Conntrack {
+            connections,
+            settings: Published::new(settings),
+            fragments: Fragments::new(),
+            seeds: Mutex::new(fastrand::Rng::with_seed(seed)),
+            hand: Mutex::new(hand),
+        }
+    }
+
+    /// A thread's hand on the connections.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTrackers`]: there are as many as there may be.
+    pub fn tracker(self: &Arc<Self>) -> Result<Tracker, Error> {
+        let seed = self.seeds.lock().unwrap_or_else(PoisonError::into_inner).u64(..);
+        let (reader, tools) = self.connections.join(seed).ok_or(Error::TooManyTrackers)?;
+        Ok(Tracker::new(Arc::clone(self), reader, tools))
+    }
+
+    /// Forgets connections whose time ran out, and hands back the memory of flushed zones; call it a
+    /// few times a second. One call does a bounded amount of work, so that after a long pause more
+    /// calls are needed. Returns how many went because of their time.
+    pub fn tick(&self, now: Instant) -> usize {
+        self.fragments.tick(now);
+        self.with_hand(|connections, visit, tools| {
+            connections.drain(visit, tools, DRAIN_BUDGET);
+            connections.expire(visit, tools, now, TICK_BUDGET)
+        })
+    }
+
+    /// Fragments that wait for the rest of their datagram.
+    pub fn fragments(&self) -> &Fragments {
+        &self.fragments
+    }
+
+    /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
+    /// does it too; this is for whoever has time, or needs the room.
+    pub fn drain(&self) -> bool {
+        self.with_hand(|connections, visit, tools| connections.drain(visit, tools, DRAIN_BUDGET))
+    }
+
+    /// One part of a dump. Connections that come, go or change between two parts may or may not
+    /// show; one that stays shows once, or twice where its zone grows meanwhile.
+    pub fn dump(&self, now: Instant, filter: &Filter, cursor: Cursor) -> Page {
+        let mut entries = Vec::new();
+        let next = self.page(filter.zone, cursor, |connections, id, record| {
+            let parent = connections.parent_of(id, record.state());
+            entries.extend(Entry::new(record, parent.as_ref(), now));
+        });
+        Page { entries, next }
+    }
+
+    /// Counts the connections of one zone or all.
+    pub fn stats(&self, now: Instant, filter: &Filter) -> Stats {
+        let mut stats = Stats::default();
+        let mut cursor = Some(Cursor::default());
+        while let Some(at) = cursor {
+            cursor = self.page(filter.zone, at, |_, _, record| {
+                if !record.life().is_over(passed_ms(now)) {
+                    stats.add(record);
+                }
+            });
+        }
+        stats
+    }
+
+    /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
+    /// whatever they hold; a whole original tuple one look; anything else a walk through its zone.
+    ///
+    /// # Errors
+    /// A request for one whole original tuple found nothing.
+    pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
+        if let Some(key) = flush.exact_key() {
+            return self.with_hand(|connections, visit, tools| {
+                let hash = key.hash(&connections.secrets);
+                let index = connections.zones.get(visit, key.zone);
+                let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
+                let is_gone = found
+                    .is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
+                if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
+            });
+        }
+        if flush.is_whole() {
+            return Ok(self.flush_zones(flush.zone));
+        }
+        let mut flushed = 0;
+        let mut cursor = Some(Cursor::default());
+        while let Some(at) = cursor {
+            let mut fitting: Vec<Id> = Vec::new();
+            cursor = self.page(flush.zone, at, |connections, id, record| {
+                if flush.matches(record) && connections.record(id).kill() {
+                    fitting.push(id);
+                }
+            });
+            flushed += fitting.len() as u32;
+            self.with_hand(|connections, visit, tools| {
+                for id in fitting {
+                    connections.bury(visit, tools, id, Event::Flushed);
+                }
+            });
+        }
+        Ok(flushed)
+    }
+
+    /// Forgets all connections of a zone, or of all zones.
+    fn flush_zones(&self, zone: Option<Zone>) -> u32 {
+        self.with_hand(|connections, visit, tools| {
+            let zones = &connections.zones;
+            let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);
+            let flushed = match zone {
+                Some(zone) => count(zone.0),
+                None => zones.in_use().map(count).sum(),
+            };
+            match zone {
+                Some(zone) => _ = zones.detach(zone.0),
+                None => _ = zones.detach_all(),
+            }
+            connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
+            tools.counters.count_many(Event::Flushed, flushed);
+            flushed
+        })
+    }
+
+    /// Shows what stands in some buckets of one zone's index, or of all zones one after the other.
+    fn page(
+        &self,
+        zone: Option<Zone>,
+        cursor: Cursor,
+        mut show: impl FnMut(&Connections, Id, &Record<'_>),
+    ) -> Option<Cursor> {
+        let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
+        let visit = hand.0.enter();
+        let connections = &self.connections;
+        let at = match zone {
+            Some(zone) => zone.0,
+            None => (cursor.zone..=u16::MAX).find(|&zone| connections.zones.number(zone) != 0)?,
+        };
+        let bucket = if at == cursor.zone || zone.is_some() { cursor.bucket } else { 0 };
+        let index = connections.zones.get(&visit, at);
+        let next = index.and_then(|index| {
+            index.walk(bucket, PAGE_BUCKETS, |entry| {
+                // A translated connection stands there twice.
+                if Connections::is_original_entry(entry) {
+                    show(connections, entry, &connections.record(entry));
+                }
+            })
+        });
+        match (next, zone) {
+            (Some(bucket), _) => Some(Cursor { zone: at, bucket }),
+            (None, Some(_)) => None,
+            (None, None) => Some(Cursor { zone: at.checked_add(1)?, bucket: 0 }),
+        }
+    }
+
+    /// How many connections there are, those included whose time just ran out.
+    pub fn connections(&self) -> u32 {
+        self.connections.len()
+    }
+
+    /// How many connections there may be.
+    pub fn connections_max(&self) -> u32 {
+        self.connections.quota.max()
+    }
+
+    /// Sets how many connections there may be. More that are there stay.
+    pub fn set_connections_max(&self, connections: u32) {
+        self.connections.quota.set_max(connections);
+    }
+
+    /// Whether TCP segments outside the windows are invalid.
+    pub fn checks_tcp_windows(&self) -> bool {
+        self.settings.get().check_tcp_windows
+    }
+
+    /// Sets whether TCP segments outside the windows are invalid.
+    pub fn set_check_tcp_windows(&self, check: bool) {
+        self.settings.change(|settings| settings.check_tcp_windows = check);
+    }
+
+    /// Whether packets and bytes of each connection are counted.
+    pub fn counts_traffic(&self) -> bool {
+        self.settings.get().counts_traffic
+    }
+
+    /// Sets whether packets and bytes of each connection are counted.
+    pub fn set_counts_traffic(&self, counts: bool) {
+        self.settings.change(|settings| settings.counts_traffic = counts);
+    }
+
+    /// Whether connections that are over or were never answered give way to new ones.
+    pub fn makes_room(&self) -> bool {
+        self.settings.get().makes_room
+    }
+
+    /// Sets whether connections that are over or were never answered give way to new ones.
+    pub fn set_makes_room(&self, makes_room: bool) {
+        self.settings.change(|settings| settings.makes_room = makes_room);
+    }
+
+    /// The timeouts of zones without a policy of their own.
+    pub fn default_timeouts(&self) -> TimeoutPolicy {
+        self.settings.get().timeouts
+    }
+
+    /// Sets the timeouts of zones without a policy of their own. As for
+    /// [`Conntrack::set_zone_timeouts`], a connection's next packet brings it into force.
+    pub fn set_default_timeouts(&self, policy: TimeoutPolicy) {
+        self.settings.change(|settings| settings.timeouts = policy);
+    }
+
+    /// Gives a zone timeouts of its own. Connections keep the time they have until their next
+    /// packet.
+    pub fn set_zone_timeouts(&self, zone: Zone, policy: TimeoutPolicy) {
+        self.settings.change(|settings| settings.zone_timeouts.insert(zone.0, policy));
+    }
+
+    /// Takes a zone's own timeouts away; whether it had any.
+    pub fn clear_zone_timeouts(&self, zone: Zone) -> bool {
+        self.settings.change(|settings| settings.zone_timeouts.remove(&zone.0).is_some())
+    }
+
+    /// Sets how many connections a zone may have, or (`None`) each zone that has no limit of its
+    /// own; 0 for any number.
+    pub fn set_zone_limit(&self, zone: Option<Zone>, limit: u32) {
+        self.settings.change(|settings| settings.limits.set(zone, limit));
+    }
+
+    /// Takes a zone's own limit away; whether it had one.
+    pub fn clear_zone_limit(&self, zone: Zone) -> bool {
+        self.settings.change(|settings| settings.limits.remove(zone))
+    }
+
+    /// The limits of these zones, or for an empty list of all zones that have one.
+    pub fn zone_limits(&self, zones: &[Zone]) -> ZoneLimits {
+        let settings = self.settings.get();
+        self.with_hand(|connections, visit, _| {
+            let count = |zone| connections.zones.get(visit, zone).map_or(0, Index::connections);
+            settings.limits.list(zones, count)
+        })
+    }
+
+    /// What happened how often.
+    pub fn counters(&self) -> Counters {
+        self.connections.counters()
+    }
+
+    /// A panic of another thread under the lock is that thread's end, not everyone's.
+    fn with_hand<T>(&self, work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T) -> T {
+        let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
+        let (reader, tools) = &mut *hand;
+        let visit = reader.enter();
+        let answer = work(&self.connections, &visit, tools);
+        drop(visit);
+        self.connections.publish(tools);
+        answer
+    }
+}

@@ -1,0 +1,650 @@
+//! A connection as words that many threads read and write at once.
+//!
+//! An IPv4 connection is 16 words in two cache lines: keys, life, state and sequence numbers in the
+//! first, which is all that most packets need, the rest in the second. An IPv6 connection has longer
+//! keys and three lines; its last twelve words are an IPv4 connection's last twelve.
+//!
+//! No lock guards a record. What must change together stands in one word and changes by
+//! compare-and-swap; each sequence word has one writer, whoever handles the packets of that
+//! direction. A record is found only through an index, within a visit of the table's epochs, so that
+//! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
+
+use crate::connection::{Helper, Protocol};
+use crate::key::{Address, Family, Key};
+use crate::query::{Exchange, Query};
+use crate::sctp::Association;
+use crate::tcp::TcpPeers;
+use base::Instant;
+use flow::NatKind;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use table::atomic::AtomicU64;
+
+/// Words of an IPv4 record.
+pub(crate) const WORDS_V4: usize = 16;
+/// Words of an IPv6 record.
+pub(crate) const WORDS_V6: usize = 24;
+/// Words at the end of a record that do not depend on the IP version.
+pub(crate) const COMMON: usize = 12;
+
+// The places of the common words.
+const LIFE: usize = 0;
+const STATE: usize = 1;
+const SEQ: [usize; 2] = [2, 3];
+const PEERS: usize = 4;
+const LABEL: [usize; 2] = [5, 6];
+const PACKETS: [usize; 2] = [7, 8];
+const BYTES: [usize; 2] = [9, 10];
+/// The wheel's link, the last word.
+pub(crate) const LINK: usize = 11;
+
+const PACKETS_BITS: u32 = 48;
+const BYTES_BITS: u32 = 56;
+/// The lowest bit of an association's version, above its state: somebody writes.
+const SCTP_BUSY: u64 = 1 << 8;
+/// How often a reader looks whether the writer is done.
+const SCTP_TRIES: u32 = 1000;
+/// Start times count in units of 2^6 ms, for 8 years.
+const START_SHIFT: u32 = 6;
+
+// Beside a record stand its index entry of 9.1 bytes, or two where it is translated, in buckets
+// that are five eighths full or more: 29 bytes at most. The wheel's link is within.
+const INDEX_BYTES: usize = 29;
+const _: () = assert!(WORDS_V4 * 8 + INDEX_BYTES <= 160);
+const _: () = assert!(WORDS_V6 * 8 + INDEX_BYTES <= 224);
+
+/// Until when a connection lives, and which state of it flows have seen.
+///
+/// 40 bits of milliseconds, which last 34 years, and 24 of generation. A record that is free, or
+/// about to be, has the deadline 0, so that one comparison finds both the dead and the expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Life(u64);
+
+impl Life {
+    const GENERATION_BITS: u32 = 24;
+    const GENERATION: u64 = (1 << Self::GENERATION_BITS) - 1;
+    const DEADLINE_MAX: u64 = (1 << 40) - 1;
+
+    pub fn new(generation: u32, deadline_ms: u64) -> Life {
+        let deadline = deadline_ms.clamp(1, Self::DEADLINE_MAX);
+        Life(deadline << Self::GENERATION_BITS | u64::from(generation) & Self::GENERATION)
+    }
+
+    #[inline]
+    pub fn deadline_ms(self) -> u64 {
+        self.0 >> Self::GENERATION_BITS
+    }
+
+    #[inline]
+    pub fn generation(self) -> u32 {
+        (self.0 & Self::GENERATION) as u32
+    }
+
+    /// Whether it is dead or its time ran out.
+    #[inline]
+    pub fn is_over(self, now_ms: u64) -> bool {
+        self.deadline_ms() <= now_ms
+    }
+
+    pub fn is_dead(self) -> bool {
+        self.deadline_ms() == 0
+    }
+
+    #[must_use]
+    fn dead(self) -> Life {
+        Life(self.aged().0 & Self::GENERATION)
+    }
+
+    /// The next generation.
+    #[must_use]
+    fn aged(self) -> Life {
+        let next = self.0.wrapping_add(1) & Self::GENERATION;
+        Life(self.0 & !Self::GENERATION | next)
+    }
+}
+
+/// Milliseconds that are over at `now`.
+#[inline]
+pub(crate) fn passed_ms(now: Instant) -> u64 {
+    now.as_millis()
+}
+
+/// The first millisecond that is not before `now`: what counts from there is never early.
+#[inline]
+pub(crate) fn next_ms(now: Instant) -> u64 {
+    now.as_nanos().div_ceil(1_000_000)
+}
+
+/// Mark, and in 32 bits what kind of connection it is and where it hangs.
+///
+/// All but the mark and the progress stay as they are for as long as the connection lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct State(pub u64);
+
+/// What a connection's protocol is, to connection tracking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Tcp = 0,
+    Icmp = 1,
+    Other = 2,
+    Sctp = 3,
+}
+
+impl State {
+    const KIND: u64 = 0b111;
+    const PROGRESS_SHIFT: u32 = 3;
+    const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
+    const NAT_SHIFT: u32 = 5;
+    const NAT: u64 = 0b11 << Self::NAT_SHIFT;
+    const HELPER_SHIFT: u32 = 7;
+    const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
+    const EXPECTED: u64 = 1 << 9;
+    const HEADER_SHIFT: u32 = 12;
+    const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
+    const MARK_SHIFT: u32 = 32;
+
+    /// How many headers a record can name.
+    pub const HEADERS: u32 = 1 << 20;
+
+    pub fn new(protocol: &Protocol, nat: Option<NatKind>, helper: Option<Helper>) -> State {
+        let (kind, progress) = match protocol {
+            Protocol::Tcp(_) => (Kind::Tcp, 0),
+            Protocol::Icmp(query) => (Kind::Icmp, *query as u64),
+            Protocol::Other(exchange) => (Kind::Other, *exchange as u64),
+            Protocol::Sctp(_) => (Kind::Sctp, 0),
+        };
+        let nat = match nat {
+            None => 0,
+            Some(NatKind::Src) => 1,
+            Some(NatKind::Dst) => 2,
+        };
+        let helper = match helper {
+            None => 0,
+            Some(Helper::Ftp) => 1,
+            Some(Helper::Tftp) => 2,
+        };
+        let progress = progress << Self::PROGRESS_SHIFT;
+        State(kind as u64 | progress | nat << Self::NAT_SHIFT | helper << Self::HELPER_SHIFT)
+    }
+
+    #[must_use]
+    pub fn with_mark(self, mark: u32) -> State {
+        State(self.0 & 0xffff_ffff | u64::from(mark) << Self::MARK_SHIFT)
+    }
+
+    /// The same of a connection that another one announced.
+    #[must_use]
+    pub fn expected(self) -> State {
+        State(self.0 | Self::EXPECTED)
+    }
+
+    #[must_use]
+    pub fn with_header(self, header: u32) -> State {
+        State(self.0 & !Self::HEADER | u64::from(header) << Self::HEADER_SHIFT & Self::HEADER)
+    }
+
+    #[inline]
+    pub fn mark(self) -> u32 {
+        (self.0 >> Self::MARK_SHIFT) as u32
+    }
+
+    /// The number of the index that the connection stands in.
+    #[inline]
+    pub fn header(self) -> u32 {
+        ((self.0 & Self::HEADER) >> Self::HEADER_SHIFT) as u32
+    }
+
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.0 & Self::KIND {
+            0 => Kind::Tcp,
+            1 => Kind::Icmp,
+            3 => Kind::Sctp,
+            _ => Kind::Other,
+        }
+    }
+
+    #[inline]
+    pub fn is_translated(self) -> bool {
+        self.0 & Self::NAT != 0
+    }
+
+    pub fn nat(self) -> Option<NatKind> {
+        match (self.0 & Self::NAT) >> Self::NAT_SHIFT {
+            0 => None,
+            1 => Some(NatKind::Src),
+            _ => Some(NatKind::Dst),
+        }
+    }
+
+    /// Whether another connection announced it.
+    #[inline]
+    pub fn is_expected(self) -> bool {
+        self.0 & Self::EXPECTED != 0
+    }
+
+    #[inline]
+    pub fn has_helper(self) -> bool {
+        self.0 & Self::HELPER != 0
+    }
+
+    /// Whether gateways know more of it than stands in its record.
+    #[inline(always)]
+    pub fn is_known_to_gateways(self) -> bool {
+        self.0 & (Self::HELPER | Self::EXPECTED) != 0
+    }
+
+    pub fn helper(self) -> Option<Helper> {
+        match (self.0 & Self::HELPER) >> Self::HELPER_SHIFT {
+            0 => None,
+            1 => Some(Helper::Ftp),
+            _ => Some(Helper::Tftp),
+        }
+    }
+
+    #[inline]
+    pub fn exchange(self) -> Exchange {
+        match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
+            0 => Exchange::First,
+            1 => Exchange::Single,
+            _ => Exchange::Multiple,
+        }
+    }
+
+    #[inline]
+    pub fn query(self) -> Query {
+        match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
+            0 => Query::First,
+            _ => Query::Reply,
+        }
+    }
+
+    /// Of a conversation without handshake to which a packet in this direction adds nothing, whether
+    /// it is one in both directions; `None` where it does add something, and for other kinds.
+    #[inline(always)]
+    pub fn is_settled(self, is_reply: bool) -> Option<bool> {
+        const SINGLE: u64 = Kind::Other as u64 | (Exchange::Single as u64) << State::PROGRESS_SHIFT;
+        const MULTIPLE: u64 =
+            Kind::Other as u64 | (Exchange::Multiple as u64) << State::PROGRESS_SHIFT;
+        match self.0 & (Self::KIND | Self::PROGRESS) {
+            MULTIPLE => Some(true),
+            SINGLE if !is_reply => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The same with another progress.
+    #[inline]
+    #[must_use]
+    pub fn with_progress(self, progress: u8) -> State {
+        State(self.0 & !Self::PROGRESS | u64::from(progress) << Self::PROGRESS_SHIFT)
+    }
+}
+
+/// What of a record never changes while its connection lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Birth {
+    /// Which tracker's timing wheel has it.
+    pub shard: u16,
+    /// When it began.
+    pub start: Instant,
+}
+
+/// A record's words.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
+    key: &'a [AtomicU64],
+    common: &'a [AtomicU64; COMMON],
+    family: Family,
+}
+
+impl<'a> Record<'a> {
+    #[inline(always)]
+    pub fn v4(words: &'a [AtomicU64; WORDS_V4]) -> Self {
+        let (key, common) = words.split_last_chunk().unwrap_or_else(|| unreachable!());
+        Record { key, common, family: Family::V4 }
+    }
+
+    #[inline(always)]
+    pub fn v6(words: &'a [AtomicU64; WORDS_V6]) -> Self {
+        let (key, common) = words.split_last_chunk().unwrap_or_else(|| unreachable!());
+        Record { key, common, family: Family::V6 }
+    }
+
+    /// The original direction's key if `index` is 0, or the reply's if it is 1.
+    fn key(&self, index: usize) -> Key {
+        let word = |at: usize| self.key[at].load(Relaxed);
+        match self.family {
+            Family::V4 => Key::from_words_v4(word(index * 2), word(index * 2 + 1)),
+            Family::V6 => {
+                let at = index * 5;
+                let src = Address::from_words([word(at), word(at + 1)]);
+                let dst = Address::from_words([word(at + 2), word(at + 3)]);
+                Key::from_rest(src, dst, word(at + 4), Family::V6)
+            }
+        }
+    }
+
+    /// Of an IPv4 record, the words of the original direction's key.
+    #[inline(always)]
+    pub fn original_v4(&self) -> (u64, u64) {
+        (self.key[0].load(Relaxed), self.key[1].load(Relaxed))
+    }
+
+    pub fn original(&self) -> Key {
+        self.key(0)
+    }
+
+    pub fn reply(&self) -> Key {
+        self.key(1)
+    }
+
+    fn set_key(&self, index: usize, key: &Key) {
+        let put = |at: usize, word| self.key[at].store(word, Relaxed);
+        match self.family {
+            Family::V4 => {
+                put(index * 2, key.addresses_v4());
+                put(index * 2 + 1, key.rest());
+            }
+            Family::V6 => {
+                let ([a, b], [c, d]) = (key.src.words(), key.dst.words());
+                let words = [a, b, c, d, key.rest()];
+                words.into_iter().enumerate().for_each(|(at, word)| put(index * 5 + at, word));
+            }
+        }
+    }
+
+    /// Of an IPv4 record, whether it has the key of these words; in which direction.
+    #[inline(always)]
+    pub fn direction_v4(&self, addresses: u64, rest: u64) -> Option<bool> {
+        let word = |at: usize| self.key[at].load(Relaxed);
+        if (word(0) ^ addresses) | (word(1) ^ rest) == 0 {
+            return Some(false);
+        }
+        ((word(2) ^ addresses) | (word(3) ^ rest) == 0).then_some(true)
+    }
+
+    /// Whether packets of this key are the connection's; in which direction.
+    #[inline]
+    pub fn direction(&self, key: &Key) -> Option<bool> {
+        match self.family {
+            _ if key.family != self.family => None,
+            Family::V4 => self.direction_v4(key.addresses_v4(), key.rest()),
+            Family::V6 if self.original() == *key => Some(false),
+            Family::V6 => (self.reply() == *key).then_some(true),
+        }
+    }
+
+    /// The zone.
+    #[inline]
+    pub fn zone(&self) -> u16 {
+        let at = if self.family == Family::V4 { 1 } else { 4 };
+        (self.key[at].load(Relaxed) >> 16) as u16
+    }
+
+    #[inline(always)]
+    pub fn life(&self) -> Life {
+        Life(self.common[LIFE].load(Acquire))
+    }
+
+    #[inline(always)]
+    pub fn state(&self) -> State {
+        State(self.common[STATE].load(Relaxed))
+    }
+
+    /// Ends the connection if it still lives as `seen`. Who succeeds takes it out of the table.
+    pub fn claim(&self, seen: Life) -> bool {
+        let life = &self.common[LIFE];
+        !seen.is_dead() && life.compare_exchange(seen.0, seen.dead().0, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Ends the connection if it still lives.
+    pub fn kill(&self) -> bool {
+        loop {
+            let seen = self.life();
+            if seen.is_dead() {
+                return false;
+            }
+            if self.claim(seen) {
+                return true;
+            }
+        }
+    }
+
+    /// Moves the deadline of a connection that lives and was `seen` so; gives the one that was, or
+    /// `None` if it is dead.
+    #[inline(always)]
+    pub fn set_deadline(&self, seen: Life, deadline_ms: u64) -> Option<u64> {
+        if seen.deadline_ms() == deadline_ms {
+            return Some(deadline_ms);
+        }
+        self.move_deadline(seen, deadline_ms)
+    }
+
+    #[inline]
+    fn move_deadline(&self, mut seen: Life, deadline_ms: u64) -> Option<u64> {
+        loop {
+            let before = seen.deadline_ms();
+            if seen.is_dead() {
+                return None;
+            }
+            let next = Life::new(seen.generation(), deadline_ms);
+            let life = &self.common[LIFE];
+            match life.compare_exchange_weak(seen.0, next.0, AcqRel, Acquire) {
+                Ok(_) => return Some(before),
+                Err(now) => seen = Life(now),
+            }
+        }
+    }
+
+    /// Says that something changed that flows can see; false if the connection is dead.
+    pub fn age(&self) -> bool {
+        let mut seen = self.life();
+        while !seen.is_dead() {
+            let life = &self.common[LIFE];
+            match life.compare_exchange_weak(seen.0, seen.aged().0, AcqRel, Acquire) {
+                Ok(_) => return true,
+                Err(now) => seen = Life(now),
+            }
+        }
+        false
+    }
+
+    /// Replaces the state if it is still `seen`, or gives what it is.
+    #[inline]
+    pub fn replace_state(&self, seen: State, next: State) -> Result<(), State> {
+        let state = &self.common[STATE];
+        state.compare_exchange(seen.0, next.0, AcqRel, Relaxed).map(drop).map_err(State)
+    }
+
+    /// The label, the upper half first.
+    #[inline(always)]
+    pub fn label(&self) -> [u64; 2] {
+        LABEL.map(|at| self.common[at].load(Relaxed))
+    }
+
+    /// Changes bits of the label; each half by itself, as the bits of one writer's mask only.
+    pub fn set_label(&self, value: u128, mask: u128) -> bool {
+        let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
+        let mut changed = false;
+        for ((at, value), mask) in LABEL.into_iter().zip(halves(value)).zip(halves(mask)) {
+            let change = |old: u64| Some(value & mask | old & !mask).filter(|&new| new != old);
+            changed |= self.common[at].try_update(AcqRel, Relaxed, change).is_ok();
+        }
+        changed
+    }
+
+    /// Changes bits of the mark; whether any did.
+    pub fn set_mark(&self, value: u32, mask: u32) -> bool {
+        let change = |old: u64| {
+            let mark = value & mask | State(old).mark() & !mask;
+            Some(State(old).with_mark(mark).0).filter(|&new| new != old)
+        };
+        self.common[STATE].try_update(AcqRel, Relaxed, change).is_ok()
+    }
+
+    /// Where both sides of a TCP connection are.
+    #[inline(always)]
+    pub fn tcp(&self) -> TcpPeers {
+        TcpPeers::from_words(self.tcp_words())
+    }
+
+    #[inline(always)]
+    fn tcp_words(&self) -> [u64; 3] {
+        [PEERS, SEQ[0], SEQ[1]].map(|at| self.common[at].load(Relaxed))
+    }
+
+    /// Stores what a segment changed between `before` and `after`; false if the other direction's
+    /// packets changed the sides' states meanwhile, and nothing was stored.
+    #[inline(always)]
+    pub fn set_tcp(&self, before: &TcpPeers, after: &TcpPeers) -> bool {
+        let (before, after) = (before.to_words(), after.to_words());
+        if before[0] != after[0] {
+            let peers = &self.common[PEERS];
+            if peers.compare_exchange(before[0], after[0], AcqRel, Relaxed).is_err() {
+                return false;
+            }
+        }
+        for (at, (before, after)) in SEQ.into_iter().zip(before[1..].iter().zip(&after[1..])) {
+            if before != after {
+                self.common[at].store(*after, Relaxed);
+            }
+        }
+        true
+    }
+
+    /// How far an SCTP association is.
+    pub fn sctp(&self) -> Association {
+        self.sctp_seen().0
+    }
+
+    /// The same, with what [`Record::set_sctp`] has to know.
+    ///
+    /// An association is three words and so changes under a version, which is odd while somebody
+    /// writes the other two. That is rare, and short; who is not let through by then reads what is
+    /// there, and cannot write.
+    pub fn sctp_seen(&self) -> (Association, u64) {
+        let mut tries = SCTP_TRIES;
+        loop {
+            let first = self.common[PEERS].load(Acquire);
+            let tags = SEQ.map(|at| self.common[at].load(Acquire));
+            let is_whole = first & SCTP_BUSY == 0 && self.common[PEERS].load(Relaxed) == first;
+            if is_whole || tries == 0 {
+                return (Association::from_words([first, tags[0], tags[1]]), first);
+            }
+            tries -= 1;
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Stores what a packet changed of the association that was `seen`; false if another packet
+    /// changed it meanwhile, and nothing was stored.
+    pub fn set_sctp(&self, seen: (Association, u64), after: &Association) -> bool {
+        let (before, first) = seen;
+        if before == *after {
+            return true;
+        }
+        let peers = &self.common[PEERS];
+        let busy = first.wrapping_add(SCTP_BUSY);
+        if first & SCTP_BUSY != 0 || peers.compare_exchange(first, busy, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        let words = after.to_words();
+        SEQ.into_iter().zip(&words[1..]).for_each(|(at, word)| self.common[at].store(*word, Release));
+        let version = busy.wrapping_add(SCTP_BUSY) & !(SCTP_BUSY - 1);
+        peers.store(version | words[0], Release);
+        true
+    }
+
+    /// What there is to follow.
+    pub fn protocol(&self) -> Protocol {
+        let state = self.state();
+        match state.kind() {
+            Kind::Tcp => Protocol::Tcp(self.tcp()),
+            Kind::Sctp => Protocol::Sctp(self.sctp()),
+            Kind::Icmp => Protocol::Icmp(state.query()),
+            Kind::Other => Protocol::Other(state.exchange()),
+        }
+    }
+
+    /// Counts a packet. Two threads that carry packets of one direction at the same time may lose
+    /// one of them to each other.
+    #[inline(always)]
+    pub fn count(&self, is_reply: bool, bytes: usize) {
+        let side = usize::from(is_reply);
+        let (packets, octets) = (&self.common[PACKETS[0] + side], &self.common[BYTES[0] + side]);
+        packets.store(packets.load(Relaxed).wrapping_add(1), Relaxed);
+        octets.store(octets.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
+    }
+
+    /// Packets and bytes of the original (0) or reply direction (1).
+    pub fn counts(&self, index: usize) -> (u64, u64) {
+        let packets = self.common[PACKETS[index]].load(Relaxed) & ((1 << PACKETS_BITS) - 1);
+        (packets, self.common[BYTES[index]].load(Relaxed) & ((1 << BYTES_BITS) - 1))
+    }
+
+    pub fn birth(&self) -> Birth {
+        let word = |at: usize| self.common[at].load(Relaxed);
+        let shard = (word(PACKETS[0]) >> PACKETS_BITS) as u16;
+        let high = word(PACKETS[1]) >> PACKETS_BITS;
+        let [middle, low] = BYTES.map(|at| word(at) >> BYTES_BITS);
+        let units = high << 16 | middle << 8 | low;
+        Birth { shard, start: Instant::from_millis(units << START_SHIFT) }
+    }
+
+    /// Writes a whole connection into a record that nobody else can find.
+    pub fn begin(&self, keys: [&Key; 2], protocol: &Protocol, state: State, birth: Birth) {
+        self.set_key(0, keys[0]);
+        self.set_key(1, keys[1]);
+        self.begin_common(protocol, state, birth);
+    }
+
+    /// The same, of an IPv4 connection whose keys are these words.
+    #[inline]
+    pub fn begin_v4(
+        &self,
+        keys: [[u64; 2]; 2],
+        protocol: &Protocol,
+        state: State,
+        birth: Birth,
+    ) {
+        let words = keys.into_iter().flatten();
+        self.key.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
+        self.begin_common(protocol, state, birth);
+    }
+
+    #[inline]
+    fn begin_common(&self, protocol: &Protocol, state: State, birth: Birth) {
+        let words = match protocol {
+            Protocol::Tcp(peers) => peers.to_words(),
+            Protocol::Sctp(association) => association.to_words(),
+            _ => [0; 3],
+        };
+        let put = |at: usize, word| self.common[at].store(word, Relaxed);
+        put(STATE, state.0);
+        put(PEERS, words[0]);
+        put(SEQ[0], words[1]);
+        put(SEQ[1], words[2]);
+        LABEL.into_iter().for_each(|at| put(at, 0));
+        let units = birth.start.as_millis() >> START_SHIFT;
+        put(PACKETS[0], u64::from(birth.shard) << PACKETS_BITS);
+        put(PACKETS[1], (units >> 16 & 0xffff) << PACKETS_BITS);
+        put(BYTES[0], (units >> 8 & 0xff) << BYTES_BITS);
+        put(BYTES[1], (units & 0xff) << BYTES_BITS);
+    }
+
+    /// Gives a record that was written its time.
+    pub fn start_living(&self, deadline_ms: u64) -> Life {
+        let life = Life::new(self.life().aged().generation(), deadline_ms);
+        self.common[LIFE].store(life.0, Release);
+        life
+    }
+
+    /// Makes a record that nobody found dead again.
+    pub fn stop_living(&self) {
+        self.common[LIFE].store(self.life().dead().0, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use super::*;
+use crate::tcp::Segment;
+use proptest::prelude::*;
+
+fn keys() -> impl Strategy<Value = Key> {
+    (any::<bool>(), any::<u128>(), any::<u128>(), any::<[u16; 2]>(), any::<u16>(), any::<u8>())
+        .prop_map(|(v6, src, dst, l4, zone, protocol)| {
+            let bits = if v6 { u128::MAX } else { 0xffff_ffff };
+            let family = if v6 { Family::V6 } else { Family::V4 };
+            let (src, dst) = (Address::from_bits(src & bits), Address::from_bits(dst & bits));
+            Key { src, dst, l4, zone, protocol, family }
+        })
+}
+
+fn protocols() -> impl Strategy<Value = Protocol> {
+    let words = any::<[u64; 3]>().prop_map(|words| Protocol::Tcp(TcpPeers::from_words(words)));
+    prop_oneof![
+        words,
+        Just(Protocol::Icmp(Query::First)),
+        Just(Protocol::Icmp(Query::Reply)),
+        Just(Protocol::Other(Exchange::First)),
+        Just(Protocol::Other(Exchange::Single)),
+        Just(Protocol::Other(Exchange::Multiple)),
+    ]
+}
+
+/// Runs with a record of the family; all its words are `fill` before.
+fn with_record<T>(family: Family, fill: u64, f: impl FnOnce(Record<'_>) -> T) -> T {
+    match family {
+        Family::V4 => f(Record::v4(&std::array::from_fn(|_| AtomicU64::new(fill)))),
+        Family::V6 => f(Record::v6(&std::array::from_fn(|_| AtomicU64::new(fill)))),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_record_holds_what_was_put_in(
+        original in keys(), protocol in protocols(), fill: u64, mark: u32, mask: u32, label: u128,
+        nat in prop_oneof![Just(None), Just(Some(NatKind::Src)), Just(Some(NatKind::Dst))],
+        helper in prop_oneof![Just(None), Just(Some(Helper::Ftp)), Just(Some(Helper::Tftp))],
+        header in 0..State::HEADERS, shard: u16, start_ms in 0..1u64 << 38,
+        deadline in 1..1u64 << 40, counted in proptest::collection::vec((any::<bool>(), 0..70_000usize), 0..20),
+    ) {
+        with_record(original.family, fill, |record| {
+            let reply = Key { l4: [1, 2], ..original.reversed() };
+            let state = State::new(&protocol, nat, helper).with_header(header);
+            let birth = Birth { shard, start: Instant::from_millis(start_ms) };
+            let before = record.life().generation();
+            record.begin([&original, &reply], &protocol, state, birth);
+            record.start_living(deadline);
+            assert_eq!((record.original(), record.reply()), (original, reply));
+            assert_eq!((record.direction(&original), record.zone()), (Some(false), original.zone));
+            if original != reply {
+                assert_eq!(record.direction(&reply), Some(true));
+            }
+            assert_eq!(record.protocol(), protocol);
+            assert_eq!((record.state().nat(), record.state().helper()), (nat, helper));
+            assert_eq!(record.state().header(), header);
+            assert_eq!((record.life().deadline_ms(), record.state().mark()), (deadline, 0));
+            assert_ne!(record.life().generation(), before);
+            assert_eq!((record.label(), record.counts(0), record.counts(1)), ([0; 2], (0, 0), (0, 0)));
+
+            assert_eq!(record.set_mark(mark, mask), mark & mask != 0);
+            assert_eq!(record.set_label(label, u128::MAX << 3), label >> 3 != 0);
+            let mut sums = [(0, 0); 2];
+            for (is_reply, bytes) in counted {
+                record.count(is_reply, bytes);
+                let sum = &mut sums[usize::from(is_reply)];
+                *sum = (sum.0 + 1, sum.1 + bytes as u64);
+            }
+            assert_eq!([record.counts(0), record.counts(1)], sums);
+            assert_eq!(record.state().mark(), mark & mask);
+            assert_eq!(record.label(), [(label >> 64) as u64, label as u64 & !7]);
+            let Birth { shard: found, start } = record.birth();
+            assert_eq!((found, start.as_millis()), (shard, start_ms & !63));
+            assert_eq!((record.original(), record.protocol()), (original, protocol));
+        });
+    }
+
+    #[test]
+    fn words_hold_both_sides_of_a_tcp_connection(
+        segments in proptest::collection::vec((any::<[u8; 20]>(), any::<bool>()), 1..10),
+    ) {
+        let read = |bytes: &[u8; 20]| {
+            let mut bytes = *bytes;
+            bytes[12] = 0x50 | bytes[12] & 0xf;
+            Segment::read(&wire::Tcp::new_checked(&bytes[..]).unwrap())
+        };
+        let (mut peers, _) = TcpPeers::new(&read(&segments[0].0));
+        let mut counters = crate::counters::Counters::new();
+        for (bytes, is_reply) in &segments {
+            peers.update(&read(bytes), *is_reply, true, &mut counters);
+            prop_assert_eq!(TcpPeers::from_words(peers.to_words()), peers);
+        }
+    }
+}
+
+#[test]
+fn one_thread_alone_ends_a_connection() {
+    with_record(Family::V4, 0, |record| {
+        assert!(record.life().is_dead() && !record.kill() && !record.age());
+        record.start_living(1000);
+        let life = record.life();
+        assert!(!life.is_over(999) && life.is_over(1000) && !life.is_dead());
+        assert_eq!(record.set_deadline(life, 1500), Some(1000));
+        assert!(!record.claim(life), "it lives longer than was seen");
+        assert!(record.age());
+        let life = record.life();
+        assert!(record.claim(life) && !record.claim(life) && !record.kill());
+        assert!(record.life().is_dead() && record.life().is_over(0));
+        assert_eq!(record.set_deadline(life, 2000), None);
+        assert_ne!(record.life().generation(), life.generation());
+    });
+}
+
+#[test]
+fn generations_wrap_and_deadlines_saturate() {
+    with_record(Family::V6, u64::MAX, |record| {
+        record.start_living(u64::MAX);
+        assert_eq!((record.life().generation(), record.life().deadline_ms()), (0, (1 << 40) - 1));
+        record.start_living(0);
+        assert!(!record.life().is_dead());
+    });
+}

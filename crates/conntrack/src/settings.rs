@@ -1,0 +1,81 @@
+//! What can be set while packets pass, and how their threads hear of it without a lock.
+
+use crate::limit::Limits;
+use crate::timeout::TimeoutPolicy;
+use hashbrown::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// All that can be set but the maximum of connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Timeouts of zones without a policy of their own.
+    pub timeouts: TimeoutPolicy,
+    pub zone_timeouts: HashMap<u16, TimeoutPolicy>,
+    pub limits: Limits,
+    /// Whether TCP segments outside the windows are invalid.
+    pub check_tcp_windows: bool,
+    /// Whether each connection's packets and bytes are counted.
+    pub counts_traffic: bool,
+    /// Whether unanswered and closed connections give way where there is no room.
+    pub makes_room: bool,
+}
+
+impl Settings {
+    /// The timeouts of a zone.
+    #[inline]
+    pub fn policy(&self, zone: u16) -> &TimeoutPolicy {
+        if self.zone_timeouts.is_empty() {
+            return &self.timeouts;
+        }
+        self.zone_timeouts.get(&zone).unwrap_or(&self.timeouts)
+    }
+}
+
+/// The settings in force. Whoever uses them keeps a [`Reading`] and looks at a number that
+/// says whether it is still the newest.
+pub(crate) struct Published {
+    version: AtomicU64,
+    current: Mutex<Arc<Settings>>,
+}
+
+/// A thread's copy.
+pub(crate) struct Reading {
+    version: u64,
+    pub settings: Arc<Settings>,
+}
+
+impl Published {
+    pub fn new(settings: Settings) -> Self {
+        Published { version: AtomicU64::new(0), current: Mutex::new(Arc::new(settings)) }
+    }
+
+    /// Changes the settings; threads take note with their next batch.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Settings) -> T) -> T {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = change(Arc::make_mut(&mut current));
+        self.version.fetch_add(1, Release);
+        answer
+    }
+
+    /// The newest settings.
+    pub fn get(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A copy to be refreshed from time to time.
+    pub fn reading(&self) -> Reading {
+        // The number first: settings that are newer than it are only fetched once more.
+        let version = self.version.load(Acquire);
+        Reading { version, settings: self.get() }
+    }
+
+    /// Brings a copy up to date.
+    #[inline]
+    pub fn refresh(&self, reading: &mut Reading) {
+        if self.version.load(Relaxed) != reading.version {
+            *reading = self.reading();
+        }
+    }
+}

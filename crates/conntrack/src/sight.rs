@@ -1,0 +1,227 @@
+//! A first look at a frame: reads what most packets are, whole TCP and UDP packets over IPv4 without
+//! options, in a few dozen instructions. All else, and whatever is wrong, is left to the whole reading
+//! ([`Reading`](crate::extract::Reading)), which also finds the reason.
+
+use crate::hash::Secrets;
+use crate::key::{Family, Key, zone_protocol};
+use crate::record::WORDS_V4;
+use crate::tcp::Segment;
+use flow::Frame;
+use packet::Checksum;
+use std::net::Ipv4Addr;
+use table::{Id, Spot};
+use table::atomic::AtomicU64;
+use wire::checksum::{self, Verdict};
+use wire::{Tcp, ethertype, protocol};
+
+const IP_HEADER: usize = 20;
+/// Version 4, and a header of five words.
+const VERSION_LENGTH: u64 = 0x45;
+/// "More fragments" and the offset.
+const FRAGMENT: u64 = 0x3fff;
+
+/// A packet that was seen to be whole.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    /// Source and destination, as [`Key::addresses_v4`].
+    pub addresses: u64,
+    /// Ports, zone and protocol, as [`Key::rest`].
+    pub rest: u64,
+    /// Where its connection's entry is in the index, if there is one.
+    pub spot: Option<Spot<'a>>,
+    /// A connection of the same hash, and its record.
+    pub candidate: Option<&'a [AtomicU64; WORDS_V4]>,
+    pub id: Id,
+    pub hash: u32,
+    /// Where the transport header begins and the packet ends, in bytes from the frame's start. Both
+    /// 0 of a packet that is not to be judged here.
+    l4: u16,
+    end: u16,
+}
+
+impl Sight<'_> {
+    /// Nothing was seen.
+    const NOTHING: Sight<'static> = Sight {
+        addresses: 0,
+        rest: 0,
+        spot: None,
+        candidate: None,
+        id: 0,
+        hash: 0,
+        l4: 0,
+        end: 0,
+    };
+
+    /// Reads a frame that is tracked in `zone`. That nothing is seen is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &Frame, zone: u16, secrets: &Secrets) -> Self {
+        Self::read(frame, zone, secrets).unwrap_or(Self::NOTHING)
+    }
+
+    /// Whether there is anything to go by.
+    #[inline(always)]
+    pub fn is_seen(&self) -> bool {
+        self.l4 != 0
+    }
+
+    #[inline(always)]
+    fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
+        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
+            return None;
+        }
+        let l3 = usize::from(frame.layers.l3);
+        let ip = frame.packet.data().get(l3..)?;
+        let header: &[u8; IP_HEADER] = ip.first_chunk()?;
+        let (first, second, third) = words(header);
+        let total_len = (first >> 32 & 0xffff) as usize;
+        // Both at once: what there must not be of either shows as a bit.
+        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
+        if odd != 0 || !is_right(first, second, third) {
+            return None;
+        }
+        let l4 = ip.get(IP_HEADER..total_len)?;
+        let ports = u32::from_be_bytes(*l4.first_chunk()?);
+        if ports < 1 << 16 || ports as u16 == 0 {
+            return None;
+        }
+        let addresses = second << 32 | u64::from(third);
+        let verify = frame.packet.offload.checksum == Checksum::Unverified;
+        let protocol = (second >> 48) as u8;
+        let is_whole = match protocol {
+            protocol::UDP => is_whole_udp(addresses, l4, verify),
+            protocol::TCP => is_whole_tcp(addresses, l4, verify),
+            _ => false,
+        };
+        if !is_whole {
+            return None;
+        }
+        let shared = zone_protocol(zone, protocol, Family::V4);
+        let hash = secrets.v4(addresses, ports, shared);
+        let rest = u64::from(ports) << 32 | u64::from(shared);
+        let (l4, end) = ((l3 + IP_HEADER) as u16, (l3 + total_len) as u16);
+        Some(Sight { addresses, rest, hash, l4, end, ..Self::NOTHING })
+    }
+
+    #[inline(always)]
+    pub fn is_tcp(&self) -> bool {
+        (self.rest >> 8) as u8 == protocol::TCP
+    }
+
+    /// The same, as the rest of connection tracking has it.
+    pub fn key(&self) -> Key {
+        Key::from_words_v4(self.addresses, self.rest)
+    }
+
+    /// The TCP segment in the frame that this was read from.
+    #[inline(always)]
+    pub fn segment(&self, frame: &Frame) -> Option<Segment> {
+        if !self.is_tcp() {
+            return None;
+        }
+        let l4 = frame.packet.data().get(usize::from(self.l4)..usize::from(self.end))?;
+        Tcp::new_checked(l4).ok().map(|tcp| Segment::read(&tcp))
+    }
+}
+
+/// The header in two words and a half.
+#[inline(always)]
+fn words(header: &[u8; IP_HEADER]) -> (u64, u64, u32) {
+    let ([first, second], third) = header.as_chunks::<8>() else { unreachable!() };
+    let third = third.first_chunk().copied().unwrap_or_default();
+    (u64::from_be_bytes(*first), u64::from_be_bytes(*second), u32::from_be_bytes(third))
+}
+
+/// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo
+/// 0xffff, so that the sum may be taken in any width and its carries added at the end.
+#[inline(always)]
+fn is_right(first: u64, second: u64, third: u32) -> bool {
+    let (sum, carry) = first.overflowing_add(second);
+    let (sum, again) = sum.overflowing_add(u64::from(third));
+    let sum = (sum >> 32) + (sum & 0xffff_ffff) + u64::from(carry) + u64::from(again);
+    // Not zero: the version is not.
+    sum % 0xffff == 0
+}
+
+#[inline(always)]
+fn is_whole_udp(addresses: u64, l4: &[u8], verify: bool) -> bool {
+    let Some(&[_, _, _, _, high, low, sum_high, sum_low]) = l4.first_chunk::<8>() else {
+        return false;
+    };
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let Some(datagram) = l4.get(..length).filter(|it| it.len() >= 8) else { return false };
+    if !verify || sum_high | sum_low == 0 {
+        return true;
+    }
+    checksum::verify_udp_v4(pseudo(addresses, protocol::UDP, length), datagram) == Verdict::Good
+}
+
+#[inline(always)]
+fn is_whole_tcp(addresses: u64, l4: &[u8], verify: bool) -> bool {
+    let is_whole = Tcp::new_checked(l4).is_ok();
+    let pseudo = || pseudo(addresses, protocol::TCP, l4.len());
+    is_whole && (!verify || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
+}
+
+fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
+    let (source, destination) = ((addresses >> 32) as u32, addresses as u32);
+    checksum::pseudo_v4(Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination), protocol, len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::Reading;
+    use base::PortNo;
+    use packet::Packet;
+    use proptest::prelude::*;
+
+    fn frame(bytes: &[u8]) -> Option<Frame> {
+        Frame::parse(Packet::from_bytes(bytes), PortNo(1)).ok()
+    }
+
+    proptest! {
+        /// The first look never says what the whole reading does not.
+        #[test]
+        fn a_first_look_agrees_with_the_whole_reading(
+            kind in 0..6usize, len in 0..40usize, good: bool,
+            damage in proptest::collection::vec((0..70usize, any::<u8>()), 0..3),
+            cut in proptest::option::of(14..60usize),
+        ) {
+            let text = [
+                format!("10.0.0.1:1000>10.0.0.2:80 S seq=5 win=100 len={len}"),
+                format!("10.0.0.1:1000>10.0.0.2:80 udp len={len}"),
+                format!("10.0.0.1:1000>10.0.0.2:80 A seq=5 ack=9 win=100 len={len}"),
+                format!("10.0.0.1>10.0.0.2 icmp-echo id=1 seq=1 len={len}"),
+                format!("[fd00::1]:1000>[fd00::2]:80 udp len={len}"),
+                format!("10.0.0.1>10.0.0.2 ip proto=47 len={len}"),
+            ];
+            let mut bytes = wire::text::parse(&text[kind]).unwrap();
+            for (at, flip) in damage {
+                let at = at % bytes.len();
+                bytes[at] ^= flip;
+            }
+            bytes.truncate(cut.unwrap_or(usize::MAX));
+            let Some(mut frame) = frame(&bytes) else { return Ok(()) };
+            if good {
+                frame.packet.offload.checksum = Checksum::Good;
+            }
+            let secrets = Secrets::seed(1);
+            let reading = Reading::of(&frame, 9);
+            match Some(Sight::of(&frame, 9, &secrets)).filter(Sight::is_seen) {
+                Some(sight) => {
+                    let reading = reading.unwrap();
+                    prop_assert_eq!(sight.key(), reading.key);
+                    prop_assert_eq!(sight.hash, reading.key.hash(&secrets));
+                    prop_assert_eq!(sight.segment(&frame), reading.segment);
+                    prop_assert!(!reading.related);
+                }
+                None => {
+                    let usual = |it: &Reading| it.key.family == Family::V4
+                        && matches!(it.key.protocol, protocol::TCP | protocol::UDP) && !it.related;
+                    let plain = frame.l3().first() == Some(&0x45);
+                    prop_assert!(!plain || !reading.is_ok_and(|it| usual(&it)));
+                }
+            }
+        }
+    }
+}

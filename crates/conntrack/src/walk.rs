@@ -1,0 +1,305 @@
+//! The whole way of one packet, whatever it is: found or not, followed, made, translated, written
+//! down (ovs: `lib/conntrack.c`, `process_one`).
+
+use crate::connections::Found;
+use crate::counters::Event;
+use crate::extract::Reading;
+use crate::expectations::Expectation;
+use crate::gateways::{Announced, Connection};
+use crate::key::Key;
+use crate::nat;
+use crate::original_tuple::{self, Named};
+use crate::quoted;
+use crate::sight::Sight;
+use crate::tcp::Update;
+use crate::track::Pass;
+use crate::translate::translate;
+use flow::{CtState, FlowKey, Frame, NatKind};
+use table::Id;
+
+const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
+
+/// A packet on its way through [`Pass::walk`].
+pub(crate) struct Subject {
+    pub key: Key,
+    pub hash: u32,
+    /// Runs against its connection's original direction.
+    pub is_reply: bool,
+    pub reading: Reading,
+    pub state: CtState,
+    /// Where it begins a connection: as what it was announced.
+    pub expected: Option<Expectation>,
+    /// It announces a connection itself.
+    announced: bool,
+}
+
+impl<'a> Pass<'a> {
+    /// Tracks a packet of which nothing is known yet.
+    fn walk_unseen(&mut self, frame: &mut Frame) {
+        // A fragment that is held.
+        if frame.packet.is_empty() {
+            return;
+        }
+        match Reading::of(frame, self.action.zone.0) {
+            Ok(reading) => {
+                let hash = reading.key.hash(&self.connections.secrets);
+                self.walk(frame, reading, hash);
+            }
+            Err(event) => {
+                self.tools.counters.count(event);
+                self.write(frame, CtState::INV, None, &Named::Nothing, false);
+            }
+        }
+    }
+
+    /// Tracks a packet at which a first look was taken.
+    #[inline(never)]
+    pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) {
+        match sight.is_seen() {
+            true => self.walk(frame, sight.reading(frame), sight.hash),
+            false => self.walk_unseen(frame),
+        }
+    }
+
+    /// Tracks a packet that was read.
+    fn walk(&mut self, frame: &mut Frame, reading: Reading, hash: u32) {
+        // What was said in another zone says nothing here.
+        let same_zone = frame.key.ct_zone() == self.action.zone;
+        let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
+        let mut subject = Subject {
+            key: reading.key,
+            hash,
+            is_reply: false,
+            reading,
+            state,
+            expected: None,
+            announced: false,
+        };
+        let mut found = self.look_up(&mut subject);
+        if let Some(Found { id, .. }) = found
+            && self.forces(&subject, id)
+        {
+            self.connections.remove(self.visit, self.tools, id, Event::Replaced);
+            found = None;
+        }
+        let (mut connection, mut begins) = (None, false);
+        if let Some(found) = found {
+            begins = !self.follow(&mut subject, found.id, frame);
+            connection = Some(found.id).filter(|_| !begins);
+            // What is translated already was looked at before that.
+            if !state.intersects(NATTED) {
+                self.help(&mut subject, connection, frame);
+            }
+            if self.action.nat.is_some() {
+                self.translate_as_before(&mut subject, connection, frame);
+            }
+        } else if let Some(id) = self.by_original_tuple(&subject, &frame.key) {
+            begins = !self.follow(&mut subject, id, frame);
+            connection = Some(id).filter(|_| !begins);
+        } else if subject.reading.related {
+            self.tools.counters.count(Event::RelatedUnknown);
+            subject.state = CtState::INV;
+        } else {
+            begins = true;
+        }
+        if begins {
+            connection = self.begin(&mut subject, frame);
+            // A first packet may announce something already, as TFTP's does.
+            self.help(&mut subject, connection, frame);
+        }
+        self.write_walked(frame, &subject, connection);
+    }
+
+    fn write_walked(&mut self, frame: &mut Frame, subject: &Subject, connection: Option<Id>) {
+        let connections = self.connections;
+        let record = connection.map(|id| (id, connections.record(id)));
+        let Reading { related, segment, chunks, .. } = &subject.reading;
+        let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
+        let is_odd = *related || chunks.is_some() || has_helper;
+        let is_usual = !is_odd && segment.is_none_or(|it| it.is_usual());
+        let is_reply = subject.is_reply;
+        let connection = record.as_ref().map(|(id, it)| (Found { id: *id, is_reply }, it));
+        let named = match &subject.expected {
+            Some(expected) => Named::Expected(expected),
+            None => Named::Key(&subject.key),
+        };
+        self.write(frame, subject.state, connection, &named, is_usual);
+        if let Some((id, record)) = record.filter(|_| subject.announced) {
+            let ([high, low], mark) = (record.label(), record.state().mark());
+            let label = u128::from(high) << 64 | u128::from(low);
+            connections.gateways.with(|gateways| gateways.bequeath(id, mark, label));
+        }
+    }
+
+    /// Finds the packet's connection and its direction. A packet that was translated already is
+    /// found by its reverse: what comes back to it is untranslated still.
+    fn look_up(&mut self, subject: &mut Subject) -> Option<Found> {
+        if !subject.state.intersects(NATTED) {
+            let found = self.find_key(&subject.key, subject.hash)?;
+            subject.is_reply = found.is_reply;
+            return Some(found);
+        }
+        let reverse = subject.key.reversed();
+        let Some(found) = self.find_key(&reverse, subject.hash) else {
+            self.tools.counters.count(Event::NattedMiss);
+            return None;
+        };
+        subject.is_reply = !found.is_reply;
+        let record = self.connections.record(found.id);
+        subject.key = if subject.is_reply { record.reply() } else { record.original() };
+        subject.hash = subject.key.hash(&self.connections.secrets);
+        Some(Found { id: found.id, is_reply: subject.is_reply })
+    }
+
+    pub fn find_key(&mut self, key: &Key, hash: u32) -> Option<Found> {
+        let Pass { connections, visit, tools, index, now_ms, .. } = self;
+        connections.find(visit, tools, *index, (key, hash), *now_ms)
+    }
+
+    /// Whether the action replaces the packet's connection because it runs the other way. Replies
+    /// that are still to be untranslated are let be, as Open vSwitch does: it learns only after it
+    /// looked at `force` that they are replies (ovs: `lib/conntrack.c`, `process_one`).
+    fn forces(&self, subject: &Subject, id: Id) -> bool {
+        let is_translated = self.connections.record(id).state().is_translated();
+        let is_pending = is_translated && !subject.state.intersects(NATTED);
+        self.action.force && subject.is_reply && !is_pending
+    }
+
+    /// Lets the packet act on its connection. Returns false where it begins another one instead;
+    /// the old one is gone then.
+    fn follow(&mut self, subject: &mut Subject, id: Id, frame: &Frame) -> bool {
+        let connections = self.connections;
+        let record = connections.record(id);
+        let (state, protects) = (record.state(), self.settings.check_tcp_windows);
+        let named = connections.parent_of(id, state).unwrap_or_else(|| record.original());
+        if was_followed(subject, &named, &frame.key) {
+            return true;
+        }
+        if subject.reading.related {
+            let number = subject.reading.quoted_number;
+            if protects && !quoted::may_be_of(&record.protocol(), number, !subject.is_reply) {
+                self.tools.counters.count(Event::IcmpForged);
+                subject.state = CtState::INV;
+                return true;
+            }
+            subject.state |= CtState::REL;
+            subject
+                .state
+                .set(CtState::RPL, subject.is_reply || subject.state.contains(CtState::RPL));
+            return true;
+        }
+        let found = Found { id, is_reply: subject.is_reply };
+        let mut segment = subject.reading.segment;
+        if state.has_helper() && !subject.state.intersects(NATTED) {
+            let unshift = |it| connections.gateways.with(|all| all.unshift(id, found.is_reply, it));
+            segment = segment.map(unshift);
+        }
+        if state.is_expected() {
+            subject.state |= CtState::REL;
+        }
+        match self.update(&record, found, segment.as_ref(), subject.reading.chunks.as_ref()) {
+            Update::Valid => {
+                subject.state.remove(CtState::NEW);
+                subject.state |= CtState::EST;
+                if subject.is_reply {
+                    subject.state |= CtState::RPL;
+                }
+            }
+            Update::ValidNew => subject.state |= CtState::NEW,
+            Update::Invalid => {
+                subject.state = CtState::INV;
+                return true;
+            }
+            Update::Reopens => {
+                connections.remove(self.visit, self.tools, id, Event::Replaced);
+                return false;
+            }
+        }
+        self.count(&record, frame, subject.is_reply);
+        true
+    }
+
+    /// The connection that an earlier pass in this zone wrote into the packet's key. It serves a
+    /// packet whose own tuple was rewritten on the way so that it is not found by it
+    /// (ovs: `lib/conntrack.c`, `check_orig_tuple`).
+    fn by_original_tuple(&mut self, subject: &Subject, seen: &FlowKey) -> Option<Id> {
+        if self.action.nat.is_some() || !subject.state.intersects(NATTED) {
+            return None;
+        }
+        let key = original_tuple::read(seen, &subject.key)?;
+        let hash = key.hash(&self.connections.secrets);
+        Some(self.find_key(&key, hash)?.id)
+    }
+
+    /// Translates a packet of a connection that is translated, once in a zone.
+    fn translate_as_before(
+        &mut self,
+        subject: &mut Subject,
+        connection: Option<Id>,
+        frame: &mut Frame,
+    ) {
+        let Some(id) = connection else { return };
+        let record = self.connections.record(id);
+        if let Some(kind) = record.state().nat()
+            && !subject.state.intersects(NATTED)
+        {
+            let (kind, target) = match (subject.is_reply, kind) {
+                (false, kind) => (kind, record.reply().reversed()),
+                (true, NatKind::Src) => (NatKind::Dst, record.original().reversed()),
+                (true, NatKind::Dst) => (NatKind::Src, record.original().reversed()),
+            };
+            subject.state |= nat::state_bit(kind);
+            translate(frame, kind, &target, subject.reading.related);
+            if record.state().has_helper() && !subject.reading.related {
+                let is_reply = subject.is_reply;
+                self.connections.gateways.with(|gateways| gateways.apply(id, is_reply, frame));
+            }
+        }
+    }
+
+    /// Shows a packet to its connection's helper. What announces something that may not be is
+    /// invalid.
+    fn help(&mut self, subject: &mut Subject, connection: Option<Id>, frame: &Frame) {
+        let refused = CtState::INV | CtState::REL;
+        let Some(id) = connection else { return };
+        let record = self.connections.record(id);
+        let state = record.state();
+        if !state.has_helper() || state.is_expected() || subject.state.intersects(refused) {
+            return;
+        }
+        let Some(l4) = frame.l4() else { return };
+        let (original, reply) = (record.original(), record.reply());
+        let connection =
+            Connection { id, original, reply, nat: state.nat(), helper: state.helper() };
+        let observed = self.connections.gateways.with(|gateways| {
+            // Another thread may have ended it; what is over must leave nothing behind.
+            if record.life().is_dead() {
+                return Ok(Announced(false));
+            }
+            gateways.observe(&connection, subject.is_reply, l4, self.now)
+        });
+        match observed {
+            Ok(Announced(announced)) => subject.announced = announced,
+            Err(event) => {
+                self.tools.counters.count(event);
+                if event == Event::HelperRefused {
+                    subject.state |= CtState::INV;
+                }
+            }
+        }
+    }
+}
+
+/// Whether an earlier pass in this zone took the packet to this very connection. It then said all
+/// there is to say, and a second passage of the same packet says nothing new. Open vSwitch remembers
+/// the connection beside the packet for this (ovs: `lib/conntrack.c`, `process_one_fast`); the tuple
+/// in the key also outlasts a packet's way through the control side, which a number beside it does
+/// not.
+///
+/// `named` is the connection as keys name it: its original direction, or its parent's.
+fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
+    if !subject.state.contains(CtState::TRK) || subject.state.contains(CtState::NEW) {
+        return false;
+    }
+    original_tuple::read(seen, named) == Some(*named)
+}

@@ -1,0 +1,364 @@
+//! Buckets of seven entries, one cache line each, and the chains that a full one grows.
+//!
+//! The first word of a bucket is its control word: who may write, what changed, where it goes on.
+//!
+//! ```text
+//!  63                32 31            1   0
+//! +--------------------+---------------+---+
+//! | overflow, 0: none  | version       | L |      L: a writer is at it
+//! +--------------------+---------------+---+
+//! | hash               | id, 0: no entry   |  x 7
+//! +--------------------+-------------------+
+//! ```
+//!
+//! A reader takes no lock. What it finds is right, because it looks at the record itself. What it
+//! does not find may have been moved while it looked; so after a miss it reads the control word
+//! again, and looks again if that is not what it was. The version counts the times that entries
+//! moved.
+//!
+//! Only the first bucket of a chain has a lock; the others belong to it.
+
+use crate::Id;
+use crate::atomic::{AtomicU64, Mutex, Ordering, lock, pause};
+use crate::chunks::Chunks;
+use crate::epochs::MAX_READERS;
+
+/// Words of a bucket.
+pub(crate) const WORDS: usize = 8;
+/// A bucket.
+pub(crate) type Bucket = [AtomicU64; WORDS];
+
+const LOCKED: u64 = 1;
+const VERSION_STEP: u64 = 2;
+const VERSION: u64 = 0xffff_fffe;
+
+/// An entry: a hash and the id that stands under it. Never zero, since no id is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry(u64);
+
+impl Entry {
+    #[inline]
+    pub fn new(hash: u32, id: Id) -> Self {
+        debug_assert!(id != 0);
+        Entry(u64::from(hash) << 32 | u64::from(id))
+    }
+
+    #[inline]
+    pub fn hash(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline]
+    pub fn id(self) -> Id {
+        self.0 as u32
+    }
+
+    #[inline]
+    fn read(word: &AtomicU64) -> Option<Entry> {
+        let word = word.load(Ordering::Acquire);
+        (word != 0).then_some(Entry(word))
+    }
+}
+
+/// What a look at a chain without its lock came to.
+pub(crate) enum Look {
+    Found(Id),
+    /// It was not there, in all the time that the look took.
+    Missed,
+    /// Entries may have moved.
+    Disturbed,
+}
+
+/// Looks for an entry with this hash that `is_it`, taking no lock.
+#[inline]
+pub(crate) fn find(
+    first: &Bucket,
+    overflow: &Overflow,
+    hash: u32,
+    is_it: &mut impl FnMut(Id) -> bool,
+) -> Look {
+    let control = first[0].load(Ordering::Acquire);
+    let mut bucket = first;
+    let mut link = control >> 32;
+    loop {
+        for word in &bucket[1..] {
+            let entry = Entry(word.load(Ordering::Acquire));
+            if entry.hash() == hash && entry.id() != 0 && is_it(entry.id()) {
+                return Look::Found(entry.id());
+            }
+        }
+        if link == 0 {
+            break;
+        }
+        bucket = overflow.bucket(link);
+        link = bucket[0].load(Ordering::Acquire) >> 32;
+    }
+    let is_undisturbed = control & LOCKED == 0 && first[0].load(Ordering::Relaxed) == control;
+    if is_undisturbed { Look::Missed } else { Look::Disturbed }
+}
+
+/// Copies the ids of a chain to `ids`, taking no lock; `false`, and nothing, if entries may have
+/// moved meanwhile.
+pub(crate) fn copy(first: &Bucket, overflow: &Overflow, ids: &mut Vec<Id>) -> bool {
+    ids.clear();
+    let control = first[0].load(Ordering::Acquire);
+    let mut bucket = first;
+    let mut link = control >> 32;
+    loop {
+        ids.extend(bucket[1..].iter().filter_map(Entry::read).map(Entry::id));
+        if link == 0 {
+            break;
+        }
+        bucket = overflow.bucket(link);
+        link = bucket[0].load(Ordering::Acquire) >> 32;
+    }
+    let is_undisturbed = control & LOCKED == 0 && first[0].load(Ordering::Relaxed) == control;
+    if !is_undisturbed {
+        ids.clear();
+    }
+    is_undisturbed
+}
+
+/// The right to change a chain. Ends, and lets others in, when it is dropped.
+pub(crate) struct Chain<'a> {
+    first: &'a Bucket,
+    /// What the control word will be afterwards.
+    control: u64,
+    overflow: &'a Overflow,
+    /// The reader number of the thread.
+    thread: usize,
+}
+
+impl<'a> Chain<'a> {
+    /// Waits for the right to change the chain that begins at `first`.
+    #[inline]
+    pub fn lock(first: &'a Bucket, overflow: &'a Overflow, thread: usize) -> Self {
+        let mut turn = 0;
+        loop {
+            let control = first[0].load(Ordering::Relaxed);
+            if control & LOCKED == 0 {
+                let locked = control | LOCKED;
+                let success = Ordering::Acquire;
+                if first[0].compare_exchange(control, locked, success, Ordering::Relaxed).is_ok() {
+                    return Chain { first, control, overflow, thread };
+                }
+            }
+            pause(&mut turn);
+        }
+    }
+
+    /// Adds an entry, in a hole if there is one, unless one of its hash is there that `is_rival`.
+    #[inline]
+    pub fn put(&mut self, entry: Entry, mut is_rival: impl FnMut(Id) -> bool) -> Result<(), Id> {
+        let mut hole = None;
+        let mut bucket = self.first;
+        let mut link = self.control >> 32;
+        loop {
+            for word in &bucket[1..] {
+                let there = Entry(word.load(Ordering::Relaxed));
+                if there.0 == 0 {
+                    hole = hole.or(Some(word));
+                } else if there.hash() == entry.hash() && is_rival(there.id()) {
+                    return Err(there.id());
+                }
+            }
+            if link == 0 {
+                break;
+            }
+            bucket = self.overflow.bucket(link);
+            link = bucket[0].load(Ordering::Relaxed) >> 32;
+        }
+        match hole {
+            Some(hole) => hole.store(entry.0, Ordering::Release),
+            None => self.put_beyond(entry),
+        }
+        Ok(())
+    }
+
+    /// Copies the entries that `moves` says to `other`, an empty chain.
+    pub fn copy_to(&self, other: &mut Chain<'_>, moves: impl Fn(u32) -> bool) {
+        let mut holes = other.first[1..].iter();
+        self.each_word(|word| {
+            let entry = Entry(word.load(Ordering::Relaxed));
+            if entry.0 != 0 && moves(entry.hash()) {
+                match holes.next() {
+                    Some(hole) => hole.store(entry.0, Ordering::Release),
+                    None => {
+                        let _ = other.put(entry, |_| false);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Shows the places of the chain, in order.
+    #[inline]
+    fn each_word(&self, mut show: impl FnMut(&'a AtomicU64)) {
+        let mut bucket = self.first;
+        let mut link = self.control >> 32;
+        loop {
+            bucket[1..].iter().for_each(&mut show);
+            if link == 0 {
+                return;
+            }
+            bucket = self.overflow.bucket(link);
+            link = bucket[0].load(Ordering::Relaxed) >> 32;
+        }
+    }
+
+    /// The first hole that does not lie in `but`.
+    fn hole_outside(&self, but: &Bucket) -> Option<&'a AtomicU64> {
+        let but = but.as_ptr_range();
+        let mut hole = None;
+        self.each_word(|word| {
+            let is_hole = word.load(Ordering::Relaxed) == 0 && !but.contains(&&raw const *word);
+            if hole.is_none() && is_hole {
+                hole = Some(word);
+            }
+        });
+        hole
+    }
+
+    /// Adds an entry in a new bucket.
+    #[cold]
+    fn put_beyond(&mut self, entry: Entry) {
+        let link = self.overflow.take(self.thread);
+        let bucket = self.overflow.bucket(link);
+        bucket[0].store(self.control & !(VERSION | LOCKED), Ordering::Relaxed);
+        bucket[1].store(entry.0, Ordering::Release);
+        self.control = link << 32 | self.control & VERSION;
+    }
+
+    /// Takes out the entries that `moves` says, which stand in another chain already.
+    pub fn move_out(&mut self, moves: impl Fn(u32) -> bool) {
+        self.next_version();
+        self.take_out(|entry| moves(entry.hash()));
+    }
+
+    /// Takes out the entries that `goes` says; how many.
+    #[inline]
+    pub fn take_out(&mut self, mut goes: impl FnMut(Entry) -> bool) -> usize {
+        let mut taken = 0;
+        self.each_word(|word| {
+            let entry = Entry(word.load(Ordering::Relaxed));
+            if entry.0 != 0 && goes(entry) {
+                word.store(0, Ordering::Release);
+                taken += 1;
+            }
+        });
+        if taken > 0 && self.control >> 32 != 0 {
+            self.shorten();
+        }
+        taken
+    }
+
+    /// Moves entries out of the chain's second bucket into holes, and drops it if it is empty then;
+    /// and so on.
+    #[cold]
+    fn shorten(&mut self) {
+        self.next_version();
+        while self.control >> 32 != 0 {
+            let link = self.control >> 32;
+            let second = self.overflow.bucket(link);
+            for word in &second[1..] {
+                let entry = Entry(word.load(Ordering::Relaxed));
+                if entry.0 == 0 {
+                    continue;
+                }
+                let Some(hole) = self.hole_outside(second) else { return };
+                hole.store(entry.0, Ordering::Release);
+                word.store(0, Ordering::Release);
+            }
+            let next = second[0].load(Ordering::Relaxed) & !(VERSION | LOCKED);
+            self.control = next | self.control & VERSION;
+            self.overflow.give(self.thread, link);
+        }
+    }
+}
+
+impl Chain<'_> {
+    fn next_version(&mut self) {
+        self.control = self.control & !VERSION | self.control.wrapping_add(VERSION_STEP) & VERSION;
+    }
+}
+
+impl Drop for Chain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.first[0].store(self.control & !LOCKED, Ordering::Release);
+    }
+}
+
+/// The buckets that full ones go on in, for all indexes.
+///
+/// One that is given back may be in another chain at once: a reader that still looks at it finds
+/// entries of foreign hashes and records that are not the ones it is after, and the control word of
+/// its own chain has changed.
+pub(crate) struct Overflow {
+    buckets: Chunks<WORDS>,
+    capacity: u64,
+    /// By reader number: what each thread may take without meeting others.
+    free: Box<[Mutex<Vec<u64>>]>,
+    /// Links from here on were never taken.
+    fresh: AtomicU64,
+}
+
+/// Links that a thread takes at once.
+#[cfg(not(loom))]
+const FRESH: u64 = 32;
+#[cfg(loom)]
+const FRESH: u64 = 1;
+
+impl Overflow {
+    pub fn new(capacity: u32) -> Self {
+        let capacity = u64::from(capacity);
+        Overflow {
+            buckets: Chunks::new(capacity as usize),
+            capacity,
+            free: (0..MAX_READERS).map(|_| Mutex::new(Vec::new())).collect(),
+            fresh: AtomicU64::new(FRESH),
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, link: u64) -> &Bucket {
+        self.buckets.at(link as usize)
+    }
+
+    /// Bytes of memory for buckets that were ever taken.
+    pub fn bytes(&self) -> usize {
+        self.fresh.load(Ordering::Relaxed) as usize * size_of::<Bucket>()
+    }
+
+    /// An empty bucket.
+    fn take(&self, thread: usize) -> u64 {
+        let mut own = lock(&self.free[thread]);
+        if let Some(link) = own.pop() {
+            return link;
+        }
+        let others = self.free.iter().enumerate().filter(|&(at, _)| at != thread);
+        for (_, other) in others {
+            let Ok(mut other) = other.try_lock() else { continue };
+            if other.len() >= FRESH as usize {
+                let half = other.len() / 2;
+                own.extend(other.drain(half..));
+                break;
+            }
+        }
+        if own.is_empty() {
+            let start = self.fresh.fetch_add(FRESH, Ordering::Relaxed);
+            let has_memory = start + FRESH <= self.capacity
+                && self.buckets.make(start as usize)
+                && self.buckets.make((start + FRESH - 1) as usize);
+            // As for a vector: there is no going on without memory.
+            assert!(has_memory, "no memory for {start} overflow buckets");
+            own.extend(start..start + FRESH);
+        }
+        own.pop().expect("links were added just now")
+    }
+
+    fn give(&self, thread: usize, link: u64) {
+        debug_assert!(link != 0 && link < self.fresh.load(Ordering::Relaxed));
+        lock(&self.free[thread]).push(link);
+    }
+}

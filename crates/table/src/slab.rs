@@ -1,0 +1,251 @@
+//! Records by number, in memory that is never given back while the slab lives.
+//!
+//! A record is a row of atomic words, so that whoever comes too late reads old or new words but
+//! never foreign memory. That it does not take a new record for an old one is the epochs' doing:
+//! an id that was [retired](Slab::retire) is handed out again only after every visit that could
+//! have met it is over.
+//!
+//! Each thread has a [`Spare`]: ids that it may hand out, and ids that it retired and that wait.
+//! Threads meet only to exchange them by the batch.
+
+use crate::Id;
+use crate::atomic::{AtomicU64, Mutex, lock};
+use crate::chunks::Chunks;
+use crate::epochs::{Epochs, Stamp};
+use crate::prefetch::prefetch;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Ids that are exchanged at once.
+#[cfg(not(loom))]
+const BATCH: usize = 64;
+#[cfg(loom)]
+const BATCH: usize = 1;
+/// How many ids before its turn a record is fetched.
+const AHEAD: usize = 4;
+/// A thread that has this many gives some away.
+const TOO_MANY: usize = 4 * BATCH;
+
+/// The largest id is below this: the top bit is the caller's, and the wheel has a few.
+const LIMIT: u32 = (1 << 31) - (1 << 16);
+
+/// Records of `WORDS` atomic words each.
+pub struct Slab<const WORDS: usize> {
+    records: Chunks<WORDS>,
+    capacity: u32,
+    stock: Arc<Mutex<Stock>>,
+    epochs: Arc<Epochs>,
+}
+
+/// What no thread has.
+struct Stock {
+    /// Ids from here on were never handed out.
+    fresh: u32,
+    free: Vec<Vec<Id>>,
+    /// What threads that have gone had waiting.
+    waiting: Vec<(Stamp, Vec<Id>)>,
+}
+
+/// One thread's ids.
+pub struct Spare {
+    free: Vec<Id>,
+    retired: Vec<Id>,
+    waiting: VecDeque<(Stamp, Vec<Id>)>,
+    /// Emptied batches, to be filled again.
+    empty: Vec<Vec<Id>>,
+    stock: Arc<Mutex<Stock>>,
+    epochs: Arc<Epochs>,
+}
+
+impl<const WORDS: usize> Slab<WORDS> {
+    /// An empty slab that will never have more than `capacity` ids, those included that wait to be
+    /// used again: allow some 500 a thread for them.
+    #[must_use]
+    pub fn new(epochs: Arc<Epochs>, capacity: u32) -> Self {
+        // Zero is no id, so that a word of zeros can mean "none".
+        let capacity = capacity.min(LIMIT - 1) + 1;
+        let stock = Stock { fresh: 1, free: Vec::new(), waiting: Vec::new() };
+        Slab {
+            records: Chunks::new(capacity as usize),
+            capacity,
+            stock: Arc::new(Mutex::new(stock)),
+            epochs,
+        }
+    }
+
+    /// A thread's ids: none yet.
+    #[must_use]
+    pub fn spare(&self) -> Spare {
+        Spare {
+            free: Vec::with_capacity(TOO_MANY + BATCH),
+            retired: Vec::with_capacity(BATCH),
+            waiting: VecDeque::with_capacity(16),
+            empty: Vec::with_capacity(16),
+            stock: Arc::clone(&self.stock),
+            epochs: Arc::clone(&self.epochs),
+        }
+    }
+
+    /// An id that nobody else has. Its record holds what its last owner left, or zeros.
+    #[inline]
+    pub fn take(&self, spare: &mut Spare) -> Option<Id> {
+        if spare.free.is_empty() {
+            self.refill(spare);
+        }
+        let id = spare.free.pop();
+        // Where ids are used again, they lie all over: what will be written soon had better come
+        // now.
+        if let Some(ahead) = spare.free.len().checked_sub(AHEAD) {
+            self.prefetch(spare.free[ahead]);
+        }
+        id
+    }
+
+    /// Gives up an id that others may have seen. Nothing may lead to it any more, except what
+    /// visitors already hold.
+    #[inline]
+    pub fn retire(&self, spare: &mut Spare, id: Id) {
+        debug_assert!(id != 0 && id < self.capacity);
+        spare.retired.push(id);
+        if spare.retired.len() >= BATCH {
+            spare.seal();
+            spare.reclaim();
+        }
+    }
+
+    /// Gives back an id that was taken and that nobody else has seen.
+    #[inline]
+    pub fn put_back(&self, spare: &mut Spare, id: Id) {
+        debug_assert!(id != 0 && id < self.capacity);
+        spare.free.push(id);
+        spare.shed();
+    }
+
+    /// The record with this id.
+    ///
+    /// # Panics
+    ///
+    /// If no id of its neighbourhood was ever handed out.
+    #[inline]
+    #[must_use]
+    pub fn words(&self, id: Id) -> &[AtomicU64; WORDS] {
+        self.records.at(id as usize)
+    }
+
+    /// Begins to fetch the record into the cache.
+    #[inline]
+    pub fn prefetch(&self, id: Id) {
+        for line in self.words(id).chunks(8) {
+            prefetch(&line[0]);
+        }
+    }
+
+    /// The record with this id, which begins to be fetched into the cache.
+    ///
+    /// # Panics
+    ///
+    /// As [`words`](Self::words).
+    #[inline(always)]
+    #[must_use]
+    pub fn fetch(&self, id: Id) -> &[AtomicU64; WORDS] {
+        let words = self.words(id);
+        for line in words.chunks(8) {
+            prefetch(&line[0]);
+        }
+        words
+    }
+
+    /// Bytes of memory for records. What was never used of it may not be backed by real memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.records.bytes()
+    }
+
+    #[cold]
+    fn refill(&self, spare: &mut Spare) {
+        spare.seal();
+        spare.reclaim();
+        if !spare.free.is_empty() {
+            return;
+        }
+        let mut stock = lock(&self.stock);
+        if let Some(batch) = stock.free.pop() {
+            spare.free.extend_from_slice(&batch);
+            spare.keep_empty(batch);
+            return;
+        }
+        let passed = |(stamp, _): &(Stamp, _)| self.epochs.passed(*stamp);
+        if let Some(at) = stock.waiting.iter().position(passed) {
+            let (_, batch) = stock.waiting.swap_remove(at);
+            spare.free.extend_from_slice(&batch);
+            return;
+        }
+        let end = ((stock.fresh as usize / BATCH + 1) * BATCH).min(self.capacity as usize) as u32;
+        if stock.fresh < end && self.records.make(stock.fresh as usize) {
+            // The lowest is taken first: records that are made one after the other lie beside
+            // each other.
+            spare.free.extend((stock.fresh..end).rev());
+            stock.fresh = end;
+        }
+    }
+}
+
+impl Spare {
+    /// What was retired up to now begins to wait.
+    fn seal(&mut self) {
+        if self.retired.is_empty() {
+            return;
+        }
+        let empty = self.empty.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
+        let batch = std::mem::replace(&mut self.retired, empty);
+        self.waiting.push_back((self.epochs.stamp(), batch));
+    }
+
+    /// What has waited long enough can be handed out.
+    fn reclaim(&mut self) {
+        while let Some((_, batch)) =
+            self.waiting.pop_front_if(|(stamp, _)| self.epochs.passed(*stamp))
+        {
+            self.free.extend_from_slice(&batch);
+            self.keep_empty(batch);
+            self.shed();
+        }
+    }
+
+    /// Gives away what is too much.
+    #[inline]
+    fn shed(&mut self) {
+        if self.free.len() >= TOO_MANY {
+            self.shed_half();
+        }
+    }
+
+    #[cold]
+    fn shed_half(&mut self) {
+        let mut stock = lock(&self.stock);
+        while self.free.len() > TOO_MANY / 2 {
+            let mut batch = self.empty.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
+            // The ones at the bottom were not used for the longest time.
+            batch.extend(self.free.drain(..BATCH));
+            stock.free.push(batch);
+        }
+    }
+
+    fn keep_empty(&mut self, mut batch: Vec<Id>) {
+        if self.empty.len() < self.empty.capacity() {
+            batch.clear();
+            self.empty.push(batch);
+        }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.seal();
+        let mut stock = lock(&self.stock);
+        stock.waiting.extend(self.waiting.drain(..));
+        if !self.free.is_empty() {
+            stock.free.push(std::mem::take(&mut self.free));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Which zone has which index.
+//!
+//! Flushing a zone takes its index away from it: whatever it held, that costs the same, and all
+//! its connections are gone at once. The zone gets another index when something is inserted next.
+//! What was taken away is emptied behind, a slice at a time, and serves another zone later: after
+//! every visit is over in which somebody could still hold it.
+
+use crate::Id;
+use crate::atomic::{AtomicU32, Mutex, OnceLock, Ordering, lock};
+use crate::bucket::Overflow;
+use crate::counts::Counts;
+use crate::epochs::{Epochs, Stamp, Visit};
+use crate::index::{Index, Shared};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Zones that there are.
+#[cfg(not(loom))]
+const ZONES: usize = 1 << 16;
+#[cfg(loom)]
+const ZONES: usize = 1 << 1;
+/// Indexes that there can be, of zones and waiting to be emptied.
+#[cfg(not(loom))]
+const INDEXES: usize = 1 << 18;
+#[cfg(loom)]
+const INDEXES: usize = 1 << 3;
+/// Indexes whose places are made together.
+const PIECE: usize = 256;
+/// Chained buckets that there can be: five times as many as 2^31 connections need on the average.
+#[cfg(not(loom))]
+const OVERFLOW: u32 = 1 << 28;
+#[cfg(loom)]
+const OVERFLOW: u32 = 1 << 4;
+
+type Piece = Box<[OnceLock<Box<Index>>]>;
+
+/// All zones, and their indexes.
+pub struct Zones {
+    /// The number of each zone's index; zero where it has none.
+    numbers: Box<[AtomicU32]>,
+    /// All indexes that were ever made.
+    indexes: Box<[OnceLock<Piece>]>,
+    stores: Mutex<Stores>,
+    shared: Arc<Shared>,
+    epochs: Arc<Epochs>,
+}
+
+/// Indexes that no zone has.
+struct Stores {
+    /// Indexes with numbers from here on were never made.
+    fresh: u32,
+    /// To be emptied, each as soon as its stamp has passed.
+    full: VecDeque<Full>,
+    /// Empty, but somebody may hold one until its stamp has passed.
+    resting: VecDeque<(Stamp, u32)>,
+    /// Ready for any zone.
+    ready: Vec<u32>,
+}
+
+struct Full {
+    stamp: Stamp,
+    number: u32,
+    /// The first bucket that may have something in it.
+    bucket: u32,
+}
+
+impl Zones {
+    /// All zones, empty.
+    #[must_use]
+    pub fn new(epochs: Arc<Epochs>) -> Zones {
+        let counts = Counts::new(INDEXES, Arc::clone(&epochs));
+        let stores =
+            Stores { fresh: 1, full: VecDeque::new(), resting: VecDeque::new(), ready: Vec::new() };
+        Zones {
+            numbers: (0..ZONES).map(|_| AtomicU32::new(0)).collect(),
+            indexes: (0..INDEXES.div_ceil(PIECE)).map(|_| OnceLock::new()).collect(),
+            stores: Mutex::new(stores),
+            shared: Arc::new(Shared { overflow: Overflow::new(OVERFLOW), counts }),
+            epochs,
+        }
+    }
+
+    /// A zone's index, if anything was ever put into the zone.
+    #[inline]
+    #[must_use]
+    pub fn get<'a>(&'a self, _visit: &'a Visit<'_>, zone: u16) -> Option<&'a Index> {
+        self.index(self.number(zone))
+    }
+
+    /// A zone's index. `None` if too many of flushed zones wait to be emptied.
+    #[inline]
+    #[must_use]
+    pub fn get_or_make<'a>(&'a self, visit: &'a Visit<'_>, zone: u16) -> Option<&'a Index> {
+        match self.get(visit, zone) {
+            Some(index) => Some(index),
+            None => self.make(zone),
+        }
+    }
+
+    /// The number of a zone's index; zero if it has none.
+    #[inline]
+    #[must_use]
+    pub fn number(&self, zone: u16) -> u32 {
+        self.numbers[usize::from(zone)].load(Ordering::Acquire)
+    }
+
+    /// The index with this number, whether a zone has it or not.
+    #[inline]
+    #[must_use]
+    pub fn index(&self, number: u32) -> Option<&Index> {
+        if number == 0 {
+            return None;
+        }
+        let piece = self.indexes.get(number as usize / PIECE)?.get()?;
+        piece[number as usize % PIECE].get().map(|index| &**index)
+    }
+
+    /// Flushes a zone; `false` if it was empty.
+    pub fn detach(&self, zone: u16) -> bool {
+        if self.index(self.number(zone)).is_none_or(Index::is_empty) {
+            return false;
+        }
+        let number = self.numbers[usize::from(zone)].swap(0, Ordering::AcqRel);
+        let Some(index) = self.index(number) else { return false };
+        index.detach();
+        // The stamp is after the swap: who enters from now on does not find the index.
+        let full = Full { stamp: self.epochs.stamp(), number, bucket: 0 };
+        lock(&self.stores).full.push_back(full);
+        true
+    }
+
+    /// Flushes all zones; how many were not empty.
+    pub fn detach_all(&self) -> u32 {
+        self.in_use().map(|zone| u32::from(self.detach(zone))).sum()
+    }
+
+    /// Empties indexes of flushed zones. `free` is handed each entry after it was taken out, until
+    /// that and the buckets looked at come to `budget`. `true` if there is more to do.
+    pub fn drain(
+        &self,
+        visit: &Visit<'_>,
+        mut budget: usize,
+        mut free: impl FnMut(&Index, Id),
+    ) -> bool {
+        let mut ids = Vec::new();
+        loop {
+            let Some(mut full) = lock(&self.stores).full.pop_front() else { return false };
+            let Some(index) = self.index(full.number) else { continue };
+            // Until then somebody may be about to insert, or to split a bucket.
+            let mut is_empty = false;
+            if self.epochs.passed(full.stamp) {
+                while budget > 0 && !is_empty {
+                    is_empty = !index.empty_bucket(visit, full.bucket, &mut ids);
+                    budget = budget.saturating_sub(1 + ids.len());
+                    full.bucket += 1;
+                    ids.drain(..).for_each(|id| free(index, id));
+                }
+            }
+            if !is_empty {
+                lock(&self.stores).full.push_front(full);
+                return true;
+            }
+            let stamp = self.epochs.stamp();
+            lock(&self.stores).resting.push_back((stamp, full.number));
+        }
+    }
+
+    /// The zones that have an index.
+    pub fn in_use(&self) -> impl Iterator<Item = u16> {
+        let zones = (0..=u16::MAX).zip(&self.numbers);
+        zones.filter(|(_, number)| number.load(Ordering::Acquire) != 0).map(|(zone, _)| zone)
+    }
+
+    /// Bytes of memory of all indexes, of zones or not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let made = lock(&self.stores).fresh;
+        let indexes = (1..made).filter_map(|number| self.index(number));
+        indexes.map(Index::bytes).sum::<usize>() + self.shared.overflow.bytes()
+    }
+
+    #[cold]
+    fn make(&self, zone: u16) -> Option<&Index> {
+        let slot = &self.numbers[usize::from(zone)];
+        let number = {
+            let mut stores = lock(&self.stores);
+            match stores.empty_one(&self.epochs) {
+                Some(number) => number,
+                None => self.add(&mut stores)?,
+            }
+        };
+        let index = self.index(number)?;
+        index.attach(zone);
+        match slot.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(index),
+            Err(faster) => {
+                // Nobody has seen ours.
+                index.detach();
+                lock(&self.stores).ready.push(number);
+                self.index(faster)
+            }
+        }
+    }
+
+    /// One index more.
+    fn add(&self, stores: &mut Stores) -> Option<u32> {
+        let number = stores.fresh;
+        let piece = self.indexes.get(number as usize / PIECE)?;
+        let piece = piece.get_or_init(|| (0..PIECE).map(|_| OnceLock::new()).collect());
+        let index = Index::new(number, Arc::clone(&self.shared));
+        let _ = piece[number as usize % PIECE].set(Box::new(index));
+        stores.fresh += 1;
+        Some(number)
+    }
+}
+
+impl Stores {
+    fn empty_one(&mut self, epochs: &Epochs) -> Option<u32> {
+        if let Some(number) = self.ready.pop() {
+            return Some(number);
+        }
+        let (_, number) = self.resting.pop_front_if(|(stamp, _)| epochs.passed(*stamp))?;
+        Some(number)
+    }
+}

@@ -1,0 +1,326 @@
+//! What threads can do to each other, in every order that the memory model allows.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p table --release --test models --target-dir target/loom`
+//! runs them; `make test` does so too.
+//!
+//! Under the model checker buckets start as two, every insert looks after the growth, and ids are
+//! exchanged one by one, so that few steps are enough to meet every case.
+
+#![cfg(loom)]
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::sync::Arc;
+use table::atomic::{AtomicU64, Ordering};
+use table::{Epochs, Id, Insert, Reader, Slab, Spare, Zones};
+
+/// Runs a model in all orders with at most this many involuntary changes of thread.
+fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(run);
+}
+
+#[test]
+fn what_a_visitor_found_is_not_freed_under_it() {
+    // The stamps are the crate's own; a slab of one id stands for them.
+    model(3, || {
+        let epochs = Epochs::new();
+        let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 1));
+        let mut spare = slab.spare();
+        let root = Arc::new(AtomicU64::new(0));
+        let value = Arc::new(UnsafeCell::new(1));
+        let id = slab.take(&mut spare).unwrap();
+        root.store(u64::from(id), Ordering::Release);
+
+        let mut reader = epochs.reader().unwrap();
+        let visitor = {
+            let (root, value) = (Arc::clone(&root), Arc::clone(&value));
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let _visit = reader.enter();
+                    if root.load(Ordering::Acquire) != 0 {
+                        // The checker fails if this meets the write below.
+                        // SAFETY: the checker's cell has no safe read, and checks this one.
+                        value.with(|value| assert_eq!(unsafe { *value }, 1));
+                    }
+                }
+            })
+        };
+        root.store(0, Ordering::Relaxed);
+        slab.retire(&mut spare, id);
+        if slab.take(&mut spare).is_some() {
+            // SAFETY: as above.
+            value.with_mut(|value| unsafe { *value = 2 });
+        }
+        visitor.join().unwrap();
+        drop(spare);
+        let mut other = slab.spare();
+        let _ = slab.take(&mut other);
+    });
+}
+
+#[test]
+fn an_id_is_not_reused_while_a_visitor_looks_at_its_record() {
+    model(3, || {
+        let epochs = Epochs::new();
+        let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 2));
+        let mut spare = slab.spare();
+        let root = Arc::new(AtomicU64::new(0));
+        let id = slab.take(&mut spare).unwrap();
+        slab.words(id)[0].store(7, Ordering::Relaxed);
+        root.store(u64::from(id), Ordering::Release);
+
+        let mut reader = epochs.reader().unwrap();
+        let visitor = {
+            let (root, slab) = (Arc::clone(&root), Arc::clone(&slab));
+            thread::spawn(move || {
+                let _visit = reader.enter();
+                let id = root.load(Ordering::Acquire) as Id;
+                if id != 0 {
+                    assert_eq!(slab.words(id)[0].load(Ordering::Relaxed), 7);
+                    assert_eq!(slab.words(id)[0].load(Ordering::Relaxed), 7);
+                }
+            })
+        };
+        root.store(0, Ordering::Relaxed);
+        slab.retire(&mut spare, id);
+        for _ in 0..2 {
+            if let Some(id) = slab.take(&mut spare) {
+                slab.words(id)[0].store(8, Ordering::Relaxed);
+            }
+        }
+        visitor.join().unwrap();
+    });
+}
+
+/// A table of records of one word: their key.
+struct Table {
+    epochs: Arc<Epochs>,
+    slab: Slab<1>,
+    zones: Zones,
+}
+
+/// What a thread needs.
+struct Thread {
+    reader: Reader,
+    spare: Spare,
+    table: Arc<Table>,
+}
+
+impl Table {
+    fn new() -> Arc<Table> {
+        let epochs = Epochs::new();
+        let slab = Slab::new(Arc::clone(&epochs), 30);
+        Arc::new(Table { slab, zones: Zones::new(Arc::clone(&epochs)), epochs })
+    }
+
+    fn thread(self: &Arc<Self>) -> Thread {
+        let reader = self.epochs.reader().unwrap();
+        Thread { reader, spare: self.slab.spare(), table: Arc::clone(self) }
+    }
+
+    fn is_key(&self, id: Id, key: u64) -> bool {
+        self.slab.words(id)[0].load(Ordering::Relaxed) == key
+    }
+}
+
+impl Thread {
+    fn insert(&mut self, zone: u16, key: u64, hash: u32) -> Result<Id, Id> {
+        let visit = self.reader.enter();
+        let id = self.table.slab.take(&mut self.spare).unwrap();
+        self.table.slab.words(id)[0].store(key, Ordering::Relaxed);
+        loop {
+            let index = self.table.zones.get_or_make(&visit, zone).unwrap();
+            match index.insert(&visit, hash, id, |id| self.table.is_key(id, key)) {
+                Insert::Done => return Ok(id),
+                Insert::Rival(rival) => {
+                    self.table.slab.put_back(&mut self.spare, id);
+                    return Err(rival);
+                }
+                Insert::Detached => thread::yield_now(),
+            }
+        }
+    }
+
+    fn find(&mut self, zone: u16, key: u64, hash: u32) -> Option<Id> {
+        let visit = self.reader.enter();
+        let found = self.table.zones.get(&visit, zone)?.find(hash, |id| self.table.is_key(id, key));
+        if let Some(id) = found {
+            assert!(self.table.is_key(id, key), "it stays what it is while the visit lasts");
+        }
+        found
+    }
+
+    fn remove(&mut self, zone: u16, key: u64, hash: u32) -> bool {
+        let visit = self.reader.enter();
+        let Some(index) = self.table.zones.get(&visit, zone) else { return false };
+        let Some(id) = index.find(hash, |id| self.table.is_key(id, key)) else { return false };
+        let was_there = index.remove(&visit, hash, id);
+        if was_there {
+            self.table.slab.retire(&mut self.spare, id);
+        }
+        was_there
+    }
+
+    /// Empties flushed zones as far as that goes now, and gives the keys that were in them.
+    fn drain(&mut self) -> Vec<u64> {
+        let mut keys = Vec::new();
+        let visit = self.reader.enter();
+        let Table { slab, zones, .. } = &*self.table;
+        zones.drain(&visit, usize::MAX, |index, id| {
+            assert!(index.is_detached());
+            keys.push(slab.words(id)[0].load(Ordering::Relaxed));
+            slab.retire(&mut self.spare, id);
+        });
+        keys
+    }
+}
+
+#[test]
+fn of_two_that_insert_the_same_one_wins() {
+    model(3, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        // The index is there already.
+        one.insert(0, 9, 1).unwrap();
+        let second = thread::spawn(move || other.insert(0, 5, 0));
+        let first = one.insert(0, 5, 0);
+        let second = second.join().unwrap();
+        match (first, second) {
+            (Ok(id), Err(rival)) | (Err(rival), Ok(id)) => assert_eq!(id, rival),
+            both => panic!("{both:?}"),
+        }
+        assert!(one.find(0, 5, 0).is_some() && one.find(0, 9, 1).is_some());
+    });
+}
+
+#[test]
+fn two_that_need_an_index_get_the_same_one() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        let second = thread::spawn(move || other.insert(0, 5, 0).unwrap());
+        one.insert(0, 6, 1).unwrap();
+        second.join().unwrap();
+        assert!(one.find(0, 5, 0).is_some() && one.find(0, 6, 1).is_some());
+    });
+}
+
+#[test]
+fn what_is_there_is_found_while_its_bucket_is_split() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        // Hash 2 moves from bucket 0 to bucket 2 when that comes; hash 0 stays.
+        one.insert(0, 10, 0).unwrap();
+        let finder = thread::spawn(move || {
+            assert!(other.find(0, 10, 0).is_some());
+        });
+        one.insert(0, 12, 2).unwrap();
+        finder.join().unwrap();
+        assert!(one.find(0, 10, 0).is_some() && one.find(0, 12, 2).is_some());
+    });
+}
+
+#[test]
+fn what_moves_in_a_split_is_found_all_the_time() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 12, 2).unwrap();
+        let finder = thread::spawn(move || assert!(other.find(0, 12, 2).is_some()));
+        one.insert(0, 11, 1).unwrap();
+        finder.join().unwrap();
+        assert!(one.find(0, 12, 2).is_some() && one.find(0, 11, 1).is_some());
+    });
+}
+
+#[test]
+fn inserts_and_removals_stand_while_their_bucket_is_split() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 12, 2).unwrap();
+        let second = thread::spawn(move || {
+            assert!(other.remove(0, 12, 2));
+            other.insert(0, 16, 6).unwrap();
+        });
+        one.insert(0, 11, 1).unwrap();
+        second.join().unwrap();
+        assert_eq!(one.find(0, 12, 2), None);
+        assert!(one.find(0, 16, 6).is_some() && one.find(0, 11, 1).is_some());
+        let visit = one.reader.enter();
+        assert_eq!(table.zones.get(&visit, 0).unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn what_moves_back_from_a_chained_bucket_is_found_all_the_time() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        // All under one hash: the eighth goes to a second bucket.
+        for key in 0..8 {
+            one.insert(0, key, 0).unwrap();
+        }
+        let finder = thread::spawn(move || assert!(other.find(0, 7, 0).is_some()));
+        assert!(one.remove(0, 3, 0));
+        finder.join().unwrap();
+        assert!(one.find(0, 7, 0).is_some() && one.find(0, 3, 0).is_none());
+    });
+}
+
+#[test]
+fn two_removals_of_the_same_are_one() {
+    model(3, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 5, 0).unwrap();
+        let second = thread::spawn(move || other.remove(0, 5, 0));
+        assert!(one.remove(0, 5, 0) != second.join().unwrap());
+        assert_eq!(one.find(0, 5, 0), None);
+    });
+}
+
+#[test]
+fn what_is_inserted_while_its_zone_is_flushed_is_there_or_drained() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 1, 0).unwrap();
+        let second = thread::spawn(move || other.insert(0, 2, 2).unwrap());
+        assert!(table.zones.detach(0));
+        let mut gone = one.drain();
+        second.join().unwrap();
+        gone.extend(one.drain());
+        let is_there = one.find(0, 2, 2).is_some();
+        gone.sort_unstable();
+        assert_eq!(gone, if is_there { vec![1] } else { vec![1, 2] });
+        assert_eq!(one.find(0, 1, 0), None);
+    });
+}
+
+#[test]
+fn a_visitor_of_one_zone_never_meets_another_zones_entries() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 1, 0).unwrap();
+        let visitor = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                let visit = other.reader.enter();
+                let Some(index) = table.zones.get(&visit, 0) else { return };
+                // In any other zone, the same addresses have key 2.
+                assert_eq!(index.find(0, |id| table.is_key(id, 2)), None);
+                assert_eq!(index.zone(), 0);
+            }
+        });
+        assert!(table.zones.detach(0));
+        one.drain();
+        one.insert(1, 2, 0).unwrap();
+        visitor.join().unwrap();
+    });
+}

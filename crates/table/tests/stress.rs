@@ -1,0 +1,260 @@
+//! Threads that insert, find, remove and flush all at once, on real processors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use table::{Epochs, Id, Insert, Links, Quota, Slab, Wheel, Zones};
+
+const ZONES: u16 = 4;
+const KEYS: u64 = 2000;
+
+/// Words of a record: its key, how far it is, the index it hangs on, the wheel's link.
+const KEY: usize = 0;
+const STATE: usize = 1;
+const INDEX: usize = 2;
+const LINK: usize = 3;
+/// What a record that is in nobody's hands says.
+const DEAD: u64 = 0;
+const ALIVE: u64 = 1;
+
+struct Table {
+    epochs: Arc<Epochs>,
+    slab: Slab<4>,
+    zones: Zones,
+    quota: Arc<Quota>,
+    wheel: Wheel,
+    /// How many found records said something that they must not.
+    wrong: AtomicUsize,
+}
+
+impl Links for Table {
+    fn link(&self, id: Id) -> &AtomicU64 {
+        &self.slab.words(id)[LINK]
+    }
+}
+
+/// A key's two hashes: a connection whose replies come from elsewhere stands under both.
+fn hashes(key: u64) -> [u32; 2] {
+    [0u64, 1].map(|side| ((key << 1 | side).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32)
+}
+
+/// One of the threads.
+struct Thread<'a> {
+    table: &'a Table,
+    reader: table::Reader,
+    spare: table::Spare,
+    share: table::Share,
+    random: fastrand::Rng,
+}
+
+impl<'a> Thread<'a> {
+    fn new(table: &'a Table, seed: u64) -> Self {
+        Thread {
+            table,
+            reader: table.epochs.reader().unwrap(),
+            spare: table.slab.spare(),
+            share: table.quota.share(),
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    fn word(&self, id: Id, word: usize) -> &'a AtomicU64 {
+        &self.table.slab.words(id)[word]
+    }
+
+    fn is_key(&self, id: Id, key: u64) -> bool {
+        let state = self.word(id, STATE).load(Ordering::Acquire);
+        state == ALIVE && self.word(id, KEY).load(Ordering::Relaxed) == key
+    }
+
+    /// Takes apart a record, if nobody else did before.
+    fn end(&mut self, visit: &table::Visit<'_>, id: Id) -> bool {
+        let state = self.word(id, STATE);
+        if state.compare_exchange(ALIVE, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let number = self.word(id, INDEX).load(Ordering::Relaxed) as u32;
+        let index = self.table.zones.index(number).unwrap();
+        for hash in hashes(self.word(id, KEY).load(Ordering::Relaxed)) {
+            index.remove(visit, hash, id);
+        }
+        index.left(visit);
+        self.table.wheel.disarm(self.table, id);
+        self.share.give();
+        self.table.slab.retire(&mut self.spare, id);
+        true
+    }
+
+    fn insert(&mut self, visit: &table::Visit<'_>, zone: u16, key: u64) {
+        if !self.share.take() {
+            return;
+        }
+        let id = self.table.slab.take(&mut self.spare).unwrap();
+        self.word(id, KEY).store(key, Ordering::Relaxed);
+        self.word(id, STATE).store(ALIVE, Ordering::Relaxed);
+        loop {
+            let index = self.table.zones.get_or_make(visit, zone).unwrap();
+            self.word(id, INDEX).store(u64::from(index.number()), Ordering::Relaxed);
+            let [original, reply] = hashes(key);
+            match index.insert(visit, original, id, |id| self.is_key(id, key)) {
+                Insert::Detached => continue,
+                Insert::Rival(_) => {
+                    self.word(id, STATE).store(DEAD, Ordering::Relaxed);
+                    self.share.give();
+                    self.table.slab.put_back(&mut self.spare, id);
+                }
+                Insert::Done => {
+                    index.joined(visit);
+                    let now = base::Instant::from_millis(1);
+                    self.table.wheel.arm(self.table, id, now, now);
+                    if index.insert(visit, reply, id, |_| false) == Insert::Detached {
+                        self.end(visit, id);
+                    }
+                    // It may have been flushed, drained and taken apart between the two.
+                    if self.word(id, STATE).load(Ordering::Acquire) == DEAD {
+                        index.remove(visit, reply, id);
+                        self.table.wheel.disarm(self.table, id);
+                    }
+                }
+            }
+            return;
+        }
+    }
+
+    fn find(&self, visit: &table::Visit<'_>, zone: u16, key: u64) -> Option<Id> {
+        let index = self.table.zones.get(visit, zone)?;
+        let side = usize::from(key.is_multiple_of(3));
+        let id = index.find(hashes(key)[side], |id| self.is_key(id, key))?;
+        // Whatever happens to it now, in this visit it stays the record of this key.
+        let is_right = self.word(id, KEY).load(Ordering::Relaxed) == key
+            && self.word(id, INDEX).load(Ordering::Relaxed) == u64::from(index.number())
+            && index.zone() == zone;
+        if !is_right {
+            self.table.wrong.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(id)
+    }
+
+    fn drain(&mut self, visit: &table::Visit<'_>, budget: usize) -> bool {
+        self.table.zones.drain(visit, budget, |_, id| {
+            self.end(visit, id);
+        })
+    }
+
+    fn turns(&mut self, turns: usize) {
+        let mut reader = std::mem::replace(&mut self.reader, self.table.epochs.reader().unwrap());
+        for _ in 0..turns {
+            let visit = reader.enter();
+            for _ in 0..32 {
+                let zone = self.random.u16(..ZONES);
+                let key = self.random.u64(..KEYS) << 2 | u64::from(zone);
+                match self.random.u8(..16) {
+                    0..6 => self.insert(&visit, zone, key),
+                    6..10 => {
+                        if let Some(id) = self.find(&visit, zone, key) {
+                            self.end(&visit, id);
+                        }
+                    }
+                    _ => {
+                        self.find(&visit, zone, key);
+                    }
+                }
+            }
+            match self.random.u16(..1000) {
+                0 => {
+                    self.table.zones.detach(self.random.u16(..ZONES));
+                }
+                1..100 => {
+                    self.drain(&visit, 100);
+                }
+                100..110 => {
+                    let zone = self.random.u16(..ZONES);
+                    let Some(index) = self.table.zones.get(&visit, zone) else { continue };
+                    let mut cursor = Some(0);
+                    while let Some(at) = cursor {
+                        cursor = index.walk(at, 16, |id| {
+                            let key = self.word(id, KEY).load(Ordering::Relaxed);
+                            if key & 3 != u64::from(zone) {
+                                self.table.wrong.fetch_add(1, Ordering::Relaxed);
+                            }
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn stress(threads: u64, turns: usize) {
+    let epochs = Epochs::new();
+    let table = Table {
+        slab: Slab::new(Arc::clone(&epochs), 50_000),
+        zones: Zones::new(Arc::clone(&epochs)),
+        epochs,
+        quota: Quota::new(20_000),
+        wheel: Wheel::new(),
+        wrong: AtomicUsize::new(0),
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|seed| {
+                let table = &table;
+                scope.spawn(move || Thread::new(table, seed).turns(turns))
+            })
+            .collect();
+        // Turns the wheel, which ends some of what is due.
+        let ticker = scope.spawn(|| {
+            let mut thread = Thread::new(&table, 99);
+            let mut reader = table.epochs.reader().unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                let visit = reader.enter();
+                let mut due = Vec::new();
+                let now = base::Instant::from_millis(1000);
+                table.wheel.advance(&table, now, 64, |id| {
+                    due.push(id);
+                    None
+                });
+                due.into_iter().for_each(|id| {
+                    thread.end(&visit, id);
+                });
+                drop(visit);
+                thread::yield_now();
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        ticker.join().unwrap();
+    });
+    assert_eq!(table.wrong.load(Ordering::Relaxed), 0);
+    check_what_is_left(&table);
+}
+
+/// When all is quiet, the counts agree with each other and with what is found, and after a flush
+/// nothing is left.
+fn check_what_is_left(table: &Table) {
+    let mut thread = Thread::new(table, 0);
+    let mut reader = table.epochs.reader().unwrap();
+    while thread.drain(&reader.enter(), 1000) {}
+    let mut connections = 0;
+    for zone in 0..ZONES {
+        let visit = reader.enter();
+        let Some(index) = table.zones.get(&visit, zone) else { continue };
+        let keys = (0..KEYS).map(|key| key << 2 | u64::from(zone));
+        let found = keys.filter(|&key| thread.find(&visit, zone, key).is_some()).count() as u32;
+        assert_eq!((index.connections(), index.len()), (found, 2 * found), "zone {zone}");
+        connections += found;
+    }
+    assert_eq!(table.quota.used(), connections);
+    table.zones.detach_all();
+    while thread.drain(&reader.enter(), 1000) {}
+    assert_eq!(table.quota.used(), 0);
+    assert_eq!(table.wheel.armed(), 0);
+    assert_eq!(table.wrong.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn many_threads_do_everything_at_once() {
+    stress(4, if cfg!(miri) { 5 } else { 3000 });
+}
