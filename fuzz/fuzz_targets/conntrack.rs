@@ -4,7 +4,9 @@
 #![no_main]
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Cursor, Entry, Filter, Flush, Timeout, TimeoutPolicy};
+use conntrack::{
+    Config, Conntrack, Cursor, Entry, Filter, Flush, Timeout, TimeoutPolicy, Tracker,
+};
 use flow::{
     CtAction, CtState, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection, TupleMatch,
 };
@@ -14,6 +16,7 @@ use libfuzzer_sys::fuzz_target;
 use packet::Packet;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Arbitrary, Debug)]
@@ -84,6 +87,10 @@ enum Operation {
     CheckWindows {
         check: bool,
     },
+    MakesRoom {
+        makes_room: bool,
+    },
+    Drain,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -189,7 +196,8 @@ impl Action {
 }
 
 struct World {
-    tracker: Conntrack,
+    conntrack: Arc<Conntrack>,
+    tracker: Tracker,
     now: Instant,
     /// The last packet as it came out.
     last: Option<Frame>,
@@ -198,10 +206,20 @@ struct World {
 impl World {
     fn track(&mut self, mut frame: Frame, action: &CtAction) {
         let was_good = is_good(&frame);
-        let before = self.tracker.connections();
-        let room = self.tracker.connections_max().max(before);
+        let before = self.conntrack.connections();
+        let room = self.conntrack.connections_max().max(before);
         self.tracker.execute(self.now, action, std::slice::from_mut(&mut frame));
-        assert!(self.tracker.connections() <= room, "more connections than the maximum");
+        assert!(self.conntrack.connections() <= room, "more connections than the maximum");
+        if let Some(known) = frame.connection {
+            // What would go the same way changes nothing that flows see.
+            if self.tracker.follow_known(self.now, known, &frame) {
+                let mut again = self::frame(frame.packet.data());
+                let look = CtAction { zone: action.zone, nat: action.nat.as_ref().map(|_| Nat::Restore), ..CtAction::default() };
+                self.tracker.execute(self.now, &look, std::slice::from_mut(&mut again));
+                let seen = |frame: &Frame| (frame.key.ct_mark(), frame.key.ct_label());
+                assert_eq!(seen(&again), seen(&frame));
+            }
+        }
         let state = frame.key.ct_state();
         assert!(state.contains(CtState::TRK));
         assert!(!state.contains(CtState::NEW | CtState::EST), "{state}");
@@ -216,7 +234,7 @@ impl World {
         let mut cursor = Some(Cursor::default());
         let mut entries = Vec::new();
         while let Some(at) = cursor {
-            let page = self.tracker.dump(self.now, &Filter::default(), at);
+            let page = self.conntrack.dump(self.now, &Filter::default(), at);
             entries.extend(page.entries);
             cursor = page.next;
         }
@@ -225,9 +243,9 @@ impl World {
 
     fn check(&self) {
         let entries = self.dump();
-        let stats = self.tracker.stats(self.now, &Filter::default());
+        let stats = self.conntrack.stats(self.now, &Filter::default());
         assert_eq!(stats.total as usize, entries.len());
-        assert!(entries.len() <= self.tracker.connections() as usize);
+        assert!(entries.len() <= self.conntrack.connections() as usize);
         let mut seen: HashSet<(Zone, Tuple)> = HashSet::new();
         for entry in &entries {
             assert!(seen.insert((entry.zone, entry.original)), "{entry} is not alone");
@@ -236,9 +254,9 @@ impl World {
             }
             assert_eq!(entry.original.src.is_ipv4(), entry.reply.dst.is_ipv4(), "{entry}");
         }
-        let counts = self.tracker.zone_limits(&[]).zones;
+        let counts = self.conntrack.zone_limits(&[]).zones;
         let counted: u32 = counts.iter().map(|zone| zone.count).sum();
-        assert!(counted <= self.tracker.connections(), "{counts:?}");
+        assert!(counted <= self.conntrack.connections(), "{counts:?}");
     }
 
     fn run(&mut self, operation: Operation) {
@@ -278,7 +296,7 @@ impl World {
     }
 
     fn control(&mut self, operation: Operation) {
-        let tracker = &self.tracker;
+        let tracker = &self.conntrack;
         let zone = |zone: u8| Zone(u16::from(zone % 3));
         match operation {
             Operation::Pass { ms } => {
@@ -322,6 +340,8 @@ impl World {
                 tracker.clear_zone_timeouts(zone(it));
             }
             Operation::CheckWindows { check } => tracker.set_check_tcp_windows(check),
+            Operation::MakesRoom { makes_room } => tracker.set_makes_room(makes_room),
+            Operation::Drain => _ = tracker.drain(),
             _ => {}
         }
     }
@@ -344,8 +364,10 @@ impl World {
             TupleL4::None => return,
         }
         let reply = TupleMatch::default();
-        let flush = Flush { zone: Some(entry.zone), protocol: Some(protocol), original, reply };
-        let flushed = self.tracker.flush(self.now, &flush);
+        let protocol = Some(protocol);
+        let zone = Some(entry.zone);
+        let flush = Flush { zone, protocol, original, reply, ..Flush::default() };
+        let flushed = self.conntrack.flush(self.now, &flush);
         assert_eq!(flushed.ok(), Some(1), "{entry}");
         assert_eq!(self.dump().len(), entries.len() - 1, "{entry}");
     }
@@ -420,14 +442,15 @@ fn error(arrived: &Frame, code: u8, exceeded: bool) -> Option<Vec<u8>> {
 
 fuzz_target!(|operations: Vec<Operation>| {
     let config = Config { connections_max: 64, ..Config::default() };
-    let tracker = Conntrack::new(1, config);
-    let mut world = World { tracker, now: Instant::from_millis(1000), last: None };
+    let conntrack = Arc::new(Conntrack::new(1, config));
+    let tracker = conntrack.tracker().expect("the first tracker");
+    let mut world = World { conntrack, tracker, now: Instant::from_millis(1000), last: None };
     for operation in operations.into_iter().take(100) {
         world.run(operation);
         world.check();
     }
     // Nothing stays behind: neither when all is flushed, nor in the zones' counts.
-    let tracker = &world.tracker;
+    let tracker = &world.conntrack;
     tracker.flush(world.now, &Flush::default()).expect("not a whole tuple");
     assert_eq!(tracker.connections(), 0);
     assert!(tracker.zone_limits(&[]).zones.iter().all(|zone| zone.count == 0));

@@ -165,7 +165,8 @@ impl<'a> Pass<'a> {
         let zone = self.action.zone.0;
         let connections = self.connections;
         if self.index.is_none_or(Index::is_detached) {
-            self.index = connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
+            self.index =
+                connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
         }
         let index = self.index.ok_or(Event::Full)?;
         let limit = self.settings.limits.of(zone);

@@ -4,7 +4,9 @@
 //! connection. What a thread needs for itself stands in its [`Tools`]. Ids are followed only within a
 //! visit of the table's epochs; the methods that follow ids take it to prove that.
 
+use crate::change::{Change, Changes, Waiting, What};
 use crate::counters::{Counters, Event, SharedCounters};
+use crate::entry::Entry;
 use crate::gateways::SharedGateways;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
@@ -15,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use table::atomic::AtomicU64;
-use table::{Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones};
+use table::{
+    Epochs, Id, Index, Insert, Links, Quota, Reader, Share, Slab, Spare, Visit, Wheel, Zones,
+};
 
 /// Set in ids of IPv6 connections.
 const V6: Id = 1 << 31;
@@ -50,6 +54,7 @@ pub(crate) struct Connections {
 struct Shard {
     wheel: Wheel,
     counters: SharedCounters,
+    waiting: Waiting,
 }
 
 /// What a thread works with.
@@ -67,6 +72,10 @@ pub(crate) struct Tools {
     pub counters: Counters,
     /// What happened while something was tried that may not come to pass; zero at other times.
     pub trial: Counters,
+    /// The time of what is done, and whether it is noted, and what was.
+    pub now: Instant,
+    pub is_watched: bool,
+    changes: Vec<Change>,
     /// Connections that this thread ended because their time ran out, still to be taken out.
     expired: Vec<Id>,
 }
@@ -128,6 +137,9 @@ impl Connections {
             random: fastrand::Rng::with_seed(seed),
             counters: Counters::new(),
             trial: Counters::new(),
+            now: Instant::ZERO,
+            is_watched: false,
+            changes: Vec::new(),
             expired: Vec::new(),
         };
         (usize::from(tools.shard) < self.shards.len()).then_some((reader, tools))
@@ -137,7 +149,11 @@ impl Connections {
     #[inline(always)]
     pub fn record(&self, id: Id) -> Record<'_> {
         let plain = id & !(V6 | REPLY_ENTRY);
-        if id & V6 == 0 { Record::v4(self.v4.words(plain)) } else { Record::v6(self.v6.words(plain)) }
+        if id & V6 == 0 {
+            Record::v4(self.v4.words(plain))
+        } else {
+            Record::v6(self.v6.words(plain))
+        }
     }
 
     /// The id itself, whichever of its entries it came from.
@@ -181,12 +197,14 @@ impl Connections {
     ) -> Option<Found> {
         let mut is_reply = false;
         let expired = &mut tools.expired;
-        let found = index?.find(hash, |id| match self.matching(id, now_ms, expired, |it| it.direction(key)) {
-            Some(direction) => {
-                is_reply = direction;
-                true
+        let found = index?.find(hash, |id| {
+            match self.matching(id, now_ms, expired, |it| it.direction(key)) {
+                Some(direction) => {
+                    is_reply = direction;
+                    true
+                }
+                None => false,
             }
-            None => false,
         });
         if !tools.expired.is_empty() {
             self.bury_expired(visit, tools);
@@ -247,7 +265,7 @@ impl Connections {
         match number {
             _ if v4 + v6 == 0 => None,
             id if id <= v4 => Some(id),
-            number => Some(number - v4 | V6),
+            number => Some((number - v4) | V6),
         }
     }
 
@@ -298,9 +316,10 @@ impl Connections {
             return Err(refused);
         }
         if let Some(second) = second {
-            let taken = self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
-                it.direction(&reply).map(|_| Taken::Reply)
-            });
+            let taken =
+                self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
+                    it.direction(&reply).map(|_| Taken::Reply)
+                });
             if let Err(refused) = taken {
                 // It was to be seen for a moment; whoever ended it meanwhile takes it out.
                 if record.kill() {
@@ -367,6 +386,7 @@ impl Connections {
             wheel.disarm(self, id);
         }
         tools.counters.count(Event::Created);
+        tools.note(&record, What::New);
     }
 
     fn insert_entry(
@@ -429,6 +449,7 @@ impl Connections {
             index.left(visit);
         }
         tools.counters.count(why);
+        tools.note(&record, What::Destroyed(why));
         self.end(tools, id);
     }
 
@@ -510,7 +531,9 @@ impl Connections {
             let record = self.record(entry);
             // A connection is taken out with its first entry; the entry of its reply may be met
             // alone when that is over, and its id may be another connection's by then.
-            if entry & REPLY_ENTRY != 0 || record.state().header() != index.number() || !record.kill()
+            if entry & REPLY_ENTRY != 0
+                || record.state().header() != index.number()
+                || !record.kill()
             {
                 return;
             }
@@ -519,6 +542,7 @@ impl Connections {
                 index.remove(visit, hash, reply_entry);
             }
             // It was counted when its zone was flushed.
+            tools.note(&record, What::Destroyed(Event::Flushed));
             self.end(tools, entry);
         })
     }
@@ -541,6 +565,16 @@ impl Connections {
         if !tools.counters.is_zero() {
             self.shards[usize::from(tools.shard)].counters.take(&mut tools.counters);
         }
+        if !tools.changes.is_empty() {
+            self.shards[usize::from(tools.shard)].waiting.add(&mut tools.changes);
+        }
+    }
+
+    /// All threads' changes that wait.
+    pub fn fetch_changes(&self) -> Changes {
+        let mut changes = Changes::default();
+        self.shards.iter().for_each(|shard| shard.waiting.fetch(&mut changes));
+        changes
     }
 
     /// The published counts of all threads.
@@ -569,7 +603,7 @@ pub(crate) enum Refused {
 
 impl Shard {
     fn new() -> Self {
-        Shard { wheel: Wheel::new(), counters: SharedCounters::new() }
+        Shard { wheel: Wheel::new(), counters: SharedCounters::new(), waiting: Waiting::default() }
     }
 }
 
@@ -577,6 +611,24 @@ impl Tools {
     /// Where this thread's connections are on a wheel.
     pub fn shard(&self) -> u16 {
         self.shard
+    }
+
+    /// Notes what happened to a connection, if somebody watches.
+    #[inline]
+    pub fn note(&mut self, record: &Record<'_>, what: What) {
+        if self.is_watched {
+            self.note_watched(record, what);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&mut self, record: &Record<'_>, what: What) {
+        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, None, self.now) });
+    }
+
+    /// Keeps no room for connections to come.
+    pub fn keep_no_room(&mut self) {
+        self.share.settle();
     }
 
     /// Ends a trial; what happened counts if it came to pass.

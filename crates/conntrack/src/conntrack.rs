@@ -1,9 +1,11 @@
 //! Connection tracking as those see it who set it up, ask it and tidy it.
 
+use crate::change::Changes;
 use crate::connections::{Connections, Tools};
 use crate::counters::{Counters, Event};
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::flush::Flush;
 use crate::fragments::Fragments;
 use crate::limit::{Limits, ZoneLimits};
@@ -14,6 +16,8 @@ use crate::timeout::TimeoutPolicy;
 use crate::tracker::Tracker;
 use base::{Instant, Zone, limits};
 use hashbrown::HashMap;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Id, Index, Reader, Visit};
 
@@ -76,11 +80,23 @@ pub struct Cursor {
     bucket: u64,
 }
 
-/// Which connections a dump shows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Filter {
-    /// Those of one zone.
-    pub zone: Option<Zone>,
+impl fmt::Display for Cursor {
+    /// `zone:bucket`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.zone, self.bucket)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = Error;
+
+    /// Reads what [`Display`](fmt::Display) wrote.
+    fn from_str(text: &str) -> Result<Cursor, Error> {
+        let bad = || Error::BadValue { key: "cursor".to_owned() };
+        let (zone, bucket) = text.split_once(':').ok_or_else(bad)?;
+        let (zone, bucket) = (zone.parse().map_err(|_| bad())?, bucket.parse().map_err(|_| bad())?);
+        Ok(Cursor { zone, bucket })
+    }
 }
 
 /// A part of a dump.
@@ -106,6 +122,7 @@ impl Conntrack {
             check_tcp_windows: config.check_tcp_windows,
             counts_traffic: config.counts_traffic,
             makes_room: config.makes_room,
+            is_watched: false,
         };
         Conntrack {
             connections,
@@ -132,6 +149,7 @@ impl Conntrack {
     pub fn tick(&self, now: Instant) -> usize {
         self.fragments.tick(now);
         self.with_hand(|connections, visit, tools| {
+            tools.now = now;
             connections.drain(visit, tools, DRAIN_BUDGET);
             connections.expire(visit, tools, now, TICK_BUDGET)
         })
@@ -153,8 +171,10 @@ impl Conntrack {
     pub fn dump(&self, now: Instant, filter: &Filter, cursor: Cursor) -> Page {
         let mut entries = Vec::new();
         let next = self.page(filter.zone, cursor, |connections, id, record| {
-            let parent = connections.parent_of(id, record.state());
-            entries.extend(Entry::new(record, parent.as_ref(), now));
+            if filter.shows(record) {
+                let parent = connections.parent_of(id, record.state());
+                entries.extend(Entry::new(record, parent.as_ref(), now));
+            }
         });
         Page { entries, next }
     }
@@ -165,7 +185,7 @@ impl Conntrack {
         let mut cursor = Some(Cursor::default());
         while let Some(at) = cursor {
             cursor = self.page(filter.zone, at, |_, _, record| {
-                if !record.life().is_over(passed_ms(now)) {
+                if filter.shows(record) && !record.life().is_over(passed_ms(now)) {
                     stats.add(record);
                 }
             });
@@ -181,11 +201,12 @@ impl Conntrack {
     pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
         if let Some(key) = flush.exact_key() {
             return self.with_hand(|connections, visit, tools| {
+                tools.now = now;
                 let hash = key.hash(&connections.secrets);
                 let index = connections.zones.get(visit, key.zone);
                 let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
-                let is_gone = found
-                    .is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
+                let is_gone =
+                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
                 if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
             });
         }
@@ -203,6 +224,7 @@ impl Conntrack {
             });
             flushed += fitting.len() as u32;
             self.with_hand(|connections, visit, tools| {
+                tools.now = now;
                 for id in fitting {
                     connections.bury(visit, tools, id, Event::Flushed);
                 }
@@ -224,7 +246,9 @@ impl Conntrack {
                 Some(zone) => _ = zones.detach(zone.0),
                 None => _ = zones.detach_all(),
             }
-            connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
+            if connections.gateways.expect_any() {
+                connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
+            }
             tools.counters.count_many(Event::Flushed, flushed);
             flushed
         })
@@ -348,6 +372,21 @@ impl Conntrack {
         })
     }
 
+    /// Sets whether what happens to connections is noted for [`Conntrack::events`].
+    pub fn set_watched(&self, watched: bool) {
+        self.settings.change(|settings| settings.is_watched = watched);
+        if !watched {
+            self.events();
+        }
+    }
+
+    /// What happened to connections since the last call, while they were [watched](Self::set_watched).
+    pub fn events(&self) -> Changes {
+        let mut changes = self.connections.fetch_changes();
+        changes.changes.sort_by_key(|change| change.at);
+        changes
+    }
+
     /// What happened how often.
     pub fn counters(&self) -> Counters {
         self.connections.counters()
@@ -357,9 +396,12 @@ impl Conntrack {
     fn with_hand<T>(&self, work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T) -> T {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, tools) = &mut *hand;
+        tools.is_watched = self.settings.get().is_watched;
         let visit = reader.enter();
         let answer = work(&self.connections, &visit, tools);
         drop(visit);
+        // This side makes no connections, and would keep the room of those that it took out.
+        tools.keep_no_room();
         self.connections.publish(tools);
         answer
     }

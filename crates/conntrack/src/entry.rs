@@ -29,7 +29,8 @@ pub struct Entry {
     pub sctp: Option<SctpEntry>,
     /// The application-layer helper that it was committed with.
     pub helper: Option<&'static str>,
-    /// The connection that announced it, where a helper expected it: its original direction.
+    /// The connection that announced it, where a helper expected it: its original direction. Only in
+    /// dumps.
     pub parent: Option<Tuple>,
     /// What passed in the original direction; nothing where counting is switched off.
     pub original_traffic: Traffic,
@@ -92,10 +93,12 @@ impl TcpEntry {
 impl Entry {
     /// What is shown of a connection that lives, or `None` if it does not.
     pub(crate) fn new(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Option<Entry> {
+        (!record.life().is_over(passed_ms(now))).then(|| Entry::of(record, parent, now))
+    }
+
+    /// What is shown of a connection, be it over or not.
+    pub(crate) fn of(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Entry {
         let life = record.life();
-        if life.is_over(passed_ms(now)) {
-            return None;
-        }
         let protocol = record.protocol();
         let tcp = match &protocol {
             Protocol::Tcp(peers) => Some(tcp_entry(peers)),
@@ -115,7 +118,7 @@ impl Entry {
             let (packets, bytes) = record.counts(index);
             Traffic { packets, bytes }
         };
-        Some(Entry {
+        Entry {
             original: record.original().tuple(),
             reply: record.reply().tuple(),
             zone: Zone(record.zone()),
@@ -129,7 +132,7 @@ impl Entry {
             original_traffic: traffic(0),
             reply_traffic: traffic(1),
             age_s: now.saturating_since(record.birth().start).as_secs(),
-        })
+        }
     }
 }
 

@@ -55,6 +55,14 @@ pub enum Error {
         /// The field.
         key: String,
     },
+    /// A filter by something that connections do not have.
+    #[error(
+        "{key} is nothing to choose connections by; zone, network, port, protocol, mark, label and state are"
+    )]
+    UnknownFilter {
+        /// What was given.
+        key: String,
+    },
     /// As many threads track packets as may.
     #[error("{} threads track packets, and no more may; use fewer workers", crate::connections::THREADS - 1)]
     TooManyTrackers,

@@ -1,8 +1,8 @@
 //! Which connections to forget.
 
-use crate::record::Record;
 use crate::error::Error;
 use crate::key::Key;
+use crate::record::Record;
 use crate::text::{fields, number};
 use base::Zone;
 use flow::{Masked, Tuple, TupleL4, TupleMatch};

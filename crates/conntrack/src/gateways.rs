@@ -15,8 +15,11 @@ pub(crate) mod ftp;
 mod lines;
 mod rewrite;
 pub(crate) mod sequence;
+mod shared;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use shared::SharedGateways;
 
 use crate::connection::Helper;
 use crate::counters::Event;
@@ -30,8 +33,6 @@ use lines::Lines;
 use rewrite::Rewrite;
 use sequence::Shift;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use table::Id;
 use wire::{Tcp, Udp};
 
@@ -42,15 +43,6 @@ const PORT_MIN: u16 = 1024;
 const REWRITABLE_BYTES: usize = 300;
 /// TFTP's requests (RFC 1350 section 5).
 const TFTP_REQUESTS: [u16; 2] = [1, 2];
-
-/// Gateways that all threads share. Only who has to do with a connection that they know of, or begins
-/// one while some are expected, takes the lock.
-#[derive(Debug, Default)]
-pub(crate) struct SharedGateways {
-    gateways: Mutex<Gateways>,
-    /// How many connections are expected.
-    expected: AtomicUsize,
-}
 
 /// A connection as gateways see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,23 +78,6 @@ struct Session {
     rewrites: [Option<Rewrite>; 2],
     /// The client sent what is no FTP.
     is_foreign: bool,
-}
-
-impl SharedGateways {
-    /// Whether a connection that begins may be expected.
-    #[inline]
-    pub fn expect_any(&self) -> bool {
-        self.expected.load(Ordering::Acquire) != 0
-    }
-
-    /// Works with the gateways. A panic of another thread under the lock left plain data behind,
-    /// which is still good.
-    pub fn with<T>(&self, work: impl FnOnce(&mut Gateways) -> T) -> T {
-        let mut gateways = self.gateways.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = work(&mut gateways);
-        self.expected.store(gateways.expectations.len(), Ordering::Release);
-        answer
-    }
 }
 
 impl Gateways {

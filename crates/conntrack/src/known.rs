@@ -70,7 +70,8 @@ impl Asked<'_> {
         let trial = &mut tools.trial;
         let (update, timeout) = after.update(&segment, self.connection.is_reply, check, trial);
         let counted = !trial.is_zero();
-        let followed = update == Update::Valid && timeout.is_some() && record.set_tcp(&before, &after);
+        let followed =
+            update == Update::Valid && timeout.is_some() && record.set_tcp(&before, &after);
         if counted {
             tools.settle_trial(followed);
         }

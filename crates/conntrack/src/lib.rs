@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod begin;
+mod change;
 mod connection;
 mod connections;
 mod conntrack;
@@ -33,6 +34,7 @@ mod entry;
 mod error;
 mod expectations;
 mod extract;
+mod filter;
 mod flush;
 mod fragments;
 mod gateways;
@@ -58,10 +60,12 @@ mod tracker;
 mod translate;
 mod walk;
 
-pub use conntrack::{Config, Conntrack, Cursor, Filter, Page};
+pub use change::{Change, Changes, What};
+pub use conntrack::{Config, Conntrack, Cursor, Page};
 pub use counters::{Counters, Event};
 pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
+pub use filter::Filter;
 pub use flush::{Direction, Flush};
 pub use fragments::{
     FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,

@@ -66,9 +66,7 @@ impl Limits {
         let row = |zone: u16, limit: u32| ZoneLimit { zone: Zone(zone), limit, count: count(zone) };
         let rows = match zones {
             [] => self.zones.iter().map(|(&zone, &limit)| row(zone, limit)).collect(),
-            zones => {
-                zones.iter().map(|zone| row(zone.0, self.of(zone.0).unwrap_or(0))).collect()
-            }
+            zones => zones.iter().map(|zone| row(zone.0, self.of(zone.0).unwrap_or(0))).collect(),
         };
         ZoneLimits { default_limit: self.default, zones: rows }
     }

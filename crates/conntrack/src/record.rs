@@ -498,7 +498,7 @@ impl<'a> Record<'a> {
     /// packets changed the sides' states meanwhile, and nothing was stored.
     #[inline(always)]
     pub fn set_tcp(&self, before: &TcpPeers, after: &TcpPeers) -> bool {
-        let (before, after) = (before.to_words(), after.to_words());
+        let (before, after) = (before.words(), after.words());
         if before[0] != after[0] {
             let peers = &self.common[PEERS];
             if peers.compare_exchange(before[0], after[0], AcqRel, Relaxed).is_err() {
@@ -521,8 +521,8 @@ impl<'a> Record<'a> {
     /// The same, with what [`Record::set_sctp`] has to know.
     ///
     /// An association is three words and so changes under a version, which is odd while somebody
-    /// writes the other two. That is rare, and short; who is not let through by then reads what is
-    /// there, and cannot write.
+    /// writes the other two. That is rare, and short. Whoever waited long enough for it reads what is
+    /// there, and [`Record::set_sctp`] has them look again.
     pub fn sctp_seen(&self) -> (Association, u64) {
         let mut tries = SCTP_TRIES;
         loop {
@@ -530,7 +530,8 @@ impl<'a> Record<'a> {
             let tags = SEQ.map(|at| self.common[at].load(Acquire));
             let is_whole = first & SCTP_BUSY == 0 && self.common[PEERS].load(Relaxed) == first;
             if is_whole || tries == 0 {
-                return (Association::from_words([first, tags[0], tags[1]]), first);
+                let seen = if is_whole { first } else { first | SCTP_BUSY };
+                return (Association::from_words([first, tags[0], tags[1]]), seen);
             }
             tries -= 1;
             std::hint::spin_loop();
@@ -541,16 +542,21 @@ impl<'a> Record<'a> {
     /// changed it meanwhile, and nothing was stored.
     pub fn set_sctp(&self, seen: (Association, u64), after: &Association) -> bool {
         let (before, first) = seen;
+        if first & SCTP_BUSY != 0 {
+            return false;
+        }
         if before == *after {
             return true;
         }
         let peers = &self.common[PEERS];
         let busy = first.wrapping_add(SCTP_BUSY);
-        if first & SCTP_BUSY != 0 || peers.compare_exchange(first, busy, AcqRel, Relaxed).is_err() {
+        if peers.compare_exchange(first, busy, AcqRel, Relaxed).is_err() {
             return false;
         }
-        let words = after.to_words();
-        SEQ.into_iter().zip(&words[1..]).for_each(|(at, word)| self.common[at].store(*word, Release));
+        let words = after.words();
+        SEQ.into_iter()
+            .zip(&words[1..])
+            .for_each(|(at, word)| self.common[at].store(*word, Release));
         let version = busy.wrapping_add(SCTP_BUSY) & !(SCTP_BUSY - 1);
         peers.store(version | words[0], Release);
         true
@@ -601,13 +607,7 @@ impl<'a> Record<'a> {
 
     /// The same, of an IPv4 connection whose keys are these words.
     #[inline]
-    pub fn begin_v4(
-        &self,
-        keys: [[u64; 2]; 2],
-        protocol: &Protocol,
-        state: State,
-        birth: Birth,
-    ) {
+    pub fn begin_v4(&self, keys: [[u64; 2]; 2], protocol: &Protocol, state: State, birth: Birth) {
         let words = keys.into_iter().flatten();
         self.key.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
         self.begin_common(protocol, state, birth);
@@ -616,8 +616,8 @@ impl<'a> Record<'a> {
     #[inline]
     fn begin_common(&self, protocol: &Protocol, state: State, birth: Birth) {
         let words = match protocol {
-            Protocol::Tcp(peers) => peers.to_words(),
-            Protocol::Sctp(association) => association.to_words(),
+            Protocol::Tcp(peers) => peers.words(),
+            Protocol::Sctp(association) => association.words(),
             _ => [0; 3],
         };
         let put = |at: usize, word| self.common[at].store(word, Relaxed);

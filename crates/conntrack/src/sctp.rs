@@ -164,7 +164,7 @@ impl SctpState {
 
 impl Association {
     /// The state in eight bits, the tags, those of a handshake: as a record holds them.
-    pub fn to_words(self) -> [u64; 3] {
+    pub fn words(self) -> [u64; 3] {
         let pair = |[a, b]: [u32; 2]| u64::from(a) << 32 | u64::from(b);
         [self.state as u64, pair(self.tags), pair(self.pending)]
     }

@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub counts_traffic: bool,
     /// Whether unanswered and closed connections give way where there is no room.
     pub makes_room: bool,
+    /// Whether somebody wants to know what happens to connections.
+    pub is_watched: bool,
 }
 
 impl Settings {

@@ -9,8 +9,8 @@ use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
 use std::net::Ipv4Addr;
-use table::{Id, Spot};
 use table::atomic::AtomicU64;
+use table::{Id, Spot};
 use wire::checksum::{self, Verdict};
 use wire::{Tcp, ethertype, protocol};
 
@@ -41,16 +41,8 @@ pub(crate) struct Sight<'a> {
 
 impl Sight<'_> {
     /// Nothing was seen.
-    const NOTHING: Sight<'static> = Sight {
-        addresses: 0,
-        rest: 0,
-        spot: None,
-        candidate: None,
-        id: 0,
-        hash: 0,
-        l4: 0,
-        end: 0,
-    };
+    const NOTHING: Sight<'static> =
+        Sight { addresses: 0, rest: 0, spot: None, candidate: None, id: 0, hash: 0, l4: 0, end: 0 };
 
     /// Reads a frame that is tracked in `zone`. That nothing is seen is no verdict.
     #[inline(always)]
@@ -164,7 +156,12 @@ fn is_whole_tcp(addresses: u64, l4: &[u8], verify: bool) -> bool {
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
     let (source, destination) = ((addresses >> 32) as u32, addresses as u32);
-    checksum::pseudo_v4(Ipv4Addr::from_bits(source), Ipv4Addr::from_bits(destination), protocol, len)
+    checksum::pseudo_v4(
+        Ipv4Addr::from_bits(source),
+        Ipv4Addr::from_bits(destination),
+        protocol,
+        len,
+    )
 }
 
 #[cfg(test)]

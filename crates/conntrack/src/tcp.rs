@@ -218,7 +218,7 @@ impl TcpPeers {
     /// Both sides in three words: windows, scales and states; then for each direction what its
     /// packets move, the sender's sent end and the receiver's allowed end.
     #[inline(always)]
-    pub fn to_words(&self) -> [u64; 3] {
+    pub fn words(&self) -> [u64; 3] {
         let side = |peer: &Peer| {
             let small = u32::from(peer.scale.0) << 8 | peer.state as u32;
             u32::from(peer.max_window) << 16 | small
@@ -231,7 +231,7 @@ impl TcpPeers {
         ]
     }
 
-    /// The other way of [`TcpPeers::to_words`].
+    /// The other way of [`TcpPeers::words`].
     #[inline(always)]
     pub fn from_words([sides, forward, backward]: [u64; 3]) -> TcpPeers {
         let side = |small: u32, sent_end, allowed_end| Peer {
@@ -245,6 +245,11 @@ impl TcpPeers {
             original: side((sides >> 32) as u32, (forward >> 32) as u32, backward as u32),
             reply: side(sides as u32, (backward >> 32) as u32, forward as u32),
         }
+    }
+
+    /// The one state that the connection is shown in.
+    pub fn shown(&self) -> TcpState {
+        TcpState::of_connection(self.original.state, self.reply.state)
     }
 
     /// The connection that a segment begins.

@@ -5,6 +5,7 @@
 //! IPv4 of connections that are known and need no translation. Every other packet goes by
 //! [`walk`](crate::walk), which is right for all of them and looks everything up again.
 
+use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
 use crate::original_tuple::{self, Named};
@@ -14,8 +15,8 @@ use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
-use base::limits::BATCH_SIZE;
 use base::Instant;
+use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
 use table::{Index, Visit};
 
@@ -66,7 +67,8 @@ impl<'a> Pass<'a> {
     /// Tracks a batch.
     #[inline]
     pub fn track(&mut self, frames: &mut [Frame]) {
-        let mut sights = self.read(frames);
+        let mut sights = Sights::new();
+        self.read(frames, &mut sights);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
             if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
@@ -77,15 +79,13 @@ impl<'a> Pass<'a> {
 
     /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
     #[inline(always)]
-    fn read(&self, frames: &[Frame]) -> Sights<'a> {
+    fn read(&self, frames: &[Frame], sights: &mut Sights<'a>) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
-        let mut sights = Sights::new();
         for frame in frames {
             let mut sight = Sight::of(frame, zone, secrets);
             sight.spot = self.index.map(|index| index.spot(sight.hash));
             sights.push(sight);
         }
-        sights
     }
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
@@ -139,7 +139,7 @@ impl<'a> Pass<'a> {
     /// [`Pass::write`] for TCP and UDP over IPv4.
     #[inline(always)]
     pub fn write_seen(
-        &self,
+        &mut self,
         frame: &mut Frame,
         state: CtState,
         found: Found,
@@ -254,6 +254,7 @@ impl<'a> Pass<'a> {
                     // What was new to flows is established now.
                     if update == Update::Valid {
                         record.age();
+                        self.tools.note(record, What::Updated);
                     }
                     return (update, Some(timeout));
                 }
@@ -274,6 +275,9 @@ impl<'a> Pass<'a> {
             let mut after = seen.0;
             let answer = after.update(chunks, is_reply, &mut self.tools.counters);
             if record.set_sctp(seen, &after) {
+                if seen.0.state != after.state {
+                    self.tools.note(record, What::Updated);
+                }
                 return answer;
             }
         }
@@ -293,6 +297,9 @@ impl<'a> Pass<'a> {
             let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
             // Where the other direction changed the states meanwhile, the segment is judged anew.
             if record.set_tcp(&before, &after) {
+                if self.tools.is_watched && before.shown() != after.shown() {
+                    self.tools.note(record, What::Updated);
+                }
                 return answer;
             }
         }
@@ -309,7 +316,7 @@ impl<'a> Pass<'a> {
     /// that the action sets. `named` is what stands in the key of a packet without a connection. A
     /// packet that is not `usual` is not remembered as its connection's.
     pub fn write(
-        &self,
+        &mut self,
         frame: &mut Frame,
         state: CtState,
         connection: Option<(Found, &Record<'_>)>,
@@ -337,7 +344,7 @@ impl<'a> Pass<'a> {
     /// Adds what stands on the connection, and writes all of it.
     #[inline(always)]
     fn write_connection(
-        &self,
+        &mut self,
         frame: &mut Frame,
         fields: &mut CtFields,
         found: Found,
@@ -357,7 +364,7 @@ impl<'a> Pass<'a> {
         frame.key.set_ct(fields);
     }
 
-    fn set_mark_and_label(&self, record: &Record<'_>) {
+    fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
@@ -367,6 +374,7 @@ impl<'a> Pass<'a> {
         }
         if changed {
             record.age();
+            self.tools.note(record, What::Updated);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a thread tracks its packets with.
 
-use crate::conntrack::Conntrack;
 use crate::connections::Tools;
+use crate::conntrack::Conntrack;
 use crate::known::Asked;
 use crate::settings::Reading as SettingsReading;
 use crate::track::Pass;
@@ -42,6 +42,7 @@ impl Tracker {
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
+        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
         let visit = reader.enter();
         for batch in frames.chunks_mut(BATCH_SIZE) {
             let connections = &conntrack.connections;
@@ -55,12 +56,7 @@ impl Tracker {
     /// state, zone, mark, label and translation); its connection was told of it, and its key's
     /// connection fields need not be written. False: nothing was done, and the packet must go the
     /// whole way.
-    pub fn follow_known(
-        &mut self,
-        now: Instant,
-        connection: ConnectionRef,
-        frame: &Frame,
-    ) -> bool {
+    pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
         let visit = reader.enter();

@@ -3,8 +3,8 @@
 
 use crate::connections::Found;
 use crate::counters::Event;
-use crate::extract::Reading;
 use crate::expectations::Expectation;
+use crate::extract::Reading;
 use crate::gateways::{Announced, Connection};
 use crate::key::Key;
 use crate::nat;

@@ -250,8 +250,7 @@ fn assert_same_connections(tracker: &Tracked, oracle: &Oracle, now_ms: u64, at: 
 fn run(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let max = random.usize(5..60);
-    let config =
-        Config { connections_max: max as u32, makes_room: false, ..Config::default() };
+    let config = Config { connections_max: max as u32, makes_room: false, ..Config::default() };
     let tracker = Tracked::new(seed, config);
     let mut oracle = Oracle { max, ..Oracle::default() };
     if random.bool() {

@@ -22,8 +22,6 @@ pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
 pub use field::Field;
 pub use frame::{ConnectionRef, Frame, FrameBatch, Layers};
-pub use key::{
-    CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS,
-};
+pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
 pub use matching::Match;
 pub use upcall::{Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};

@@ -3,6 +3,7 @@
 mod bench;
 mod cli;
 mod clock;
+mod conntrack;
 mod daemon;
 mod demo;
 mod stream;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
         Ok(Parsed::Demo(args)) => demo::run(&args),
         Ok(Parsed::Bench(args)) => bench::run(&args),
+        Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

@@ -164,7 +164,7 @@ pub fn masked(text: &str) -> Masked<u128> {
 
 /// All entries, in order of their lines.
 pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<Entry> {
-    let filter = Filter { zone: zone.map(Zone) };
+    let filter = Filter { zone: zone.map(Zone), ..Filter::default() };
     let mut cursor = Some(Cursor::default());
     let mut entries = Vec::new();
     while let Some(at) = cursor {
@@ -200,6 +200,13 @@ impl Tracked {
         frames: &mut [Frame],
     ) -> Vec<Frame> {
         self.tracker.borrow_mut().execute_reassembling(now, action, frames)
+    }
+
+    /// Packets and bytes of both directions of the only connection.
+    pub fn dump_traffic(&self) -> [(u64, u64); 2] {
+        let entries = dump(self, base::Instant::from_millis(1), None);
+        let [entry] = &entries[..] else { panic!("{} connections", entries.len()) };
+        [entry.original_traffic, entry.reply_traffic].map(|it| (it.packets, it.bytes))
     }
 
     pub fn follow_known(&self, now: base::Instant, known: ConnectionRef, frame: &Frame) -> bool {

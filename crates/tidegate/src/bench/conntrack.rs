@@ -15,8 +15,8 @@ use clap::{Args, ValueEnum};
 use flow::CtAction;
 use serde_json::json;
 use std::fmt::Write;
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 /// Packets between two looks at how far the work is.
@@ -122,10 +122,9 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
         populate(&mut conntrack.tracker()?, count);
     }
     let progress = Progress::start("tracking packets", args.packets * u64::from(threads));
-    let run =
-        on_threads(&conntrack, threads, |tracker, thread, start| {
-            args.lookups(tracker, thread, start, &progress)
-        })?;
+    let run = on_threads(&conntrack, threads, |tracker, thread, start| {
+        args.lookups(tracker, thread, start, &progress)
+    })?;
     drop(progress);
     let made = conntrack.connections();
     if made != connections {
@@ -176,9 +175,8 @@ pub fn on_threads(
             packets
         };
         let numbered = trackers.into_iter().zip(0..threads);
-        let running: Vec<_> = numbered
-            .map(|(tracker, number)| scope.spawn(move || run(tracker, number)))
-            .collect();
+        let running: Vec<_> =
+            numbered.map(|(tracker, number)| scope.spawn(move || run(tracker, number))).collect();
         running.into_iter().map(|thread| thread.join()).sum::<Result<u64, _>>()
     });
     let panicked = |_| BenchError::WrongWork("a thread ended by a panic".into());
@@ -214,13 +212,7 @@ impl ConntrackArgs {
     }
 
     /// What one thread does.
-    fn lookups(
-        &self,
-        tracker: &mut Tracker,
-        thread: u16,
-        start: &Start,
-        seen: &Progress,
-    ) -> u64 {
+    fn lookups(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> u64 {
         let action = CtAction { commit: true, ..CtAction::default() };
         let mut lot = self.lot(thread);
         let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(thread.into()));

@@ -2,9 +2,9 @@
 
 use super::packets::Lot;
 use ::conntrack::{Config, Conntrack};
-use std::sync::Arc;
 use base::Instant;
 use flow::CtAction;
+use std::sync::Arc;
 
 /// How many connections are made to see what one takes. A power of two: what grows by doubling
 /// has just then no room left over, and the figure is that of a full table.

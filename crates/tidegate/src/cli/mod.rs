@@ -8,6 +8,7 @@ mod usage;
 pub use ovs_options::{Source, SwitchOptions};
 
 use crate::bench::BenchArgs;
+use crate::conntrack::ConntrackArgs;
 use crate::daemon::Directories;
 use crate::demo::DemoArgs;
 use clap::{Arg, ArgAction, Command, FromArgMatches, Subcommand};
@@ -34,6 +35,8 @@ pub enum Parsed {
     Demo(DemoArgs),
     /// Measure it.
     Bench(BenchArgs),
+    /// Show a running one's connections.
+    Conntrack(ConntrackArgs),
     /// Print this, and exit with status 0.
     Print(String),
 }
@@ -52,6 +55,7 @@ pub struct Refused {
 enum Verb {
     Demo(DemoArgs),
     Bench(BenchArgs),
+    Conntrack(ConntrackArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
   tidegate completion bash > /etc/bash_completion.d/tidegate
@@ -98,6 +102,7 @@ where
     match Verb::from_arg_matches(&matches).map_err(|error| refuse(&error))? {
         Verb::Demo(args) => Ok(Parsed::Demo(args)),
         Verb::Bench(args) => Ok(Parsed::Bench(args)),
+        Verb::Conntrack(args) => Ok(Parsed::Conntrack(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
         Verb::Man { directory: Some(folder) } => {
@@ -135,6 +140,7 @@ pub fn command() -> Command {
   tidegate bench conntrack 1 33554432 32     what connection tracking costs
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
+  tidegate conntrack --events --json         what happens to its connections
   ovs-appctl list-commands                   what can be asked of a running switch",
         )
         .subcommand_required(true)
@@ -289,7 +295,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("man/man1");
         let said = printed(&format!("tidegate man {}", made.display()));
-        let verbs = ["switch", "demo", "bench", "completion", "man"];
+        let verbs = ["switch", "demo", "bench", "conntrack", "completion", "man"];
         assert_eq!(said.lines().count(), verbs.len() + 1);
         for verb in verbs {
             let page = std::fs::read_to_string(made.join(format!("tidegate-{verb}.1"))).unwrap();

@@ -80,6 +80,8 @@ pub struct Switch {
     flow_gauge: counters::FlowGauge,
     /// Counters of the last hour.
     samples: VecDeque<counters::Sample>,
+    /// Until when what happens to connections is noted, if it is.
+    watched_until: Option<Instant>,
     /// Timeout policies that zones have had; each is known by its place, counted from 1.
     timeout_policies: Vec<BTreeMap<String, u32>>,
     /// How often the workers were replaced.
@@ -119,6 +121,7 @@ impl Switch {
                 started: clock::now(),
                 flow_gauge: counters::FlowGauge::default(),
                 samples: VecDeque::new(),
+                watched_until: None,
                 timeout_policies: Vec::new(),
                 generation: 0,
                 fresh: Vec::new(),
@@ -219,6 +222,7 @@ impl Switch {
     pub fn tick(&mut self) {
         let now = clock::now();
         while self.conntrack.tick(now) > 0 {}
+        self.unwatch_connections(now);
         self.ofproto.tick(now, &mut self.outbox);
         self.with_sessions(|sessions, switch| sessions.tick(switch));
         self.watch_controllers();

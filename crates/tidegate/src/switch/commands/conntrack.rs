@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
     let detail = Detail { more: arguments.flag("-m"), statistics: arguments.flag("-s") };
-    let filter = Filter { zone: arguments.zone()? };
+    let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;
     let (mut text, mut cursor) = (String::new(), Some(Cursor::default()));
     while let Some(at) = cursor {
@@ -29,7 +29,7 @@ pub fn dump(switch: &mut Switch, words: &[String]) -> Answer {
 pub fn stats(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
     let more = arguments.flag("-m");
-    let filter = Filter { zone: arguments.zone()? };
+    let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;
     let stats: Stats = switch.conntrack().stats(clock::now(), &filter);
     Ok(stats.display(more).to_string())

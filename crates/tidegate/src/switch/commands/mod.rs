@@ -1,6 +1,7 @@
 //! What `ovs-appctl` can ask of the switch, a file a topic.
 
 mod bridges;
+mod connections;
 mod conntrack;
 mod datapath;
 mod flows;
@@ -67,6 +68,9 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
         conntrack::set_sequence_check(switch, words, false)
     });
     add(commands, "dpctl/ct-get-tcp-seq-chk", "[dp]", 0..=1, conntrack::get_sequence_check);
+    let usage = "text|json cursor [filter]...";
+    add(commands, "tidegate/conntrack", usage, 2..=16, connections::list);
+    add(commands, "tidegate/conntrack-events", "text|json", 1..=1, connections::events);
 }
 
 /// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the

@@ -1,0 +1,104 @@
+//! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
+//! does: `cost lookup|each|random|insert|known|tcp COUNT`, from the repository's root
+//! `cargo build --release -p conntrack --example cost` first. Prints nanoseconds a packet.
+
+use base::{Instant, PortNo, Zone};
+use conntrack::{Config, Conntrack, Tracker};
+use flow::{CtAction, Frame};
+use packet::Packet;
+use std::hint::black_box;
+use std::sync::Arc;
+
+const NOW: Instant = Instant::from_millis(1_000_000);
+
+fn frame(number: u32, tcp: bool) -> Frame {
+    let [a, b, c] = [number >> 16 & 0xff, number >> 8 & 0xff, number & 0xff];
+    let port = 1024 + (number >> 24);
+    let text = match tcp {
+        false => format!("10.{a}.{b}.{c}:{port}>20.0.0.1:80 udp len=0"),
+        true => format!("10.{a}.{b}.{c}:{port}>20.0.0.1:80 A seq=1 ack=1 win=1000 len=0"),
+    };
+    let mut bytes = wire::text::parse(&text).expect("a packet");
+    if !tcp {
+        // As in Open vSwitch's measurements, UDP has no checksum.
+        bytes[40..42].fill(0);
+    }
+    Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).expect("a frame")
+}
+
+fn track(tracker: &mut Tracker, action: &CtAction, frames: &mut [Frame]) {
+    frames.iter_mut().for_each(Frame::clear_ct);
+    tracker.execute(NOW, action, black_box(frames));
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let what = words.next().unwrap_or_else(|| "lookup".into());
+    let count: u32 = words.next().and_then(|word| word.parse().ok()).unwrap_or(1_000_000);
+    let config = Config { connections_max: 1 << 28, ..Config::default() };
+    let conntrack = Arc::new(Conntrack::new(7, config));
+    let mut tracker = conntrack.tracker().expect("a tracker");
+    let action = CtAction { commit: true, ..CtAction::default() };
+    let mut random = fastrand::Rng::with_seed(1);
+    let start = std::time::Instant::now();
+    let (packets, elapsed) = match what.as_str() {
+        "lookup" | "each" | "tcp" => {
+            let number = |at| if what == "each" { at } else { 1 };
+            let mut frames: Vec<Frame> =
+                (0..32).map(|at| frame(number(at), what == "tcp")).collect();
+            for _ in 0..count / 32 {
+                track(&mut tracker, &action, &mut frames);
+            }
+            (count, start.elapsed())
+        }
+        "known" => {
+            let mut frames = vec![frame(1, true)];
+            track(&mut tracker, &action, &mut frames);
+            track(&mut tracker, &action, &mut frames);
+            let known = frames[0].connection.expect("a connection");
+            for _ in 0..count {
+                assert!(tracker.follow_known(NOW, known, black_box(&frames[0])));
+            }
+            (count, start.elapsed())
+        }
+        "random" => {
+            let mut frames: Vec<Frame> = (0..32).map(|_| frame(1, false)).collect();
+            for number in 0..count {
+                set_source(&mut frames[0], number);
+                track(&mut tracker, &action, &mut frames[..1]);
+            }
+            let start = std::time::Instant::now();
+            for _ in 0..1 << 16 {
+                for frame in &mut frames {
+                    set_source(frame, random.u32(..count));
+                }
+                track(&mut tracker, &action, &mut frames);
+            }
+            (32 << 16, start.elapsed())
+        }
+        "insert" => {
+            let mut frames: Vec<Frame> = (0..10_000).map(|at| frame(at, false)).collect();
+            let zones = (count / 10_000).max(1);
+            let start = std::time::Instant::now();
+            for zone in 0..zones {
+                let action = CtAction { zone: Zone(zone as u16), ..action.clone() };
+                for frame in &mut frames {
+                    track(&mut tracker, &action, std::slice::from_mut(frame));
+                }
+            }
+            (zones * 10_000, start.elapsed())
+        }
+        other => panic!("{other} is not known"),
+    };
+    println!("{what}: {:.1} ns a packet", elapsed.as_nanos() as f64 / f64::from(packets));
+}
+
+/// Gives a packet another source address, and mends the IP checksum.
+fn set_source(frame: &mut Frame, number: u32) {
+    let bytes = frame.packet.data_mut();
+    let old = u32::from_be_bytes([bytes[26], bytes[27], bytes[28], bytes[29]]);
+    let new = 0x0a00_0000 + number;
+    let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
+    bytes[24..26].copy_from_slice(&wire::checksum::update_u32(sum, old, new).to_be_bytes());
+    bytes[26..30].copy_from_slice(&new.to_be_bytes());
+}

@@ -1,0 +1,129 @@
+//! What is told of connections to whoever watches, and which ones filters show.
+
+mod support;
+
+use base::{Instant, Zone};
+use conntrack::{Config, Event, Filter, Flush, What};
+use flow::{CtAction, Masked};
+use support::Tracked;
+
+fn send(tracked: &Tracked, at_ms: u64, text: &str, action: &CtAction) {
+    let mut frame = support::frame(text);
+    tracked.execute(Instant::from_millis(at_ms), action, std::slice::from_mut(&mut frame));
+}
+
+/// `new 1000`, `destroyed(conntrack_expired) 1001`: what, and the source port of which connection.
+fn told(tracked: &Tracked) -> Vec<String> {
+    let changes = tracked.events();
+    assert_eq!(changes.lost, 0);
+    let text = |change: conntrack::Change| {
+        let flow::TupleL4::Ports { src, .. } = change.entry.original.l4 else { return "?".into() };
+        match change.what {
+            What::Destroyed(why) => format!("{}({}) {src}", change.what.name(), why.name()),
+            what => format!("{} {src}", what.name()),
+        }
+    };
+    changes.changes.into_iter().map(text).collect()
+}
+
+#[test]
+fn a_watcher_hears_of_everything_that_shows() {
+    let tracked = support::tracker();
+    let commit = support::commit(1);
+    send(&tracked, 1, "10.0.0.1:999>20.0.0.1:80 udp len=4", &commit);
+    assert_eq!(told(&tracked), [""; 0]);
+    tracked.set_watched(true);
+    send(&tracked, 2, "10.0.0.1:1000>20.0.0.1:80 S seq=100 win=1000", &commit);
+    send(&tracked, 3, "20.0.0.1:80>10.0.0.1:1000 SA seq=900 ack=101 win=1000", &commit);
+    send(&tracked, 4, "10.0.0.1:1000>20.0.0.1:80 A seq=101 ack=901 win=1000", &commit);
+    send(&tracked, 5, "10.0.0.1:1000>20.0.0.1:80 A seq=101 ack=901 win=1000", &commit);
+    assert_eq!(told(&tracked), ["new 1000", "updated 1000"]);
+    let marked = CtAction { mark: Some(Masked { value: 7, mask: 7 }), ..commit.clone() };
+    send(&tracked, 6, "10.0.0.1:1000>20.0.0.1:80 A seq=101 ack=901 win=1000", &marked);
+    send(&tracked, 6, "10.0.0.1:1000>20.0.0.1:80 A seq=101 ack=901 win=1000", &marked);
+    assert_eq!(told(&tracked), ["updated 1000"]);
+    send(&tracked, 7, "10.0.0.1:1001>20.0.0.1:80 udp len=4", &commit);
+    send(&tracked, 8, "20.0.0.1:80>10.0.0.1:1001 udp len=4", &commit);
+    send(&tracked, 9, "10.0.0.1:1001>20.0.0.1:80 udp len=4", &commit);
+    assert_eq!(told(&tracked), ["new 1001", "updated 1001"]);
+    // The one from before the watch goes too.
+    tracked.tick(Instant::from_millis(61_000));
+    let mut gone = told(&tracked);
+    gone.sort();
+    let expired = "destroyed(conntrack_expired)";
+    assert_eq!(gone, [format!("{expired} 1001"), format!("{expired} 999")]);
+    tracked.flush(Instant::from_millis(61_001), &Flush::zone(Zone(1))).expect("a zone");
+    while tracked.drain() {}
+    assert_eq!(told(&tracked), ["destroyed(conntrack_flushed) 1000"]);
+    tracked.set_watched(false);
+    send(&tracked, 61_002, "10.0.0.1:1002>20.0.0.1:80 udp len=4", &commit);
+    assert_eq!(told(&tracked), [""; 0]);
+}
+
+#[test]
+fn what_nobody_fetches_is_lost_and_counted() {
+    let tracked = Tracked::new(3, Config { connections_max: 1 << 20, ..Config::default() });
+    tracked.set_watched(true);
+    for n in 0..9000 {
+        let text = format!("10.0.{}.{}:1000>20.0.0.1:80 udp len=4", n / 250, n % 250 + 1);
+        send(&tracked, 1, &text, &support::commit(1));
+    }
+    let changes = tracked.events();
+    assert_eq!(changes.changes.len() as u64 + changes.lost, 9000);
+    assert!(changes.lost > 0 && changes.changes.len() >= 4096, "{}", changes.lost);
+    assert_eq!(tracked.counters().get(Event::Created), 9000);
+}
+
+#[test]
+fn filters_choose_by_all_that_a_connection_has() {
+    let tracked = support::tracker();
+    let mark = CtAction { mark: Some(Masked { value: 5, mask: 0xf }), ..support::commit(1) };
+    let label =
+        CtAction { label: Some(Masked { value: 9 << 64, mask: u128::MAX }), ..support::commit(2) };
+    let nat = CtAction { nat: Some(support::nat("src=30.0.0.1")), ..support::commit(3) };
+    send(&tracked, 1, "10.0.0.1:1000>20.0.0.1:80 udp len=4", &mark);
+    send(&tracked, 1, "10.0.0.2:1001>20.0.0.1:443 S seq=1 win=9", &label);
+    send(&tracked, 1, "10.0.1.3:1002>20.0.0.1:53 udp len=4", &nat);
+    send(&tracked, 1, "[fd00::1]:1003>[fd00::2]:53 udp len=4", &support::commit(1));
+    let cases: [(&str, &[u16]); 13] = [
+        ("", &[1000, 1001, 1002, 1003]),
+        ("zone=1", &[1000, 1003]),
+        ("network=10.0.0.0/24", &[1000, 1001]),
+        ("network=30.0.0.1", &[1002]),
+        ("network=fd00::/8", &[1003]),
+        ("port=53", &[1002, 1003]),
+        ("port=1001", &[1001]),
+        ("protocol=tcp", &[1001]),
+        ("mark=0x4/0xc", &[1000]),
+        ("label=0x90000000000000000", &[1001]),
+        ("state=syn_sent", &[1001]),
+        ("state=established", &[]),
+        ("zone=1 port=53", &[1003]),
+    ];
+    for (texts, expect) in cases {
+        let mut filter = Filter::default();
+        texts.split_whitespace().for_each(|text| filter.add(text).expect("a filter"));
+        let mut found: Vec<u16> = Vec::new();
+        let mut cursor = Some(conntrack::Cursor::default());
+        while let Some(at) = cursor {
+            let page = tracked.dump(Instant::from_millis(2), &filter, at);
+            for entry in page.entries {
+                if let flow::TupleL4::Ports { src, .. } = entry.original.l4 {
+                    found.push(src);
+                }
+            }
+            assert_eq!(page.next.map(|next| next.to_string().parse()), page.next.map(Ok));
+            cursor = page.next;
+        }
+        found.sort_unstable();
+        assert_eq!(found, expect, "{texts}");
+        assert_eq!(tracked.stats(Instant::from_millis(2), &filter).total as usize, expect.len());
+    }
+    // Flushes by mark and label go through their zone only.
+    let by_mark = Flush { mark: Some(Masked { value: 5, mask: 0xf }), ..Flush::zone(Zone(1)) };
+    assert_eq!(tracked.flush(Instant::from_millis(2), &by_mark), Ok(1));
+    let by_label =
+        Flush { label: Some(Masked { value: 9 << 64, mask: 9 << 64 }), ..Flush::default() };
+    assert_eq!(tracked.flush(Instant::from_millis(2), &by_label), Ok(1));
+    assert_eq!(tracked.connections(), 2);
+}

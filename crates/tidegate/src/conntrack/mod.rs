@@ -1,0 +1,228 @@
+//! `tidegate conntrack`: the connections of a running switch, or what happens to them, line by line.
+//!
+//! Asks the switch's control socket part by part, so that a table of any size neither holds the switch
+//! up nor has to fit into memory.
+
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::cli::PROGRAM;
+use crate::daemon::Directories;
+
+/// How often events are fetched.
+const FETCH_EVERY: Duration = Duration::from_millis(200);
+
+/// Show the connections of a running switch, or what happens to them
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate conntrack                                   all connections
+  tidegate conntrack zone=5 protocol=tcp state=established
+  tidegate conntrack network=10.0.0.0/8 port=443 mark=0x1/0xff --json
+  tidegate conntrack --events --json                   new, updated, destroyed: one JSON object a line
+
+Filters are zone=N, network=ADDRESS[/PREFIX], port=N, protocol=NAME, mark=VALUE[/MASK],
+label=VALUE[/MASK] and state=NAME (TCP's); all of them must fit. Events are not filtered. Those that
+come faster than they are fetched are lost, and a line says how many.")]
+pub struct ConntrackArgs {
+    /// What the connections must have
+    #[arg(value_name = "FILTER", conflicts_with = "events")]
+    filters: Vec<String>,
+    /// Show what happens to connections from now on
+    #[arg(long)]
+    events: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// With --events, end after so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "events")]
+    seconds: Option<u64>,
+    /// The switch's control socket; by default that of the one whose pidfile lies in OVS_RUNDIR
+    #[arg(long, value_name = "FILE")]
+    target: Option<PathBuf>,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("{}: {source}; is a switch running? name its control socket with --target", path.display())]
+    Unreachable { path: PathBuf, source: io::Error },
+    #[error("the switch's control socket: {0}")]
+    Io(#[from] io::Error),
+    #[error("the switch's answer cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Prints what was asked for.
+pub fn run(args: &ConntrackArgs, directories: &Directories) -> ExitCode {
+    let shown = Switch::connect(args.target.as_deref(), directories).and_then(|mut switch| {
+        let mut out = io::stdout().lock();
+        if args.events {
+            show_events(args, &mut switch, &mut out)
+        } else {
+            list(args, &mut switch, &mut out)
+        }
+    });
+    match shown {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read along (`| head`) has seen enough.
+        Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidegate conntrack: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn form(args: &ConntrackArgs) -> &'static str {
+    if args.json { "json" } else { "text" }
+}
+
+fn list(args: &ConntrackArgs, switch: &mut Switch, out: &mut dyn Write) -> Result<(), Error> {
+    let mut cursor = "0:0".to_owned();
+    while cursor != "end" {
+        let mut words = vec![form(args).to_owned(), cursor];
+        words.extend(args.filters.iter().cloned());
+        let answer = switch.ask("tidegate/conntrack", &words)?;
+        let (next, lines) = answer.split_once('\n').unwrap_or(("end", ""));
+        out.write_all(lines.as_bytes())?;
+        cursor = next.to_owned();
+    }
+    Ok(())
+}
+
+fn show_events(
+    args: &ConntrackArgs,
+    switch: &mut Switch,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let is_over = || args.seconds.is_some_and(|it| begun.elapsed() >= Duration::from_secs(it));
+    loop {
+        let lines = switch.ask("tidegate/conntrack-events", &[form(args).to_owned()])?;
+        out.write_all(lines.as_bytes())?;
+        out.flush()?;
+        if is_over() {
+            return Ok(());
+        }
+        std::thread::sleep(FETCH_EVERY);
+    }
+}
+
+/// A running switch.
+struct Switch {
+    stream: UnixStream,
+    asked: u64,
+}
+
+impl Switch {
+    fn connect(target: Option<&Path>, directories: &Directories) -> Result<Switch, Error> {
+        let path = match target {
+            Some(path) => path.to_owned(),
+            None => {
+                let pidfile = directories.run.join(format!("{PROGRAM}.pid"));
+                let pid = std::fs::read_to_string(&pidfile)
+                    .map_err(|source| Error::Unreachable { path: pidfile, source })?;
+                directories.run.join(format!("{PROGRAM}.{}.ctl", pid.trim()))
+            }
+        };
+        match UnixStream::connect(&path) {
+            Ok(stream) => Ok(Switch { stream, asked: 0 }),
+            Err(source) => Err(Error::Unreachable { path, source }),
+        }
+    }
+
+    /// Asks one command (JSON-RPC 1.0, as `ovs-appctl` does).
+    fn ask(&mut self, command: &str, words: &[String]) -> Result<String, Error> {
+        self.asked += 1;
+        let request = json!({"id": self.asked, "method": command, "params": words});
+        self.stream.write_all(request.to_string().as_bytes())?;
+        let answer = read_value(&mut self.stream)?;
+        match (answer.get("result").and_then(Value::as_str), answer.get("error")) {
+            (Some(text), _) => Ok(text.to_owned()),
+            (None, Some(Value::String(error))) => Err(Error::Refused(error.trim_end().to_owned())),
+            _ => Err(Error::Refused(format!("{command} is not known to this switch"))),
+        }
+    }
+}
+
+/// One JSON value off a stream.
+fn read_value(stream: &mut impl Read) -> Result<Value, Error> {
+    let mut values = serde_json::Deserializer::from_reader(stream).into_iter::<Value>();
+    match values.next() {
+        Some(value) => Ok(value?),
+        None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::os::unix::net::UnixListener;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ConntrackArgs,
+    }
+
+    fn args(line: &str) -> ConntrackArgs {
+        Line::try_parse_from(line.split(' ')).map(|line| line.args).unwrap()
+    }
+
+    /// Answers each request with the next of `answers`, and gives back what was asked.
+    fn serve(listener: UnixListener, answers: Vec<Value>) -> std::thread::JoinHandle<Vec<Value>> {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let answer = |value: Value| {
+                let asked = read_value(&mut stream).unwrap();
+                stream.write_all(value.to_string().as_bytes()).unwrap();
+                asked
+            };
+            answers.into_iter().map(answer).collect()
+        })
+    }
+
+    #[test]
+    fn parts_are_asked_for_until_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("ovs-vswitchd.pid"), "77\n").unwrap();
+        let listener = UnixListener::bind(folder.path().join("ovs-vswitchd.77.ctl")).unwrap();
+        let server = serve(
+            listener,
+            vec![
+                json!({"id": 1, "result": "3:128\none\n", "error": null}),
+                json!({"id": 2, "result": "end\ntwo\n", "error": null}),
+                json!({"id": 3, "result": null, "error": "failed to parse field port\n"}),
+            ],
+        );
+        let run = folder.path().to_owned();
+        let directories = Directories { run, ..Directories::from_environment() };
+        let mut switch = Switch::connect(None, &directories).unwrap();
+        let mut out = Vec::new();
+        list(&args("conntrack zone=3 --json"), &mut switch, &mut out).unwrap();
+        assert_eq!(out, b"one\ntwo\n");
+        let error = list(&args("conntrack port=x"), &mut switch, &mut out).unwrap_err();
+        assert_eq!(error.to_string(), "failed to parse field port");
+        let asked = server.join().unwrap();
+        assert_eq!(asked[0]["params"], json!(["json", "0:0", "zone=3"]));
+        assert_eq!(asked[1]["params"], json!(["json", "3:128", "zone=3"]));
+        assert_eq!(asked[2]["params"], json!(["text", "0:0", "port=x"]));
+    }
+
+    #[test]
+    fn without_a_switch_the_message_says_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().to_owned();
+        let directories = Directories { run, ..Directories::from_environment() };
+        let error = Switch::connect(None, &directories).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("ovs-vswitchd.pid") && error.contains("--target"), "{error}");
+    }
+}
