@@ -1,5 +1,5 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `cost lookup|each|random|insert|known|tcp COUNT`, from the repository's root
+//! does: `cost lookup|each|random|insert|single|known|tcp COUNT`, from the repository's root
 //! `cargo build --release -p conntrack --example cost` first. Prints nanoseconds a packet.
 
 use base::{Instant, PortNo, Zone};
@@ -87,6 +87,18 @@ fn main() {
                 }
             }
             (zones * 10_000, start.elapsed())
+        }
+        "single" => {
+            let mut frames: Vec<Frame> = (0..10_000).map(|at| frame(at, false)).collect();
+            let mut each = |tracker: &mut Tracker| {
+                for frame in &mut frames {
+                    track(tracker, &action, std::slice::from_mut(frame));
+                }
+            };
+            each(&mut tracker);
+            let start = std::time::Instant::now();
+            (0..count / 10_000).for_each(|_| each(&mut tracker));
+            (count, start.elapsed())
         }
         other => panic!("{other} is not known"),
     };

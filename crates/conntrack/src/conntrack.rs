@@ -18,6 +18,8 @@ use base::{Instant, Zone, limits};
 use hashbrown::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Id, Index, Reader, Visit};
 
@@ -62,6 +64,8 @@ pub struct Conntrack {
     pub(crate) connections: Connections,
     pub(crate) settings: Published,
     fragments: Fragments,
+    /// As in the settings, for those who do not keep a copy of them.
+    is_watched: AtomicBool,
     /// For the seeds of the trackers' random numbers.
     seeds: Mutex<fastrand::Rng>,
     /// What this side takes connections out with.
@@ -128,6 +132,7 @@ impl Conntrack {
             connections,
             settings: Published::new(settings),
             fragments: Fragments::new(),
+            is_watched: AtomicBool::new(false),
             seeds: Mutex::new(fastrand::Rng::with_seed(seed)),
             hand: Mutex::new(hand),
         }
@@ -374,6 +379,7 @@ impl Conntrack {
 
     /// Sets whether what happens to connections is noted for [`Conntrack::events`].
     pub fn set_watched(&self, watched: bool) {
+        self.is_watched.store(watched, Relaxed);
         self.settings.change(|settings| settings.is_watched = watched);
         if !watched {
             self.events();
@@ -396,12 +402,12 @@ impl Conntrack {
     fn with_hand<T>(&self, work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T) -> T {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, tools) = &mut *hand;
-        tools.is_watched = self.settings.get().is_watched;
+        tools.is_watched = self.is_watched.load(Relaxed);
         let visit = reader.enter();
         let answer = work(&self.connections, &visit, tools);
         drop(visit);
         // This side makes no connections, and would keep the room of those that it took out.
-        tools.keep_no_room();
+        self.connections.share_places(tools);
         self.connections.publish(tools);
         answer
     }

@@ -9,13 +9,17 @@
 //! direction. A record is found only through an index, within a visit of the table's epochs, so that
 //! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
 
-use crate::connection::{Helper, Protocol};
+mod life;
+mod state;
+
+pub(crate) use life::Life;
+pub(crate) use state::{Kind, State};
+
+use crate::connection::Protocol;
 use crate::key::{Address, Family, Key};
-use crate::query::{Exchange, Query};
 use crate::sctp::Association;
 use crate::tcp::TcpPeers;
 use base::Instant;
-use flow::NatKind;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use table::atomic::AtomicU64;
 
@@ -46,61 +50,11 @@ const SCTP_TRIES: u32 = 1000;
 /// Start times count in units of 2^6 ms, for 8 years.
 const START_SHIFT: u32 = 6;
 
-// Beside a record stand its index entry of 9.1 bytes, or two where it is translated, in buckets
-// that are five eighths full or more: 29 bytes at most. The wheel's link is within.
-const INDEX_BYTES: usize = 29;
+// Beside a record stand its index entry, or two where it is translated, of 16 bytes at most with
+// their share of the bucket. The wheel's link is within.
+const INDEX_BYTES: usize = 2 * 16;
 const _: () = assert!(WORDS_V4 * 8 + INDEX_BYTES <= 160);
 const _: () = assert!(WORDS_V6 * 8 + INDEX_BYTES <= 224);
-
-/// Until when a connection lives, and which state of it flows have seen.
-///
-/// 40 bits of milliseconds, which last 34 years, and 24 of generation. A record that is free, or
-/// about to be, has the deadline 0, so that one comparison finds both the dead and the expired.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Life(u64);
-
-impl Life {
-    const GENERATION_BITS: u32 = 24;
-    const GENERATION: u64 = (1 << Self::GENERATION_BITS) - 1;
-    const DEADLINE_MAX: u64 = (1 << 40) - 1;
-
-    pub fn new(generation: u32, deadline_ms: u64) -> Life {
-        let deadline = deadline_ms.clamp(1, Self::DEADLINE_MAX);
-        Life(deadline << Self::GENERATION_BITS | u64::from(generation) & Self::GENERATION)
-    }
-
-    #[inline]
-    pub fn deadline_ms(self) -> u64 {
-        self.0 >> Self::GENERATION_BITS
-    }
-
-    #[inline]
-    pub fn generation(self) -> u32 {
-        (self.0 & Self::GENERATION) as u32
-    }
-
-    /// Whether it is dead or its time ran out.
-    #[inline]
-    pub fn is_over(self, now_ms: u64) -> bool {
-        self.deadline_ms() <= now_ms
-    }
-
-    pub fn is_dead(self) -> bool {
-        self.deadline_ms() == 0
-    }
-
-    #[must_use]
-    fn dead(self) -> Life {
-        Life(self.aged().0 & Self::GENERATION)
-    }
-
-    /// The next generation.
-    #[must_use]
-    fn aged(self) -> Life {
-        let next = self.0.wrapping_add(1) & Self::GENERATION;
-        Life(self.0 & !Self::GENERATION | next)
-    }
-}
 
 /// Milliseconds that are over at `now`.
 #[inline]
@@ -112,173 +66,6 @@ pub(crate) fn passed_ms(now: Instant) -> u64 {
 #[inline]
 pub(crate) fn next_ms(now: Instant) -> u64 {
     now.as_nanos().div_ceil(1_000_000)
-}
-
-/// Mark, and in 32 bits what kind of connection it is and where it hangs.
-///
-/// All but the mark and the progress stay as they are for as long as the connection lives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct State(pub u64);
-
-/// What a connection's protocol is, to connection tracking.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Kind {
-    Tcp = 0,
-    Icmp = 1,
-    Other = 2,
-    Sctp = 3,
-}
-
-impl State {
-    const KIND: u64 = 0b111;
-    const PROGRESS_SHIFT: u32 = 3;
-    const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
-    const NAT_SHIFT: u32 = 5;
-    const NAT: u64 = 0b11 << Self::NAT_SHIFT;
-    const HELPER_SHIFT: u32 = 7;
-    const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
-    const EXPECTED: u64 = 1 << 9;
-    const HEADER_SHIFT: u32 = 12;
-    const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
-    const MARK_SHIFT: u32 = 32;
-
-    /// How many headers a record can name.
-    pub const HEADERS: u32 = 1 << 20;
-
-    pub fn new(protocol: &Protocol, nat: Option<NatKind>, helper: Option<Helper>) -> State {
-        let (kind, progress) = match protocol {
-            Protocol::Tcp(_) => (Kind::Tcp, 0),
-            Protocol::Icmp(query) => (Kind::Icmp, *query as u64),
-            Protocol::Other(exchange) => (Kind::Other, *exchange as u64),
-            Protocol::Sctp(_) => (Kind::Sctp, 0),
-        };
-        let nat = match nat {
-            None => 0,
-            Some(NatKind::Src) => 1,
-            Some(NatKind::Dst) => 2,
-        };
-        let helper = match helper {
-            None => 0,
-            Some(Helper::Ftp) => 1,
-            Some(Helper::Tftp) => 2,
-        };
-        let progress = progress << Self::PROGRESS_SHIFT;
-        State(kind as u64 | progress | nat << Self::NAT_SHIFT | helper << Self::HELPER_SHIFT)
-    }
-
-    #[must_use]
-    pub fn with_mark(self, mark: u32) -> State {
-        State(self.0 & 0xffff_ffff | u64::from(mark) << Self::MARK_SHIFT)
-    }
-
-    /// The same of a connection that another one announced.
-    #[must_use]
-    pub fn expected(self) -> State {
-        State(self.0 | Self::EXPECTED)
-    }
-
-    #[must_use]
-    pub fn with_header(self, header: u32) -> State {
-        State(self.0 & !Self::HEADER | u64::from(header) << Self::HEADER_SHIFT & Self::HEADER)
-    }
-
-    #[inline]
-    pub fn mark(self) -> u32 {
-        (self.0 >> Self::MARK_SHIFT) as u32
-    }
-
-    /// The number of the index that the connection stands in.
-    #[inline]
-    pub fn header(self) -> u32 {
-        ((self.0 & Self::HEADER) >> Self::HEADER_SHIFT) as u32
-    }
-
-    #[inline]
-    pub fn kind(self) -> Kind {
-        match self.0 & Self::KIND {
-            0 => Kind::Tcp,
-            1 => Kind::Icmp,
-            3 => Kind::Sctp,
-            _ => Kind::Other,
-        }
-    }
-
-    #[inline]
-    pub fn is_translated(self) -> bool {
-        self.0 & Self::NAT != 0
-    }
-
-    pub fn nat(self) -> Option<NatKind> {
-        match (self.0 & Self::NAT) >> Self::NAT_SHIFT {
-            0 => None,
-            1 => Some(NatKind::Src),
-            _ => Some(NatKind::Dst),
-        }
-    }
-
-    /// Whether another connection announced it.
-    #[inline]
-    pub fn is_expected(self) -> bool {
-        self.0 & Self::EXPECTED != 0
-    }
-
-    #[inline]
-    pub fn has_helper(self) -> bool {
-        self.0 & Self::HELPER != 0
-    }
-
-    /// Whether gateways know more of it than stands in its record.
-    #[inline(always)]
-    pub fn is_known_to_gateways(self) -> bool {
-        self.0 & (Self::HELPER | Self::EXPECTED) != 0
-    }
-
-    pub fn helper(self) -> Option<Helper> {
-        match (self.0 & Self::HELPER) >> Self::HELPER_SHIFT {
-            0 => None,
-            1 => Some(Helper::Ftp),
-            _ => Some(Helper::Tftp),
-        }
-    }
-
-    #[inline]
-    pub fn exchange(self) -> Exchange {
-        match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
-            0 => Exchange::First,
-            1 => Exchange::Single,
-            _ => Exchange::Multiple,
-        }
-    }
-
-    #[inline]
-    pub fn query(self) -> Query {
-        match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
-            0 => Query::First,
-            _ => Query::Reply,
-        }
-    }
-
-    /// Of a conversation without handshake to which a packet in this direction adds nothing, whether
-    /// it is one in both directions; `None` where it does add something, and for other kinds.
-    #[inline(always)]
-    pub fn is_settled(self, is_reply: bool) -> Option<bool> {
-        const SINGLE: u64 = Kind::Other as u64 | (Exchange::Single as u64) << State::PROGRESS_SHIFT;
-        const MULTIPLE: u64 =
-            Kind::Other as u64 | (Exchange::Multiple as u64) << State::PROGRESS_SHIFT;
-        match self.0 & (Self::KIND | Self::PROGRESS) {
-            MULTIPLE => Some(true),
-            SINGLE if !is_reply => Some(false),
-            _ => None,
-        }
-    }
-
-    /// The same with another progress.
-    #[inline]
-    #[must_use]
-    pub fn with_progress(self, progress: u8) -> State {
-        State(self.0 & !Self::PROGRESS | u64::from(progress) << Self::PROGRESS_SHIFT)
-    }
 }
 
 /// What of a record never changes while its connection lives.

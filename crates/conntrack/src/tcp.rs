@@ -7,6 +7,8 @@
 //! IP Filter" (2001); windows and their scaling are RFC 9293's section 3.8.6 and RFC 7323's
 //! section 2.
 
+mod words;
+
 use crate::counters::{Counters, Event};
 use crate::timeout::Timeout;
 use std::fmt;
@@ -46,19 +48,6 @@ impl TcpState {
         TcpState::FinWait2,
         TcpState::TimeWait,
     ];
-
-    /// The state of a number; beyond the last, the last.
-    #[inline(always)]
-    fn from_bits(bits: u8) -> TcpState {
-        match bits {
-            0 => TcpState::Closed,
-            1 => TcpState::SynSent,
-            2 => TcpState::Established,
-            3 => TcpState::Closing,
-            4 => TcpState::FinWait2,
-            _ => TcpState::TimeWait,
-        }
-    }
 
     /// The one state that a connection is shown in: its further side's, where a FIN acknowledged
     /// shows as `TIME_WAIT` (ovs: `lib/ct-dpif.c`, `coalesce_tcp_state`).
@@ -215,38 +204,6 @@ impl Segment {
 }
 
 impl TcpPeers {
-    /// Both sides in three words: windows, scales and states; then for each direction what its
-    /// packets move, the sender's sent end and the receiver's allowed end.
-    #[inline(always)]
-    pub fn words(&self) -> [u64; 3] {
-        let side = |peer: &Peer| {
-            let small = u32::from(peer.scale.0) << 8 | peer.state as u32;
-            u32::from(peer.max_window) << 16 | small
-        };
-        let TcpPeers { original, reply } = self;
-        [
-            pair(side(original), side(reply)),
-            pair(original.sent_end, reply.allowed_end),
-            pair(reply.sent_end, original.allowed_end),
-        ]
-    }
-
-    /// The other way of [`TcpPeers::words`].
-    #[inline(always)]
-    pub fn from_words([sides, forward, backward]: [u64; 3]) -> TcpPeers {
-        let side = |small: u32, sent_end, allowed_end| Peer {
-            sent_end,
-            allowed_end,
-            max_window: (small >> 16) as u16,
-            scale: Scale((small >> 8) as u8),
-            state: TcpState::from_bits(small as u8),
-        };
-        TcpPeers {
-            original: side((sides >> 32) as u32, (forward >> 32) as u32, backward as u32),
-            reply: side(sides as u32, (backward >> 32) as u32, forward as u32),
-        }
-    }
-
     /// The one state that the connection is shown in.
     pub fn shown(&self) -> TcpState {
         TcpState::of_connection(self.original.state, self.reply.state)
@@ -431,10 +388,6 @@ impl Fit {
             receiver.allowed_end = self.ack.wrapping_add(window.max(1));
         }
     }
-}
-
-fn pair(high: u32, low: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
 }
 
 /// How far the windows of sender and receiver are shifted in this segment.

@@ -60,6 +60,12 @@ impl Entry {
     }
 }
 
+/// Whether a bucket with this control word is its whole chain, and nobody is writing to it.
+#[inline]
+pub(crate) fn is_alone(control: u64) -> bool {
+    control >> 32 == 0 && control & LOCKED == 0
+}
+
 /// What a look at a chain without its lock came to.
 pub(crate) enum Look {
     Found(Id),

@@ -56,7 +56,10 @@ pub(crate) struct Shared {
 
 /// Where the entries of a hash were, for a moment.
 #[derive(Clone, Copy)]
-pub struct Spot<'a>(&'a Bucket);
+pub struct Spot<'a> {
+    bucket: &'a Bucket,
+    state: u64,
+}
 
 /// What became of an insert.
 #[must_use]
@@ -139,9 +142,10 @@ impl Index {
     /// Begins to fetch the bucket of this hash, and remembers where it is.
     #[inline(always)]
     pub fn spot(&self, hash: u32) -> Spot<'_> {
-        let bucket = self.bucket(place(self.state.load(Ordering::Acquire), hash));
+        let state = self.state.load(Ordering::Acquire);
+        let bucket = self.bucket(place(state, hash));
         prefetch(&bucket[0]);
-        Spot(bucket)
+        Spot { bucket, state }
     }
 
     /// The id under this hash that `is_it`, as [`find`](Self::find) finds it: at the spot of the
@@ -149,17 +153,22 @@ impl Index {
     #[inline(always)]
     pub fn find_at(
         &self,
-        Spot(bucket): Spot<'_>,
+        Spot { bucket, state }: Spot<'_>,
         hash: u32,
         mut is_it: impl FnMut(Id) -> bool,
     ) -> Option<Id> {
+        let control = bucket[0].load(Ordering::Acquire);
         for word in &bucket[1..] {
             let entry = word.load(Ordering::Acquire);
             if (entry >> 32) as u32 == hash && entry as u32 != 0 && is_it(entry as u32) {
                 return Some(entry as u32);
             }
         }
-        self.find(hash, is_it)
+        // Nothing moved, it goes on nowhere, and no split made another bucket the hash's.
+        let is_missed = bucket::is_alone(control)
+            && bucket[0].load(Ordering::Relaxed) == control
+            && self.state.load(Ordering::Acquire) == state;
+        if is_missed { None } else { self.find(hash, is_it) }
     }
 
     /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the

@@ -1,5 +1,8 @@
 use super::*;
+use crate::connection::Helper;
+use crate::query::{Exchange, Query};
 use crate::tcp::Segment;
+use flow::NatKind;
 use proptest::prelude::*;
 
 fn keys() -> impl Strategy<Value = Key> {

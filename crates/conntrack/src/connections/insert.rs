@@ -1,0 +1,176 @@
+//! How connections get into the table.
+
+use super::{Connections, REPLY_ENTRY, Tools};
+use crate::change::What;
+use crate::counters::Event;
+use crate::record::{Record, State, passed_ms};
+use base::Instant;
+use table::{Id, Index, Insert, Visit};
+
+/// Why a connection could not be put in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// Packets of its original direction belong to another one.
+    Original,
+    /// Replies to it would belong to another one.
+    Reply,
+}
+
+/// Why a record was not put in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// Another connection has its place.
+    Taken(Taken),
+    /// The zone was flushed meanwhile; it has a new index.
+    Detached,
+}
+
+impl Connections {
+    /// Puts a record in that is whole and lives. Where that cannot be, the record is given back.
+    pub fn insert(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        index: &Index,
+        id: Id,
+        now: Instant,
+    ) -> Result<(), Refused> {
+        let record = self.record(id);
+        let (original, reply) = (record.original(), record.reply());
+        let second = (reply != original.reversed()).then(|| reply.hash(&self.secrets));
+        let hash = original.hash(&self.secrets);
+        let only = second.is_none();
+        // Before anybody can find it, and so before anybody can end it.
+        index.joined(visit);
+        let first = self.insert_entry(visit, tools, (index, hash), id, now, |it| {
+            if it.direction(&original).is_some() {
+                return Some(Taken::Original);
+            }
+            (only && it.direction(&reply).is_some()).then_some(Taken::Reply)
+        });
+        if let Err(refused) = first {
+            index.left(visit);
+            self.put_back(tools, id);
+            return Err(refused);
+        }
+        if let Some(second) = second {
+            let taken =
+                self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
+                    it.direction(&reply).map(|_| Taken::Reply)
+                });
+            if let Err(refused) = taken {
+                // It was to be seen for a moment; whoever ended it meanwhile takes it out.
+                if record.kill() {
+                    index.remove(visit, hash, id);
+                    index.left(visit);
+                    tools.share.give();
+                    self.retire(tools, id);
+                }
+                return Err(refused);
+            }
+        }
+        self.arm(visit, tools, index, id, now);
+        Ok(())
+    }
+
+    /// Puts an IPv4 record in that is whole and lives, of a connection that is not translated.
+    /// `key` are the words of the original direction's key, `hash` is its hash. False where it must
+    /// be looked at more closely; the record is given back then.
+    pub fn insert_v4(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        (index, hash): (&Index, u32),
+        id: Id,
+        key: [u64; 2],
+        now: Instant,
+    ) -> bool {
+        let [addresses, rest] = key;
+        index.joined(visit);
+        let inserted = index.insert(visit, hash, id, |other| {
+            let other = self.record_plain(other);
+            let [forth, back] = [key, reversed_v4(addresses, rest)];
+            // Whether its time ran out is for the closer look.
+            let is_one = |[a, b]: [u64; 2]| other.is_some_and(|it| it.direction_v4(a, b).is_some());
+            is_one(forth) || is_one(back)
+        });
+        if inserted == Insert::Done {
+            self.arm(visit, tools, index, id, now);
+            return true;
+        }
+        index.left(visit);
+        self.put_back(tools, id);
+        false
+    }
+
+    /// Of an IPv4 id, the record.
+    #[inline(always)]
+    fn record_plain(&self, id: Id) -> Option<Record<'_>> {
+        Self::is_v4(id).then(|| Record::v4(self.words_v4(id)))
+    }
+
+    /// Has the wheel look at a connection that was just put in, which is then all done.
+    #[inline]
+    fn arm(&self, visit: &Visit<'_>, tools: &mut Tools, index: &Index, id: Id, now: Instant) {
+        let record = self.record(id);
+        let deadline = Instant::from_millis(record.life().deadline_ms());
+        let wheel = &self.shards[usize::from(tools.shard)].wheel;
+        wheel.arm(self, id, now, deadline);
+        if record.life().is_dead() {
+            // Another thread ended it before all was done: what came after that must be undone.
+            for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
+                index.remove(visit, hash, entry);
+            }
+            wheel.disarm(self, id);
+        }
+        tools.counters.count(Event::Created);
+        tools.note(&record, What::New);
+    }
+
+    fn insert_entry(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        (index, hash): (&Index, u32),
+        entry: Id,
+        now: Instant,
+        rival: impl Fn(&Record<'_>) -> Option<Taken>,
+    ) -> Result<(), Refused> {
+        let mut taken = Taken::Original;
+        let now_ms = passed_ms(now);
+        let expired = &mut tools.expired;
+        let is_rival = |other: Id| {
+            if (other ^ entry) & !REPLY_ENTRY == 0 {
+                return false;
+            }
+            match self.matching(other, now_ms, expired, &rival) {
+                Some(how) => {
+                    taken = how;
+                    true
+                }
+                None => false,
+            }
+        };
+        let inserted = index.insert(visit, hash, entry, is_rival);
+        if !tools.expired.is_empty() {
+            self.bury_expired(visit, tools);
+        }
+        match inserted {
+            Insert::Done => Ok(()),
+            Insert::Rival(_) => Err(Refused::Taken(taken)),
+            Insert::Detached => Err(Refused::Detached),
+        }
+    }
+}
+
+/// The words of the key of an IPv4 key's replies, TCP's and UDP's.
+#[inline(always)]
+pub(crate) fn reversed_v4(addresses: u64, rest: u64) -> [u64; 2] {
+    let ports = ((rest >> 32) as u32).rotate_left(16);
+    [addresses.rotate_left(32), u64::from(ports) << 32 | rest & 0xffff_ffff]
+}
+
+/// What an index of this number can be remembered by.
+pub(crate) fn fits_state(index: &Index) -> bool {
+    index.number() < State::HEADERS
+}

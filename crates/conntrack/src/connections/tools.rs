@@ -1,0 +1,61 @@
+//! What a thread works with.
+
+use crate::change::{Change, What};
+use crate::counters::Counters;
+use crate::entry::Entry;
+use crate::record::Record;
+use base::Instant;
+use std::sync::Arc;
+use table::{Id, Quota, Share, Spare};
+
+/// What a thread works with.
+pub(crate) struct Tools {
+    pub(super) spares: [Spare; 2],
+    pub(super) share: Share,
+    pub quota: Arc<Quota>,
+    /// New connections until this thread looks again how much room is left, and what it saw.
+    pub until_look: u32,
+    pub is_room_short: bool,
+    /// Its place among the shards.
+    pub(super) shard: u16,
+    pub random: fastrand::Rng,
+    /// What happened since the last [`Connections::publish`].
+    pub counters: Counters,
+    /// What happened while something was tried that may not come to pass; zero at other times.
+    pub trial: Counters,
+    /// The time of what is done, and whether it is noted, and what was.
+    pub now: Instant,
+    pub is_watched: bool,
+    pub(super) changes: Vec<Change>,
+    /// Connections that this thread ended because their time ran out, still to be taken out.
+    pub(super) expired: Vec<Id>,
+}
+
+impl Tools {
+    /// Where this thread's connections are on a wheel.
+    pub fn shard(&self) -> u16 {
+        self.shard
+    }
+
+    /// Notes what happened to a connection, if somebody watches.
+    #[inline]
+    pub fn note(&mut self, record: &Record<'_>, what: What) {
+        if self.is_watched {
+            self.note_watched(record, what);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&mut self, record: &Record<'_>, what: What) {
+        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, None, self.now) });
+    }
+
+    /// Ends a trial; what happened counts if it came to pass.
+    #[cold]
+    pub fn settle_trial(&mut self, came_to_pass: bool) {
+        let trial = std::mem::take(&mut self.trial);
+        if came_to_pass {
+            self.counters.add(&trial);
+        }
+    }
+}

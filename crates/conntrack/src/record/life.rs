@@ -1,0 +1,51 @@
+//! Until when a connection lives, and which state of it flows have seen.
+
+/// Until when a connection lives, and which state of it flows have seen.
+///
+/// 40 bits of milliseconds, which last 34 years, and 24 of generation. A record that is free, or
+/// about to be, has the deadline 0, so that one comparison finds both the dead and the expired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Life(pub(super) u64);
+
+impl Life {
+    const GENERATION_BITS: u32 = 24;
+    const GENERATION: u64 = (1 << Self::GENERATION_BITS) - 1;
+    const DEADLINE_MAX: u64 = (1 << 40) - 1;
+
+    pub fn new(generation: u32, deadline_ms: u64) -> Life {
+        let deadline = deadline_ms.clamp(1, Self::DEADLINE_MAX);
+        Life(deadline << Self::GENERATION_BITS | u64::from(generation) & Self::GENERATION)
+    }
+
+    #[inline]
+    pub fn deadline_ms(self) -> u64 {
+        self.0 >> Self::GENERATION_BITS
+    }
+
+    #[inline]
+    pub fn generation(self) -> u32 {
+        (self.0 & Self::GENERATION) as u32
+    }
+
+    /// Whether it is dead or its time ran out.
+    #[inline]
+    pub fn is_over(self, now_ms: u64) -> bool {
+        self.deadline_ms() <= now_ms
+    }
+
+    pub fn is_dead(self) -> bool {
+        self.deadline_ms() == 0
+    }
+
+    #[must_use]
+    pub(super) fn dead(self) -> Life {
+        Life(self.aged().0 & Self::GENERATION)
+    }
+
+    /// The next generation.
+    #[must_use]
+    pub(super) fn aged(self) -> Life {
+        let next = self.0.wrapping_add(1) & Self::GENERATION;
+        Life(self.0 & !Self::GENERATION | next)
+    }
+}

@@ -1,0 +1,172 @@
+//! What kind a connection is, how far it is, and its mark, in one word.
+
+use crate::connection::{Helper, Protocol};
+use crate::query::{Exchange, Query};
+use flow::NatKind;
+
+/// Mark, and in 32 bits what kind of connection it is and where it hangs.
+///
+/// All but the mark and the progress stay as they are for as long as the connection lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct State(pub u64);
+
+/// What a connection's protocol is, to connection tracking.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Tcp = 0,
+    Icmp = 1,
+    Other = 2,
+    Sctp = 3,
+}
+
+impl State {
+    const KIND: u64 = 0b111;
+    const PROGRESS_SHIFT: u32 = 3;
+    const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
+    const NAT_SHIFT: u32 = 5;
+    const NAT: u64 = 0b11 << Self::NAT_SHIFT;
+    const HELPER_SHIFT: u32 = 7;
+    const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
+    const EXPECTED: u64 = 1 << 9;
+    const HEADER_SHIFT: u32 = 12;
+    const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
+    const MARK_SHIFT: u32 = 32;
+
+    /// How many headers a record can name.
+    pub const HEADERS: u32 = 1 << 20;
+
+    pub fn new(protocol: &Protocol, nat: Option<NatKind>, helper: Option<Helper>) -> State {
+        let (kind, progress) = match protocol {
+            Protocol::Tcp(_) => (Kind::Tcp, 0),
+            Protocol::Icmp(query) => (Kind::Icmp, *query as u64),
+            Protocol::Other(exchange) => (Kind::Other, *exchange as u64),
+            Protocol::Sctp(_) => (Kind::Sctp, 0),
+        };
+        let nat = match nat {
+            None => 0,
+            Some(NatKind::Src) => 1,
+            Some(NatKind::Dst) => 2,
+        };
+        let helper = match helper {
+            None => 0,
+            Some(Helper::Ftp) => 1,
+            Some(Helper::Tftp) => 2,
+        };
+        let progress = progress << Self::PROGRESS_SHIFT;
+        State(kind as u64 | progress | nat << Self::NAT_SHIFT | helper << Self::HELPER_SHIFT)
+    }
+
+    #[must_use]
+    pub fn with_mark(self, mark: u32) -> State {
+        State(self.0 & 0xffff_ffff | u64::from(mark) << Self::MARK_SHIFT)
+    }
+
+    /// The same of a connection that another one announced.
+    #[must_use]
+    pub fn expected(self) -> State {
+        State(self.0 | Self::EXPECTED)
+    }
+
+    #[must_use]
+    pub fn with_header(self, header: u32) -> State {
+        State(self.0 & !Self::HEADER | u64::from(header) << Self::HEADER_SHIFT & Self::HEADER)
+    }
+
+    #[inline]
+    pub fn mark(self) -> u32 {
+        (self.0 >> Self::MARK_SHIFT) as u32
+    }
+
+    /// The number of the index that the connection stands in.
+    #[inline]
+    pub fn header(self) -> u32 {
+        ((self.0 & Self::HEADER) >> Self::HEADER_SHIFT) as u32
+    }
+
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.0 & Self::KIND {
+            0 => Kind::Tcp,
+            1 => Kind::Icmp,
+            3 => Kind::Sctp,
+            _ => Kind::Other,
+        }
+    }
+
+    #[inline]
+    pub fn is_translated(self) -> bool {
+        self.0 & Self::NAT != 0
+    }
+
+    pub fn nat(self) -> Option<NatKind> {
+        match (self.0 & Self::NAT) >> Self::NAT_SHIFT {
+            0 => None,
+            1 => Some(NatKind::Src),
+            _ => Some(NatKind::Dst),
+        }
+    }
+
+    /// Whether another connection announced it.
+    #[inline]
+    pub fn is_expected(self) -> bool {
+        self.0 & Self::EXPECTED != 0
+    }
+
+    #[inline]
+    pub fn has_helper(self) -> bool {
+        self.0 & Self::HELPER != 0
+    }
+
+    /// Whether gateways know more of it than stands in its record.
+    #[inline(always)]
+    pub fn is_known_to_gateways(self) -> bool {
+        self.0 & (Self::HELPER | Self::EXPECTED) != 0
+    }
+
+    pub fn helper(self) -> Option<Helper> {
+        match (self.0 & Self::HELPER) >> Self::HELPER_SHIFT {
+            0 => None,
+            1 => Some(Helper::Ftp),
+            _ => Some(Helper::Tftp),
+        }
+    }
+
+    #[inline]
+    pub fn exchange(self) -> Exchange {
+        match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
+            0 => Exchange::First,
+            1 => Exchange::Single,
+            _ => Exchange::Multiple,
+        }
+    }
+
+    #[inline]
+    pub fn query(self) -> Query {
+        match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
+            0 => Query::First,
+            _ => Query::Reply,
+        }
+    }
+
+    /// Of a conversation without handshake to which a packet in this direction adds nothing, whether
+    /// it is one in both directions; `None` where it does add something, and for other kinds.
+    #[inline(always)]
+    pub fn is_settled(self, is_reply: bool) -> Option<bool> {
+        const SINGLE: u64 = Kind::Other as u64 | (Exchange::Single as u64) << State::PROGRESS_SHIFT;
+        const MULTIPLE: u64 =
+            Kind::Other as u64 | (Exchange::Multiple as u64) << State::PROGRESS_SHIFT;
+        match self.0 & (Self::KIND | Self::PROGRESS) {
+            MULTIPLE => Some(true),
+            SINGLE if !is_reply => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The same with another progress.
+    #[inline]
+    #[must_use]
+    pub fn with_progress(self, progress: u8) -> State {
+        State(self.0 & !Self::PROGRESS | u64::from(progress) << Self::PROGRESS_SHIFT)
+    }
+}

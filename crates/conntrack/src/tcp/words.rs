@@ -1,0 +1,56 @@
+//! Both sides of a connection as words, which records keep.
+
+use super::{Peer, Scale, TcpPeers, TcpState};
+
+impl TcpState {
+    /// The state of a number; beyond the last, the last.
+    #[inline(always)]
+    fn from_bits(bits: u8) -> TcpState {
+        match bits {
+            0 => TcpState::Closed,
+            1 => TcpState::SynSent,
+            2 => TcpState::Established,
+            3 => TcpState::Closing,
+            4 => TcpState::FinWait2,
+            _ => TcpState::TimeWait,
+        }
+    }
+}
+
+impl TcpPeers {
+    /// Both sides in three words: windows, scales and states; then for each direction what its
+    /// packets move, the sender's sent end and the receiver's allowed end.
+    #[inline(always)]
+    pub fn words(&self) -> [u64; 3] {
+        let side = |peer: &Peer| {
+            let small = u32::from(peer.scale.0) << 8 | peer.state as u32;
+            u32::from(peer.max_window) << 16 | small
+        };
+        let TcpPeers { original, reply } = self;
+        [
+            pair(side(original), side(reply)),
+            pair(original.sent_end, reply.allowed_end),
+            pair(reply.sent_end, original.allowed_end),
+        ]
+    }
+
+    /// The other way of [`TcpPeers::words`].
+    #[inline(always)]
+    pub fn from_words([sides, forward, backward]: [u64; 3]) -> TcpPeers {
+        let side = |small: u32, sent_end, allowed_end| Peer {
+            sent_end,
+            allowed_end,
+            max_window: (small >> 16) as u16,
+            scale: Scale((small >> 8) as u8),
+            state: TcpState::from_bits(small as u8),
+        };
+        TcpPeers {
+            original: side((sides >> 32) as u32, (forward >> 32) as u32, backward as u32),
+            reply: side(sides as u32, (backward >> 32) as u32, forward as u32),
+        }
+    }
+}
+
+fn pair(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
