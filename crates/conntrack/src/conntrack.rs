@@ -2,11 +2,10 @@
 
 use crate::change::Changes;
 use crate::connections::{Connections, Tools};
-use crate::counters::{Counters, Event};
+use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::flush::Flush;
 use crate::fragments::Fragments;
 use crate::limit::{Limits, ZoneLimits};
 use crate::record::{Record, passed_ms};
@@ -198,69 +197,8 @@ impl Conntrack {
         stats
     }
 
-    /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
-    /// whatever they hold; a whole original tuple one look; anything else a walk through its zone.
-    ///
-    /// # Errors
-    /// A request for one whole original tuple found nothing.
-    pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
-        if let Some(key) = flush.exact_key() {
-            return self.with_hand(|connections, visit, tools| {
-                tools.now = now;
-                let hash = key.hash(&connections.secrets);
-                let index = connections.zones.get(visit, key.zone);
-                let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
-                let is_gone =
-                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
-                if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
-            });
-        }
-        if flush.is_whole() {
-            return Ok(self.flush_zones(flush.zone));
-        }
-        let mut flushed = 0;
-        let mut cursor = Some(Cursor::default());
-        while let Some(at) = cursor {
-            let mut fitting: Vec<Id> = Vec::new();
-            cursor = self.page(flush.zone, at, |connections, id, record| {
-                if flush.matches(record) && connections.record(id).kill() {
-                    fitting.push(id);
-                }
-            });
-            flushed += fitting.len() as u32;
-            self.with_hand(|connections, visit, tools| {
-                tools.now = now;
-                for id in fitting {
-                    connections.bury(visit, tools, id, Event::Flushed);
-                }
-            });
-        }
-        Ok(flushed)
-    }
-
-    /// Forgets all connections of a zone, or of all zones.
-    fn flush_zones(&self, zone: Option<Zone>) -> u32 {
-        self.with_hand(|connections, visit, tools| {
-            let zones = &connections.zones;
-            let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);
-            let flushed = match zone {
-                Some(zone) => count(zone.0),
-                None => zones.in_use().map(count).sum(),
-            };
-            match zone {
-                Some(zone) => _ = zones.detach(zone.0),
-                None => _ = zones.detach_all(),
-            }
-            if connections.gateways.expect_any() {
-                connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
-            }
-            tools.counters.count_many(Event::Flushed, flushed);
-            flushed
-        })
-    }
-
     /// Shows what stands in some buckets of one zone's index, or of all zones one after the other.
-    fn page(
+    pub(crate) fn page(
         &self,
         zone: Option<Zone>,
         cursor: Cursor,
@@ -399,7 +337,10 @@ impl Conntrack {
     }
 
     /// A panic of another thread under the lock is that thread's end, not everyone's.
-    fn with_hand<T>(&self, work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T) -> T {
+    pub(crate) fn with_hand<T>(
+        &self,
+        work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T,
+    ) -> T {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, tools) = &mut *hand;
         tools.is_watched = self.is_watched.load(Relaxed);

@@ -9,6 +9,7 @@
 //! direction. A record is found only through an index, within a visit of the table's epochs, so that
 //! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
 
+mod association;
 mod life;
 mod state;
 
@@ -17,7 +18,6 @@ pub(crate) use state::{Kind, State};
 
 use crate::connection::Protocol;
 use crate::key::{Address, Family, Key};
-use crate::sctp::Association;
 use crate::tcp::TcpPeers;
 use base::Instant;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -43,10 +43,6 @@ pub(crate) const LINK: usize = 11;
 
 const PACKETS_BITS: u32 = 48;
 const BYTES_BITS: u32 = 56;
-/// The lowest bit of an association's version, above its state: somebody writes.
-const SCTP_BUSY: u64 = 1 << 8;
-/// How often a reader looks whether the writer is done.
-const SCTP_TRIES: u32 = 1000;
 /// Start times count in units of 2^6 ms, for 8 years.
 const START_SHIFT: u32 = 6;
 
@@ -297,55 +293,6 @@ impl<'a> Record<'a> {
                 self.common[at].store(*after, Relaxed);
             }
         }
-        true
-    }
-
-    /// How far an SCTP association is.
-    pub fn sctp(&self) -> Association {
-        self.sctp_seen().0
-    }
-
-    /// The same, with what [`Record::set_sctp`] has to know.
-    ///
-    /// An association is three words and so changes under a version, which is odd while somebody
-    /// writes the other two. That is rare, and short. Whoever waited long enough for it reads what is
-    /// there, and [`Record::set_sctp`] has them look again.
-    pub fn sctp_seen(&self) -> (Association, u64) {
-        let mut tries = SCTP_TRIES;
-        loop {
-            let first = self.common[PEERS].load(Acquire);
-            let tags = SEQ.map(|at| self.common[at].load(Acquire));
-            let is_whole = first & SCTP_BUSY == 0 && self.common[PEERS].load(Relaxed) == first;
-            if is_whole || tries == 0 {
-                let seen = if is_whole { first } else { first | SCTP_BUSY };
-                return (Association::from_words([first, tags[0], tags[1]]), seen);
-            }
-            tries -= 1;
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Stores what a packet changed of the association that was `seen`; false if another packet
-    /// changed it meanwhile, and nothing was stored.
-    pub fn set_sctp(&self, seen: (Association, u64), after: &Association) -> bool {
-        let (before, first) = seen;
-        if first & SCTP_BUSY != 0 {
-            return false;
-        }
-        if before == *after {
-            return true;
-        }
-        let peers = &self.common[PEERS];
-        let busy = first.wrapping_add(SCTP_BUSY);
-        if peers.compare_exchange(first, busy, AcqRel, Relaxed).is_err() {
-            return false;
-        }
-        let words = after.words();
-        SEQ.into_iter()
-            .zip(&words[1..])
-            .for_each(|(at, word)| self.common[at].store(*word, Release));
-        let version = busy.wrapping_add(SCTP_BUSY) & !(SCTP_BUSY - 1);
-        peers.store(version | words[0], Release);
         true
     }
 

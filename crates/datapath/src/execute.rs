@@ -80,6 +80,10 @@ fn recirculate(worker: &mut Worker, frames: &mut [Frame], id: RecircId, last: bo
 /// Fragments are held until their datagram is whole; those that then come out again, perhaps more
 /// than went in, are given back and have the same steps before them as `frames`.
 fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) -> Vec<Frame> {
+    if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
+        worker.tracker.execute(now, ct, frames);
+        return Vec::new();
+    }
     let whole = worker.tracker.execute_reassembling(now, ct, frames);
     for held in frames.iter_mut().filter(|frame| frame.packet.is_empty()) {
         worker.pool.give(held.packet.take());

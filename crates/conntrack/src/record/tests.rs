@@ -1,6 +1,8 @@
+use super::association::SCTP_BUSY;
 use super::*;
 use crate::connection::Helper;
 use crate::query::{Exchange, Query};
+use crate::sctp::Association;
 use crate::tcp::Segment;
 use flow::NatKind;
 use proptest::prelude::*;
