@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::record::{Kind, Life, Record, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
-use crate::tcp::{Segment, Update};
+use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
@@ -262,13 +262,14 @@ impl<'a> Pass<'a> {
         segment: &Segment,
     ) -> (Update, Option<Timeout>) {
         loop {
-            let before = record.tcp();
-            let mut after = before;
+            let before = record.tcp_words();
+            let mut after = TcpPeers::from_words(before);
             let check = self.settings.check_tcp_windows;
             let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
             // Where the other direction changed the states meanwhile, the segment is judged anew.
-            if record.set_tcp(&before, &after) {
-                if self.tools.is_watched && before.shown() != after.shown() {
+            if record.set_tcp(before, &after) {
+                let shown = || TcpPeers::from_words(before).shown();
+                if self.tools.is_watched && shown() != after.shown() {
                     self.tools.note(record, What::Updated);
                 }
                 return answer;
