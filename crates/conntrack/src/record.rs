@@ -272,26 +272,28 @@ impl<'a> Record<'a> {
         TcpPeers::from_words(self.tcp_words())
     }
 
+    /// The same, as [`TcpPeers::words`].
     #[inline(always)]
-    fn tcp_words(&self) -> [u64; 3] {
+    pub fn tcp_words(&self) -> [u64; 3] {
         [PEERS, SEQ[0], SEQ[1]].map(|at| self.common[at].load(Relaxed))
     }
 
     /// Stores what a segment changed between `before` and `after`; false if the other direction's
     /// packets changed the sides' states meanwhile, and nothing was stored.
     #[inline(always)]
-    pub fn set_tcp(&self, before: &TcpPeers, after: &TcpPeers) -> bool {
-        let (before, after) = (before.words(), after.words());
+    pub fn set_tcp(&self, before: [u64; 3], after: &TcpPeers) -> bool {
+        let after = after.words();
         if before[0] != after[0] {
             let peers = &self.common[PEERS];
             if peers.compare_exchange(before[0], after[0], AcqRel, Relaxed).is_err() {
                 return false;
             }
         }
-        for (at, (before, after)) in SEQ.into_iter().zip(before[1..].iter().zip(&after[1..])) {
-            if before != after {
-                self.common[at].store(*after, Relaxed);
-            }
+        if before[1] != after[1] {
+            self.common[SEQ[0]].store(after[1], Relaxed);
+        }
+        if before[2] != after[2] {
+            self.common[SEQ[1]].store(after[2], Relaxed);
         }
         true
     }

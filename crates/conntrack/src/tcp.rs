@@ -7,7 +7,11 @@
 //! IP Filter" (2001); windows and their scaling are RFC 9293's section 3.8.6 and RFC 7323's
 //! section 2.
 
+mod scale;
 mod words;
+
+use scale::SCALE_MAX;
+pub(crate) use scale::Scale;
 
 use crate::counters::{Counters, Event};
 use crate::timeout::Timeout;
@@ -17,8 +21,6 @@ use wire::{Tcp, TcpFlags};
 /// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
 /// without scaling and one Ethernet packet.
 pub(crate) const ACK_SLACK: u32 = 0xffff + 1500;
-/// RFC 7323 section 2.3 caps the shift.
-const SCALE_MAX: u8 = 14;
 
 /// Where one side of a connection is, in the order of a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -71,31 +73,6 @@ impl fmt::Display for TcpState {
             TcpState::FinWait2 => "FIN_WAIT_2",
             TcpState::TimeWait => "TIME_WAIT",
         })
-    }
-}
-
-/// What is known of a side's window scaling, in one byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Scale(u8);
-
-impl Scale {
-    /// Its SYN said nothing of scaling, or was not seen.
-    pub const NONE: Scale = Scale(0);
-    /// The connection was picked up on its way, and it may scale.
-    pub const UNKNOWN: Scale = Scale(0x40);
-    const KNOWN: u8 = 0x80;
-
-    fn known(shift: u8) -> Scale {
-        Scale(Self::KNOWN | shift.min(SCALE_MAX))
-    }
-
-    pub fn is_known(self) -> bool {
-        self.0 & Self::KNOWN != 0
-    }
-
-    /// The shift, 0 where there is none.
-    pub fn shift(self) -> u8 {
-        self.0 & 0xf
     }
 }
 

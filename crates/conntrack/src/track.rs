@@ -9,11 +9,11 @@ use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
 use crate::original_tuple::{self, Named};
-use crate::record::{Kind, Life, Record, next_ms, passed_ms};
+use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::sctp::Chunks;
 use crate::settings::Settings;
 use crate::sight::Sight;
-use crate::tcp::{Segment, Update};
+use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
@@ -34,6 +34,8 @@ pub(crate) struct Pass<'a> {
     /// Milliseconds that are over, and the first that is not.
     pub now_ms: u64,
     next_ms: u64,
+    /// Connections with any of these go the whole way.
+    whole_way: u64,
     /// The timeouts of the zone.
     pub policy: &'a TimeoutPolicy,
     /// The connections of the zone, where it has any.
@@ -59,6 +61,7 @@ impl<'a> Pass<'a> {
             now,
             now_ms: passed_ms(now),
             next_ms: next_ms(now),
+            whole_way: State::whole_way(action.nat.is_some()),
             policy: settings.policy(zone),
             index: connections.zones.get(visit, zone),
         }
@@ -110,8 +113,7 @@ impl<'a> Pass<'a> {
         let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
         let (life, state) = (record.life(), record.state());
         let is_special = self.action.force && is_reply
-            || self.action.nat.is_some() && state.is_translated()
-            || state.is_known_to_gateways()
+            || state.has_any(self.whole_way)
             || self.was_tracked_here(frame);
         if is_special || life.is_over(self.now_ms) {
             return false;
@@ -291,13 +293,14 @@ impl<'a> Pass<'a> {
         segment: &Segment,
     ) -> (Update, Option<Timeout>) {
         loop {
-            let before = record.tcp();
-            let mut after = before;
+            let before = record.tcp_words();
+            let mut after = TcpPeers::from_words(before);
             let check = self.settings.check_tcp_windows;
             let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
             // Where the other direction changed the states meanwhile, the segment is judged anew.
-            if record.set_tcp(&before, &after) {
-                if self.tools.is_watched && before.shown() != after.shown() {
+            if record.set_tcp(before, &after) {
+                let shown = || TcpPeers::from_words(before).shown();
+                if self.tools.is_watched && shown() != after.shown() {
                     self.tools.note(record, What::Updated);
                 }
                 return answer;

@@ -59,6 +59,7 @@ impl Tracker {
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
+        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
         let visit = reader.enter();
         let asked = Asked {
             connections: &conntrack.connections,

@@ -107,6 +107,17 @@ impl State {
         }
     }
 
+    /// The bits of connections whose packets want more than to be followed; of those that are
+    /// translated, where the action translates.
+    pub fn whole_way(translates: bool) -> u64 {
+        Self::HELPER | Self::EXPECTED | if translates { Self::NAT } else { 0 }
+    }
+
+    #[inline(always)]
+    pub fn has_any(self, bits: u64) -> bool {
+        self.0 & bits != 0
+    }
+
     /// Whether another connection announced it.
     #[inline]
     pub fn is_expected(self) -> bool {
