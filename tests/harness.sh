@@ -119,8 +119,8 @@ udp_echo() {
     on "$1" $python "$tests/hosts/udp_echo.py" "$2" "$3" &
     eventually 5 on "$1" grep -qi ":$(printf %04X "$3") " /proc/net/udp
 }
-# udp_ask HOST ADDRESS PORT [COUNT] [SOURCE_PORT]: how many of COUNT datagrams came back.
-udp_ask() { on "$1" $python "$tests/hosts/udp_ask.py" "$2" "$3" "${4:-3}" "${5:-0}"; }
+# udp_ask HOST ADDRESS PORT [COUNT] [SOURCE_PORT] [BYTES]: how many of COUNT datagrams came back.
+udp_ask() { on "$1" $python "$tests/hosts/udp_ask.py" "$2" "$3" "${4:-3}" "${5:-0}" "${6:-0}"; }
 fetch() { on "$1" curl -sS --noproxy '*' --connect-timeout 2 -m 20 "${@:2}"; }
 # listen HOST, and later heard HOST: the frames that arrived there meanwhile, one a line.
 listen() {

@@ -9,6 +9,7 @@ from ipaddress import IPv6Address
 
 import packet_in
 from daemon import Refused
+from packets import fragment
 
 STATES = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"]
 # The keys of a step that look at the tracker, and those that do something to it.
@@ -201,7 +202,11 @@ class Run:
         if way in self.refusals:
             return {"ct": NotAskable(self.refusals[way])}
         sent = self.packets.bytes(step["in"])
+        if "part" in step:
+            sent = fragment(sent, *step["part"])
         self.daemon.call("netdev-dummy/receive", f"p{self.ports[way]}", sent.hex())
+        if "parts" in step:
+            return {"parts": list(self._parts())}
         return self._received(sent, way)
 
     def _send_on(self, number, step):
@@ -220,7 +225,7 @@ class Run:
         packet.way = way
         bits = packet.number("state")
         result = {
-            "ct": "|".join(name for bit, name in enumerate(STATES) if bits >> bit & 1),
+            "ct": state_text(bits),
             "is_mark": packet.number("mark"),
             "is_label": f"{packet.number('label'):#x}",
             "tuple": tuple_text(packet, bits),
@@ -228,6 +233,11 @@ class Run:
             "changed": packet.packet != sent,
         }
         return result
+
+    def _parts(self):
+        """The fragments that come out, each as its state and its text."""
+        while packet := self.openflow.packet(0.2):
+            yield f"{state_text(packet.number('state'))}: {self._text(packet.packet)}"
 
     def _text(self, packet):
         try:
@@ -258,6 +268,10 @@ class Run:
                 for name in step["count"] if self.counts_before[name] is not None
             }
         return result
+
+
+def state_text(bits):
+    return "|".join(name for bit, name in enumerate(STATES) if bits >> bit & 1)
 
 
 def action_of(case, step):

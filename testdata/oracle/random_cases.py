@@ -95,7 +95,7 @@ class Mixed:
             code = dice.choice([0, 1, 3])
             text = f"{a}>{b} icmp-error({dice.choice([3, 4, 5, 11, 12])},{code}) ({quoted})"
         else:
-            text = f"{a}>{b} ip proto={dice.choice([47, 132])} len=20"
+            text = f"{a}>{b} ip proto={dice.choice([47, 33])} len=20"
         return {"in": text} | (commit(dice) if dice.random() < 0.5 else {})
 
     def datagram(self, a, b):

@@ -3,6 +3,8 @@
 use crate::connection::{Helper, Protocol};
 use crate::connections::{Found, Refused, Taken, fits_state, reversed_v4};
 use crate::counters::Event;
+use crate::expectations::Expectation;
+use crate::extract::Reading;
 use crate::key::{Family, Key};
 use crate::nat;
 use crate::query::Query;
@@ -10,7 +12,7 @@ use crate::record::{Birth, Record, State};
 use crate::sight::Sight;
 use crate::track::Pass;
 use crate::translate::translate;
-use crate::walk::{Subject, nat_bit};
+use crate::walk::Subject;
 use flow::{CtState, Frame, Nat, NatRange};
 use table::{Id, Index};
 use wire::protocol;
@@ -19,12 +21,14 @@ use wire::protocol;
 const CHOICES: usize = 8;
 
 /// What is to be made.
-struct Plan {
+struct Plan<'a> {
     original: Key,
     reply: Key,
     protocol: Protocol,
     state: State,
     deadline_ms: u64,
+    /// As what it was announced.
+    expected: Option<&'a Expectation>,
 }
 
 impl<'a> Pass<'a> {
@@ -35,6 +39,9 @@ impl<'a> Pass<'a> {
         let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
         let is_plain = sight.is_seen() && sight.candidate.is_none() && self.action.commit;
         if !is_plain || translates || self.action.helper.is_some() || self.was_tracked_here(frame) {
+            return false;
+        }
+        if self.connections.gateways.expect_any() {
             return false;
         }
         let segment = sight.segment(frame);
@@ -60,17 +67,21 @@ impl<'a> Pass<'a> {
         let is_usual = segment.is_none_or(|segment| segment.is_usual());
         let found = Found { id, is_reply: false };
         self.write_seen(frame, CtState::NEW, found, &record, is_usual);
+        if self.action.nat.is_none() {
+            frame.key.set_ct_began();
+        }
         true
     }
 
     /// Begins a connection if the packet may and the action commits.
     pub fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<Id> {
-        let begins = match &subject.reading.segment {
-            Some(segment) => segment.begins(),
-            None if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
+        let begins = match (&subject.reading.segment, &subject.reading.chunks) {
+            (Some(segment), _) => segment.begins(),
+            (_, Some(chunks)) => chunks.begins(),
+            _ if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
                 Query::begins(&subject.key)
             }
-            None => Ok(()),
+            _ => Ok(()),
         };
         if let Err(event) = begins {
             self.tools.counters.count(event);
@@ -78,6 +89,12 @@ impl<'a> Pass<'a> {
             return None;
         }
         subject.state = CtState::NEW;
+        let gateways = &self.connections.gateways;
+        if gateways.expect_any() {
+            let now = self.now;
+            subject.expected = gateways.with(|all| all.expectations.find(&subject.key, now));
+            subject.state.set(CtState::REL, subject.expected.is_some());
+        }
         if !self.action.commit && !self.action.force {
             return None;
         }
@@ -87,7 +104,7 @@ impl<'a> Pass<'a> {
                 let record = connections.record(id);
                 self.count(&record, frame, false);
                 if let Some(kind) = record.state().nat() {
-                    subject.state |= nat_bit(kind);
+                    subject.state |= nat::state_bit(kind);
                     translate(frame, kind, &record.reply().reversed(), false);
                 }
                 Some(id)
@@ -101,11 +118,16 @@ impl<'a> Pass<'a> {
 
     /// A new connection, in the table.
     fn make(&mut self, subject: &Subject) -> Result<Id, Event> {
-        let range = match &self.action.nat {
+        let Reading { segment, chunks, .. } = &subject.reading;
+        let expected = subject.expected.as_ref();
+        let asked = match &self.action.nat {
             Some(Nat::Translate(range)) => Some(range),
             _ => None,
         };
-        let (protocol, timeout) = Protocol::new(&subject.key, subject.reading.segment.as_ref());
+        // What is expected is translated as it was announced.
+        let inherited = self.action.nat.as_ref().and(expected).map(Expectation::translation);
+        let range = inherited.as_ref().or(asked);
+        let (protocol, timeout) = Protocol::new(&subject.key, segment.as_ref(), chunks.as_ref());
         let helper = self.action.helper.and_then(Helper::from_name);
         let kind = range.map(|range| range.kind);
         let mut plan = Plan {
@@ -114,7 +136,11 @@ impl<'a> Pass<'a> {
             protocol,
             state: State::new(&protocol, kind, helper),
             deadline_ms: self.deadline_ms(timeout),
+            expected,
         };
+        if let Some(expected) = expected {
+            plan.state = plan.state.expected().with_mark(expected.mark);
+        }
         for _ in 0..CHOICES {
             let index = self.room()?;
             if let Some(range) = range {
@@ -157,7 +183,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Writes a record and puts it in.
-    fn put_in(&mut self, index: &Index, plan: &Plan) -> Result<Result<Id, Refused>, Event> {
+    fn put_in(&mut self, index: &Index, plan: &Plan<'_>) -> Result<Result<Id, Refused>, Event> {
         let connections = self.connections;
         let family = plan.original.family;
         let mut taken = connections.take(self.visit, self.tools, family);
@@ -169,8 +195,18 @@ impl<'a> Pass<'a> {
         let birth = Birth { shard: self.tools.shard(), start: self.now };
         let state = plan.state.with_header(index.number());
         record.begin([&plan.original, &plan.reply], &plan.protocol, state, birth);
+        if let Some(expected) = plan.expected {
+            record.set_label(expected.label, u128::MAX);
+            connections.gateways.with(|gateways| gateways.adopt(id, expected));
+        }
         record.start_living(plan.deadline_ms);
         let put = connections.insert(self.visit, self.tools, index, id, self.now);
+        if let Some(expected) = plan.expected {
+            connections.gateways.with(|gateways| match put {
+                Ok(()) => gateways.expectations.forget(expected.parent_id),
+                Err(_) => gateways.forget(id),
+            });
+        }
         Ok(put.map(|()| id))
     }
 

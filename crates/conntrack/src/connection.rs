@@ -2,6 +2,7 @@
 
 use crate::key::Key;
 use crate::query::{Exchange, Query};
+use crate::sctp::{Association, Chunks};
 use crate::tcp::{Segment, TcpPeers};
 use crate::timeout::Timeout;
 use wire::protocol;
@@ -10,6 +11,7 @@ use wire::protocol;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
     Tcp(TcpPeers),
+    Sctp(Association),
     Icmp(Query),
     Other(Exchange),
 }
@@ -41,7 +43,15 @@ impl Helper {
 
 impl Protocol {
     /// What a first packet sets up, and how long that is remembered.
-    pub fn new(key: &Key, segment: Option<&Segment>) -> (Protocol, Timeout) {
+    pub fn new(
+        key: &Key,
+        segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
+    ) -> (Protocol, Timeout) {
+        if let Some(chunks) = chunks {
+            let (association, timeout) = Association::new(chunks);
+            return (Protocol::Sctp(association), timeout);
+        }
         match segment {
             Some(_) if key.protocol == protocol::TCP => Protocol::of_segment(segment),
             _ if matches!(key.protocol, protocol::ICMP | protocol::ICMPV6) => {

@@ -13,9 +13,10 @@ pub(crate) use tools::Tools;
 
 use crate::change::{Changes, Waiting};
 use crate::counters::{Counters, SharedCounters};
+use crate::gateways::SharedGateways;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
-use crate::record::{LINK, Record, WORDS_V4, WORDS_V6};
+use crate::record::{LINK, Record, State, WORDS_V4, WORDS_V6};
 use base::Instant;
 use rapidhash::v3::RapidSecrets;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub(crate) struct Connections {
     v4: Slab<WORDS_V4>,
     v6: Slab<WORDS_V6>,
     pub zones: Zones,
+    /// What is known of connections beyond their records.
+    pub gateways: SharedGateways,
     pub quota: Arc<Quota>,
     /// The largest ids that were handed out, IPv4's and IPv6's.
     highest: [AtomicU32; 2],
@@ -86,6 +89,7 @@ impl Connections {
             v6: Slab::new(Arc::clone(&epochs), IDS),
             zones: Zones::new(Arc::clone(&epochs)),
             epochs,
+            gateways: SharedGateways::default(),
             quota: Quota::new(max),
             highest: [AtomicU32::new(0), AtomicU32::new(0)],
             shards: (0..THREADS).map(|_| Shard::new()).collect(),
@@ -256,6 +260,12 @@ impl Connections {
         }
     }
 
+    /// The connection that announced this one, if one did.
+    pub fn parent_of(&self, id: Id, state: State) -> Option<Key> {
+        let parent = || self.gateways.with(|gateways| gateways.parent_of(id).copied());
+        state.is_expected().then(parent).flatten()
+    }
+
     /// How many connections there are, those of flushed zones not counted.
     pub fn len(&self) -> u32 {
         let indexes = (1..).map_while(|number| self.zones.index(number));
@@ -264,7 +274,7 @@ impl Connections {
 
     /// Gives places that this thread left, and will not fill itself, back to all.
     pub fn share_places(&self, tools: &mut Tools) {
-        tools.share = self.quota.share();
+        tools.share.settle();
     }
 
     /// Shows this thread's counts to others.

@@ -2,11 +2,11 @@
 
 use crate::change::Changes;
 use crate::connections::{Connections, Tools};
-use crate::counters::{Counters, Event};
+use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::flush::Flush;
+use crate::fragments::Fragments;
 use crate::limit::{Limits, ZoneLimits};
 use crate::record::{Record, passed_ms};
 use crate::settings::{Published, Settings};
@@ -62,6 +62,7 @@ impl Default for Config {
 pub struct Conntrack {
     pub(crate) connections: Connections,
     pub(crate) settings: Published,
+    fragments: Fragments,
     /// As in the settings, for those who do not keep a copy of them.
     is_watched: AtomicBool,
     /// For the seeds of the trackers' random numbers.
@@ -129,6 +130,7 @@ impl Conntrack {
         Conntrack {
             connections,
             settings: Published::new(settings),
+            fragments: Fragments::new(),
             is_watched: AtomicBool::new(false),
             seeds: Mutex::new(fastrand::Rng::with_seed(seed)),
             hand: Mutex::new(hand),
@@ -149,32 +151,33 @@ impl Conntrack {
     /// few times a second. One call does a bounded amount of work, so that after a long pause more
     /// calls are needed. Returns how many went because of their time.
     pub fn tick(&self, now: Instant) -> usize {
+        self.fragments.tick(now);
         self.with_hand(|connections, visit, tools| {
             tools.now = now;
             connections.drain(visit, tools, DRAIN_BUDGET);
-            let gone = connections.expire(visit, tools, now, TICK_BUDGET);
-            connections.share_places(tools);
-            gone
+            connections.expire(visit, tools, now, TICK_BUDGET)
         })
+    }
+
+    /// Fragments that wait for the rest of their datagram.
+    pub fn fragments(&self) -> &Fragments {
+        &self.fragments
     }
 
     /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
     /// does it too; this is for whoever has time, or needs the room.
     pub fn drain(&self) -> bool {
-        self.with_hand(|connections, visit, tools| {
-            let more = connections.drain(visit, tools, DRAIN_BUDGET);
-            connections.share_places(tools);
-            more
-        })
+        self.with_hand(|connections, visit, tools| connections.drain(visit, tools, DRAIN_BUDGET))
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not
     /// show; one that stays shows once, or twice where its zone grows meanwhile.
     pub fn dump(&self, now: Instant, filter: &Filter, cursor: Cursor) -> Page {
         let mut entries = Vec::new();
-        let next = self.page(filter.zone, cursor, |_, _, record| {
+        let next = self.page(filter.zone, cursor, |connections, id, record| {
             if filter.shows(record) {
-                entries.extend(Entry::new(record, now));
+                let parent = connections.parent_of(id, record.state());
+                entries.extend(Entry::new(record, parent.as_ref(), now));
             }
         });
         Page { entries, next }
@@ -194,66 +197,8 @@ impl Conntrack {
         stats
     }
 
-    /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
-    /// whatever they hold; a whole original tuple one look; anything else a walk through its zone.
-    ///
-    /// # Errors
-    /// A request for one whole original tuple found nothing.
-    pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
-        if let Some(key) = flush.exact_key() {
-            return self.with_hand(|connections, visit, tools| {
-                tools.now = now;
-                let hash = key.hash(&connections.secrets);
-                let index = connections.zones.get(visit, key.zone);
-                let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
-                let is_gone =
-                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
-                if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
-            });
-        }
-        if flush.is_whole() {
-            return Ok(self.flush_zones(flush.zone));
-        }
-        let mut flushed = 0;
-        let mut cursor = Some(Cursor::default());
-        while let Some(at) = cursor {
-            let mut fitting: Vec<Id> = Vec::new();
-            cursor = self.page(flush.zone, at, |connections, id, record| {
-                if flush.matches(record) && connections.record(id).kill() {
-                    fitting.push(id);
-                }
-            });
-            flushed += fitting.len() as u32;
-            self.with_hand(|connections, visit, tools| {
-                tools.now = now;
-                for id in fitting {
-                    connections.bury(visit, tools, id, Event::Flushed);
-                }
-            });
-        }
-        Ok(flushed)
-    }
-
-    /// Forgets all connections of a zone, or of all zones.
-    fn flush_zones(&self, zone: Option<Zone>) -> u32 {
-        self.with_hand(|connections, visit, tools| {
-            let zones = &connections.zones;
-            let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);
-            let flushed = match zone {
-                Some(zone) => count(zone.0),
-                None => zones.in_use().map(count).sum(),
-            };
-            match zone {
-                Some(zone) => _ = zones.detach(zone.0),
-                None => _ = zones.detach_all(),
-            }
-            tools.counters.count_many(Event::Flushed, flushed);
-            flushed
-        })
-    }
-
     /// Shows what stands in some buckets of one zone's index, or of all zones one after the other.
-    fn page(
+    pub(crate) fn page(
         &self,
         zone: Option<Zone>,
         cursor: Cursor,
@@ -392,13 +337,18 @@ impl Conntrack {
     }
 
     /// A panic of another thread under the lock is that thread's end, not everyone's.
-    fn with_hand<T>(&self, work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T) -> T {
+    pub(crate) fn with_hand<T>(
+        &self,
+        work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T,
+    ) -> T {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let (reader, tools) = &mut *hand;
         tools.is_watched = self.is_watched.load(Relaxed);
         let visit = reader.enter();
         let answer = work(&self.connections, &visit, tools);
         drop(visit);
+        // This side makes no connections, and would keep the room of those that it took out.
+        self.connections.share_places(tools);
         self.connections.publish(tools);
         answer
     }

@@ -31,13 +31,13 @@ events! {
     NotIp = "conntrack_not_ip",
     /// Invalid: a header is cut short or a length in it lies.
     Truncated = "conntrack_truncated",
-    /// Invalid: a fragment; they are not reassembled yet.
-    FragmentUnsupported = "conntrack_fragment_unsupported",
+    /// Invalid: a fragment that was not reassembled.
+    Fragment = "conntrack_fragment_invalid",
     /// Invalid: wrong IPv4 header checksum.
     L3Checksum = "conntrack_l3csum_err",
-    /// Invalid: wrong TCP, UDP, ICMP or ICMPv6 checksum.
+    /// Invalid: wrong TCP, UDP, ICMP or ICMPv6 checksum, or SCTP CRC.
     L4Checksum = "conntrack_l4csum_err",
-    /// Invalid: TCP or UDP port 0.
+    /// Invalid: TCP, UDP or SCTP port 0.
     PortZero = "conntrack_port_zero",
     /// Invalid: an ICMP or ICMPv6 message that is neither query nor error, as neighbour discovery
     /// is not.
@@ -46,10 +46,19 @@ events! {
     IcmpQuote = "conntrack_icmp_quote",
     /// Invalid: an ICMP error about a connection that is not known.
     RelatedUnknown = "conntrack_related_unknown",
+    /// Invalid: an ICMP error quotes a TCP sequence number or an SCTP verification tag that its
+    /// receiver cannot have sent.
+    IcmpForged = "conntrack_icmp_forged",
     /// Invalid: TCP flags that do not go together.
     TcpFlags = "conntrack_invalid_tcp_flags",
     /// Invalid: a SYN with ACK of a connection that is not known.
     TcpNewSynAck = "conntrack_tcp_new_synack",
+    /// Invalid: SCTP chunks that are broken or do not go together.
+    SctpChunks = "conntrack_sctp_chunks",
+    /// Invalid: an SCTP verification tag that is not the association's.
+    SctpTag = "conntrack_sctp_tag",
+    /// Invalid: an SCTP packet of an association that is not known and can't be picked up by it.
+    SctpNew = "conntrack_sctp_new",
     /// Invalid: an ICMP reply to a query that is not known.
     IcmpNewReply = "conntrack_icmp_new_reply",
     /// Invalid: TCP sequence or acknowledgement number outside the window.
@@ -66,6 +75,12 @@ events! {
     TupleTaken = "conntrack_tuple_taken",
     /// A packet that was translated before belongs to no connection now.
     NattedMiss = "conntrack_lookup_natted_miss",
+    /// Invalid: a control connection announces a data connection in no known form, or one that is
+    /// not its hosts' own.
+    HelperRefused = "conntrack_helper_refused",
+    /// A helper's connection carries what is not the helper's protocol, or no more, as behind FTP's
+    /// AUTH TLS. The helper lets it alone from there on.
+    HelperOff = "conntrack_helper_off",
     /// A connection was made.
     Created = "conntrack_created",
     /// A connection's time ran out.

@@ -1,7 +1,9 @@
 //! Connections as dumps show them.
 
 use crate::connection::Protocol;
+use crate::key::Key;
 use crate::record::{Record, passed_ms};
+use crate::sctp::SctpState;
 use crate::tcp::{Scale, TcpPeers, TcpState};
 use base::{Instant, Zone};
 use flow::Tuple;
@@ -23,8 +25,13 @@ pub struct Entry {
     pub timeout_s: u32,
     /// How far it is, of TCP.
     pub tcp: Option<TcpEntry>,
+    /// How far it is, of SCTP.
+    pub sctp: Option<SctpEntry>,
     /// The application-layer helper that it was committed with.
     pub helper: Option<&'static str>,
+    /// The connection that announced it, where a helper expected it: its original direction. Only in
+    /// dumps.
+    pub parent: Option<Tuple>,
     /// What passed in the original direction; nothing where counting is switched off.
     pub original_traffic: Traffic,
     /// What passed in the reply direction.
@@ -51,6 +58,17 @@ pub struct TcpEntry {
     pub reply: TcpSide,
 }
 
+/// What dumps say of an SCTP association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SctpEntry {
+    /// Where it is.
+    pub state: SctpState,
+    /// The verification tag of packets in the original direction; 0 if not known.
+    pub tag_original: u32,
+    /// And of those in the reply direction.
+    pub tag_reply: u32,
+}
+
 /// What dumps say of one side of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpSide {
@@ -74,15 +92,23 @@ impl TcpEntry {
 
 impl Entry {
     /// What is shown of a connection that lives, or `None` if it does not.
-    pub(crate) fn new(record: &Record<'_>, now: Instant) -> Option<Entry> {
-        (!record.life().is_over(passed_ms(now))).then(|| Entry::of(record, now))
+    pub(crate) fn new(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Option<Entry> {
+        (!record.life().is_over(passed_ms(now))).then(|| Entry::of(record, parent, now))
     }
 
     /// What is shown of a connection, be it over or not.
-    pub(crate) fn of(record: &Record<'_>, now: Instant) -> Entry {
+    pub(crate) fn of(record: &Record<'_>, parent: Option<&Key>, now: Instant) -> Entry {
         let life = record.life();
-        let tcp = match &record.protocol() {
+        let protocol = record.protocol();
+        let tcp = match &protocol {
             Protocol::Tcp(peers) => Some(tcp_entry(peers)),
+            _ => None,
+        };
+        let sctp = match &protocol {
+            Protocol::Sctp(association) => {
+                let [tag_original, tag_reply] = association.tags();
+                Some(SctpEntry { state: association.state, tag_original, tag_reply })
+            }
             _ => None,
         };
         let left = Instant::from_millis(life.deadline_ms()).saturating_since(now);
@@ -100,7 +126,9 @@ impl Entry {
             label: u128::from(high) << 64 | u128::from(low),
             timeout_s: u32::try_from(left.as_secs()).unwrap_or(u32::MAX),
             tcp,
+            sctp,
             helper: state.helper().map(|helper| helper.name()),
+            parent: parent.map(Key::tuple),
             original_traffic: traffic(0),
             reply_traffic: traffic(1),
             age_s: now.saturating_since(record.birth().start).as_secs(),

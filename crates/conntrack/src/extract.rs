@@ -1,10 +1,11 @@
 //! Reads from a frame which connection it is of.
 //!
 //! What is refused is what Open vSwitch refuses (ovs: `lib/conntrack.c`, `conn_key_extract`).
-//! Fragments it reassembles first; here they are refused and counted, for now.
+//! Fragments come here put together (`fragments.rs`); those that could not be are refused.
 
 use crate::counters::Event;
 use crate::key::{Family, Key};
+use crate::sctp::Chunks;
 use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
@@ -22,11 +23,21 @@ pub(crate) struct Reading {
     pub key: Key,
     /// The frame is an ICMP error.
     pub related: bool,
+    /// Of an ICMP error: the second word of the quoted transport header. In TCP that is the
+    /// sequence number, in SCTP the verification tag.
+    pub quoted_number: u32,
     /// Present for TCP, except quoted.
     pub segment: Option<Segment>,
+    /// Present for SCTP, except quoted.
+    pub chunks: Option<Chunks>,
 }
 
 impl Reading {
+    /// Nothing but which connection it is.
+    pub fn of_key(key: Key) -> Reading {
+        Reading { key, related: false, quoted_number: 0, segment: None, chunks: None }
+    }
+
     /// Reads a frame that is tracked in `zone`.
     pub fn of(frame: &Frame, zone: u16) -> Result<Reading, Event> {
         let verify = frame.packet.offload.checksum == Checksum::Unverified;
@@ -34,7 +45,7 @@ impl Reading {
             ethertype::IPV4 => {
                 let ip = Ipv4::new_checked(frame.l3()).map_err(|_| Event::Truncated)?;
                 if frame.key.nw_frag() != 0 {
-                    return Err(Event::FragmentUnsupported);
+                    return Err(Event::Fragment);
                 }
                 if checksum::verify_ipv4_header(ip.header()) == Verdict::Bad {
                     return Err(Event::L3Checksum);
@@ -44,7 +55,7 @@ impl Reading {
             ethertype::IPV6 => {
                 let ip = Ipv6::new_checked(frame.l3()).map_err(|_| Event::Truncated)?;
                 if frame.key.nw_frag() != 0 {
-                    return Err(Event::FragmentUnsupported);
+                    return Err(Event::Fragment);
                 }
                 (ip.source().into(), ip.destination().into(), Family::V6)
             }
@@ -58,7 +69,7 @@ impl Reading {
 }
 
 fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
-    let mut reading = Reading { key, related: false, segment: None };
+    let mut reading = Reading::of_key(key);
     match key.protocol {
         protocol::TCP => {
             let tcp = Tcp::new_checked(l4).map_err(|_| Event::Truncated)?;
@@ -72,6 +83,14 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
             verify_checksum(&key, datagram, verify)?;
             reading.key.l4 = ports(l4)?;
         }
+        protocol::SCTP => {
+            let chunks = Chunks::read(l4);
+            if verify && checksum::verify_sctp(l4) == Verdict::Bad {
+                return Err(Event::L4Checksum);
+            }
+            reading.key.l4 = ports(l4)?;
+            reading.chunks = Some(chunks?);
+        }
         _ if key.is_icmp() => {
             if l4.len() < icmp::HEADER_LEN {
                 return Err(Event::Truncated);
@@ -80,7 +99,7 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
             match query(key.family, l4)? {
                 Some(l4) => key.l4 = l4,
                 None => {
-                    key = quoted(&key, &l4[icmp::HEADER_LEN..])?;
+                    (key, reading.quoted_number) = quoted(&key, &l4[icmp::HEADER_LEN..])?;
                     reading.related = true;
                 }
             }
@@ -140,7 +159,7 @@ fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
 
 /// The key, in the error's own direction, of the connection that the packet quoted in an ICMP
 /// error is of. An error must go to whoever sent what it quotes (RFC 5927 section 4 has why).
-fn quoted(outer: &Key, inner: &[u8]) -> Result<Key, Event> {
+fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     let bad = |_| Event::IcmpQuote;
     let (src, dst, protocol, l4) = match outer.family {
         Family::V4 => {
@@ -175,7 +194,8 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<Key, Event> {
             ports(l4).map_err(|_| Event::IcmpQuote)?
         };
     }
-    Ok(key.reversed())
+    let number = u32::from(be16(l4, 4)) << 16 | u32::from(be16(l4, 6));
+    Ok((key.reversed(), number))
 }
 
 /// Zero beyond the end.

@@ -1,12 +1,15 @@
 //! Which connections to forget.
 
+use crate::conntrack::{Conntrack, Cursor};
+use crate::counters::Event;
 use crate::error::Error;
 use crate::key::Key;
-use crate::record::Record;
+use crate::record::{Record, passed_ms};
 use crate::text::{fields, number};
-use base::Zone;
+use base::{Instant, Zone};
 use flow::{Masked, Tuple, TupleL4, TupleMatch};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use table::{Id, Index};
 use wire::protocol;
 
 /// What a connection must have to be flushed; what is `None` is not looked at.
@@ -157,6 +160,69 @@ impl Flush {
 fn label(record: &Record<'_>) -> u128 {
     let [high, low] = record.label();
     u128::from(high) << 64 | u128::from(low)
+}
+
+impl Conntrack {
+    /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
+    /// whatever they hold; a whole original tuple one look; anything else a walk through its zone.
+    ///
+    /// # Errors
+    /// A request for one whole original tuple found nothing.
+    pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
+        if let Some(key) = flush.exact_key() {
+            return self.with_hand(|connections, visit, tools| {
+                tools.now = now;
+                let hash = key.hash(&connections.secrets);
+                let index = connections.zones.get(visit, key.zone);
+                let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
+                let is_gone =
+                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
+                if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
+            });
+        }
+        if flush.is_whole() {
+            return Ok(self.flush_zones(flush.zone));
+        }
+        let mut flushed = 0;
+        let mut cursor = Some(Cursor::default());
+        while let Some(at) = cursor {
+            let mut fitting: Vec<Id> = Vec::new();
+            cursor = self.page(flush.zone, at, |connections, id, record| {
+                if flush.matches(record) && connections.record(id).kill() {
+                    fitting.push(id);
+                }
+            });
+            flushed += fitting.len() as u32;
+            self.with_hand(|connections, visit, tools| {
+                tools.now = now;
+                for id in fitting {
+                    connections.bury(visit, tools, id, Event::Flushed);
+                }
+            });
+        }
+        Ok(flushed)
+    }
+
+    /// Forgets all connections of a zone, or of all zones.
+    fn flush_zones(&self, zone: Option<Zone>) -> u32 {
+        self.with_hand(|connections, visit, tools| {
+            let zones = &connections.zones;
+            let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);
+            let flushed = match zone {
+                Some(zone) => count(zone.0),
+                None => zones.in_use().map(count).sum(),
+            };
+            match zone {
+                Some(zone) => _ = zones.detach(zone.0),
+                None => _ = zones.detach_all(),
+            }
+            if connections.gateways.expect_any() {
+                connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
+            }
+            tools.counters.count_many(Event::Flushed, flushed);
+            flushed
+        })
+    }
 }
 
 #[cfg(test)]

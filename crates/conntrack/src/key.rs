@@ -99,9 +99,9 @@ impl Key {
         )
     }
 
-    /// Whether address translation may change ports: only of TCP and UDP, as in Open vSwitch.
+    /// Whether the protocol has ports that are known here, which address translation may change.
     pub fn has_translated_ports(&self) -> bool {
-        matches!(self.protocol, protocol::TCP | protocol::UDP)
+        matches!(self.protocol, protocol::TCP | protocol::UDP | protocol::SCTP)
     }
 
     /// The type of an ICMP query.

@@ -4,11 +4,12 @@
 //! packet of the tuple would go the same way. It does while nothing changed that flows can see, which
 //! the connection's generation says; and while the packet is a usual one, since others may change it.
 
+use crate::change::What;
 use crate::connections::{Connections, Tools};
 use crate::record::{Kind, Record, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
-use crate::tcp::Update;
+use crate::tcp::{TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
@@ -30,9 +31,13 @@ impl Asked<'_> {
             return None;
         }
         let record = Record::v4(self.connections.words_v4(id));
-        let (life, zone) = (record.life(), record.zone());
-        let is_flushed = || self.connections.zones.number(zone) != record.state().header();
+        let (life, state, zone) = (record.life(), record.state(), record.zone());
+        let is_flushed = || self.connections.zones.number(zone) != state.header();
         if life.generation() != generation || life.is_over(passed_ms(self.now)) || is_flushed() {
+            return None;
+        }
+        // A helper reads all of its connection's packets.
+        if state.has_helper() {
             return None;
         }
         let sight = Sight::of(frame, zone, &self.connections.secrets);
@@ -61,13 +66,18 @@ impl Asked<'_> {
         tools: &mut Tools,
     ) -> Option<Timeout> {
         let segment = sight.segment(frame).filter(|it| it.is_usual())?;
-        let before = record.tcp();
-        let (mut after, check) = (before, self.settings.check_tcp_windows);
+        let before = record.tcp_words();
+        let mut after = TcpPeers::from_words(before);
+        let check = self.settings.check_tcp_windows;
         let trial = &mut tools.trial;
         let (update, timeout) = after.update(&segment, self.connection.is_reply, check, trial);
         let counted = !trial.is_zero();
         let followed =
-            update == Update::Valid && timeout.is_some() && record.set_tcp(&before, &after);
+            update == Update::Valid && timeout.is_some() && record.set_tcp(before, &after);
+        let shown = || TcpPeers::from_words(before).shown();
+        if followed && tools.is_watched && shown() != after.shown() {
+            tools.note(record, What::Updated);
+        }
         if counted {
             tools.settle_trial(followed);
         }

@@ -5,9 +5,12 @@
 //! a [`Tracker`] of it. What it says of packets, and the texts of its dumps, are Open vSwitch's
 //! userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
 //!
-//! * Fragments are not reassembled yet. They are invalid, and counted
-//!   ([`Event::FragmentUnsupported`]).
-//! * Application-layer helpers (FTP, TFTP) are remembered and shown, but do nothing yet.
+//! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
+//! * Helpers (FTP, TFTP) believe less; `gateways.rs` says what.
+//! * SCTP has ports, checksums and states of its own; to Open vSwitch it is a protocol as any
+//!   other.
+//! * ICMP errors must quote what their receiver can have sent; echoes of several clients behind one
+//!   address get identifiers of their own.
 //! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
 //!   packets is refused and counted ([`Event::TupleTaken`]).
 //! * A zone limit of 0 is none, as the manual says; the default limit is each zone's by itself, as in
@@ -29,17 +32,23 @@ mod conntrack;
 mod counters;
 mod entry;
 mod error;
+mod expectations;
 mod extract;
 mod filter;
 mod flush;
+mod fragments;
+mod gateways;
 mod hash;
 mod key;
 mod known;
 mod limit;
 mod nat;
+mod original_tuple;
 mod query;
+mod quoted;
 mod record;
 mod room;
+mod sctp;
 mod settings;
 mod sight;
 mod stats;
@@ -54,11 +63,15 @@ mod walk;
 pub use change::{Change, Changes, What};
 pub use conntrack::{Config, Conntrack, Cursor, Page};
 pub use counters::{Counters, Event};
-pub use entry::{Entry, TcpEntry, TcpSide, Traffic};
+pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
 pub use filter::Filter;
 pub use flush::{Direction, Flush};
+pub use fragments::{
+    FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,
+};
 pub use limit::{ZoneLimit, ZoneLimits};
+pub use sctp::SctpState;
 pub use stats::Stats;
 pub use tcp::TcpState;
 pub use timeout::{Timeout, TimeoutPolicy};

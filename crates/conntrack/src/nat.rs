@@ -4,7 +4,7 @@
 //! replies belongs to nobody else (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
 
 use crate::key::{Address, Family, Key};
-use flow::{NatKind, NatRange, PortSelection};
+use flow::{CtState, NatKind, NatRange, PortSelection};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use std::net::IpAddr;
 
@@ -34,6 +34,12 @@ pub(crate) fn reply_key(
             NatKind::Dst => reply.src = address,
         }
     }
+    if original.is_icmp() {
+        // Queries are told apart by identifiers alone, so those are chosen as ports are.
+        let ids = Ports { start: original.l4[0], first: 0, last: u16::MAX };
+        let with_id = |id| Key { l4: [id, reply.l4[1]], ..reply };
+        return ids.find(random, |id| !is_taken(&with_id(id))).map(with_id);
+    }
     if !original.has_translated_ports() {
         return (!is_taken(&reply)).then_some(reply);
     }
@@ -57,6 +63,14 @@ pub(crate) fn reply_key(
     }
     let port = source_ports.find(random, |port| free(&Key { l4: [from, port], ..reply }))?;
     Some(Key { l4: [from, port], ..reply })
+}
+
+/// What states say of a packet whose side `kind` is translated.
+pub(crate) fn state_bit(kind: NatKind) -> CtState {
+    match kind {
+        NatKind::Src => CtState::SNAT,
+        NatKind::Dst => CtState::DNAT,
+    }
 }
 
 fn choice_hash(

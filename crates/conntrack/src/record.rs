@@ -9,6 +9,7 @@
 //! direction. A record is found only through an index, within a visit of the table's epochs, so that
 //! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
 
+mod association;
 mod life;
 mod state;
 
@@ -271,26 +272,28 @@ impl<'a> Record<'a> {
         TcpPeers::from_words(self.tcp_words())
     }
 
+    /// The same, as [`TcpPeers::words`].
     #[inline(always)]
-    fn tcp_words(&self) -> [u64; 3] {
+    pub fn tcp_words(&self) -> [u64; 3] {
         [PEERS, SEQ[0], SEQ[1]].map(|at| self.common[at].load(Relaxed))
     }
 
     /// Stores what a segment changed between `before` and `after`; false if the other direction's
     /// packets changed the sides' states meanwhile, and nothing was stored.
     #[inline(always)]
-    pub fn set_tcp(&self, before: &TcpPeers, after: &TcpPeers) -> bool {
-        let (before, after) = (before.words(), after.words());
+    pub fn set_tcp(&self, before: [u64; 3], after: &TcpPeers) -> bool {
+        let after = after.words();
         if before[0] != after[0] {
             let peers = &self.common[PEERS];
             if peers.compare_exchange(before[0], after[0], AcqRel, Relaxed).is_err() {
                 return false;
             }
         }
-        for (at, (before, after)) in SEQ.into_iter().zip(before[1..].iter().zip(&after[1..])) {
-            if before != after {
-                self.common[at].store(*after, Relaxed);
-            }
+        if before[1] != after[1] {
+            self.common[SEQ[0]].store(after[1], Relaxed);
+        }
+        if before[2] != after[2] {
+            self.common[SEQ[1]].store(after[2], Relaxed);
         }
         true
     }
@@ -300,6 +303,7 @@ impl<'a> Record<'a> {
         let state = self.state();
         match state.kind() {
             Kind::Tcp => Protocol::Tcp(self.tcp()),
+            Kind::Sctp => Protocol::Sctp(self.sctp()),
             Kind::Icmp => Protocol::Icmp(state.query()),
             Kind::Other => Protocol::Other(state.exchange()),
         }
@@ -349,6 +353,7 @@ impl<'a> Record<'a> {
     fn begin_common(&self, protocol: &Protocol, state: State, birth: Birth) {
         let words = match protocol {
             Protocol::Tcp(peers) => peers.words(),
+            Protocol::Sctp(association) => association.words(),
             _ => [0; 3],
         };
         let put = |at: usize, word| self.common[at].store(word, Relaxed);

@@ -12,6 +12,7 @@
 use crate::connections::{Connections, Tools};
 use crate::counters::Event;
 use crate::record::{Kind, Record};
+use crate::sctp::SctpState;
 use crate::tcp::TcpState;
 use crate::track::Pass;
 use table::{Id, Index};
@@ -60,6 +61,13 @@ impl Reason {
                     return Some(Reason::Closed);
                 }
                 a.min(b) >= TcpState::Established
+            }
+            Kind::Sctp => {
+                let state = record.sctp().state;
+                if state == SctpState::Closed {
+                    return Some(Reason::Closed);
+                }
+                state >= SctpState::Established && state != SctpState::PickedUp
             }
             Kind::Icmp => state.query() == crate::query::Query::Reply,
             Kind::Other => state.exchange() == crate::query::Exchange::Multiple,

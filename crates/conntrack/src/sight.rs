@@ -214,7 +214,7 @@ mod tests {
                 }
                 None => {
                     let usual = |it: &Reading| it.key.family == Family::V4
-                        && it.key.has_translated_ports() && !it.related;
+                        && matches!(it.key.protocol, protocol::TCP | protocol::UDP) && !it.related;
                     let plain = frame.l3().first() == Some(&0x45);
                     prop_assert!(!plain || !reading.is_ok_and(|it| usual(&it)));
                 }

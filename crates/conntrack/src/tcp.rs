@@ -7,7 +7,11 @@
 //! IP Filter" (2001); windows and their scaling are RFC 9293's section 3.8.6 and RFC 7323's
 //! section 2.
 
+mod scale;
 mod words;
+
+use scale::SCALE_MAX;
+pub(crate) use scale::Scale;
 
 use crate::counters::{Counters, Event};
 use crate::timeout::Timeout;
@@ -16,9 +20,7 @@ use wire::{Tcp, TcpFlags};
 
 /// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
 /// without scaling and one Ethernet packet.
-const ACK_SLACK: u32 = 0xffff + 1500;
-/// RFC 7323 section 2.3 caps the shift.
-const SCALE_MAX: u8 = 14;
+pub(crate) const ACK_SLACK: u32 = 0xffff + 1500;
 
 /// Where one side of a connection is, in the order of a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -74,41 +76,16 @@ impl fmt::Display for TcpState {
     }
 }
 
-/// What is known of a side's window scaling, in one byte.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Scale(u8);
-
-impl Scale {
-    /// Its SYN said nothing of scaling, or was not seen.
-    pub const NONE: Scale = Scale(0);
-    /// The connection was picked up on its way, and it may scale.
-    pub const UNKNOWN: Scale = Scale(0x40);
-    const KNOWN: u8 = 0x80;
-
-    fn known(shift: u8) -> Scale {
-        Scale(Self::KNOWN | shift.min(SCALE_MAX))
-    }
-
-    pub fn is_known(self) -> bool {
-        self.0 & Self::KNOWN != 0
-    }
-
-    /// The shift, 0 where there is none.
-    pub fn shift(self) -> u8 {
-        self.0 & 0xf
-    }
-}
-
 /// One side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Peer {
     /// Behind the highest sequence number that it sent.
-    sent_end: u32,
+    pub sent_end: u32,
     /// Behind the highest sequence number that it may send: what the other side acknowledged and
     /// that side's window.
     allowed_end: u32,
     /// The largest window that it offered, before scaling.
-    max_window: u16,
+    pub max_window: u16,
     pub scale: Scale,
     pub state: TcpState,
 }
@@ -124,7 +101,7 @@ pub(crate) struct TcpPeers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     seq: u32,
-    ack: u32,
+    pub ack: u32,
     flags: TcpFlags,
     window: u16,
     payload_bytes: u32,
@@ -441,7 +418,7 @@ fn unscaled(window: u16, scale: Scale) -> u16 {
 }
 
 /// Whether `a` is `b` or up to half the number space behind it (RFC 9293 section 3.4).
-fn at_or_after(a: u32, b: u32) -> bool {
+pub(crate) fn at_or_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 >= 0
 }
 

@@ -1,7 +1,7 @@
 //! The texts of `ovs-appctl dpctl/dump-conntrack`, `ct-stats-show` and `ct-get-limits`
 //! (ovs: `lib/ct-dpif.c`, `lib/dpctl.c`).
 
-use crate::entry::{Entry, TcpEntry, TcpSide};
+use crate::entry::{Entry, SctpEntry, TcpEntry, TcpSide};
 use crate::error::Error;
 use crate::limit::ZoneLimits;
 use crate::stats::Stats;
@@ -63,9 +63,16 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry, detail: Detail) -> fmt
         Some(tcp) => write!(f, ",protoinfo=(state={})", tcp.state())?,
         None => {}
     }
-    match entry.helper {
-        Some(helper) => write!(f, ",helper={helper}"),
-        None => Ok(()),
+    if let Some(SctpEntry { state, tag_original, tag_reply }) = &entry.sctp {
+        let tags = format_args!("vtag_orig={tag_original},vtag_reply={tag_reply}");
+        write!(f, ",protoinfo=(state={state},{tags})")?;
+    }
+    if let Some(helper) = entry.helper {
+        write!(f, ",helper={helper}")?;
+    }
+    match &entry.parent {
+        Some(parent) if detail.more => write!(f, ",parent=({})", tuple(parent)),
+        _ => Ok(()),
     }
 }
 

@@ -67,6 +67,23 @@ timeouts! {
     IcmpFirst = "icmp_first": 60,
     /// An ICMP query was answered.
     IcmpReply = "icmp_reply": 30,
+    /// SCTP, as all below: an INIT was seen, or the end (defaults of Linux:
+    /// `Documentation/networking/nf_conntrack-sysctl.rst`). The database has no names for these.
+    SctpClosed = "sctp_closed": 10,
+    /// The INIT was answered.
+    SctpCookieWait = "sctp_cookie_wait": 3,
+    /// The cookie was given back.
+    SctpCookieEchoed = "sctp_cookie_echoed": 3,
+    /// The association is there.
+    SctpEstablished = "sctp_established": 210,
+    /// The side that began wants to end it.
+    SctpShutdownSent = "sctp_shutdown_sent": 3,
+    /// The other side wants to end it.
+    SctpShutdownRecd = "sctp_shutdown_recd": 3,
+    /// That was answered.
+    SctpShutdownAckSent = "sctp_shutdown_ack_sent": 3,
+    /// The association began unseen, and one side was seen.
+    SctpHeartbeatSent = "sctp_heartbeat_sent": 30,
 }
 
 impl Timeout {

@@ -8,11 +8,12 @@
 use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::extract::Reading;
-use crate::key::Key;
-use crate::record::{Kind, Life, Record, next_ms, passed_ms};
+use crate::original_tuple::{self, Named};
+use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
+use crate::sctp::Chunks;
 use crate::settings::Settings;
 use crate::sight::Sight;
-use crate::tcp::{Segment, Update};
+use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
@@ -33,6 +34,8 @@ pub(crate) struct Pass<'a> {
     /// Milliseconds that are over, and the first that is not.
     pub now_ms: u64,
     next_ms: u64,
+    /// Connections with any of these go the whole way.
+    whole_way: u64,
     /// The timeouts of the zone.
     pub policy: &'a TimeoutPolicy,
     /// The connections of the zone, where it has any.
@@ -58,6 +61,7 @@ impl<'a> Pass<'a> {
             now,
             now_ms: passed_ms(now),
             next_ms: next_ms(now),
+            whole_way: State::whole_way(action.nat.is_some()),
             policy: settings.policy(zone),
             index: connections.zones.get(visit, zone),
         }
@@ -109,7 +113,7 @@ impl<'a> Pass<'a> {
         let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
         let (life, state) = (record.life(), record.state());
         let is_special = self.action.force && is_reply
-            || self.action.nat.is_some() && state.is_translated()
+            || state.has_any(self.whole_way)
             || self.was_tracked_here(frame);
         if is_special || life.is_over(self.now_ms) {
             return false;
@@ -163,7 +167,7 @@ impl<'a> Pass<'a> {
         record: &Record<'_>,
     ) -> Option<(CtState, bool)> {
         let segment = sight.segment(frame)?;
-        let state = match self.update(record, found, Some(&segment)) {
+        let state = match self.update(record, found, Some(&segment), None) {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
             Update::Invalid => CtState::INV,
@@ -186,8 +190,9 @@ impl<'a> Pass<'a> {
         record: &Record<'_>,
         found: Found,
         segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
     ) -> Update {
-        let (update, timeout) = self.update_state(record, found.is_reply, segment);
+        let (update, timeout) = self.update_state(record, found.is_reply, segment, chunks);
         if let Some(timeout) = timeout {
             self.set_deadline(record, found, record.life(), timeout);
         }
@@ -216,12 +221,18 @@ impl<'a> Pass<'a> {
         record: &Record<'_>,
         is_reply: bool,
         segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
     ) -> (Update, Option<Timeout>) {
         let mut state = record.state();
         if state.kind() == Kind::Tcp {
             // A TCP connection's packets all have a segment; without one there is nothing to learn.
             let Some(segment) = segment else { return (Update::Invalid, None) };
             return self.update_tcp(record, is_reply, segment);
+        }
+        if state.kind() == Kind::Sctp {
+            // The same holds of an association's packets and their chunks.
+            let Some(chunks) = chunks else { return (Update::Invalid, None) };
+            return self.update_sctp(record, is_reply, chunks);
         }
         loop {
             let (progress, update, timeout) = match state.kind() {
@@ -254,6 +265,26 @@ impl<'a> Pass<'a> {
         }
     }
 
+    #[cold]
+    fn update_sctp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        chunks: &Chunks,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            let seen = record.sctp_seen();
+            let mut after = seen.0;
+            let answer = after.update(chunks, is_reply, &mut self.tools.counters);
+            if record.set_sctp(seen, &after) {
+                if seen.0.state != after.state {
+                    self.tools.note(record, What::Updated);
+                }
+                return answer;
+            }
+        }
+    }
+
     #[inline(always)]
     fn update_tcp(
         &mut self,
@@ -262,13 +293,14 @@ impl<'a> Pass<'a> {
         segment: &Segment,
     ) -> (Update, Option<Timeout>) {
         loop {
-            let before = record.tcp();
-            let mut after = before;
+            let before = record.tcp_words();
+            let mut after = TcpPeers::from_words(before);
             let check = self.settings.check_tcp_windows;
             let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
             // Where the other direction changed the states meanwhile, the segment is judged anew.
-            if record.set_tcp(&before, &after) {
-                if self.tools.is_watched && before.shown() != after.shown() {
+            if record.set_tcp(before, &after) {
+                let shown = || TcpPeers::from_words(before).shown();
+                if self.tools.is_watched && shown() != after.shown() {
                     self.tools.note(record, What::Updated);
                 }
                 return answer;
@@ -284,24 +316,25 @@ impl<'a> Pass<'a> {
     }
 
     /// Writes into the key what became of the packet, and onto the connection the mark and label
-    /// that the action sets. `tuple` is what stands in the key of a packet without a connection. A
+    /// that the action sets. `named` is what stands in the key of a packet without a connection. A
     /// packet that is not `usual` is not remembered as its connection's.
     pub fn write(
         &mut self,
         frame: &mut Frame,
         state: CtState,
         connection: Option<(Found, &Record<'_>)>,
-        tuple: Option<&Key>,
+        named: &Named<'_>,
         is_usual: bool,
     ) {
         let mut fields = self.fields(state);
         let Some((found, record)) = connection else {
-            tuple.into_iter().for_each(|tuple| set_tuple(&mut fields, tuple));
+            named.write(&mut fields);
             frame.key.set_ct(&fields);
             frame.connection = None;
             return;
         };
-        set_tuple(&mut fields, &record.original());
+        let parent = self.connections.parent_of(found.id, record.state());
+        original_tuple::write(&mut fields, &parent.unwrap_or_else(|| record.original()));
         self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
@@ -351,16 +384,6 @@ impl<'a> Pass<'a> {
 
 impl Sight<'_> {
     pub fn reading(&self, frame: &Frame) -> Reading {
-        Reading { key: self.key(), related: false, segment: self.segment(frame) }
+        Reading { segment: self.segment(frame), ..Reading::of_key(self.key()) }
     }
-}
-
-fn set_tuple(fields: &mut CtFields, tuple: &Key) {
-    fields.src = tuple.src.words();
-    fields.dst = tuple.dst.words();
-    fields.protocol = tuple.protocol;
-    fields.ports = match tuple.is_icmp() {
-        true => [tuple.l4[1] >> 8, tuple.l4[1] & 0xff],
-        false => tuple.l4,
-    };
 }

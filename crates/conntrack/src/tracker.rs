@@ -36,7 +36,9 @@ impl Tracker {
     }
 
     /// Tracks packets in the action's zone: writes the connection fields of their keys, and
-    /// translates addresses in keys and bytes where the action asks for it.
+    /// translates addresses in keys and bytes where the action asks for it. Frames whose packet is
+    /// gone are passed over; fragments are invalid, unless they went through
+    /// [`Tracker::execute_reassembling`].
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
@@ -88,6 +90,7 @@ impl Following<'_> {
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         let Following { connections, settings, tools, .. } = self;
+        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
         let asked = Asked { connections, settings: &settings.settings, now, connection };
         asked.follow(frame, tools).is_some()
     }

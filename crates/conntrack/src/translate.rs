@@ -18,6 +18,8 @@ pub(crate) fn translate(frame: &mut Frame, kind: NatKind, target: &Key, related:
     frame.key.set(address_field(target.family, kind), address.bits());
     if related {
         translate_quoted(frame, kind, target, partial);
+    } else if target.is_icmp() {
+        rewrite::set_icmp_id(frame.l3_mut(), target.l4[0], partial);
     } else if target.has_translated_ports() {
         let [source, destination] = target.l4;
         let l3 = frame.l3_mut();
@@ -40,9 +42,18 @@ fn translate_quoted(frame: &mut Frame, kind: NatKind, target: &Key, partial: boo
         NatKind::Dst => (NatKind::Src, quoted.src),
     };
     set_address(inner, quoted.family, kind, address, false);
-    if quoted.has_translated_ports() {
-        rewrite::set_tp_src(inner, quoted.l4[0], false);
-        rewrite::set_tp_dst(inner, quoted.l4[1], false);
+    if quoted.is_icmp() {
+        rewrite::set_icmp_id(inner, quoted.l4[0], false);
+    } else if quoted.has_translated_ports() {
+        let found = rewrite::set_tp_src(inner, quoted.l4[0], false)
+            && rewrite::set_tp_dst(inner, quoted.l4[1], false);
+        // What is quoted may be cut, and a CRC over what is not there can't be kept right.
+        if !found && let Ok(cut) = UpperLayer::find_quoted(inner) {
+            let [source, destination] = quoted.l4.map(u16::to_be_bytes);
+            if let Some(ports) = inner.get_mut(cut.start..cut.start + 4) {
+                ports.copy_from_slice(&[source[0], source[1], destination[0], destination[1]]);
+            }
+        }
     }
     if !partial {
         upper.fill_checksum(l3);

@@ -3,14 +3,18 @@
 
 use crate::connections::Found;
 use crate::counters::Event;
+use crate::expectations::Expectation;
 use crate::extract::Reading;
-use crate::key::{Address, Family, Key};
-use crate::record::Record;
+use crate::gateways::{Announced, Connection};
+use crate::key::Key;
+use crate::nat;
+use crate::original_tuple::{self, Named};
+use crate::quoted;
 use crate::sight::Sight;
 use crate::tcp::Update;
 use crate::track::Pass;
 use crate::translate::translate;
-use flow::{CtState, Field, FlowKey, Frame, NatKind};
+use flow::{CtState, FlowKey, Frame, NatKind};
 use table::Id;
 
 const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
@@ -25,11 +29,19 @@ pub(crate) struct Subject {
     pub state: CtState,
     /// Its connection is made by it, in this pass or in an earlier one of the same zone.
     pub began: bool,
+    /// Where it begins a connection: as what it was announced.
+    pub expected: Option<Expectation>,
+    /// It announces a connection itself.
+    announced: bool,
 }
 
 impl<'a> Pass<'a> {
     /// Tracks a packet of which nothing is known yet.
     fn walk_unseen(&mut self, frame: &mut Frame) {
+        // A fragment that is held.
+        if frame.packet.is_empty() {
+            return;
+        }
         match Reading::of(frame, self.action.zone.0) {
             Ok(reading) => {
                 let hash = reading.key.hash(&self.connections.secrets);
@@ -37,7 +49,7 @@ impl<'a> Pass<'a> {
             }
             Err(event) => {
                 self.tools.counters.count(event);
-                self.write(frame, CtState::INV, None, None, false);
+                self.write(frame, CtState::INV, None, &Named::Nothing, false);
             }
         }
     }
@@ -56,8 +68,16 @@ impl<'a> Pass<'a> {
         // What was said in another zone says nothing here.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
-        let mut subject =
-            Subject { key: reading.key, hash, is_reply: false, reading, state, began: false };
+        let mut subject = Subject {
+            key: reading.key,
+            hash,
+            is_reply: false,
+            reading,
+            state,
+            expected: None,
+            announced: false,
+            began: false,
+        };
         let mut found = self.look_up(&mut subject);
         if let Some(Found { id, .. }) = found
             && self.forces(&subject, id)
@@ -69,6 +89,10 @@ impl<'a> Pass<'a> {
         if let Some(found) = found {
             begins = !self.follow(&mut subject, found.id, frame);
             connection = Some(found.id).filter(|_| !begins);
+            // What is translated already was looked at before that.
+            if !state.intersects(NATTED) {
+                self.help(&mut subject, connection, frame);
+            }
             if self.action.nat.is_some() {
                 self.translate_as_before(&mut subject, connection, frame);
             }
@@ -84,6 +108,8 @@ impl<'a> Pass<'a> {
         if begins {
             connection = self.begin(&mut subject, frame);
             subject.began = connection.is_some() && self.action.nat.is_none();
+            // A first packet may announce something already, as TFTP's does.
+            self.help(&mut subject, connection, frame);
         }
         self.write_walked(frame, &subject, connection);
         if subject.began {
@@ -94,11 +120,22 @@ impl<'a> Pass<'a> {
     fn write_walked(&mut self, frame: &mut Frame, subject: &Subject, connection: Option<Id>) {
         let connections = self.connections;
         let record = connection.map(|id| (id, connections.record(id)));
-        let segment = &subject.reading.segment;
-        let is_usual = !subject.reading.related && segment.is_none_or(|it| it.is_usual());
+        let Reading { related, segment, chunks, .. } = &subject.reading;
+        let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
+        let is_odd = *related || chunks.is_some() || has_helper;
+        let is_usual = !is_odd && segment.is_none_or(|it| it.is_usual());
         let is_reply = subject.is_reply;
         let connection = record.as_ref().map(|(id, it)| (Found { id: *id, is_reply }, it));
-        self.write(frame, subject.state, connection, Some(&subject.key), is_usual);
+        let named = match &subject.expected {
+            Some(expected) => Named::Expected(expected),
+            None => Named::Key(&subject.key),
+        };
+        self.write(frame, subject.state, connection, &named, is_usual);
+        if let Some((id, record)) = record.filter(|_| subject.announced) {
+            let ([high, low], mark) = (record.label(), record.state().mark());
+            let label = u128::from(high) << 64 | u128::from(low);
+            connections.gateways.with(|gateways| gateways.bequeath(id, mark, label));
+        }
     }
 
     /// Finds the packet's connection and its direction. A packet that was translated already is
@@ -140,16 +177,24 @@ impl<'a> Pass<'a> {
     fn follow(&mut self, subject: &mut Subject, id: Id, frame: &Frame) -> bool {
         let connections = self.connections;
         let record = connections.record(id);
-        if was_followed(subject, &record, &frame.key) {
+        let (state, protects) = (record.state(), self.settings.check_tcp_windows);
+        let named = connections.parent_of(id, state).unwrap_or_else(|| record.original());
+        if was_followed(subject, &named, &frame.key) {
             return true;
         }
-        if made_by_this_packet(subject, &record, &frame.key) && !self.action.force {
+        if made_by_this_packet(subject, &named, &frame.key) && !self.action.force {
             subject.began = true;
             return true;
         }
         // What an earlier pass found invalid may have got a connection meanwhile.
         subject.state.remove(CtState::INV);
         if subject.reading.related {
+            let number = subject.reading.quoted_number;
+            if protects && !quoted::may_be_of(&record.protocol(), number, !subject.is_reply) {
+                self.tools.counters.count(Event::IcmpForged);
+                subject.state = CtState::INV;
+                return true;
+            }
             subject.state |= CtState::REL;
             subject
                 .state
@@ -157,7 +202,15 @@ impl<'a> Pass<'a> {
             return true;
         }
         let found = Found { id, is_reply: subject.is_reply };
-        match self.update(&record, found, subject.reading.segment.as_ref()) {
+        let mut segment = subject.reading.segment;
+        if state.has_helper() && !subject.state.intersects(NATTED) {
+            let unshift = |it| connections.gateways.with(|all| all.unshift(id, found.is_reply, it));
+            segment = segment.map(unshift);
+        }
+        if state.is_expected() {
+            subject.state |= CtState::REL;
+        }
+        match self.update(&record, found, segment.as_ref(), subject.reading.chunks.as_ref()) {
             Update::Valid => {
                 subject.state.remove(CtState::NEW);
                 subject.state |= CtState::EST;
@@ -186,7 +239,7 @@ impl<'a> Pass<'a> {
         if self.action.nat.is_some() || !subject.state.intersects(NATTED) {
             return None;
         }
-        let key = original_tuple(seen, &subject.key)?;
+        let key = original_tuple::read(seen, &subject.key)?;
         let hash = key.hash(&self.connections.secrets);
         Some(self.find_key(&key, hash)?.id)
     }
@@ -198,7 +251,8 @@ impl<'a> Pass<'a> {
         connection: Option<Id>,
         frame: &mut Frame,
     ) {
-        let Some(record) = connection.map(|id| self.connections.record(id)) else { return };
+        let Some(id) = connection else { return };
+        let record = self.connections.record(id);
         if let Some(kind) = record.state().nat()
             && !subject.state.intersects(NATTED)
         {
@@ -207,8 +261,44 @@ impl<'a> Pass<'a> {
                 (true, NatKind::Src) => (NatKind::Dst, record.original().reversed()),
                 (true, NatKind::Dst) => (NatKind::Src, record.original().reversed()),
             };
-            subject.state |= nat_bit(kind);
+            subject.state |= nat::state_bit(kind);
             translate(frame, kind, &target, subject.reading.related);
+            if record.state().has_helper() && !subject.reading.related {
+                let is_reply = subject.is_reply;
+                self.connections.gateways.with(|gateways| gateways.apply(id, is_reply, frame));
+            }
+        }
+    }
+
+    /// Shows a packet to its connection's helper. What announces something that may not be is
+    /// invalid.
+    fn help(&mut self, subject: &mut Subject, connection: Option<Id>, frame: &Frame) {
+        let refused = CtState::INV | CtState::REL;
+        let Some(id) = connection else { return };
+        let record = self.connections.record(id);
+        let state = record.state();
+        if !state.has_helper() || state.is_expected() || subject.state.intersects(refused) {
+            return;
+        }
+        let Some(l4) = frame.l4() else { return };
+        let (original, reply) = (record.original(), record.reply());
+        let connection =
+            Connection { id, original, reply, nat: state.nat(), helper: state.helper() };
+        let observed = self.connections.gateways.with(|gateways| {
+            // Another thread may have ended it; what is over must leave nothing behind.
+            if record.life().is_dead() {
+                return Ok(Announced(false));
+            }
+            gateways.observe(&connection, subject.is_reply, l4, self.now)
+        });
+        match observed {
+            Ok(Announced(announced)) => subject.announced = announced,
+            Err(event) => {
+                self.tools.counters.count(event);
+                if event == Event::HelperRefused {
+                    subject.state |= CtState::INV;
+                }
+            }
         }
     }
 }
@@ -218,51 +308,21 @@ impl<'a> Pass<'a> {
 /// the connection beside the packet for this (ovs: `lib/conntrack.c`, `process_one_fast`); the tuple
 /// in the key also outlasts a packet's way through the control side, which a number beside it does
 /// not.
-fn was_followed(subject: &Subject, record: &Record<'_>, seen: &FlowKey) -> bool {
+///
+/// `named` is the connection as keys name it: its original direction, or its parent's.
+fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
     if !subject.state.contains(CtState::TRK) || subject.state.contains(CtState::NEW) {
         return false;
     }
-    let original = record.original();
-    original_tuple(seen, &original) == Some(original)
+    original_tuple::read(seen, named) == Some(*named)
 }
 
 /// Whether the packet made this connection in an earlier pass in this zone: it then stays new, and
 /// the connection is not shown it again. A packet that is new because no one had committed it yet is
 /// another matter.
-fn made_by_this_packet(subject: &Subject, record: &Record<'_>, seen: &FlowKey) -> bool {
+fn made_by_this_packet(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
     if !seen.ct_began() || !subject.state.contains(CtState::NEW) {
         return false;
     }
-    let original = record.original();
-    original_tuple(seen, &original) == Some(original)
-}
-
-pub(crate) fn nat_bit(kind: NatKind) -> CtState {
-    match kind {
-        NatKind::Src => CtState::SNAT,
-        NatKind::Dst => CtState::DNAT,
-    }
-}
-
-/// The original tuple that stands in a packet's key; `like` has the parts that do not.
-fn original_tuple(seen: &FlowKey, like: &Key) -> Option<Key> {
-    let protocol = seen.ct_nw_proto();
-    if protocol == 0 {
-        return None;
-    }
-    let (src, dst) = match like.family {
-        Family::V4 => (Field::CtNwSrc, Field::CtNwDst),
-        Family::V6 => (Field::CtIpv6Src, Field::CtIpv6Dst),
-    };
-    let mut key = Key {
-        src: Address::from_bits(seen.get(src)),
-        dst: Address::from_bits(seen.get(dst)),
-        l4: [seen.ct_tp_src(), seen.ct_tp_dst()],
-        protocol,
-        ..*like
-    };
-    if key.is_icmp() {
-        key.l4 = [like.l4[0], seen.ct_tp_src() << 8 | (seen.ct_tp_dst() & 0xff)];
-    }
-    Some(key)
+    original_tuple::read(seen, named) == Some(*named)
 }

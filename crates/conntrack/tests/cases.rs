@@ -6,6 +6,10 @@
 //! `commit`, `force`, `mark`, `label`, `nat` (`support::nat`) and `helper`. Steps are 1 ms apart
 //! unless `at_ms` says when.
 //!
+//! `part` cuts the packet up: `[start, end]` of the bytes behind its IP header go in alone, as a
+//! fragment. Where the step then has `parts`, these are the fragments that come out, each as its
+//! state and its text; none stay to be sent `again`.
+//!
 //! What is then expected: `ct` the state, `out` the packet, `is_mark`, `is_label`, `tuple` the
 //! original tuple in the key; and of the tracker: `dump` and `dump_all` (with `-m -s`) its lines,
 //! `stats` and `limits` texts, `count` counters, `connections` their number. Without `out` the
@@ -19,7 +23,7 @@ mod support;
 use base::{Instant, Zone};
 use conntrack::text::Detail;
 use conntrack::{Config, Direction, Event, Filter, Flush, Timeout, TimeoutPolicy};
-use flow::{CtAction, Field, Frame, Masked};
+use flow::{CtAction, CtState, Field, Frame, Masked};
 use packet::Checksum;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -63,6 +67,8 @@ struct Step {
     save: Option<String>,
     recall: Option<String>,
     offload: Option<String>,
+    part: Option<[usize; 2]>,
+    parts: Option<Vec<String>>,
     zone: Option<u16>,
     #[serde(default)]
     commit: bool,
@@ -158,7 +164,10 @@ fn run(case: &Case) {
         let at = format!("{}, step {}", case.name, number + 1);
         order(&tracker, step, now, &at);
         if let Some(text) = &step.packet {
-            last = Some(support::frame(text));
+            last = Some(match step.part {
+                Some([start, end]) => support::fragment(text, start, end, 7),
+                None => support::frame(text),
+            });
         }
         if let Some(name) = &step.recall {
             last = saved.remove(name);
@@ -234,7 +243,17 @@ fn send(tracker: &Tracked, case: &Case, step: &Step, now: Instant, frame: &mut F
         },
         timeout_policy: None,
     };
-    tracker.execute(now, &action, std::slice::from_mut(frame));
+    let released = tracker.execute_reassembling(now, &action, std::slice::from_mut(frame));
+    if let Some(parts) = &step.parts {
+        let found: Vec<String> = released.iter().map(part_text).collect();
+        assert_eq!(found, *parts, "{at}: fragments that came out");
+        assert!(frame.packet.is_empty(), "{at}: the fragment came out unchanged too");
+        if released.iter().any(|frame| !frame.key.ct_state().contains(CtState::INV)) {
+            support::check_fragments(&released);
+        }
+        return;
+    }
+    assert!(released.is_empty(), "{at}: fragments came out");
     let key = &frame.key;
     assert_eq!(key.ct_zone(), action.zone, "{at}: zone");
     let expected = step.ct.as_deref().unwrap_or_else(|| panic!("{at}: what is expected?"));
@@ -265,6 +284,13 @@ fn send(tracker: &Tracked, case: &Case, step: &Step, now: Instant, frame: &mut F
     if !expected.contains("inv") && step.offload.is_none() {
         support::check_frame(frame);
     }
+}
+
+/// `new|trk: 10.0.0.1:1000>10.0.0.2:53 udp len=1472 frag=first`, without Ethernet addresses.
+fn part_text(frame: &Frame) -> String {
+    let text = wire::text::describe(frame.packet.data()).expect("whole headers");
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("eth=")).collect();
+    format!("{}: {}", frame.key.ct_state(), words.join(" "))
 }
 
 fn bytes_with_ethernet_of(ethernet: &[u8], rest: &[u8]) -> Vec<u8> {

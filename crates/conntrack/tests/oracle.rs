@@ -147,7 +147,7 @@ impl Oracle {
     }
 
     /// The reply's destination port is the translated packet's source port: counted up from what
-    /// it was until nobody has the tuple.
+    /// it was until nobody has the tuple. So are identifiers.
     fn first_free(&self, zone: u16, mut reply: Tuple) -> Option<Tuple> {
         for _ in 0..100 {
             if !self.is_taken(zone, reply) {
@@ -155,6 +155,7 @@ impl Oracle {
             }
             match &mut reply.l4 {
                 TupleL4::Ports { dst, .. } if reply.protocol == 17 => *dst += 1,
+                TupleL4::Icmp { id, .. } => *id += 1,
                 _ => return None,
             }
         }

@@ -29,7 +29,17 @@ pub(crate) fn execute_run(
                 return;
             }
             Action::Recirc(id) => recirculate_copies(worker, frames, *id),
-            Action::Ct(ct) => track(worker, now, frames, ct),
+            Action::Ct(ct) => {
+                let mut whole = track(worker, now, frames, ct);
+                if !whole.is_empty() && !last {
+                    execute_run(worker, now, frames, rest, out);
+                    execute_run(worker, now, &mut whole, rest, out);
+                    let again = whole.into_iter().filter(|frame| !frame.packet.is_empty());
+                    worker.again.extend(again.map(|frame| (0, frame)));
+                    return;
+                }
+                release(worker, &mut whole);
+            }
             Action::CtClear => present(frames).for_each(Frame::clear_ct),
             Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
@@ -69,8 +79,18 @@ fn recirculate_copies(worker: &mut Worker, frames: &mut [Frame], id: RecircId) {
     }
 }
 
-fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) {
-    worker.tracker.execute(now, ct, frames);
+/// Fragments are held until their datagram is whole; those that then come out again, perhaps more
+/// than went in, are given back and have the same steps before them as `frames`.
+fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) -> Vec<Frame> {
+    if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
+        worker.tracker.execute(now, ct, frames);
+        return Vec::new();
+    }
+    let whole = worker.tracker.execute_reassembling(now, ct, frames);
+    for held in frames.iter_mut().filter(|frame| frame.packet.is_empty()) {
+        worker.pool.give(held.packet.take());
+    }
+    whole
 }
 
 fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16) {

@@ -214,8 +214,8 @@ impl Headers {
         let words = &mut key.words_mut()[9..18];
         words[..3].copy_from_slice(&[h[1], h[2] & !0xffff, tag]);
         words[3..7].copy_from_slice(&addresses);
-        words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xf_ffff;
-        words[8] = h[3] << 32 | u64::from(self.tcp_flags()) << 16;
+        words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xffff_ffff;
+        words[8] = h[3] << 32;
     }
 
     /// Which bits of these headers decide the bits of their key that `mask` looks at, in the first
@@ -225,7 +225,7 @@ impl Headers {
     pub fn mask_of(&self, mask: &Mask) -> Headers {
         let m = mask.words();
         let mut words = [0; HEADER_WORDS];
-        words[0] = m[0] >> 32 << 32 | (m[17] >> 16 & 0xfff) << 20 | m[16] & 0xf_ffff;
+        words[0] = m[0] >> 32 << 32 | m[16] & 0xffff_ffff;
         words[1] = m[9] | 0xffff;
         words[2] = m[10] & !0xffff | m[11] >> 32 & 0xffff;
         words[3] = m[16] & 0xffff_ff00_0000_0000 | m[17] >> 32;
@@ -239,7 +239,7 @@ impl Headers {
         } else {
             words[4] = m[13] << 32 | m[15] & 0xffff_ffff;
         }
-        if m[18..].iter().any(|&word| word != 0) {
+        if m[17] & 0xffff_ffff != 0 || m[18..].iter().any(|&word| word != 0) {
             // What only other protocols have is zero because of the protocol.
             words[3] |= PROTOCOL;
         }

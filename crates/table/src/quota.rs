@@ -123,9 +123,16 @@ impl Share {
         }
     }
 
+    /// Gives back all places that are not filled: for whoever will fill none soon.
+    pub fn settle(&mut self) {
+        if self.unfilled > 0 {
+            self.quota.give_back(std::mem::take(&mut self.unfilled));
+        }
+    }
+
     #[cold]
     fn ask(&mut self, max: u32) -> bool {
-        self.quota.give_back(std::mem::take(&mut self.unfilled));
+        self.settle();
         self.max = max;
         self.unfilled = self.quota.grant(if max < EXACT_BELOW { 1 } else { BATCH }, max);
         self.unfilled > 0
@@ -203,6 +210,17 @@ mod tests {
         }
         assert_eq!(quota.used(), 16);
         assert_eq!((0..).take_while(|_| share.take()).count(), 5);
+    }
+
+    #[test]
+    fn who_takes_out_alone_keeps_nothing() {
+        let quota = Quota::new(100_000);
+        let (mut share, mut other) = (quota.share(), quota.share());
+        (0..20).for_each(|_| assert!(share.take()));
+        (0..3).for_each(|_| other.give());
+        other.settle();
+        quota.set_max(21);
+        assert_eq!((0..).take_while(|_| share.take()).count(), 4);
     }
 
     #[test]

@@ -12,6 +12,51 @@ pub(crate) mod field {
 
 /// Bytes of the common header.
 pub const HEADER_LEN: usize = 12;
+/// Bytes of a chunk's type, flags and length.
+pub const CHUNK_HEADER_LEN: usize = 4;
+
+/// Types of chunks (RFC 9260 section 3.2).
+pub mod chunk {
+    /// Payload data.
+    pub const DATA: u8 = 0;
+    /// Asks for an association.
+    pub const INIT: u8 = 1;
+    /// Answers that.
+    pub const INIT_ACK: u8 = 2;
+    /// Selective acknowledgement.
+    pub const SACK: u8 = 3;
+    /// Asks whether the other side is there.
+    pub const HEARTBEAT: u8 = 4;
+    /// Answers that.
+    pub const HEARTBEAT_ACK: u8 = 5;
+    /// Ends the association at once.
+    pub const ABORT: u8 = 6;
+    /// Asks to end the association.
+    pub const SHUTDOWN: u8 = 7;
+    /// Answers that.
+    pub const SHUTDOWN_ACK: u8 = 8;
+    /// Tells of an error.
+    pub const ERROR: u8 = 9;
+    /// Gives the state cookie back.
+    pub const COOKIE_ECHO: u8 = 10;
+    /// Answers that: the association is there.
+    pub const COOKIE_ACK: u8 = 11;
+    /// Answers the answer to a shutdown.
+    pub const SHUTDOWN_COMPLETE: u8 = 14;
+    /// In ABORT and SHUTDOWN COMPLETE: the verification tag is the receiver's, reflected.
+    pub const FLAG_REFLECTED: u8 = 1;
+}
+
+/// A chunk of an SCTP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// Its type.
+    pub kind: u8,
+    /// Its flags.
+    pub flags: u8,
+    /// What follows type, flags and length, without padding.
+    pub value: &'a [u8],
+}
 
 /// Bytes that start with an SCTP common header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +101,25 @@ impl<T: AsRef<[u8]>> Sctp<T> {
         u32::from_le_bytes(array_at(self.bytes.as_ref(), field::CHECKSUM))
     }
 
+    /// The chunks one by one; `None` for one whose length lies, which is then the last.
+    pub fn chunks(&self) -> impl Iterator<Item = Option<Chunk<'_>>> {
+        let mut rest = self.payload();
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let length = usize::from(u16_at(rest, 2));
+            let Some(body) = rest.get(CHUNK_HEADER_LEN..length) else {
+                rest = &[];
+                return Some(None);
+            };
+            let chunk = Chunk { kind: rest[0], flags: rest[1], value: body };
+            // The padding of the last chunk may be missing.
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            Some(Some(chunk))
+        })
+    }
+
     /// The chunks behind the header.
     pub fn payload(&self) -> &[u8] {
         let bytes = self.bytes.as_ref();
@@ -88,6 +152,23 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Sctp<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_are_walked_to_the_first_that_lies() {
+        let mut bytes = [0u8; 12].to_vec();
+        bytes.extend([3, 0, 0, 5, 9, 0, 0, 0, 11, 1, 0, 4]);
+        let chunks = |bytes: &[u8]| {
+            let sctp = Sctp::new_checked(bytes).unwrap();
+            sctp.chunks().map(|it| it.map(|it| (it.kind, it.value.len()))).collect::<Vec<_>>()
+        };
+        assert_eq!(chunks(&bytes), [Some((3, 1)), Some((11, 0))]);
+        assert_eq!(chunks(&bytes[..17]), [Some((3, 1))]);
+        bytes.extend([0, 0, 0, 3]);
+        assert_eq!(chunks(&bytes), [Some((3, 1)), Some((11, 0)), None]);
+        bytes[27] = 5;
+        assert_eq!(chunks(&bytes)[2..], [None]);
+        assert_eq!(chunks(&bytes[..26])[2..], [None]);
+    }
 
     #[test]
     fn fields_lie_where_the_rfc_says() {

@@ -49,7 +49,11 @@ impl Connections {
 
     /// Off the wheel and back among the free records, once no index leads to it.
     fn end(&self, tools: &mut Tools, id: Id) {
-        let shard = usize::from(self.record(id).birth().shard);
+        let record = self.record(id);
+        if record.state().is_known_to_gateways() {
+            self.gateways.with(|gateways| gateways.forget(id));
+        }
+        let shard = usize::from(record.birth().shard);
         if let Some(shard) = self.shards.get(shard) {
             shard.wheel.disarm(self, id);
         }

@@ -47,7 +47,7 @@ impl Tools {
 
     #[cold]
     fn note_watched(&mut self, record: &Record<'_>, what: What) {
-        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, self.now) });
+        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, None, self.now) });
     }
 
     /// Ends a trial; what happened counts if it came to pass.

@@ -17,6 +17,7 @@ pub(crate) enum Kind {
     Tcp = 0,
     Icmp = 1,
     Other = 2,
+    Sctp = 3,
 }
 
 impl State {
@@ -27,6 +28,7 @@ impl State {
     const NAT: u64 = 0b11 << Self::NAT_SHIFT;
     const HELPER_SHIFT: u32 = 7;
     const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
+    const EXPECTED: u64 = 1 << 9;
     const HEADER_SHIFT: u32 = 12;
     const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
     const MARK_SHIFT: u32 = 32;
@@ -39,6 +41,7 @@ impl State {
             Protocol::Tcp(_) => (Kind::Tcp, 0),
             Protocol::Icmp(query) => (Kind::Icmp, *query as u64),
             Protocol::Other(exchange) => (Kind::Other, *exchange as u64),
+            Protocol::Sctp(_) => (Kind::Sctp, 0),
         };
         let nat = match nat {
             None => 0,
@@ -57,6 +60,12 @@ impl State {
     #[must_use]
     pub fn with_mark(self, mark: u32) -> State {
         State(self.0 & 0xffff_ffff | u64::from(mark) << Self::MARK_SHIFT)
+    }
+
+    /// The same of a connection that another one announced.
+    #[must_use]
+    pub fn expected(self) -> State {
+        State(self.0 | Self::EXPECTED)
     }
 
     #[must_use]
@@ -80,6 +89,7 @@ impl State {
         match self.0 & Self::KIND {
             0 => Kind::Tcp,
             1 => Kind::Icmp,
+            3 => Kind::Sctp,
             _ => Kind::Other,
         }
     }
@@ -95,6 +105,34 @@ impl State {
             1 => Some(NatKind::Src),
             _ => Some(NatKind::Dst),
         }
+    }
+
+    /// The bits of connections whose packets want more than to be followed; of those that are
+    /// translated, where the action translates.
+    pub fn whole_way(translates: bool) -> u64 {
+        Self::HELPER | Self::EXPECTED | if translates { Self::NAT } else { 0 }
+    }
+
+    #[inline(always)]
+    pub fn has_any(self, bits: u64) -> bool {
+        self.0 & bits != 0
+    }
+
+    /// Whether another connection announced it.
+    #[inline]
+    pub fn is_expected(self) -> bool {
+        self.0 & Self::EXPECTED != 0
+    }
+
+    #[inline]
+    pub fn has_helper(self) -> bool {
+        self.0 & Self::HELPER != 0
+    }
+
+    /// Whether gateways know more of it than stands in its record.
+    #[inline(always)]
+    pub fn is_known_to_gateways(self) -> bool {
+        self.0 & (Self::HELPER | Self::EXPECTED) != 0
     }
 
     pub fn helper(self) -> Option<Helper> {

@@ -1,6 +1,8 @@
+use super::association::SCTP_BUSY;
 use super::*;
 use crate::connection::Helper;
 use crate::query::{Exchange, Query};
+use crate::sctp::Association;
 use crate::tcp::Segment;
 use flow::NatKind;
 use proptest::prelude::*;
@@ -17,8 +19,12 @@ fn keys() -> impl Strategy<Value = Key> {
 
 fn protocols() -> impl Strategy<Value = Protocol> {
     let words = any::<[u64; 3]>().prop_map(|words| Protocol::Tcp(TcpPeers::from_words(words)));
+    let association = (any::<[u64; 2]>(), 0..9u64).prop_map(|([tags, pending], state)| {
+        Protocol::Sctp(Association::from_words([state, tags, pending]))
+    });
     prop_oneof![
         words,
+        association,
         Just(Protocol::Icmp(Query::First)),
         Just(Protocol::Icmp(Query::Reply)),
         Just(Protocol::Other(Exchange::First)),
@@ -123,5 +129,42 @@ fn generations_wrap_and_deadlines_saturate() {
         assert_eq!((record.life().generation(), record.life().deadline_ms()), (0, (1 << 40) - 1));
         record.start_living(0);
         assert!(!record.life().is_dead());
+    });
+}
+
+#[test]
+fn an_association_changes_only_from_what_was_seen() {
+    with_record(Family::V4, 0, |record| {
+        let first = record.sctp_seen();
+        let of = |state, tag| Association::from_words([state, tag, 5]);
+        assert!(record.set_sctp(first, &of(3, 7)));
+        assert_eq!(record.sctp(), of(3, 7));
+        assert!(!record.set_sctp(first, &of(2, 9)), "it is another one by now");
+        let second = record.sctp_seen();
+        assert!(
+            record.set_sctp(second, &of(3, 8)) && record.set_sctp(record.sctp_seen(), &of(3, 7))
+        );
+        assert!(!record.set_sctp(second, &of(4, 1)), "it is the same again, but changed between");
+        assert_eq!(record.sctp(), of(3, 7));
+    });
+}
+
+#[test]
+fn threads_never_see_half_an_association() {
+    with_record(Family::V6, 0, |record| {
+        std::thread::scope(|scope| {
+            for thread in 1..=3u64 {
+                scope.spawn(move || {
+                    for turn in 0..2000 {
+                        let seen = record.sctp_seen();
+                        let [state, tags, pending] = seen.0.words();
+                        let is_whole = (tags, pending) == (state, state);
+                        assert!(is_whole || seen.1 & SCTP_BUSY != 0, "{state} {tags} {pending}");
+                        let next = (thread + turn) % 9;
+                        record.set_sctp(seen, &Association::from_words([next; 3]));
+                    }
+                });
+            }
+        });
     });
 }

@@ -118,6 +118,10 @@ impl<'a> Packet<'a> {
     }
 
     fn take_payload(&mut self) -> Result<Vec<u8>, TextError> {
+        if let Some(word) = self.take("data") {
+            let data = super::unspelled(word.text);
+            return data.ok_or_else(|| word.error("'%' needs two hexadecimal digits"));
+        }
         Ok(payload(self.take_u16("len")?.unwrap_or(0)))
     }
 
@@ -253,7 +257,12 @@ impl<'a> Packet<'a> {
             "sctp" => {
                 let (from, to) = (self.source.needs_port()?, self.destination.needs_port()?);
                 let tag = self.take_u32("tag")?.unwrap_or(0);
-                Ok(ip.sctp(from, to, tag).payload(self.take_payload()?))
+                let chunks = self.take("chunks").map(|word| {
+                    let unknown = || word.error("no such chunks; 'init/7' or 'data,sack', say");
+                    super::chunks(word.text).ok_or_else(unknown)
+                });
+                let payload = chunks.transpose()?.map_or_else(|| self.take_payload(), Ok)?;
+                Ok(ip.sctp(from, to, tag).payload(payload))
             }
             "icmp-echo" | "icmp-reply" => {
                 let id = self.take_u16("id")?.unwrap_or(0);

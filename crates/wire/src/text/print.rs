@@ -169,13 +169,16 @@ fn transport(text: &mut String, packet: &[u8], upper: &UpperLayer) -> Result<u32
                 Fragment::None => Udp::new_checked(segment)?.payload().len(),
                 _ => segment.len().saturating_sub(crate::udp::HEADER_LEN),
             };
-            add_unless(text, "len", len as u32, 0);
+            payload(text, segment.get(crate::udp::HEADER_LEN..).unwrap_or_default(), len);
         }
         protocol::SCTP => {
             let view = Sctp::new_checked(segment)?;
             text.push_str(" sctp");
             add_unless(text, "tag", view.verification_tag(), 0);
-            add_unless(text, "len", view.payload().len() as u32, 0);
+            match super::named_chunks(&view) {
+                Some(chunks) if !chunks.is_empty() => add(text, format_args!(" chunks={chunks}")),
+                _ => add_unless(text, "len", view.payload().len() as u32, 0),
+            }
         }
         protocol::ICMP if v4 => {
             let view = Icmp::new_checked(segment)?;
@@ -232,7 +235,15 @@ fn tcp(text: &mut String, tcp: &Tcp<&[u8]>) {
             _ => {}
         }
     }
-    add_unless(text, "len", tcp.payload().len() as u32, 0);
+    payload(text, tcp.payload(), tcp.payload().len());
+}
+
+/// Adds `data=` for a payload that is another text than the form's own, or else `len=`.
+fn payload(text: &mut String, payload: &[u8], len: usize) {
+    match super::spelled(payload) {
+        Some(data) => add(text, format_args!(" data={data}")),
+        None => add_unless(text, "len", len as u32, 0),
+    }
 }
 
 fn icmp(text: &mut String, name: Option<&str>, view: &Icmp<&[u8]>, is_error: bool) {

@@ -175,3 +175,21 @@ proptest! {
         let _ = describe(&frame);
     }
 }
+
+#[test]
+fn payloads_that_are_text() {
+    for text in [
+        "10.0.0.1:1000>10.0.0.2:21 PA data=PORT%2010,0,0,1,195,80%0d%0a",
+        "10.0.0.1:1000>10.0.0.2:69 udp data=%00%01name%00octet%00",
+        "[fe80::1]:21>[fe80::2]:1000 PA data=229%20%28|||6446|%29%0d%0a",
+        "10.0.0.1:1000>10.0.0.2:80 sctp chunks=init/7",
+        "10.0.0.1:1000>10.0.0.2:80 sctp tag=9 chunks=cookie-echo,data,sack",
+        "[fe80::1]:1000>[fe80::2]:80 sctp tag=9 chunks=abort!",
+    ] {
+        let frame = parse(text).unwrap();
+        assert_eq!(describe(&frame).unwrap(), text);
+    }
+    assert!(parse("10.0.0.1:1>10.0.0.2:2 udp data=%2").is_err());
+    assert!(parse("10.0.0.1:1>10.0.0.2:2 udp data=%zz").is_err());
+    assert!(parse("10.0.0.1:1>10.0.0.2:2 sctp chunks=inti/7").is_err());
+}

@@ -143,15 +143,22 @@ fn to_json(entry: &Entry) -> Value {
         "protocol": entry.original.protocol,
         "original": tuple(&entry.original),
         "reply": tuple(&entry.reply),
-        "state": entry.tcp.map(|tcp| tcp.state().to_string()),
+        "state": state(entry),
         "mark": entry.mark,
         "label": format!("{:#x}", entry.label),
         "helper": entry.helper,
+        "parent": entry.parent.as_ref().map(tuple),
         "timeout_s": entry.timeout_s,
         "age_s": entry.age_s,
         "original_traffic": traffic(entry.original_traffic),
         "reply_traffic": traffic(entry.reply_traffic),
     })
+}
+
+/// Of protocols that have one.
+fn state(entry: &Entry) -> Option<String> {
+    let tcp = entry.tcp.map(|tcp| tcp.state().to_string());
+    tcp.or_else(|| entry.sctp.map(|sctp| sctp.state.to_string()))
 }
 
 fn tuple(tuple: &Tuple) -> Value {

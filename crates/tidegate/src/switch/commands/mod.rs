@@ -5,6 +5,7 @@ mod connections;
 mod conntrack;
 mod datapath;
 mod flows;
+mod fragments;
 mod performance;
 mod queues;
 mod workers;
@@ -47,6 +48,7 @@ fn named(command: &str, answer: Answer) -> Answer {
 /// Adds all the switch's commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add_conntrack(commands);
+    fragments::add_all(commands);
     datapath::add_all(commands);
     flows::add_all(commands);
     workers::add_all(commands);

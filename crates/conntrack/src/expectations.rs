@@ -1,0 +1,206 @@
+//! Connections that another one announced: FTP's and TFTP's data connections.
+//!
+//! What is expected is narrow: one connection, between the two hosts of the one that announced it,
+//! to one port, for a while. Open vSwitch 3.1 goes on expecting until the announcing connection
+//! is gone (ovs: `lib/conntrack.c`, `expectation_create`).
+
+use crate::key::{Address, Family, Key};
+use base::{Instant, Zone};
+use flow::{NatKind, NatRange, PortSelection};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use table::Id;
+
+/// How long a connection is expected.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// Ports that are tried for one that nobody expects yet.
+const PORTS_TRIED: u16 = 64;
+
+/// An announced connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Expectation {
+    /// Its first packet, with any source port.
+    pub key: Key,
+    /// The connection that announced it, by its original direction.
+    pub parent: Key,
+    pub parent_id: Id,
+    /// What the announcing connection had then, which the new one inherits.
+    pub mark: u32,
+    pub label: u128,
+    /// The side that is translated, and to what.
+    pub kind: NatKind,
+    pub address: Address,
+    /// The destination port behind the translation.
+    pub port: u16,
+    deadline: Instant,
+}
+
+/// Where an expectation is found: the new connection's first packet but for its source port.
+type Place = (u16, u8, u8, u128, u128, u16);
+
+/// What is expected. Each connection announces one other at a time, so that there are never more
+/// than connections with a helper.
+#[derive(Debug, Default)]
+pub(crate) struct Expectations {
+    by_place: BTreeMap<Place, Expectation>,
+    by_parent: BTreeMap<Id, Place>,
+}
+
+impl Expectation {
+    pub fn new((parent_id, parent): (Id, Key), key: Key, now: Instant) -> Expectation {
+        let (kind, address, port) = (NatKind::Src, key.src, key.l4[1]);
+        let deadline = now + LIFETIME;
+        Expectation { key, parent, parent_id, mark: 0, label: 0, kind, address, port, deadline }
+    }
+
+    /// The translation that the new connection has where its `ct` action translates.
+    pub fn translation(&self) -> NatRange {
+        let address = self.address.ip(self.key.family);
+        NatRange {
+            kind: self.kind,
+            addresses: Some((address, address)),
+            ports: (self.kind == NatKind::Dst).then_some((self.port, self.port)),
+            selection: PortSelection::Default,
+            persistent: false,
+        }
+    }
+}
+
+impl Expectations {
+    /// Expects a connection. One that its parent announced before is no longer expected, nor is
+    /// one of the same place.
+    pub fn add(&mut self, expectation: Expectation) {
+        self.forget(expectation.parent_id);
+        let place = place(&expectation.key);
+        if let Some(old) = self.by_place.insert(place, expectation) {
+            self.by_parent.remove(&old.parent_id);
+        }
+        self.by_parent.insert(expectation.parent_id, place);
+    }
+
+    /// What a first packet with this key was announced as.
+    pub fn find(&self, key: &Key, now: Instant) -> Option<Expectation> {
+        if self.by_place.is_empty() {
+            return None;
+        }
+        self.by_place.get(&place(key)).filter(|it| now < it.deadline).copied()
+    }
+
+    /// Sets what the connection that `parent` announced will inherit.
+    pub fn set_inheritance(&mut self, parent: Id, mark: u32, label: u128) {
+        let place = self.by_parent.get(&parent);
+        if let Some(expectation) = place.and_then(|place| self.by_place.get_mut(place)) {
+            (expectation.mark, expectation.label) = (mark, label);
+        }
+    }
+
+    /// Nothing that `parent` announced is expected any more.
+    pub fn forget(&mut self, parent: Id) {
+        if let Some(place) = self.by_parent.remove(&parent) {
+            self.by_place.remove(&place);
+        }
+    }
+
+    /// Nothing is expected any more in a zone, or in none.
+    pub fn forget_zone(&mut self, zone: Option<Zone>) {
+        let is_gone = |place: &Place| zone.is_none_or(|zone| zone.0 == place.0);
+        self.by_place.retain(|place, _| !is_gone(place));
+        self.by_parent.retain(|_, place| !is_gone(place));
+    }
+
+    /// How many connections are expected, those included whose time ran out.
+    pub fn len(&self) -> usize {
+        self.by_place.len()
+    }
+
+    /// A destination port for `key`, its own if possible, that no other parent's expectation has.
+    pub fn free_port(&self, key: &Key, parent: Id, now: Instant) -> Option<u16> {
+        let ports = (key.l4[1]..=u16::MAX).take(PORTS_TRIED.into());
+        ports.into_iter().find(|&port| {
+            let at = Key { l4: [key.l4[0], port], ..*key };
+            self.find(&at, now).is_none_or(|it| it.parent_id == parent)
+        })
+    }
+}
+
+fn place(key: &Key) -> Place {
+    let (src, dst) = (key.src.bits(), key.dst.bits());
+    (key.zone, key.protocol, family(key), src, dst, key.l4[1])
+}
+
+fn family(key: &Key) -> u8 {
+    match key.family {
+        Family::V4 => 4,
+        Family::V6 => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn key(src: u8, ports: [u16; 2]) -> Key {
+        Key {
+            src: Ipv4Addr::new(10, 0, 0, src).into(),
+            dst: Ipv4Addr::new(10, 0, 0, 9).into(),
+            l4: ports,
+            zone: 1,
+            protocol: 6,
+            family: Family::V4,
+        }
+    }
+
+    #[test]
+    fn a_connection_is_expected_from_any_port_for_five_minutes() {
+        let mut expectations = Expectations::default();
+        let begin = Instant::from_millis(1000);
+        expectations.add(Expectation::new((7, key(1, [5, 21])), key(1, [0, 5000]), begin));
+        let found = |key: &Key, at_s: u64| {
+            expectations.find(key, Instant::from_millis(at_s * 1000)).is_some()
+        };
+        assert!(found(&key(1, [7, 5000]), 1) && found(&key(1, [8, 5000]), 300));
+        assert!(!found(&key(1, [7, 5000]), 301));
+        assert!(!found(&key(2, [7, 5000]), 1) && !found(&key(1, [7, 5001]), 1));
+        assert!(!found(&Key { zone: 2, ..key(1, [7, 5000]) }, 1));
+        assert!(!found(&Key { protocol: 17, ..key(1, [7, 5000]) }, 1));
+    }
+
+    #[test]
+    fn a_parent_has_one_and_takes_it_along() {
+        let mut expectations = Expectations::default();
+        let (now, parent) = (Instant::ZERO, key(1, [5, 21]));
+        for port in [5000, 5001] {
+            expectations.add(Expectation::new((1, parent), key(1, [0, port]), now));
+        }
+        assert!(expectations.find(&key(1, [7, 5000]), now).is_none());
+        // Somebody else announces the same: the later one counts.
+        let other = key(3, [5, 21]);
+        expectations.add(Expectation::new((2, other), key(1, [0, 5001]), now));
+        assert_eq!(expectations.find(&key(1, [7, 5001]), now).unwrap().parent, other);
+        assert_eq!(expectations.free_port(&key(1, [0, 5001]), 1, now), Some(5002));
+        assert_eq!(expectations.free_port(&key(1, [0, 5001]), 2, now), Some(5001));
+        expectations.forget(1);
+        assert!(expectations.find(&key(1, [7, 5001]), now).is_some());
+        expectations.forget(2);
+        assert!(expectations.by_place.is_empty() && expectations.by_parent.is_empty());
+    }
+
+    #[test]
+    fn a_flushed_zone_expects_nothing() {
+        let mut expectations = Expectations::default();
+        for zone in [1, 2] {
+            let at = |ports| Key { zone, ..key(1, ports) };
+            let parent = (Id::from(zone), at([5, 21]));
+            expectations.add(Expectation::new(parent, at([0, 5000]), Instant::ZERO));
+        }
+        let is_expected = |expectations: &Expectations, zone| {
+            let first = Key { zone, ..key(1, [7, 5000]) };
+            expectations.find(&first, Instant::ZERO).is_some()
+        };
+        expectations.forget_zone(Some(Zone(1)));
+        assert!(!is_expected(&expectations, 1) && is_expected(&expectations, 2));
+        expectations.forget_zone(None);
+        assert!(expectations.by_place.is_empty() && expectations.by_parent.is_empty());
+    }
+}

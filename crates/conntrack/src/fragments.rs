@@ -1,0 +1,299 @@
+//! Fragments, tracked as the whole packet that they are parts of.
+//!
+//! A fragment is held until its datagram is whole. The datagram is then tracked once, and its
+//! fragments come back in order, each with the state of the whole and translated as the whole was
+//! (ovs: `lib/ipf.c`). What is held is bounded in number, size and time; a fragment that can't be
+//! held goes on at once, and tracking then calls it invalid.
+//!
+//! Where Open vSwitch 3.1 does otherwise:
+//!
+//! * An overlap between fragments of IPv6 gives up the whole datagram (RFC 5722 section 4), and a
+//!   fragment that encloses another overlaps it too.
+//! * Fragments whose time runs out are dropped. Open vSwitch sends them on with whatever batch
+//!   comes by next, which may be another flow's.
+
+mod datagram;
+mod piece;
+mod status;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub use status::{FragmentCounts, FragmentStatus, HeldDatagram};
+pub use whole::Whole;
+
+use crate::tracker::Tracker;
+use base::{Instant, Zone};
+use datagram::{Datagram, Outcome};
+use flow::{CtAction, Frame};
+use piece::{DatagramKey, Place};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a datagram may take to arrive, from its first fragment on.
+const LIFETIME: Duration = Duration::from_secs(15);
+/// Fragments held at most, of all datagrams.
+const FRAGMENTS_DEFAULT: u32 = 1000;
+/// The most that [`Fragments::set_fragments_max`] takes.
+const FRAGMENTS_BOUND: u32 = 5000;
+/// The smallest size that [`Fragments::set_min_bytes`] takes.
+const MIN_BYTES_BOUND: u32 = 400;
+
+/// Which IP version a setting is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// What may be held of one IP version, and what became of its fragments.
+#[derive(Clone, Copy, Debug)]
+struct Family {
+    enabled: bool,
+    min_bytes: u32,
+    counts: FragmentCounts,
+}
+
+/// Fragments that wait for the rest of their datagram. Any thread may use it.
+#[derive(Debug)]
+pub struct Fragments {
+    held: Mutex<Held>,
+    /// Whether anything waits; read without the lock.
+    waiting: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// Ordered, so that nobody can choose keys that collide. There are never many.
+    datagrams: BTreeMap<DatagramKey, Datagram>,
+    /// When each is given up, soonest first.
+    deadlines: BTreeMap<(Instant, u64), DatagramKey>,
+    serials: u64,
+    fragments: u32,
+    fragments_max: u32,
+    v4: Family,
+    v6: Family,
+}
+
+/// A setting out of bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{given} is out of bounds; {bound} is the limit")]
+pub struct OutOfBounds {
+    given: u32,
+    bound: u32,
+}
+
+impl Tracker {
+    /// As [`Tracker::execute`], for frames among which there may be fragments. Those that are
+    /// held leave an empty packet in their place. Gives fragments whose datagrams are now whole,
+    /// tracked and in order: they go on like `frames` themselves, behind them.
+    pub fn execute_reassembling(
+        &mut self,
+        now: Instant,
+        action: &CtAction,
+        frames: &mut [Frame],
+    ) -> Vec<Frame> {
+        let whole = self.conntrack().fragments().hold(now, action.zone, frames);
+        self.execute(now, action, frames);
+        let mut released = Vec::new();
+        for mut whole in whole {
+            self.execute(now, action, std::slice::from_mut(whole.frame_mut()));
+            released.extend(whole.into_fragments());
+        }
+        released
+    }
+}
+
+impl Fragments {
+    /// Nothing held; Open vSwitch's limits.
+    pub fn new() -> Self {
+        let family = |min_bytes| Family { enabled: true, min_bytes, counts: Default::default() };
+        let held = Held {
+            datagrams: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
+            serials: 0,
+            fragments: 0,
+            fragments_max: FRAGMENTS_DEFAULT,
+            v4: family(1200),
+            v6: family(1280),
+        };
+        Fragments { held: Mutex::new(held), waiting: AtomicBool::new(false) }
+    }
+
+    /// Takes the fragments out of `frames` that can be held, leaving their emptied packets, and
+    /// gives the datagrams that this made whole.
+    #[must_use]
+    pub fn hold(&self, now: Instant, zone: Zone, frames: &mut [Frame]) -> Vec<Whole> {
+        if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
+            return Vec::new();
+        }
+        let mut held = self.lock();
+        held.expire(now);
+        let mut whole = Vec::new();
+        for frame in frames.iter_mut() {
+            if frame.key.nw_frag() != 0 && !frame.packet.is_empty() {
+                whole.extend(held.add(now, zone, frame));
+            }
+        }
+        self.waiting.store(!held.datagrams.is_empty(), Ordering::Relaxed);
+        whole
+    }
+
+    /// Drops the fragments whose time ran out; call it a few times a second.
+    pub fn tick(&self, now: Instant) {
+        if self.waiting.load(Ordering::Relaxed) {
+            let mut held = self.lock();
+            held.expire(now);
+            self.waiting.store(!held.datagrams.is_empty(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether fragments of an IP version are held, or go on as invalid.
+    pub fn set_enabled(&self, version: IpVersion, enabled: bool) {
+        self.lock().family(version).enabled = enabled;
+    }
+
+    /// Sets the size in bytes, IP header included, below which a fragment that is not its
+    /// datagram's last is invalid. Small fragments cost most and carry least, and text that
+    /// helpers have to read must not be cut.
+    ///
+    /// # Errors
+    /// Below 400.
+    pub fn set_min_bytes(&self, version: IpVersion, bytes: u32) -> Result<(), OutOfBounds> {
+        if bytes < MIN_BYTES_BOUND {
+            return Err(OutOfBounds { given: bytes, bound: MIN_BYTES_BOUND });
+        }
+        self.lock().family(version).min_bytes = bytes;
+        Ok(())
+    }
+
+    /// Sets how many fragments are held at most, of both IP versions together.
+    ///
+    /// # Errors
+    /// Above 5000.
+    pub fn set_fragments_max(&self, fragments: u32) -> Result<(), OutOfBounds> {
+        if fragments > FRAGMENTS_BOUND {
+            return Err(OutOfBounds { given: fragments, bound: FRAGMENTS_BOUND });
+        }
+        self.lock().fragments_max = fragments;
+        Ok(())
+    }
+
+    /// The settings, the counts, and what is held.
+    pub fn status(&self) -> FragmentStatus {
+        let held = self.lock();
+        let of = |family: &Family| status::FamilyStatus {
+            enabled: family.enabled,
+            min_bytes: family.min_bytes,
+            counts: family.counts,
+        };
+        FragmentStatus {
+            fragments_max: held.fragments_max,
+            fragments: held.fragments,
+            v4: of(&held.v4),
+            v6: of(&held.v6),
+            datagrams: held.datagrams.iter().map(|(key, it)| it.describe(key)).collect(),
+        }
+    }
+
+    /// A panic of another thread under the lock left plain data behind, which is still good.
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Fragments {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Held {
+    fn family(&mut self, version: IpVersion) -> &mut Family {
+        match version {
+            IpVersion::V4 => &mut self.v4,
+            IpVersion::V6 => &mut self.v6,
+        }
+    }
+
+    /// Holds a fragment, or leaves it where it is. Gives the datagram that it made whole.
+    fn add(&mut self, now: Instant, zone: Zone, frame: &mut Frame) -> Option<Whole> {
+        let place = Place::read(frame, zone)?;
+        let version = place.key.version();
+        let family = self.family(version);
+        if !family.enabled {
+            return None;
+        }
+        if !place.is_last && place.ip_bytes < family.min_bytes as usize {
+            family.counts.too_small += 1;
+            return None;
+        }
+        if self.fragments >= self.fragments_max {
+            return None;
+        }
+        let key = place.key;
+        if !self.datagrams.contains_key(&key) && !self.begin(now, key) {
+            return None;
+        }
+        let datagram = self.datagrams.get_mut(&key)?;
+        let before = datagram.len();
+        let outcome = datagram.add(place, frame);
+        self.fragments = self.fragments + datagram.len() - before;
+        let serial = datagram.serial();
+        let counts = &mut self.family(version).counts;
+        match outcome {
+            Outcome::Held => counts.accepted += 1,
+            Outcome::Overlaps { dropped } => {
+                counts.overlapped += 1;
+                counts.purged += u64::from(dropped);
+            }
+            Outcome::Refused => {}
+            Outcome::Complete => {
+                counts.accepted += 1;
+                let datagram = self.remove(&key, serial)?;
+                let fragments = u64::from(datagram.len());
+                let whole = Whole::build(datagram.into_pieces());
+                let counts = &mut self.family(version).counts;
+                match whole.is_some() {
+                    true => counts.completed += fragments,
+                    false => counts.purged += fragments,
+                }
+                return whole;
+            }
+        }
+        None
+    }
+
+    /// Makes room for a datagram, if there may be one more.
+    fn begin(&mut self, now: Instant, key: DatagramKey) -> bool {
+        // One that was given up holds no fragments but is remembered; those are bounded too.
+        if self.datagrams.len() >= self.fragments_max as usize {
+            return false;
+        }
+        self.serials += 1;
+        let deadline = now + LIFETIME;
+        self.deadlines.insert((deadline, self.serials), key);
+        self.datagrams.insert(key, Datagram::new((deadline, self.serials)));
+        true
+    }
+
+    fn remove(&mut self, key: &DatagramKey, serial: (Instant, u64)) -> Option<Datagram> {
+        self.deadlines.remove(&serial);
+        let datagram = self.datagrams.remove(key)?;
+        self.fragments -= datagram.len();
+        Some(datagram)
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some((&serial, &key)) = self.deadlines.first_key_value()
+            && serial.0 < now
+        {
+            let fragments = self.remove(&key, serial).map_or(0, |datagram| datagram.len());
+            self.family(key.version()).counts.expired += u64::from(fragments);
+        }
+    }
+}

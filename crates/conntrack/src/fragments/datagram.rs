@@ -1,0 +1,121 @@
+//! A datagram of which fragments have come.
+
+use super::IpVersion;
+use super::piece::{DatagramKey, Piece, Place, data_of};
+use super::status::{Arrival, HeldDatagram};
+use base::Instant;
+use flow::Frame;
+
+/// The fragments of one datagram, in order and without overlaps.
+#[derive(Debug)]
+pub(super) struct Datagram {
+    pieces: Vec<Piece>,
+    /// Bytes that are there.
+    bytes: usize,
+    /// Bytes that there will be, once the last fragment said so.
+    total: Option<usize>,
+    /// Fragments overlapped: nothing of this datagram is believed any more.
+    given_up: bool,
+    serial: (Instant, u64),
+}
+
+/// What became of a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// It waits; its packet is emptied.
+    Held,
+    /// It waits, and is the one that was missing.
+    Complete,
+    /// It overlaps another, and that many were dropped for it.
+    Overlaps { dropped: u32 },
+    /// It does not fit what is known of the datagram.
+    Refused,
+}
+
+impl Datagram {
+    pub fn new(serial: (Instant, u64)) -> Self {
+        Datagram { pieces: Vec::new(), bytes: 0, total: None, given_up: false, serial }
+    }
+
+    /// How many fragments wait.
+    pub fn len(&self) -> u32 {
+        self.pieces.len() as u32
+    }
+
+    /// When it is given up, and its number.
+    pub fn serial(&self) -> (Instant, u64) {
+        self.serial
+    }
+
+    pub fn into_pieces(self) -> Vec<Piece> {
+        self.pieces
+    }
+
+    /// Adds a fragment. What is held is a copy no larger than it needs to be.
+    pub fn add(&mut self, place: Place, frame: &mut Frame) -> Outcome {
+        if self.given_up {
+            return Outcome::Refused;
+        }
+        let at = self.pieces.partition_point(|piece| piece.place.start < place.start);
+        let overlaps_before = at > 0 && self.pieces[at - 1].place.end > place.start;
+        let overlaps_after = self.pieces.get(at).is_some_and(|piece| piece.place.start < place.end);
+        if overlaps_before || overlaps_after {
+            return self.overlap(at, place, frame);
+        }
+        if !self.fits_the_end(&place) {
+            return Outcome::Refused;
+        }
+        if place.is_last {
+            self.total = Some(place.end);
+        }
+        self.bytes += place.end - place.start;
+        let held = Frame {
+            packet: frame.packet.compact_copy(),
+            key: frame.key.clone(),
+            layers: frame.layers,
+            connection: None,
+        };
+        frame.packet.truncate(0);
+        self.pieces.insert(at, Piece { place, frame: held });
+        if self.total == Some(self.bytes) { Outcome::Complete } else { Outcome::Held }
+    }
+
+    /// An IPv4 datagram goes on without the fragment. An IPv6 one is given up, together with what
+    /// is still to come (RFC 5722 section 4), unless the fragment is another's exact copy, as
+    /// RFC 8200 section 4.5 allows.
+    fn overlap(&mut self, at: usize, place: Place, frame: &Frame) -> Outcome {
+        let is_copy = self.pieces.get(at).is_some_and(|piece| {
+            (piece.place.start, piece.place.end) == (place.start, place.end)
+                && piece.data() == data_of(&place, frame)
+        });
+        if place.key.version() == IpVersion::V4 || is_copy {
+            return Outcome::Overlaps { dropped: 0 };
+        }
+        let dropped = self.len();
+        self.pieces = Vec::new();
+        self.given_up = true;
+        Outcome::Overlaps { dropped }
+    }
+
+    /// Nothing lies behind the last fragment's end, and there is one last fragment.
+    fn fits_the_end(&self, place: &Place) -> bool {
+        let behind_all = self.pieces.last().is_none_or(|piece| piece.place.end <= place.start);
+        match self.total {
+            Some(total) => !place.is_last && place.end <= total,
+            None => !place.is_last || behind_all,
+        }
+    }
+
+    /// What dumps say of it.
+    pub fn describe(&self, key: &DatagramKey) -> HeldDatagram {
+        let first = self.pieces.first().is_some_and(|piece| piece.place.start == 0);
+        let arrival = match (first, self.total.is_some()) {
+            _ if self.given_up => Arrival::GivenUp,
+            (true, true) => Arrival::FirstAndLast,
+            (true, false) => Arrival::First,
+            (false, true) => Arrival::Last,
+            (false, false) => Arrival::Other,
+        };
+        HeldDatagram { key: *key, fragments: self.len(), arrival }
+    }
+}

@@ -1,0 +1,259 @@
+//! Application-layer helpers: they read from FTP's and TFTP's control connections which data
+//! connections will come, expect these, and put translated endpoints into the text.
+//!
+//! Trusting text that somebody else wrote is how firewalls get holes ("NAT slipstreaming"). So a
+//! helper works only where the connection was committed with it; believes only whole lines, sent
+//! in the right direction, within the windows, at the start of a segment that starts a line; only
+//! endpoints of the two hosts of the connection itself, with ports of 1024 and up; and nothing any
+//! more once the client has sent what no FTP client sends. Open vSwitch 3.1 looks at the start of
+//! any segment (ovs: `lib/conntrack.c`, `handle_ftp_ctl`).
+//!
+//! A connection's record knows only that it has a helper, or that it was expected. All else is
+//! here, so that other connections pay nothing for it.
+
+pub(crate) mod ftp;
+mod lines;
+mod rewrite;
+pub(crate) mod sequence;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use shared::SharedGateways;
+
+use crate::connection::Helper;
+use crate::counters::Event;
+use crate::expectations::{Expectation, Expectations};
+use crate::key::{Address, Key};
+use crate::tcp::Segment;
+use base::Instant;
+use flow::{Frame, NatKind};
+use ftp::{Announcement, Line, Mode};
+use lines::Lines;
+use rewrite::Rewrite;
+use sequence::Shift;
+use std::collections::BTreeMap;
+use table::Id;
+use wire::{Tcp, Udp};
+
+/// Data connections never go to ports below.
+const PORT_MIN: u16 = 1024;
+/// A segment with more payload than this is never rewritten: no line is so long, and datagrams that
+/// came in fragments and segments that a device has yet to cut are all longer.
+const REWRITABLE_BYTES: usize = 300;
+/// TFTP's requests (RFC 1350 section 5).
+const TFTP_REQUESTS: [u16; 2] = [1, 2];
+
+/// A connection as gateways see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Connection {
+    pub id: Id,
+    pub original: Key,
+    pub reply: Key,
+    /// The side that is translated in the original direction.
+    pub nat: Option<NatKind>,
+    pub helper: Option<Helper>,
+}
+
+/// What helpers know, by connection: by its number, since after a flush another one may have its
+/// tuple before all of the old one is gone.
+#[derive(Debug, Default)]
+pub(crate) struct Gateways {
+    pub expectations: Expectations,
+    sessions: BTreeMap<Id, Session>,
+    /// Connections that were expected, with those that announced them.
+    parents: BTreeMap<Id, Key>,
+}
+
+/// Whether a packet announced a connection.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Announced(pub bool);
+
+/// A control connection. Both directions, the original one first.
+#[derive(Debug, Default)]
+struct Session {
+    lines: [Lines; 2],
+    shifts: [Shift; 2],
+    rewrites: [Option<Rewrite>; 2],
+    /// The client sent what is no FTP.
+    is_foreign: bool,
+}
+
+impl Gateways {
+    /// A segment with its acknowledgement as the sender of what it acknowledges counts. Use it
+    /// before the connection's windows are looked at, for packets that are not yet translated.
+    pub fn unshift(&self, connection: Id, is_reply: bool, mut segment: Segment) -> Segment {
+        if let Some(session) = self.sessions.get(&connection) {
+            segment.ack = session.shifts[usize::from(!is_reply)].back(segment.ack);
+        }
+        segment
+    }
+
+    /// Looks at a packet that its connection, which has a helper, took for valid, before it is
+    /// translated.
+    ///
+    /// # Errors
+    /// [`Event::HelperRefused`]: it announces what may not be announced, and is invalid.
+    /// [`Event::HelperOff`]: from here on the helper lets the connection alone.
+    pub fn observe(
+        &mut self,
+        connection: &Connection,
+        is_reply: bool,
+        l4: &[u8],
+        now: Instant,
+    ) -> Result<Announced, Event> {
+        match connection.helper {
+            Some(Helper::Ftp) => match Tcp::new_checked(l4) {
+                Ok(tcp) if !tcp.payload().is_empty() => {
+                    self.observe_ftp(connection, is_reply, tcp.seq(), tcp.payload(), now)
+                }
+                _ => Ok(Announced(false)),
+            },
+            Some(Helper::Tftp) => {
+                let payload = Udp::new_checked(l4).map(|udp| udp.payload().first_chunk().copied());
+                let opcode = payload.ok().flatten().map(u16::from_be_bytes);
+                let asks = !is_reply && opcode.is_some_and(|it| TFTP_REQUESTS.contains(&it));
+                if asks {
+                    self.expect_tftp(connection, now);
+                }
+                Ok(Announced(asks))
+            }
+            None => Ok(Announced(false)),
+        }
+    }
+
+    /// What a connection announced inherits its mark and label as they are now. Use it when the
+    /// packet that [`Gateways::observe`] found announcing has set what it sets.
+    pub fn bequeath(&mut self, parent: Id, mark: u32, label: u128) {
+        self.expectations.set_inheritance(parent, mark, label);
+    }
+
+    /// Rewrites a packet as its connection is translated: text that was announced, and the
+    /// sequence numbers that this moved. Use it once, when the packet's addresses are translated.
+    pub fn apply(&self, connection: Id, is_reply: bool, frame: &mut Frame) {
+        if let Some(session) = self.sessions.get(&connection) {
+            let (forward, back) = (usize::from(is_reply), usize::from(!is_reply));
+            let rewrite = session.rewrites[forward].as_ref();
+            rewrite::apply(frame, rewrite, &session.shifts[forward], &session.shifts[back]);
+        }
+    }
+
+    /// Remembers who announced a connection that is being made.
+    pub fn adopt(&mut self, child: Id, expectation: &Expectation) {
+        self.parents.insert(child, expectation.parent);
+    }
+
+    /// Who announced a connection.
+    pub fn parent_of(&self, child: Id) -> Option<&Key> {
+        self.parents.get(&child)
+    }
+
+    /// A connection that has a helper or was expected is gone.
+    pub fn forget(&mut self, connection: Id) {
+        self.sessions.remove(&connection);
+        self.parents.remove(&connection);
+        self.expectations.forget(connection);
+    }
+
+    fn observe_ftp(
+        &mut self,
+        connection: &Connection,
+        is_reply: bool,
+        seq: u32,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<Announced, Event> {
+        let session = self.sessions.entry(connection.id).or_default();
+        let direction = usize::from(is_reply);
+        let starts_line = session.lines[direction].take(seq, payload);
+        if session.is_foreign {
+            return Ok(Announced(false));
+        }
+        if !is_reply && !lines::all_may_be_commands(payload, starts_line) {
+            session.is_foreign = true;
+            self.expectations.forget(connection.id);
+            return Err(Event::HelperOff);
+        }
+        let Some(line) = lines::first_whole(payload).filter(|_| starts_line) else {
+            return Ok(Announced(false));
+        };
+        let family = connection.original.family;
+        let read = if is_reply { ftp::reply(line, family) } else { ftp::command(line, family) };
+        match read {
+            Line::Other => Ok(Announced(false)),
+            Line::Broken => Err(Event::HelperRefused),
+            Line::Announces(announced) => {
+                let rewrite = self.expect_ftp(connection, &announced, seq, payload, now)?;
+                if let Some(rewrite) = rewrite
+                    && let Some(session) = self.sessions.get_mut(&connection.id)
+                {
+                    session.shifts[direction].add(seq, rewrite.grows_by());
+                    session.rewrites[direction] = Some(rewrite);
+                }
+                Ok(Announced(true))
+            }
+        }
+    }
+
+    /// Expects an announced connection. Gives how the announcement has to be rewritten.
+    fn expect_ftp(
+        &mut self,
+        connection: &Connection,
+        announced: &Announcement,
+        seq: u32,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<Option<Rewrite>, Event> {
+        let Connection { original, reply, .. } = connection;
+        // Who will listen, and as what the others see it; the rest is the same both ways.
+        let (own, seen, opener) = match announced.mode {
+            Mode::Active => (original.src, reply.dst, reply.src),
+            Mode::Passive => (reply.src, original.dst, original.src),
+        };
+        let address = announced.address.map_or(own, Address::from);
+        if (address != own && address != seen) || announced.port < PORT_MIN {
+            return Err(Event::HelperRefused);
+        }
+        let key = Key { src: opener, dst: seen, l4: [0, announced.port], ..*original };
+        let mut expectation = Expectation::new((connection.id, *original), key, now);
+        translate(&mut expectation, connection, announced.mode, announced.port);
+        if seen != own {
+            let port = self.expectations.free_port(&key, connection.id, now);
+            expectation.key.l4[1] = port.ok_or(Event::HelperRefused)?;
+        }
+        let port = expectation.key.l4[1];
+        let old = payload.get(announced.place.clone()).unwrap_or_default();
+        let text = announced.text(seen.ip(original.family), port);
+        let is_translated = seen != own && text.as_bytes() != old;
+        if is_translated && payload.len() > REWRITABLE_BYTES {
+            return Err(Event::HelperRefused);
+        }
+        self.expectations.add(expectation);
+        let rewrite = Rewrite { seq, at: announced.place.start, old: old.to_vec(), text };
+        Ok(is_translated.then_some(rewrite))
+    }
+
+    /// The server answers a request from a port of its own, to the port that asked.
+    fn expect_tftp(&mut self, connection: &Connection, now: Instant) {
+        let Connection { original, reply, .. } = connection;
+        let key = Key { src: reply.src, dst: reply.dst, l4: [0, reply.l4[1]], ..*original };
+        let mut expectation = Expectation::new((connection.id, *original), key, now);
+        translate(&mut expectation, connection, Mode::Active, original.l4[0]);
+        self.expectations.add(expectation);
+    }
+}
+
+/// An expectation inherits its parent's translation. Each host is to see of
+/// the other what it sees in the connection that announced (ovs: `lib/conntrack.c`,
+/// `expectation_create`).
+fn translate(expectation: &mut Expectation, parent: &Connection, mode: Mode, port: u16) {
+    let Connection { original, reply, .. } = parent;
+    let (kind, address) = match (mode, parent.nat) {
+        (Mode::Active, Some(NatKind::Dst)) => (NatKind::Src, original.dst),
+        (Mode::Active, _) => (NatKind::Dst, original.src),
+        (Mode::Passive, Some(NatKind::Dst)) => (NatKind::Dst, reply.src),
+        (Mode::Passive, _) => (NatKind::Src, reply.dst),
+    };
+    (expectation.kind, expectation.address, expectation.port) = (kind, address, port);
+}

@@ -1,0 +1,79 @@
+//! Sequence numbers of a connection in which a line was rewritten to another length: what follows
+//! it is moved, and what acknowledges it is moved back.
+
+/// How one direction's sequence numbers are moved. All numbers are the sender's but for
+/// acknowledgements, which come from the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Shift {
+    /// Where the last rewritten line begins; `after` holds behind it, `before` up to it, which is
+    /// what retransmissions need.
+    at: u32,
+    before: i32,
+    after: i32,
+}
+
+impl Shift {
+    /// A line that begins at `seq` got `by` bytes longer.
+    pub fn add(&mut self, seq: u32, by: i32) {
+        *self = Shift { at: seq, before: self.after, after: self.after.wrapping_add(by) };
+    }
+
+    /// Whether nothing is moved.
+    pub fn is_none(&self) -> bool {
+        self.before == 0 && self.after == 0
+    }
+
+    /// What the receiver sees for the sender's `seq`.
+    pub fn forward(&self, seq: u32) -> u32 {
+        let by = if is_after(seq, self.at) { self.after } else { self.before };
+        seq.wrapping_add_signed(by)
+    }
+
+    /// What the sender means by the receiver's acknowledgement.
+    pub fn back(&self, ack: u32) -> u32 {
+        let by = match is_after(ack.wrapping_add_signed(self.before.wrapping_neg()), self.at) {
+            true => self.after,
+            false => self.before,
+        };
+        ack.wrapping_add_signed(by.wrapping_neg())
+    }
+}
+
+/// Whether `a` lies behind `b` in the number space (RFC 9293 section 3.4).
+pub(crate) fn is_after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) as i32 > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn acknowledgements_come_back_as_they_went(
+            start: u32, by in -30..30i32, again in -30..30i32, on in 1..5000u32, line in 60..90u32,
+        ) {
+            let mut shift = Shift::default();
+            shift.add(start, by);
+            let second = start.wrapping_add(line + on);
+            shift.add(second, again);
+            // Ends of segments behind the second line, and up to its start.
+            for seq in [second.wrapping_add(line), second.wrapping_add(line + on)] {
+                prop_assert_eq!(shift.back(shift.forward(seq)), seq);
+                prop_assert_eq!(shift.forward(seq), seq.wrapping_add_signed(by + again));
+            }
+            for seq in [second, second.wrapping_sub(1)] {
+                prop_assert_eq!(shift.back(shift.forward(seq)), seq);
+                prop_assert_eq!(shift.forward(seq), seq.wrapping_add_signed(by));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_moved_at_first() {
+        let shift = Shift::default();
+        assert!(shift.is_none());
+        assert_eq!((shift.forward(7), shift.back(7)), (7, 7));
+    }
+}
