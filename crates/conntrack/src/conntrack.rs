@@ -3,6 +3,7 @@
 use crate::change::Changes;
 use crate::connections::{Connections, Tools};
 use crate::counters::Counters;
+use crate::cursor::Cursor;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::filter::Filter;
@@ -15,8 +16,6 @@ use crate::timeout::TimeoutPolicy;
 use crate::tracker::Tracker;
 use base::{Instant, Zone, limits};
 use hashbrown::HashMap;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,32 +74,6 @@ const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Conntrack>();
 };
-
-/// Where a dump is: begins at [`Cursor::default`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Cursor {
-    zone: u16,
-    bucket: u64,
-}
-
-impl fmt::Display for Cursor {
-    /// `zone:bucket`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.zone, self.bucket)
-    }
-}
-
-impl FromStr for Cursor {
-    type Err = Error;
-
-    /// Reads what [`Display`](fmt::Display) wrote.
-    fn from_str(text: &str) -> Result<Cursor, Error> {
-        let bad = || Error::BadValue { key: "cursor".to_owned() };
-        let (zone, bucket) = text.split_once(':').ok_or_else(bad)?;
-        let (zone, bucket) = (zone.parse().map_err(|_| bad())?, bucket.parse().map_err(|_| bad())?);
-        Ok(Cursor { zone, bucket })
-    }
-}
 
 /// A part of a dump.
 #[derive(Clone, PartialEq, Eq, Debug)]

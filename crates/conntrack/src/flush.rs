@@ -1,7 +1,8 @@
 //! Which connections to forget.
 
-use crate::conntrack::{Conntrack, Cursor};
+use crate::conntrack::Conntrack;
 use crate::counters::Event;
+use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::key::Key;
 use crate::record::{Record, passed_ms};

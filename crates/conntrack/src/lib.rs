@@ -30,6 +30,7 @@ mod connection;
 mod connections;
 mod conntrack;
 mod counters;
+mod cursor;
 mod entry;
 mod error;
 mod expectations;
@@ -61,8 +62,9 @@ mod translate;
 mod walk;
 
 pub use change::{Change, Changes, What};
-pub use conntrack::{Config, Conntrack, Cursor, Page};
+pub use conntrack::{Config, Conntrack, Page};
 pub use counters::{Counters, Event};
+pub use cursor::Cursor;
 pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
 pub use filter::Filter;
