@@ -9,6 +9,7 @@ mod balance;
 pub mod commands;
 mod configure;
 mod counters;
+mod device_handle;
 pub mod devices;
 mod dpdk;
 mod flow_file;
@@ -25,6 +26,7 @@ mod turns;
 pub mod usage;
 mod worker_loop;
 mod worker_ports;
+pub mod worker_task;
 pub mod worker_thread;
 
 use crate::clock;
@@ -106,7 +108,7 @@ pub struct Switch {
 
 impl Switch {
     /// A switch without bridges, with one sleeping worker; and the queue of its workers' events,
-    /// for [`serve_workers`].
+    /// for [`worker_task::serve_workers`].
     pub fn start(
         settings: Settings,
     ) -> Result<(Shared, UnboundedReceiver<WorkerEvent>), PortError> {
@@ -385,25 +387,5 @@ impl Switch {
     /// Runs a task until the switch drops its handle.
     fn spawn(&self, start: impl FnOnce(&Shared) -> JoinHandle<()>) -> Option<JoinHandle<()>> {
         self.weak.upgrade().map(|shared| start(&shared))
-    }
-}
-
-/// Hears the workers for as long as there are any: their events, and the misses in their queue.
-pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEvent>) {
-    while let Some(event) = inbox.recv().await {
-        shared.borrow_mut().worker_event(event);
-        loop {
-            let more = {
-                let mut switch = shared.borrow_mut();
-                let more = switch.answer_upcalls(clock::now());
-                switch.settle();
-                more
-            };
-            // Sockets and timers get their turn between the batches of a storm.
-            tokio::task::yield_now().await;
-            if !more {
-                break;
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The daemon from its first step to its last.
 
 use super::{Settings, Shared, Switch};
-use super::{commands, devices, flow_file, link_task, ovsdb_task, serve_workers};
+use super::{commands, devices, flow_file, link_task, ovsdb_task, worker_task};
 use crate::cli::{PROGRAM, Source, SwitchOptions};
 use crate::daemon::{self, Daemon, DaemonError, Directories, FatalSignals, utc_offset_s};
 use crate::stream::{Target, TlsFiles};
@@ -163,7 +163,7 @@ async fn serve(
             })?),
             None => None,
         };
-    tokio::task::spawn_local(serve_workers(Rc::clone(&shared), inbox));
+    tokio::task::spawn_local(worker_task::serve_workers(Rc::clone(&shared), inbox));
     tokio::task::spawn_local(tick(Rc::clone(&shared)));
     tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
     start_source(options, desired, &shared)?;
