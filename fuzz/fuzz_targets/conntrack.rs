@@ -231,14 +231,7 @@ impl World {
     }
 
     fn dump(&self) -> Vec<Entry> {
-        let mut cursor = Some(Cursor::default());
-        let mut entries = Vec::new();
-        while let Some(at) = cursor {
-            let page = self.conntrack.dump(self.now, &Filter::default(), at);
-            entries.extend(page.entries);
-            cursor = page.next;
-        }
-        entries
+        self.conntrack.entries(self.now, &Filter::default()).collect()
     }
 
     fn check(&self) {

@@ -15,7 +15,7 @@ const CLOSE: &str = "<!-- /crates -->";
 
 /// Crates that must not be reached from a crate, whatever their floors are.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("datapath", &["openflow", "ofproto", "tokio", "port-linux", "port-afxdp"]),
+    ("datapath", &["openflow", "ofproto", "tokio", "port-linux", "port-afxdp", "port-dpdk"]),
     ("ofproto", &["datapath"]),
     ("conntrack", &["port", "openflow"]),
     ("generator", &["flow", "conntrack", "datapath"]),

@@ -156,6 +156,17 @@ impl Conntrack {
         Page { entries, next }
     }
 
+    /// A whole dump, part by part: traffic goes on between them, as [`Conntrack::dump`] says.
+    pub fn entries(&self, now: Instant, filter: &Filter) -> impl Iterator<Item = Entry> {
+        let mut cursor = Some(Cursor::default());
+        let parts = std::iter::from_fn(move || {
+            let page = self.dump(now, filter, cursor?);
+            cursor = page.next;
+            Some(page.entries)
+        });
+        parts.flatten()
+    }
+
     /// Counts the connections of one zone or all.
     pub fn stats(&self, now: Instant, filter: &Filter) -> Stats {
         let mut stats = Stats::default();

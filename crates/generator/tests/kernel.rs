@@ -6,8 +6,6 @@ mod namespace;
 use base::{Instant, MacAddr};
 use generator::{Close, Host, HostConfig, Profile, Role, Statistics};
 use namespace::{inside, ip};
-use packet::{Batch, Pool};
-use port::{RxQueue, TxQueue};
 use port_linux::{TapKind, TapPort};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -40,30 +38,9 @@ fn host(role: Role, profile: &Profile) -> Host {
     Host::new(config, Instant::ZERO).unwrap()
 }
 
-/// Drives the host at its device until `done`.
-fn drive(tap: &TapPort, host: &mut Host, mut done: impl FnMut(&mut Host) -> bool) {
-    let (mut rx, mut tx) = (tap.rx().unwrap(), tap.tx().unwrap());
-    let (mut pool, mut batch) = (Pool::new(256), Batch::new());
-    let start = std::time::Instant::now();
-    while !done(host) {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "{} alive, {:?}",
-            host.alive(),
-            host.statistics().failed
-        );
-        let now = Instant::from_nanos(start.elapsed().as_nanos() as u64);
-        rx.receive(&mut pool, &mut batch).unwrap();
-        let idle = batch.is_empty();
-        host.receive(&mut pool, &mut batch, now);
-        host.tick(now);
-        host.transmit(&mut pool, &mut batch, now);
-        if idle && batch.is_empty() {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        let sent = tx.send(&mut pool, &mut batch);
-        assert_eq!(sent.errors, 0);
-    }
+/// Drives the host at its port until `done`.
+fn drive(tap: &TapPort, host: &mut Host, done: impl FnMut(&mut Host) -> bool) {
+    namespace::drive((tap.rx().unwrap(), tap.tx().unwrap()), PATIENCE, host, done);
 }
 
 /// Sends back whatever comes, over `count` connections one after the other; hands over what each

@@ -16,6 +16,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(25);
+
 /// Ends a process with the test.
 struct Peer(Child);
 
@@ -60,25 +63,9 @@ fn host(role: Role, profile: &Profile) -> Host {
     Host::new(config, Instant::ZERO).unwrap()
 }
 
-/// Drives the host at its port until `done`, or too long.
-fn drive(port: &PacketPort, host: &mut Host, mut done: impl FnMut(&mut Host) -> bool) {
-    let (mut rx, mut tx) = (port.rx().unwrap(), port.tx().unwrap());
-    let (mut pool, mut batch) = (Pool::new(256), Batch::new());
-    let start = std::time::Instant::now();
-    while !done(host) {
-        let failed = host.statistics().failed;
-        assert!(start.elapsed() < Duration::from_secs(25), "{} alive, {failed:?}", host.alive());
-        let now = Instant::from_nanos(start.elapsed().as_nanos() as u64);
-        rx.receive(&mut pool, &mut batch).unwrap();
-        let idle = batch.is_empty();
-        host.receive(&mut pool, &mut batch, now);
-        host.tick(now);
-        host.transmit(&mut pool, &mut batch, now);
-        if idle && batch.is_empty() {
-            std::thread::sleep(Duration::from_micros(100));
-        }
-        let _ = tx.send(&mut pool, &mut batch);
-    }
+/// Drives the host at its port until `done`.
+fn drive(port: &PacketPort, host: &mut Host, done: impl FnMut(&mut Host) -> bool) {
+    namespace::drive((port.rx().unwrap(), port.tx().unwrap()), PATIENCE, host, done);
 }
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: 10.89.0.1\r\nConnection: close\r\n\r\n";

@@ -6,7 +6,7 @@
 mod traffic;
 
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
-use conntrack::{Config as Tracking, Conntrack, Cursor, Filter};
+use conntrack::{Config as Tracking, Conntrack, Filter};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{FlowCommand, Upcall};
 use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, VlanMode};
@@ -112,12 +112,7 @@ impl Switch {
         self.worker.command(now, FlowCommand::Collect, &mut self.out);
         let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
         flows.sort_by_key(|(id, _)| *id);
-        let (mut connections, mut cursor) = (Vec::new(), Some(Cursor::default()));
-        while let Some(at) = cursor {
-            let page = self.conntrack.dump(now, &Filter::default(), at);
-            connections.extend(page.entries);
-            cursor = page.next;
-        }
+        let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
         connections.sort_by_key(|entry| (entry.zone.0, entry.original));
         let mut stats = self.worker.stats().clone();
         stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);

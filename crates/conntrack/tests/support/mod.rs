@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use base::{PortNo, Zone};
-use conntrack::{Config, Conntrack, Cursor, Entry, Filter, Tracker};
+use conntrack::{Config, Conntrack, Entry, Filter, Tracker};
 use flow::{ConnectionRef, CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection};
 use packet::Packet;
 use std::cell::RefCell;
@@ -165,13 +165,7 @@ pub fn masked(text: &str) -> Masked<u128> {
 /// All entries, in order of their lines.
 pub fn dump(tracker: &Conntrack, now: base::Instant, zone: Option<u16>) -> Vec<Entry> {
     let filter = Filter { zone: zone.map(Zone), ..Filter::default() };
-    let mut cursor = Some(Cursor::default());
-    let mut entries = Vec::new();
-    while let Some(at) = cursor {
-        let page = tracker.dump(now, &filter, at);
-        entries.extend(page.entries);
-        cursor = page.next;
-    }
+    let mut entries: Vec<_> = tracker.entries(now, &filter).collect();
     entries.sort_by_cached_key(ToString::to_string);
     entries
 }

@@ -3,7 +3,7 @@
 use super::policy::Policy;
 use super::traffic::Sent;
 use base::{Instant, PortNo, WorkerId};
-use conntrack::{Config, Conntrack, Cursor, Entry, Filter, Flush};
+use conntrack::{Config, Conntrack, Entry, Filter, Flush};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{
     Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, FlowStats, Match, Upcall, UpcallKind,
@@ -169,12 +169,7 @@ impl Switch {
         self.command(now, FlowCommand::Collect);
         let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
         flows.sort_by_key(|(id, _)| *id);
-        let (mut connections, mut cursor) = (Vec::new(), Some(Cursor::default()));
-        while let Some(at) = cursor {
-            let page = self.conntrack.dump(now, &Filter::default(), at);
-            connections.extend(page.entries);
-            cursor = page.next;
-        }
+        let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
         connections.sort_by_key(|entry| (entry.zone.0, entry.original));
         State { flows, connections, counters: format!("{:?}", self.conntrack.counters()) }
     }

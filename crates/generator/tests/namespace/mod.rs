@@ -1,8 +1,13 @@
 //! A network namespace of a test's own: the test runs itself again inside, and the namespace goes
-//! with that process.
+//! with that process. And a host that is driven at a port in it.
 
+use base::Instant;
+use generator::Host;
+use packet::{Batch, Pool};
+use port::{RxQueue, TxQueue};
 use std::io::Write;
 use std::process::Command;
+use std::time::Duration;
 
 const INSIDE: &str = "TIDEGATE_GENERATOR_TEST_INSIDE";
 
@@ -40,4 +45,29 @@ pub fn inside(name: &str) -> bool {
 pub fn ip(words: &str) {
     let out = Command::new("ip").args(words.split_whitespace()).output().unwrap();
     assert!(out.status.success(), "ip {words}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// Drives a host at the two ends of its port until `done`; fails if that takes too long.
+pub fn drive(
+    (mut rx, mut tx): (impl RxQueue, impl TxQueue),
+    patience: Duration,
+    host: &mut Host,
+    mut done: impl FnMut(&mut Host) -> bool,
+) {
+    let (mut pool, mut batch) = (Pool::new(256), Batch::new());
+    let start = std::time::Instant::now();
+    while !done(host) {
+        let failed = host.statistics().failed;
+        assert!(start.elapsed() < patience, "{} alive, {failed:?}", host.alive());
+        let now = Instant::from_nanos(start.elapsed().as_nanos() as u64);
+        rx.receive(&mut pool, &mut batch).unwrap();
+        let idle = batch.is_empty();
+        host.receive(&mut pool, &mut batch, now);
+        host.tick(now);
+        host.transmit(&mut pool, &mut batch, now);
+        if idle && batch.is_empty() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        assert_eq!(tx.send(&mut pool, &mut batch).errors, 0);
+    }
 }

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::switch::Switch;
 use base::Zone;
 use conntrack::text::{Detail, parse_zone_limit};
-use conntrack::{Cursor, Direction, Filter, Flush, Stats};
+use conntrack::{Direction, Filter, Flush, Stats};
 use std::fmt::Write;
 
 /// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`
@@ -14,13 +14,10 @@ pub fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let detail = Detail { more: arguments.flag("-m"), statistics: arguments.flag("-s") };
     let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;
-    let (mut text, mut cursor) = (String::new(), Some(Cursor::default()));
-    while let Some(at) = cursor {
-        let page = switch.conntrack().dump(clock::now(), &filter, at);
-        for entry in &page.entries {
-            let _ = writeln!(text, "{}", entry.display(detail));
-        }
-        cursor = page.next;
+    let mut text = String::new();
+    for entry in switch.conntrack().entries(clock::now(), &filter) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", entry.display(detail));
     }
     Ok(text)
 }
