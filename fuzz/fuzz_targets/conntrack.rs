@@ -4,9 +4,7 @@
 #![no_main]
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{
-    Config, Conntrack, Cursor, Entry, Filter, Flush, Timeout, TimeoutPolicy, Tracker,
-};
+use conntrack::{Config, Conntrack, Entry, Filter, Flush, Timeout, TimeoutPolicy, Tracker};
 use flow::{
     CtAction, CtState, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection, TupleMatch,
 };
@@ -214,7 +212,8 @@ impl World {
             // What would go the same way changes nothing that flows see.
             if self.tracker.follow_known(self.now, known, &frame) {
                 let mut again = self::frame(frame.packet.data());
-                let look = CtAction { zone: action.zone, nat: action.nat.as_ref().map(|_| Nat::Restore), ..CtAction::default() };
+                let nat = action.nat.as_ref().map(|_| Nat::Restore);
+                let look = CtAction { zone: action.zone, nat, ..CtAction::default() };
                 self.tracker.execute(self.now, &look, std::slice::from_mut(&mut again));
                 let seen = |frame: &Frame| (frame.key.ct_mark(), frame.key.ct_label());
                 assert_eq!(seen(&again), seen(&frame));
