@@ -1,6 +1,7 @@
 # Ports of every kind come and go under traffic, and two other ports lose nothing: with a worker
 # that sleeps and with one that polls, over AF_PACKET and over AF_XDP.
 # limit: 120
+# alone
 client_and_server
 static_neighbours
 for n in 1 2; do
@@ -53,10 +54,10 @@ come_and_go() {
         vsctl del-port torn0
     done
 }
-# 1,000 questions a second and as many answers, until the ports have come and gone.
+# 300 questions a second and as many answers, until the ports have come and gone.
 nothing_lost() {
     local pid lost
-    on client ping -n -q -s 200 -i 0.001 -w 60 10.0.0.2 >ping.printed &
+    on client ping -n -q -s 200 -i 0.003 -w 60 10.0.0.2 >ping.printed &
     pid=$!
     come_and_go
     kill -INT "$(pgrep -f 'ping -n -q -s 200')"
