@@ -5,16 +5,20 @@
 //! it keeps the replica, and asks only for what is new after the next one
 //! (ovsdb-server(7) section 4.1.15; the order of requests is that of ovs: lib/ovsdb-cs.c).
 
-use crate::replica::{MonitoredColumns, UpdateForm, UpdateReader};
-use crate::rpc::error_words;
+mod incoming;
+mod monitor;
+
+pub use monitor::Monitor;
+
+use crate::replica::MonitoredColumns;
 use crate::transaction::Expected;
-use crate::value::parse_uuid;
 use crate::{
     Backoff, Changes, DatabaseSchema, Error, Framer, Message, Replica, Transaction,
     TransactionError, TransactionResult,
 };
 use base::Instant;
-use serde_json::{Map, Value, json};
+use monitor::MonitorMethod;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,12 +56,6 @@ pub struct SessionConfig {
     /// How long the connection may be silent before it is probed, and how long the answer may
     /// then take; zero never probes.
     pub probe_interval: Duration,
-}
-
-/// The tables and columns to keep a copy of. Those that a server lacks are left out silently.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Monitor {
-    tables: BTreeMap<String, Option<Vec<String>>>,
 }
 
 /// The number of a transaction within its session; never used twice.
@@ -127,14 +125,6 @@ enum Lock {
     Ours,
 }
 
-/// The three generations of the monitor request; a newer one is tried first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MonitorMethod {
-    CondSince,
-    Cond,
-    Plain,
-}
-
 #[derive(Debug)]
 enum Pending {
     Schema,
@@ -166,42 +156,6 @@ impl SessionConfig {
     pub fn with_lock(mut self, name: &str) -> Self {
         self.lock = Some(name.to_owned());
         self
-    }
-}
-
-impl Monitor {
-    /// Adds columns of a table.
-    #[must_use]
-    pub fn table<'a>(mut self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> Self {
-        let columns = columns.into_iter().map(str::to_owned);
-        let listed = self.tables.entry(table.to_owned()).or_insert_with(|| Some(Vec::new()));
-        if let Some(listed) = listed {
-            listed.extend(columns);
-            listed.sort();
-            listed.dedup();
-        }
-        self
-    }
-
-    /// Adds every column that the server has of a table.
-    #[must_use]
-    pub fn whole_table(mut self, table: &str) -> Self {
-        self.tables.insert(table.to_owned(), None);
-        self
-    }
-
-    /// What of it this server has.
-    fn known_to(&self, schema: &DatabaseSchema) -> MonitoredColumns {
-        let known = |(name, wanted): (&String, &Option<Vec<String>>)| {
-            let (name, table) = schema.tables.get_key_value(name.as_str())?;
-            let is_wanted = |column: &Arc<str>| match wanted {
-                None => true,
-                Some(list) => list.iter().any(|wanted| **wanted == **column),
-            };
-            let columns = table.columns.keys().filter(|column| is_wanted(column));
-            Some((name.clone(), columns.cloned().collect()))
-        };
-        self.tables.iter().filter_map(known).collect()
     }
 }
 
@@ -394,216 +348,6 @@ impl Session {
         self.send(&Message::Request { method: method.to_owned(), params, id: json!(id) });
         id
     }
-
-    fn process(&mut self) -> Result<(), Error> {
-        while let Some(bytes) = self.framer.next_message()? {
-            match Message::parse(bytes)? {
-                Message::Request { method, params, id } => self.answer(&method, params, id),
-                Message::Notification { method, params } => self.notified(&method, &params)?,
-                Message::Response { result, id } => self.answered(result, &id)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self, method: &str, params: Value, id: Value) {
-        let result = match method {
-            "echo" => Ok(params),
-            _ => Err(json!("unknown method")),
-        };
-        self.send(&Message::Response { result, id });
-    }
-
-    fn notified(&mut self, method: &str, params: &Value) -> Result<(), Error> {
-        let params = params.as_array().map(Vec::as_slice).unwrap_or_default();
-        // What belongs to another monitor or lock is none of ours, and so is what is unknown
-        // (ovs: lib/ovsdb-cs.c ignores both).
-        let is_ours = params.first().and_then(Value::as_str);
-        match (method, params) {
-            ("locked" | "stolen", _)
-                if is_ours.is_some() && is_ours == self.config.lock.as_deref() =>
-            {
-                self.lock_moved(method == "locked");
-                Ok(())
-            }
-            ("update" | "update2" | "update3" | "monitor_canceled", _)
-                if is_ours != Some(&self.config.database) =>
-            {
-                Ok(())
-            }
-            ("update", [_, updates]) => self.updated(updates, UpdateForm::WholeRows),
-            ("update2", [_, updates]) => self.updated(updates, UpdateForm::Differences),
-            ("update3", [_, last_txn, updates]) => {
-                let last_txn = parse_txn_id(last_txn)?;
-                self.updated(updates, UpdateForm::Differences)?;
-                self.last_txn = last_txn;
-                Ok(())
-            }
-            ("update" | "update2" | "update3", params) => {
-                let expected = "a monitor, then table updates";
-                Err(Error::shape(format!("params of {method}"), expected, &json!(params)))
-            }
-            ("monitor_canceled", _) => Err(Error::MonitorCanceled),
-            _ => Ok(()),
-        }
-    }
-
-    fn answered(&mut self, result: Result<Value, Value>, id: &Value) -> Result<(), Error> {
-        let Some(id) = id.as_u64() else { return Ok(()) };
-        match self.pending.remove(&id) {
-            None => Ok(()),
-            Some(Pending::Schema) => self.schema_answered(result),
-            Some(Pending::Lock) => self.lock_answered(result),
-            Some(Pending::Monitor(method)) => self.monitor_answered(method, result),
-            Some(Pending::Transaction(expected)) => {
-                let (id, result) = (TransactionId(id), expected.read(result));
-                self.events.push_back(Event::TransactionDone { id, result });
-                Ok(())
-            }
-        }
-    }
-
-    fn schema_answered(&mut self, result: Result<Value, Value>) -> Result<(), Error> {
-        let schema = DatabaseSchema::parse(&result.map_err(|e| refused("get_schema", &e))?)?;
-        if self.schema.as_deref() != Some(&schema) {
-            // Rows of another schema cannot be carried on by differences.
-            self.last_txn = Uuid::nil();
-            self.monitored = self.config.monitor.known_to(&schema);
-            self.schema = Some(Arc::new(schema));
-        }
-        self.phase = Phase::AwaitContents;
-        self.request_monitor(MonitorMethod::CondSince);
-        Ok(())
-    }
-
-    fn request_monitor(&mut self, method: MonitorMethod) {
-        let tables = self.monitored.iter().map(|(table, columns)| {
-            let columns: Vec<&str> = columns.iter().map(|column| &**column).collect();
-            (table.to_string(), json!([{ "columns": columns }]))
-        });
-        let tables = Value::Object(tables.collect::<Map<_, _>>());
-        let database = &self.config.database;
-        // The database's name serves as the monitor's, since there is one a session.
-        let mut params = vec![json!(database), json!(database), tables];
-        if method == MonitorMethod::CondSince {
-            params.push(json!(self.last_txn.to_string()));
-        }
-        self.request(method.name(), Value::Array(params), Pending::Monitor(method));
-    }
-
-    fn monitor_answered(
-        &mut self,
-        method: MonitorMethod,
-        result: Result<Value, Value>,
-    ) -> Result<(), Error> {
-        let result = match (result, method.older()) {
-            (Ok(result), _) => result,
-            // Whatever the error: a real one comes again with the oldest method.
-            (Err(_), Some(older)) => {
-                self.request_monitor(older);
-                return Ok(());
-            }
-            (Err(error), None) => return Err(refused(method.name(), &error)),
-        };
-        match method {
-            MonitorMethod::CondSince => match result.as_array().map(Vec::as_slice) {
-                Some([Value::Bool(found), last_txn, updates]) => {
-                    let last_txn = parse_txn_id(last_txn)?;
-                    self.contents(updates, UpdateForm::Differences, *found)?;
-                    self.last_txn = last_txn;
-                    Ok(())
-                }
-                _ => Err(Error::shape(method.name(), "[found, last-txn-id, updates]", &result)),
-            },
-            MonitorMethod::Cond => self.contents(&result, UpdateForm::Differences, false),
-            MonitorMethod::Plain => self.contents(&result, UpdateForm::WholeRows, false),
-        }
-    }
-
-    /// Takes the answer to a monitor request: everything, or with `resumed` only what is new.
-    fn contents(&mut self, updates: &Value, form: UpdateForm, resumed: bool) -> Result<(), Error> {
-        let Some(schema) = self.schema.clone() else { return Ok(()) };
-        let reader = UpdateReader { schema: &schema, monitored: &self.monitored, form };
-        let changes = if resumed {
-            self.replica.apply(updates, &reader)?
-        } else {
-            self.last_txn = Uuid::nil();
-            self.replica.replace(updates, &reader)?
-        };
-        self.phase = Phase::Monitoring;
-        self.events.push_back(Event::Connected { resumed });
-        self.report(changes);
-        Ok(())
-    }
-
-    fn updated(&mut self, updates: &Value, form: UpdateForm) -> Result<(), Error> {
-        let (Phase::Monitoring, Some(schema)) = (self.phase, self.schema.clone()) else {
-            return Ok(());
-        };
-        let reader = UpdateReader { schema: &schema, monitored: &self.monitored, form };
-        let changes = self.replica.apply(updates, &reader)?;
-        self.report(changes);
-        Ok(())
-    }
-
-    fn report(&mut self, changes: Changes) {
-        if !changes.is_empty() {
-            self.events.push_back(Event::Updated(changes));
-        }
-    }
-
-    fn lock_answered(&mut self, result: Result<Value, Value>) -> Result<(), Error> {
-        let result = result.map_err(|error| refused("lock", &error))?;
-        match result.get("locked").and_then(Value::as_bool) {
-            Some(true) => self.lock_moved(true),
-            Some(false) => {
-                self.lock = Lock::Waiting;
-                self.events.push_back(Event::LockBusy);
-            }
-            None => return Err(Error::shape("lock", "an object with \"locked\"", &result)),
-        }
-        Ok(())
-    }
-
-    fn lock_moved(&mut self, to_us: bool) {
-        let (lock, event) = match to_us {
-            true => (Lock::Ours, Event::LockAcquired),
-            false => (Lock::Waiting, Event::LockStolen),
-        };
-        if std::mem::replace(&mut self.lock, lock) != lock {
-            self.events.push_back(event);
-        }
-    }
-}
-
-impl MonitorMethod {
-    const fn name(self) -> &'static str {
-        match self {
-            MonitorMethod::CondSince => "monitor_cond_since",
-            MonitorMethod::Cond => "monitor_cond",
-            MonitorMethod::Plain => "monitor",
-        }
-    }
-
-    /// What to ask a server that does not know this one.
-    const fn older(self) -> Option<Self> {
-        match self {
-            MonitorMethod::CondSince => Some(MonitorMethod::Cond),
-            MonitorMethod::Cond => Some(MonitorMethod::Plain),
-            MonitorMethod::Plain => None,
-        }
-    }
-}
-
-fn refused(method: &'static str, error: &Value) -> Error {
-    let (error, details) = error_words(error);
-    let error = if details.is_empty() { error } else { format!("{error}: {details}") };
-    Error::Refused { method, error }
-}
-
-fn parse_txn_id(json: &Value) -> Result<Uuid, Error> {
-    let uuid = json.as_str().and_then(parse_uuid);
-    uuid.ok_or_else(|| Error::shape("last-txn-id", "a UUID", json))
 }
 
 #[cfg(test)]

@@ -1,0 +1,75 @@
+//! What a session keeps a copy of, and the requests that ask for it.
+
+use crate::DatabaseSchema;
+use crate::replica::MonitoredColumns;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The tables and columns to keep a copy of. Those that a server lacks are left out silently.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Monitor {
+    tables: BTreeMap<String, Option<Vec<String>>>,
+}
+
+/// The three generations of the monitor request; a newer one is tried first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MonitorMethod {
+    CondSince,
+    Cond,
+    Plain,
+}
+
+impl Monitor {
+    /// Adds columns of a table.
+    #[must_use]
+    pub fn table<'a>(mut self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> Self {
+        let columns = columns.into_iter().map(str::to_owned);
+        let listed = self.tables.entry(table.to_owned()).or_insert_with(|| Some(Vec::new()));
+        if let Some(listed) = listed {
+            listed.extend(columns);
+            listed.sort();
+            listed.dedup();
+        }
+        self
+    }
+
+    /// Adds every column that the server has of a table.
+    #[must_use]
+    pub fn whole_table(mut self, table: &str) -> Self {
+        self.tables.insert(table.to_owned(), None);
+        self
+    }
+
+    /// What of it this server has.
+    pub(super) fn known_to(&self, schema: &DatabaseSchema) -> MonitoredColumns {
+        let known = |(name, wanted): (&String, &Option<Vec<String>>)| {
+            let (name, table) = schema.tables.get_key_value(name.as_str())?;
+            let is_wanted = |column: &Arc<str>| match wanted {
+                None => true,
+                Some(list) => list.iter().any(|wanted| **wanted == **column),
+            };
+            let columns = table.columns.keys().filter(|column| is_wanted(column));
+            Some((name.clone(), columns.cloned().collect()))
+        };
+        self.tables.iter().filter_map(known).collect()
+    }
+}
+
+impl MonitorMethod {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            MonitorMethod::CondSince => "monitor_cond_since",
+            MonitorMethod::Cond => "monitor_cond",
+            MonitorMethod::Plain => "monitor",
+        }
+    }
+
+    /// What to ask a server that does not know this one.
+    pub(super) const fn older(self) -> Option<Self> {
+        match self {
+            MonitorMethod::CondSince => Some(MonitorMethod::Cond),
+            MonitorMethod::Cond => Some(MonitorMethod::Plain),
+            MonitorMethod::Plain => None,
+        }
+    }
+}
