@@ -96,8 +96,10 @@ impl Packet {
     /// The frame, to be changed in place.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
+        let Some(head) = self.head else { return &mut [] };
         let (start, len) = (self.start as usize, self.len as usize);
-        self.range_mut(start, len)
+        // SAFETY: as in `data`, and the packet is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(head.cast::<u8>().byte_add(start).as_ptr(), len) }
     }
 
     /// Bytes in the frame.
@@ -133,9 +135,11 @@ impl Packet {
     /// Receives a frame that lies elsewhere by copying it; says how many of its bytes found room.
     #[inline]
     pub fn receive_copy(&mut self, frame: &[u8]) -> usize {
-        let len = frame.len().min(self.room());
-        self.range_mut(FIRST_BYTE, len).copy_from_slice(&frame[..len]);
-        self.set_received(len, Offload::default());
+        let Some(head) = self.head_mut() else { return 0 };
+        let start = (FIRST_BYTE as u32).min(head.end);
+        let len = frame.len().min((head.end - start) as usize);
+        (head.start, head.len, head.offload) = (start, len as u32, Offload::default());
+        self.data_mut().copy_from_slice(&frame[..len]);
         len
     }
 
