@@ -5,7 +5,6 @@ use crate::lane::Lane;
 use crate::laps::{Laps, Stage};
 use crate::manner::Steps;
 use crate::outbox::Outbox;
-use crate::translate::translate;
 use crate::unified::Remembered;
 use crate::walks::Walks;
 use crate::way::Route;
@@ -65,14 +64,21 @@ fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane, any_tracked: bool)
         connections.for_each(|connection| following.prefetch(connection));
     }
     let (mut walking, mut good) = (0u64, Way::NONE);
+    // The entry of the packet before, where all of its packets go on.
+    let mut before = None;
     for i in 0..*count {
-        ways[i] = Way::NONE;
+        if before == Some(found[i]) && walking == 0 {
+            ways[i] = good;
+            continue;
+        }
+        (ways[i], before) = (Way::NONE, None);
         if let Some(it) = unified.get(found[i])
             && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
             && (it.way == good || is_good(it.way, walks, *epoch, flows))
             && act(following.as_mut(), now, &it, &headers[i], &mut frames[i])
         {
             (ways[i], good) = (it.way, it.way);
+            before = it.connection.is_none().then_some(found[i]);
         } else {
             walking |= 1 << headers[i].pair();
         }
@@ -131,14 +137,17 @@ impl Run<'_> {
         worker.stats.unified_hits += count * passes as u64;
         worker.stats.recirculated += count * (passes as u64).saturating_sub(1);
         let Some(steps) = worker.last_steps(way) else { return };
-        if let Steps::Actions(_) = steps {
+        let reads_keys = matches!(steps, Steps::Actions(_));
+        if reads_keys {
             let places = frames.iter_mut().zip(headers);
             places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
         }
         for ((frame, headers), at) in frames.iter_mut().zip(headers).zip(found) {
             if let Some(translation) = worker.unified.translation(*at) {
-                headers.write_packet_fields(&mut frame.key);
-                translate(frame, translation);
+                translation.write(headers, frame);
+                if reads_keys {
+                    translation.write_key(&mut frame.key);
+                }
             }
         }
         match steps {

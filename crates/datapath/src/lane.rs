@@ -1,6 +1,7 @@
 //! The places in which a batch's packets stay while they are worked on, and what is noted of each.
 
-use crate::unified::{Found, NOT_FOUND, Translation};
+use crate::translate::{Translation, Tuple};
+use crate::unified::{Found, NOT_FOUND};
 use crate::walks::{Hit, Passes};
 use crate::way::Way;
 use base::PortNo;
@@ -14,7 +15,7 @@ pub(crate) struct Trail {
     pub passes: Passes,
     pub tracking: Tracking,
     /// Addresses and ports behind connection tracking.
-    pub tuple: Translation,
+    pub tuple: Tuple,
 }
 
 /// What connection tracking said of a packet each time that it was there.
@@ -57,7 +58,7 @@ impl Trail {
         Trail {
             passes: Passes::new_const(),
             tracking: Tracking::Untracked,
-            tuple: Translation { addresses: [0; 4], ports: 0 },
+            tuple: Tuple::NONE,
         }
     }
 
@@ -86,7 +87,7 @@ impl Trail {
             }
             _ => Tracking::Unsteady,
         };
-        self.tuple = tuple(&frame.key);
+        self.tuple = Tuple::of(&frame.key);
     }
 }
 
@@ -104,23 +105,17 @@ impl Lane {
     }
 
     /// Puts packets into their places and reads their headers. Gives those to `refuse` that have
-    /// none.
+    /// none; their places stay empty.
     pub fn read(&mut self, in_port: PortNo, batch: &mut Batch, mut refuse: impl FnMut(Packet)) {
         let Lane { frames, headers, .. } = self;
-        let mut places = frames.iter_mut().zip(headers.iter_mut());
-        let mut count = 0;
-        let mut next = places.next();
-        for packet in batch.drain(..) {
-            let Some((frame, headers)) = &mut next else { break };
-            frame.packet = packet;
-            if frame.read(in_port, headers) {
-                count += 1;
-                next = places.next();
-            } else {
+        for ((packet, frame), headers) in batch.iter_mut().zip(frames).zip(headers) {
+            frame.packet = packet.take();
+            if !frame.read(in_port, headers) {
                 refuse(frame.packet.take());
             }
         }
-        self.count = count;
+        self.count = batch.len();
+        batch.clear();
     }
 
     /// Gets packets that are still in their places ready for a walk: writes the rest of their keys.
@@ -135,15 +130,8 @@ impl Lane {
 }
 
 /// What connection tracking changed of a packet's addresses and ports; `None` for nothing.
-pub(crate) fn tuple_change(headers: &Headers, behind: &Translation) -> Option<Translation> {
+pub(crate) fn tuple_change(headers: &Headers, behind: &Tuple) -> Option<Translation> {
     let mut key = FlowKey::new();
     headers.write_key(&mut key);
-    (tuple(&key) != *behind).then_some(*behind)
-}
-
-/// Addresses and ports of a key.
-fn tuple(key: &FlowKey) -> Translation {
-    let words = key.words();
-    let addresses = [words[12], words[13], words[14], words[15]];
-    Translation { addresses, ports: (words[17] >> 32) as u32 }
+    (Tuple::of(&key) != *behind).then(|| Translation::new(headers, behind))
 }

@@ -1,15 +1,93 @@
 //! Rewrites a packet as its connection did with earlier ones.
 
-use crate::unified::Translation;
-use flow::Frame;
+use flow::{FlowKey, Frame, Headers};
 use packet::Checksum;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use wire::rewrite as bytes;
+use wire::rewrite::{self as bytes, TupleV4};
 
 const ETH_IPV6: u16 = 0x86dd;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
-/// Gives a frame, bytes and key, these addresses and ports.
-pub(crate) fn translate(frame: &mut Frame, to: &Translation) {
+/// Addresses and ports, laid out as in a [`FlowKey`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tuple {
+    addresses: [u64; 4],
+    ports: u32,
+}
+
+/// What a connection makes of addresses and ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Translation {
+    /// Of UDP and TCP over IPv4, with what it does to checksums.
+    V4(TupleV4),
+    /// Of any packet: a [`Tuple`], spelled out so that it takes no more room than one.
+    Any { addresses: [u64; 4], ports: u32 },
+}
+
+impl Tuple {
+    pub const NONE: Tuple = Tuple { addresses: [0; 4], ports: 0 };
+
+    /// Those of a key.
+    pub fn of(key: &FlowKey) -> Tuple {
+        let words = key.words();
+        let addresses = [words[12], words[13], words[14], words[15]];
+        Tuple { addresses, ports: (words[17] >> 32) as u32 }
+    }
+
+    /// Gives a key these.
+    fn write(&self, key: &mut FlowKey) {
+        let words = key.words_mut();
+        words[12..16].copy_from_slice(&self.addresses);
+        words[17] = u64::from(self.ports) << 32 | words[17] & 0xffff_ffff;
+    }
+}
+
+impl Translation {
+    /// From those of a packet to others.
+    pub fn new(headers: &Headers, to: &Tuple) -> Translation {
+        if headers.is_ipv6() || !matches!(headers.protocol(), TCP | UDP) {
+            return Translation::Any { addresses: to.addresses, ports: to.ports };
+        }
+        let [_, source, _, destination] = to.addresses;
+        let addresses = source << 32 | destination & 0xffff_ffff;
+        let from = (headers.ipv4_addresses(), headers.ports());
+        Translation::V4(TupleV4::new(from, (addresses, to.ports)))
+    }
+
+    /// Rewrites the bytes of a packet with these headers. Its key is not looked at, and may be
+    /// wrong afterwards: see [`Translation::write_key`].
+    #[inline]
+    pub fn write(&self, headers: &Headers, frame: &mut Frame) {
+        match self {
+            Translation::V4(tuple) => {
+                let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+                let l3 = usize::from(frame.layers.l3);
+                let l4 = usize::from(frame.layers.l4.unwrap_or(0)).saturating_sub(l3);
+                tuple.write(frame.l3_mut(), l4, partial);
+            }
+            &Translation::Any { addresses, ports } => {
+                headers.write_packet_fields(&mut frame.key);
+                write_any(frame, &Tuple { addresses, ports });
+            }
+        }
+    }
+
+    /// Gives the key of a packet the new addresses and ports.
+    pub fn write_key(&self, key: &mut FlowKey) {
+        match self {
+            Translation::V4(tuple) => {
+                let (addresses, ports) = tuple.to();
+                let addresses = [0, addresses >> 32, 0, addresses & 0xffff_ffff];
+                Tuple { addresses, ports }.write(key);
+            }
+            &Translation::Any { addresses, ports } => Tuple { addresses, ports }.write(key),
+        }
+    }
+}
+
+/// Gives a frame's bytes these addresses and ports instead of those in its key.
+fn write_any(frame: &mut Frame, to: &Tuple) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let words = *frame.key.words();
     let [source_high, source, destination_high, destination] = to.addresses;
@@ -34,9 +112,6 @@ pub(crate) fn translate(frame: &mut Frame, to: &Translation) {
     if ports as u16 != to.ports as u16 {
         bytes::set_tp_dst(l3, to.ports as u16, partial);
     }
-    let words = frame.key.words_mut();
-    words[12..16].copy_from_slice(&to.addresses);
-    words[17] = u64::from(to.ports) << 32 | words[17] & 0xffff_ffff;
 }
 
 fn v6(high: u64, low: u64) -> Ipv6Addr {

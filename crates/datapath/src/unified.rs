@@ -12,6 +12,7 @@ mod entry;
 
 use self::entry::{Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS};
 use crate::lane::Visits;
+use crate::translate::Translation;
 use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
@@ -42,13 +43,6 @@ pub(crate) struct Remembered {
     pub is_translated: bool,
     /// The packets act on the connection twice.
     pub acts_twice: bool,
-}
-
-/// Addresses and ports, laid out as in a [`flow::FlowKey`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Translation {
-    pub addresses: [u64; 4],
-    pub ports: u32,
 }
 
 /// The entry of each packet of a batch, or [`NOT_FOUND`].
@@ -142,40 +136,61 @@ impl UnifiedCache {
     }
 
     /// Finds entries for packets: first all are hashed, then all places are touched, so that the
-    /// waits for memory overlap, then all are compared. Says whether any is of tracked packets.
+    /// waits for memory overlap, then all are compared. A packet that is like the one before it, as
+    /// far as anybody looks, needs no probe of its own. Says whether any is of tracked packets.
     pub fn look_up(&mut self, headers: &[Headers], found: &mut Found) -> bool {
         if self.masks.is_empty() || self.entries.is_empty() {
             *found = [NOT_FOUND; BATCH_SIZE];
             return false;
         }
-        let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
-        let places = entries.len() - 1;
-        for (headers, probe) in headers.iter().zip(probes.iter_mut()) {
-            let mask = first_mask[kind(headers)];
-            *probe = Probe::new(headers, mask, &masks[usize::from(mask)], secrets, places);
-        }
+        let probes = self.probe_all(headers);
         let mut touched = 0;
-        for (_, probe) in headers.iter().zip(probes.iter()) {
-            touched |= entries[probe.home as usize].flags;
+        for probe in &self.probes[..probes] {
+            touched |= self.entries[probe.home as usize].flags;
         }
         std::hint::black_box(touched);
-        let (mut served, mut flags) = (0u32, 0);
-        for (i, headers) in headers.iter().enumerate() {
-            let probe = &self.probes[i];
-            let is_home = !probe.is_wide && self.entries[probe.home as usize].is_for(probe);
-            found[i] = match is_home {
-                true => {
-                    served |= 1 << probe.mask;
-                    probe.home
+        let (mut served, mut flags, mut first) = (0u32, 0, 0);
+        for number in 0..probes {
+            let probe = self.probes[number];
+            let end = headers.len().min(first + usize::from(probe.packets));
+            let (entry, in_use) =
+                (&self.entries[probe.home as usize], &self.masks[usize::from(probe.mask)]);
+            if entry.is_for(&headers[first], in_use) && !headers[first].is_ipv6() {
+                served |= 1 << probe.mask;
+                flags |= entry.flags;
+                found[first..end].fill(probe.home);
+            } else {
+                for i in first..end {
+                    found[i] = self.find_away(&headers[i], probe);
+                    flags |= self.entries.get(found[i] as usize).map_or(0, |entry| entry.flags);
                 }
-                false => self.find_away(headers, *probe),
-            };
-            flags |= self.entries.get(found[i] as usize).map_or(0, |entry| entry.flags);
+            }
+            first = end;
         }
         for (i, mask) in self.masks.iter_mut().enumerate() {
             mask.is_used |= served & 1 << i != 0;
         }
         flags & TRACKED != 0
+    }
+
+    /// Says where each packet, or several in a row, are looked for; gives how many probes there are.
+    fn probe_all(&mut self, headers: &[Headers]) -> usize {
+        let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
+        let places = entries.len() - 1;
+        let (mut count, mut first) = (0, 0);
+        for (i, it) in headers.iter().enumerate().take(BATCH_SIZE) {
+            if i > 0 {
+                let last = &mut probes[count - 1];
+                if it.is_like(&headers[first], &masks[usize::from(last.mask)].mask) {
+                    last.packets += 1;
+                    continue;
+                }
+            }
+            let mask = first_mask[kind(it)];
+            probes[count] = Probe::new(it, mask, &masks[usize::from(mask)], secrets, places);
+            (count, first) = (count + 1, i);
+        }
+        count
     }
 
     /// Looks in the places beside the first, and then under the masks that were not tried.
@@ -201,7 +216,9 @@ impl UnifiedCache {
     fn find(&mut self, headers: &Headers, probe: &Probe) -> u32 {
         let in_use = &mut self.masks[usize::from(probe.mask)];
         for at in probe.places() {
-            if self.entries[at].is_for(probe) && self.rest[at].is_for(headers, &in_use.mask) {
+            if self.entries[at].is_for(headers, in_use)
+                && self.rest[at].is_for(headers, &in_use.mask)
+            {
                 in_use.is_used = true;
                 return at as u32;
             }
@@ -236,7 +253,7 @@ impl UnifiedCache {
     pub fn connection(&self, at: u32) -> Option<ConnectionRef> {
         let entry = self.entries.get(at as usize)?;
         if entry.flags & TRANSLATED != 0 {
-            std::hint::black_box(self.rest[at as usize].translation.ports);
+            std::hint::black_box(&self.rest[at as usize].translation);
         }
         entry.connection()
     }
@@ -245,7 +262,10 @@ impl UnifiedCache {
     #[inline]
     pub fn translation(&self, at: u32) -> Option<&Translation> {
         let entry = self.entries.get(at as usize)?;
-        (entry.flags & TRANSLATED != 0).then(|| &self.rest[at as usize].translation)
+        if entry.flags & TRANSLATED == 0 {
+            return None;
+        }
+        self.rest[at as usize].translation.as_ref()
     }
 
     /// Remembers what became of a packet, and that only these bits of its headers decided it;
@@ -257,11 +277,13 @@ impl UnifiedCache {
         let Some(mask) = self.mask_number(mask) else { return false };
         self.first_mask[kind(headers)] = mask as u8;
         let probe = self.probe(headers, mask);
-        let mask = self.masks[mask].mask;
+        let in_use = self.masks[mask];
+        let mask = in_use.mask;
         let Some(at) = self.place_for(headers, &probe) else { return false };
         let entry = &mut self.entries[at];
         self.occupied += usize::from(entry.way.is_none());
-        (entry.words, entry.way, entry.mask) = (probe.words, known.way, probe.serial);
+        entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
+        (entry.way, entry.mask) = (known.way, in_use.serial);
         entry.flags = 0;
         if let Some(visits) = known.visits {
             let ConnectionRef { id, generation, is_reply } = visits.connection;
@@ -275,7 +297,7 @@ impl UnifiedCache {
         }
         if let Some(translation) = known.translation {
             entry.flags |= TRANSLATED;
-            self.rest[at].translation = translation;
+            self.rest[at].translation = Some(translation);
         }
         true
     }
@@ -283,9 +305,11 @@ impl UnifiedCache {
     /// The entry with the same key, else a free one, else one that nobody used lately. Where all
     /// were used they are asked to be so once more before the next one comes.
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
-        let mask = &self.masks[usize::from(probe.mask)].mask;
-        let is_same =
-            |&at: &usize| self.entries[at].is_for(probe) && self.rest[at].is_for(headers, mask);
+        let in_use = &self.masks[usize::from(probe.mask)];
+        let is_same = |&at: &usize| {
+            self.entries[at].is_for(headers, in_use)
+                && self.rest[at].is_for(headers, &in_use.mask)
+        };
         let is_free = |&at: &usize| self.entries[at].way.is_none();
         let is_idle = |&at: &usize| self.entries[at].flags & USED == 0;
         let place = probe.places().find(is_same).or_else(|| probe.places().find(is_free));

@@ -68,6 +68,18 @@ impl Headers {
         self.words[1] as u16 == ETH_IPV6
     }
 
+    /// Source and destination address of an IPv4 packet.
+    #[inline]
+    pub fn ipv4_addresses(&self) -> u64 {
+        self.words[4]
+    }
+
+    /// Source and destination port, or ICMP type and code.
+    #[inline]
+    pub fn ports(&self) -> u32 {
+        self.words[3] as u32
+    }
+
     /// The IP protocol.
     #[inline]
     pub fn protocol(&self) -> u8 {
@@ -99,12 +111,9 @@ impl Headers {
             TCP => 40,
             _ => return false,
         };
-        if be16(start, 12) != u64::from(ETH_IPV4)
-            || ip >> 56 != 0x45
-            || ip & 0x3fff != 0
-            || ip_bytes < least_bytes
-            || ip_bytes > frame_bytes - 14
-        {
+        // All at once: what there must not be of each shows as a bit.
+        let odd = (be16(start, 12) ^ u64::from(ETH_IPV4)) | (ip >> 56 ^ 0x45) | ip & 0x3fff;
+        if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
             return false;
         }
         let ports = be64(start, 34) >> 32;
@@ -266,6 +275,17 @@ impl Headers {
     #[must_use]
     pub fn union(&self, other: &Headers) -> Headers {
         Headers { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }
+    }
+
+    /// Whether two packets agree in the bits of a mask. Of IPv6 packets it is not asked: they never
+    /// do.
+    #[inline]
+    pub fn is_like(&self, other: &Headers, mask: &Headers) -> bool {
+        let differs = |i: usize| (self.words[i] ^ other.words[i]) & mask.words[i];
+        // What tells connections apart comes first, as it differs most.
+        differs(4) | differs(3) == 0
+            && differs(0) | differs(1) | differs(2) == 0
+            && !self.is_ipv6()
     }
 
     /// A few bits that packets of a connection have in common in both directions, for keeping them

@@ -5,12 +5,12 @@
 //! a transmit queue, which hands its buffer back to a [`Pool`]; copies are made only where a
 //! packet truly leaves by two ways.
 
-mod buffer;
+mod head;
 mod offload;
 mod packet;
 mod pool;
 
-pub use buffer::Lender;
+pub use head::{Head, Lender};
 pub use offload::{Checksum, Gso, GsoKind, Offload};
 pub use packet::{HEADROOM, Packet};
 pub use pool::Pool;

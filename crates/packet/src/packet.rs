@@ -1,127 +1,168 @@
 //! One frame's bytes.
 
-use crate::buffer::{Buffer, Lender};
+use crate::head::{HEAD_BYTES, Head, Lender, NO_HEAD};
 use crate::offload::{Checksum, Offload};
 use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 /// Bytes kept free in front of a received frame, for a VLAN tag or a tunnel header.
 pub const HEADROOM: usize = 128;
 
-/// An Ethernet frame in a buffer of its own.
+/// Where the frame begins in a buffer that was just filled, from its head.
+const FIRST_BYTE: usize = HEAD_BYTES + HEADROOM;
+
+/// An Ethernet frame in a buffer of its own: a pointer to its [`Head`], or none.
+#[repr(transparent)]
 pub struct Packet {
-    buffer: Buffer,
-    start: u32,
-    len: u32,
-    /// What is still to be done to the packet.
-    pub offload: Offload,
+    head: Option<NonNull<Head>>,
 }
+
+// SAFETY: head and bytes belong to this value alone; both may be used and freed on any thread, the
+// switch's own as well as what is lent, as `Lender::new` and `Packet::from_head` ask.
+unsafe impl Send for Packet {}
+// SAFETY: shared, it only gives head and bytes to be read.
+unsafe impl Sync for Packet {}
 
 impl Packet {
     /// An empty packet that can take up to `capacity` bytes behind [`HEADROOM`].
     pub fn with_capacity(capacity: usize) -> Self {
-        Packet {
-            buffer: Buffer::zeroed(HEADROOM + capacity),
-            start: HEADROOM as u32,
-            len: 0,
-            offload: Offload::default(),
-        }
+        let mut packet = Packet { head: Some(Head::allocate(HEADROOM + capacity)) };
+        packet.start = FIRST_BYTE as u32;
+        packet
     }
 
     /// No packet: has no bytes, no room, and takes no memory. Stands where a packet was taken away.
-    pub fn none() -> Self {
-        Packet { buffer: Buffer::none(), start: 0, len: 0, offload: Offload::default() }
+    #[inline]
+    pub const fn none() -> Self {
+        Packet { head: None }
     }
 
     /// Takes the packet away and leaves [`Packet::none`].
+    #[inline]
     #[must_use]
     pub fn take(&mut self) -> Packet {
-        std::mem::replace(self, Packet::none())
+        Packet { head: self.head.take() }
     }
 
     /// A packet with these bytes and room for `HEADROOM` in front.
     pub fn from_bytes(frame: &[u8]) -> Self {
         let mut packet = Packet::with_capacity(frame.len());
-        packet.buffer[HEADROOM..].copy_from_slice(frame);
-        packet.len = frame.len() as u32;
+        packet.receive_copy(frame);
         packet
     }
 
-    /// A packet in a buffer that a driver lends: `len` bytes of frame from `start` on.
+    /// A packet in a buffer that a driver lends.
     ///
     /// # Safety
-    /// There are `room` initialised bytes at `bytes`, which nobody else reads or writes until
-    /// `lender` has taken them back, and any thread may use them.
-    pub unsafe fn lent(
-        bytes: NonNull<u8>,
-        room: u16,
-        start: u16,
-        len: u16,
-        lender: &'static Lender,
-    ) -> Self {
-        // SAFETY: the same is asked of the caller.
-        let buffer = unsafe { Buffer::lent(bytes, room.into(), lender) };
-        let start = u32::from(start.min(room));
-        let len = u32::from(len).min(u32::from(room) - start);
-        Packet { buffer, start, len, offload: Offload::default() }
+    /// A head that [`Head::lent`] made stands there, behind it so many initialised bytes as it was
+    /// told, and what a driver wrote into it since lies within them. Nobody else reads or writes
+    /// either until the lender has taken them back, and any thread may use them.
+    #[inline]
+    pub unsafe fn from_head(head: NonNull<Head>) -> Self {
+        Packet { head: Some(head) }
     }
 
-    /// Gives a lent buffer back into the driver's own hands, with where the frame begins in it and
-    /// its length; any other packet is handed back as it was. What is not given to
-    /// the lender then is lost.
-    pub fn into_lent(self, lender: &'static Lender) -> Result<(NonNull<u8>, u16, u16), Packet> {
-        let is_its = self.buffer.lender().is_some_and(|has| std::ptr::eq(has, lender));
-        if !is_its {
-            return Err(self);
+    /// Whether the packet lies in a buffer that this driver lent.
+    #[inline]
+    pub fn is_lent_by(&self, lender: &'static Lender) -> bool {
+        self.lender.is_some_and(|has| std::ptr::eq(has, lender))
+    }
+
+    /// Gives a lent buffer back into the driver's own hands; any other packet is handed back as it
+    /// was. What is not given to the lender then is lost.
+    #[inline]
+    pub fn into_head(self, lender: &'static Lender) -> Result<NonNull<Head>, Packet> {
+        match self.head.filter(|_| self.is_lent_by(lender)) {
+            Some(head) => {
+                let _ = ManuallyDrop::new(self);
+                Ok(head)
+            }
+            None => Err(self),
         }
-        // A lent buffer is no longer than these numbers can say.
-        let (start, len) = (self.start as u16, self.len as u16);
-        Ok((self.buffer.into_bytes(), start, len))
     }
 
     /// The frame.
+    #[inline]
     pub fn data(&self) -> &[u8] {
-        &self.buffer[self.start as usize..(self.start + self.len) as usize]
+        let Some(head) = self.head else { return &[] };
+        let (start, len) = (self.start as usize, self.len as usize);
+        // SAFETY: so many initialised bytes lie there, which are this packet's alone: of its own
+        // memory, `set_place` said so, and of lent memory the lender.
+        unsafe { std::slice::from_raw_parts(head.cast::<u8>().byte_add(start).as_ptr(), len) }
     }
 
     /// The frame, to be changed in place.
+    #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.start as usize..(self.start + self.len) as usize]
+        let Some(head) = self.head else { return &mut [] };
+        let (start, len) = (self.start as usize, self.len as usize);
+        // SAFETY: as in `data`, and the packet is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(head.cast::<u8>().byte_add(start).as_ptr(), len) }
     }
 
     /// Bytes in the frame.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.head().len as usize
     }
 
     /// Whether the frame has no bytes.
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// All the room behind the headroom, for a receive call to write into; follow it by
     /// [`Packet::set_received`].
     pub fn receive_area(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(HEADROOM..).unwrap_or_default()
+        let room = self.room();
+        self.range_mut(FIRST_BYTE, room)
     }
 
     /// Says that a receive call wrote `len` bytes at the start of [`Packet::receive_area`];
     /// more than there is room for counts as the room.
+    #[inline]
     pub fn set_received(&mut self, len: usize, offload: Offload) {
-        let room = self.buffer.len().saturating_sub(HEADROOM);
-        self.start = HEADROOM.min(self.buffer.len()) as u32;
-        self.len = len.min(room) as u32;
-        self.offload = offload;
+        let room = self.room();
+        if let Some(head) = self.head_mut() {
+            (head.start, head.len) = ((FIRST_BYTE as u32).min(head.end), len.min(room) as u32);
+            head.offload = offload;
+        }
+    }
+
+    /// Receives a frame that lies elsewhere by copying it; says how many of its bytes found room.
+    #[inline]
+    pub fn receive_copy(&mut self, frame: &[u8]) -> usize {
+        let Some(head) = self.head_mut() else { return 0 };
+        let start = (FIRST_BYTE as u32).min(head.end);
+        let len = frame.len().min((head.end - start) as usize);
+        (head.start, head.len, head.offload) = (start, len as u32, Offload::default());
+        self.data_mut().copy_from_slice(&frame[..len]);
+        len
+    }
+
+    /// Nothing is known of the packet, and nothing is left to be done to it.
+    #[inline]
+    pub fn forget_offload(&mut self) {
+        if let Some(head) = self.head_mut() {
+            head.offload = Offload::default();
+        }
+    }
+
+    /// Bytes of room behind the headroom.
+    #[inline]
+    pub fn room(&self) -> usize {
+        (self.head().end as usize).saturating_sub(FIRST_BYTE)
     }
 
     /// Replaces the contents; returns false, with the packet emptied, where it is too long.
     pub fn copy_from(&mut self, other: &Packet) -> bool {
-        let fits = other.len() <= self.buffer.len().saturating_sub(HEADROOM);
-        self.start = HEADROOM.min(self.buffer.len()) as u32;
-        self.len = if fits { other.len } else { 0 };
-        self.offload = other.offload;
-        if fits {
-            self.data_mut().copy_from_slice(other.data());
+        let fits = other.len() <= self.room();
+        let copied = self.receive_copy(if fits { other.data() } else { &[] });
+        if copied > 0 {
+            self.offload = other.offload;
         }
         fits
     }
@@ -137,14 +178,14 @@ impl Packet {
     /// headroom. Returns false, changing nothing, where there is no room or `at` is outside.
     #[must_use]
     pub fn insert(&mut self, at: usize, bytes: usize) -> bool {
-        if at > self.len() || bytes > self.start as usize {
+        let (start, len) = (self.start as usize, self.len());
+        if at > len || bytes > start - HEAD_BYTES {
             return false;
         }
-        let start = self.start as usize;
-        self.buffer.copy_within(start..start + at, start - bytes);
-        self.buffer[start - bytes + at..start + at].fill(0);
-        self.start -= bytes as u32;
-        self.len += bytes as u32;
+        let moved = self.range_mut(start - bytes, bytes + at);
+        moved.copy_within(bytes.., 0);
+        moved[at..].fill(0);
+        self.set_place(start - bytes, len + bytes);
         self.move_checksum(at, bytes as i32);
         true
     }
@@ -153,20 +194,21 @@ impl Packet {
     /// changing nothing, where they are not all there.
     #[must_use]
     pub fn remove(&mut self, at: usize, bytes: usize) -> bool {
-        if at + bytes > self.len() {
+        let (start, len) = (self.start as usize, self.len());
+        if at + bytes > len {
             return false;
         }
-        let start = self.start as usize;
-        self.buffer.copy_within(start..start + at, start + bytes);
-        self.start += bytes as u32;
-        self.len -= bytes as u32;
+        self.data_mut().copy_within(..at, bytes);
+        self.set_place(start + bytes, len - bytes);
         self.move_checksum(at, -(bytes as i32));
         true
     }
 
     /// Cuts the frame to `len` bytes; a shorter one stays.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len as u32);
+        if len < self.len() {
+            self.set_place(self.start as usize, len);
+        }
     }
 
     /// The headers' end moved by `by`, so the checksum's start and the repeated headers do too.
@@ -179,6 +221,71 @@ impl Packet {
         if let Some(gso) = &mut self.offload.gso {
             gso.header_bytes =
                 (i32::from(gso.header_bytes) + by).clamp(0, i32::from(u16::MAX)) as u16;
+        }
+    }
+
+    #[inline]
+    fn head(&self) -> &Head {
+        // SAFETY: a packet's head is there for as long as the packet is, and its alone.
+        self.head.map_or(&NO_HEAD, |head| unsafe { head.as_ref() })
+    }
+
+    #[inline]
+    fn head_mut(&mut self) -> Option<&mut Head> {
+        // SAFETY: as above, and the packet is borrowed exclusively.
+        self.head.map(|mut head| unsafe { head.as_mut() })
+    }
+
+    /// Says where the frame lies; what is outside the room is cut off.
+    fn set_place(&mut self, start: usize, len: usize) {
+        if let Some(head) = self.head_mut() {
+            let start = start.clamp(HEAD_BYTES, head.end as usize);
+            (head.start, head.len) = (start as u32, len.min(head.end as usize - start) as u32);
+        }
+    }
+
+    /// Bytes of the room, as far as they are there.
+    #[inline]
+    fn range_mut(&mut self, start: usize, len: usize) -> &mut [u8] {
+        let Some(head) = self.head else { return &mut [] };
+        let start = start.max(HEAD_BYTES);
+        let len = len.min((self.end as usize).saturating_sub(start));
+        // SAFETY: what is between the head and the end of the room is initialised and this
+        // packet's alone, which is borrowed exclusively; where the start is behind the end there
+        // are no bytes, and the pointer, still within the numbers of a head, is not used.
+        unsafe {
+            std::slice::from_raw_parts_mut(head.cast::<u8>().as_ptr().wrapping_add(start), len)
+        }
+    }
+}
+
+/// What is still to be done to the packet stands in its head, [`Head::offload`].
+impl Deref for Packet {
+    type Target = Head;
+
+    #[inline]
+    fn deref(&self) -> &Head {
+        self.head()
+    }
+}
+
+impl DerefMut for Packet {
+    /// Where there is no packet, there is one without room from now on.
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Head {
+        let mut head = *self.head.get_or_insert_with(|| Head::allocate(0));
+        // SAFETY: a packet's head is there for as long as the packet is, which is borrowed
+        // exclusively.
+        unsafe { head.as_mut() }
+    }
+}
+
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(head) = self.head {
+            // SAFETY: nobody has the packet after this.
+            unsafe { Head::release(head) }
         }
     }
 }
@@ -210,43 +317,52 @@ mod tests {
         assert_eq!(packet.offload.checksum, Checksum::Partial { start: 34, offset: 16 });
     }
 
+    /// A buffer as a driver might have it.
+    #[repr(C, align(64))]
+    struct Lent {
+        head: Head,
+        bytes: [u8; 256],
+    }
+
     #[test]
     fn lent_buffers_are_taken_back_once() {
         static TAKEN: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         // SAFETY: it is called with what the test lends, once for each.
-        unsafe fn take_back(bytes: NonNull<u8>) {
+        unsafe fn take_back(head: NonNull<Head>) {
             TAKEN.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            // SAFETY: the test lends boxes of 256 bytes.
-            drop(unsafe { Box::from_raw(bytes.cast::<[u8; 256]>().as_ptr()) });
+            // SAFETY: the test lends boxes of this.
+            drop(unsafe { Box::from_raw(head.cast::<Lent>().as_ptr()) });
         }
         // SAFETY: it frees what the test lends, and nothing else is lent in its name.
         static LENDER: Lender = unsafe { Lender::new(take_back) };
         // SAFETY: as above, for nothing at all.
         static OTHER: Lender = unsafe { Lender::new(take_back) };
         let lend = || {
-            let mut bytes = Box::new([0u8; 256]);
-            bytes[128..131].copy_from_slice(&[1, 2, 3]);
-            // SAFETY: a box of 256 bytes, given away.
-            unsafe { Packet::lent(NonNull::from(Box::leak(bytes)).cast(), 256, 128, 3, &LENDER) }
+            let mut lent = Lent { head: Head::lent(256, &LENDER), bytes: [0; 256] };
+            lent.bytes[128..131].copy_from_slice(&[1, 2, 3]);
+            (lent.head.start, lent.head.len) = (HEAD_BYTES as u32 + 128, 3);
+            let lent = NonNull::from(Box::leak(Box::new(lent)));
+            // SAFETY: a head and 256 bytes behind it, given away.
+            unsafe { Packet::from_head(lent.cast()) }
         };
         let taken = || TAKEN.load(std::sync::atomic::Ordering::Relaxed);
         let mut packet = lend();
-        assert_eq!(packet.data(), [1, 2, 3]);
-        assert_eq!(packet.receive_area().len(), 128);
-        assert!(packet.insert(1, 4) && packet.remove(0, 2));
-        assert_eq!(packet.data(), [0, 0, 0, 2, 3]);
+        assert_eq!((packet.data(), packet.room()), (&[1, 2, 3][..], 128));
+        assert!(packet.insert(1, 2));
+        assert_eq!(packet.data(), [1, 0, 0, 2, 3]);
         let moved = packet.take();
         drop(packet);
         assert_eq!((moved.len(), taken()), (5, 0));
-        let moved = moved.into_lent(&OTHER).unwrap_err();
+        assert!(moved.is_lent_by(&LENDER) && !moved.is_lent_by(&OTHER));
+        let moved = moved.into_head(&OTHER).unwrap_err();
         crate::Pool::new(4).give(moved);
         assert_eq!(taken(), 1);
-        let (bytes, start, len) = lend().into_lent(&LENDER).unwrap();
-        assert_eq!((start, len, taken()), (128, 3, 1));
+        let head = lend().into_head(&LENDER).unwrap();
+        assert_eq!(taken(), 1);
         // SAFETY: it was lent so.
-        unsafe { take_back(bytes) };
+        unsafe { take_back(head) };
         assert_eq!(taken(), 2);
-        assert!(Packet::from_bytes(&[1]).into_lent(&LENDER).is_err());
+        assert!(Packet::from_bytes(&[1]).into_head(&LENDER).is_err());
     }
 
     #[test]
@@ -258,6 +374,8 @@ mod tests {
         assert_eq!(packet.data(), [1, 2, 3]);
         let mut none = packet.take();
         std::mem::swap(&mut none, &mut packet);
+        assert!(none.remove(0, 0) && !none.remove(0, 1) && !none.insert(0, 1));
+        none.truncate(0);
         none.set_received(5, Offload::default());
         assert!(none.data().is_empty() && none.receive_area().is_empty());
         let big = Packet::from_bytes(&[0; 10]);

@@ -18,6 +18,7 @@ impl Pool {
     }
 
     /// An empty packet that takes a frame of [`FRAME_BYTES`].
+    #[inline]
     pub fn take(&mut self) -> Packet {
         self.free.pop().unwrap_or_else(|| Packet::with_capacity(FRAME_BYTES))
     }
@@ -30,8 +31,9 @@ impl Pool {
 
     /// Hands a packet back. Small buffers, which came from elsewhere, and more than the pool
     /// keeps are freed.
-    pub fn give(&mut self, mut packet: Packet) {
-        if self.free.len() < self.keep && packet.receive_area().len() >= FRAME_BYTES {
+    #[inline]
+    pub fn give(&mut self, packet: Packet) {
+        if self.free.len() < self.keep && packet.room() >= FRAME_BYTES {
             self.free.push(packet);
         }
     }

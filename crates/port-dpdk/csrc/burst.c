@@ -10,15 +10,22 @@
 
 #include "internal.h"
 
-/* A buffer that a packet may keep lies right behind its mbuf, which is how that is found again. */
-static struct rte_mbuf *mbuf_of(uint8_t *buffer) {
-    return (struct rte_mbuf *)(void *)(buffer - sizeof(struct rte_mbuf));
+static struct rte_mbuf *mbuf_of(struct tidegate_head *head) {
+    return (struct rte_mbuf *)(void *)head - 1;
 }
 
-static uint8_t *buffer_to_keep(struct rte_mbuf *mbuf) {
-    int is_plain = mbuf->nb_segs == 1 && RTE_MBUF_DIRECT(mbuf) && rte_mbuf_refcnt_read(mbuf) == 1 &&
-                   (uint8_t *)mbuf->buf_addr == (uint8_t *)mbuf + sizeof *mbuf;
-    return is_plain ? mbuf->buf_addr : NULL;
+/* Fills in the head of a packet that may keep its buffer: one that is in no chain, that nobody else
+ * has, and that came from a pool with heads. */
+static struct tidegate_head *head_of(struct rte_mbuf *mbuf) {
+    struct tidegate_head *head = (void *)(mbuf + 1);
+    int is_plain = mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1 &&
+                   mbuf->buf_addr == (void *)(head + 1) && RTE_MBUF_DIRECT(mbuf);
+    if (!is_plain)
+        return NULL;
+    uint32_t start = RTE_MIN(mbuf->data_off, mbuf->buf_len);
+    head->start = (uint32_t)sizeof *head + start;
+    head->len = RTE_MIN((uint32_t)mbuf->data_len, mbuf->buf_len - start);
+    return head;
 }
 
 static uint8_t checksum_of(uint64_t flags) {
@@ -33,28 +40,43 @@ static uint8_t checksum_of(uint64_t flags) {
     }
 }
 
-int tidegate_dpdk_receive(uint16_t port, uint16_t queue, void **mbufs,
-                          struct tidegate_received *out, uint16_t room) {
+/* Whether a device said anything of a packet. */
+#define SAID                                                                                       \
+    (RTE_MBUF_F_RX_LRO | RTE_MBUF_F_RX_VLAN_STRIPPED | RTE_MBUF_F_RX_L4_CKSUM_GOOD |               \
+     RTE_MBUF_F_RX_L4_CKSUM_NONE)
+
+int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **heads,
+                          struct tidegate_received *others, uint16_t room, uint16_t *other_count) {
+    struct rte_mbuf **mbufs = (struct rte_mbuf **)heads;
+    uint16_t other = 0;
     know_thread();
     if (__atomic_load_n(&tidegate_removed[port], __ATOMIC_ACQUIRE))
         return -1;
-    uint16_t count = rte_eth_rx_burst(port, queue, (struct rte_mbuf **)mbufs, room);
+    uint16_t count = rte_eth_rx_burst(port, queue, mbufs, room);
     for (uint16_t i = 0; i < count; i++)
-        rte_prefetch0(rte_pktmbuf_mtod((struct rte_mbuf *)mbufs[i], void *));
+        rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
     for (uint16_t i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = mbufs[i];
         uint64_t flags = mbuf->ol_flags;
-        out[i].buffer = buffer_to_keep(mbuf);
-        out[i].room = mbuf->buf_len;
-        out[i].start = mbuf->data_off;
-        out[i].data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-        out[i].first = mbuf->data_len;
-        out[i].total = mbuf->pkt_len;
-        out[i].segment_bytes = (flags & RTE_MBUF_F_RX_LRO) ? mbuf->tso_segsz : 0;
-        out[i].vlan_tci = mbuf->vlan_tci;
-        out[i].has_vlan = (flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0;
-        out[i].checksum = checksum_of(flags);
+        struct tidegate_head *head = head_of(mbuf);
+        heads[i] = head;
+        if (likely(head != NULL && (flags & SAID) == 0))
+            continue;
+        heads[i] = NULL;
+        others[other++] = (struct tidegate_received){
+            .data = rte_pktmbuf_mtod(mbuf, const uint8_t *),
+            .head = head,
+            .mbuf = mbuf,
+            .first = mbuf->data_len,
+            .total = mbuf->pkt_len,
+            .segment_bytes = (flags & RTE_MBUF_F_RX_LRO) ? mbuf->tso_segsz : 0,
+            .vlan_tci = mbuf->vlan_tci,
+            .place = i,
+            .checksum = checksum_of(flags),
+            .has_vlan = (flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0,
+        };
     }
+    *other_count = other;
     return count;
 }
 
@@ -68,7 +90,7 @@ uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room) {
     return copied;
 }
 
-void tidegate_dpdk_take_back(uint8_t *buffer) { rte_pktmbuf_free(mbuf_of(buffer)); }
+void tidegate_dpdk_take_back(struct tidegate_head *head) { rte_pktmbuf_free(mbuf_of(head)); }
 
 void tidegate_dpdk_release(void **mbufs, uint16_t count) {
     rte_pktmbuf_free_bulk((struct rte_mbuf **)mbufs, count);
@@ -114,6 +136,16 @@ static void describe(struct rte_mbuf *mbuf, const struct tidegate_frame *frame) 
     mbuf->l4_len = frame->l4_bytes;
 }
 
+/* The mbuf of a kept buffer, which says where the frame lies now. */
+static struct rte_mbuf *ready_mbuf(struct tidegate_head *head) {
+    struct rte_mbuf *mbuf = mbuf_of(head);
+    mbuf->data_off = (uint16_t)(head->start - sizeof *head);
+    mbuf->data_len = (uint16_t)head->len;
+    mbuf->pkt_len = head->len;
+    mbuf->ol_flags = 0;
+    return mbuf;
+}
+
 /* The mbufs of a burst: those that were received and kept, new ones for the others. Gives 0 where
  * there are not enough, with none of them left to anybody. */
 static int collect(struct rte_mbuf **mbufs, const struct tidegate_frame *frames, uint16_t count,
@@ -121,24 +153,47 @@ static int collect(struct rte_mbuf **mbufs, const struct tidegate_frame *frames,
     struct rte_mbuf *fresh[TIDEGATE_BURST];
     uint16_t copies = 0, next = 0;
     for (uint16_t i = 0; i < count; i++)
-        copies += frames[i].buffer == NULL;
+        copies += frames[i].head == NULL;
     int is_short = copies > 0 && rte_pktmbuf_alloc_bulk(pool, fresh, copies) != 0;
     for (uint16_t i = 0; i < count; i++) {
-        if (frames[i].buffer == NULL) {
+        if (frames[i].head == NULL)
             mbufs[i] = is_short ? NULL : fresh[next++];
-            continue;
-        }
-        struct rte_mbuf *mbuf = mbuf_of(frames[i].buffer);
-        mbuf->data_off = (uint16_t)frames[i].start;
-        mbuf->data_len = (uint16_t)frames[i].len;
-        mbuf->pkt_len = frames[i].len;
-        mbuf->ol_flags = 0;
-        mbufs[i] = mbuf;
+        else
+            mbufs[i] = ready_mbuf(frames[i].head);
     }
     if (is_short)
         /* Nulls are left out. */
         rte_pktmbuf_free_bulk(mbufs, count);
     return !is_short;
+}
+
+/* Gives how many of the burst the device took. */
+static uint16_t transmit(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count,
+                         uint16_t retries) {
+    uint16_t sent = 0;
+    for (uint16_t attempt = 0; sent < count && attempt <= retries; attempt++) {
+        uint16_t more = rte_eth_tx_burst(port, queue, mbufs + sent, count - sent);
+        sent += more;
+        if (more == 0)
+            break;
+    }
+    return sent;
+}
+
+uint16_t tidegate_dpdk_send_kept(uint16_t port, uint16_t queue, struct tidegate_head *const *heads,
+                                 uint16_t count, uint16_t retries, uint64_t *unsent) {
+    struct rte_mbuf *mbufs[TIDEGATE_BURST];
+    know_thread();
+    count = RTE_MIN(count, TIDEGATE_BURST);
+    for (uint16_t i = 0; i < count; i++)
+        mbufs[i] = ready_mbuf(heads[i]);
+    uint16_t sent = transmit(port, queue, mbufs, count, retries);
+    *unsent = 0;
+    for (uint16_t i = sent; i < count; i++)
+        *unsent += mbufs[i]->pkt_len;
+    if (sent < count)
+        rte_pktmbuf_free_bulk(mbufs + sent, count - sent);
+    return sent;
 }
 
 uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
@@ -150,10 +205,10 @@ uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
     if (count > TIDEGATE_BURST || !collect(mbufs, frames, count, pool))
         return 0;
     uint32_t flags = 0;
-    uint16_t ready = 0, sent = 0;
+    uint16_t ready = 0;
     for (; ready < count; ready++) {
         const struct tidegate_frame *frame = &frames[ready];
-        if (frame->buffer == NULL && !fill(mbufs[ready], frame, pool))
+        if (frame->head == NULL && !fill(mbufs[ready], frame, pool))
             break;
         if (frame->flags != 0)
             describe(mbufs[ready], frame);
@@ -164,12 +219,7 @@ uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
         good = rte_eth_tx_prepare(port, queue, mbufs, ready);
         *refused = ready - good;
     }
-    for (uint16_t attempt = 0; sent < good && attempt <= retries; attempt++) {
-        uint16_t more = rte_eth_tx_burst(port, queue, mbufs + sent, good - sent);
-        sent += more;
-        if (more == 0)
-            break;
-    }
+    uint16_t sent = transmit(port, queue, mbufs, good, retries);
     if (sent < count)
         rte_pktmbuf_free_bulk(mbufs + sent, count - sent);
     return sent;

@@ -232,6 +232,17 @@ int tidegate_dpdk_named_counters(uint16_t port, struct tidegate_named_counter *o
     return read < 0 ? read : (int)written;
 }
 
-void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa) {
-    return rte_pktmbuf_pool_create(name, buffers, RTE_MEMPOOL_CACHE_MAX_SIZE, 0, data_bytes, numa);
+static void make_head(struct rte_mempool *pool, void *head, void *mbuf, unsigned int index) {
+    (void)pool, (void)index;
+    memcpy((struct rte_mbuf *)mbuf + 1, head, sizeof(struct tidegate_head));
+}
+
+void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa,
+                         const struct tidegate_head *head) {
+    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, buffers, RTE_MEMPOOL_CACHE_MAX_SIZE,
+                                                       sizeof *head, data_bytes, numa);
+    struct tidegate_head copy = *head;
+    if (pool != NULL)
+        rte_mempool_obj_iter(pool, make_head, &copy);
+    return pool;
 }

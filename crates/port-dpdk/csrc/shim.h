@@ -16,37 +16,44 @@ enum { TIDEGATE_CHECKSUM_UNKNOWN, TIDEGATE_CHECKSUM_GOOD, TIDEGATE_CHECKSUM_PART
 /* What a device is to do to a packet that is sent, as bits. */
 enum { TIDEGATE_SEND_TCP = 1, TIDEGATE_SEND_UDP = 2, TIDEGATE_SEND_IPV6 = 4, TIDEGATE_SEND_CUT = 8 };
 
-/* A received packet. Its bytes stay where they are until its mbuf is released. */
+/* What stands in front of a packet's bytes, as far as C fills it in: packet's Head. It lies in the
+ * private part of the mbuf, right behind it and right before the buffer. */
+struct tidegate_head {
+    uint32_t start;         /* where the frame begins, in bytes from the head */
+    uint32_t len;
+    uint64_t others[7];     /* Rust's own */
+};
+_Static_assert(sizeof(struct tidegate_head) == 64, "packet's head.rs says otherwise");
+
+/* A received packet of which there is more to say than its head does. Its bytes stay where they
+ * are until its mbuf is released. */
 struct tidegate_received {
     const uint8_t *data;    /* the first `first` bytes of it */
-    uint8_t *buffer;        /* not null: the whole buffer, which the packet may keep */
+    struct tidegate_head *head; /* not null: filled in; the packet may keep its buffer */
+    void *mbuf;
     uint32_t first;
     uint32_t total;         /* more than `first` where it is a chain of buffers */
     uint16_t segment_bytes; /* not 0: a large frame, of segments this long */
     uint16_t vlan_tci;
-    uint16_t room;          /* of the buffer that it may keep */
-    uint16_t start;         /* where in it the packet begins */
+    uint16_t place;         /* among those received */
     uint8_t checksum;
     uint8_t has_vlan;       /* the tag was taken out of the frame */
-    uint8_t spare[6];
 };
 _Static_assert(sizeof(struct tidegate_received) == 40, "src/ffi.rs says otherwise");
 
-/* A packet to be sent: bytes that are copied before the call returns, or a buffer that was
- * received and kept, which the call takes back. */
+/* A packet to be sent: bytes that are copied before the call returns, or the head of a buffer that
+ * was received and kept, which the call takes back. */
 struct tidegate_frame {
     const uint8_t *data;
-    uint8_t *buffer;
+    struct tidegate_head *head;
     uint32_t len;
-    uint32_t start;
     uint16_t l2_bytes;      /* these four only where `flags` is not 0 */
     uint16_t l3_bytes;
     uint16_t l4_bytes;
     uint16_t segment_bytes;
     uint32_t flags;
-    uint32_t spare;
 };
-_Static_assert(sizeof(struct tidegate_frame) == 40, "src/ffi.rs says otherwise");
+_Static_assert(sizeof(struct tidegate_frame) == 32, "src/ffi.rs says otherwise");
 
 /* What a device is and can do. */
 struct tidegate_facts {
@@ -128,20 +135,27 @@ int tidegate_dpdk_counters(uint16_t port, struct tidegate_counters *counters);
 /* Gives how many there are; writes at most `room`. */
 int tidegate_dpdk_named_counters(uint16_t port, struct tidegate_named_counter *out, uint32_t room);
 
-void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa);
+/* All of the pool's buffers begin with a copy of this head. */
+void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes, int numa,
+                         const struct tidegate_head *head);
 
-/* Gives how many packets were received, or -1 where the device is gone. */
-int tidegate_dpdk_receive(uint16_t port, uint16_t queue, void **mbufs,
-                          struct tidegate_received *out, uint16_t room);
+/* Gives how many packets were received, or -1 where the device is gone. Their heads are filled in,
+ * but for null in the places of the `other_count` ones that `others` tells of. */
+int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **heads,
+                          struct tidegate_received *others, uint16_t room, uint16_t *other_count);
 /* Copies all of a chain; gives the bytes copied, at most `room`. */
 uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room);
 /* Takes back a buffer that a packet kept. */
-void tidegate_dpdk_take_back(uint8_t *buffer);
+void tidegate_dpdk_take_back(struct tidegate_head *head);
 void tidegate_dpdk_release(void **mbufs, uint16_t count);
 /* Gives how many packets, the first ones, were sent; `refused` how many of the others the device
  * does not take. */
 uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
                             const struct tidegate_frame *frames, uint16_t count,
                             uint16_t retries, uint16_t *refused);
+/* The same for packets in kept buffers of which the device need be told nothing; `unsent` is the
+ * bytes of those that were not sent. */
+uint16_t tidegate_dpdk_send_kept(uint16_t port, uint16_t queue, struct tidegate_head *const *heads,
+                                 uint16_t count, uint16_t retries, uint64_t *unsent);
 
 #endif

@@ -1,7 +1,7 @@
 //! The pools that DPDK's packet buffers come from.
 
 use crate::ffi;
-use packet::Lender;
+use packet::{Head, Lender};
 use std::ffi::{CString, c_void};
 use std::io;
 use std::ptr::NonNull;
@@ -42,10 +42,10 @@ pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
 
 /// Takes back a buffer that no packet needs any more.
 // SAFETY: called for buffers that were lent in the lender's name, once for each, as it demands.
-unsafe fn take_back(buffer: NonNull<u8>) {
+unsafe fn take_back(head: NonNull<Head>) {
     // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
     // nobody else at it, and its pool lives for ever and is for all threads.
-    unsafe { ffi::tidegate_dpdk_take_back(buffer.as_ptr()) }
+    unsafe { ffi::tidegate_dpdk_take_back(head.as_ptr().cast()) }
 }
 
 struct Known {
@@ -73,12 +73,14 @@ impl Buffers {
             return Ok(known.buffers);
         }
         let name = CString::new(format!("tidegate{data_bytes}n{numa}"))?;
-        let mut count = BUFFERS;
+        let (mut count, head) = (BUFFERS, Head::lent(data_bytes.into(), &LENDER));
         while count >= BUFFERS_MIN {
-            // SAFETY: the name is a string that is read during the call only. One less than a
-            // power of two fills the pool's ring exactly.
-            let pool =
-                unsafe { ffi::tidegate_dpdk_pool(name.as_ptr(), count - 1, data_bytes, numa) };
+            // SAFETY: name and head are read during the call only. One less than a power of two
+            // fills the pool's ring exactly.
+            let pool = unsafe {
+                let head = (&raw const head).cast();
+                ffi::tidegate_dpdk_pool(name.as_ptr(), count - 1, data_bytes, numa, head)
+            };
             if let Some(pool) = NonNull::new(pool) {
                 log::info!(target: "netdev_dpdk", "{count} buffers of {data_bytes} bytes on node {numa}");
                 pools.push(Known { data_bytes, numa, buffers: Buffers { pool } });

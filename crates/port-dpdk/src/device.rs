@@ -7,7 +7,7 @@ use crate::send::DpdkTx;
 use crate::start::{check, is_running, take_last_words};
 use crate::{DpdkConfig, DpdkError, Facts};
 use base::MacAddr;
-use port::PortError;
+use port::{PortError, TxCounters};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
@@ -221,6 +221,15 @@ impl DpdkPort {
 }
 
 impl Device {
+    /// Counts packets that were not sent, some of which the device refused.
+    pub fn count_unsent(&self, unsent: u64, refused: u64, counters: &mut TxCounters) {
+        let left = unsent - refused;
+        counters.errors += refused;
+        counters.dropped += left;
+        self.tx_refused.fetch_add(refused, Ordering::Relaxed);
+        self.tx_dropped.fetch_add(left, Ordering::Relaxed);
+    }
+
     fn set_up(
         name: &str,
         port: u16,

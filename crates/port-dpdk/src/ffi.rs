@@ -1,5 +1,6 @@
 //! The C shim's side of the border, declared by hand; `csrc/shim.h` says what each thing means.
 
+use packet::Head;
 use std::ffi::{c_char, c_int, c_void};
 
 /// Packets in one call.
@@ -17,31 +18,28 @@ pub const SEND_CUT: u32 = 8;
 #[derive(Clone, Copy)]
 pub struct Received {
     pub data: *const u8,
-    pub buffer: *mut u8,
+    pub head: *mut c_void,
+    pub mbuf: *mut c_void,
     pub first: u32,
     pub total: u32,
     pub segment_bytes: u16,
     pub vlan_tci: u16,
-    pub room: u16,
-    pub start: u16,
+    pub place: u16,
     pub checksum: u8,
     pub has_vlan: u8,
-    pub spare: [u8; 6],
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub data: *const u8,
-    pub buffer: *mut u8,
+    pub head: *mut c_void,
     pub len: u32,
-    pub start: u32,
     pub l2_bytes: u16,
     pub l3_bytes: u16,
     pub l4_bytes: u16,
     pub segment_bytes: u16,
     pub flags: u32,
-    pub spare: u32,
 }
 
 #[repr(C)]
@@ -117,8 +115,9 @@ pub struct NamedCounter {
 
 // The C side asserts the same numbers, so a field that one side moves alone does not compile
 // unless it hides in padding, of which there is none.
+const _: () = assert!(size_of::<Head>() == 64);
 const _: () = assert!(size_of::<Received>() == 40);
-const _: () = assert!(size_of::<Frame>() == 40);
+const _: () = assert!(size_of::<Frame>() == 32);
 const _: () = assert!(size_of::<Facts>() == 240);
 const _: () = assert!(size_of::<Setup>() == 48);
 const _: () = assert!(size_of::<Counters>() == 64);
@@ -143,16 +142,18 @@ unsafe extern "C" {
         buffers: u32,
         data_bytes: u16,
         numa: c_int,
+        head: *const c_void,
     ) -> *mut c_void;
     pub fn tidegate_dpdk_receive(
         port: u16,
         queue: u16,
-        mbufs: *mut *mut c_void,
-        out: *mut Received,
+        heads: *mut *mut c_void,
+        others: *mut Received,
         room: u16,
+        other_count: *mut u16,
     ) -> c_int;
     pub fn tidegate_dpdk_copy(mbuf: *mut c_void, to: *mut u8, room: u32) -> u32;
-    pub fn tidegate_dpdk_take_back(buffer: *mut u8);
+    pub fn tidegate_dpdk_take_back(head: *mut c_void);
     pub fn tidegate_dpdk_release(mbufs: *mut *mut c_void, count: u16);
     pub fn tidegate_dpdk_send(
         port: u16,
@@ -162,5 +163,13 @@ unsafe extern "C" {
         count: u16,
         retries: u16,
         refused: *mut u16,
+    ) -> u16;
+    pub fn tidegate_dpdk_send_kept(
+        port: u16,
+        queue: u16,
+        heads: *const *mut c_void,
+        count: u16,
+        retries: u16,
+        unsent: *mut u64,
     ) -> u16;
 }

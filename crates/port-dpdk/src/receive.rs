@@ -1,13 +1,11 @@
 //! Receiving: a burst from the device. Packets keep the device's buffers where those are simple,
 //! and are copied where they are chains or shared.
 
-use crate::buffers::LENDER;
 use crate::device::Device;
 use crate::ffi::{self, BURST, Received};
 use crate::headers::Headers;
-use packet::{Batch, Checksum, Gso, GsoKind, Offload, Packet, Pool};
+use packet::{Batch, Checksum, Gso, GsoKind, Head, Offload, Packet, Pool};
 use port::{PortError, RxQueue};
-use std::ffi::c_void;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -21,11 +19,9 @@ pub struct DpdkRx {
     burst: Box<Burst>,
 }
 
-/// What one call gives; kept, so that it need not be cleared for each.
-struct Burst {
-    mbufs: [*mut c_void; BURST],
-    frames: [Received; BURST],
-}
+/// What one call tells of packets that their heads do not; kept, so that it need not be cleared for
+/// each.
+struct Burst([Received; BURST]);
 
 // SAFETY: the pointers are of use only within one call of `receive`, which fills them in and
 // gives back what they point to.
@@ -41,19 +37,17 @@ impl DpdkRx {
     pub(crate) fn new(device: Arc<Device>, queue: u16) -> Self {
         let nothing = Received {
             data: std::ptr::null(),
-            buffer: std::ptr::null_mut(),
+            head: std::ptr::null_mut(),
+            mbuf: std::ptr::null_mut(),
             first: 0,
             total: 0,
             segment_bytes: 0,
             vlan_tci: 0,
-            room: 0,
-            start: 0,
+            place: 0,
             checksum: 0,
             has_vlan: 0,
-            spare: [0; 6],
         };
-        let burst = Burst { mbufs: [std::ptr::null_mut(); BURST], frames: [nothing; BURST] };
-        DpdkRx { device, queue, burst: Box::new(burst) }
+        DpdkRx { device, queue, burst: Box::new(Burst([nothing; BURST])) }
     }
 }
 
@@ -68,43 +62,35 @@ impl Drop for DpdkRx {
 impl RxQueue for DpdkRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         let DpdkRx { device, queue, burst } = self;
-        let room = batch.remaining_capacity().min(BURST);
-        // SAFETY: this queue has one owner, who borrows it exclusively; the arrays have room for
-        // `room` elements; the device is open for as long as this holds it.
+        let (before, mut other_count) = (batch.len(), 0);
+        // SAFETY: this queue has one owner, who borrows it exclusively; behind the batch's packets
+        // there is room for so many more, and `burst` has more; the device is open for as long as
+        // this holds it. A packet is a pointer to its head, or null.
         let answer = unsafe {
             ffi::tidegate_dpdk_receive(
                 device.port,
                 *queue,
-                burst.mbufs.as_mut_ptr(),
-                burst.frames.as_mut_ptr(),
-                room as u16,
+                batch.as_mut_ptr().add(before).cast(),
+                burst.0.as_mut_ptr(),
+                batch.remaining_capacity().min(BURST) as u16,
+                &raw mut other_count,
             )
         };
         let Ok(count) = usize::try_from(answer) else {
             return Err(PortError::Gone { device: device.name.clone() });
         };
-        if count == 0 {
-            return Ok(());
+        // SAFETY: so many were written, each the head of a buffer that the shim says may be kept, or
+        // null, which is no packet.
+        unsafe { batch.set_len(before + count) };
+        batch[before..].iter_mut().for_each(Packet::forget_offload);
+        if other_count > 0 {
+            burst.take_others(usize::from(other_count), pool, &mut batch[before..]);
         }
-        let is_up = device.admin_up.load(Ordering::Relaxed);
-        let mut left = 0;
-        for index in 0..count {
-            let (frame, mbuf) = (&burst.frames[index], burst.mbufs[index]);
-            if let (Some(buffer), true) = (NonNull::new(frame.buffer), is_up) {
-                batch.push(keep(frame, buffer));
-                continue;
-            }
-            let packet = if is_up { copy(frame, mbuf, pool) } else { Packet::none() };
-            if !packet.is_empty() {
-                batch.push(packet);
-            }
-            burst.mbufs[left] = mbuf;
-            left += 1;
+        if !device.admin_up.load(Ordering::Relaxed) {
+            batch.truncate(before);
         }
-        if left > 0 {
-            // SAFETY: these are the mbufs that were just received and not kept; nobody has a
-            // pointer into them.
-            unsafe { ffi::tidegate_dpdk_release(burst.mbufs.as_mut_ptr(), left as u16) };
+        if other_count > 0 {
+            batch.retain(|packet| !packet.is_empty());
         }
         Ok(())
     }
@@ -114,22 +100,36 @@ impl RxQueue for DpdkRx {
     }
 }
 
+impl Burst {
+    /// Puts packets of which there is more to say into their places.
+    fn take_others(&mut self, count: usize, pool: &mut Pool, places: &mut [Packet]) {
+        for frame in &self.0[..count] {
+            let Some(place) = places.get_mut(usize::from(frame.place)) else { continue };
+            if let Some(head) = NonNull::new(frame.head.cast()) {
+                *place = keep(frame, head);
+                continue;
+            }
+            *place = copy(frame, pool);
+            let mut mbuf = frame.mbuf;
+            // SAFETY: it was received just now and not kept; nobody has a pointer into it.
+            unsafe { ffi::tidegate_dpdk_release(&raw mut mbuf, 1) };
+        }
+    }
+}
+
 /// A packet that keeps the frame's buffer.
 #[inline]
-fn keep(frame: &Received, buffer: NonNull<u8>) -> Packet {
-    let (room, start, len) = (frame.room, frame.start, frame.total as u16);
-    // SAFETY: the shim says that the buffer of so many bytes is this frame's alone and may be
+fn keep(frame: &Received, head: NonNull<Head>) -> Packet {
+    // SAFETY: the shim filled it in, and says that its buffer is this frame's alone and may be
     // kept; it is not released here.
-    let mut packet = unsafe { Packet::lent(buffer, room, start, len, &LENDER) };
-    if frame.checksum != 0 || frame.segment_bytes != 0 || frame.has_vlan != 0 {
-        finish(frame, &mut packet);
-    }
+    let mut packet = unsafe { Packet::from_head(head) };
+    finish(frame, &mut packet);
     packet
 }
 
 /// A packet with the frame's bytes; an empty one where it is too long.
 #[inline]
-fn copy(frame: &Received, mbuf: *mut c_void, pool: &mut Pool) -> Packet {
+fn copy(frame: &Received, pool: &mut Pool) -> Packet {
     let mut packet = pool.take();
     let total = frame.total as usize;
     let Some(area) = packet.receive_area().get_mut(..total) else {
@@ -143,13 +143,11 @@ fn copy(frame: &Received, mbuf: *mut c_void, pool: &mut Pool) -> Packet {
     } else {
         // SAFETY: the mbuf is one that was received and not released; there is room for `total`
         // bytes, all of which are written, for a chain is as long as its first buffer says.
-        let copied = unsafe { ffi::tidegate_dpdk_copy(mbuf, area.as_mut_ptr(), frame.total) };
+        let copied = unsafe { ffi::tidegate_dpdk_copy(frame.mbuf, area.as_mut_ptr(), frame.total) };
         debug_assert_eq!(copied, frame.total);
     }
     packet.set_received(total, Offload::default());
-    if frame.checksum != 0 || frame.segment_bytes != 0 || frame.has_vlan != 0 {
-        finish(frame, &mut packet);
-    }
+    finish(frame, &mut packet);
     packet
 }
 

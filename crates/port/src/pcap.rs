@@ -4,7 +4,7 @@
 use crate::offload;
 use crate::queue::{PortError, RxQueue, TxCounters, TxQueue};
 use base::limits::FRAME_BYTES;
-use packet::{Batch, Offload, Pool};
+use packet::{Batch, Pool};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
@@ -90,6 +90,12 @@ impl Capture {
     /// Whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
+    }
+
+    /// The frames from one on.
+    fn frames_from(&self, first: usize) -> impl Iterator<Item = &[u8]> {
+        let frames = self.frames.get(first..).unwrap_or_default().iter();
+        frames.map(|(_, range)| self.bytes.get(range.clone()).unwrap_or_default())
     }
 
     /// A frame and its time since the Unix epoch, counted from 0.
@@ -199,10 +205,7 @@ impl PcapRx {
         let Some((_, frame)) = self.capture.frame(self.next) else { return };
         self.next += 1;
         let mut packet = pool.take();
-        let area = packet.receive_area();
-        let len = frame.len().min(area.len());
-        area[..len].copy_from_slice(&frame[..len]);
-        packet.set_received(len, Offload::default());
+        packet.receive_copy(frame);
         batch.push(packet);
     }
 }
@@ -210,7 +213,17 @@ impl PcapRx {
 impl RxQueue for PcapRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         while !batch.is_full() && !self.is_over() {
-            self.receive_one(pool, batch);
+            if self.next >= self.capture.len() {
+                self.next = 0;
+                self.rounds += 1;
+            }
+            let count = batch.remaining_capacity();
+            for frame in self.capture.frames_from(self.next).take(count) {
+                let mut packet = pool.take();
+                packet.receive_copy(frame);
+                batch.push(packet);
+                self.next += 1;
+            }
         }
         Ok(())
     }

@@ -76,6 +76,9 @@ pub const fn udp_nonzero(checksum: u16) -> u16 {
 pub struct Change(u16);
 
 impl Change {
+    /// Nothing changed.
+    pub const NONE: Change = Change(0);
+
     /// A 16-bit word went from `old` to `new`.
     #[inline]
     pub const fn u16(old: u16, new: u16) -> Self {
@@ -92,6 +95,12 @@ impl Change {
     #[inline]
     pub const fn u128(old: u128, new: u128) -> Self {
         Change(fold(sum128(!old) + sum128(new)))
+    }
+
+    /// This change and another one.
+    #[inline]
+    pub const fn and(self, other: Change) -> Self {
+        Change(combine(self.0, other.0))
     }
 
     /// The checksum after the change.

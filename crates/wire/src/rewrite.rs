@@ -1,13 +1,17 @@
 //! Changes the fields that switches rewrite, and keeps checksums right as it does.
 //!
 //! Every function takes the packet from its IP header on (frames, for the Ethernet addresses),
-//! changes one field, and says whether the packet had it. Nothing is touched otherwise, and none
+//! changes one field ([`TupleV4`] changes several), and says whether the packet had it. Nothing is touched otherwise, and none
 //! panics: cut packets, lying lengths and later fragments (no transport header in them) change as
 //! far as they can. What has no checksum (UDP's zero over IPv4) gets none.
 //!
 //! `l4_partial` says that the transport's checksum field holds only the sum of the pseudo header,
 //! as in packets that the kernel leaves for a network card to finish. New addresses then change
 //! that sum; new ports do not.
+
+mod tuple;
+
+pub use tuple::TupleV4;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,6 +1,7 @@
 //! An entry of the unified flow cache, and what is looked for in its place.
 
-use super::{MaskInUse, Translation};
+use super::MaskInUse;
+use crate::translate::Translation;
 use crate::way::Way;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
 
@@ -34,19 +35,18 @@ pub(super) const USED: u16 = 8;
 #[repr(C, align(64))]
 pub(super) struct Rest {
     pub(super) words: [u64; HEADER_WORDS - NARROW],
-    pub(super) translation: Translation,
+    pub(super) translation: Option<Translation>,
 }
 
 const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Rest>() == 64);
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct Probe {
-    pub(super) words: [u64; NARROW],
     pub(super) home: u32,
     pub(super) other: u32,
-    pub(super) serial: u16,
     pub(super) mask: u8,
-    pub(super) is_wide: bool,
+    /// Packets in a row that it is the probe of; 0 for no probe.
+    pub(super) packets: u8,
 }
 
 impl Probe {
@@ -65,14 +65,13 @@ impl Probe {
         let mut sum = fold(words[0] ^ s[0], words[1] ^ s[1]);
         sum ^= fold(words[2] ^ s[2], words[3] ^ s[3]);
         sum ^= fold(words[4] ^ s[4], (h[5] & m[5]) ^ s[5]);
-        let is_wide = headers.is_ipv6();
-        if is_wide {
+        if headers.is_ipv6() {
             sum ^= fold((h[6] & m[6]) ^ s[6], (h[7] & m[7]) ^ s[7]);
         }
         let hash = fold(sum ^ s[0], s[1] | 1);
         let (home, other) = (hash as usize & places, (hash >> 32) as usize & places);
         let (home, other) = (home as u32, other as u32);
-        Probe { words, home, other, serial: in_use.serial, mask: number, is_wide }
+        Probe { home, other, mask: number, packets: 1 }
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + use<> {
@@ -103,20 +102,19 @@ impl Entry {
 
     /// Whether the entry stands for packets like this, as far as its words go.
     #[inline]
-    pub(super) fn is_for(&self, probe: &Probe) -> bool {
-        let mut difference = u64::from(self.mask ^ probe.serial);
-        for (ours, theirs) in self.words.iter().zip(&probe.words) {
-            difference |= ours ^ theirs;
+    pub(super) fn is_for(&self, headers: &Headers, in_use: &MaskInUse) -> bool {
+        let (h, m) = (headers.words(), in_use.mask.words());
+        let mut difference = u64::from(self.mask ^ in_use.serial);
+        for (i, ours) in self.words.iter().enumerate() {
+            difference |= h[i] & m[i] ^ ours;
         }
         difference == 0
     }
 }
 
 impl Rest {
-    pub(super) const EMPTY: Rest = Rest {
-        words: [0; HEADER_WORDS - NARROW],
-        translation: Translation { addresses: [0; 4], ports: 0 },
-    };
+    pub(super) const EMPTY: Rest =
+        Rest { words: [0; HEADER_WORDS - NARROW], translation: None };
 
     /// Whether the entry's further words are those of these headers.
     pub(super) fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {

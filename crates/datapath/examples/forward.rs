@@ -1,0 +1,185 @@
+//! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
+//! does: `forward plain|tracked|translated CONNECTIONS PACKETS`. First
+//! `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
+//! difference between two numbers of packets is free of the set-up.
+
+use base::{Instant, PortNo, RecircId, WorkerId};
+use conntrack::{Config, Conntrack};
+use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
+use flow::{
+    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
+};
+use packet::Batch;
+use port::RxQueue;
+use port::pcap::{Capture, PcapRx, PcapTx, Play};
+use std::sync::Arc;
+use std::time::Duration;
+
+const NOW: Instant = Instant::from_millis(1_000_000);
+/// Packets are tracked before they go round with this number.
+const TRACKED: RecircId = RecircId(1);
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Tracked,
+    Translated,
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let kind = match words.first().map(String::as_str) {
+        None | Some("plain") => Kind::Plain,
+        Some("tracked") => Kind::Tracked,
+        Some("translated") => Kind::Translated,
+        Some(word) => panic!("'{word}' is none of plain, tracked, translated"),
+    };
+    let number = |at: usize, default| words.get(at).map_or(default, |it| it.parse().expect(it));
+    let (connections, packets) = (number(1, 1000), number(2, 1_000_000));
+    let mut worker = worker(kind);
+    let forward: Vec<Vec<u8>> = (0..connections as u32).map(frame).collect();
+    let mut out = Outbox::new();
+    let mut first = PcapRx::new(capture(&forward), Play::Once);
+    let first = play(&mut worker, &mut out, PortNo(1), &mut first, forward.len());
+    let answers: Vec<Vec<u8>> = first.iter().map(|frame| answer(frame)).collect();
+    let mut queues =
+        [&forward, &answers].map(|frames| PcapRx::new(capture(frames), Play::Loop));
+    // Several times, so that caches fill.
+    for _ in 0..4 {
+        for (port, queue) in (1..).zip(&mut queues) {
+            play(&mut worker, &mut out, PortNo(port), queue, connections);
+        }
+        worker.tick();
+    }
+    let (start, mut done) = (std::time::Instant::now(), 0);
+    while done < packets {
+        for (port, queue) in (1..).zip(&mut queues) {
+            done += turn(&mut worker, &mut out, PortNo(port), queue, |_| {});
+        }
+    }
+    let elapsed = start.elapsed();
+    let stats = worker.stats();
+    println!(
+        "{done} packets, {:.1} ns each; {} of {} passes known, {} dropped",
+        elapsed.as_nanos() as f64 / done as f64,
+        stats.unified_hits,
+        stats.exact_hits + stats.megaflow_hits,
+        stats.drops.total()
+    );
+}
+
+fn worker(kind: Kind) -> Worker {
+    let conntrack = Arc::new(Conntrack::new(7, Config::default()));
+    let tracker = conntrack.tracker().expect("one thread is not too many");
+    let upcalls = Arc::new(UpcallQueue::new());
+    let mut worker = Worker::new(WorkerId(0), tracker, upcalls, WorkerConfig::default(), 7);
+    let mut flows = Vec::new();
+    for (port, to) in [(1u32, 2u32), (2, 1)] {
+        let output = Action::Output(PortNo(to));
+        let from = |recirc: u32| {
+            Match::any()
+                .with(Field::InPort, port.into())
+                .with(Field::RecircId, recirc.into())
+                .with(Field::EthType, 0x0800)
+                .with(Field::NwFrag, 0)
+        };
+        if kind == Kind::Plain {
+            flows.push((from(0), vec![output]));
+            continue;
+        }
+        let nat = (kind == Kind::Translated).then_some(Nat::Restore);
+        let ct = CtAction { nat, ..CtAction::default() };
+        flows.push((from(0), vec![Action::Ct(Box::new(ct)), Action::Recirc(TRACKED)]));
+        let state = |state: CtState| {
+            let of = (CtState::NEW | CtState::EST | CtState::TRK).bits().into();
+            from(TRACKED.0).with_masked(Field::CtState, (state | CtState::TRK).bits().into(), of)
+        };
+        flows.push((state(CtState::EST), vec![output.clone()]));
+        let nat = (kind == Kind::Translated).then(source_nat);
+        let commit = CtAction { commit: true, nat, ..CtAction::default() };
+        flows.push((state(CtState::NEW), vec![Action::Ct(Box::new(commit)), output]));
+    }
+    for (id, (matching, actions)) in (1..).zip(flows) {
+        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
+        worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut Outbox::new());
+    }
+    worker
+}
+
+fn source_nat() -> Nat {
+    let [first, last] = ["20.0.0.1", "20.0.0.255"].map(|it| it.parse().expect("an address"));
+    Nat::Translate(NatRange {
+        kind: NatKind::Src,
+        addresses: Some((first, last)),
+        ports: None,
+        selection: flow::PortSelection::Default,
+        persistent: false,
+    })
+}
+
+/// The first packet of a connection, of 60 bytes; UDP without checksum.
+fn frame(number: u32) -> Vec<u8> {
+    let [a, b, c, _] = (number << 8).to_be_bytes();
+    let port = 1024 + number.wrapping_mul(2_654_435_761) % 60_000;
+    let text = format!("16.{a}.{b}.{c}:{port}>48.0.0.1:8080 udp len=18");
+    let mut bytes = wire::text::parse(&text).expect("a packet");
+    bytes[40..42].fill(0);
+    bytes
+}
+
+/// Addresses and ports the other way round.
+fn answer(frame: &[u8]) -> Vec<u8> {
+    let mut back = frame.to_vec();
+    for (a, b, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+        back[a..a + len].copy_from_slice(&frame[b..b + len]);
+        back[b..b + len].copy_from_slice(&frame[a..a + len]);
+    }
+    back
+}
+
+fn capture(frames: &[Vec<u8>]) -> Capture {
+    let mut bytes = Vec::new();
+    let mut file = PcapTx::new(&mut bytes, || Duration::ZERO).expect("memory takes it");
+    for frame in frames {
+        file.record(Duration::ZERO, frame).expect("memory takes it");
+    }
+    drop(file);
+    Capture::parse(bytes).expect("as it was written")
+}
+
+/// Plays so many packets; gives what is sent.
+fn play(
+    worker: &mut Worker,
+    out: &mut Outbox,
+    port: PortNo,
+    queue: &mut PcapRx,
+    count: usize,
+) -> Vec<Vec<u8>> {
+    let (mut sent, mut done) = (Vec::new(), 0);
+    while done < count {
+        done += turn(worker, out, port, queue, |frame| sent.push(frame.to_vec()));
+    }
+    sent
+}
+
+/// One batch from a port to the other; says how many packets it had.
+fn turn(
+    worker: &mut Worker,
+    out: &mut Outbox,
+    port: PortNo,
+    queue: &mut PcapRx,
+    mut see: impl FnMut(&[u8]),
+) -> usize {
+    let mut batch = Batch::new();
+    queue.receive(worker.pool(), &mut batch).expect("memory never fails");
+    let received = batch.len();
+    worker.receive(NOW, port, &mut batch, out);
+    for (_, batch) in out.batches_mut() {
+        for packet in batch.drain(..) {
+            see(packet.data());
+            worker.pool().give(packet);
+        }
+    }
+    received
+}

@@ -1,0 +1,107 @@
+//! The memory of one packet: a head of one cache line, and room for the bytes behind it.
+
+use crate::offload::Offload;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+/// A driver that lends its buffers to packets, so that what it received need not be copied. There
+/// is one of each driver, known by its address.
+#[derive(Debug)]
+pub struct Lender {
+    take_back: unsafe fn(NonNull<Head>),
+}
+
+impl Lender {
+    /// A lender whose buffers are given back by `take_back`, on any thread.
+    ///
+    /// # Safety
+    /// `take_back` must be sound for every buffer that was lent in this lender's name, once.
+    pub const unsafe fn new(take_back: unsafe fn(NonNull<Head>)) -> Self {
+        Lender { take_back }
+    }
+}
+
+/// What stands in front of a packet's bytes, so that a packet is one pointer however often it is
+/// moved. Drivers written in C fill in where the frame begins, in bytes from the head's own address,
+/// and its length, whence their places.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Head {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+    pub(crate) end: u32,
+    /// Bytes of an own allocation that lie before the head.
+    before: u32,
+    /// None where the memory is the switch's own.
+    pub(crate) lender: Option<&'static Lender>,
+    /// What is still to be done to the packet.
+    pub offload: Offload,
+}
+
+/// Bytes of a head.
+pub(crate) const HEAD_BYTES: usize = 64;
+/// What the system's allocator gives without asking for more.
+const ALIGNMENT: usize = 16;
+
+const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
+const _: () = assert!(offset_of!(Head, start) == 0 && offset_of!(Head, len) == 4);
+
+/// Stands for the head of a packet that was taken away.
+pub(crate) static NO_HEAD: Head = Head::new(HEAD_BYTES as u32, 0, None);
+
+impl Head {
+    const fn new(end: u32, before: u32, lender: Option<&'static Lender>) -> Head {
+        let offload = Offload { checksum: crate::Checksum::Unverified, gso: None };
+        Head { start: HEAD_BYTES as u32, len: 0, end, before, lender, offload }
+    }
+
+    /// The head of a buffer that `lender` lends: the driver writes it in front of `room` bytes.
+    pub const fn lent(room: u32, lender: &'static Lender) -> Head {
+        Head::new(room.saturating_add(HEAD_BYTES as u32), 0, Some(lender))
+    }
+
+    /// Memory of the switch's own with so many zero bytes behind the head, and as many as the
+    /// head's numbers can say at most.
+    pub(crate) fn allocate(room: usize) -> NonNull<Head> {
+        let room = room.min(u32::MAX as usize - 2 * HEAD_BYTES);
+        let layout = layout(HEAD_BYTES + room);
+        // SAFETY: the size is not zero.
+        let Some(memory) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let before = memory.align_offset(HEAD_BYTES).min(HEAD_BYTES - ALIGNMENT);
+        // SAFETY: `layout` has so many bytes more than head and room take.
+        let head = unsafe { memory.byte_add(before) }.cast::<Head>();
+        // SAFETY: it is aligned, within the allocation, and nobody else's.
+        unsafe { head.write(Head::new((HEAD_BYTES + room) as u32, before as u32, None)) };
+        head
+    }
+
+    /// Gives the memory back to where it came from.
+    ///
+    /// # Safety
+    /// `head` is of a packet that nobody has any more.
+    #[inline(never)]
+    pub(crate) unsafe fn release(head: NonNull<Head>) {
+        // SAFETY: the head is there until it is given back below.
+        let (lender, end, before) = unsafe {
+            let head = head.as_ref();
+            (head.lender, head.end as usize, head.before as usize)
+        };
+        match lender {
+            // SAFETY: whoever lent the buffer promised that this is right; it is the last time
+            // that anybody has it.
+            Some(lender) => unsafe { (lender.take_back)(head) },
+            // SAFETY: it was allocated so, in `allocate`.
+            None => unsafe { dealloc(head.cast::<u8>().byte_sub(before).as_ptr(), layout(end)) },
+        }
+    }
+}
+
+/// The layout of head and room; larger ones than there can be were refused before.
+fn layout(bytes: usize) -> Layout {
+    // A larger alignment would have the allocator clear pages that nobody uses yet.
+    let with_gap = bytes + HEAD_BYTES - ALIGNMENT;
+    Layout::from_size_align(with_gap, ALIGNMENT).unwrap_or(Layout::new::<Head>())
+}
