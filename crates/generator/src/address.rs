@@ -49,6 +49,16 @@ pub struct AddressRange {
 }
 
 impl AddressRange {
+    /// One IPv4 address.
+    pub(crate) fn single(address: [u8; 4]) -> AddressRange {
+        AddressRange::between(address, address)
+    }
+
+    /// Between these IPv4 addresses, both of them included.
+    pub(crate) fn between(one: [u8; 4], other: [u8; 4]) -> AddressRange {
+        AddressRange { first: Address::v4(one.min(other)), last: Address::v4(one.max(other)) }
+    }
+
     /// How many addresses there are; at least 1.
     pub fn count(&self) -> u64 {
         u64::try_from(self.last.number() - self.first.number())
@@ -131,6 +141,11 @@ pub struct PortRange {
 }
 
 impl PortRange {
+    /// From `first` to `last`, whichever is the lower.
+    pub(crate) fn new(first: u16, last: u16) -> PortRange {
+        PortRange { first: first.min(last), last: first.max(last) }
+    }
+
     /// How many ports there are; at least 1.
     pub fn count(&self) -> u64 {
         u64::from(self.last - self.first) + 1

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071).
 
 /// A running one's complement sum.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum(u64);
 
 impl Sum {

@@ -13,6 +13,7 @@
 mod address;
 mod checksum;
 mod connection;
+mod flood;
 mod frame;
 mod frame_in;
 mod histogram;
@@ -24,6 +25,7 @@ mod profile;
 pub mod search;
 mod self_test;
 mod statistics;
+pub mod stream;
 mod tcp;
 mod tcp_send;
 mod tuples;
@@ -32,6 +34,7 @@ mod wheel;
 
 pub use address::{AddressRange, PortRange, RangeError};
 pub use connection::BYTES_PER_CONNECTION;
+pub use flood::{Flood, FloodConfig, FloodCounts};
 pub use histogram::Histogram;
 pub use host::{Host, HostConfig, Role};
 pub use pacer::Pacer;

@@ -3,13 +3,17 @@
 //! printing: facts in, decisions out.
 
 mod bisect;
+mod capacity;
 mod confirmed;
+mod frames;
 mod multi_loss;
 mod sample;
 mod verdict;
 
 pub use bisect::Bisect;
+pub use capacity::{CapacityAnswer, CapacityRules, CapacitySearch, CapacityTrial};
 pub use confirmed::{Confirmed, Precision};
+pub use frames::{FrameSample, judge_frames};
 pub use multi_loss::{Goal, GoalResult, MultiLoss};
 pub use sample::{Broken, Direction, Sample, Window};
 pub use verdict::{Allowance, Reason, Verdict, judge};

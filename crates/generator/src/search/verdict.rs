@@ -70,6 +70,36 @@ pub enum Reason {
         /// Opens that the generator was too late for, ramp and all.
         missed: u64,
     },
+    /// Fewer frames were sent than asked for.
+    FramesNotOffered {
+        /// Asked for, each second and direction.
+        asked: f64,
+        /// Frames that the generator was too late for.
+        missed: u64,
+        /// Of all that fell due, 0 to 1.
+        share: f64,
+    },
+    /// Frames were lost while the generator looked at no port.
+    Stalled {
+        /// For how long.
+        ms: f64,
+    },
+    /// Flows that the trial was to use did not all reach the other side before it.
+    NotFilled {
+        /// That did.
+        arrived: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// What was to be constant while the rate stood was not (RFC 9411 section 7.2.3.3).
+    Unsteady {
+        /// What.
+        what: &'static str,
+        /// How far it was from its mean at most, in percent.
+        percent: f64,
+        /// How far it may be.
+        allowed: f64,
+    },
     /// So many connections were alive that no more could be opened.
     AtLimit(u64),
     /// Every combination of addresses and ports that was tried was in use.
@@ -130,6 +160,25 @@ impl fmt::Display for Reason {
                 "the generator opened {opened:.0} connections a second of the {asked:.0} asked \
                  for, and was too late for {missed}"
             ),
+            Reason::FramesNotOffered { asked, missed, share } => write!(
+                f,
+                "the generator was too late for {missed} frames, {:.2}% of {asked:.0} a second",
+                100.0 * share
+            ),
+            Reason::Stalled { ms } => {
+                write!(
+                    f,
+                    "the generator did not get to its ports for {ms:.1} ms, and frames were lost"
+                )
+            }
+            Reason::NotFilled { arrived, of } => write!(
+                f,
+                "only {arrived} of {of} flows reached the other side before the trial; give \
+                 phase 1 a lower --rate"
+            ),
+            Reason::Unsteady { what, percent, allowed } => {
+                write!(f, "{what} was {percent:.1}% from its mean; {allowed:.0}% may be")
+            }
             Reason::AtLimit(n) => {
                 write!(f, "{n} connections not opened, as too many were alive; raise --max-flows")
             }

@@ -1,0 +1,230 @@
+//! What one trial of test frames has shown, and whether it passed.
+
+use super::Broken;
+use super::sample::Direction;
+use super::verdict::{Allowance, Reason, Verdict};
+use crate::histogram::Histogram;
+use crate::stream::StreamStatistics;
+
+/// One trial of test frames, in one direction or both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FrameSample {
+    /// The rate that was asked for, in frames a second and direction.
+    pub offered: f64,
+    /// Seconds in which frames were sent.
+    pub seconds: f64,
+    /// From the initiator to the responder.
+    pub forth: Direction,
+    /// From the responder to the initiator.
+    pub back: Direction,
+    /// Frames that arrived more than once.
+    pub duplicates: u64,
+    /// Frames that came back to the station that sent them.
+    pub returned: u64,
+    /// Frames that cannot be read or have wrong checksums.
+    pub garbage: u64,
+    /// Frames that fell due and that the generator was too late for.
+    pub missed: u64,
+    /// Frames that the generator's own ports refused as wrong.
+    pub port_errors: u64,
+    /// Frames that the device did not take from the generator's ports: they are lost.
+    pub port_drops: u64,
+    /// The longest time in which the generator looked at neither port, in nanoseconds.
+    pub stall_ns: u64,
+    /// Connections in the device's table before the trial; none: nobody can see it, or it is meant
+    /// to hold some.
+    pub table_before: Option<u64>,
+    /// Connections that the device refused, its table being full.
+    pub table_full: u64,
+    /// From being sent to being received, both directions together.
+    pub latency_ns: Histogram,
+}
+
+impl FrameSample {
+    /// Adds what both stations counted.
+    pub fn count(&mut self, initiator: &StreamStatistics, responder: &StreamStatistics) {
+        self.forth = Direction { sent: initiator.sent, received: responder.received };
+        self.back = Direction { sent: responder.sent, received: initiator.received };
+        for it in [initiator, responder] {
+            self.duplicates += it.duplicates;
+            self.returned += it.returned;
+            self.garbage += it.garbage;
+            self.latency_ns.merge(&it.latency_ns);
+        }
+    }
+
+    /// Frames sent in both directions.
+    pub fn sent(&self) -> u64 {
+        self.forth.sent + self.back.sent
+    }
+
+    /// Frames lost of those sent, in both directions together, 0 to 1.
+    pub fn loss_ratio(&self) -> f64 {
+        (self.forth.lost() + self.back.lost()) as f64 / self.sent().max(1) as f64
+    }
+
+    /// The share of the worse direction: what one loses is not hidden by the other.
+    pub fn worst_loss_ratio(&self) -> f64 {
+        let of = |it: &Direction| it.lost() as f64 / it.sent.max(1) as f64;
+        of(&self.forth).max(of(&self.back))
+    }
+
+    /// What the device does that no search can go on with.
+    pub fn broken(&self) -> Option<Broken> {
+        let sent = self.sent();
+        let received = self.forth.received + self.back.received;
+        // A few frames say nothing.
+        if sent < 10 {
+            return None;
+        }
+        if self.returned * 2 > sent {
+            return Some(Broken::WrongSide);
+        }
+        if self.garbage * 2 > received + self.garbage {
+            return Some(Broken::Garbage);
+        }
+        if self.duplicates * 2 > sent {
+            return Some(Broken::Twice);
+        }
+        if received == 0 {
+            return Some(Broken::Nothing);
+        }
+        (self.back.sent >= 10 && self.back.received == 0).then_some(Broken::NothingBack)
+    }
+}
+
+/// Frames that the smallest queue behind a port holds: while the generator looked away for longer
+/// than it takes them to come, what is lost may have been lost by it.
+const QUEUE_FRAMES: f64 = 2048.0;
+/// A stall shorter than this is none, in nanoseconds.
+const STALL_NS: u64 = 1_000_000;
+
+/// Decides about a trial of frames, the generator's faults first as [`super::judge`] does.
+pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
+    let mut faults = Vec::new();
+    if let Some(broken) = sample.broken() {
+        faults.push(Reason::Broken(broken));
+    }
+    if sample.duplicates > 0 {
+        let (sent, received) = (sample.sent(), sample.forth.received + sample.back.received);
+        faults.push(Reason::MoreArrived {
+            way: "in both directions",
+            sent,
+            received: received + sample.duplicates,
+        });
+    }
+    if let Some(left) = sample.table_before.filter(|&left| left > 0) {
+        faults.push(Reason::TableNotEmpty(left));
+    }
+    let due = (sample.sent() + sample.missed) as f64;
+    if sample.missed as f64 > allowed.shortfall * due {
+        faults.push(Reason::FramesNotOffered {
+            asked: sample.offered,
+            missed: sample.missed,
+            share: sample.missed as f64 / due,
+        });
+    }
+    if sample.port_errors > 0 {
+        faults.push(Reason::PortErrors(sample.port_errors));
+    }
+    let mut failures = Vec::new();
+    for (way, it) in [("forth", sample.forth), ("back", sample.back)] {
+        if it.lost() > 0 && it.lost() as f64 > allowed.loss * it.sent as f64 {
+            failures.push(Reason::Lost { way, lost: it.lost(), sent: it.sent });
+        }
+    }
+    let away = sample.stall_ns as f64 / 1e9 * sample.offered;
+    if !failures.is_empty() && sample.stall_ns > STALL_NS && away > QUEUE_FRAMES {
+        faults.push(Reason::Stalled { ms: sample.stall_ns as f64 / 1e6 });
+    }
+    if sample.table_full > 0 {
+        failures.push(Reason::TableFull(sample.table_full));
+    }
+    if !faults.is_empty() {
+        return Verdict::Invalid(faults);
+    }
+    if failures.is_empty() { Verdict::Pass } else { Verdict::Fail(failures) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean() -> FrameSample {
+        let packets = Direction { sent: 10_000, received: 10_000 };
+        FrameSample {
+            offered: 10_000.0,
+            seconds: 1.0,
+            forth: packets,
+            back: packets,
+            table_before: Some(0),
+            ..FrameSample::default()
+        }
+    }
+
+    #[test]
+    fn verdicts() {
+        type Case = (&'static str, fn(&mut FrameSample), f64, &'static str, &'static str);
+        let cases: &[Case] = &[
+            ("nothing wrong", |_| (), 0.0, "pass", ""),
+            ("one lost", |s| s.back.received -= 1, 0.0, "fail", "back: 1 of 10000 packets"),
+            ("one lost, allowed", |s| s.back.received -= 1, 1e-4, "pass", ""),
+            ("doubled", |s| s.duplicates = 3, 0.5, "invalid", "20003 packets arrived of 20000"),
+            ("late", |s| s.missed = 500, 0.0, "invalid", "too late for 500 frames"),
+            ("hardly late", |s| s.missed = 50, 0.0, "pass", ""),
+            ("left-overs", |s| s.table_before = Some(2), 0.0, "invalid", "still held 2"),
+            ("table full", |s| s.table_full = 2, 1.0, "fail", "table full: 2"),
+            ("its own port", |s| s.port_errors = 2, 1.0, "invalid", "own ports"),
+            ("looked away, nothing lost", |s| s.stall_ns = 1 << 40, 0.0, "pass", ""),
+            (
+                "looked away, some lost",
+                |s| {
+                    s.stall_ns = 300_000_000;
+                    s.forth.received -= 9;
+                },
+                0.0,
+                "invalid",
+                "for 300.0 ms",
+            ),
+            (
+                "looked away too shortly to lose any",
+                |s| {
+                    s.stall_ns = 100_000_000;
+                    s.forth.received -= 9;
+                },
+                0.0,
+                "fail",
+                "forth: 9 of",
+            ),
+            (
+                "forwards nothing",
+                |s| (s.forth.received, s.back) = (0, Direction::default()),
+                1.0,
+                "invalid",
+                "forwards nothing",
+            ),
+            ("nothing back", |s| s.back.received = 0, 1.0, "invalid", "from the servers"),
+            ("to the wrong side", |s| s.returned = 15_000, 1.0, "invalid", "back to the side"),
+            ("twice", |s| s.duplicates = 20_000, 1.0, "invalid", "packets twice"),
+            (
+                "garbage",
+                |s| {
+                    (s.forth.received, s.back.received) = (0, 0);
+                    s.garbage = 20_000;
+                },
+                1.0,
+                "invalid",
+                "garbage",
+            ),
+        ];
+        for (name, change, loss, word, expected) in cases {
+            let mut sample = clean();
+            change(&mut sample);
+            let allowed = Allowance { loss: *loss, shortfall: Allowance::SHORTFALL };
+            let verdict = judge_frames(&sample, &allowed);
+            let said: Vec<_> = verdict.reasons().iter().map(Reason::to_string).collect();
+            assert_eq!(verdict.word(), *word, "{name}: {said:?}");
+            assert!(said.join("; ").contains(expected), "{name}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Stateless test traffic (RFC 2544) and the two phases of tests of stateful gateways (RFC 9693):
+//! numbered frames at a rate, between an initiator and a responder.
+//!
+//! The initiator sends each of its flows once ([`Order::EachOnce`], phase 1). The responder keeps
+//! what it sees of them in its state table, flows that an address translator changed included, and
+//! can then send on every one of them: each once, to see whether the device knows it, or at random
+//! (phase 2). Whoever drives a [`Station`] calls it as a [`crate::Host`]: receive, then transmit
+//! until it fills no batch any more.
+
+mod test_frame;
+#[cfg(test)]
+mod tests;
+
+use crate::address::{Address, AddressRange, PortRange};
+use crate::frame::{self, Resolution, Wire};
+use crate::frame_in::{self, Content, Discard};
+use crate::histogram::Histogram;
+use crate::pacer::Pacer;
+use crate::tuples::Tuples;
+use base::{Instant, MacAddr};
+use packet::{Batch, Checksum, Packet, Pool};
+use test_frame::{FourTuple, Label, Template};
+
+/// The initiator's address, of the block set apart for benchmarks (RFC 2544 appendix C.2.2).
+pub const INITIATOR_ADDRESS: [u8; 4] = [198, 18, 0, 2];
+/// The responder's.
+pub const RESPONDER_ADDRESS: [u8; 4] = [198, 19, 0, 2];
+/// Most flows that a station has: 40,000 source ports, 100 destination ports.
+pub const FLOWS_MAX: u32 = 4_000_000;
+/// Source ports of flows; their number is restricted so that the number of flows is known
+/// (RFC 9693 section 4.1).
+const SOURCE_PORTS: (u16, u32) = (10_000, 40_000);
+/// The first destination port.
+const DESTINATION_PORT: u16 = 1;
+/// Questions for the station's address that wait for an answer at most.
+const ANSWERS: usize = 16;
+
+/// What a station is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct StationConfig {
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Where its frames go. The responder's go to where frames came from, once some have.
+    pub to: MacAddr,
+    /// The VLAN that it sends in and hears; none: untagged.
+    pub vlan: Option<u16>,
+    /// Bytes of each frame with its FCS, a VLAN tag not counted; 64 at least.
+    pub frame_bytes: u16,
+    /// Decides the order of flows: the same seed, the same order.
+    pub seed: u64,
+}
+
+/// Which flow comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Every flow once; it takes as long as it takes.
+    EachOnce,
+    /// Any flow, at random, for a number of frames whose time passes also where they are not sent.
+    Random {
+        /// Frames that fall due.
+        frames: u64,
+    },
+}
+
+/// What one station counted in one phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamStatistics {
+    /// Test frames sent.
+    pub sent: u64,
+    /// Test frames of the phase that arrived, each counted once.
+    pub received: u64,
+    /// Test frames of the phase that arrived again.
+    pub duplicates: u64,
+    /// Test frames of an earlier phase.
+    pub stale: u64,
+    /// This station's own frames that came back to it.
+    pub returned: u64,
+    /// Frames that are none of the test's.
+    pub foreign: u64,
+    /// Frames that cannot be read, or whose checksum is wrong.
+    pub garbage: u64,
+    /// From being sent to being received.
+    pub latency_ns: Histogram,
+}
+
+/// One end of a test.
+pub struct Station {
+    config: StationConfig,
+    role: StationRole,
+    address: [u8; 4],
+    template: Template,
+    /// As this station's frames name them; a responder does not know all from the beginning.
+    flows: Vec<Option<FourTuple>>,
+    sending: Option<Sending>,
+    phase: u16,
+    /// Numbers that arrived in this phase, a bit each.
+    seen: Vec<u64>,
+    answers: Vec<Resolution>,
+    random: fastrand::Rng,
+    statistics: StreamStatistics,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum StationRole {
+    Initiator,
+    Responder,
+}
+
+#[derive(Debug)]
+struct Sending {
+    order: Order,
+    pacer: Option<Pacer>,
+    due: u64,
+    number: u64,
+    /// The flow looked at next, where each is sent once.
+    next_flow: usize,
+}
+
+impl Station {
+    /// The end that opens flows: so many of them, in a pseudorandom order.
+    pub fn initiator(config: StationConfig, flows: u32) -> Station {
+        let flows = flows.clamp(1, FLOWS_MAX);
+        let mut tuples = tuples(flows, config.seed);
+        let flow = |_| {
+            let tuple = tuples.next();
+            let ports = (tuple.client_port, tuple.server_port);
+            FourTuple::read(tuple.client, tuple.server, ports)
+        };
+        let flows = (0..flows).map(flow).collect();
+        Station::new(config, StationRole::Initiator, flows)
+    }
+
+    /// The end that learns flows as they arrive; it has room for so many.
+    pub fn responder(config: StationConfig, flows: u32) -> Station {
+        let flows = vec![None; flows.clamp(1, FLOWS_MAX) as usize];
+        Station::new(config, StationRole::Responder, flows)
+    }
+
+    fn new(config: StationConfig, role: StationRole, flows: Vec<Option<FourTuple>>) -> Station {
+        let initiator = role == StationRole::Initiator;
+        Station {
+            template: Template::new(config.frame_bytes, config.mac, config.to, config.vlan),
+            config,
+            role,
+            address: if initiator { INITIATOR_ADDRESS } else { RESPONDER_ADDRESS },
+            flows,
+            sending: None,
+            phase: 0,
+            seen: Vec::new(),
+            answers: Vec::with_capacity(ANSWERS),
+            random: fastrand::Rng::with_seed(config.seed),
+            statistics: StreamStatistics::default(),
+        }
+    }
+
+    /// Flows that this station can send on.
+    pub fn flows(&self) -> usize {
+        self.flows.iter().flatten().count()
+    }
+
+    /// Begins a phase in which up to `expected` frames arrive: counters start again. Both stations
+    /// of a test name the same phase, a number that no earlier phase had.
+    pub fn begin(&mut self, phase: u16, expected: u64) {
+        self.phase = phase;
+        self.sending = None;
+        self.statistics = StreamStatistics::default();
+        self.seen.clear();
+        self.seen.resize(expected.div_ceil(64) as usize, 0);
+    }
+
+    /// Sends frames of the phase at this rate from `now` on; without a rate as fast as it is asked.
+    pub fn send(&mut self, order: Order, per_second: Option<u64>, now: Instant) {
+        let pacer = per_second.map(|rate| Pacer::new(rate.max(1), 0, now));
+        self.sending = Some(Sending { order, pacer, due: 0, number: 0, next_flow: 0 });
+    }
+
+    /// Whether all was sent that is to be.
+    pub fn is_done(&self) -> bool {
+        let Some(sending) = &self.sending else { return true };
+        match sending.order {
+            Order::EachOnce => sending.next_flow >= self.flows.len(),
+            Order::Random { frames } => sending.number + sending.missed() >= frames,
+        }
+    }
+
+    /// Frames that fell due and were not sent then, since nobody asked in time.
+    pub fn missed(&self) -> u64 {
+        self.sending.as_ref().map_or(0, Sending::missed)
+    }
+
+    /// What was counted in this phase.
+    pub fn statistics(&self) -> &StreamStatistics {
+        &self.statistics
+    }
+
+    /// Takes packets that arrived, and hands their buffers to `pool`.
+    pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
+        for packet in batch.drain(..) {
+            self.take(&packet, now);
+            pool.give(packet);
+        }
+    }
+
+    fn take(&mut self, packet: &Packet, now: Instant) {
+        // A checksum that the kernel left undone has never been on a wire.
+        let verify = packet.offload.checksum == Checksum::Unverified;
+        let arrived = match frame_in::read(packet.data(), self.config.vlan, verify) {
+            Ok(arrived) => arrived,
+            Err(Discard::Foreign) => {
+                self.statistics.foreign += 1;
+                return;
+            }
+            Err(Discard::Malformed | Discard::BadChecksum) => {
+                self.statistics.garbage += 1;
+                return;
+            }
+        };
+        let datagram = match arrived.content {
+            Content::Udp(datagram) => datagram,
+            Content::Question if arrived.destination == Address::v4(self.address) => {
+                if self.answers.len() < ANSWERS {
+                    self.answers.push(Resolution::Answer {
+                        local: arrived.destination,
+                        remote: arrived.source,
+                        to: arrived.source_mac,
+                    });
+                }
+                return;
+            }
+            Content::Question | Content::Answer { .. } | Content::Tcp(_) => {
+                self.statistics.foreign += 1;
+                return;
+            }
+        };
+        let Some(label) = Label::read(datagram.payload) else {
+            self.statistics.foreign += 1;
+            return;
+        };
+        let (ours, theirs) = (self.label_phase(true), self.label_phase(false));
+        if label.phase != theirs {
+            let count = if label.phase == ours {
+                &mut self.statistics.returned
+            } else {
+                &mut self.statistics.stale
+            };
+            *count += 1;
+            return;
+        }
+        if !self.first_time(label.number) {
+            self.statistics.duplicates += 1;
+            return;
+        }
+        self.statistics.received += 1;
+        self.statistics.latency_ns.record(now.as_nanos().saturating_sub(label.sent_ns));
+        if self.role == StationRole::Responder {
+            let ports = (datagram.source_port, datagram.destination_port);
+            let flow = FourTuple::read(arrived.source, arrived.destination, ports);
+            self.learn(label.number, flow.map(FourTuple::reversed), arrived.source_mac);
+        }
+    }
+
+    /// Enters a flow in the state table, under the number of the frame that it came with.
+    fn learn(&mut self, number: u64, flow: Option<FourTuple>, mac: MacAddr) {
+        let entry = usize::try_from(number).ok().and_then(|at| self.flows.get_mut(at));
+        // Phase 1 comes first, and names every flow; later frames come in another order.
+        if let Some(entry) = entry.filter(|entry| entry.is_none()) {
+            *entry = flow;
+            self.template.set_destination(mac);
+        }
+    }
+
+    fn first_time(&mut self, number: u64) -> bool {
+        let Some(word) = usize::try_from(number / 64).ok().and_then(|at| self.seen.get_mut(at))
+        else {
+            return false;
+        };
+        let bit = 1 << (number % 64);
+        let first = *word & bit == 0;
+        *word |= bit;
+        first
+    }
+
+    /// What this station's labels say, or the other's.
+    fn label_phase(&self, own: bool) -> u16 {
+        self.phase << 1 | u16::from((self.role == StationRole::Initiator) != own)
+    }
+
+    /// Fills the batch's free room with frames that are due, in buffers from `pool`.
+    pub fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
+        let wire = Wire { mac: self.config.mac, vlan: self.config.vlan, text: None };
+        while batch.remaining_capacity() > 0 {
+            let Some(answer) = self.answers.pop() else { break };
+            let mut packet = pool.take();
+            frame::resolution(&mut packet, &wire, &answer);
+            batch.push(packet);
+        }
+        if self.is_done() {
+            return;
+        }
+        let phase = self.label_phase(true);
+        let Some(sending) = &mut self.sending else { return };
+        sending.look(now);
+        while batch.remaining_capacity() > 0 && sending.due > 0 {
+            let Some(flow) = sending.pick(&self.flows, &mut self.random) else { break };
+            let label = Label { phase, number: sending.number, sent_ns: now.as_nanos() };
+            sending.number += 1;
+            sending.due -= 1;
+            let mut packet = pool.take();
+            self.template.write(&mut packet, &flow, &label);
+            packet.offload.checksum = Checksum::Unverified;
+            self.statistics.sent += 1;
+            batch.push(packet);
+        }
+    }
+}
+
+impl Sending {
+    fn missed(&self) -> u64 {
+        self.pacer.as_ref().map_or(0, Pacer::missed)
+    }
+
+    /// Asks the pacer what has fallen due.
+    fn look(&mut self, now: Instant) {
+        match &mut self.pacer {
+            Some(pacer) => self.due += pacer.due(now),
+            None => self.due = u64::MAX,
+        }
+        if let Order::Random { frames } = self.order {
+            let missed = self.pacer.as_ref().map_or(0, Pacer::missed);
+            self.due = self.due.min(frames.saturating_sub(self.number + missed));
+        }
+    }
+
+    /// The flow of the next frame; none: there is none left.
+    fn pick(
+        &mut self,
+        flows: &[Option<FourTuple>],
+        random: &mut fastrand::Rng,
+    ) -> Option<FourTuple> {
+        match self.order {
+            Order::EachOnce => {
+                let rest = flows.get(self.next_flow..).unwrap_or_default();
+                // A frame's number is its flow's, so that the other end keeps it in that place.
+                let skipped = rest.iter().position(Option::is_some);
+                self.next_flow += skipped.map_or(rest.len(), |at| at + 1);
+                let found = flows.get(self.next_flow.checked_sub(1)?).copied().flatten();
+                skipped.and(found)
+            }
+            Order::Random { .. } => {
+                let at = random.usize(..flows.len().max(1));
+                // Where phase 1 lost frames the table has gaps: the next entry stands in.
+                let (before, after) = flows.split_at_checked(at)?;
+                after.iter().chain(before).copied().flatten().next()
+            }
+        }
+    }
+}
+
+/// The first `flows` combinations of ports between one pair of addresses, each once.
+fn tuples(flows: u32, seed: u64) -> Tuples {
+    let sources = flows.min(SOURCE_PORTS.1);
+    let destinations = flows.div_ceil(sources);
+    let range = |first: u16, count: u32| PortRange::new(first, first + (count - 1) as u16);
+    Tuples::new(
+        AddressRange::single(INITIATOR_ADDRESS),
+        range(SOURCE_PORTS.0, sources),
+        AddressRange::single(RESPONDER_ADDRESS),
+        range(DESTINATION_PORT, destinations),
+        seed,
+    )
+}
