@@ -16,6 +16,7 @@ use crate::generate::error::LoadError;
 use crate::generate::sides::Link;
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 
 pub use veth::Inside;
@@ -196,6 +197,12 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
                 .to_owned(),
         )),
     }
+}
+
+/// Whether both switches can be measured through vhost-user: this program has DPDK, and so has an
+/// Open vSwitch that is installed.
+pub fn has_vhost() -> bool {
+    vhost::check().is_ok() && Path::new(vhost::OVS).exists()
 }
 
 /// Two ports of this kind and a cable, to measure the generator with.

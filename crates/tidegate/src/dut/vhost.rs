@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Where Debian installs Open vSwitch's daemon with DPDK.
-const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+pub const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 /// Memory of the device under test, in megabytes.
 const DEVICE_MB: usize = 512;
 /// Memory of the generator, in megabytes.
