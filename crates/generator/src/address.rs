@@ -77,6 +77,17 @@ impl AddressRange {
         Address((self.first.number() + offset).to_be_bytes())
     }
 
+    /// Those from `first` up to but not including `end`, counted from the first of these.
+    pub(crate) fn part(&self, first: u64, end: u64) -> AddressRange {
+        AddressRange { first: self.get(first), last: self.get(end.max(first + 1) - 1) }
+    }
+
+    /// Where the address stands among these, counted from the first; none where it is no such.
+    pub(crate) fn offset(&self, address: Address) -> Option<u64> {
+        let offset = address.number().checked_sub(self.first.number())?;
+        if self.contains(address) { u64::try_from(offset).ok() } else { None }
+    }
+
     /// Whether the address is one of these.
     pub(crate) fn contains(&self, address: Address) -> bool {
         (self.first.0..=self.last.0).contains(&address.0)

@@ -93,7 +93,28 @@ macro_rules! difference {
     };
 }
 
+/// Adds each named counter of another one's.
+macro_rules! sum {
+    ($to:ident, $other:ident, $($name:ident),*) => { $($to.$name += $other.$name;)* };
+}
+
 impl Failures {
+    /// Counts what another host has counted as well.
+    pub fn add(&mut self, other: &Failures) {
+        sum!(
+            self,
+            other,
+            refused,
+            reset,
+            timed_out_opening,
+            timed_out,
+            closed_early,
+            corrupted,
+            unresolved,
+            aborted
+        );
+    }
+
     /// What was counted since `before`, an earlier state of these.
     #[must_use]
     pub fn since(&self, before: &Failures) -> Failures {
@@ -170,6 +191,41 @@ impl Statistics {
         )
     }
 
+    /// Counts what another host of the same side has counted as well.
+    pub fn add(&mut self, other: &Statistics) {
+        sum!(
+            self,
+            other,
+            opened,
+            accepted,
+            established,
+            completed,
+            at_limit,
+            tuples_exhausted,
+            table_full,
+            tx_packets,
+            tx_bytes,
+            rx_packets,
+            rx_bytes,
+            rx_malformed,
+            rx_bad_checksum,
+            rx_foreign,
+            rx_no_connection,
+            retransmitted,
+            retransmitted_syn,
+            retransmission_timeouts,
+            rx_duplicate,
+            rx_out_of_order,
+            rx_unacceptable,
+            rx_payload_bytes,
+            acknowledged_bytes,
+            answers_dropped
+        );
+        self.failed.add(&other.failed);
+        self.handshake_ns.merge(&other.handshake_ns);
+        self.reply_ns.merge(&other.reply_ns);
+    }
+
     /// Every plain counter by its name, for results that show them all.
     pub fn by_name(&self) -> Vec<(&'static str, u64)> {
         vec![
@@ -213,5 +269,29 @@ impl Statistics {
             End::Unresolved => &mut failed.unresolved,
             End::Aborted => &mut failed.aborted,
         } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_can_be_taken_away_again() {
+        let mut one = Statistics { opened: 3, tx_packets: 21, ..Statistics::default() };
+        one.failed.reset = 2;
+        one.handshake_ns.record(1000);
+        let mut other = Statistics { opened: 4, rx_bytes: 7, ..Statistics::default() };
+        other.failed.refused = 1;
+        other.reply_ns.record(5000);
+        let mut both = one.clone();
+        both.add(&other);
+        assert_eq!((both.opened, both.tx_packets, both.rx_bytes), (7, 21, 7));
+        assert_eq!((both.failed.total(), both.handshake_ns.count()), (3, 1));
+        assert_eq!(both.since(&other), one);
+        // Every counter has part in it.
+        let all: u64 = both.by_name().iter().map(|(_, count)| count).sum();
+        let parts = [&one, &other].map(|it| it.by_name().iter().map(|(_, n)| n).sum::<u64>());
+        assert_eq!(all, parts[0] + parts[1]);
     }
 }

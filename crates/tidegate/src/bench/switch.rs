@@ -67,7 +67,11 @@ impl Switch {
 
     /// The same with connection tracking set up like this.
     pub fn with(flows: &str, config: Config) -> Result<Switch, BenchError> {
-        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+        Switch::sharing(flows, Arc::new(Conntrack::new(fastrand::u64(..), config)))
+    }
+
+    /// The same beside other ones that track the same connections.
+    pub fn sharing(flows: &str, conntrack: Arc<Conntrack>) -> Result<Switch, BenchError> {
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
             WorkerId(0),
@@ -188,11 +192,6 @@ impl Switch {
     /// Connection tracking.
     pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
-    }
-
-    /// Connection tracking, for another thread to look at.
-    pub fn share_conntrack(&self) -> Arc<Conntrack> {
-        Arc::clone(&self.conntrack)
     }
 
     /// The flows that misses have brought into the worker.

@@ -75,6 +75,9 @@ pub struct CpsNdrArgs {
     /// Write the result to a file, as JSON
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Run the answer once more, and show where the device's busiest worker spends its time
+    #[arg(long)]
+    perf: bool,
     /// Tell more
     #[arg(short = 'v', long)]
     verbose: bool,
@@ -235,7 +238,11 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
     }
     let mut chosen = args.search();
     let mut session = Session::open(args, &profile, screen, &interrupt)?;
-    let ended = session.search(chosen.search());
+    let mut ended = session.search(chosen.search());
+    let answer = chosen.search().answer().rate;
+    if let (true, Some(rate), Ok(()), false) = (args.perf, answer, &ended, interrupt.is_set()) {
+        ended = session.look_at_workers(rate);
+    }
     let outcome = session.outcome(&mut chosen, &profile, &ceiling);
     let json = outcome.json();
     if let Some(file) = &args.output {

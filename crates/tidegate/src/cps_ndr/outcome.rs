@@ -2,19 +2,19 @@
 
 use super::CpsNdrArgs;
 use super::session::Told;
+use crate::dut::profile::Profile;
 use crate::generate::ceiling::Ceiling;
 use crate::generate::machine;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
 use crate::generate::trial::Plan;
-use generator::Profile;
 use generator::search::{Answer, GoalResult, Sample};
 use serde_json::{Value, json};
 
 /// What a search has found.
 pub struct Outcome<'a> {
     pub args: &'a CpsNdrArgs,
-    pub profile: &'a Profile,
+    pub profile: &'a generator::Profile,
     pub ceiling: &'a Ceiling,
     pub answer: Answer,
     pub goals: Option<Vec<GoalResult>>,
@@ -23,6 +23,8 @@ pub struct Outcome<'a> {
     pub table_seen: bool,
     pub interrupted: bool,
     pub plan: &'a Plan,
+    /// Where the device's busiest worker spends its time.
+    pub worker: Option<&'a Profile>,
 }
 
 impl Outcome<'_> {
@@ -77,6 +79,7 @@ impl Outcome<'_> {
         for goal in self.goals.iter().flatten() {
             lines.push(goal_line(goal));
         }
+        lines.extend(self.worker.into_iter().flat_map(Profile::lines));
         lines.push(String::new());
         lines.join("\n")
     }
@@ -160,6 +163,7 @@ impl Outcome<'_> {
                 "counted": "whole trial, from the first connection until nothing is on its way",
             },
             "profile": self.profile,
+            "worker": self.worker.map(Profile::json),
             "seed": self.args.hosts.seed,
             "interrupted": self.interrupted,
             "exit_status": self.status(),

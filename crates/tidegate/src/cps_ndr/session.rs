@@ -3,19 +3,20 @@
 use super::outcome::Outcome;
 use super::{Chosen, CpsNdrArgs};
 use crate::demo::screen::Screen;
-use crate::dut::{Device, Place};
+use crate::dut::{Device, profile};
 use crate::generate::ceiling::Ceiling;
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::human;
 use crate::generate::result::{error_lines, flows_line};
-use crate::generate::sides::{Side, Sides};
+use crate::generate::sides::Sides;
 use crate::generate::trial::{Clock, Live, Plan, Trial, Wall, Watch};
-use crate::generate::{hosts, lifetime, live_line};
+use crate::generate::{lifetime, live_line, sides_of};
 use generator::Profile;
 use generator::search::{Allowance, Next, Purpose, Sample, Search, Verdict, judge};
 use std::io::IsTerminal;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 /// The first look's rate: enough to see what a device does, for any device.
@@ -50,6 +51,8 @@ pub struct Session<'a> {
     samples: Vec<Told>,
     /// The table was looked into before every sample, and was empty.
     table_seen: bool,
+    /// Where the device's busiest worker spends its time.
+    profile: Option<profile::Profile>,
 }
 
 impl<'a> Session<'a> {
@@ -61,15 +64,14 @@ impl<'a> Session<'a> {
         interrupt: &'a Interrupt,
     ) -> Result<Session<'a>, LoadError> {
         let capacity = profile.connections_at_once as usize + 1000;
-        let (client, server) =
-            hosts(profile, &args.hosts, capacity, args.place.knows_neighbours())?;
-        let Place { device, client: to, server: from } = args.place.open()?;
-        let (Some(to), Some(from)) = (to, from) else {
+        let place = args.place.open()?;
+        if place.client.is_none() || place.server.is_none() {
             return Err(LoadError::Options(
                 "a search counts what both sides saw: name both --client and --server".to_owned(),
             ));
-        };
-        let sides = Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from)));
+        }
+        let known = args.place.knows_neighbours();
+        let (device, sides) = sides_of(profile, &args.hosts, capacity, known, place)?;
         let sample = Duration::from_secs(args.sample_time.into());
         let lifetime = lifetime(profile);
         let plan = Plan {
@@ -85,8 +87,18 @@ impl<'a> Session<'a> {
         let allowed =
             Allowance { loss: args.error_threshold / 100.0, shortfall: Allowance::SHORTFALL };
         let (samples, table_seen) = (Vec::new(), true);
-        let mut session =
-            Session { args, screen, interrupt, plan, allowed, sides, device, samples, table_seen };
+        let mut session = Session {
+            args,
+            screen,
+            interrupt,
+            plan,
+            allowed,
+            sides,
+            device,
+            samples,
+            table_seen,
+            profile: None,
+        };
         session.look()?;
         Ok(session)
     }
@@ -105,6 +117,7 @@ impl<'a> Session<'a> {
             drain: self.plan.drain,
         };
         let sample = self.trial(&plan)?;
+        self.sides.check()?;
         self.device.check()?;
         if let Some(broken) = sample.broken() {
             return Err(broken.into());
@@ -156,6 +169,7 @@ impl<'a> Session<'a> {
             let refused = self.device.refused();
             let plan = Plan { rate: Some(rate), ..self.plan.clone() };
             let mut sample = self.trial(&plan)?;
+            self.sides.check()?;
             self.device.check()?;
             if self.interrupt.is_set() {
                 // It was cut short, and would be taken for a worse one.
@@ -175,6 +189,26 @@ impl<'a> Session<'a> {
             self.clean()?;
         }
         Ok(())
+    }
+
+    /// Runs the answer once more for whoever wants to know what the device does then. It counts
+    /// for nothing else, since the looking costs.
+    pub fn look_at_workers(&mut self, rate: f64) -> Result<(), LoadError> {
+        let Some(watch) = self.device.watch() else { return Ok(()) };
+        self.screen.write("... the answer once more, with a look at the device's workers\n");
+        let plan = Plan { rate: Some(rate), allowed: 1.0, ..self.plan.clone() };
+        // The rate stands by then, and does so until the looking is over.
+        let (before, time) = (plan.ramp + plan.lifetime + plan.settle_window, plan.sample);
+        let looking = thread::spawn(move || {
+            thread::sleep(before);
+            watch.look(time)
+        });
+        let sample = self.trial(&plan);
+        // A thread that failed has seen nothing.
+        self.profile = looking.join().unwrap_or_default();
+        sample?;
+        self.device.check()?;
+        self.clean()
     }
 
     fn tell(&self, sample: &Sample, verdict: &Verdict) {
@@ -267,6 +301,7 @@ impl<'a> Session<'a> {
             table_seen: self.table_seen,
             interrupted: self.interrupt.is_set(),
             plan: &self.plan,
+            worker: self.profile.as_ref(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;
@@ -52,15 +52,23 @@ pub struct Reading {
 impl Switch {
     /// Starts a database of its own and the switch on it: `program`, or else ourselves.
     pub fn start(program: Option<&Path>) -> Result<Switch, DemoError> {
+        Switch::start_on(program, None)
+    }
+
+    /// The same on these processors alone, as `taskset -c` takes them.
+    pub fn start_on(program: Option<&Path>, cpus: Option<&str>) -> Result<Switch, DemoError> {
         let database = start_database()?;
-        let mut command = match program {
-            Some(program) => Command::new(program),
-            None => {
-                let own = env::current_exe();
-                let mut own = Command::new(own.map_err(DemoError::io("find this program's file"))?);
-                own.arg0("ovs-vswitchd");
-                own
+        let own = env::current_exe().map_err(DemoError::io("find this program's file"))?;
+        // The tools look for a daemon of this name, which is the name that it was started by.
+        let named = Path::new(FOLDER).join("ovs-vswitchd");
+        symlink(program.unwrap_or(&own), &named).map_err(DemoError::io("name the switch"))?;
+        let mut command = match cpus {
+            Some(cpus) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", cpus]).arg(&named);
+                command
             }
+            None => Command::new(&named),
         };
         command.arg(format!("unix:{RUN_FOLDER}/db.sock"));
         command.args(["--pidfile", "--log-file", "-vconsole:off", "-vsyslog:off"]);
@@ -74,6 +82,11 @@ impl Switch {
             sleep(Duration::from_millis(100));
         }
         Err(switch.failure("the switch does not answer ovs-appctl"))
+    }
+
+    /// The daemon's process.
+    pub fn pid(&self) -> u32 {
+        self.daemon.id()
     }
 
     /// What it calls itself.
@@ -182,7 +195,8 @@ impl Switch {
         }
     }
 
-    fn failure(&self, what: &str) -> DemoError {
+    /// An error that says so, with the end of its log.
+    pub fn failure(&self, what: &str) -> DemoError {
         let printed = end_of(&format!("{FOLDER}/switch.printed"));
         let log = end_of(&format!("{FOLDER}/ovs-vswitchd.log"));
         DemoError::Daemon { what: what.to_owned(), log: format!("{printed}\n{log}") }

@@ -1,17 +1,19 @@
-//! Our own switch in this process, on a core of its own, joined to the generator by ports in
-//! memory: the whole datapath with its misses, and nothing of the kernel.
+//! Our own switch in this process, each worker on a core of its own, joined to the generator by
+//! ports in memory: the whole datapath with its misses, and nothing of the kernel.
 
-use super::none::{DEPTH, link};
+use super::cores::Cores;
+use super::none::{DEPTH, Silent, link};
+use super::profile;
 use super::{Device, Place, Wanted, rules, setup};
 use crate::bench::switch::{Cable, PORTS, Switch};
 use crate::clock;
 use crate::generate::error::LoadError;
+use crate::generate::sides::Link;
 use conntrack::{Config, Conntrack, Event, Flush, Timeout, TimeoutPolicy};
-use port::MemoryPort;
-use port_linux::affinity::{allowed_cpus, pin_to_cpu};
+use port::{MemoryPort, RxQueue};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -20,13 +22,27 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 struct Running {
     wanted: Wanted,
+    cores: Cores,
     conntrack: Arc<Conntrack>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<(), LoadError>>>,
-    pinned: bool,
+    workers: Vec<Worker>,
 }
 
-/// Starts the switch on the first core that we may use; the caller stays on the last.
+struct Worker {
+    thread: Option<JoinHandle<Result<(), LoadError>>>,
+    seen: Arc<Seen>,
+}
+
+/// What others may know of a worker.
+#[derive(Default)]
+struct Seen {
+    /// The system's number of its thread.
+    thread: AtomicU32,
+    /// Packets received.
+    packets: AtomicU64,
+}
+
+/// Starts the switch on the first cores that we may use; the generator is to run on the last.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let mut timeouts = TimeoutPolicy::new();
     for (name, seconds) in wanted.timeouts() {
@@ -35,49 +51,92 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
         timeouts.set(timeout, seconds);
     }
     let config = Config { connections_max: wanted.maxconns, timeouts, ..Config::default() };
-    let switch = Switch::with(rules(wanted), config)?;
-    let (client, client_far) = MemoryPort::pair(DEPTH);
-    let (server, server_far) = MemoryPort::pair(DEPTH);
-    let cable = |far: &MemoryPort, (_, port)| Cable {
-        port,
-        rx: Box::new(far.rx()),
-        tx: Box::new(far.tx()),
-    };
-    let cables = [cable(&client_far, PORTS[0]), cable(&server_far, PORTS[1])];
-    let conntrack = switch.share_conntrack();
+    let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+    let cores = Cores::new(wanted.workers, wanted.generators);
+    // Each port has a cable a queue; its near end is the generator's.
+    let port = || (0..wanted.queues).map(|_| MemoryPort::pair(DEPTH)).collect::<Vec<_>>();
+    let ports = [port(), port()];
     let stop = Arc::new(AtomicBool::new(false));
-    let cpus = allowed_cpus().unwrap_or_default();
-    let pinned = cpus.len() > 1;
-    let (first, last) = (cpus.first().copied(), cpus.last().copied());
-    let seen = Arc::clone(&stop);
-    let thread = thread::Builder::new()
-        .name("switch".to_owned())
-        .spawn(move || {
-            if let (true, Some(cpu)) = (pinned, first) {
-                // Without it the scheduler decides, which is only less even.
-                let _ = pin_to_cpu(cpu);
-            }
-            run(switch, cables, &seen)
-        })
-        .map_err(|error| LoadError::Ended(format!("cannot start the switch's thread: {error}")))?;
-    if let (true, Some(cpu)) = (pinned, last) {
-        let _ = pin_to_cpu(cpu);
+    let mut workers = Vec::new();
+    for index in 0..wanted.workers {
+        let switch = Switch::sharing(rules(wanted), Arc::clone(&conntrack))?;
+        let cables = cables(wanted, &ports, index);
+        let (stop, seen) = (Arc::clone(&stop), Arc::new(Seen::default()));
+        let (cores, shown) = (cores.clone(), Arc::clone(&seen));
+        let thread = thread::Builder::new()
+            .name(format!("pmd{index}"))
+            .spawn(move || {
+                cores.pin_device(index);
+                run(switch, cables, &stop, &shown)
+            })
+            .map_err(|error| {
+                LoadError::Ended(format!("cannot start a worker of the switch: {error}"))
+            })?;
+        workers.push(Worker { thread: Some(thread), seen });
     }
-    let device = Running { wanted: *wanted, conntrack, stop, thread: Some(thread), pinned };
-    Ok(Place { device: Box::new(device), client: Some(link(&client)), server: Some(link(&server)) })
+    let mut links = (0..wanted.generators).map(|worker| {
+        // Workers beyond the number of queues send only; what is theirs is handed to them.
+        let at = |port: &[(MemoryPort, MemoryPort)]| {
+            let near = &port[worker % wanted.queues].0;
+            let rx: Box<dyn RxQueue> =
+                if worker < wanted.queues { Box::new(near.rx()) } else { Box::new(Silent) };
+            Link { rx, ..link(near) }
+        };
+        (at(&ports[0]), at(&ports[1]))
+    });
+    let (client, server) = links.next().unzip();
+    let more = links.collect();
+    let device = Running { wanted: *wanted, cores: cores.clone(), conntrack, stop, workers };
+    Ok(Place { device: Box::new(device), client, server, more, cores })
 }
 
-fn run(mut switch: Switch, mut cables: [Cable; 2], stop: &AtomicBool) -> Result<(), LoadError> {
+/// The queues that a worker receives from, two by two; it sends to a queue of its own, where
+/// there are enough.
+fn cables(
+    wanted: &Wanted,
+    ports: &[Vec<(MemoryPort, MemoryPort)>; 2],
+    worker: usize,
+) -> Vec<[Cable; 2]> {
+    let of_port = |port: usize| {
+        let number = move |queue: &usize| (port * wanted.queues + queue) % wanted.workers;
+        (0..wanted.queues).filter(move |queue| number(queue) == worker).collect::<Vec<_>>()
+    };
+    let queues = [of_port(0), of_port(1)];
+    let count = queues.iter().map(Vec::len).max().unwrap_or(0);
+    let cable = |port: usize, turn: usize| {
+        let far = |queue: usize| &ports[port][queue].1;
+        let rx: Box<dyn RxQueue> = match queues[port].get(turn) {
+            Some(&queue) => Box::new(far(queue).rx()),
+            None => Box::new(Silent),
+        };
+        Cable { port: PORTS[port].1, rx, tx: Box::new(far(worker % wanted.queues).tx()) }
+    };
+    (0..count).map(|turn| [cable(0, turn), cable(1, turn)]).collect()
+}
+
+fn run(
+    mut switch: Switch,
+    mut cables: Vec<[Cable; 2]>,
+    stop: &AtomicBool,
+    seen: &Seen,
+) -> Result<(), LoadError> {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    seen.thread.store(thread.unsigned_abs(), Ordering::Relaxed);
     let mut swept = clock::now();
     while !stop.load(Ordering::Relaxed) {
         let now = clock::now();
-        let received = switch.turn(now, &mut cables, 0)? + switch.turn(now, &mut cables, 1)?;
+        let mut received = 0;
+        for both in &mut cables {
+            received += switch.turn(now, both, 0)? + switch.turn(now, both, 1)?;
+        }
         if now - swept >= SWEEP_EVERY {
             swept = now;
             switch.tick(now);
         }
         if received == 0 {
             thread::yield_now();
+        } else {
+            seen.packets.fetch_add(received as u64, Ordering::Relaxed);
         }
     }
     Ok(())
@@ -89,8 +148,12 @@ impl Device for Running {
             "kind": "tidegate",
             "version": env!("CARGO_PKG_VERSION"),
             "ports": "memory",
-            "workers": 1,
-            "cores_of_their_own": self.pinned,
+            "workers": self.wanted.workers,
+            "queues": self.wanted.queues,
+            "generator_workers": self.wanted.generators,
+            "cores_of_their_own": self.cores.apart,
+            "cores": self.cores.device,
+            "generator_cores": self.cores.generator,
         });
         if let (Some(all), Value::Object(setup)) = (all.as_object_mut(), setup(&self.wanted)) {
             all.extend(setup);
@@ -116,20 +179,37 @@ impl Device for Running {
     }
 
     fn check(&mut self) -> Result<(), LoadError> {
-        match self.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(Err(error))) => Err(error),
-            Some(_) => Err(LoadError::Ended("the switch's thread has ended".to_owned())),
+        for worker in &mut self.workers {
+            match worker.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
+                None => {}
+                Some(Ok(Err(error))) => return Err(error),
+                Some(_) => {
+                    return Err(LoadError::Ended("a worker of the switch has ended".to_owned()));
+                }
+            }
         }
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Option<profile::Watch> {
+        let threads = self.workers.iter().enumerate().map(|(index, worker)| {
+            let seen = Arc::clone(&worker.seen);
+            let thread = seen.thread.load(Ordering::Relaxed);
+            let name = format!("pmd{index}");
+            profile::Worker::counting(thread, name, move || seen.packets.load(Ordering::Relaxed))
+        });
+        Some(profile::Watch::threads(threads.collect()))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A thread that failed has been asked about; its end is all that is wanted now.
-            let _ = thread.join();
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // A thread that failed has been asked about; its end is all that is wanted now.
+                let _ = thread.join();
+            }
         }
     }
 }

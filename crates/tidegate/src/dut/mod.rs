@@ -1,15 +1,22 @@
 //! The device under test: what stands between the generator's two ports, brought up and taken
 //! down again, and what can be asked of it.
 
+mod cores;
+mod daemon;
+mod huge_pages;
 mod memory;
 mod none;
 mod outside;
+mod patch;
+pub mod profile;
 mod veth;
+mod vhost;
 
 use crate::generate::error::LoadError;
 use crate::generate::sides::Link;
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
 
 pub use veth::Inside;
@@ -62,6 +69,29 @@ pub enum PortsKind {
     Memory,
     /// veth pairs in namespaces of their own, through AF_PACKET
     Veth,
+    /// vhost-user, joined to virtio devices of the generator: a process and cores each, with DPDK
+    Vhost,
+}
+
+impl PortsKind {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            PortsKind::Memory => "memory",
+            PortsKind::Veth => "veth",
+            PortsKind::Vhost => "vhost",
+        }
+    }
+
+    /// Whether the device is a process of its own, in namespaces of our own.
+    pub fn is_apart(self) -> bool {
+        self != PortsKind::Memory
+    }
+
+    /// Huge pages that are wanted.
+    pub fn huge_pages(self) -> usize {
+        if self == PortsKind::Vhost { vhost::HUGE_PAGES } else { 0 }
+    }
 }
 
 /// What a device is made from.
@@ -77,6 +107,12 @@ pub struct Wanted {
     pub maxconns: u32,
     /// One timeout, in seconds, in place of all the published ones.
     pub timeout_s: Option<u32>,
+    /// Its workers, a core each.
+    pub workers: usize,
+    /// Queues of each of its ports.
+    pub queues: usize,
+    /// The generator's workers, a core each.
+    pub generators: usize,
 }
 
 impl Wanted {
@@ -114,6 +150,11 @@ pub trait Device {
     fn check(&mut self) -> Result<(), LoadError> {
         Ok(())
     }
+
+    /// Its workers, to be looked at while it is busy; none: nobody can see them.
+    fn watch(&mut self) -> Option<profile::Watch> {
+        None
+    }
 }
 
 /// A device with its two ports, the client's first.
@@ -124,16 +165,29 @@ pub struct Place {
     pub client: Option<Link>,
     /// The server's port.
     pub server: Option<Link>,
+    /// The same for each further worker of the generator.
+    pub more: Vec<(Link, Link)>,
+    /// Who runs where.
+    pub cores: Cores,
 }
 
-/// Brings a device up. `veth` ports want to be inside namespaces of our own already.
+impl Place {
+    /// A device between these ports, for one worker of the generator.
+    pub fn of(device: Box<dyn Device>, client: Option<Link>, server: Option<Link>) -> Place {
+        Place { device, client, server, more: Vec::new(), cores: Cores::any() }
+    }
+}
+
+/// Brings a device up. All but `memory` want to be inside namespaces of our own already.
 pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     match (wanted.kind, wanted.ports) {
-        (DutKind::None, PortsKind::Memory) => Ok(none::memory()),
+        (DutKind::None, PortsKind::Vhost) => vhost::cable(wanted, "none-"),
+        (DutKind::Tidegate | DutKind::Ovs, PortsKind::Vhost) => vhost::bring_up(wanted),
+        (DutKind::None, PortsKind::Memory) => Ok(none::memory(wanted.generators)),
         (DutKind::Tidegate, PortsKind::Memory) => memory::bring_up(wanted),
         (DutKind::Ovs, PortsKind::Memory) => Err(LoadError::Options(
             "--dut ovs is a process of its own and has no ports in this one's memory; \
-             use --ports veth"
+             use --ports vhost or veth"
                 .to_owned(),
         )),
         (DutKind::None, PortsKind::Veth) => veth::cable("c0", "s0"),
@@ -145,9 +199,26 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     }
 }
 
+/// Whether both switches can be measured through vhost-user: this program has DPDK, and so has an
+/// Open vSwitch that is installed.
+pub fn has_vhost() -> bool {
+    vhost::check().is_ok() && Path::new(vhost::OVS).exists()
+}
+
+/// Two ports of this kind and a cable, to measure the generator with.
+pub fn calibration_cable(wanted: &Wanted) -> Result<Place, LoadError> {
+    match wanted.ports {
+        PortsKind::Memory => Ok(none::memory(wanted.generators)),
+        PortsKind::Veth => veth::cable("cal0", "cal1"),
+        PortsKind::Vhost => vhost::cable(wanted, "cal-"),
+    }
+}
+
+pub use cores::Cores;
+#[cfg(test)]
+pub use none::link;
 pub use none::memory as memory_cable;
-pub use outside::outside;
-pub use veth::calibration_cable;
+pub use outside::{DPDK_EXTRA, outside};
 
 /// The published set-up, as results show it.
 fn setup(wanted: &Wanted) -> Value {

@@ -1,10 +1,14 @@
 //! No device: a cable in memory between client and server.
 
+use super::cores::Cores;
+use super::patch::Patch;
 use super::{Device, Place};
 use crate::generate::error::LoadError;
 use crate::generate::sides::Link;
-use port::MemoryPort;
+use packet::{Batch, Pool};
+use port::{MemoryPort, PortError, RxQueue};
 use serde_json::{Value, json};
+use std::os::fd::RawFd;
 
 /// Packets that a port in memory holds, as many as the published receive rings.
 pub const DEPTH: usize = 4096;
@@ -14,6 +18,8 @@ pub const DEPTH: usize = 4096;
 pub struct Cable {
     /// What it is made of.
     pub ports: &'static str,
+    /// What carries packets along it, where nobody else does.
+    pub _patch: Option<Patch>,
 }
 
 impl Device for Cable {
@@ -27,17 +33,38 @@ impl Device for Cable {
     }
 }
 
-/// A cable in memory. It is deep enough for one thread to fill before it empties.
-pub fn memory() -> Place {
-    let (client, server) = MemoryPort::pair(16 * DEPTH);
-    Place {
-        device: Box::new(Cable { ports: "memory" }),
-        client: Some(link(&client)),
-        server: Some(link(&server)),
+/// Cables in memory, one for each worker of the generator. They are deep enough for one thread to
+/// fill before it empties.
+pub fn memory(generators: usize) -> Place {
+    let cable = || {
+        let (client, server) = MemoryPort::pair(16 * DEPTH);
+        (link(&client), link(&server))
+    };
+    let (client, server) = cable();
+    let device = Box::new(Cable { ports: "memory", _patch: None });
+    let mut place = Place::of(device, Some(client), Some(server));
+    place.more.extend((1..generators).map(|_| cable()));
+    if generators > 1 {
+        place.cores = Cores::new(0, generators);
     }
+    place
 }
 
 /// Both queues of this end.
 pub fn link(port: &MemoryPort) -> Link {
     Link { rx: Box::new(port.rx()), tx: Box::new(port.tx()) }
+}
+
+/// A queue from which nothing comes: of a worker of the generator that sends only.
+#[derive(Debug)]
+pub struct Silent;
+
+impl RxQueue for Silent {
+    fn receive(&mut self, _: &mut Pool, _: &mut Batch) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        None
+    }
 }

@@ -4,9 +4,18 @@
 use super::{Device, Place};
 use crate::generate::error::LoadError;
 use crate::generate::sides::Link;
-use port::PortError;
+use packet::{Batch, Pool};
+use port::{PortError, RxQueue};
+use port_afxdp::{XdpOptions, XdpPort, XdpRx};
+use port_dpdk::{DpdkConfig, DpdkPort, EalOptions};
+use port_linux::affinity::allowed_cpus;
 use port_linux::{Links, PacketPort, TapKind, TapPort};
 use serde_json::{Value, json};
+use std::os::fd::RawFd;
+
+/// Further words of DPDK's command line where the user says nothing: no network card is taken
+/// from the kernel, and other processes can share the memory.
+pub const DPDK_EXTRA: &str = "--no-pci --single-file-segments";
 
 /// What is known of it: nothing but the ports.
 #[derive(Debug)]
@@ -26,21 +35,36 @@ impl Device for External {
 }
 
 /// The device between these ports.
-pub fn outside(client: Option<&str>, server: Option<&str>) -> Result<Place, LoadError> {
+pub fn outside(
+    client: Option<&str>,
+    server: Option<&str>,
+    dpdk_extra: &str,
+) -> Result<Place, LoadError> {
     if client.is_some() && client == server {
         let same = "--client and --server name the same port; each side needs one of its own";
         return Err(LoadError::Options(same.to_owned()));
     }
     let device = External { client: client.map(str::to_owned), server: server.map(str::to_owned) };
-    Ok(Place {
-        device: Box::new(device),
-        client: client.map(open).transpose()?,
-        server: server.map(open).transpose()?,
-    })
+    let open = |name: &str| match name.strip_prefix("dpdk:") {
+        Some(devargs) => open_dpdk(devargs, dpdk_extra),
+        None => open(name),
+    };
+    let (client, server) = (client.map(open).transpose()?, server.map(open).transpose()?);
+    Ok(Place::of(Box::new(device), client, server))
 }
 
-/// Opens the port of this name: `DEVICE` or `packet:DEVICE`, or `tap:NAME`. Another kind of port
-/// is another arm here.
+/// The DPDK device of these arguments, as Open vSwitch takes them.
+fn open_dpdk(devargs: &str, extra: &str) -> Result<Link, LoadError> {
+    let cpu = allowed_cpus().ok().and_then(|cpus| cpus.last().copied()).unwrap_or(0);
+    let options = EalOptions { extra: Some(extra.to_owned()), ..EalOptions::default() };
+    port_dpdk::start(&options, cpu)
+        .map_err(|error| LoadError::Ended(format!("dpdk:{devargs}: {error}")))?;
+    let port = DpdkPort::open(devargs, &DpdkConfig::new(devargs), 1)?;
+    Ok(Link { rx: Box::new(port.rx(0)?), tx: Box::new(port.tx()?) })
+}
+
+/// Opens the port of this name: `DEVICE` or `packet:DEVICE`, `tap:NAME` or `afxdp:DEVICE`.
+/// Another kind of port is another arm.
 pub fn open(name: &str) -> Result<Link, LoadError> {
     let (kind, device) = name.split_once(':').unwrap_or(("packet", name));
     match kind {
@@ -54,11 +78,39 @@ pub fn open(name: &str) -> Result<Link, LoadError> {
             Links::open()?.set_up(device, true)?;
             Ok(Link { rx: Box::new(port.rx()?), tx: Box::new(port.tx()?) })
         }
+        "afxdp" => {
+            let (port, mut queues) = XdpPort::open(device, XdpOptions::default())?;
+            must_be_up(device)?;
+            let Some(rx) = queues.pop() else { return Err(no_queue(name)) };
+            let tx = port.tx(0);
+            Ok(Link { rx: Box::new(Held { queue: rx, _port: port }), tx: Box::new(tx) })
+        }
         _ => Err(LoadError::Options(format!(
-            "{name}: there is no kind of port \"{kind}\"; name a network device, packet:DEVICE or \
-             tap:NAME"
+            "{name}: there is no kind of port \"{kind}\"; name a network device, packet:DEVICE, \
+             tap:NAME, afxdp:DEVICE or dpdk:DEVARGS"
         ))),
     }
+}
+
+/// A queue with its port, whose program would leave the device without it.
+#[derive(Debug)]
+struct Held {
+    queue: XdpRx,
+    _port: XdpPort,
+}
+
+impl RxQueue for Held {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        self.queue.receive(pool, batch)
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        self.queue.wake_fd()
+    }
+}
+
+fn no_queue(name: &str) -> LoadError {
+    LoadError::Ended(format!("{name} has no receive queue"))
 }
 
 fn must_be_up(device: &str) -> Result<(), LoadError> {

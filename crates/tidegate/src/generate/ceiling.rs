@@ -2,10 +2,10 @@
 
 use super::error::LoadError;
 use super::numbers::human;
-use super::sides::{Side, Sides};
-use super::{HostOptions, hosts};
+use super::sides::{self, Sides};
+use super::{HostOptions, sides_of};
 use crate::clock;
-use crate::dut::Place;
+use crate::dut::{Device, Place};
 use base::Instant;
 use generator::{BYTES_PER_CONNECTION, FaultRates, Profile, SelfTest};
 use serde_json::{Value, json};
@@ -15,8 +15,12 @@ use std::time::Duration;
 const WARM: Duration = Duration::from_millis(300);
 /// No hundred connections take longer.
 const HOUR_NS: u64 = 3_600_000_000_000;
-/// Connections at once when nothing waits: enough to fill batches, few enough for the cache.
+/// Connections at once when nothing waits, for each worker: enough to fill batches, few enough for
+/// the cache.
 const AT_ONCE: u32 = 1000;
+/// The same where rings between processes hold no more than 1024 packets, of which a connection
+/// may have two on their way.
+const AT_ONCE_IN_RINGS: u32 = 400;
 /// A device carries less than this share of the ceiling, or else the generator was the limit.
 pub const SHARE: f64 = 0.8;
 
@@ -31,6 +35,8 @@ pub struct Ceiling {
     pub packets_per_connection: f64,
     /// Which ports it was measured with.
     pub ports: &'static str,
+    /// By how many workers.
+    pub workers: usize,
 }
 
 impl Ceiling {
@@ -40,6 +46,7 @@ impl Ceiling {
             "connections_per_second": self.connections_per_second,
             "packets_per_second": self.packets_per_second,
             "ports": self.ports,
+            "generator_workers": self.workers,
             "share": self.share(rate),
         })
     }
@@ -79,10 +86,14 @@ pub fn measure(
         think_time_ms: 0,
         time_wait_ms: 0,
         connections_per_second: None,
-        connections_at_once: profile.connections_at_once.min(AT_ONCE),
+        connections_at_once: {
+            let each = if ports == "vhost" { AT_ONCE_IN_RINGS } else { AT_ONCE };
+            profile.connections_at_once.min(each * (1 + place.more.len() as u32))
+        },
         ..profile.clone()
     };
-    let mut sides = join(&busy, options, place)?;
+    let (_device, mut sides) = join(&busy, options, place)?;
+    let workers = sides.workers();
     let counted = saturate(&mut sides, WARM, time)?;
     if counted.packets == 0 {
         return Err(LoadError::Ended(format!(
@@ -96,6 +107,7 @@ pub fn measure(
         packets_per_second,
         packets_per_connection,
         ports,
+        workers,
     })
 }
 
@@ -154,11 +166,11 @@ pub fn self_test(
     let lifetime = super::lifetime(profile);
     // A tenth more than what the ceiling keeps alive.
     let alive = ceiling.connections_per_second * 1.1 * lifetime.as_secs_f64();
-    let at_once = (alive as u32).clamp(AT_ONCE, 2_000_000);
+    let at_once = (alive as u32).clamp(AT_ONCE * ceiling.workers as u32, 2_000_000);
     let full =
         Profile { connections_at_once: at_once, connections_per_second: None, ..profile.clone() };
     full.check().map_err(|source| LoadError::Profile { name: profile.name.clone(), source })?;
-    let mut sides = join(&full, options, place())?;
+    let (_device, mut sides) = join(&full, options, place())?;
     let warm = lifetime.clamp(WARM, Duration::from_secs(3)) * 2;
     let counted = saturate(&mut sides, warm, time)?;
     let derived = lifetime > warm;
@@ -188,6 +200,7 @@ impl Row {
             "active_flows": self.active_flows,
             "bits_per_second": self.bits_per_second,
             "packets_per_second": self.packets_per_second,
+            "generator_workers": self.ceiling.workers,
             "without_waits": {
                 "connections_per_second": self.ceiling.connections_per_second,
                 "packets_per_second": self.ceiling.packets_per_second,
@@ -222,44 +235,47 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-fn join(profile: &Profile, options: &HostOptions, place: Place) -> Result<Sides, LoadError> {
+fn join(
+    profile: &Profile,
+    options: &HostOptions,
+    place: Place,
+) -> Result<(Box<dyn Device>, Sides), LoadError> {
     let capacity = profile.connections_at_once as usize + 1000;
-    let (client, server) = hosts(profile, options, capacity, true)?;
-    let Place { client: Some(to), server: Some(from), .. } = place else {
+    if place.client.is_none() || place.server.is_none() {
         return Err(LoadError::Ended("a self-test needs both ports".to_owned()));
-    };
-    Ok(Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from))))
+    }
+    sides_of(profile, options, capacity, true, place)
 }
 
 /// Both sides as fast as they go.
 fn saturate(sides: &mut Sides, warm: Duration, time: Duration) -> Result<Counted, LoadError> {
+    let began = turn_for(sides, warm)?;
+    let before = sides.counted();
+    let ended = turn_for(sides, time)?;
+    sides.check()?;
+    let all = sides.counted();
+    let sent = |it: &sides::Counted| {
+        (it.client.tx_packets + it.server.tx_packets, it.client.tx_bytes + it.server.tx_bytes)
+    };
+    let ((packets, bytes), (packets_before, bytes_before)) = (sent(&all), sent(&before));
+    Ok(Counted {
+        seconds: (ended - began).as_secs_f64(),
+        completed: all.client.completed - before.client.completed,
+        packets: packets - packets_before,
+        bytes: bytes - bytes_before,
+        active: sides.active(),
+    })
+}
+
+/// Turns for so long; gives when it ended.
+fn turn_for(sides: &mut Sides, time: Duration) -> Result<Instant, LoadError> {
     let start = clock::now();
-    let mut from = None;
     loop {
         let now = clock::now();
+        if now - start >= time {
+            return Ok(now);
+        }
         sides.turn(now)?;
-        if now - start < warm {
-            continue;
-        }
-        let (client, server) = match (&sides.client, &sides.server) {
-            (Some(client), Some(server)) => (client.host.statistics(), server.host.statistics()),
-            _ => return Ok(Counted::default()),
-        };
-        let seen = (
-            client.completed,
-            client.tx_packets + server.tx_packets,
-            client.tx_bytes + server.tx_bytes,
-        );
-        let (began, before) = *from.get_or_insert((now, seen));
-        if now - began >= time {
-            return Ok(Counted {
-                seconds: (now - began).as_secs_f64(),
-                completed: seen.0 - before.0,
-                packets: seen.1 - before.1,
-                bytes: seen.2 - before.2,
-                active: sides.active(),
-            });
-        }
     }
 }
 

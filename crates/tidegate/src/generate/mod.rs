@@ -2,6 +2,7 @@
 //! connection.
 
 pub mod ceiling;
+pub mod crew;
 pub mod error;
 pub mod interrupt;
 pub mod machine;
@@ -9,23 +10,26 @@ pub mod numbers;
 mod outcome;
 pub mod result;
 pub mod sides;
+pub mod steer;
 pub mod trial;
 
 use crate::demo::screen::Screen;
-use crate::dut::{self, DutKind, Inside, Place, PortsKind, Wanted};
+use crate::dut::{self, Device, DutKind, Inside, Place, PortsKind, Wanted};
 use base::MacAddr;
 use ceiling::Ceiling;
 use clap::Args;
+use crew::Crew;
 use error::LoadError;
 use generator::search::Sample;
-use generator::{Host, HostConfig, Profile, Role};
+use generator::{Host, HostConfig, Profile, Role, Shares};
 use interrupt::Interrupt;
 use numbers::{bounded, human};
 use serde_json::json;
-use sides::{Side, Sides};
+use sides::{Link, Side, Sides};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use steer::steer;
 use trial::{Live, Plan, Trial, Wall, Watch};
 
 /// The client's Ethernet address where nothing else is said.
@@ -45,8 +49,9 @@ const ROOM: f64 = 2e6;
   tidegate generate --client veth0 --server veth1 --rate 2k --profile http
   tidegate generate --client eth1 --profile my.toml --gateway 02:00:00:00:00:09 --json
   tidegate generate --dut ovs --ports veth --rate 2k     through Open vSwitch's own daemon
+  tidegate generate --dut ovs --ports vhost --rate 20k   the same with DPDK, a core for each
 
-Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME. Profiles: short-lived, long-lived, http, dns,
+Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
 or a TOML file with the keys of crates/generator/src/profile.rs. Connections that fail are shown by
 kind; the exit status is 0 if there were none, 1 otherwise, 2 for options that cannot be meant, 3
 where nothing could be measured.")]
@@ -96,6 +101,18 @@ pub struct PlaceOptions {
     /// Most connections in the device's table (ct-set-maxconns)
     #[arg(long, value_name = "N", default_value_t = dut::MAXCONNS)]
     pub maxconns: u32,
+    /// The device's workers, a core each (memory, vhost)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: u16,
+    /// Queues of each of its ports [default: as many as workers]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub queues: Option<u16>,
+    /// The generator's workers, a core each [default: as many as the device's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub generator_workers: Option<u16>,
+    /// Further words of DPDK's command line, for ports named dpdk:
+    #[arg(long, value_name = "WORDS", default_value = dut::DPDK_EXTRA, allow_hyphen_values = true)]
+    pub dpdk_extra: String,
 }
 
 /// What hosts are made from besides their profile.
@@ -130,13 +147,31 @@ impl PlaceOptions {
         let by_itself = if kind == DutKind::Ovs { PortsKind::Veth } else { PortsKind::Memory };
         let ports = self.ports.unwrap_or(by_itself);
         let (plain, maxconns) = (self.no_ct, self.maxconns);
-        Ok(Some(Wanted { kind, ports, plain, maxconns, timeout_s: None }))
+        let workers = usize::from(self.workers);
+        let queues = self.queues.map_or(workers, usize::from);
+        let generators = self.generator_workers.map_or(workers.max(queues), usize::from);
+        if generators < queues {
+            return Err(LoadError::Options(format!(
+                "--generator-workers {generators} are fewer than --queues {queues}; each queue \
+                 needs one that looks after it"
+            )));
+        }
+        if ports == PortsKind::Veth && (workers, queues, generators) != (1, 1, 1) {
+            return Err(LoadError::Options(
+                "veth ports have one queue each; use --ports memory or vhost for several workers"
+                    .to_owned(),
+            ));
+        }
+        let timeout_s = None;
+        Ok(Some(Wanted { kind, ports, plain, maxconns, timeout_s, workers, queues, generators }))
     }
 
     /// Goes where devices may be made, if any have to be.
     pub fn enter(&self, screen: &Screen) -> Result<Inside, LoadError> {
         match self.wanted()? {
-            Some(wanted) if wanted.ports == PortsKind::Veth => Inside::enter(screen),
+            Some(wanted) if wanted.ports.is_apart() => {
+                Inside::enter(screen, wanted.ports.huge_pages())
+            }
             _ => Ok(Inside::Here),
         }
     }
@@ -145,29 +180,31 @@ impl PlaceOptions {
     pub fn open(&self) -> Result<Place, LoadError> {
         match self.wanted()? {
             Some(wanted) => dut::bring_up(&wanted),
-            None => dut::outside(self.client.as_deref(), self.server.as_deref()),
+            None => self.outside(),
         }
+    }
+
+    fn outside(&self) -> Result<Place, LoadError> {
+        dut::outside(self.client.as_deref(), self.server.as_deref(), &self.dpdk_extra)
     }
 
     /// The same with one timeout, in seconds, in place of all the published ones.
     pub fn open_with_timeouts(&self, timeout_s: u32) -> Result<Place, LoadError> {
         match self.wanted()? {
-            Some(Wanted { ports: PortsKind::Veth, .. }) => Err(LoadError::Options(
+            Some(wanted) if wanted.ports.is_apart() => Err(LoadError::Options(
                 "this test brings devices up in memory only; name --client and --server for others"
                     .to_owned(),
             )),
             Some(wanted) => dut::bring_up(&Wanted { timeout_s: Some(timeout_s), ..wanted }),
-            None => dut::outside(self.client.as_deref(), self.server.as_deref()),
+            None => self.outside(),
         }
     }
 
     /// The ceiling with ports of the same kind, where there is a cable for them.
     pub fn ceiling(&self, profile: &Profile, hosts: &HostOptions) -> Result<Ceiling, LoadError> {
-        let wanted = self.wanted()?;
-        let veth = wanted.is_some_and(|wanted| wanted.ports == PortsKind::Veth);
-        let (place, ports) = match veth {
-            true => (dut::calibration_cable()?, "veth"),
-            false => (dut::memory_cable(), "memory"),
+        let (place, ports) = match self.wanted()? {
+            Some(wanted) => (dut::calibration_cable(&wanted)?, wanted.ports.word()),
+            None => (dut::memory_cable(1), "memory"),
         };
         ceiling::measure(profile, hosts, place, ports, Duration::from_secs(1))
     }
@@ -222,6 +259,39 @@ pub fn hosts(
     Ok((host(Role::Client)?, host(Role::Server)?))
 }
 
+/// Hosts at all ports of a place, each worker's at its own, and the device between them.
+pub fn sides_of(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+    place: Place,
+) -> Result<(Box<dyn Device>, Sides), LoadError> {
+    let Place { device, client, server, more, cores } = place;
+    let shares = Shares::new(profile, 1 + more.len(), options.vlan);
+    let room = capacity.div_ceil(shares.workers());
+    let (to, from): (Vec<Link>, Vec<Link>) = more.into_iter().unzip();
+    let mut to = steer(client.into_iter().chain(to).collect(), shares, Role::Client).into_iter();
+    let mut from =
+        steer(server.into_iter().chain(from).collect(), shares, Role::Server).into_iter();
+    let mut side = |worker: usize| -> Result<(Option<Side>, Option<Side>), LoadError> {
+        let profile = shares.profile(profile, worker);
+        let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
+        let (client, server) = hosts(&profile, &options, room, known)?;
+        let at = |host: Host, link: Option<Link>| link.map(|link| Side::new(host, link));
+        Ok((at(client, to.next()), at(server, from.next())))
+    };
+    let (client, server) = side(0)?;
+    let mut others = Vec::new();
+    for worker in 1..shares.workers() {
+        let (client, server) = side(worker)?;
+        others.push(Sides::new(client, server));
+    }
+    let crew = Crew::start(others, &cores)?;
+    cores.pin_generator(0);
+    Ok((device, Sides::with(client, server, crew)))
+}
+
 /// Runs the verb.
 pub fn run(args: &GenerateArgs) -> ExitCode {
     let screen = Screen::of("generate", args.json);
@@ -236,11 +306,13 @@ fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
     let named = args.profile != "short-lived";
     let names = if named { vec![args.profile.as_str()] } else { Profile::BUILT_IN.to_vec() };
     let time = Duration::from_secs(args.seconds.min(3).into());
+    let workers = args.place.generator_workers.map_or(1, usize::from);
     let mut rows = Vec::new();
     for name in names {
         eprintln!("self-test: {name} ...");
         let profile = profile(name)?;
-        rows.push(ceiling::self_test(&profile, &args.hosts, &dut::memory_cable, time)?);
+        let cable = || dut::memory_cable(workers);
+        rows.push(ceiling::self_test(&profile, &args.hosts, &cable, time)?);
     }
     if args.json {
         let rows: Vec<_> = rows.iter().map(ceiling::Row::json).collect();
@@ -272,12 +344,9 @@ fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError>
     let interrupt = Interrupt::listen()?;
     let ceiling = args.place.ceiling(&profile, &args.hosts)?;
     let capacity = profile.connections_at_once as usize + 1000;
-    let (client, server) = hosts(&profile, &args.hosts, capacity, args.place.knows_neighbours())?;
-    let Place { mut device, client: to, server: from } = args.place.open()?;
-    let mut sides = Sides::new(
-        to.map(|link| Side::new(client, link)),
-        from.map(|link| Side::new(server, link)),
-    );
+    let place = args.place.open()?;
+    let known = args.place.knows_neighbours();
+    let (mut device, mut sides) = sides_of(&profile, &args.hosts, capacity, known, place)?;
     let sample = drive(args, &profile, &mut sides, screen, &interrupt);
     device.check()?;
     let sample = match sample {

@@ -31,9 +31,9 @@ pub fn show(
     sample: &Sample,
     screen: &Screen,
 ) -> ExitCode {
+    let counted = sides.counted();
     let both = sides.client.is_some() && sides.server.is_some();
-    let only =
-        if sides.client.is_some() { sides.client_statistics() } else { sides.server_statistics() };
+    let only = if sides.client.is_some() { &counted.client } else { &counted.server };
     let failed = if both { sample.failed.total() + sample.unfinished } else { only.failed.total() };
     let rate = sample.completed_per_second();
     let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
@@ -51,8 +51,8 @@ pub fn show(
                 "limited_by": ceiling.limited_by(rate),
                 "verdict": both.then(|| verdict.word()),
                 "reasons": both.then(|| verdict.reasons().iter().map(ToString::to_string).collect::<Vec<_>>()),
-                "client": sides.client.as_ref().map(|s| result::host_json(s.host.statistics())),
-                "server": sides.server.as_ref().map(|s| result::host_json(s.host.statistics())),
+                "client": sides.client.is_some().then(|| result::host_json(&counted.client)),
+                "server": sides.server.is_some().then(|| result::host_json(&counted.server)),
                 "seed": args.hosts.seed,
                 "machine": machine::describe(),
             });
@@ -60,7 +60,7 @@ pub fn show(
         }
         result::print(&format!("{object}\n"));
     } else {
-        result::print(&format!("{}\n", text(sample, &only, both, ceiling, &verdict)));
+        result::print(&format!("{}\n", text(sample, only, both, ceiling, &verdict)));
     }
     if let Some(broken) = broken {
         screen.problem(&broken.to_string());

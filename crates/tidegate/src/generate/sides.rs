@@ -1,5 +1,6 @@
 //! The simulated hosts at their ports, driven by one thread.
 
+use super::crew::{Crew, Order};
 use super::error::LoadError;
 use base::Instant;
 use generator::{Host, Statistics};
@@ -64,6 +65,35 @@ impl Side {
     }
 }
 
+/// What all hosts have counted up to a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// The sides that open.
+    pub client: Statistics,
+    /// The sides that accept.
+    pub server: Statistics,
+    /// Time spent in turns that moved packets, in nanoseconds, of all workers together.
+    pub busy_ns: u64,
+    /// Opens that fell due and were missed.
+    pub missed: u64,
+    /// Packets that ports refused as wrong.
+    pub errors: u64,
+    /// Packets that ports had no room for.
+    pub drops: u64,
+}
+
+impl Counted {
+    /// Counts what another worker has counted as well.
+    pub fn add(&mut self, other: &Counted) {
+        self.client.add(&other.client);
+        self.server.add(&other.server);
+        self.busy_ns += other.busy_ns;
+        self.missed += other.missed;
+        self.errors += other.errors;
+        self.drops += other.drops;
+    }
+}
+
 /// One or both sides.
 pub struct Sides {
     /// The side that opens.
@@ -75,14 +105,77 @@ pub struct Sides {
     last: Option<(Instant, bool)>,
     idle: u32,
     /// Time spent in turns that moved packets, in nanoseconds.
-    pub busy_ns: u64,
+    busy_ns: u64,
+    crew: Crew,
+    crew_moved: u64,
 }
 
 impl Sides {
     /// These sides, at rest.
     pub fn new(client: Option<Side>, server: Option<Side>) -> Sides {
+        Sides::with(client, server, Crew::default())
+    }
+
+    /// The same with other workers, whose hosts these sides speak for too.
+    pub fn with(client: Option<Side>, server: Option<Side>, crew: Crew) -> Sides {
         let (pool, batch) = (Pool::new(16_384), Batch::new());
-        Sides { client, server, pool, batch, last: None, idle: 0, busy_ns: 0 }
+        let (last, idle, busy_ns, crew_moved) = (None, 0, 0, 0);
+        Sides { client, server, pool, batch, last, idle, busy_ns, crew, crew_moved }
+    }
+
+    /// How many workers drive the hosts.
+    pub fn workers(&self) -> usize {
+        1 + self.crew.len()
+    }
+
+    /// Clients open so many connections each second from `now` on, after a linear rise.
+    pub fn open_at(&mut self, per_second: u64, ramp_ms: u64, now: Instant) {
+        let workers = self.workers() as u64;
+        let part = |index: usize| {
+            let one_more = u64::from((index as u64) < per_second % workers);
+            Order::OpenAt { rate: per_second / workers + one_more, ramp_ms, now }
+        };
+        self.crew.order(part);
+        self.obey(part(0));
+    }
+
+    /// Clients open nothing more.
+    pub fn stop_opening(&mut self) {
+        self.crew.order(|_| Order::StopOpening);
+        self.obey(Order::StopOpening);
+    }
+
+    /// Ends every connection without a word.
+    pub fn abort_all(&mut self) {
+        self.crew.order(|_| Order::AbortAll);
+        self.obey(Order::AbortAll);
+    }
+
+    /// Does with the own hosts what is wanted.
+    pub fn obey(&mut self, order: Order) {
+        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
+            match order {
+                Order::OpenAt { rate, ramp_ms, now } => side.host.open_at(rate, ramp_ms, now),
+                Order::StopOpening => side.host.stop_opening(),
+                Order::AbortAll => side.host.abort_all(),
+            }
+        }
+    }
+
+    /// What all hosts have counted up to now.
+    pub fn counted(&self) -> Counted {
+        let mut all = self.crew.counted();
+        let count = |side: &Side, into: &mut Statistics| into.add(side.host.statistics());
+        for (side, into) in [(&self.client, &mut all.client), (&self.server, &mut all.server)] {
+            side.iter().for_each(|side| count(side, into));
+        }
+        for side in [&self.client, &self.server].into_iter().flatten() {
+            all.missed += side.host.missed_opens();
+            all.errors += side.errors;
+            all.drops += side.dropped;
+        }
+        all.busy_ns += self.busy_ns;
+        all
     }
 
     /// One turn of both; returns the packets moved.
@@ -95,7 +188,16 @@ impl Sides {
             moved += side.turn(&mut self.pool, &mut self.batch, now)?;
         }
         self.last = Some((now, moved > 0));
+        if self.crew.len() > 0 {
+            let all = self.crew.moved();
+            moved += all - std::mem::replace(&mut self.crew_moved, all);
+        }
         Ok(moved)
+    }
+
+    /// Whether all workers still run; why not.
+    pub fn check(&mut self) -> Result<(), LoadError> {
+        self.crew.check()
     }
 
     /// The same; gives the core away after some turns with nothing to do.
@@ -109,46 +211,40 @@ impl Sides {
         Ok(moved)
     }
 
-    /// What the client counted; nothing where there is none.
+    /// What the clients counted; nothing where there are none.
     pub fn client_statistics(&self) -> Statistics {
-        self.client.as_ref().map_or_else(Statistics::default, |side| side.host.statistics().clone())
+        self.counted().client
     }
 
-    /// What the server counted; nothing where there is none.
+    /// What the servers counted; nothing where there are none.
     pub fn server_statistics(&self) -> Statistics {
-        self.server.as_ref().map_or_else(Statistics::default, |side| side.host.statistics().clone())
+        self.counted().server
     }
 
     /// Connections alive on the opening side, or on the only one.
     pub fn active(&self) -> usize {
         let side = self.client.as_ref().or(self.server.as_ref());
-        side.map_or(0, |side| side.host.alive())
+        side.map_or(0, |side| side.host.alive()) + self.crew.active()
     }
 
     /// Connections alive on any side.
     pub fn alive(&self) -> usize {
-        [&self.client, &self.server].into_iter().flatten().map(|side| side.host.alive()).sum()
+        let own = [&self.client, &self.server].into_iter().flatten();
+        own.map(|side| side.host.alive()).sum::<usize>() + self.crew.alive()
     }
 
     /// Packets that ports refused as wrong.
     pub fn port_errors(&self) -> u64 {
-        [&self.client, &self.server].into_iter().flatten().map(|side| side.errors).sum()
+        self.counted().errors
     }
 
     /// Packets that ports had no room for.
     pub fn port_drops(&self) -> u64 {
-        [&self.client, &self.server].into_iter().flatten().map(|side| side.dropped).sum()
+        self.counted().drops
     }
 
     /// Gives both ports back for other hosts, where there are both.
     pub fn into_links(self) -> Option<(Link, Link)> {
         Some((self.client?.link, self.server?.link))
-    }
-
-    /// Ends every connection without a word.
-    pub fn abort_all(&mut self) {
-        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
-            side.host.abort_all();
-        }
     }
 }

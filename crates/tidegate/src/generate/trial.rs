@@ -1,9 +1,8 @@
 //! One trial of one rate: ramp up, settle, sample, drain, and account for everything.
 
 use super::error::LoadError;
-use super::sides::Sides;
+use super::sides::{Counted, Sides};
 use base::Instant;
-use generator::Statistics;
 use generator::search::{Sample, Window};
 use std::time::Duration;
 
@@ -80,31 +79,20 @@ const QUIET: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 struct Reading {
     at: Instant,
-    client: Statistics,
-    server: Statistics,
-    busy_ns: u64,
-    missed: u64,
-    errors: u64,
-    drops: u64,
+    workers: usize,
+    all: Counted,
 }
 
 impl Reading {
     fn take(sides: &Sides, at: Instant) -> Reading {
-        Reading {
-            at,
-            client: sides.client_statistics(),
-            server: sides.server_statistics(),
-            busy_ns: sides.busy_ns,
-            missed: sides.client.as_ref().map_or(0, |side| side.host.missed_opens()),
-            errors: sides.port_errors(),
-            drops: sides.port_drops(),
-        }
+        Reading { at, workers: sides.workers(), all: sides.counted() }
     }
 
     /// What lies between two readings.
     fn window(&self, before: &Reading, active: usize) -> Window {
-        let (client, server) =
-            (self.client.since(&before.client), self.server.since(&before.server));
+        let client = self.all.client.since(&before.all.client);
+        let server = self.all.server.since(&before.all.server);
+        let busy_ns = (self.all.busy_ns - before.all.busy_ns) / self.workers as u64;
         let seconds = (self.at - before.at).as_secs_f64();
         Window {
             seconds,
@@ -117,7 +105,7 @@ impl Reading {
             rx_bytes: client.rx_bytes + server.rx_bytes,
             payload_bytes: client.acknowledged_bytes + client.rx_payload_bytes,
             client_packets: client.tx_packets + client.rx_packets,
-            busy: (self.busy_ns - before.busy_ns) as f64 / 1e9 / seconds.max(1e-9),
+            busy: busy_ns as f64 / 1e9 / seconds.max(1e-9),
         }
     }
 }
@@ -155,9 +143,8 @@ impl<'a, 'b> Trial<'a, 'b> {
     pub fn start(sides: &'a mut Sides, plan: &'a Plan, watch: &'a mut Watch<'b>) -> Self {
         let now = watch.clock.now();
         let start = Reading::take(sides, now);
-        if let (Some(client), Some(rate)) = (&mut sides.client, plan.rate) {
-            let rate = (rate.round() as u64).max(1);
-            client.host.open_at(rate, plan.ramp.as_millis() as u64, now);
+        if let Some(rate) = plan.rate {
+            sides.open_at((rate.round() as u64).max(1), plan.ramp.as_millis() as u64, now);
         }
         Trial { sides, plan, watch, told: start.clone(), start, active_most: 0 }
     }
@@ -221,7 +208,8 @@ impl<'a, 'b> Trial<'a, 'b> {
             return Ok(());
         }
         let tx = |trial: &Self| {
-            trial.sides.client_statistics().tx_packets + trial.sides.server_statistics().tx_packets
+            let all = trial.sides.counted();
+            all.client.tx_packets + all.server.tx_packets
         };
         let mut before: Option<u64> = None;
         for _ in 0..SETTLE_WINDOWS {
@@ -240,16 +228,14 @@ impl<'a, 'b> Trial<'a, 'b> {
 
     /// Connections have failed already: no use in going on.
     fn has_failed(&self) -> bool {
-        let client = self.sides.client_statistics().since(&self.start.client);
+        let client = self.sides.client_statistics().since(&self.start.all.client);
         let failed = client.failed.total();
         failed > 0 && failed as f64 > self.plan.allowed * client.opened as f64
     }
 
     /// Opens nothing more, and waits until all has ended and nothing moves.
     fn drain(&mut self) -> Result<(), LoadError> {
-        if let Some(client) = &mut self.sides.client {
-            client.host.stop_opening();
-        }
+        self.sides.stop_opening();
         let start = self.watch.clock.now();
         let (mut quiet_since, mut look) = (start, start);
         loop {
@@ -270,14 +256,15 @@ impl<'a, 'b> Trial<'a, 'b> {
 
     fn account(&self, window: Window) -> Sample {
         let end = Reading::take(self.sides, self.watch.clock.now());
-        let client = end.client.since(&self.start.client);
-        let server = end.server.since(&self.start.server);
+        let (end, start) = (end.all, &self.start.all);
+        let client = end.client.since(&start.client);
+        let server = end.server.since(&start.server);
         let mut sample =
             Sample { offered: self.plan.rate.unwrap_or(0.0), window, ..Sample::default() };
-        let alive = self.sides.client.as_ref().map_or(0, |side| side.host.alive());
-        sample.count(&client, &server, alive, end.missed - self.start.missed);
-        sample.port_errors = end.errors - self.start.errors;
-        sample.port_drops = end.drops - self.start.drops;
+        let alive = if self.sides.client.is_some() { self.sides.active() } else { 0 };
+        sample.count(&client, &server, alive, end.missed - start.missed);
+        sample.port_errors = end.errors - start.errors;
+        sample.port_drops = end.drops - start.drops;
         sample
     }
 }

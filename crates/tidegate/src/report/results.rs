@@ -98,6 +98,16 @@ impl Stored {
         self.json.pointer(path)?.as_str()
     }
 
+    /// What stood under test and what was asked of it, but for workers and queues, in a few words.
+    pub fn setting(&self) -> String {
+        let kind = self.text("/dut/kind").unwrap_or("none");
+        let ports = self.text("/dut/ports").unwrap_or("its own");
+        let rules = self.json.pointer("/dut/rules").map(ToString::to_string).unwrap_or_default();
+        let tracked = if rules.contains("ct(") { "tracked" } else { "untracked" };
+        let messages = self.number("/profile/messages").unwrap_or(1.0);
+        format!("{kind}, {ports} ports, {tracked}, {messages} messages a connection")
+    }
+
     /// What stood under test, in a few words.
     pub fn device(&self) -> String {
         let kind = self.text("/dut/kind").unwrap_or("none");

@@ -23,6 +23,9 @@ fn search(workers: u32, rate: f64) -> serde_json::Value {
         "tx_bits_per_second": rate * 4000.0, "loss_ratio": 0.0, "limited_by": "dut",
         "dut": {"kind": "<tide & gate>", "ports": "memory", "workers": workers},
         "answer": {"offered": rate, "passed": 2, "samples": 3, "confirmed": true},
+        "worker": {"worker": "pmd-c00", "source": "perf", "parts": [
+            {"name": "mutex_lock", "object": "libc.so.6", "percent": 62.0, "lock": true},
+        ]},
         "machine": {"cpu": "Some CPU", "cores": 2, "kernel": "6.1", "load_average": 0.5},
         "samples": [sample(1, rate * 1.5, "fail"), sample(2, rate, "pass"), sample(3, 9e5, "invalid")],
     })
@@ -71,7 +74,9 @@ fn every_result_is_on_the_page_and_what_is_none_is_named() {
         "Load: load",
         "131.80",
         "The generator alone: alone",
-        "Connections a second, by cores",
+        "Connections a second, by cores: &lt;tide &amp; gate&gt;, memory ports, untracked, 1 messages",
+        "Where the busiest worker's time goes: pmd-c00 (perf)",
+        "<td>62.0%</td><td>yes</td>",
         "SYN to SYN/ACK",
         "&lt;tide &amp; gate&gt;",
         "class=\"up\"",

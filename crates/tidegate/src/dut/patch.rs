@@ -1,0 +1,79 @@
+//! A patch between two ports: every packet that comes in at one goes out at the other, on threads
+//! of its own. It is the least that any device does.
+
+use super::Wanted;
+use super::cores::Cores;
+use crate::generate::error::LoadError;
+use packet::{Batch, Pool};
+use port::{PortError, RxQueue, TxQueue};
+use port_dpdk::DpdkPort;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// A running patch; it ends when dropped.
+#[derive(Debug)]
+pub struct Patch {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One direction of one queue.
+struct Strand {
+    rx: Box<dyn RxQueue>,
+    tx: Box<dyn TxQueue>,
+}
+
+impl Patch {
+    /// Joins both ports, queue by queue, with as many threads as the device would have workers.
+    pub fn start(ends: &[DpdkPort], wanted: &Wanted, cores: &Cores) -> Result<Patch, LoadError> {
+        let mut of_worker: Vec<Vec<Strand>> = (0..wanted.workers).map(|_| Vec::new()).collect();
+        let [first, second] = ends else {
+            return Err(LoadError::Ended("a patch has two ends".to_owned()));
+        };
+        for queue in 0..wanted.queues {
+            let strand = |from: &DpdkPort, to: &DpdkPort| -> Result<Strand, PortError> {
+                Ok(Strand { rx: Box::new(from.rx(queue as u16)?), tx: Box::new(to.tx()?) })
+            };
+            let strands = [strand(first, second)?, strand(second, first)?];
+            of_worker[queue % wanted.workers].extend(strands);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut patch = Patch { stop: Arc::clone(&stop), threads: Vec::new() };
+        for (worker, strands) in of_worker.into_iter().enumerate() {
+            let (stop, cores) = (Arc::clone(&stop), cores.clone());
+            let thread = thread::Builder::new().name(format!("patch{worker}")).spawn(move || {
+                cores.pin_device(worker);
+                carry(strands, &stop);
+            });
+            let thread = thread.map_err(|error| {
+                LoadError::Ended(format!("cannot start the patch's thread: {error}"))
+            })?;
+            patch.threads.push(thread);
+        }
+        Ok(patch)
+    }
+}
+
+impl Drop for Patch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that failed has nothing to tell that is not seen at the other end.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn carry(mut strands: Vec<Strand>, stop: &AtomicBool) {
+    let (mut pool, mut batch) = (Pool::new(1024), Batch::new());
+    while !stop.load(Ordering::Relaxed) {
+        for Strand { rx, tx } in &mut strands {
+            // A port that is gone carries nothing any more, which the other end sees.
+            if rx.receive(&mut pool, &mut batch).is_ok() && !batch.is_empty() {
+                // What the other side has no room for is lost, as on a wire.
+                let _ = tx.send(&mut pool, &mut batch);
+            }
+        }
+    }
+}

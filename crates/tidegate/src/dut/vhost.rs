@@ -1,0 +1,242 @@
+//! A daemon whose two ports are vhost-user devices, joined to the generator's virtio devices over
+//! memory that both share: packets cross from one process to the other without the kernel.
+
+use super::cores::Cores;
+use super::daemon::Daemon;
+use super::huge_pages;
+use super::none::Cable;
+use super::patch::Patch;
+use super::{Device, Place, Wanted};
+use crate::demo::namespaces::FOLDER;
+use crate::demo::stock::Stock;
+use crate::generate::error::LoadError;
+use crate::generate::sides::Link;
+use port::{RxQueue, TxQueue};
+use port_dpdk::{DpdkConfig, DpdkPort, EalOptions, VhostRole, vhost_devargs};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where Debian installs Open vSwitch's daemon with DPDK.
+pub const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+/// Memory of the device under test, in megabytes.
+const DEVICE_MB: usize = 512;
+/// Memory of the generator, in megabytes.
+const GENERATOR_MB: usize = 256;
+/// Huge pages of 2 MB that all of it needs.
+pub const HUGE_PAGES: usize = (DEVICE_MB + GENERATOR_MB) / 2 + 8;
+/// Entries of a ring between the two.
+const RING: u32 = 1024;
+/// How long both sides of a socket may take to find each other.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One end of a pair: the sockets' names, and the generator's port.
+const SIDES: [&str; 2] = ["p0", "p1"];
+
+/// Whether this program can have such ports, and why not.
+pub fn check() -> Result<(), LoadError> {
+    match port_dpdk::version() {
+        Some(_) => Ok(()),
+        None => Err(LoadError::Options(
+            "--ports vhost needs DPDK, which this program was built without; install libdpdk-dev \
+             and build with `make build`, or use --ports veth or memory"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The daemon with `p0` and `p1`, whose other ends are the generator's.
+pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
+    check()?;
+    let cores = Cores::new(wanted.workers, wanted.generators);
+    let huge = start_dpdk(&cores)?;
+    let mut daemon = Daemon::start(wanted, OVS, "openvswitch-switch-dpdk", Some(cores.clone()))?;
+    let (mask, first) = (cores.device_mask(), Cores::new(1, 0).device_mask());
+    let memory = if huge { "" } else { " --no-huge -m 512" };
+    let set = Stock::new("ovs-vsctl --timeout=60 set Open_vSwitch .")
+        .word(format!("other_config:dpdk-extra=\"--no-pci{memory}\""))
+        .word(format!("other_config:pmd-cpu-mask={mask}"))
+        .word(format!("other_config:dpdk-lcore-mask={first}"));
+    let set = match huge {
+        true => set
+            .word(format!("other_config:dpdk-socket-mem={DEVICE_MB}"))
+            .word(format!("other_config:dpdk-socket-limit={DEVICE_MB}")),
+        false => set,
+    };
+    set.word("other_config:dpdk-init=true").run()?;
+    let started = Stock::new("ovs-vsctl get Open_vSwitch . dpdk_initialized").run()?;
+    if started.trim() != "true" {
+        return Err(daemon.failure("the daemon under test could not start DPDK").into());
+    }
+    let affinity: Vec<String> = (0..wanted.queues)
+        .filter_map(|queue| Some(format!("{queue}:{}", cores.device.get(queue)?)))
+        .collect();
+    let add = |name: &str| {
+        format!(
+            " -- add-port br0 {name} -- set interface {name} type=dpdkvhostuserclient \
+             options:vhost-server-path={} options:n_rxq={} other_config:pmd-rxq-affinity={}",
+            socket(name).display(),
+            wanted.queues,
+            // Values with commas are quoted for the database.
+            format_args!("\"{}\"", affinity.join(",")),
+        )
+    };
+    let ports = json!({
+        "ports": "vhost",
+        "ring": RING,
+        "huge_pages": huge,
+        "socket_mem_mb": DEVICE_MB,
+    });
+    daemon.configure(&SIDES.map(add).concat(), ports)?;
+    let mut ends = Vec::new();
+    for name in SIDES {
+        let error = Stock::new(&format!("ovs-vsctl get interface {name} error")).run()?;
+        if error.trim() != "[]" {
+            return Err(LoadError::Ended(format!("the device's port {name}: {}", error.trim())));
+        }
+        ends.push(virtio(name, wanted, &mut || daemon.check())?);
+    }
+    for (name, end) in SIDES.iter().zip(&ends) {
+        let line = format!("ovs-vsctl get interface {name} link_state");
+        wait(&format!("the link of {name}"), &mut || {
+            daemon.check()?;
+            Ok(end.facts()?.link_up && Stock::new(&line).run()?.trim() == "up")
+        })?;
+    }
+    // The daemon gives new queues to its workers a moment later.
+    thread::sleep(Duration::from_millis(500));
+    place(Box::new(daemon), &ends, wanted, cores)
+}
+
+/// The same ports with nothing but a patch between them, on the device's own cores: what the
+/// generator can do through them at best.
+pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
+    check()?;
+    let cores = Cores::new(wanted.workers, wanted.generators);
+    start_dpdk(&cores)?;
+    let queues = wanted.queues as u16;
+    let mut patched = Vec::new();
+    for (number, name) in SIDES.iter().enumerate() {
+        let path = socket(&format!("{prefix}{name}"));
+        let virtio_end = virtio_later(&format!("{prefix}{name}"), wanted);
+        // It connects as soon as the other end listens.
+        let devargs = vhost_devargs(number as u32, &path, VhostRole::Client, queues)
+            .map_err(LoadError::Ended)?;
+        let mut config = DpdkConfig::new(devargs);
+        config.rx_queues = queues;
+        let vhost_end = DpdkPort::open(&format!("{prefix}{name}-far"), &config, queues)?;
+        patched.push((virtio_end.wait(&mut || Ok(()))?, vhost_end));
+    }
+    for (end, far) in &patched {
+        wait("the cable's link", &mut || Ok(end.facts()?.link_up && far.facts()?.link_up))?;
+    }
+    let (ends, fars): (Vec<_>, Vec<_>) = patched.into_iter().unzip();
+    let patch = Patch::start(&fars, wanted, &cores)?;
+    let device = Cable { ports: "vhost", _patch: Some(patch) };
+    place(Box::new(device), &ends, wanted, cores)
+}
+
+/// The generator's links to each queue, worker by worker.
+fn place(
+    device: Box<dyn Device>,
+    ends: &[DpdkPort],
+    wanted: &Wanted,
+    cores: Cores,
+) -> Result<Place, LoadError> {
+    let mut place = Place { cores, ..Place::of(device, None, None) };
+    let [client, server] = ends else { return Ok(place) };
+    let link = |end: &DpdkPort, worker: usize| -> Result<Link, LoadError> {
+        let rx: Box<dyn RxQueue> = match worker < wanted.queues {
+            true => Box::new(end.rx(worker as u16)?),
+            false => Box::new(super::none::Silent),
+        };
+        let tx: Box<dyn TxQueue> = Box::new(end.tx()?);
+        Ok(Link { rx, tx })
+    };
+    place.client = Some(link(client, 0)?);
+    place.server = Some(link(server, 0)?);
+    for worker in 1..wanted.generators {
+        place.more.push((link(client, worker)?, link(server, worker)?));
+    }
+    Ok(place)
+}
+
+fn socket(name: &str) -> PathBuf {
+    PathBuf::from(format!("{FOLDER}/{name}.sock"))
+}
+
+/// Starts DPDK in this process, in memory that another one can share. Gives whether it is in huge
+/// pages; where there are none, in ordinary ones.
+fn start_dpdk(cores: &Cores) -> Result<bool, LoadError> {
+    static STARTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    if let Some(huge) = STARTED.get() {
+        return Ok(*huge);
+    }
+    let huge = huge_pages::free() + 8 >= HUGE_PAGES;
+    let options = match huge {
+        true => EalOptions {
+            socket_mem: Some(GENERATOR_MB.to_string()),
+            socket_limit: Some(GENERATOR_MB.to_string()),
+            extra: Some("--no-pci --single-file-segments".to_owned()),
+            ..EalOptions::default()
+        },
+        false => EalOptions {
+            extra: Some(format!("--no-pci --no-huge -m {GENERATOR_MB} --single-file-segments")),
+            ..EalOptions::default()
+        },
+    };
+    port_dpdk::start(&options, cores.generator.first().copied().unwrap_or(0))
+        .map_err(|error| LoadError::Ended(error.to_string()))?;
+    Ok(*STARTED.get_or_init(|| huge))
+}
+
+/// A virtio device that is being opened: it listens, and is there when the other side has come.
+struct Opening(mpsc::Receiver<Result<DpdkPort, port::PortError>>, String);
+
+impl Opening {
+    fn wait(self, alive: &mut dyn FnMut() -> Result<(), LoadError>) -> Result<DpdkPort, LoadError> {
+        let mut port = None;
+        wait(&format!("the other side of {}", self.1), &mut || {
+            alive()?;
+            port = self.0.recv_timeout(Duration::from_millis(100)).ok();
+            Ok(port.is_some())
+        })?;
+        Ok(port.ok_or_else(|| LoadError::Ended("no port".to_owned()))??)
+    }
+}
+
+fn virtio_later(name: &str, wanted: &Wanted) -> Opening {
+    let (tell, told) = mpsc::channel();
+    let (queues, path) = (wanted.queues, socket(name));
+    let mut config = DpdkConfig::new(format!(
+        "net_virtio_user_{name},path={},server=1,queues={queues},queue_size={RING}",
+        path.display()
+    ));
+    config.rx_queues = queues as u16;
+    let name = name.to_owned();
+    let shown = name.clone();
+    // DPDK waits for the other side without end; whoever waits for this gives up in time.
+    thread::spawn(move || tell.send(DpdkPort::open(&name, &config, queues as u16)));
+    Opening(told, shown)
+}
+
+fn virtio(
+    name: &str,
+    wanted: &Wanted,
+    alive: &mut dyn FnMut() -> Result<(), LoadError>,
+) -> Result<DpdkPort, LoadError> {
+    virtio_later(name, wanted).wait(alive)
+}
+
+fn wait(what: &str, is_so: &mut dyn FnMut() -> Result<bool, LoadError>) -> Result<(), LoadError> {
+    let start = Instant::now();
+    while !is_so()? {
+        if start.elapsed() > PATIENCE {
+            return Err(LoadError::Ended(format!("{what} did not come up in {PATIENCE:?}")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Further workers of the generator: threads that drive hosts of their own at their own queues, as
+//! the first worker tells them, and answer for what they counted.
+
+use super::error::LoadError;
+use super::sides::{Counted, Sides};
+use crate::clock;
+use crate::dut::Cores;
+use base::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// What the first worker wants of the others.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// Clients open so many connections a second from then on, after a linear rise.
+    OpenAt {
+        /// Connections a second.
+        rate: u64,
+        /// The rise, in milliseconds.
+        ramp_ms: u64,
+        /// From when on.
+        now: Instant,
+    },
+    /// Clients open no more.
+    StopOpening,
+    /// Every connection ends without a word.
+    AbortAll,
+}
+
+/// The further workers. They end when this is dropped.
+#[derive(Default)]
+pub struct Crew {
+    members: Vec<Member>,
+}
+
+struct Member {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), LoadError>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    orders: Mutex<Vec<Order>>,
+    counted: Mutex<Counted>,
+    /// Rises with each question; the answer is there when `answered` is the same.
+    asked: AtomicU64,
+    answered: AtomicU64,
+    /// Packets moved.
+    moved: AtomicU64,
+    /// Connections alive at both sides, and at the client.
+    alive: AtomicUsize,
+    active: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Crew {
+    /// Starts a thread for each of these, on the generator's second core and the following ones.
+    pub fn start(sides: Vec<Sides>, cores: &Cores) -> Result<Crew, LoadError> {
+        let mut crew = Crew::default();
+        for (index, sides) in sides.into_iter().enumerate() {
+            let shared = Arc::new(Shared::default());
+            let (seen, cores) = (Arc::clone(&shared), cores.clone());
+            let thread = thread::Builder::new()
+                .name(format!("generator{}", index + 1))
+                .spawn(move || {
+                    cores.pin_generator(index + 1);
+                    drive(sides, &seen)
+                })
+                .map_err(|error| {
+                    LoadError::Ended(format!("cannot start a worker of the generator: {error}"))
+                })?;
+            crew.members.push(Member { shared, thread: Some(thread) });
+        }
+        Ok(crew)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Tells all of them; done when the next question is answered.
+    pub fn order(&self, order: impl Fn(usize) -> Order) {
+        for (index, member) in self.members.iter().enumerate() {
+            lock(&member.shared.orders).push(order(index + 1));
+            member.shared.asked.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// What all of them have counted up to now.
+    pub fn counted(&self) -> Counted {
+        for member in &self.members {
+            member.shared.asked.fetch_add(1, Ordering::Release);
+        }
+        let mut all = Counted::default();
+        for Member { shared, thread } in &self.members {
+            let asked = shared.asked.load(Ordering::Acquire);
+            let runs = || thread.as_ref().is_some_and(|thread| !thread.is_finished());
+            // Whoever has ended answers no more; what it said last stands.
+            while shared.answered.load(Ordering::Acquire) < asked && runs() {
+                thread::yield_now();
+            }
+            all.add(&lock(&shared.counted));
+        }
+        all
+    }
+
+    /// Packets that they have moved since they started.
+    pub fn moved(&self) -> u64 {
+        self.members.iter().map(|member| member.shared.moved.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Connections alive at both sides.
+    pub fn alive(&self) -> usize {
+        self.members.iter().map(|member| member.shared.alive.load(Ordering::Acquire)).sum()
+    }
+
+    /// Connections alive at the clients.
+    pub fn active(&self) -> usize {
+        self.members.iter().map(|member| member.shared.active.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether all still run; why not.
+    pub fn check(&mut self) -> Result<(), LoadError> {
+        for member in &mut self.members {
+            match member.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
+                None => {}
+                Some(Ok(Err(error))) => return Err(error),
+                Some(_) => {
+                    return Err(LoadError::Ended("a worker of the generator ended".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for member in &self.members {
+            member.shared.stop.store(true, Ordering::Relaxed);
+        }
+        for member in &mut self.members {
+            if let Some(thread) = member.thread.take() {
+                // A thread that failed has been asked about.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// A worker's thread.
+fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
+    let mut answered = 0;
+    while !shared.stop.load(Ordering::Relaxed) {
+        let moved = sides.turn_and_rest(clock::now())?;
+        if moved > 0 {
+            shared.moved.fetch_add(moved, Ordering::Relaxed);
+        }
+        shared.alive.store(sides.alive(), Ordering::Release);
+        shared.active.store(sides.active(), Ordering::Relaxed);
+        let asked = shared.asked.load(Ordering::Acquire);
+        if asked != answered {
+            for order in lock(&shared.orders).drain(..) {
+                sides.obey(order);
+            }
+            shared.alive.store(sides.alive(), Ordering::Release);
+            *lock(&shared.counted) = sides.counted();
+            answered = asked;
+            shared.answered.store(asked, Ordering::Release);
+        }
+    }
+    Ok(())
+}
+
+/// Orders and counters are whole after every statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
