@@ -17,6 +17,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+const ZONES: u16 = 3;
+
 #[derive(Arbitrary, Debug)]
 enum Operation {
     Packet {
@@ -113,7 +115,40 @@ struct Action {
     v6: bool,
     mark: Option<(u8, u8)>,
     label: Option<(u8, u8)>,
+    helper: u8,
 }
+
+/// What the sides of a control connection say: the client, then the server.
+const FTP: [[&str; 6]; 2] = [
+    [
+        "USER%20joe%0d%0a",
+        "PORT%2010,0,0,1,195,80%0d%0a",
+        "EPRT%20|1|10.0.0.1|50000|%0d%0a",
+        "EPRT%20|2|fd10::1|50000|%0d%0a",
+        "PASV%0d%0a",
+        "GET%20/%0d%0aPORT%2010,0,0,1,195,80%0d%0a",
+    ],
+    [
+        "220%20hello%0d%0a",
+        "227%20Passive%20%2820,0,0,1,195,80%29%0d%0a",
+        "227%20Passive%20%2830,0,0,1,195,80%29%0d%0a",
+        "229%20Extended%20%28|||50000|%29%0d%0a",
+        "234%20TLS%0d%0a",
+        "227%20Passive%20%2820,0,0,1,",
+    ],
+];
+
+/// Chunks that SCTP's states turn on.
+const CHUNKS: [&str; 8] = [
+    "init/7",
+    "init-ack/9",
+    "cookie-echo",
+    "cookie-ack",
+    "data",
+    "shutdown",
+    "abort!",
+    "shutdown-complete",
+];
 
 impl Text {
     fn bytes(&self) -> Vec<u8> {
@@ -123,23 +158,52 @@ impl Text {
         };
         let (mut from, mut to) = (host(10, self.client), host(20, self.server));
         let (mut source, mut destination) = (5000 + u16::from(self.port % 8), 80);
-        if self.kind & 0x80 != 0 {
+        let is_back = self.kind & 0x80 != 0;
+        if is_back {
             (from, to) = (to, from);
             (source, destination) = (destination, source);
         }
         let len = self.len % 64;
-        let text = match self.kind % 8 {
+        let (seq, ack) = (1000 + u32::from(self.seq) * 16, 1000 + u32::from(self.ack) * 16);
+        let numbers = format!("seq={seq} ack={ack} win=500");
+        let said = usize::from(self.len % 6);
+        let text = match self.kind % 16 {
             0..=3 => {
-                let (seq, ack) = (1000 + u32::from(self.seq) * 16, 1000 + u32::from(self.ack) * 16);
                 let flags = flags(self.flags);
-                format!(
-                    "{from}:{source}>{to}:{destination} {flags} seq={seq} ack={ack} win=500 len={len}"
-                )
+                format!("{from}:{source}>{to}:{destination} {flags} {numbers} len={len}")
             }
             4 => format!("{from}:{source}>{to}:{destination} udp len={len}"),
             5 => format!("{from}>{to} icmp-echo id={} seq=1 len={len}", self.port % 4),
             6 => format!("{from}>{to} icmp-reply id={} seq=1 len={len}", self.port % 4),
-            _ => format!("{from}>{to} ip proto={} len={len}", self.flags),
+            7 => format!("{from}>{to} ip proto={} len={len}", self.flags),
+            8 => {
+                let chunks = CHUNKS[usize::from(self.flags % 8)];
+                let tag = self.seq % 4 + 6;
+                format!("{from}:{source}>{to}:{destination} sctp tag={tag} chunks={chunks}")
+            }
+            9 if is_back => {
+                format!("{from}:21>{to}:{destination} PA {numbers} data={}", FTP[1][said])
+            }
+            9 => format!("{from}:{source}>{to}:21 PA {numbers} data={}", FTP[0][said]),
+            10 if is_back => format!("{from}:20>{to}:50000 {} {numbers}", flags(self.flags)),
+            10 => format!("{from}:{source}>{to}:50000 {} {numbers}", flags(self.flags)),
+            11 if is_back => format!("{from}:7777>{to}:{destination} udp len={len}"),
+            11 => format!("{from}:{source}>{to}:69 udp data=%00%01name"),
+            12 => format!("{from}:{source}>{to}:{destination} udp len=400 ipid=7 frag=first"),
+            13 => {
+                let (offset, more) = (u16::from(self.seq % 64) * 8, self.ack & 1);
+                let more = ["", "+"][usize::from(more)];
+                let len = u16::from(self.len) * 8;
+                format!("{from}>{to} ip proto=17 len={len} ipid=7 frag={offset}{more}")
+            }
+            14 if is_back => {
+                format!("{from}:21>{to}:{destination} {} {numbers}", flags(self.flags))
+            }
+            14 => format!("{from}:{source}>{to}:21 {} {numbers}", flags(self.flags)),
+            _ => {
+                let (flags, scale) = (flags(self.flags), self.len % 16);
+                format!("{from}:{source}>{to}:{destination} {flags} {numbers} wscale={scale}")
+            }
         };
         wire::text::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
@@ -184,10 +248,11 @@ impl Action {
         CtAction {
             commit: self.commit,
             force: self.force && self.commit,
-            zone: Zone(u16::from(self.zone % 3)),
+            zone: Zone(u16::from(self.zone) % ZONES),
             mark: self.mark.map(masked).map(|(value, mask)| Masked { value, mask }),
             label: self.label.map(label).map(|(value, mask)| Masked { value, mask }),
             nat,
+            helper: [None, Some("ftp"), Some("tftp"), None][usize::from(self.helper % 4)],
             ..CtAction::default()
         }
     }
@@ -206,8 +271,19 @@ impl World {
         let was_good = is_good(&frame);
         let before = self.conntrack.connections();
         let room = self.conntrack.connections_max().max(before);
-        self.tracker.execute(self.now, action, std::slice::from_mut(&mut frame));
+        let released =
+            self.tracker.execute_reassembling(self.now, action, std::slice::from_mut(&mut frame));
         assert!(self.conntrack.connections() <= room, "more connections than the maximum");
+        for frame in &released {
+            assert!(frame.key.ct_state().contains(CtState::TRK));
+            check_key(frame);
+        }
+        if frame.packet.is_empty() {
+            // A fragment that waits for others, or that came out with them.
+            self.last = released.into_iter().next();
+            return;
+        }
+        assert!(released.is_empty());
         if let Some(known) = frame.connection {
             // What would go the same way changes nothing that flows see.
             if self.tracker.follow_known(self.now, known, &frame) {
@@ -229,14 +305,19 @@ impl World {
         self.last = Some(frame);
     }
 
+    /// Zone by zone: to look through all 65,536 each time takes longer than all else.
     fn dump(&self) -> Vec<Entry> {
-        self.conntrack.entries(self.now, &Filter::default()).collect()
+        let of_zone = |zone| {
+            let filter = Filter::zone(Zone(zone));
+            self.conntrack.entries(self.now, &filter).collect::<Vec<_>>()
+        };
+        (0..ZONES).flat_map(of_zone).collect()
     }
 
     fn check(&self) {
         let entries = self.dump();
-        let stats = self.conntrack.stats(self.now, &Filter::default());
-        assert_eq!(stats.total as usize, entries.len());
+        let stats = |zone| self.conntrack.stats(self.now, &Filter::zone(Zone(zone))).total;
+        assert_eq!((0..ZONES).map(stats).sum::<u32>() as usize, entries.len());
         assert!(entries.len() <= self.conntrack.connections() as usize);
         let mut seen: HashSet<(Zone, Tuple)> = HashSet::new();
         for entry in &entries {
@@ -289,7 +370,7 @@ impl World {
 
     fn control(&mut self, operation: Operation) {
         let tracker = &self.conntrack;
-        let zone = |zone: u8| Zone(u16::from(zone % 3));
+        let zone = |zone: u8| Zone(u16::from(zone) % ZONES);
         match operation {
             Operation::Pass { ms } => {
                 self.now = self.now + Duration::from_millis(ms.into());
@@ -435,15 +516,23 @@ fn error(arrived: &Frame, code: u8, exceeded: bool) -> Option<Vec<u8>> {
 fuzz_target!(|operations: Vec<Operation>| {
     let config = Config { connections_max: 64, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(1, config));
+    conntrack.fragments().set_min_bytes(conntrack::IpVersion::V4, 400).expect("the bound itself");
     let tracker = conntrack.tracker().expect("the first tracker");
     let mut world = World { conntrack, tracker, now: Instant::from_millis(1000), last: None };
+    let looks_at_all = operations.len() % 16 == 15;
     for operation in operations.into_iter().take(100) {
         world.run(operation);
         world.check();
     }
     // Nothing stays behind: neither when all is flushed, nor in the zones' counts.
     let tracker = &world.conntrack;
-    tracker.flush(world.now, &Flush::default()).expect("not a whole tuple");
+    let flush = |flush| tracker.flush(world.now, &flush).expect("not a whole tuple");
+    if looks_at_all {
+        assert!(tracker.entries(world.now, &Filter::default()).eq(world.dump()));
+        flush(Flush::default());
+    } else {
+        (0..ZONES).for_each(|zone| _ = flush(Flush::zone(Zone(zone))));
+    }
     assert_eq!(tracker.connections(), 0);
     assert!(tracker.zone_limits(&[]).zones.iter().all(|zone| zone.count == 0));
 });

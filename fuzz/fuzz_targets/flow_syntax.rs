@@ -4,10 +4,16 @@
 
 use base::PortNo;
 use flow::{FlowKey, Mask, Match};
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use ofproto::text::PortNames;
 use openflow::message::FlowModCommand;
 use openflow::text::{format_actions, format_match, parse_actions, parse_flow, parse_match};
+use tidegate_fuzz::known::FLOWS;
+use tidegate_fuzz::lines::mutate;
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate(data, (size, max_size, 0), seed, &FLOWS, fuzzer_mutate)
+});
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -5,14 +5,19 @@
 
 use base::Instant;
 use control::Desired;
-use libfuzzer_sys::fuzz_target;
-use ovsdb::{Event, Monitor, Session, SessionConfig, Transaction};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use ovsdb::{Event, Session, SessionConfig, Transaction};
 use std::time::Duration;
+use tidegate_fuzz::json::mutate;
+use tidegate_fuzz::known::VALUES;
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate(data, (size, max_size, 1), seed, &VALUES, fuzzer_mutate)
+});
 
 fuzz_target!(|data: &[u8]| {
     let Some((&step, bytes)) = data.split_first() else { return };
-    let tables = ["Open_vSwitch", "Bridge", "Port", "Interface", "Controller"];
-    let monitor = tables.iter().fold(Monitor::default(), |all, table| all.whole_table(table));
+    let monitor = control::monitored();
     let mut session = Session::new(SessionConfig::new("Open_vSwitch", monitor).with_lock("l"));
     let mut now = Instant::from_millis(1);
     session.connected(now);

@@ -3,7 +3,13 @@
 #![no_main]
 
 use control::{Desired, difference};
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use tidegate_fuzz::known::CONFIGURATION;
+use tidegate_fuzz::lines::mutate;
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate(data, (size, max_size, 0), seed, &CONFIGURATION, fuzzer_mutate)
+});
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };

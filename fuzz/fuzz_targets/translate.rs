@@ -5,9 +5,15 @@
 
 use base::PortNo;
 use flow::CtState;
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use openflow::message::FlowModCommand;
+use tidegate_fuzz::known::SCENES;
+use tidegate_fuzz::lines::mutate;
 use tidegate_fuzz::switch::{Switch, variants};
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate(data, (size, max_size, 1), seed, &SCENES, fuzzer_mutate)
+});
 
 fuzz_target!(|data: &[u8]| {
     let Some((&seed, text)) = data.split_first() else { return };

@@ -1,5 +1,7 @@
 //! Streams of OpenFlow messages: cut into messages, and mutated so that lengths stay true.
 
+use crate::dice::Dice;
+use crate::known::MESSAGES;
 use openflow::{HEADER_LEN, Version};
 
 /// The bytes before the first message, which say how the stream is to be fed.
@@ -60,6 +62,16 @@ pub fn mutate(
         1 => all.push(all[chosen].clone()),
         2 if all.len() > 1 => {
             all.remove(chosen);
+        }
+        3..6 => {
+            let of_version: Vec<&Vec<u8>> = MESSAGES
+                .iter()
+                .filter(|it| it.first() == Some(&(version_of(prefix[0]) as u8)))
+                .collect();
+            let mut dice = Dice::new(seed.into());
+            if let Some(&message) = dice.pick(&of_version) {
+                all.insert(dice.below(all.len() + 1), message.clone());
+            }
         }
         _ => {
             let message = &mut all[chosen];

@@ -1,5 +1,6 @@
 //! A switch of two bridges without a datapath, and packets that miss in it.
 
+use crate::dice::Dice;
 use base::{Instant, MacAddr, PortNo, RecircId, WorkerId};
 use flow::{Action, CtState, Execute, FlowCommand, FlowPut, Frame, Upcall, UpcallKind};
 use ofproto::{BridgeConfig, BridgeId, Config, Ofproto, Outbox, PortDevice, PortSpec};
@@ -163,20 +164,14 @@ fn recirculations(actions: &[Action]) -> Vec<RecircId> {
 
 /// Packets that differ from one in a few bytes of its headers.
 pub fn variants(bytes: &[u8], seed: u64, count: usize) -> Vec<Vec<u8>> {
-    // A step of a linear congruential generator: good enough to pick places.
-    let mut state = seed | 1;
-    let mut next = || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize
-    };
+    let mut dice = Dice::new(seed);
     let headers = bytes.len().min(80);
     (0..count)
         .map(|_| {
             let mut variant = bytes.to_vec();
-            for _ in 0..1 + next() % 4 {
+            for _ in 0..1 + dice.below(4) {
                 if headers > 0 {
-                    variant[next() % headers] ^= 1 << (next() % 8);
+                    variant[dice.below(headers)] ^= 1 << dice.below(8);
                 }
             }
             variant

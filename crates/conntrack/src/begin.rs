@@ -89,19 +89,32 @@ impl<'a> Pass<'a> {
             return None;
         }
         subject.state = CtState::NEW;
+        let commits = self.action.commit || self.action.force;
         let gateways = &self.connections.gateways;
         if gateways.expect_any() {
             let now = self.now;
-            subject.expected = gateways.with(|all| all.expectations.find(&subject.key, now));
+            subject.expected = gateways.with(|all| match commits {
+                true => all.expectations.claim(&subject.key, now),
+                false => all.expectations.find(&subject.key, now),
+            });
             subject.state.set(CtState::REL, subject.expected.is_some());
         }
-        if !self.action.commit && !self.action.force {
+        if !commits {
             return None;
         }
-        match self.make(subject) {
+        let made = self.make(subject);
+        if let Some(claimed) = &subject.expected {
+            gateways.with(|all| match made {
+                Ok(_) => all.expectations.fulfil(claimed),
+                Err(_) => all.expectations.release(claimed),
+            });
+        }
+        match made {
             Ok(id) => {
                 let connections = self.connections;
                 let record = connections.record(id);
+                // Another thread may have made it, of what was expected until then.
+                subject.state.set(CtState::REL, record.state().is_expected());
                 self.count(&record, frame, false);
                 if let Some(kind) = record.state().nat() {
                     subject.state |= nat::state_bit(kind);
@@ -201,11 +214,8 @@ impl<'a> Pass<'a> {
         }
         record.start_living(plan.deadline_ms);
         let put = connections.insert(self.visit, self.tools, index, id, self.now);
-        if let Some(expected) = plan.expected {
-            connections.gateways.with(|gateways| match put {
-                Ok(()) => gateways.expectations.forget(expected.parent_id),
-                Err(_) => gateways.forget(id),
-            });
+        if plan.expected.is_some() && put.is_err() {
+            connections.gateways.with(|gateways| gateways.forget(id));
         }
         Ok(put.map(|()| id))
     }

@@ -33,6 +33,22 @@ pub(crate) struct Expectation {
     /// The destination port behind the translation.
     pub port: u16,
     deadline: Instant,
+    /// Which of all that were ever expected it is.
+    serial: u64,
+}
+
+/// A connection that is being made of an expectation: its source port, and how many threads are at
+/// it, each with a packet of its own.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    port: u16,
+    threads: u32,
+}
+
+#[derive(Debug)]
+struct Expected {
+    expectation: Expectation,
+    claim: Option<Claim>,
 }
 
 /// Where an expectation is found: the new connection's first packet but for its source port.
@@ -42,15 +58,17 @@ type Place = (u16, u8, u8, u128, u128, u16);
 /// than connections with a helper.
 #[derive(Debug, Default)]
 pub(crate) struct Expectations {
-    by_place: BTreeMap<Place, Expectation>,
+    by_place: BTreeMap<Place, Expected>,
     by_parent: BTreeMap<Id, Place>,
+    serials: u64,
 }
 
 impl Expectation {
     pub fn new((parent_id, parent): (Id, Key), key: Key, now: Instant) -> Expectation {
         let (kind, address, port) = (NatKind::Src, key.src, key.l4[1]);
         let deadline = now + LIFETIME;
-        Expectation { key, parent, parent_id, mark: 0, label: 0, kind, address, port, deadline }
+        let (mark, label, serial) = (0, 0, 0);
+        Expectation { key, parent, parent_id, mark, label, kind, address, port, deadline, serial }
     }
 
     /// The translation that the new connection has where its `ct` action translates.
@@ -71,26 +89,59 @@ impl Expectations {
     /// one of the same place.
     pub fn add(&mut self, expectation: Expectation) {
         self.forget(expectation.parent_id);
+        self.serials += 1;
+        let expectation = Expectation { serial: self.serials, ..expectation };
         let place = place(&expectation.key);
-        if let Some(old) = self.by_place.insert(place, expectation) {
-            self.by_parent.remove(&old.parent_id);
+        if let Some(old) = self.by_place.insert(place, Expected { expectation, claim: None }) {
+            self.by_parent.remove(&old.expectation.parent_id);
         }
         self.by_parent.insert(expectation.parent_id, place);
     }
 
-    /// What a first packet with this key was announced as.
+    /// What a first packet with this key was announced as, unless another connection is being made
+    /// of that just now.
     pub fn find(&self, key: &Key, now: Instant) -> Option<Expectation> {
-        if self.by_place.is_empty() {
-            return None;
+        let Expected { expectation, claim } = self.by_place.get(&place(key))?;
+        let is_open = claim.is_none_or(|claim| claim.port == key.l4[0]);
+        (now < expectation.deadline && is_open).then_some(*expectation)
+    }
+
+    /// The same, for whoever makes that connection, and [releases](Self::release) the claim or
+    /// [fulfils](Self::fulfil) what was expected: until then no other connection can be made of it,
+    /// though other threads may be at the same one.
+    #[must_use]
+    pub fn claim(&mut self, key: &Key, now: Instant) -> Option<Expectation> {
+        let found = self.find(key, now)?;
+        let claim = &mut self.by_place.get_mut(&place(key))?.claim;
+        claim.get_or_insert(Claim { port: key.l4[0], threads: 0 }).threads += 1;
+        Some(found)
+    }
+
+    /// The connection that this was claimed for was not made.
+    pub fn release(&mut self, claimed: &Expectation) {
+        let expected = self.by_place.get_mut(&place(&claimed.key));
+        let Some(Expected { expectation, claim }) = expected else { return };
+        if expectation.serial == claimed.serial {
+            *claim = claim
+                .map(|claim| Claim { threads: claim.threads.saturating_sub(1), ..claim })
+                .filter(|claim| claim.threads > 0);
         }
-        self.by_place.get(&place(key)).filter(|it| now < it.deadline).copied()
+    }
+
+    /// The connection is there, and no other is expected; but what its parent announced since, is.
+    pub fn fulfil(&mut self, claimed: &Expectation) {
+        let place = place(&claimed.key);
+        let there = self.by_place.get(&place);
+        if there.is_some_and(|it| it.expectation.serial == claimed.serial) {
+            self.forget(claimed.parent_id);
+        }
     }
 
     /// Sets what the connection that `parent` announced will inherit.
     pub fn set_inheritance(&mut self, parent: Id, mark: u32, label: u128) {
         let place = self.by_parent.get(&parent);
-        if let Some(expectation) = place.and_then(|place| self.by_place.get_mut(place)) {
-            (expectation.mark, expectation.label) = (mark, label);
+        if let Some(expected) = place.and_then(|place| self.by_place.get_mut(place)) {
+            (expected.expectation.mark, expected.expectation.label) = (mark, label);
         }
     }
 
@@ -183,6 +234,30 @@ mod tests {
         expectations.forget(1);
         assert!(expectations.find(&key(1, [7, 5001]), now).is_some());
         expectations.forget(2);
+        assert!(expectations.by_place.is_empty() && expectations.by_parent.is_empty());
+    }
+
+    #[test]
+    fn what_is_claimed_is_one_connections_alone() {
+        let mut expectations = Expectations::default();
+        let (now, parent) = (Instant::ZERO, (1, key(1, [5, 21])));
+        let [first, second] = [7, 8].map(|port| key(1, [port, 5000]));
+        expectations.add(Expectation::new(parent, key(1, [0, 5000]), now));
+        let [one, same] = [(); 2].map(|()| expectations.claim(&first, now).unwrap());
+        assert!(expectations.claim(&second, now).is_none());
+        // Neither thread made it: others may, when the last one has given up.
+        expectations.release(&one);
+        assert!(expectations.claim(&second, now).is_none());
+        expectations.release(&same);
+        let other = expectations.claim(&second, now).unwrap();
+        assert!(expectations.find(&first, now).is_none());
+        // What is announced meanwhile stays.
+        expectations.add(Expectation::new(parent, key(1, [0, 5000]), now));
+        expectations.fulfil(&other);
+        let next = expectations.claim(&first, now).unwrap();
+        expectations.release(&other);
+        assert!(expectations.claim(&second, now).is_none());
+        expectations.fulfil(&next);
         assert!(expectations.by_place.is_empty() && expectations.by_parent.is_empty());
     }
 

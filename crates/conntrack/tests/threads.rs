@@ -3,8 +3,8 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Conntrack, Event, Flush};
-use flow::{CtAction, CtState, Frame, Masked, Nat, TupleMatch};
+use conntrack::{Config, Conntrack, Event, Flush, Tracker};
+use flow::{CtAction, CtState, Frame, Masked, Nat, TupleL4, TupleMatch};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -232,4 +232,106 @@ fn what_is_known_is_followed_until_something_changes() {
     assert!(follows(&ack, known));
     tracked.flush(now, &Flush::zone(Zone(4))).expect("a zone");
     assert!(!follows(&ack, known), "its zone was flushed");
+}
+
+/// A control connection that announces one data connection after the other, and the ports of the
+/// hosts that two threads see at the same moment as the first packets of one.
+struct Announcer {
+    conntrack: Arc<Conntrack>,
+    tracker: Tracker,
+    seq: u32,
+}
+
+impl Announcer {
+    fn new() -> Announcer {
+        let conntrack = Arc::new(Conntrack::new(3, Config::default()));
+        let tracker = conntrack.tracker().expect("a tracker");
+        let mut announcer = Announcer { conntrack, tracker, seq: 101 };
+        let helped = CtAction { helper: Some("ftp"), ..support::commit(0) };
+        announcer.send("10.0.0.1:1000>10.0.0.2:21 S seq=100 win=60000", &helped);
+        let look = support::look(0);
+        announcer.send("10.0.0.2:21>10.0.0.1:1000 SA seq=500 ack=101 win=60000", &look);
+        // The first line seen might be the rest of one.
+        let user = "PA seq=101 ack=501 win=60000 data=USER%20joe%0d%0a";
+        announcer.send(&format!("10.0.0.1:1000>10.0.0.2:21 {user}"), &look);
+        announcer.seq = 111;
+        announcer
+    }
+
+    fn send(&mut self, text: &str, action: &CtAction) {
+        let mut frame = support::frame(text);
+        self.tracker.execute(NOW, action, std::slice::from_mut(&mut frame));
+        assert!(!frame.key.ct_state().contains(CtState::INV), "{text}");
+    }
+
+    /// The client says where it listens, and the server acknowledges that.
+    fn announce(&mut self, port: u16) {
+        let [high, low] = port.to_be_bytes();
+        let line = format!("PORT%2010,0,0,1,{high},{low}%0d%0a");
+        let seq = self.seq;
+        let text = format!("10.0.0.1:1000>10.0.0.2:21 PA seq={seq} ack=501 win=60000 data={line}");
+        self.send(&text, &support::look(0));
+        self.seq += (format!("PORT 10,0,0,1,{high},{low}").len() + 2) as u32;
+        let ack = format!("10.0.0.2:21>10.0.0.1:1000 A seq=501 ack={} win=60000", self.seq);
+        self.send(&ack, &support::look(0));
+    }
+}
+
+const NOW: Instant = Instant::from_millis(1000);
+
+/// The first packets of connections from two ports, tracked by two threads at one moment: states.
+fn at_once(conntrack: &Arc<Conntrack>, from: [u16; 2], to: u16) -> [CtState; 2] {
+    let arrived = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let first = |port: u16| {
+            let (conntrack, arrived) = (conntrack, &arrived);
+            move || {
+                let mut tracker = conntrack.tracker().expect("a tracker");
+                let mut frame =
+                    support::frame(&format!("10.0.0.2:{port}>10.0.0.1:{to} S seq=900 win=9000"));
+                arrived.fetch_add(1, Ordering::SeqCst);
+                for turn in 0u32.. {
+                    if arrived.load(Ordering::SeqCst) == 2 {
+                        break;
+                    }
+                    if turn % 1000 == 999 {
+                        thread::yield_now();
+                    }
+                }
+                tracker.execute(NOW, &support::commit(0), std::slice::from_mut(&mut frame));
+                frame.key.ct_state()
+            }
+        };
+        from.map(|port| scope.spawn(first(port))).map(|thread| thread.join().expect("no panic"))
+    })
+}
+
+#[test]
+fn two_threads_begin_one_announced_connection() {
+    let mut announcer = Announcer::new();
+    for (round, to) in (40_000..40_400).enumerate() {
+        announcer.announce(to);
+        let is_same = round % 2 == 0;
+        let from = if is_same { [20, 20] } else { [20, 21] };
+        let states = at_once(&announcer.conntrack, from, to);
+        let related = states.iter().filter(|state| state.contains(CtState::REL)).count();
+        assert_eq!(related, if is_same { 2 } else { 1 }, "to port {to}: {states:?}");
+        let mut data = support::dump(&announcer.conntrack, NOW, Some(0));
+        data.retain(|entry| matches!(entry.original.l4, TupleL4::Ports { dst, .. } if dst == to));
+        assert_eq!(data.len(), if is_same { 1 } else { 2 });
+        assert_eq!(data.iter().filter(|entry| entry.parent.is_some()).count(), 1, "{data:?}");
+        // What was announced is used up.
+        let mut late = support::frame(&format!("10.0.0.2:22>10.0.0.1:{to} S seq=900 win=9000"));
+        announcer.tracker.execute(NOW, &support::look(0), std::slice::from_mut(&mut late));
+        assert_eq!(late.key.ct_state(), CtState::NEW | CtState::TRK);
+        for entry in data {
+            let original = TupleMatch {
+                src: Some(entry.original.src),
+                dst_port: Some(to),
+                ..TupleMatch::default()
+            };
+            let flush = Flush { protocol: Some(6), original, ..Flush::default() };
+            announcer.conntrack.flush(NOW, &flush).expect("not a whole tuple");
+        }
+    }
 }

@@ -249,3 +249,32 @@ impl Drop for Spare {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::atomic::Ordering;
+
+    #[test]
+    fn a_fetched_record_is_the_record_itself() {
+        let epochs = Epochs::new();
+        // Three cache lines, so that more than one is fetched.
+        let slab = Slab::<24>::new(Arc::clone(&epochs), 200);
+        let mut spare = slab.spare();
+        let ids: Vec<Id> = std::iter::from_fn(|| slab.take(&mut spare)).collect();
+        assert_eq!(ids.len(), 200);
+        for &id in &ids {
+            slab.fetch(id)[23].store(u64::from(id), Ordering::Relaxed);
+        }
+        for &id in &ids {
+            assert_eq!(slab.words(id)[23].load(Ordering::Relaxed), u64::from(id));
+            assert!(std::ptr::eq(slab.fetch(id), slab.words(id)));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing was ever made at 1")]
+    fn what_was_never_made_cannot_be_fetched() {
+        let _ = Slab::<1>::new(Epochs::new(), 200).fetch(1);
+    }
+}

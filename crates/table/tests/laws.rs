@@ -36,7 +36,11 @@ impl Table {
 
     fn find(&self, thread: &mut Thread, zone: u16, key: u64, hash: u32) -> Option<Id> {
         let visit = thread.reader.enter();
-        self.zones.get(&visit, zone)?.find(hash, |id| self.is_key(id, key))
+        let index = self.zones.get(&visit, zone)?;
+        let found = index.find(hash, |id| self.is_key(id, key));
+        let at_its_spot = index.find_at(index.spot(hash), hash, |id| self.is_key(id, key));
+        assert_eq!(at_its_spot, found, "zone {zone}, key {key}");
+        found
     }
 
     /// Whether it went in: `None` where the table is full.

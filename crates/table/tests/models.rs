@@ -153,6 +153,24 @@ impl Thread {
         found
     }
 
+    /// As a packet's first look does it: takes the spot of the hash, lets things happen, and looks
+    /// there. Gives what `between` gave, too.
+    fn find_at<T>(
+        &mut self,
+        (zone, key, hash): (u16, u64, u32),
+        between: impl FnOnce() -> T,
+    ) -> (T, Option<Id>) {
+        let visit = self.reader.enter();
+        let index = self.table.zones.get(&visit, zone).expect("the zone has an index");
+        let spot = index.spot(hash);
+        let happened = between();
+        let slab = &self.table.slab;
+        let is_key = |id| slab.fetch(id)[0].load(Ordering::Relaxed) == key;
+        let found = index.find_at(spot, hash, is_key);
+        assert!(found.is_none_or(is_key), "it stays what it is while the visit lasts");
+        (happened, found)
+    }
+
     fn remove(&mut self, zone: u16, key: u64, hash: u32) -> bool {
         let visit = self.reader.enter();
         let Some(index) = self.table.zones.get(&visit, zone) else { return false };
@@ -235,6 +253,94 @@ fn what_moves_in_a_split_is_found_all_the_time() {
         finder.join().unwrap();
         assert!(one.find(0, 12, 2).is_some() && one.find(0, 11, 1).is_some());
     });
+}
+
+#[test]
+fn what_moves_in_a_split_is_found_from_a_spot_taken_before() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 12, 2).unwrap();
+        let finder = thread::spawn(move || {
+            let (_, found) = other.find_at((0, 12, 2), thread::yield_now);
+            assert!(found.is_some());
+        });
+        one.insert(0, 11, 1).unwrap();
+        finder.join().unwrap();
+        assert!(one.find_at((0, 12, 2), || ()).1.is_some());
+        assert!(one.find_at((0, 11, 1), || ()).1.is_some());
+    });
+}
+
+#[test]
+fn what_was_inserted_before_a_look_is_found_from_a_spot_taken_before_that() {
+    model(3, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 10, 0).unwrap();
+        let is_in = Arc::new(AtomicU64::new(0));
+        let finder = thread::spawn({
+            let is_in = Arc::clone(&is_in);
+            move || {
+                let (was_in, found) =
+                    other.find_at((0, 12, 2), || is_in.load(Ordering::Acquire) == 1);
+                assert!(found.is_some() || !was_in);
+            }
+        });
+        // Under the checker's load of half an entry a bucket, this splits too.
+        one.insert(0, 12, 2).unwrap();
+        is_in.store(1, Ordering::Release);
+        finder.join().unwrap();
+    });
+}
+
+#[test]
+fn what_was_removed_before_a_look_is_not_found_from_a_spot_taken_before_that() {
+    model(3, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 12, 2).unwrap();
+        let is_out = Arc::new(AtomicU64::new(0));
+        let finder = thread::spawn({
+            let is_out = Arc::clone(&is_out);
+            move || {
+                let (was_out, found) =
+                    other.find_at((0, 12, 2), || is_out.load(Ordering::Acquire) == 1);
+                assert!(found.is_none() || !was_out);
+            }
+        });
+        assert!(one.remove(0, 12, 2));
+        is_out.store(1, Ordering::Release);
+        finder.join().unwrap();
+    });
+}
+
+#[test]
+fn a_spot_whose_chain_grows_or_shrinks_shows_all_of_it() {
+    for begins_with in [7, 8] {
+        model(2, move || {
+            let table = Table::new();
+            let [mut one, mut other] = [(); 2].map(|()| table.thread());
+            // All under one hash: the eighth goes to a second bucket.
+            for key in 0..begins_with {
+                one.insert(0, key, 0).unwrap();
+            }
+            let last = begins_with - 1;
+            let finder = thread::spawn(move || {
+                let (_, found) = other.find_at((0, last, 0), thread::yield_now);
+                assert!(found.is_some());
+            });
+            if begins_with == 7 {
+                one.insert(0, 7, 0).unwrap();
+            } else {
+                assert!(one.remove(0, 3, 0));
+            }
+            finder.join().unwrap();
+            assert!(one.find_at((0, last, 0), || ()).1.is_some());
+            assert!(one.find_at((0, 7, 0), || ()).1.is_some());
+            assert_eq!(one.find_at((0, 3, 0), || ()).1.is_some(), begins_with == 7);
+        });
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub mod ovsdb_task;
 mod report;
 pub mod run;
 pub mod rxq;
+mod secret;
 mod turns;
 pub mod usage;
 mod worker_loop;
@@ -119,7 +120,7 @@ impl Switch {
                 settings,
                 ofproto: Ofproto::new(ofproto::Config::default()),
                 connections: Connections::default(),
-                conntrack: Arc::new(Conntrack::new(fastrand::u64(..), ConntrackConfig::default())),
+                conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
                 upcalls: Arc::new(UpcallQueue::new()),
                 workers: Vec::new(),
                 devices,

@@ -1,6 +1,7 @@
 //! A worker's thread as the control side holds it. What it does is told in
 //! [`super::worker_loop`].
 
+use super::secret::secret;
 use super::turns::WorkerReport;
 use super::worker_loop::{self, Start};
 use super::worker_ports::RxSlot;
@@ -104,7 +105,7 @@ impl WorkerThread {
             device: format!("worker {id}"),
             reason: error.to_string(),
         })?;
-        let worker = Worker::new(id, tracker, upcalls, config, fastrand::u64(..));
+        let worker = Worker::new(id, tracker, upcalls, config, secret());
         let name = match mode {
             WorkerMode::Sleeping => format!("worker{id}"),
             WorkerMode::Polling { cpu } => format!("pmd-c{cpu:02}/id:{id}"),
