@@ -37,7 +37,7 @@ impl<'a> Pass<'a> {
     #[inline]
     pub fn begin_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
         let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
-        let is_plain = sight.is_seen() && sight.candidate.is_none() && self.action.commit;
+        let is_plain = sight.is_seen() && sight.id == 0 && self.action.commit;
         if !is_plain || translates || self.action.helper.is_some() || self.was_tracked_here(frame) {
             return false;
         }

@@ -69,7 +69,10 @@ impl Protocol {
                 let (peers, timeout) = TcpPeers::new(segment);
                 (Protocol::Tcp(peers), timeout)
             }
-            None => (Protocol::Other(Exchange::First), Exchange::First.timeout()),
+            None => {
+                let (exchange, timeout) = Exchange::FIRST;
+                (Protocol::Other(exchange), timeout)
+            }
         }
     }
 }

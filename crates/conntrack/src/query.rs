@@ -8,11 +8,12 @@ use crate::timeout::Timeout;
 use wire::{icmp, icmpv6};
 
 /// How far a conversation without handshake is.
+///
+/// Its first packet has a timeout of its own, and is known by its beginning the conversation: no
+/// state has to be kept for it, so that the second one changes nothing but the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exchange {
-    /// One packet was seen.
-    First,
     /// Packets were seen in the original direction only.
     Single,
     /// Packets were seen in both directions.
@@ -20,22 +21,17 @@ pub(crate) enum Exchange {
 }
 
 impl Exchange {
-    /// Follows a packet.
-    pub fn update(&mut self, is_reply: bool) -> (Update, Timeout) {
-        *self = match (*self, is_reply) {
-            (_, true) | (Exchange::Multiple, _) => Exchange::Multiple,
-            _ => Exchange::Single,
-        };
-        let update = if *self == Exchange::Multiple { Update::Valid } else { Update::ValidNew };
-        (update, self.timeout())
-    }
+    /// What a first packet begins, and how long it is remembered.
+    pub const FIRST: (Exchange, Timeout) = (Exchange::Single, Timeout::UdpFirst);
 
-    /// How long the conversation is remembered.
-    pub fn timeout(self) -> Timeout {
+    /// Follows a packet that is not the first.
+    pub fn update(&mut self, is_reply: bool) -> (Update, Timeout) {
+        if is_reply {
+            *self = Exchange::Multiple;
+        }
         match self {
-            Exchange::First => Timeout::UdpFirst,
-            Exchange::Single => Timeout::UdpSingle,
-            Exchange::Multiple => Timeout::UdpMultiple,
+            Exchange::Single => (Update::ValidNew, Timeout::UdpSingle),
+            Exchange::Multiple => (Update::Valid, Timeout::UdpMultiple),
         }
     }
 }

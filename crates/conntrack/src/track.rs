@@ -97,9 +97,10 @@ impl<'a> Pass<'a> {
         let Some(index) = self.index else { return };
         for sight in sights {
             let Some(spot) = sight.spot else { continue };
-            if let Some(id) = index.find_at(spot, sight.hash, Connections::is_v4) {
+            if let Some(id) = index.find_at(spot, sight.hash) {
                 sight.id = Connections::plain(id);
-                sight.candidate = Some(self.connections.fetch_v4(id));
+                // What has the same hash by chance may be of the other family.
+                sight.candidate = Connections::is_v4(id).then(|| self.connections.fetch_v4(id));
             }
         }
     }

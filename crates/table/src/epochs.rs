@@ -6,14 +6,19 @@
 //! every visit that began before the stamp is over.
 //!
 //! Why this holds. A stamp is the epoch that it ends. A visitor writes down the epoch it found,
-//! then a sequentially consistent fence stands before its first look. Who asks whether a stamp
-//! has passed has such a fence between the taking out and its look at what visitors wrote. Of
-//! the two fences one comes first. If the visitor's does, its epoch is seen: not later than the
-//! stamp, and the stamp has not passed; later, and it was read from the counter after the stamp
-//! was, and with it everything that had been taken out. If the other fence comes first, the
-//! visitor's looks come after the taking out, and cannot find what is gone.
+//! then a [light fence](Barrier::light) stands before its first look. Who asks whether a stamp
+//! has passed has a [heavy fence](Barrier::heavy) between the taking out and its look at what
+//! visitors wrote. Of the two fences one comes first. If the visitor's does, its epoch is seen: not
+//! later than the stamp, and the stamp has not passed; later, and it was read from the counter after
+//! the stamp was, and with it everything that had been taken out. If the other fence comes first,
+//! the visitor's looks come after the taking out, and cannot find what is gone.
+//!
+//! One heavy fence serves all stamps before it, those of other threads too: what they had taken out
+//! is known with the epoch that is read before the fence, and what the fence made visible is passed
+//! on with the number that is written behind it.
 
-use crate::atomic::{AtomicU64, AtomicUsize, Line, Ordering, fence};
+use crate::atomic::{AtomicU64, AtomicUsize, Line, Ordering};
+use crate::barrier::Barrier;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -37,6 +42,9 @@ pub struct Epochs {
     readers: Box<[Line<AtomicU64>]>,
     /// Slots from here on were never used.
     used: AtomicUsize,
+    barrier: Barrier,
+    /// Stamps below this one have a heavy fence behind them.
+    fenced: AtomicU64,
 }
 
 /// A moment that has passed once every visit that began before it is over.
@@ -47,7 +55,26 @@ impl Epochs {
     /// A clock without readers.
     #[must_use]
     pub fn new() -> Arc<Epochs> {
+        Epochs::with(Barrier::new())
+    }
+
+    /// The same with a full fence on both sides, whatever the system has.
+    #[cfg(all(test, not(loom)))]
+    fn symmetric() -> Arc<Epochs> {
+        Epochs::with(Barrier::symmetric())
+    }
+
+    /// The same with threads that are interrupted for a fence, as the system does it.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn asymmetric() -> Arc<Epochs> {
+        Epochs::with(Barrier::asymmetric(MAX_READERS))
+    }
+
+    fn with(barrier: Barrier) -> Arc<Epochs> {
         Arc::new(Epochs {
+            barrier,
+            fenced: AtomicU64::new(0),
             epoch: Line(AtomicU64::new(FIRST_EPOCH)),
             readers: (0..MAX_READERS).map(|_| Line(AtomicU64::new(FREE))).collect(),
             used: AtomicUsize::new(0),
@@ -74,9 +101,29 @@ impl Epochs {
         Stamp(self.epoch.0.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Whether nobody can see any more what was taken out before `stamp`.
+    /// Whether nobody can see any more what was taken out before `stamp`. May have to interrupt all
+    /// other threads to find out.
     pub(crate) fn passed(&self, stamp: Stamp) -> bool {
-        fence(Ordering::SeqCst);
+        if !self.is_fenced(stamp) {
+            let epoch = self.epoch.0.load(Ordering::Acquire);
+            if !self.barrier.heavy() {
+                return false;
+            }
+            self.fenced.fetch_max(epoch, Ordering::AcqRel);
+        }
+        self.is_behind_all(stamp)
+    }
+
+    /// The same without interrupting anybody: `false` also where only that would tell.
+    pub(crate) fn has_surely_passed(&self, stamp: Stamp) -> bool {
+        self.is_fenced(stamp) && self.is_behind_all(stamp)
+    }
+
+    fn is_fenced(&self, stamp: Stamp) -> bool {
+        self.fenced.load(Ordering::Acquire) > stamp.0
+    }
+
+    fn is_behind_all(&self, stamp: Stamp) -> bool {
         self.readers[..self.used()].iter().all(|reader| {
             // Acquire: what the reader last looked at, it looked at before we go on.
             let began = reader.0.load(Ordering::Acquire);
@@ -99,7 +146,7 @@ impl Reader {
         // Release: whoever sees that this visit is too late to matter, must see that the one
         // before it is over.
         slot.store(self.epochs.epoch.0.load(Ordering::Acquire), Ordering::Release);
-        fence(Ordering::SeqCst);
+        self.epochs.barrier.light(self.number);
         Visit { slot, number: self.number, stays_on_its_thread: PhantomData }
     }
 
@@ -145,7 +192,10 @@ mod tests {
 
     #[test]
     fn a_stamp_passes_when_the_visits_before_it_are_over() {
-        let epochs = Epochs::new();
+        [Epochs::new(), Epochs::symmetric()].into_iter().for_each(check_stamps);
+    }
+
+    fn check_stamps(epochs: Arc<Epochs>) {
         let [mut first, mut second] = [(); 2].map(|()| epochs.reader().unwrap());
         let visit = first.enter();
         let stamp = epochs.stamp();
@@ -154,8 +204,10 @@ mod tests {
         drop(visit);
         assert!(epochs.passed(stamp), "a visit after the stamp does not hold it up");
         let stamp = epochs.stamp();
+        assert!(!epochs.has_surely_passed(stamp), "nobody asked since");
         assert!(!epochs.passed(stamp));
         drop(later);
+        assert!(epochs.has_surely_passed(stamp), "one fence serves for good");
         assert!(epochs.passed(stamp));
     }
 

@@ -148,27 +148,20 @@ impl Index {
         Spot { bucket, state }
     }
 
-    /// The id under this hash that `is_it`, as [`find`](Self::find) finds it: at the spot of the
-    /// hash if it is still there.
+    /// An id under this hash, whichever of them if there are several: at the spot of the hash if
+    /// it is still there.
     #[inline(always)]
-    pub fn find_at(
-        &self,
-        Spot { bucket, state }: Spot<'_>,
-        hash: u32,
-        mut is_it: impl FnMut(Id) -> bool,
-    ) -> Option<Id> {
+    pub fn find_at(&self, Spot { bucket, state }: Spot<'_>, hash: u32) -> Option<Id> {
         let control = bucket[0].load(Ordering::Acquire);
-        for word in &bucket[1..] {
-            let entry = word.load(Ordering::Acquire);
-            if (entry >> 32) as u32 == hash && entry as u32 != 0 && is_it(entry as u32) {
-                return Some(entry as u32);
-            }
+        let id = bucket::first_with(bucket, hash);
+        if id != 0 {
+            return Some(id);
         }
         // Nothing moved, it goes on nowhere, and no split made another bucket the hash's.
         let is_missed = bucket::is_alone(control)
             && bucket[0].load(Ordering::Relaxed) == control
             && self.state.load(Ordering::Acquire) == state;
-        if is_missed { None } else { self.find(hash, is_it) }
+        if is_missed { None } else { self.find(hash, |_| true) }
     }
 
     /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the

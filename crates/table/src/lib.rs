@@ -8,6 +8,7 @@
 //! - [`Zones`] and [`Index`]: finding them.
 //! - [`Wheel`]: their deadlines.
 
+mod barrier;
 mod bucket;
 mod chunks;
 mod counts;

@@ -21,6 +21,11 @@ use std::sync::Arc;
 const BATCH: usize = 64;
 #[cfg(loom)]
 const BATCH: usize = 1;
+/// Batches that may wait before a thread asks, at the others' cost, whether they waited long enough.
+#[cfg(not(loom))]
+const PATIENCE: usize = 4;
+#[cfg(loom)]
+const PATIENCE: usize = 1;
 /// How many ids before its turn a record is fetched.
 const AHEAD: usize = 4;
 /// A thread that has this many gives some away.
@@ -59,7 +64,7 @@ pub struct Spare {
 
 impl<const WORDS: usize> Slab<WORDS> {
     /// An empty slab that will never have more than `capacity` ids, those included that wait to be
-    /// used again: allow some 500 a thread for them.
+    /// used again: allow some 600 a thread for them.
     #[must_use]
     pub fn new(epochs: Arc<Epochs>, capacity: u32) -> Self {
         // Zero is no id, so that a word of zeros can mean "none".
@@ -109,7 +114,8 @@ impl<const WORDS: usize> Slab<WORDS> {
         spare.retired.push(id);
         if spare.retired.len() >= BATCH {
             spare.seal();
-            spare.reclaim();
+            let asks = spare.waiting.len() >= PATIENCE;
+            spare.reclaim(asks);
         }
     }
 
@@ -164,7 +170,7 @@ impl<const WORDS: usize> Slab<WORDS> {
     #[cold]
     fn refill(&self, spare: &mut Spare) {
         spare.seal();
-        spare.reclaim();
+        spare.reclaim(true);
         if !spare.free.is_empty() {
             return;
         }
@@ -201,11 +207,13 @@ impl Spare {
         self.waiting.push_back((self.epochs.stamp(), batch));
     }
 
-    /// What has waited long enough can be handed out.
-    fn reclaim(&mut self) {
-        while let Some((_, batch)) =
-            self.waiting.pop_front_if(|(stamp, _)| self.epochs.passed(*stamp))
-        {
+    /// What has waited long enough can be handed out; where that can't be told without the others,
+    /// they are asked or not.
+    fn reclaim(&mut self, asks: bool) {
+        while let Some((_, batch)) = self.waiting.pop_front_if(|(stamp, _)| match asks {
+            true => self.epochs.passed(*stamp),
+            false => self.epochs.has_surely_passed(*stamp),
+        }) {
             self.free.extend_from_slice(&batch);
             self.keep_empty(batch);
             self.shed();

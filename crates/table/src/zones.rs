@@ -134,8 +134,8 @@ impl Zones {
         self.in_use().map(|zone| u32::from(self.detach(zone))).sum()
     }
 
-    /// Empties indexes of flushed zones. `free` is handed each entry after it was taken out, until
-    /// that and the buckets looked at come to `budget`. `true` if there is more to do.
+    /// Empties indexes of flushed zones. `free` is handed each entry after it was taken out, the
+    /// highest ids first, until that and the buckets looked at come to `budget`. `true` if there is more to do.
     pub fn drain(
         &self,
         visit: &Visit<'_>,
@@ -150,12 +150,17 @@ impl Zones {
             let mut is_empty = false;
             if self.epochs.passed(full.stamp) {
                 while budget > 0 && !is_empty {
+                    let before = ids.len();
                     is_empty = !index.empty_bucket(visit, full.bucket, &mut ids);
-                    budget = budget.saturating_sub(1 + ids.len());
+                    budget = budget.saturating_sub(1 + ids.len() - before);
                     full.bucket += 1;
-                    ids.drain(..).for_each(|id| free(index, id));
                 }
             }
+            // Buckets hold them in the order of their hashes, which is none. Records that are freed
+            // in the order in which they lie are used again in it: who comes to a zone's records one
+            // after the other then finds them fetched ahead.
+            ids.sort_unstable_by(|one, other| other.cmp(one));
+            ids.drain(..).for_each(|id| free(index, id));
             if !is_empty {
                 lock(&self.stores).full.push_front(full);
                 return true;

@@ -24,9 +24,18 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn what_a_visitor_found_is_not_freed_under_it() {
+    check_that_nothing_is_freed_under_a_visitor(Epochs::new);
+}
+
+#[test]
+fn what_a_visitor_without_a_fence_of_its_own_found_is_not_freed_under_it() {
+    check_that_nothing_is_freed_under_a_visitor(Epochs::asymmetric);
+}
+
+fn check_that_nothing_is_freed_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
     // The stamps are the crate's own; a slab of one id stands for them.
-    model(3, || {
-        let epochs = Epochs::new();
+    model(3, move || {
+        let epochs = epochs();
         let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 1));
         let mut spare = slab.spare();
         let root = Arc::new(AtomicU64::new(0));
@@ -63,8 +72,58 @@ fn what_a_visitor_found_is_not_freed_under_it() {
 
 #[test]
 fn an_id_is_not_reused_while_a_visitor_looks_at_its_record() {
-    model(3, || {
-        let epochs = Epochs::new();
+    check_that_no_id_is_reused_under_a_visitor(Epochs::new);
+}
+
+#[test]
+fn an_id_is_not_reused_while_a_visitor_without_a_fence_of_its_own_looks_at_its_record() {
+    check_that_no_id_is_reused_under_a_visitor(Epochs::asymmetric);
+}
+
+/// One thread's fence serves what the other took out before it.
+#[test]
+fn one_fence_serves_what_two_threads_took_out() {
+    for epochs in [Epochs::new, Epochs::asymmetric] {
+        model(2, move || {
+            let epochs = epochs();
+            let mut reader = epochs.reader().unwrap();
+            let tables = [(); 2].map(|()| {
+                let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 1));
+                (slab, Arc::new(AtomicU64::new(0)))
+            });
+            let takers = tables.clone().map(|(slab, root)| {
+                let mut spare = slab.spare();
+                let id = slab.take(&mut spare).unwrap();
+                slab.words(id)[0].store(7, Ordering::Relaxed);
+                root.store(u64::from(id), Ordering::Release);
+                move || {
+                    root.store(0, Ordering::Relaxed);
+                    slab.retire(&mut spare, id);
+                    if let Some(id) = slab.take(&mut spare) {
+                        slab.words(id)[0].store(8, Ordering::Relaxed);
+                    }
+                }
+            });
+            let [one, mut other] = takers;
+            let mut one = one;
+            let one = thread::spawn(move || one());
+            let visitor = thread::spawn(move || {
+                let _visit = reader.enter();
+                for (slab, root) in &tables {
+                    let id = root.load(Ordering::Acquire) as Id;
+                    assert!(id == 0 || slab.words(id)[0].load(Ordering::Relaxed) == 7);
+                }
+            });
+            other();
+            one.join().unwrap();
+            visitor.join().unwrap();
+        });
+    }
+}
+
+fn check_that_no_id_is_reused_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
+    model(3, move || {
+        let epochs = epochs();
         let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 2));
         let mut spare = slab.spare();
         let root = Arc::new(AtomicU64::new(0));

@@ -146,8 +146,7 @@ impl State {
     #[inline]
     pub fn exchange(self) -> Exchange {
         match (self.0 & Self::PROGRESS) >> Self::PROGRESS_SHIFT {
-            0 => Exchange::First,
-            1 => Exchange::Single,
+            0 => Exchange::Single,
             _ => Exchange::Multiple,
         }
     }

@@ -27,7 +27,6 @@ fn protocols() -> impl Strategy<Value = Protocol> {
         association,
         Just(Protocol::Icmp(Query::First)),
         Just(Protocol::Icmp(Query::Reply)),
-        Just(Protocol::Other(Exchange::First)),
         Just(Protocol::Other(Exchange::Single)),
         Just(Protocol::Other(Exchange::Multiple)),
     ]
