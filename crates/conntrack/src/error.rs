@@ -40,6 +40,12 @@ pub enum Error {
         /// The field.
         key: String,
     },
+    /// A mark to flush by that is no number, or no mask behind it.
+    #[error("failed to parse mark")]
+    BadMark,
+    /// A label to flush by, likewise.
+    #[error("failed to parse labels")]
+    BadLabels,
     /// ICMP fields without `ct_nw_proto` of ICMP before them.
     #[error("invalid L4 fields")]
     NotIcmp,

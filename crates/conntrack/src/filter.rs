@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::key::{Address, Family};
 use crate::record::{Kind, Record};
 use crate::tcp::TcpState;
-use crate::text::number;
+use crate::text::{masked, number};
 use base::Zone;
 use flow::Masked;
 use std::net::IpAddr;
@@ -106,18 +106,6 @@ fn protocol(text: &str) -> Option<u8> {
     let names = [("icmp", 1), ("tcp", 6), ("udp", 17), ("icmpv6", 58), ("sctp", 132)];
     let named = names.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
     named.or_else(|| number(text))
-}
-
-/// `0x5/0xff`, or `5` for all bits.
-fn masked(text: &str) -> Option<Masked<u128>> {
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some(digits) => u128::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    match text.split_once('/') {
-        Some((value, mask)) => Some(Masked { value: number(value)?, mask: number(mask)? }),
-        None => Some(Masked { value: number(text)?, mask: u128::MAX }),
-    }
 }
 
 #[cfg(test)]
