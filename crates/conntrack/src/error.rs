@@ -63,7 +63,8 @@ pub enum Error {
     },
     /// A filter by something that connections do not have.
     #[error(
-        "{key} is nothing to choose connections by; zone, network, port, protocol, mark, label and state are"
+        "{key} is nothing to choose connections by; zone, network, source, destination, port, \
+         protocol, mark, label and state are"
     )]
     UnknownFilter {
         /// What was given.
