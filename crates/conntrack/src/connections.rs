@@ -5,6 +5,7 @@
 //! visit of the table's epochs; the methods that follow ids take it to prove that.
 
 mod insert;
+mod page;
 mod remove;
 mod tools;
 
@@ -149,6 +150,15 @@ impl Connections {
     #[inline(always)]
     pub fn fetch_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
         self.v4.fetch(id & !REPLY_ENTRY)
+    }
+
+    /// Begins to fetch a record.
+    pub fn fetch(&self, id: Id) {
+        let plain = id & !(V6 | REPLY_ENTRY);
+        match Connections::is_v4(id) {
+            true => _ = self.v4.fetch(plain),
+            false => _ = self.v6.fetch(plain),
+        }
     }
 
     /// Whether an id is of an IPv4 connection.

@@ -21,8 +21,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use table::{Id, Index, Reader, Visit};
 
-/// Buckets of an index that one part of a dump or flush looks at.
-const PAGE_BUCKETS: usize = 128;
 /// Connections that one [`Conntrack::tick`] looks at in one wheel, at most.
 const TICK_BUDGET: usize = 16 * 1024;
 /// Connections of flushed zones that one [`Conntrack::tick`] hands back, about.
@@ -181,8 +179,8 @@ impl Conntrack {
         stats
     }
 
-    /// Shows what stands in some buckets of one zone's index, or of all zones one after the other.
-    pub(crate) fn page(
+    /// Shows one part, as [`Connections::page`] does.
+    fn page(
         &self,
         zone: Option<Zone>,
         cursor: Cursor,
@@ -191,25 +189,7 @@ impl Conntrack {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let visit = hand.0.enter();
         let connections = &self.connections;
-        let at = match zone {
-            Some(zone) => zone.0,
-            None => (cursor.zone..=u16::MAX).find(|&zone| connections.zones.number(zone) != 0)?,
-        };
-        let bucket = if at == cursor.zone || zone.is_some() { cursor.bucket } else { 0 };
-        let index = connections.zones.get(&visit, at);
-        let next = index.and_then(|index| {
-            index.walk(bucket, PAGE_BUCKETS, |entry| {
-                // A translated connection stands there twice.
-                if Connections::is_original_entry(entry) {
-                    show(connections, entry, &connections.record(entry));
-                }
-            })
-        });
-        match (next, zone) {
-            (Some(bucket), _) => Some(Cursor { zone: at, bucket }),
-            (None, Some(_)) => None,
-            (None, None) => Some(Cursor { zone: at.checked_add(1)?, bucket: 0 }),
-        }
+        connections.page(&visit, zone, cursor, |id, record| show(connections, id, record))
     }
 
     /// How many connections there are, those included whose time just ran out.

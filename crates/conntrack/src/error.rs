@@ -40,6 +40,12 @@ pub enum Error {
         /// The field.
         key: String,
     },
+    /// A mark to flush by that is no number, or no mask behind it.
+    #[error("failed to parse mark")]
+    BadMark,
+    /// A label to flush by, likewise.
+    #[error("failed to parse labels")]
+    BadLabels,
     /// ICMP fields without `ct_nw_proto` of ICMP before them.
     #[error("invalid L4 fields")]
     NotIcmp,
@@ -57,7 +63,8 @@ pub enum Error {
     },
     /// A filter by something that connections do not have.
     #[error(
-        "{key} is nothing to choose connections by; zone, network, port, protocol, mark, label and state are"
+        "{key} is nothing to choose connections by; zone, network, source, destination, port, \
+         protocol, mark, label and state are"
     )]
     UnknownFilter {
         /// What was given.

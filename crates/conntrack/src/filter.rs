@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::key::{Address, Family};
 use crate::record::{Kind, Record};
+use crate::sctp::SctpState;
 use crate::tcp::TcpState;
-use crate::text::number;
+use crate::text::{masked, number};
 use base::Zone;
 use flow::Masked;
 use std::net::IpAddr;
@@ -16,7 +17,11 @@ pub struct Filter {
     pub zone: Option<Zone>,
     /// One of its addresses lies in this network, given by an address and a prefix length.
     pub network: Option<(IpAddr, u8)>,
-    /// One of its ports, before translation.
+    /// The address that its first packet came from lies in this one.
+    pub source: Option<(IpAddr, u8)>,
+    /// The address that its first packet was sent to, before translation, lies in this one.
+    pub destination: Option<(IpAddr, u8)>,
+    /// One of its ports, before or after translation.
     pub port: Option<u16>,
     /// Its IP protocol.
     pub protocol: Option<u8>,
@@ -24,8 +29,31 @@ pub struct Filter {
     pub mark: Option<Masked<u32>>,
     /// Bits of its label.
     pub label: Option<Masked<u128>>,
-    /// The state that it is shown in; TCP's alone have one.
-    pub state: Option<TcpState>,
+    /// The state that it is shown in; TCP's and SCTP's have one.
+    pub state: Option<StateName>,
+}
+
+/// The name of a state of TCP or SCTP connections, as dumps show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StateName(&'static str);
+
+impl StateName {
+    /// The state of this name, in upper or lower case.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<StateName> {
+        let tcp = TcpState::ALL.into_iter().map(TcpState::name);
+        let mut names = tcp.chain(SctpState::ALL.into_iter().map(SctpState::name));
+        names.find(|name| name.eq_ignore_ascii_case(text)).map(StateName)
+    }
+
+    /// The state that a connection is in, if it has one.
+    fn of(record: &Record<'_>) -> Option<StateName> {
+        match record.state().kind() {
+            Kind::Tcp => Some(StateName(record.tcp().shown().name())),
+            Kind::Sctp => Some(StateName(record.sctp().state.name())),
+            Kind::Icmp | Kind::Other => None,
+        }
+    }
 }
 
 impl Filter {
@@ -44,6 +72,8 @@ impl Filter {
         match key {
             "zone" => self.zone = Some(Zone(number(value).ok_or_else(bad)?)),
             "network" => self.network = Some(network(value).ok_or_else(bad)?),
+            "source" => self.source = Some(network(value).ok_or_else(bad)?),
+            "destination" => self.destination = Some(network(value).ok_or_else(bad)?),
             "port" => self.port = Some(number(value).ok_or_else(bad)?),
             "protocol" => self.protocol = Some(protocol(value).ok_or_else(bad)?),
             "mark" => {
@@ -53,10 +83,7 @@ impl Filter {
                 self.mark = Some(Masked { value: low(value)?, mask });
             }
             "label" => self.label = Some(masked(value).ok_or_else(bad)?),
-            "state" => {
-                let named = |state: &&TcpState| state.to_string().eq_ignore_ascii_case(value);
-                self.state = Some(*TcpState::ALL.iter().find(named).ok_or_else(bad)?);
-            }
+            "state" => self.state = Some(StateName::parse(value).ok_or_else(bad)?),
             _ => return Err(Error::UnknownFilter { key: key.to_owned() }),
         }
         Ok(())
@@ -72,7 +99,9 @@ impl Filter {
             && self.protocol.is_none_or(|it| it == original.protocol)
             && self.mark.is_none_or(|it| (state.mark() ^ it.value) & it.mask == 0)
             && self.label.is_none_or(|it| (label ^ it.value) & it.mask == 0)
-            && self.state.is_none_or(|it| state.kind() == Kind::Tcp && record.tcp().shown() == it)
+            && self.state.is_none_or(|it| StateName::of(record) == Some(it))
+            && self.source.is_none_or(|net| lies_in(original.src, original.family, net))
+            && self.destination.is_none_or(|net| lies_in(original.dst, original.family, net))
             && self.port.is_none_or(|port| {
                 !original.is_icmp()
                     && [original.l4, record.reply().l4].as_flattened().contains(&port)
@@ -108,18 +137,6 @@ fn protocol(text: &str) -> Option<u8> {
     named.or_else(|| number(text))
 }
 
-/// `0x5/0xff`, or `5` for all bits.
-fn masked(text: &str) -> Option<Masked<u128>> {
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some(digits) => u128::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    };
-    match text.split_once('/') {
-        Some((value, mask)) => Some(Masked { value: number(value)?, mask: number(mask)? }),
-        None => Some(Masked { value: number(text)?, mask: u128::MAX }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +155,13 @@ mod tests {
             ("mark=7", "mark: Some(Masked { value: 7, mask: 4294967295 })"),
             ("mark=0x100000000", "failed to parse field mark"),
             ("label=0x1/0x3", "label: Some(Masked { value: 1, mask: 3 })"),
-            ("state=established", "state: Some(Established)"),
+            ("source=10.0.0.0/8", "source: Some((10.0.0.0, 8))"),
+            ("destination=fd00::/16", "destination: Some((fd00::, 16))"),
+            ("destination=10.0.0.0/x", "failed to parse field destination"),
+            ("state=established", "state: Some(StateName(\"ESTABLISHED\"))"),
+            ("state=COOKIE_WAIT", "state: Some(StateName(\"COOKIE_WAIT\"))"),
+            ("zone=65536", "failed to parse field zone"),
+            ("zone", "failed to parse field zone"),
             ("state=open", "failed to parse field state"),
             ("colour=red", "colour is nothing to choose connections by"),
         ];

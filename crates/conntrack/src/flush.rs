@@ -1,15 +1,16 @@
 //! Which connections to forget.
 
+mod text;
+
+use crate::connections::Connections;
 use crate::conntrack::Conntrack;
 use crate::counters::Event;
 use crate::cursor::Cursor;
 use crate::error::Error;
 use crate::key::Key;
 use crate::record::{Record, passed_ms};
-use crate::text::{fields, number};
 use base::{Instant, Zone};
 use flow::{Masked, Tuple, TupleL4, TupleMatch};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use table::{Id, Index};
 use wire::protocol;
 
@@ -45,100 +46,33 @@ impl Flush {
         Flush { zone: Some(zone), ..Flush::default() }
     }
 
-    /// Adds what a text such as `ct_nw_src=10.0.0.1,ct_nw_proto=6,ct_tp_dst=80` asks of a
-    /// direction (ovs: `lib/ofp-ct.c`, `ofp_ct_tuple_parse`).
-    ///
-    /// # Errors
-    /// What is wrong with the text, in Open vSwitch's words.
-    pub fn add_tuple(&mut self, direction: Direction, text: &str) -> Result<(), Error> {
-        for (key, value) in fields(text) {
-            if value.is_empty() {
-                return Err(Error::MissingValue { key: key.to_owned() });
-            }
-            self.add_field(direction, key, value)?;
-        }
-        let tuple = self.side(direction);
-        let has_port = tuple.src_port.is_some() || tuple.dst_port.is_some();
-        if has_port && self.protocol.is_none() {
-            return Err(Error::PortWithoutProtocol);
-        }
-        Ok(())
-    }
-
-    fn side(&mut self, direction: Direction) -> &mut TupleMatch {
-        match direction {
-            Direction::Original => &mut self.original,
-            Direction::Reply => &mut self.reply,
-        }
-    }
-
-    fn add_field(&mut self, direction: Direction, key: &str, value: &str) -> Result<(), Error> {
-        let bad = || Error::BadValue { key: key.to_owned() };
-        let is_icmp = matches!(self.protocol, Some(protocol::ICMP | protocol::ICMPV6));
-        match key {
-            "ct_nw_src" | "ct_nw_dst" => {
-                let ip: Ipv4Addr = value.parse().map_err(|_| bad())?;
-                self.add_address(direction, key, value, ip.into())?;
-            }
-            "ct_ipv6_src" | "ct_ipv6_dst" => {
-                let ip: Ipv6Addr = value.parse().map_err(|_| bad())?;
-                self.add_address(direction, key, value, ip.into())?;
-            }
-            "ct_nw_proto" => {
-                self.protocol = Some(number(value).ok_or_else(bad)?).filter(|&it: &u8| it != 0);
-            }
-            "ct_tp_src" | "ct_tp_dst" => {
-                let port = number(value).ok_or_else(bad)?;
-                let side = self.side(direction);
-                let slot = if key == "ct_tp_src" { &mut side.src_port } else { &mut side.dst_port };
-                *slot = Some(port).filter(|&port| port != 0);
-            }
-            "icmp_id" | "icmp_type" | "icmp_code" if !is_icmp => return Err(Error::NotIcmp),
-            "icmp_id" => self.side(direction).icmp_id = Some(number(value).ok_or_else(bad)?),
-            "icmp_type" => self.side(direction).icmp_type = Some(number(value).ok_or_else(bad)?),
-            "icmp_code" => self.side(direction).icmp_code = Some(number(value).ok_or_else(bad)?),
-            _ => return Err(Error::UnknownField { key: key.to_owned() }),
-        }
-        Ok(())
-    }
-
-    fn add_address(
-        &mut self,
-        direction: Direction,
-        key: &str,
-        value: &str,
-        ip: IpAddr,
-    ) -> Result<(), Error> {
-        let given = [self.original.src, self.original.dst, self.reply.src, self.reply.dst];
-        if given.iter().flatten().any(|other| other.is_ipv4() != ip.is_ipv4()) {
-            return Err(Error::MixedFamilies { value: value.to_owned() });
-        }
-        let side = self.side(direction);
-        let slot = if key.ends_with("src") { &mut side.src } else { &mut side.dst };
-        if slot.is_some() {
-            return Err(Error::Repeated { key: key.to_owned() });
-        }
-        *slot = Some(ip).filter(|ip| !ip.is_unspecified());
-        Ok(())
-    }
-
     /// The one key that a whole original tuple, without more, asks for; the zone is then 0 unless
     /// it is given (ovs: `lib/ct-dpif.c`, `ct_dpif_flush_tuple`).
     pub(crate) fn exact_key(&self) -> Option<Key> {
-        let TupleMatch { src, dst, src_port, dst_port, icmp_id, icmp_type, icmp_code } =
-            self.original;
-        let protocol = self.protocol?;
-        let l4 = match protocol {
-            protocol::ICMP | protocol::ICMPV6 => {
-                TupleL4::Icmp { id: icmp_id?, icmp_type: icmp_type?, code: icmp_code.unwrap_or(0) }
-            }
-            _ => TupleL4::Ports { src: src_port?, dst: dst_port? },
-        };
         if self.reply != TupleMatch::default() || self.mark.is_some() || self.label.is_some() {
             return None;
         }
-        let tuple = Tuple { src: src?, dst: dst?, protocol, l4 };
-        Key::from_tuple(&tuple, self.zone.unwrap_or(Zone(0)))
+        let is_icmp = matches!(self.protocol, Some(protocol::ICMP | protocol::ICMPV6));
+        if is_icmp && self.original.icmp_type.is_none() {
+            return None;
+        }
+        whole_key(self.protocol, &self.original, self.zone.unwrap_or(Zone(0)))
+    }
+
+    /// The keys that it can be looked up by in these zones, where one direction is given whole.
+    fn keys(&self, zones: impl Iterator<Item = u16>) -> Option<Vec<Key>> {
+        let sides = [&self.original, &self.reply];
+        let is_whole = |side: &&TupleMatch| whole_key(self.protocol, side, Zone(0)).is_some();
+        let side = sides.into_iter().find(is_whole)?;
+        Some(zones.filter_map(|zone| whole_key(self.protocol, side, Zone(zone))).collect())
+    }
+
+    /// Whether it takes the same time however many connections there are: a flush of whole zones, or
+    /// of a tuple that is whole in one direction. Others go through all connections of their zone or
+    /// zones, and are for a thread that has the time.
+    #[must_use]
+    pub fn is_quick(&self) -> bool {
+        self.is_whole() || self.keys(std::iter::empty()).is_some()
     }
 
     /// Whether the connection is to go.
@@ -158,6 +92,26 @@ impl Flush {
     }
 }
 
+/// The key of a direction that is given whole: the addresses, and ports or an identifier where the
+/// protocol has them. Type and code of an ICMP query do not count for where it is found.
+fn whole_key(protocol: Option<u8>, side: &TupleMatch, zone: Zone) -> Option<Key> {
+    let protocol = protocol?;
+    let l4 = match protocol {
+        protocol::ICMP | protocol::ICMPV6 => {
+            let (icmp_type, code) =
+                (side.icmp_type.unwrap_or_default(), side.icmp_code.unwrap_or_default());
+            TupleL4::Icmp { id: side.icmp_id?, icmp_type, code }
+        }
+        protocol::TCP | protocol::UDP | protocol::SCTP => {
+            TupleL4::Ports { src: side.src_port?, dst: side.dst_port? }
+        }
+        // Ports of others are not known here, and a port that they were asked for fits none.
+        _ if side.src_port.is_some() || side.dst_port.is_some() => return None,
+        _ => TupleL4::None,
+    };
+    Key::from_tuple(&Tuple { src: side.src?, dst: side.dst?, protocol, l4 }, zone)
+}
+
 fn label(record: &Record<'_>) -> u128 {
     let [high, low] = record.label();
     u128::from(high) << 64 | u128::from(low)
@@ -165,7 +119,9 @@ fn label(record: &Record<'_>) -> u128 {
 
 impl Conntrack {
     /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
-    /// whatever they hold; a whole original tuple one look; anything else a walk through its zone.
+    /// whatever they hold, and a tuple that is whole in one direction a look into each zone asked
+    /// for ([`Flush::is_quick`]). Anything else goes through its zone or all zones part by part:
+    /// packets never wait, and others that ask or tidy wait for a part at most.
     ///
     /// # Errors
     /// A request for one whole original tuple found nothing.
@@ -184,24 +140,58 @@ impl Conntrack {
         if flush.is_whole() {
             return Ok(self.flush_zones(flush.zone));
         }
+        let zones = &self.connections.zones;
+        let keys = match flush.zone {
+            Some(zone) => flush.keys(std::iter::once(zone.0)),
+            None => flush.keys(zones.in_use()),
+        };
+        Ok(match keys {
+            Some(keys) => keys.iter().map(|key| self.flush_at(now, flush, key)).sum(),
+            None => self.flush_walking(now, flush),
+        })
+    }
+
+    /// Forgets the connections that fit and stand where this key leads to.
+    fn flush_at(&self, now: Instant, flush: &Flush, key: &Key) -> u32 {
+        self.with_hand(|connections, visit, tools| {
+            tools.now = now;
+            let hash = key.hash(&connections.secrets);
+            let Some(index) = connections.zones.get(visit, key.zone) else { return 0 };
+            let mut flushed = 0;
+            // Queries of one identifier may be several connections.
+            while let Some(entry) = index.find(hash, |entry| {
+                let record = connections.record(entry);
+                !record.life().is_dead() && flush.matches(&record)
+            }) {
+                let id = Connections::plain(entry);
+                flushed += u32::from(connections.remove(visit, tools, id, Event::Flushed));
+            }
+            flushed
+        })
+    }
+
+    /// Goes through all connections of a zone or of all zones.
+    fn flush_walking(&self, now: Instant, flush: &Flush) -> u32 {
         let mut flushed = 0;
         let mut cursor = Some(Cursor::default());
+        let mut fitting: Vec<Id> = Vec::new();
         while let Some(at) = cursor {
-            let mut fitting: Vec<Id> = Vec::new();
-            cursor = self.page(flush.zone, at, |connections, id, record| {
-                if flush.matches(record) && connections.record(id).kill() {
-                    fitting.push(id);
-                }
-            });
-            flushed += fitting.len() as u32;
-            self.with_hand(|connections, visit, tools| {
+            cursor = self.with_hand(|connections, visit, tools| {
                 tools.now = now;
-                for id in fitting {
+                let next = connections.page(visit, flush.zone, at, |id, record| {
+                    if flush.matches(record) && record.kill() {
+                        fitting.push(id);
+                    }
+                });
+                // Within the same visit: afterwards the index could be another zone's.
+                flushed += fitting.len() as u32;
+                for id in fitting.drain(..) {
                     connections.bury(visit, tools, id, Event::Flushed);
                 }
+                next
             });
         }
-        Ok(flushed)
+        flushed
     }
 
     /// Forgets all connections of a zone, or of all zones.
@@ -230,46 +220,41 @@ impl Conntrack {
 mod tests {
     use super::*;
 
-    fn parsed(original: &str, reply: &str) -> Result<Flush, String> {
+    fn parsed(original: &str, reply: &str) -> Flush {
         let mut flush = Flush::default();
-        flush.add_tuple(Direction::Original, original).map_err(|error| error.to_string())?;
-        flush.add_tuple(Direction::Reply, reply).map_err(|error| error.to_string())?;
-        Ok(flush)
+        flush.add_tuple(Direction::Original, original).unwrap();
+        flush.add_tuple(Direction::Reply, reply).unwrap();
+        flush
     }
 
     #[test]
-    fn texts_that_are_wrong_say_why() {
-        let cases = [
-            ("ct_nw_src", "", "field ct_nw_src missing value"),
-            ("ct_nw_src=10.0.0", "", "failed to parse field ct_nw_src"),
-            ("ct_nw_src=10.0.0.1,ct_ipv6_dst=::1", "", "the L3 protocol does not match ::1"),
-            ("ct_nw_src=10.0.0.1", "ct_ipv6_dst=::2", "the L3 protocol does not match ::2"),
-            ("ct_nw_src=1.1.1.1,ct_nw_src=1.1.1.1", "", "ct_nw_src is set multiple times"),
-            ("ct_tp_src=1", "", "port is set without protocol"),
-            ("ct_nw_proto=256", "", "failed to parse field ct_nw_proto"),
-            ("ct_nw_proto=17,ct_tp_dst=65536", "", "failed to parse field ct_tp_dst"),
-            ("ct_nw_proto=17,icmp_id=1", "", "invalid L4 fields"),
-            ("ct_label=1", "", "invalid conntrack tuple field: ct_label"),
-        ];
-        for (original, reply, message) in cases {
-            assert_eq!(parsed(original, reply), Err(message.to_owned()), "{original} {reply}");
-        }
-    }
-
-    #[test]
-    fn only_a_whole_original_tuple_names_one_connection() {
+    fn what_names_one_place_is_quick() {
         let whole =
             "ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=0x11,ct_tp_src=1,ct_tp_dst=2";
+        let echo = "ct_nw_src=1.1.1.1,ct_nw_dst=1.1.1.2,ct_nw_proto=1,icmp_id=0";
+        let with_type = format!("{echo},icmp_type=8");
+        // Whether it names one connection, and whether it is quick.
         let cases = [
-            (whole, "", true),
-            (whole, "ct_nw_src=10.0.0.2", false),
-            ("ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=17,ct_tp_src=1", "", false),
-            ("ct_nw_src=1.1.1.1,ct_nw_dst=1.1.1.2,ct_nw_proto=1,icmp_id=0,icmp_type=8", "", true),
-            ("ct_nw_src=1.1.1.1,ct_nw_dst=1.1.1.2,ct_nw_proto=1,icmp_type=8", "", false),
+            (whole, "", true, true),
+            (whole, "ct_nw_src=10.0.0.2", false, true),
+            ("", whole, false, true),
+            ("ct_nw_src=10.0.0.2", whole, false, true),
+            ("ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=17,ct_tp_src=1", "", false, false),
+            ("ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=47", "", true, true),
+            ("ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2", "", false, false),
+            (&with_type, "", true, true),
+            (echo, "", false, true),
+            ("ct_nw_src=1.1.1.1,ct_nw_dst=1.1.1.2,ct_nw_proto=1,icmp_type=8", "", false, false),
+            ("ct_nw_src=1.1.1.1", "", false, false),
+            ("", "", false, true),
         ];
-        for (original, reply, is_exact) in cases {
-            let flush = parsed(original, reply).unwrap();
+        for (original, reply, is_exact, is_quick) in cases {
+            let flush = parsed(original, reply);
             assert_eq!(flush.exact_key().is_some(), is_exact, "{original} {reply}");
+            assert_eq!(flush.is_quick(), is_quick, "{original} {reply}");
+            let marked = Flush { mark: Some(Masked { value: 1, mask: 1 }), ..flush };
+            assert!(marked.exact_key().is_none(), "{original} {reply}");
+            assert_eq!(marked.is_quick(), is_quick && !flush.is_whole(), "{original} {reply}");
         }
     }
 }

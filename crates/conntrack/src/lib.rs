@@ -67,7 +67,7 @@ pub use counters::{Counters, Event};
 pub use cursor::Cursor;
 pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
-pub use filter::Filter;
+pub use filter::{Filter, StateName};
 pub use flush::{Direction, Flush};
 pub use fragments::{
     FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,

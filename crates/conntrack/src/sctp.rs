@@ -38,9 +38,30 @@ pub enum SctpState {
 }
 
 impl fmt::Display for SctpState {
-    /// The name in dumps (ovs: `lib/ct-dpif.h`).
+    /// As [`SctpState::name`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.name())
+    }
+}
+
+impl SctpState {
+    /// All states, in order.
+    pub const ALL: [SctpState; 9] = [
+        SctpState::InitSent,
+        SctpState::CookieWait,
+        SctpState::CookieEchoed,
+        SctpState::Established,
+        SctpState::ShutdownSent,
+        SctpState::ShutdownReceived,
+        SctpState::ShutdownAckSent,
+        SctpState::PickedUp,
+        SctpState::Closed,
+    ];
+
+    /// The name in dumps (ovs: `lib/ct-dpif.h`).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
             SctpState::InitSent | SctpState::Closed => "CLOSED",
             SctpState::CookieWait => "COOKIE_WAIT",
             SctpState::CookieEchoed => "COOKIE_ECHOED",
@@ -49,11 +70,9 @@ impl fmt::Display for SctpState {
             SctpState::ShutdownReceived => "SHUTDOWN_RECD",
             SctpState::ShutdownAckSent => "SHUTDOWN_ACK_SENT",
             SctpState::PickedUp => "HEARTBEAT_SENT",
-        })
+        }
     }
-}
 
-impl SctpState {
     fn timeout(self) -> Timeout {
         match self {
             SctpState::InitSent | SctpState::Closed => Timeout::SctpClosed,
@@ -146,20 +165,6 @@ impl Chunks {
     fn has(&self, kind: u8) -> bool {
         self.kinds & bit(kind) != 0
     }
-}
-
-impl SctpState {
-    const ALL: [SctpState; 9] = [
-        SctpState::InitSent,
-        SctpState::CookieWait,
-        SctpState::CookieEchoed,
-        SctpState::Established,
-        SctpState::ShutdownSent,
-        SctpState::ShutdownReceived,
-        SctpState::ShutdownAckSent,
-        SctpState::PickedUp,
-        SctpState::Closed,
-    ];
 }
 
 impl Association {

@@ -63,16 +63,24 @@ impl TcpState {
 }
 
 impl fmt::Display for TcpState {
-    /// The name in dumps.
+    /// As [`TcpState::name`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.name())
+    }
+}
+
+impl TcpState {
+    /// The name in dumps.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
             TcpState::Closed => "CLOSED",
             TcpState::SynSent => "SYN_SENT",
             TcpState::Established => "ESTABLISHED",
             TcpState::Closing => "CLOSING",
             TcpState::FinWait2 => "FIN_WAIT_2",
             TcpState::TimeWait => "TIME_WAIT",
-        })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::limit::ZoneLimits;
 use crate::stats::Stats;
 use crate::tcp::TcpState;
 use base::Zone;
-use flow::{Tuple, TupleL4};
+use flow::{Masked, Tuple, TupleL4};
 use std::fmt;
 
 /// What a dump shows beside the essential.
@@ -171,17 +171,31 @@ pub(crate) fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
     parts.map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
+/// `0x5/0xff`, or `5` for all bits; numbers as [`number`] reads them.
+pub(crate) fn masked(text: &str) -> Option<Masked<u128>> {
+    match text.split_once('/') {
+        Some((value, mask)) => Some(Masked { value: wide(value)?, mask: wide(mask)? }),
+        None => Some(Masked { value: wide(text)?, mask: u128::MAX }),
+    }
+}
+
 /// A number as C's `strtol` with base 0 reads it: decimal, `0x` or a leading `0`.
 pub(crate) fn number<T: TryFrom<u64>>(text: &str) -> Option<T> {
-    let value = match text.strip_prefix('0') {
-        Some("") => 0,
+    T::try_from(u64::try_from(wide(text)?).ok()?).ok()
+}
+
+fn wide(text: &str) -> Option<u128> {
+    let (digits, radix) = match text.strip_prefix('0') {
+        None => (text, 10),
+        Some("") => return Some(0),
         Some(rest) => match rest.strip_prefix(['x', 'X']) {
-            Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-            None => u64::from_str_radix(rest, 8).ok()?,
+            Some(digits) => (digits, 16),
+            None => (rest, 8),
         },
-        None => text.parse().ok()?,
     };
-    T::try_from(value).ok()
+    // `from_str_radix` would take a sign.
+    let is_number = digits.chars().all(|digit| digit.is_digit(radix));
+    if is_number { u128::from_str_radix(digits, radix).ok() } else { None }
 }
 
 #[cfg(test)]

@@ -85,8 +85,16 @@ fn filters_choose_by_all_that_a_connection_has() {
     send(&tracked, 1, "10.0.0.2:1001>20.0.0.1:443 S seq=1 win=9", &label);
     send(&tracked, 1, "10.0.1.3:1002>20.0.0.1:53 udp len=4", &nat);
     send(&tracked, 1, "[fd00::1]:1003>[fd00::2]:53 udp len=4", &support::commit(1));
-    let cases: [(&str, &[u16]); 13] = [
-        ("", &[1000, 1001, 1002, 1003]),
+    send(&tracked, 1, "10.0.2.4:1004>20.0.0.1:80 sctp chunks=init/7", &support::commit(4));
+    let cases: [(&str, &[u16]); 20] = [
+        ("", &[1000, 1001, 1002, 1003, 1004]),
+        ("source=10.0.0.0/16", &[1000, 1001, 1002, 1004]),
+        ("source=20.0.0.0/8", &[]),
+        ("source=30.0.0.1", &[]),
+        ("destination=20.0.0.0/8 protocol=udp", &[1000, 1002]),
+        ("protocol=sctp state=closed", &[1004]),
+        ("state=cookie_wait", &[]),
+        ("state=closed", &[1004]),
         ("zone=1", &[1000, 1003]),
         ("network=10.0.0.0/24", &[1000, 1001]),
         ("network=30.0.0.1", &[1002]),
@@ -125,5 +133,5 @@ fn filters_choose_by_all_that_a_connection_has() {
     let by_label =
         Flush { label: Some(Masked { value: 9 << 64, mask: 9 << 64 }), ..Flush::default() };
     assert_eq!(tracked.flush(Instant::from_millis(2), &by_label), Ok(1));
-    assert_eq!(tracked.connections(), 2);
+    assert_eq!(tracked.connections(), 3);
 }

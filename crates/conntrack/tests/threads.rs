@@ -79,7 +79,18 @@ fn tidy(conntrack: &Conntrack, clock_ms: &AtomicU64, seed: u64, turns: usize) {
             1 => {
                 let src = Some([10, 0, 0, random.u8(1..8)].into());
                 let original = TupleMatch { src, ..TupleMatch::default() };
-                _ = conntrack.flush(now, &Flush { original, ..Flush::default() });
+                // Whole or not: a look into each zone, or a walk through all.
+                let whole = TupleMatch {
+                    dst: Some([20, 0, 0, 1].into()),
+                    src_port: Some(random.u16(5000..5006)),
+                    dst_port: Some(80),
+                    ..original
+                };
+                let flush = Flush { original, ..Flush::default() };
+                let protocol = Some(6 + 11 * random.u8(..2));
+                let mark = Some(Masked { value: 0, mask: 1 });
+                _ = conntrack.flush(now, &flush);
+                _ = conntrack.flush(now, &Flush { original: whole, protocol, mark, ..flush });
             }
             2 => {
                 // A minute and more goes by: most go.
@@ -110,6 +121,8 @@ fn threads_leave_a_table_in_order() {
                 let (conntrack, clock_ms) = (&conntrack, &clock_ms);
                 scope.spawn(move || track(conntrack, clock_ms, seed * 100 + thread, 4000));
             }
+            // Two who ask and tidy at once, as the switch's control thread and a long flush do.
+            scope.spawn(|| tidy(&conntrack, &clock_ms, seed + 10, 200));
             tidy(&conntrack, &clock_ms, seed, 400);
         });
         let now = Instant::from_millis(clock_ms.load(Ordering::Relaxed));

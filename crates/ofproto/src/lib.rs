@@ -52,6 +52,7 @@ pub use vlan::{PriorityTags, VlanMode};
 use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
 use flow::FlowCommand;
 use flow_limit::FlowLimit;
+use connection::ConnId;
 use flow_mod::Undo;
 use installed::Installed;
 use openflow::message::{CtFlush, PortConfig, PortReason};
@@ -68,8 +69,9 @@ pub struct Outbox {
     pub commands: Vec<(WorkerId, FlowCommand)>,
     /// Zones whose connections are to be forgotten.
     pub conntrack_flush: Vec<Zone>,
-    /// Which connections besides these are to be forgotten (`ovs-ofctl ct-flush`).
-    pub conntrack_flush_tuples: Vec<CtFlush>,
+    /// Which connections besides these are to be forgotten (`ovs-ofctl ct-flush`), and whose
+    /// session waits until [`connection::Connections::flushed`] says that they are.
+    pub conntrack_flush_tuples: Vec<(ConnId, CtFlush)>,
     /// Datapath ports whose devices a controller wants to be up (true) or down, in order
     /// (OpenFlow's `OFPPC_PORT_DOWN`). The port is described so from now on; if it can't be done,
     /// say so with [`Ofproto::set_port`].

@@ -3,7 +3,7 @@
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use base::Zone;
-use flow::TupleMatch;
+use flow::{Masked, TupleMatch};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// What a connection must have to be forgotten; what is `None` is not looked at.
@@ -17,11 +17,20 @@ pub struct CtFlush {
     pub original: TupleMatch,
     /// Its reply direction.
     pub reply: TupleMatch,
+    /// Bits of its mark.
+    pub mark: Option<Masked<u32>>,
+    /// Bits of its label.
+    pub label: Option<Masked<u128>>,
 }
 
 const ORIGINAL: u16 = 0;
 const REPLY: u16 = 1;
 const ZONE: u16 = 2;
+// Since Open vSwitch 3.3.
+const MARK: u16 = 3;
+const MARK_MASK: u16 = 4;
+const LABELS: u16 = 5;
+const LABELS_MASK: u16 = 6;
 
 const SRC: u16 = 0;
 const DST: u16 = 1;
@@ -34,25 +43,61 @@ const ICMP_CODE: u16 = 6;
 /// Bytes before a property's value.
 const PROPERTY_HEADER: usize = 4;
 
-/// Reads the message behind its subtype. Properties that are not known are passed over.
+/// Reads the message behind its subtype. A property that is not known is refused: without what it
+/// asks for, more would be forgotten than was meant.
 pub(crate) fn take(input: &mut Input<'_>) -> Result<CtFlush, OfError> {
     let protocol = input.u8()?;
     if input.take(7)?.iter().any(|&byte| byte != 0) {
         return Err(OfError::new(ErrorCode::MustBeZero, "ct-flush: padding that is not zero"));
     }
     let mut flush = CtFlush { protocol: number(protocol), ..CtFlush::default() };
-    let mut family = None;
+    let (mut family, mut mark, mut label) = (None, Bits::default(), Bits::default());
     while !input.is_empty() {
         let (kind, mut value) = take_property(input)?;
         match kind {
             ORIGINAL => take_tuple(&mut value, &mut flush.original, &mut family)?,
             REPLY => take_tuple(&mut value, &mut flush.reply, &mut family)?,
             ZONE => flush.zone = Some(Zone(value.u16()?)),
-            _ => {}
+            MARK => mark.value = Some(u32::from_be_bytes(take_whole(&mut value)?)),
+            MARK_MASK => mark.mask = Some(u32::from_be_bytes(take_whole(&mut value)?)),
+            LABELS => label.value = Some(u128::from_be_bytes(take_whole(&mut value)?)),
+            LABELS_MASK => label.mask = Some(u128::from_be_bytes(take_whole(&mut value)?)),
+            _ => return Err(unknown("property", kind)),
         }
     }
+    (flush.mark, flush.label) = (mark.masked(u32::MAX), label.masked(u128::MAX));
     flush.settle_icmp();
     Ok(flush)
+}
+
+/// What came of a value and of its mask.
+#[derive(Default)]
+struct Bits<N> {
+    value: Option<N>,
+    mask: Option<N>,
+}
+
+impl<N: Copy + Default + PartialEq> Bits<N> {
+    /// A value without a mask is looked at whole; a mask without a value asks for zeros.
+    fn masked(self, whole: N) -> Option<Masked<N>> {
+        let mask = self.mask.or(self.value.map(|_| whole))?;
+        let value = self.value.unwrap_or_default();
+        (mask != N::default()).then_some(Masked { value, mask })
+    }
+}
+
+/// A value that must have the property for itself.
+fn take_whole<const BYTES: usize>(value: &mut Input<'_>) -> Result<[u8; BYTES], OfError> {
+    let whole = value.array()?;
+    if value.is_empty() {
+        return Ok(whole);
+    }
+    let reason = format!("ct-flush: a property longer than the {BYTES} bytes of its value");
+    Err(OfError::new(ErrorCode::PropertyBadLen, reason))
+}
+
+fn unknown(what: &str, kind: u16) -> OfError {
+    OfError::new(ErrorCode::PropertyBadType, format!("ct-flush: a {what} of unknown type {kind}"))
 }
 
 /// Zero stands for what is not looked at.
@@ -94,7 +139,7 @@ fn take_tuple(
             ICMP_ID => tuple.icmp_id = Some(value.u16()?),
             ICMP_TYPE => tuple.icmp_type = Some(value.u8()?),
             ICMP_CODE => tuple.icmp_code = Some(value.u8()?),
-            _ => {}
+            _ => return Err(unknown("part of a tuple", kind)),
         }
     }
     Ok(())
@@ -139,6 +184,18 @@ pub(crate) fn put(out: &mut Vec<u8>, flush: &CtFlush) {
     put_tuple(out, REPLY, &flush.reply);
     if let Some(zone) = flush.zone {
         put_property(out, ZONE, &padded(zone.0));
+    }
+    if let Some(Masked { value, mask }) = flush.mark {
+        put_property(out, MARK, &value.to_be_bytes());
+        if mask != u32::MAX {
+            put_property(out, MARK_MASK, &mask.to_be_bytes());
+        }
+    }
+    if let Some(Masked { value, mask }) = flush.label {
+        put_property(out, LABELS, &value.to_be_bytes());
+        if mask != u128::MAX {
+            put_property(out, LABELS_MASK, &mask.to_be_bytes());
+        }
     }
 }
 
@@ -205,7 +262,8 @@ mod tests {
         let address = |last| Some(IpAddr::from([10, 0, 0, last]));
         let icmp = || [property(4, &[0, 0]), property(5, &[0]), property(6, &[0])];
         type Case = (&'static str, u8, Vec<Vec<u8>>, Result<CtFlush, ErrorCode>);
-        let cases: [Case; 7] = [
+        let mark = |value, mask| Some(Masked::<u32> { value, mask });
+        let cases: [Case; 16] = [
             ("all", 0, vec![], Ok(CtFlush::default())),
             (
                 "a zone",
@@ -251,6 +309,50 @@ mod tests {
                 6,
                 vec![tuple(0, &[property(0, &v4(1)), property(1, &[1; 16])])],
                 Err(ErrorCode::PropertyBadValue),
+            ),
+            (
+                "a mark",
+                0,
+                vec![property(3, &[0, 0, 0, 0xaa])],
+                Ok(CtFlush { mark: mark(0xaa, u32::MAX), ..CtFlush::default() }),
+            ),
+            (
+                "a mark of 0",
+                0,
+                vec![property(3, &[0; 4])],
+                Ok(CtFlush { mark: mark(0, u32::MAX), ..CtFlush::default() }),
+            ),
+            (
+                "bits of a mark, the mask first",
+                0,
+                vec![property(4, &[0, 0, 0, 2]), property(3, &[0, 0, 0, 0xff])],
+                Ok(CtFlush { mark: mark(0xff, 2), ..CtFlush::default() }),
+            ),
+            (
+                "a mask without a mark",
+                0,
+                vec![property(4, &[0, 0, 0, 5])],
+                Ok(CtFlush { mark: mark(0, 5), ..CtFlush::default() }),
+            ),
+            (
+                "masks without bits, and a zone",
+                0,
+                vec![property(2, &[0, 6]), property(4, &[0; 4]), property(6, &[0; 16])],
+                Ok(CtFlush { zone: Some(Zone(6)), ..CtFlush::default() }),
+            ),
+            (
+                "bits of a label",
+                0,
+                vec![property(5, &1_u128.to_be_bytes()), property(6, &3_u128.to_be_bytes())],
+                Ok(CtFlush { label: Some(Masked { value: 1, mask: 3 }), ..CtFlush::default() }),
+            ),
+            ("a long mark", 0, vec![property(3, &[0; 8])], Err(ErrorCode::PropertyBadLen)),
+            ("an unknown property", 0, vec![property(7, &[0; 4])], Err(ErrorCode::PropertyBadType)),
+            (
+                "an unknown part of a tuple",
+                0,
+                vec![tuple(0, &[property(7, &[0; 4])])],
+                Err(ErrorCode::PropertyBadType),
             ),
             ("a short value", 0, vec![property(2, &[9])], Err(ErrorCode::PropertyBadLen)),
             ("no whole header", 0, vec![vec![0, 2, 0]], Err(ErrorCode::PropertyBadLen)),

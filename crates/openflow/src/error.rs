@@ -163,6 +163,8 @@ pub enum ErrorCode {
     BundleTimeout,
     /// OFPACFC_UNSUPPORTED
     AsyncUnsupported,
+    /// OFPBPC_BAD_TYPE
+    PropertyBadType,
     /// OFPBPC_BAD_LEN
     PropertyBadLen,
     /// OFPBPC_BAD_VALUE

@@ -64,6 +64,11 @@ const fn bundle(code: ErrorCode, n: u16) -> Row {
     row(code, None, Some(Onf(2300 + n)), Some(Of(17, n)))
 }
 
+/// A property error: standard from 1.4 on, and before that among the errors of table features.
+const fn property(code: ErrorCode, n: u16) -> Row {
+    row(code, Some(Nx(13, n + 2)), Some(Of(13, n + 2)), Some(Of(14, n)))
+}
+
 /// The order matters where two errors share a number: the first is the one that is read.
 const ROWS: &[Row] = &[
     all(E::HelloIncompatible, Of(0, 0)),
@@ -142,6 +147,9 @@ const ROWS: &[Row] = &[
     bundle(E::BundleMessageTooMany, 12),
     bundle(E::BundleTimeout, 14),
     row(E::AsyncUnsupported, None, Some(Onf(2371)), Some(Of(15, 1))),
+    property(E::PropertyBadType, 0),
+    property(E::PropertyBadLen, 1),
+    property(E::PropertyBadValue, 2),
     two(E::MustBeZero, Nx(1, 515), Nx(4, 0)),
     two(E::NxmInvalid, Nx(1, 256), Nx(2, 0)),
 ];

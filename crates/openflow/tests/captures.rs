@@ -119,8 +119,6 @@ fn is_refused_on_purpose(error: &OfError) -> bool {
         ErrorCode::ActionBadVendorType => {
             error.reason.contains("learn") || error.reason.contains("group")
         }
-        // NXT_CT_FLUSH
-        ErrorCode::BadSubtype => error.reason.contains("message 32"),
         _ => false,
     }
 }

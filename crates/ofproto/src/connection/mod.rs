@@ -11,6 +11,7 @@
 //! | the socket can be written to | [`Connections::take_output`] |
 //! | the peer closed, or [`Connections::is_closing`] and all is written | [`Connections::close`] |
 //! | [`Ofproto`] was called, and may have events | [`Connections::deliver`] |
+//! | connections were forgotten as [`Outbox`](crate::Outbox) said | [`Connections::flushed`] |
 //! | a worker has answered with its statistics | [`Ofproto::dump`], then [`Connections::dumped`] |
 //! | time went by | [`Connections::tick`], at the latest at [`Connections::next_tick`] |
 //!
@@ -169,6 +170,14 @@ impl Connections {
             switch.core.collect(switch.out);
         }
         self.advance_waiting(switch);
+    }
+
+    /// What this connection wanted forgotten is: it goes on.
+    pub fn flushed(&mut self, id: ConnId, switch: &mut Switch<'_>) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.is_flushing = false;
+        }
+        self.advance(id, switch);
     }
 
     /// A worker was stopped and does not answer what it was asked.

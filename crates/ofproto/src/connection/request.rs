@@ -90,7 +90,10 @@ impl Connections {
                 let only_zone = CtFlush { zone: flush.zone, ..CtFlush::default() };
                 match flush.zone {
                     Some(zone) if *flush == only_zone => switch.out.conntrack_flush.push(zone),
-                    _ => switch.out.conntrack_flush_tuples.push(*flush),
+                    _ => {
+                        session.is_flushing = true;
+                        switch.out.conntrack_flush_tuples.push((session.id, *flush));
+                    }
                 }
                 return Ok(None);
             }

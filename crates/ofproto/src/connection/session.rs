@@ -144,6 +144,9 @@ pub(super) struct Session {
     pub nicira: bool,
     pub bundles: Bundles,
     pub waiting: Option<Waiting>,
+    /// What it wants forgotten is still being looked for; what it asked for then, a barrier above
+    /// all, comes afterwards.
+    pub is_flushing: bool,
     version: Option<Version>,
     closing: Option<CloseReason>,
     framer: Framer,
@@ -177,6 +180,7 @@ impl Session {
             nicira: false,
             bundles: Bundles::default(),
             waiting: None,
+            is_flushing: false,
             version: None,
             closing: None,
             framer: Framer::new(),
@@ -209,7 +213,7 @@ impl Session {
     }
 
     pub fn next_message(&mut self) -> Option<Vec<u8>> {
-        if self.closing.is_some() || self.output.len() > OUTPUT_LIMIT {
+        if self.closing.is_some() || self.is_flushing || self.output.len() > OUTPUT_LIMIT {
             return None;
         }
         match self.framer.next_message() {

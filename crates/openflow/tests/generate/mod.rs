@@ -500,6 +500,12 @@ impl Generate {
         };
         let reply = flow::TupleMatch { src: address(self.next()), ..flow::TupleMatch::default() };
         let zone = self.often().then_some(base::Zone(7));
-        CtFlush { zone, protocol: self.often().then_some(6), original, reply }
+        let mark = self.often().then(|| flow::Masked { value: self.next() as u32, mask: !0 });
+        let label = self.often().then(|| {
+            let value = u128::from(self.next()) << 64 | u128::from(self.next());
+            flow::Masked { value, mask: u128::from(self.next()) | 1 }
+        });
+        let protocol = self.often().then_some(6);
+        CtFlush { zone, protocol, original, reply, mark, label }
     }
 }

@@ -21,16 +21,18 @@ const FETCH_EVERY: Duration = Duration::from_millis(200);
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate conntrack                                   all connections
-  tidegate conntrack zone=5 protocol=tcp state=established
-  tidegate conntrack network=10.0.0.0/8 port=443 mark=0x1/0xff --json
+  tidegate conntrack --zone 5 --protocol tcp --state established
+  tidegate conntrack --source 10.0.0.0/8 --port 443 --mark 0x1/0xff --json
+  tidegate conntrack zone=5 port=443                   the same choice without dashes
   tidegate conntrack --events --json                   new, updated, destroyed: one JSON object a line
 
-Filters are zone=N, network=ADDRESS[/PREFIX], port=N, protocol=NAME, mark=VALUE[/MASK],
-label=VALUE[/MASK] and state=NAME (TCP's); all of them must fit. Events are not filtered. Those that
-come faster than they are fetched are lost, and a line says how many.")]
+All that was asked for must fit. Events are not filtered. Those that come faster than they are
+fetched are lost, and a line says how many.")]
 pub struct ConntrackArgs {
-    /// What the connections must have
-    #[arg(value_name = "FILTER", conflicts_with = "events")]
+    #[command(flatten)]
+    choice: Choice,
+    /// What the connections must have, as the options say it: zone=5, source=10.0.0.0/8
+    #[arg(value_name = "NAME=VALUE", conflicts_with = "events")]
     filters: Vec<String>,
     /// Show what happens to connections from now on
     #[arg(long)]
@@ -44,6 +46,57 @@ pub struct ConntrackArgs {
     /// The switch's control socket; by default that of the one whose pidfile lies in OVS_RUNDIR
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
+}
+
+/// What the connections must have.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which connections")]
+struct Choice {
+    /// In this zone
+    #[arg(long, value_name = "N", conflicts_with = "events")]
+    zone: Option<String>,
+    /// One of the addresses, before or after translation, is in this network
+    #[arg(long, value_name = "ADDRESS[/PREFIX]", conflicts_with = "events")]
+    network: Option<String>,
+    /// The first packet came from this network
+    #[arg(long, value_name = "ADDRESS[/PREFIX]", conflicts_with = "events")]
+    source: Option<String>,
+    /// The first packet was sent to this network
+    #[arg(long, value_name = "ADDRESS[/PREFIX]", conflicts_with = "events")]
+    destination: Option<String>,
+    /// One of the ports is this one
+    #[arg(long, value_name = "N", conflicts_with = "events")]
+    port: Option<String>,
+    /// Of this protocol: tcp, udp, icmp, icmpv6, sctp or a number
+    #[arg(long, value_name = "NAME", conflicts_with = "events")]
+    protocol: Option<String>,
+    /// The mark is this, in the bits of the mask
+    #[arg(long, value_name = "VALUE[/MASK]", conflicts_with = "events")]
+    mark: Option<String>,
+    /// The label is this, in the bits of the mask
+    #[arg(long, value_name = "VALUE[/MASK]", conflicts_with = "events")]
+    label: Option<String>,
+    /// TCP or SCTP in this state, such as established or time_wait
+    #[arg(long, value_name = "NAME", conflicts_with = "events")]
+    state: Option<String>,
+}
+
+impl Choice {
+    /// The words in which the switch is asked.
+    fn words(&self) -> impl Iterator<Item = String> {
+        let given = [
+            ("zone", &self.zone),
+            ("network", &self.network),
+            ("source", &self.source),
+            ("destination", &self.destination),
+            ("port", &self.port),
+            ("protocol", &self.protocol),
+            ("mark", &self.mark),
+            ("label", &self.label),
+            ("state", &self.state),
+        ];
+        given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)))
+    }
 }
 
 /// Why there is nothing to show.
@@ -88,7 +141,7 @@ fn list(args: &ConntrackArgs, switch: &mut Switch, out: &mut dyn Write) -> Resul
     let mut cursor = "0:0".to_owned();
     while cursor != "end" {
         let mut words = vec![form(args).to_owned(), cursor];
-        words.extend(args.filters.iter().cloned());
+        words.extend(args.choice.words().chain(args.filters.iter().cloned()));
         let answer = switch.ask("tidegate/conntrack", &words)?;
         let (next, lines) = answer.split_once('\n').unwrap_or(("end", ""));
         out.write_all(lines.as_bytes())?;
@@ -207,13 +260,13 @@ mod tests {
         let directories = Directories { run, ..Directories::from_environment() };
         let mut switch = Switch::connect(None, &directories).unwrap();
         let mut out = Vec::new();
-        list(&args("conntrack zone=3 --json"), &mut switch, &mut out).unwrap();
+        list(&args("conntrack zone=3 --json --source ::/0"), &mut switch, &mut out).unwrap();
         assert_eq!(out, b"one\ntwo\n");
         let error = list(&args("conntrack port=x"), &mut switch, &mut out).unwrap_err();
         assert_eq!(error.to_string(), "failed to parse field port");
         let asked = server.join().unwrap();
-        assert_eq!(asked[0]["params"], json!(["json", "0:0", "zone=3"]));
-        assert_eq!(asked[1]["params"], json!(["json", "3:128", "zone=3"]));
+        assert_eq!(asked[0]["params"], json!(["json", "0:0", "source=::/0", "zone=3"]));
+        assert_eq!(asked[1]["params"], json!(["json", "3:128", "source=::/0", "zone=3"]));
         assert_eq!(asked[2]["params"], json!(["text", "0:0", "port=x"]));
     }
 

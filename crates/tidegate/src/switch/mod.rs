@@ -13,6 +13,7 @@ mod device_handle;
 pub mod devices;
 mod dpdk;
 mod flow_file;
+mod flush;
 mod fresh;
 mod interfaces;
 pub mod link_task;
@@ -33,7 +34,7 @@ pub mod worker_thread;
 use crate::clock;
 use crate::stream::TlsFiles;
 use base::{Instant, WorkerId};
-use conntrack::{Config as ConntrackConfig, Conntrack, Flush};
+use conntrack::{Config as ConntrackConfig, Conntrack};
 use control::Desired;
 use datapath::{UpcallQueue, WorkerConfig};
 use devices::Devices;
@@ -202,7 +203,7 @@ impl Switch {
     }
 
     /// Connection tracking.
-    pub fn conntrack(&self) -> &Conntrack {
+    pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
     }
 
@@ -270,19 +271,13 @@ impl Switch {
     /// Carries out what the last events asked for.
     pub fn settle(&mut self) {
         let now = clock::now();
+        self.flush_connections(now);
         self.ofproto.revalidate(now, &mut self.outbox);
         self.connections.deliver(&mut self.ofproto);
         for (worker, command) in self.outbox.commands.drain(..) {
             if let Some(worker) = self.workers.get(usize::from(worker.0)) {
                 worker.send(WorkerCommand::Flow(command));
             }
-        }
-        for zone in self.outbox.conntrack_flush.drain(..) {
-            // Finding nothing to forget is no failure here, nor below.
-            let _ = self.conntrack.flush(now, &Flush::zone(zone));
-        }
-        for asked in self.outbox.conntrack_flush_tuples.drain(..) {
-            let _ = self.conntrack.flush(now, &openflow_tasks::flush_of(&asked));
         }
         for (port, up) in std::mem::take(&mut self.outbox.port_admin) {
             self.set_device_up(port, up);

@@ -4,7 +4,6 @@
 use super::{Shared, Switch};
 use crate::clock;
 use crate::stream::{Listener, Stream, Target};
-use conntrack::Flush;
 use ofproto::BridgeId;
 use ofproto::connection::{ConnId, Settings};
 use std::cell::RefCell;
@@ -132,17 +131,6 @@ async fn linger(reader: &mut ReadHalf<Stream>, writer: &mut WriteHalf<Stream>, b
         while matches!(reader.read(buffer).await, Ok(bytes) if bytes > 0) {}
     };
     let _ = tokio::time::timeout(LINGER, read_on).await;
-}
-
-/// Which connections a controller wants forgotten.
-pub fn flush_of(asked: &openflow::message::CtFlush) -> Flush {
-    Flush {
-        zone: asked.zone,
-        protocol: asked.protocol,
-        original: asked.original,
-        reply: asked.reply,
-        ..Flush::default()
-    }
 }
 
 /// A session as its task holds it.

@@ -18,6 +18,9 @@ pub(super) const REQUEST_BYTES: usize = 4 << 20;
 /// How long a client may leave its answer lying.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// An answer of as many bytes is put into JSON on a thread of its own.
+const LONG_ANSWER: usize = 1 << 20;
+
 /// How much of an answer is written at once, so that the timeout counts from the last progress.
 const WRITE_BYTES: usize = 64 << 10;
 
@@ -117,7 +120,11 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<String, En
         Err(body) => ("error", body),
     };
     log::debug!(target: "unixctl", "replying with {how}, id={id}: \"{body}\"");
-    Ok(encode(&id, result))
+    if body.len() < LONG_ANSWER {
+        return Ok(encode(&id, result));
+    }
+    // Nobody else on this thread waits for a dump of millions to be put into JSON.
+    tokio::task::spawn_blocking(move || encode(&id, result)).await.map_err(|_| End::Exiting)
 }
 
 /// A reply in Open vSwitch's order of members: a failure has no `result`.

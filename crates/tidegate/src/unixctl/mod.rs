@@ -53,7 +53,6 @@ pub enum Reply {
     /// It was not; the text goes to standard error, and `ovs-appctl` exits with status 2.
     Error(String),
     /// It takes a while: the answer comes through the [`Answer`] made with it.
-    #[allow(dead_code, reason = "every command so far answers at once")]
     Later(Pending),
 }
 
@@ -63,7 +62,6 @@ pub struct Pending(oneshot::Receiver<Result<String, String>>);
 
 /// Where a command answers later. Dropped, it answers that the command was abandoned.
 #[derive(Debug)]
-#[allow(dead_code, reason = "every command so far answers at once")]
 pub struct Answer(oneshot::Sender<Result<String, String>>);
 
 impl Reply {
@@ -74,14 +72,12 @@ impl Reply {
 
     /// A reply to come, and the place to give it. The client's connection waits meanwhile; other
     /// clients do not.
-    #[allow(dead_code, reason = "every command so far answers at once")]
     pub fn later() -> (Self, Answer) {
         let (sender, receiver) = oneshot::channel();
         (Reply::Later(Pending(receiver)), Answer(sender))
     }
 }
 
-#[allow(dead_code, reason = "every command so far answers at once")]
 impl Answer {
     /// Gives the answer: what was done, or why it was not.
     pub fn give(self, result: Result<String, String>) {

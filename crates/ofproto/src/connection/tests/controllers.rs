@@ -252,12 +252,24 @@ fn connections_are_forgotten_as_controllers_say() {
     let mut bench = Bench::new(0);
     let id = bench.connect(Settings::service(), Version::V10);
     let flush = CtFlush { protocol: Some(6), ..CtFlush::default() };
-    bench.tell(id, &Message::CtFlush(Box::new(flush)));
     bench.tell(id, &Message::CtFlushZone(5));
     let zone = CtFlush { zone: Some(base::Zone(6)), ..CtFlush::default() };
     bench.tell(id, &Message::CtFlush(Box::new(zone)));
-    assert_eq!(bench.out.conntrack_flush_tuples, [flush]);
     assert_eq!(bench.out.conntrack_flush, [5, 6].map(base::Zone));
+    bench.tell(id, &Message::CtFlush(Box::new(flush)));
+    assert_eq!(bench.out.conntrack_flush_tuples, [(id, flush)]);
+    // What comes behind it waits until it is done; what others ask does not.
+    let marked =
+        CtFlush { mark: Some(flow::Masked { value: 1, mask: 1 }), zone: flush.zone, ..zone };
+    assert!(bench.ask(id, &Message::BarrierRequest).is_empty());
+    bench.tell(id, &Message::CtFlush(Box::new(marked)));
+    let other = bench.connect(Settings::service(), Version::V13);
+    assert_eq!(bench.ask(other, &Message::BarrierRequest), [Message::BarrierReply]);
+    bench.pass(10_000);
+    assert_eq!(bench.out.conntrack_flush_tuples, [(id, flush)]);
+    bench.with(|sessions, switch| sessions.flushed(id, switch));
+    assert_eq!(bench.heard(id), [Message::BarrierReply]);
+    assert_eq!(bench.out.conntrack_flush_tuples, [(id, flush), (id, marked)]);
 }
 
 #[test]

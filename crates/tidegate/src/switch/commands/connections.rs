@@ -1,12 +1,12 @@
 //! `tidegate/conntrack` and `tidegate/conntrack-events`: connections in parts, with more about each
 //! than Open vSwitch's dumps have, and what happens to them. `tidegate conntrack` asks them.
 
-use super::Answer;
+use super::{Answer, Work};
 use crate::clock;
 use crate::switch::Switch;
 use base::Instant;
 use conntrack::text::Detail;
-use conntrack::{Change, Cursor, Entry, Filter, Traffic, What};
+use conntrack::{Change, Conntrack, Cursor, Entry, Filter, Traffic, What};
 use flow::{Tuple, TupleL4};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -19,19 +19,25 @@ const WATCH: Duration = Duration::from_secs(10);
 
 /// `tidegate/conntrack text|json CURSOR [FILTER]...`: the cursor to go on with (or `end`), then a
 /// line for each connection.
-pub fn list(switch: &mut Switch, words: &[String]) -> Answer {
+pub fn list(words: &[String]) -> Result<Work, String> {
     let (json, rest) = form(words)?;
     let (cursor, filters) = rest.split_first().ok_or("a cursor is missing; begin with 0:0")?;
     let mut filter = Filter::default();
     for text in filters {
         filter.add(text).map_err(|error| error.to_string())?;
     }
-    let mut cursor = Some(cursor.parse::<Cursor>().map_err(|error| error.to_string())?);
+    let cursor = cursor.parse::<Cursor>().map_err(|error| error.to_string())?;
+    Ok(Box::new(move |conntrack| Ok(part(conntrack, json, &filter, cursor))))
+}
+
+/// The connections from `cursor` on, until there are enough.
+fn part(conntrack: &Conntrack, json: bool, filter: &Filter, cursor: Cursor) -> String {
+    let mut cursor = Some(cursor);
     let (now, mut lines, mut count) = (clock::now(), String::new(), 0);
     while let Some(at) = cursor
         && count < PAGE_ENTRIES
     {
-        let page = switch.conntrack().dump(now, &filter, at);
+        let page = conntrack.dump(now, filter, at);
         count += page.entries.len();
         for entry in &page.entries {
             // Writing to a string cannot fail.
@@ -44,7 +50,7 @@ pub fn list(switch: &mut Switch, words: &[String]) -> Answer {
         cursor = page.next;
     }
     let next = cursor.map_or_else(|| "end".to_owned(), |cursor| cursor.to_string());
-    Ok(format!("{next}\n{lines}"))
+    format!("{next}\n{lines}")
 }
 
 /// `tidegate/conntrack-events text|json`: a line for each change since the last call. The first call

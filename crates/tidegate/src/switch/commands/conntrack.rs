@@ -1,6 +1,6 @@
 //! `dpctl/*` commands about connections (ovs: `lib/dpctl.c`, `dpctl.man`).
 
-use super::{Answer, Arguments};
+use super::{Answer, Arguments, Work};
 use crate::clock;
 use crate::switch::Switch;
 use base::Zone;
@@ -9,44 +9,59 @@ use conntrack::{Direction, Filter, Flush, Stats};
 use std::fmt::Write;
 
 /// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`
-pub fn dump(switch: &mut Switch, words: &[String]) -> Answer {
+pub fn dump(words: &[String]) -> Result<Work, String> {
     let mut arguments = Arguments::read(words)?;
-    let detail = Detail { more: arguments.flag("-m"), statistics: arguments.flag("-s") };
+    let more = arguments.flag("-m") | arguments.flag("--more");
+    let statistics = arguments.flag("-s") | arguments.flag("--statistics");
+    let detail = Detail { more, statistics };
     let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;
-    let mut text = String::new();
-    for entry in switch.conntrack().entries(clock::now(), &filter) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}", entry.display(detail));
-    }
-    Ok(text)
+    Ok(Box::new(move |conntrack| {
+        let mut text = String::new();
+        for entry in conntrack.entries(clock::now(), &filter) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}", entry.display(detail));
+        }
+        Ok(text)
+    }))
 }
 
 /// `dpctl/ct-stats-show [-m] [dp] [zone=N]`
-pub fn stats(switch: &mut Switch, words: &[String]) -> Answer {
+pub fn stats(words: &[String]) -> Result<Work, String> {
     let mut arguments = Arguments::read(words)?;
-    let more = arguments.flag("-m");
+    let more = arguments.flag("-m") | arguments.flag("--more");
     let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;
-    let stats: Stats = switch.conntrack().stats(clock::now(), &filter);
-    Ok(stats.display(more).to_string())
+    Ok(Box::new(move |conntrack| {
+        let stats: Stats = conntrack.stats(clock::now(), &filter);
+        Ok(stats.display(more).to_string())
+    }))
 }
 
-/// `dpctl/flush-conntrack [dp] [zone=N] [ct-orig-tuple] [ct-reply-tuple]`
-pub fn flush(switch: &mut Switch, words: &[String]) -> Answer {
+/// `dpctl/flush-conntrack [dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple
+/// [ct-reply-tuple]]`; marks and labels since Open vSwitch 3.3.
+pub fn flush(words: &[String]) -> Result<Work, String> {
     let mut arguments = Arguments::read(words)?;
     let mut flush = Flush { zone: arguments.zone()?, ..Flush::default() };
-    let tuples = [arguments.next(), arguments.next()];
-    arguments.end()?;
-    for (tuple, direction) in tuples.iter().zip([Direction::Original, Direction::Reply]) {
-        if let Some(tuple) = tuple {
-            flush.add_tuple(direction, tuple).map_err(|error| invalid(&error))?;
+    if let Some(text) = arguments.named("mark") {
+        flush.add_mark(&text).map_err(|error| invalid(&error))?;
+    }
+    if let Some(text) = arguments.named("labels") {
+        flush.add_labels(&text).map_err(|error| invalid(&error))?;
+    }
+    for direction in [Direction::Original, Direction::Reply] {
+        if let Some(tuple) = arguments.next() {
+            flush.add_tuple(direction, &tuple).map_err(|error| invalid(&error))?;
         }
     }
-    match switch.conntrack().flush(clock::now(), &flush) {
+    if arguments.next().is_some() {
+        return Err(invalid(&"invalid arguments"));
+    }
+    arguments.end()?;
+    Ok(Box::new(move |conntrack| match conntrack.flush(clock::now(), &flush) {
         Ok(_) => Ok(String::new()),
         Err(_) => Err("failed to flush conntrack (No such file or directory)".to_owned()),
-    }
+    }))
 }
 
 /// `dpctl/ct-get-nconns [dp]`

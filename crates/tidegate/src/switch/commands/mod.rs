@@ -12,7 +12,9 @@ mod workers;
 
 use super::Switch;
 use crate::unixctl::{Commands, Reply};
+use ::conntrack::Conntrack;
 use base::Zone;
+use std::sync::Arc;
 
 pub use datapath::DATAPATH_NAME;
 
@@ -37,6 +39,30 @@ fn add(
     });
 }
 
+/// What is to be worked out of the connections.
+type Work = Box<dyn FnOnce(&Conntrack) -> Answer + Send>;
+
+/// Adds a command that may go through all connections. `plan` reads its words; what it gives runs
+/// on a thread beside the control thread, which goes on to serve packets and others meanwhile.
+fn add_beside(
+    commands: &mut Commands<Switch>,
+    name: &'static str,
+    usage: &'static str,
+    arguments: std::ops::RangeInclusive<usize>,
+    plan: fn(&[String]) -> Result<Work, String>,
+) {
+    commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
+        let work = match plan(words) {
+            Ok(work) => work,
+            Err(text) => return Reply::from(named(name, Err(text))),
+        };
+        let (reply, place) = Reply::later();
+        let conntrack = Arc::clone(switch.conntrack());
+        tokio::task::spawn_blocking(move || place.give(named(name, work(&conntrack))));
+        reply
+    });
+}
+
 /// An answer whose error says which program speaks, as Open vSwitch's dpctl does.
 fn named(command: &str, answer: Answer) -> Answer {
     answer.map_err(|text| match command.starts_with("dpctl/") {
@@ -58,10 +84,12 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 }
 
 fn add_conntrack(commands: &mut Commands<Switch>) {
-    add(commands, "dpctl/dump-conntrack", "[-m] [-s] [dp] [zone=N]", 0..=4, conntrack::dump);
-    add(commands, "dpctl/ct-stats-show", "[-m] [dp] [zone=N]", 0..=3, conntrack::stats);
-    let usage = "[dp] [zone=N] [ct-orig-tuple] [ct-reply-tuple]";
-    add(commands, "dpctl/flush-conntrack", usage, 0..=4, conntrack::flush);
+    let usage = "[-m] [-s] [dp] [zone=N]";
+    add_beside(commands, "dpctl/dump-conntrack", usage, 0..=4, conntrack::dump);
+    let usage = "[-m] [dp] [zone=N]";
+    add_beside(commands, "dpctl/ct-stats-show", usage, 0..=3, conntrack::stats);
+    let usage = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
+    add_beside(commands, "dpctl/flush-conntrack", usage, 0..=6, conntrack::flush);
     add(commands, "dpctl/ct-get-nconns", "[dp]", 0..=1, conntrack::connections);
     add(commands, "dpctl/ct-get-maxconns", "[dp]", 0..=1, conntrack::get_maximum);
     add(commands, "dpctl/ct-set-maxconns", "[dp] maxconns", 1..=2, conntrack::set_maximum);
@@ -77,7 +105,7 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
     });
     add(commands, "dpctl/ct-get-tcp-seq-chk", "[dp]", 0..=1, conntrack::get_sequence_check);
     let usage = "text|json cursor [filter]...";
-    add(commands, "tidegate/conntrack", usage, 2..=16, connections::list);
+    add_beside(commands, "tidegate/conntrack", usage, 2..=16, connections::list);
     add(commands, "tidegate/conntrack-events", "text|json", 1..=1, connections::events);
 }
 
@@ -127,13 +155,18 @@ impl Arguments {
         self.rest.pop_front()
     }
 
+    /// What is behind `name=`, if that comes next.
+    pub fn named(&mut self, name: &str) -> Option<String> {
+        let (key, text) = self.rest.front()?.split_once('=')?;
+        let text = (key == name).then(|| text.to_owned())?;
+        self.rest.pop_front();
+        Some(text)
+    }
+
     /// `zone=N`, if it comes next.
     pub fn zone(&mut self) -> Result<Option<Zone>, String> {
-        let Some(text) = self.rest.front().and_then(|word| word.strip_prefix("zone=")) else {
-            return Ok(None);
-        };
+        let Some(text) = self.named("zone") else { return Ok(None) };
         let zone = text.parse().map_err(|_| "failed to parse zone (Invalid argument)")?;
-        self.rest.pop_front();
         Ok(Some(Zone(zone)))
     }
 

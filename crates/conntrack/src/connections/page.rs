@@ -1,0 +1,47 @@
+//! Going through all connections, part by part.
+
+use super::Connections;
+use crate::cursor::Cursor;
+use crate::record::Record;
+use base::Zone;
+use table::{Id, Visit};
+
+/// Buckets of an index that one part of a dump or flush looks at.
+const PAGE_BUCKETS: usize = 128;
+
+impl Connections {
+    /// Shows what stands in some buckets of one zone's index, or of all zones one after the other,
+    /// and says where to go on. Nothing is locked; what is shown may be dead.
+    pub fn page(
+        &self,
+        visit: &Visit<'_>,
+        zone: Option<Zone>,
+        cursor: Cursor,
+        mut show: impl FnMut(Id, &Record<'_>),
+    ) -> Option<Cursor> {
+        let at = match zone {
+            Some(zone) => zone.0,
+            None => (cursor.zone..=u16::MAX).find(|&zone| self.zones.number(zone) != 0)?,
+        };
+        let bucket = if at == cursor.zone || zone.is_some() { cursor.bucket } else { 0 };
+        let mut ids = Vec::new();
+        let next = self.zones.get(visit, at).and_then(|index| {
+            index.walk(bucket, PAGE_BUCKETS, |entry| {
+                // A translated connection stands there twice.
+                if Connections::is_original_entry(entry) {
+                    self.fetch(entry);
+                    ids.push(entry);
+                }
+            })
+        });
+        // Records lie all over the memory: by now the first ones have come.
+        for id in ids {
+            show(id, &self.record(id));
+        }
+        match (next, zone) {
+            (Some(bucket), _) => Some(Cursor { zone: at, bucket }),
+            (None, Some(_)) => None,
+            (None, None) => Some(Cursor { zone: at.checked_add(1)?, bucket: 0 }),
+        }
+    }
+}
