@@ -184,6 +184,11 @@ impl Worker {
         self.unified.tick();
     }
 
+    /// Its number.
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
     /// Counters.
     pub fn stats(&self) -> &WorkerStats {
         &self.stats
