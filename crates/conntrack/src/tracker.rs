@@ -2,6 +2,7 @@
 
 use crate::connections::{Connections, Tools};
 use crate::conntrack::Conntrack;
+use crate::entry::Entry;
 use crate::known::Asked;
 use crate::settings::Reading as SettingsReading;
 use crate::track::Pass;
@@ -57,6 +58,16 @@ impl Tracker {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
         Following { connections: &conntrack.connections, settings, tools, _visit: reader.enter() }
+    }
+
+    /// The connection as dumps show it, if it lives and nothing that flows can see of it changed
+    /// since.
+    pub fn entry(&mut self, now: Instant, connection: ConnectionRef) -> Option<Entry> {
+        let connections = &self.conntrack.connections;
+        let _visit = self.reader.enter();
+        let record = connections.record(connection.id);
+        let is_same = record.life().generation() == connection.generation;
+        Entry::new(&record, None, now).filter(|_| is_same)
     }
 
     /// [`Following::follow_known`] for one packet.

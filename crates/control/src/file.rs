@@ -18,6 +18,8 @@
 //! flow_limit = 200000               # megaflows
 //! max_idle_ms = 10000               # how long a megaflow stays without packets
 //! emc_insert_inv_prob = 100
+//! unified_cache_entries = 524288    # of each worker; 0 for none
+//! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! vlan_limit = 1
 //! stats_update_interval_ms = 5000
 //! run_dir = "/run/openvswitch"      # where br0.mgmt lies
@@ -242,7 +244,12 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
     };
     let stats = SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS;
     let bundle = SwitchOptions::MIN_BUNDLE_IDLE_TIMEOUT_S;
+    let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
     SwitchOptions {
+        unified_cache_entries: section
+            .integer("unified_cache_entries", 0..=cache, errors)
+            .unwrap_or(numbers.unified_cache_entries),
+        perf_metrics: section.boolean("pmd_perf_metrics", errors).unwrap_or_default(),
         vlan_limit: section
             .integer("vlan_limit", 0..=u32::from(SwitchOptions::MAX_VLAN_LIMIT), errors)
             .map_or(numbers.vlan_limit, SwitchOptions::vlan_limit_of),

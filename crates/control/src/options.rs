@@ -28,6 +28,11 @@ pub struct SwitchOptions {
     /// One in this many packets that miss the exact-match cache is put into it; 0 never
     /// (`emc-insert-inv-prob`).
     pub emc_insert_inv_prob: u32,
+    /// How many entries each worker's unified flow cache may grow to; 0 turns it off. Open vSwitch
+    /// has no such cache (`unified-cache-entries`).
+    pub unified_cache_entries: u32,
+    /// Whether polling workers keep histograms and a history of their turns (`pmd-perf-metrics`).
+    pub perf_metrics: bool,
     /// How long packets may wait for a batch to fill before they are sent
     /// (`tx-flush-interval`), in microseconds.
     pub tx_flush_interval_us: u32,
@@ -59,6 +64,8 @@ impl SwitchOptions {
     pub const MIN_STATS_UPDATE_INTERVAL_MS: u32 = 5000;
     /// The default and least [`SwitchOptions::bundle_idle_timeout_s`].
     pub const MIN_BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
+    /// The most [`SwitchOptions::unified_cache_entries`]: 8 GiB a worker.
+    pub const MAX_UNIFIED_CACHE_ENTRIES: u32 = 1 << 26;
     /// The most VLAN tags that are matched on (ovs: `include/openvswitch/flow.h`,
     /// `FLOW_MAX_VLAN_HEADERS`).
     pub const MAX_VLAN_LIMIT: u8 = 2;
@@ -83,6 +90,8 @@ impl Default for SwitchOptions {
             min_revalidate_pps: 5,
             vlan_limit: limits::VLAN_HEADERS as u8,
             emc_insert_inv_prob: 100,
+            unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,
+            perf_metrics: false,
             tx_flush_interval_us: 0,
             stats_update_interval_ms: Self::MIN_STATS_UPDATE_INTERVAL_MS,
             bundle_idle_timeout_s: Self::MIN_BUNDLE_IDLE_TIMEOUT_S,

@@ -157,6 +157,7 @@ impl<'a> Reader<'a> {
     fn options(&mut self, root: &Row) -> SwitchOptions {
         let place = &Place { table: "Open_vSwitch", name: "", row: root };
         let default = SwitchOptions::default();
+        let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
         let any = 0..=u32::MAX;
         let mut number =
             |key: &str, default: u32| self.config(place, key, any.clone()).unwrap_or(default);
@@ -180,6 +181,10 @@ impl<'a> Reader<'a> {
             ),
             queues: self.queue_options(place),
             dpdk: DpdkOptions::read(|key, _| root.map_str("other_config", key).map(str::to_owned)),
+            unified_cache_entries: self
+                .config(place, "unified-cache-entries", 0..=cache)
+                .unwrap_or(default.unified_cache_entries),
+            perf_metrics: self.flag(place, "pmd-perf-metrics"),
             flow_restore_wait: self.flag(place, "flow-restore-wait"),
             ..default
         }

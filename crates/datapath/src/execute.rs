@@ -1,10 +1,12 @@
 //! Carries out a flow's steps on the frames that hit it.
 
+use crate::laps::Laps;
 use crate::outbox::Outbox;
 use crate::rewrite;
+use crate::step::Step;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
-use flow::{Action, CtAction, DropReason, Frame, UpcallKind};
+use flow::{Action, ControllerAction, CtAction, DropReason, Frame, UpcallKind};
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.
@@ -14,45 +16,39 @@ pub(crate) fn execute_run(
     frames: &mut [Frame],
     actions: &[Action],
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     if actions.is_empty() {
-        drop_all(worker, frames, DropReason::NoAction);
+        drop_all(worker, frames, DropReason::NoAction, laps);
     }
     let mut rest = actions;
     while let Some((action, after)) = rest.split_first() {
         rest = after;
         let last = rest.is_empty();
         match action {
-            Action::Output(port) => output(worker, frames, *port, last, out),
-            Action::Recirc(id) if last => {
-                present(frames).for_each(|frame| frame.key.set_recirc_id(*id));
-                return;
-            }
-            Action::Recirc(id) => recirculate_copies(worker, frames, *id),
+            Action::Output(port) => output(worker, frames, *port, last, out, laps),
+            Action::Recirc(id) if last => return recirculate(frames, *id, laps),
+            Action::Recirc(id) => recirculate_copies(worker, frames, *id, laps),
             Action::Ct(ct) => {
-                let mut whole = track(worker, now, frames, ct);
+                let mut whole = track(worker, now, frames, ct, laps);
                 if !whole.is_empty() && !last {
-                    execute_run(worker, now, frames, rest, out);
-                    execute_run(worker, now, &mut whole, rest, out);
+                    execute_run(worker, now, frames, rest, out, laps);
+                    execute_run(worker, now, &mut whole, rest, out, laps);
                     let again = whole.into_iter().filter(|frame| !frame.packet.is_empty());
                     worker.again.extend(again.map(|frame| (0, frame)));
                     return;
                 }
                 release(worker, &mut whole);
             }
-            Action::CtClear => present(frames).for_each(Frame::clear_ct),
-            Action::Set(set) => present(frames).for_each(|frame| rewrite::set_field(frame, set)),
-            Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci),
-            Action::PopVlan => present(frames).for_each(rewrite::pop_vlan),
-            Action::Controller(to) => {
-                let kind = UpcallKind::Controller(*to);
-                send_to_control(worker, now, frames, &kind, out);
+            Action::CtClear => on_each(frames, action, laps, Frame::clear_ct),
+            Action::Set(set) => {
+                on_each(frames, action, laps, |frame| rewrite::set_field(frame, set));
             }
-            Action::Clone(actions) => on_copies(worker, now, frames, actions, out),
-            Action::Drop(reason) => {
-                drop_all(worker, frames, *reason);
-                return;
-            }
+            Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, laps),
+            Action::PopVlan => on_each(frames, action, laps, rewrite::pop_vlan),
+            Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
+            Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
+            Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),
         }
     }
     release(worker, frames);
@@ -63,40 +59,100 @@ fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
     frames.iter_mut().filter(|frame| !frame.packet.is_empty())
 }
 
-/// The packet itself goes out where nothing follows, a copy otherwise.
-fn output(worker: &mut Worker, frames: &mut [Frame], port: PortNo, last: bool, out: &mut Outbox) {
+/// Rewrites frames, or what is known of them.
+fn on_each(
+    frames: &mut [Frame],
+    action: &Action,
+    laps: &mut impl Laps,
+    mut rewrite: impl FnMut(&mut Frame),
+) {
     for frame in present(frames) {
-        let packet = if last { frame.packet.take() } else { worker.pool.copy(&frame.packet) };
-        out.push(port, packet);
+        rewrite(frame);
+        laps.note(|| Step::Done(action.clone()));
     }
 }
 
-fn recirculate_copies(worker: &mut Worker, frames: &mut [Frame], id: RecircId) {
+/// The packet itself goes out where nothing follows, a copy otherwise.
+fn output(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    port: PortNo,
+    last: bool,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    for frame in present(frames) {
+        let packet = if last { frame.packet.take() } else { worker.pool.copy(&frame.packet) };
+        out.push(port, packet);
+        laps.note(|| Step::Output(port));
+    }
+}
+
+fn recirculate(frames: &mut [Frame], id: RecircId, laps: &mut impl Laps) {
+    for frame in present(frames) {
+        frame.key.set_recirc_id(id);
+        laps.note(|| Step::Recirculated(id));
+    }
+}
+
+fn recirculate_copies(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    id: RecircId,
+    laps: &mut impl Laps,
+) {
     for frame in present(frames) {
         let mut again = copy(worker, frame);
         again.key.set_recirc_id(id);
         worker.again.push((0, again));
+        laps.note(|| Step::Recirculated(id));
     }
 }
 
 /// Fragments are held until their datagram is whole; those that then come out again, perhaps more
 /// than went in, are given back and have the same steps before them as `frames`.
-fn track(worker: &mut Worker, now: Instant, frames: &mut [Frame], ct: &CtAction) -> Vec<Frame> {
+fn track(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    ct: &CtAction,
+    laps: &mut impl Laps,
+) -> Vec<Frame> {
     if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
         worker.tracker.execute(now, ct, frames);
+        present(frames).for_each(|frame| laps.note(|| tracked(worker, now, ct, frame)));
         return Vec::new();
     }
-    let whole = worker.tracker.execute_reassembling(now, ct, frames);
+    let before = present(frames).count();
+    let mut whole = worker.tracker.execute_reassembling(now, ct, frames);
     for held in frames.iter_mut().filter(|frame| frame.packet.is_empty()) {
         worker.pool.give(held.packet.take());
+    }
+    (present(frames).count()..before).for_each(|_| laps.note(|| Step::Held));
+    for frame in present(frames).chain(present(&mut whole)) {
+        laps.note(|| tracked(worker, now, ct, frame));
     }
     whole
 }
 
-fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16) {
+/// What connection tracking said of a packet.
+fn tracked(worker: &mut Worker, now: Instant, ct: &CtAction, frame: &Frame) -> Step {
+    let connection = frame.connection.and_then(|it| worker.tracker.entry(now, it));
+    Step::Tracked {
+        zone: ct.zone,
+        state: frame.key.ct_state(),
+        mark: frame.key.ct_mark(),
+        label: frame.key.ct_label(),
+        connection: connection.map(Box::new),
+    }
+}
+
+fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16, laps: &mut impl Laps) {
     for frame in present(frames) {
-        if !rewrite::push_vlan(frame, tpid, tci) {
-            worker.drop_packet(frame.packet.take(), DropReason::NoHeadroom);
+        if rewrite::push_vlan(frame, tpid, tci) {
+            laps.note(|| Step::Done(Action::PushVlan { tpid, tci }));
+        } else {
+            worker.refuse(frame.packet.take(), DropReason::NoHeadroom, laps);
         }
     }
 }
@@ -105,12 +161,17 @@ fn send_to_control(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
-    kind: &UpcallKind,
+    to: ControllerAction,
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     for frame in present(frames) {
-        if !worker.send_up(now, frame, kind.clone(), out) {
+        // What a controller does with it later is not the packet's way any more.
+        if worker.send_up(now, frame, UpcallKind::Controller(to), out, None) {
+            laps.note(|| Step::Done(Action::Controller(to)));
+        } else {
             worker.stats.drops.count(DropReason::UpcallQueueFull, 1);
+            laps.note(|| Step::Dropped(DropReason::UpcallQueueFull));
         }
     }
 }
@@ -122,10 +183,12 @@ fn on_copies(
     frames: &mut [Frame],
     actions: &[Action],
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     for frame in present(frames) {
         let mut copies = [copy(worker, frame)];
-        execute_run(worker, now, &mut copies, actions, out);
+        laps.note(|| Step::Copied);
+        execute_run(worker, now, &mut copies, actions, out, laps);
         let [copy] = copies;
         if !copy.packet.is_empty() {
             worker.again.push((0, copy));
@@ -139,9 +202,9 @@ fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
     Frame { packet, key: key.clone(), layers: *layers, connection: *connection }
 }
 
-fn drop_all(worker: &mut Worker, frames: &mut [Frame], reason: DropReason) {
+fn drop_all(worker: &mut Worker, frames: &mut [Frame], reason: DropReason, laps: &mut impl Laps) {
     for frame in present(frames) {
-        worker.drop_packet(frame.packet.take(), reason);
+        worker.refuse(frame.packet.take(), reason, laps);
     }
 }
 

@@ -5,7 +5,8 @@ use crate::lane::Lane;
 use crate::laps::{Laps, Stage};
 use crate::manner::Steps;
 use crate::outbox::Outbox;
-use crate::unified::Remembered;
+use crate::step::{FoundBy, Step};
+use crate::unified::{NOT_FOUND, Remembered};
 use crate::walks::Walks;
 use crate::way::Route;
 use crate::way::Way;
@@ -28,8 +29,15 @@ pub(crate) fn forward(
         return 0;
     }
     let any_tracked = worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
+    let first = lane.found[..lane.count].first().copied();
+    if let Some(at) = first {
+        laps.note(|| Step::Probed { is_known: at != NOT_FOUND });
+    }
     laps.lap(Stage::Lookup);
     follow(worker, now, lane, any_tracked);
+    if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
+        laps.note(|| followed(worker, now, at, lane.ways[0]));
+    }
     laps.lap(Stage::Connection);
     let Lane { frames, headers, found, ways, count, .. } = lane;
     let (mut start, mut forwarded) = (0, 0);
@@ -44,11 +52,18 @@ pub(crate) fn forward(
                 headers: &headers[range.clone()],
                 found: &found[range],
             };
-            run.send(worker, now, way, out);
+            run.send(worker, now, way, out, laps);
         }
     }
     laps.lap(Stage::Actions);
     forwarded
+}
+
+/// What is told of the first packet.
+fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
+    let reference = worker.unified.connection(found);
+    let connection = reference.and_then(|it| worker.tracker.entry(now, it)).map(Box::new);
+    Step::Followed { is_as_known: !way.is_none(), connection }
 }
 
 /// Lets packets act on their connections, in order. A packet that is not like those before it
@@ -123,7 +138,14 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Counts the packets against the flows on their way, and carries out the last steps.
-    fn send(self, worker: &mut Worker, now: Instant, way: Way, out: &mut Outbox) {
+    fn send(
+        self,
+        worker: &mut Worker,
+        now: Instant,
+        way: Way,
+        out: &mut Outbox,
+        laps: &mut impl Laps,
+    ) {
         let Run { frames, headers, found } = self;
         let count = frames.len() as u64;
         let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
@@ -131,6 +153,7 @@ impl Run<'_> {
         let mut passes = 0;
         while let Some(flow) = worker.flow_on(way, passes) {
             worker.credit(now, flow, count, bytes, tcp_flags);
+            laps.note(|| worker.hit_step(flow, FoundBy::Unified));
             passes += 1;
         }
         worker.stats.exact_hits += count * passes as u64;
@@ -148,16 +171,18 @@ impl Run<'_> {
                 if reads_keys {
                     translation.write_key(&mut frame.key);
                 }
+                laps.note(|| Step::Translated);
             }
         }
         match steps {
             Steps::Output(port) => {
                 out.extend(port, frames.iter_mut().map(|frame| frame.packet.take()));
+                laps.note(|| Step::Output(port));
             }
             Steps::Nothing => {
                 frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));
             }
-            Steps::Actions(actions) => execute_run(worker, now, frames, &actions, out),
+            Steps::Actions(actions) => execute_run(worker, now, frames, &actions, out, laps),
         }
     }
 }

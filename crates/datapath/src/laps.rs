@@ -1,4 +1,7 @@
-//! Where a batch's time goes, for whoever asks.
+//! What a batch's packets go through, and where its time goes, for whoever asks.
+
+use crate::step::Step;
+use flow::TraceId;
 
 /// What a worker does with a batch, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,14 +18,24 @@ pub enum Stage {
     Walk,
 }
 
-/// Is told when each stage of a batch is over. The worker has no clock; this may have one.
+/// Is told what becomes of a batch. The worker has no clock; this may have one. It is a parameter
+/// of the pipeline's type, so that what nobody wants to know costs nothing.
 pub trait Laps {
     /// The stage is over, and the next begins.
-    fn lap(&mut self, stage: Stage);
+    #[inline]
+    fn lap(&mut self, _: Stage) {}
+
+    /// A packet took a step. Whoever writes steps down hands in batches of one packet, so that all
+    /// of them are of that packet and its copies.
+    #[inline]
+    fn note(&mut self, _: impl FnOnce() -> Step) {}
+
+    /// Where steps are written down. A packet that goes up to the control side takes it along.
+    #[inline]
+    fn trace(&self) -> Option<TraceId> {
+        None
+    }
 }
 
 /// Nobody asks.
-impl Laps for () {
-    #[inline]
-    fn lap(&mut self, _: Stage) {}
-}
+impl Laps for () {}

@@ -1,6 +1,8 @@
 //! What is remembered of packets that took the whole walk.
 
 use crate::lane::{Lane, Tracking, Trail, tuple_change};
+use crate::laps::Laps;
+use crate::step::Step;
 use crate::unified::Known;
 use crate::way::Way;
 use crate::worker::Worker;
@@ -12,7 +14,7 @@ const CONTROL: u16 = 0x7;
 const ICMP: [u8; 2] = [1, 58];
 
 /// Puts the ways of a batch's packets into the unified cache, where they can be remembered.
-pub(crate) fn remember(worker: &mut Worker, lane: &Lane) {
+pub(crate) fn remember(worker: &mut Worker, lane: &Lane, laps: &mut impl Laps) {
     if !worker.unified.is_on() {
         return;
     }
@@ -21,6 +23,7 @@ pub(crate) fn remember(worker: &mut Worker, lane: &Lane) {
             && let Some((mask, known)) = known(worker, headers, trail)
         {
             worker.unified.insert(headers, &mask, &known);
+            laps.note(|| Step::Offered);
         }
     }
 }

@@ -26,14 +26,14 @@ pub(crate) fn receive(
     laps: &mut impl Laps,
 ) {
     let Some(mut lane) = worker.lane.take() else { return };
-    lane.read(in_port, batch, |packet| worker.drop_packet(packet, DropReason::Malformed));
+    lane.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, laps));
     laps.lap(Stage::Parse);
     if known::forward(worker, now, &mut lane, out, laps) < lane.count {
         lane.begin_walk();
         let Lane { frames, trails, count, .. } = &mut *lane;
-        walk(worker, now, &mut frames[..*count], trails, 0, out);
-        learn::remember(worker, &lane);
-        walk_copies(worker, now, out);
+        walk(worker, now, &mut frames[..*count], trails, 0, out, laps);
+        learn::remember(worker, &lane, laps);
+        walk_copies(worker, now, out, laps);
         laps.lap(Stage::Walk);
     }
     worker.lane = Some(lane);
@@ -46,12 +46,13 @@ pub(crate) fn execute(
     frame: Frame,
     actions: &[Action],
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     let mut frames = [frame];
-    execute_run(worker, now, &mut frames, actions, out);
+    execute_run(worker, now, &mut frames, actions, out, laps);
     worker.stats.recirculated += (present(&frames) + worker.again.len()) as u64;
-    walk(worker, now, &mut frames, &mut [Trail::new()], 0, out);
-    walk_copies(worker, now, out);
+    walk(worker, now, &mut frames, &mut [Trail::new()], 0, out, laps);
+    walk_copies(worker, now, out, laps);
 }
 
 /// Pass after pass over the tables, until no packet is left in its place. The number of passes is
@@ -63,34 +64,35 @@ fn walk(
     trails: &mut [Trail],
     passed: usize,
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     for pass in passed..RECIRC_DEPTH {
         if present(frames) == 0 {
             return;
         }
-        let hits = look_up(worker, frames);
+        let hits = look_up(worker, frames, laps);
         let copies = worker.again.len();
-        carry_out(worker, now, frames, trails, &hits, out);
+        carry_out(worker, now, frames, trails, &hits, out, laps);
         worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
         worker.stats.recirculated += (present(frames) + worker.again.len() - copies) as u64;
     }
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
-        worker.drop_packet(frame.packet.take(), DropReason::RecircDepth);
+        worker.refuse(frame.packet.take(), DropReason::RecircDepth, laps);
     }
 }
 
 /// Walks copies that were sent round while steps were left to do on the packets themselves.
-fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox) {
+fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox, laps: &mut impl Laps) {
     let mut trail = [Trail::new()];
     while let Some((passed, frame)) = worker.again.pop() {
-        walk(worker, now, &mut [frame], &mut trail, passed, out);
+        walk(worker, now, &mut [frame], &mut trail, passed, out, laps);
     }
 }
 
 /// Finds each frame's flow: in the exact-match cache, or else among the megaflows.
-fn look_up(worker: &mut Worker, frames: &[Frame]) -> Hits {
+fn look_up(worker: &mut Worker, frames: &[Frame], laps: &mut impl Laps) -> Hits {
     let visited_before = worker.flows.counts().subtables_visited;
-    let hits = frames.iter().map(|frame| worker.flow_of(frame)).collect();
+    let hits = frames.iter().map(|frame| worker.flow_of(frame, laps)).collect();
     worker.stats.subtables += worker.flows.counts().subtables_visited - visited_before;
     hits
 }
@@ -104,6 +106,7 @@ fn carry_out(
     trails: &mut [Trail],
     hits: &Hits,
     out: &mut Outbox,
+    laps: &mut impl Laps,
 ) {
     let mut start = 0;
     for run in hits.chunk_by(|a, b| a == b) {
@@ -111,13 +114,13 @@ fn carry_out(
         start = range.end;
         let (frames, trails) = (&mut frames[range.clone()], &mut trails[range]);
         let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
-            frames.iter_mut().for_each(|frame| worker.miss(now, frame, out));
+            frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, laps));
             continue;
         };
         trails
             .iter_mut()
             .for_each(|trail| trail.hit(Hit { flow: flow.handle, version: flow.version }));
-        execute_run(worker, now, frames, &flow.actions, out);
+        execute_run(worker, now, frames, &flow.actions, out, laps);
         if flow.tracks {
             trails.iter_mut().zip(frames).for_each(|(trail, frame)| trail.tracked(frame));
         }

@@ -6,6 +6,7 @@ use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
 use crate::pipeline;
 use crate::stats::WorkerStats;
+use crate::step::FoundBy;
 use crate::unified::UnifiedCache;
 use crate::upcall_queue::UpcallQueue;
 use crate::walks::Walks;
@@ -13,10 +14,7 @@ use crate::way::{Route, Way};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
-use flow::{
-    Action, DropReason, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Frame, Upcall,
-    UpcallKind,
-};
+use flow::{Action, DropReason, Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Frame};
 use hashbrown::HashMap;
 use packet::{Batch, Pool};
 use std::sync::Arc;
@@ -161,10 +159,21 @@ impl Worker {
             FlowCommand::Put(put) => self.put(*put),
             FlowCommand::Delete(id) => self.delete(id),
             FlowCommand::Collect => out.dumps.push(self.dump()),
-            FlowCommand::Execute(asked) => match Frame::resume(asked.packet, asked.key) {
-                Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out),
-                Err((packet, reason)) => self.drop_packet(packet, reason),
-            },
+            FlowCommand::Execute(asked) => self.execute(now, *asked, out, &mut ()),
+        }
+    }
+
+    /// Carries out steps on one packet, telling `laps` of them.
+    pub fn execute(
+        &mut self,
+        now: Instant,
+        asked: Execute,
+        out: &mut Outbox,
+        laps: &mut impl Laps,
+    ) {
+        match Frame::resume(asked.packet, asked.key) {
+            Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out, laps),
+            Err((packet, reason)) => self.refuse(packet, reason, laps),
         }
     }
 
@@ -173,6 +182,11 @@ impl Worker {
     pub fn tick(&mut self) {
         self.flows.resort();
         self.unified.tick();
+    }
+
+    /// Its number.
+    pub fn id(&self) -> WorkerId {
+        self.id
     }
 
     /// Counters.
@@ -258,19 +272,25 @@ impl Worker {
     }
 
     /// Finds a frame's flow in one pass: in the exact-match cache, or else among the megaflows.
-    pub(crate) fn flow_of(&mut self, frame: &Frame) -> Option<Handle> {
+    pub(crate) fn flow_of(&mut self, frame: &Frame, laps: &mut impl Laps) -> Option<Handle> {
         if frame.packet.is_empty() {
             return None;
         }
         let hash = classifier::hash(&frame.key, self.seed);
         if let Some(hit) = self.exact.lookup(&frame.key, hash, &self.flows) {
             self.stats.exact_hits += 1;
+            laps.note(|| self.hit_step(hit, FoundBy::Exact));
             return Some(hit);
         }
+        let visited = self.flows.counts().subtables_visited;
         let hit = self.flows.lookup(&frame.key)?;
         self.stats.megaflow_hits += 1;
         let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
         self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
+        laps.note(|| {
+            let subtables = self.flows.counts().subtables_visited - visited;
+            self.hit_step(hit, FoundBy::Table { subtables })
+        });
         Some(hit)
     }
 
@@ -329,40 +349,6 @@ impl Worker {
             flow.reported = true;
             self.hit.push(flow.id);
         }
-    }
-
-    /// Sends a frame, if there is one, to the control side, or drops it where the queue is full.
-    pub(crate) fn miss(&mut self, now: Instant, frame: &mut Frame, out: &mut Outbox) {
-        if frame.packet.is_empty() {
-            return;
-        }
-        if self.send_up(now, frame, UpcallKind::Miss, out) {
-            self.stats.misses += 1;
-            self.pool.give(frame.packet.take());
-        } else {
-            self.stats.lost += 1;
-            self.drop_packet(frame.packet.take(), DropReason::UpcallQueueFull);
-        }
-    }
-
-    /// Queues a copy of the frame for the control side; says whether there was room.
-    pub(crate) fn send_up(
-        &mut self,
-        now: Instant,
-        frame: &Frame,
-        kind: UpcallKind,
-        out: &mut Outbox,
-    ) -> bool {
-        let upcall = Upcall {
-            worker: self.id,
-            kind,
-            packet: frame.packet.compact_copy(),
-            key: frame.key.clone(),
-            received: now,
-        };
-        let pushed = self.upcalls.push(upcall);
-        out.wake_control |= pushed == Ok(true);
-        pushed.is_ok()
     }
 
     /// A cheap random number (xorshift, Marsaglia 2003), for choosing what enters the cache.

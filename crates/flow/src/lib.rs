@@ -28,4 +28,6 @@ pub use frame::{Frame, FrameBatch, Layers};
 pub use headers::{HEADER_WORDS, Headers};
 pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
 pub use matching::Match;
-pub use upcall::{Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Upcall, UpcallKind};
+pub use upcall::{
+    Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,
+};

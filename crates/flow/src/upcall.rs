@@ -14,6 +14,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u64);
 
+/// A packet whose steps are written down, by a number of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TraceId(pub u32);
+
 /// A packet that the datapath hands to the control side.
 #[derive(Debug)]
 pub struct Upcall {
@@ -27,6 +31,8 @@ pub struct Upcall {
     pub key: FlowKey,
     /// When the worker received it.
     pub received: Instant,
+    /// Where its steps are written down.
+    pub trace: Option<TraceId>,
 }
 
 /// Why a packet comes up.
@@ -58,6 +64,8 @@ pub struct Execute {
     pub key: FlowKey,
     /// What to do.
     pub actions: Arc<[Action]>,
+    /// Where the packet's steps are written down.
+    pub trace: Option<TraceId>,
 }
 
 /// What the control side asks of a worker.

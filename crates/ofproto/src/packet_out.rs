@@ -69,7 +69,7 @@ impl Ofproto {
             return;
         }
         let Frame { packet, key, .. } = frame;
-        let execute = Execute { packet, key, actions: translation.actions.into() };
+        let execute = Execute { packet, key, actions: translation.actions.into(), trace: None };
         out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
     }
 }

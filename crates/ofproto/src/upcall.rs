@@ -44,7 +44,8 @@ impl Ofproto {
         // Only then, for what the packet teaches may concern its own megaflow, which was translated
         // before: a new address can push the one out that it goes to.
         self.credit(&links, &packet, now);
-        let execute = Execute { packet: upcall.packet, key: upcall.key, actions };
+        let Upcall { packet, key, trace, .. } = upcall;
+        let execute = Execute { packet, key, actions, trace };
         out.commands.push((upcall.worker, FlowCommand::Execute(Box::new(execute))));
     }
 

@@ -182,6 +182,7 @@ impl World {
             packet: frame.packet,
             key,
             received: self.now,
+            trace: None,
         };
         let mut out = Outbox::default();
         self.ofproto.revalidate(self.now, &mut out);

@@ -12,6 +12,7 @@ mod generate;
 mod report;
 mod stream;
 mod switch;
+mod trace;
 mod unixctl;
 mod vlog;
 
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Ok(Parsed::CpsNdr(args)) => cps_ndr::run(&args),
         Ok(Parsed::Report(args)) => report::run(&args),
         Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
+        Ok(Parsed::Trace(args)) => trace::run(&args, &directories),
         Ok(Parsed::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

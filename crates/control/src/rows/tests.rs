@@ -67,6 +67,8 @@ fn settings_of_the_switch() {
         ("vlan-limit", "0"),
         ("stats-update-interval", "100"),
         ("emc-insert-inv-prob", "0"),
+        ("unified-cache-entries", "4096"),
+        ("pmd-perf-metrics", "true"),
         ("flow-restore-wait", "true"),
         ("n-handler-threads", "4"),
         ("hw-offload", "nonsense"),
@@ -95,6 +97,8 @@ fn settings_of_the_switch() {
         vlan_limit: 2,
         stats_update_interval_ms: 5000,
         emc_insert_inv_prob: 0,
+        unified_cache_entries: 4096,
+        perf_metrics: true,
         flow_restore_wait: true,
         ..SwitchOptions::default()
     };
@@ -109,6 +113,7 @@ fn settings_of_queues_that_make_no_sense_are_warned_of() {
         ("pmd-sleep-max", "long"),
         ("pmd-auto-lb", "true"),
         ("pmd-auto-lb-load-threshold", "101"),
+        ("unified-cache-entries", "67108865"),
     ]);
     let interface = json!({"other_config": map(&[("pmd-rxq-affinity", "0-3")])});
     let (found, warnings) = desired(json!({"other_config": config}), none(), none(), interface);
@@ -123,6 +128,8 @@ fn settings_of_queues_that_make_no_sense_are_warned_of() {
          100; ignored",
         "Open_vSwitch: other_config:pmd-sleep-max: \"long\" is not microseconds, or such as \
          \"50,8:100\" with core 8 apart; ignored",
+        "Open_vSwitch: other_config:unified-cache-entries: \"67108865\" is not a number from 0 to \
+         67108864; ignored",
         "Interface p0: other_config:pmd-rxq-affinity: \"0-3\" is not a list of queues with their \
          cores, such as \"0:3,1:7\"; ignored",
     ];

@@ -4,7 +4,7 @@ use super::policy::Policy;
 use super::traffic::Sent;
 use base::{Instant, PortNo, WorkerId};
 use conntrack::{Config, Conntrack, Entry, Filter, Flush};
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use datapath::{Laps, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{
     Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, FlowStats, Match, Upcall, UpcallKind,
 };
@@ -62,8 +62,19 @@ impl Switch {
 
     /// Receives a batch and answers what it brings up.
     pub fn receive(&mut self, now: Instant, port: u32, packets: &[Vec<u8>]) -> Seen {
+        self.receive_telling(now, port, packets, &mut ())
+    }
+
+    /// [`Self::receive`], telling of all that is done.
+    pub fn receive_telling(
+        &mut self,
+        now: Instant,
+        port: u32,
+        packets: &[Vec<u8>],
+        laps: &mut impl Laps,
+    ) -> Seen {
         let mut batch: Batch = packets.iter().map(|bytes| Packet::from_bytes(bytes)).collect();
-        self.worker.receive(now, PortNo(port), &mut batch, &mut self.out);
+        self.worker.receive_timed(now, PortNo(port), &mut batch, &mut self.out, laps);
         let (mut sent, mut asked, mut waiting) = (Vec::new(), Vec::new(), Vec::<Upcall>::new());
         loop {
             self.take_sent(&mut sent);
@@ -79,7 +90,7 @@ impl Switch {
                     upcall.packet.data()
                 ));
                 if upcall.kind == UpcallKind::Miss {
-                    self.answer(now, upcall);
+                    self.answer(now, upcall, laps);
                 }
             }
         }
@@ -99,15 +110,16 @@ impl Switch {
         }
     }
 
-    fn answer(&mut self, now: Instant, upcall: Upcall) {
+    fn answer(&mut self, now: Instant, upcall: Upcall, laps: &mut impl Laps) {
         let (matching, actions) = self.policy.translate(&upcall.key);
         if !self.flows.values().any(|flow| flow.matching == matching) {
             self.next += 1;
             let key = upcall.key.clone();
             self.put(now, self.next, Flow { matching, key, actions: Arc::clone(&actions) });
         }
-        let execute = Execute { packet: upcall.packet, key: upcall.key, actions };
-        self.command(now, FlowCommand::Execute(Box::new(execute)));
+        let Upcall { packet, key, trace, .. } = upcall;
+        let execute = Execute { packet, key, actions, trace };
+        self.worker.execute(now, execute, &mut self.out, laps);
     }
 
     fn put(&mut self, now: Instant, id: u64, flow: Flow) {

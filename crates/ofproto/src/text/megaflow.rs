@@ -21,7 +21,7 @@ pub struct DumpOptions<'a> {
 pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'_>) -> String {
     let mut out = String::new();
     if options.verbose {
-        let _ = write!(out, "ufid:{}, ", ufid(flow.id));
+        let _ = write!(out, "ufid:{}, ", format_ufid(flow.id));
     }
     // Where only some bits of a field matter, it is printed as it was in the packet that the flow
     // was made for; with -m, so is what does not matter at all.
@@ -76,7 +76,7 @@ fn short_flags(flags: u16) -> String {
 }
 
 /// A flow's number in the form of the 128-bit identifiers that the tools expect.
-pub(crate) fn ufid(id: FlowId) -> String {
+pub fn format_ufid(id: FlowId) -> String {
     // Spread, so that numbers that follow each other do not look alike.
     let high = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let text = format!("{high:016x}{:016x}", id.0);

@@ -11,7 +11,7 @@ mod parse;
 pub use actions::format_actions;
 pub use key::format_flow;
 pub use matching::{format_key, format_match};
-pub use megaflow::{DumpOptions, format_megaflow, format_stats};
+pub use megaflow::{DumpOptions, format_megaflow, format_stats, format_ufid};
 pub use parse::{ParseError, parse_flow};
 
 use base::{OfPort, PortNo};

@@ -39,7 +39,8 @@ impl Switch {
         let bytes = wire::text::parse(packet).unwrap();
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
         let (packet, key) = (frame.packet, frame.key);
-        let upcall = Upcall { worker: WorkerId(0), kind, packet, key, received: self.now };
+        let (worker, received) = (WorkerId(0), self.now);
+        let upcall = Upcall { worker, kind, packet, key, received, trace: None };
         self.ofproto.upcall(self.now, upcall, &mut self.out);
     }
 

@@ -14,6 +14,7 @@ use crate::daemon::Directories;
 use crate::demo::DemoArgs;
 use crate::generate::GenerateArgs;
 use crate::report::ReportArgs;
+use crate::trace::TraceArgs;
 use clap::{Arg, ArgAction, Command, FromArgMatches, Subcommand};
 use clap_complete::Shell;
 use getopt::{Opt, Takes};
@@ -46,6 +47,8 @@ pub enum Parsed {
     Report(ReportArgs),
     /// Show a running one's connections.
     Conntrack(ConntrackArgs),
+    /// Show what becomes of a running one's packets.
+    Trace(TraceArgs),
     /// Print this, and exit with status 0.
     Print(String),
 }
@@ -68,6 +71,7 @@ enum Verb {
     CpsNdr(Box<CpsNdrArgs>),
     Report(ReportArgs),
     Conntrack(ConntrackArgs),
+    Trace(TraceArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
   tidegate completion bash > /etc/bash_completion.d/tidegate
@@ -118,6 +122,7 @@ where
         Verb::Report(args) => Ok(Parsed::Report(args)),
         Verb::Generate(args) => Ok(Parsed::Generate(args)),
         Verb::Conntrack(args) => Ok(Parsed::Conntrack(args)),
+        Verb::Trace(args) => Ok(Parsed::Trace(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
         Verb::Man { directory: Some(folder) } => {
@@ -159,6 +164,7 @@ pub fn command() -> Command {
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
   tidegate conntrack --events --json         what happens to its connections
+  tidegate trace tcp,tp_dst=80               what it does to a packet, and how long that takes
   ovs-appctl list-commands                   what can be asked of a running switch",
         )
         .subcommand_required(true)
@@ -321,6 +327,7 @@ mod tests {
             "cps-ndr",
             "report",
             "conntrack",
+            "trace",
             "completion",
             "man",
         ];

@@ -4,15 +4,13 @@
 //! up nor has to fit into memory.
 
 use clap::Args;
-use serde_json::{Value, json};
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::cli::PROGRAM;
 use crate::daemon::Directories;
+use crate::unixctl::client::{self, Client, ClientError};
 
 /// How often events are fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(200);
@@ -99,22 +97,9 @@ impl Choice {
     }
 }
 
-/// Why there is nothing to show.
-#[derive(Debug, thiserror::Error)]
-enum Error {
-    #[error("{}: {source}; is a switch running? name its control socket with --target", path.display())]
-    Unreachable { path: PathBuf, source: io::Error },
-    #[error("the switch's control socket: {0}")]
-    Io(#[from] io::Error),
-    #[error("the switch's answer cannot be read: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("{0}")]
-    Refused(String),
-}
-
 /// Prints what was asked for.
 pub fn run(args: &ConntrackArgs, directories: &Directories) -> ExitCode {
-    let shown = Switch::connect(args.target.as_deref(), directories).and_then(|mut switch| {
+    let shown = Client::connect(args.target.as_deref(), directories).and_then(|mut switch| {
         let mut out = io::stdout().lock();
         if args.events {
             show_events(args, &mut switch, &mut out)
@@ -122,22 +107,14 @@ pub fn run(args: &ConntrackArgs, directories: &Directories) -> ExitCode {
             list(args, &mut switch, &mut out)
         }
     });
-    match shown {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever read along (`| head`) has seen enough.
-        Err(Error::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("tidegate conntrack: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    client::finish("conntrack", shown)
 }
 
 fn form(args: &ConntrackArgs) -> &'static str {
     if args.json { "json" } else { "text" }
 }
 
-fn list(args: &ConntrackArgs, switch: &mut Switch, out: &mut dyn Write) -> Result<(), Error> {
+fn list(args: &ConntrackArgs, switch: &mut Client, out: &mut dyn Write) -> Result<(), ClientError> {
     let mut cursor = "0:0".to_owned();
     while cursor != "end" {
         let mut words = vec![form(args).to_owned(), cursor];
@@ -152,9 +129,9 @@ fn list(args: &ConntrackArgs, switch: &mut Switch, out: &mut dyn Write) -> Resul
 
 fn show_events(
     args: &ConntrackArgs,
-    switch: &mut Switch,
+    switch: &mut Client,
     out: &mut dyn Write,
-) -> Result<(), Error> {
+) -> Result<(), ClientError> {
     let begun = Instant::now();
     let is_over = || args.seconds.is_some_and(|it| begun.elapsed() >= Duration::from_secs(it));
     loop {
@@ -168,56 +145,12 @@ fn show_events(
     }
 }
 
-/// A running switch.
-struct Switch {
-    stream: UnixStream,
-    asked: u64,
-}
-
-impl Switch {
-    fn connect(target: Option<&Path>, directories: &Directories) -> Result<Switch, Error> {
-        let path = match target {
-            Some(path) => path.to_owned(),
-            None => {
-                let pidfile = directories.run.join(format!("{PROGRAM}.pid"));
-                let pid = std::fs::read_to_string(&pidfile)
-                    .map_err(|source| Error::Unreachable { path: pidfile, source })?;
-                directories.run.join(format!("{PROGRAM}.{}.ctl", pid.trim()))
-            }
-        };
-        match UnixStream::connect(&path) {
-            Ok(stream) => Ok(Switch { stream, asked: 0 }),
-            Err(source) => Err(Error::Unreachable { path, source }),
-        }
-    }
-
-    /// Asks one command (JSON-RPC 1.0, as `ovs-appctl` does).
-    fn ask(&mut self, command: &str, words: &[String]) -> Result<String, Error> {
-        self.asked += 1;
-        let request = json!({"id": self.asked, "method": command, "params": words});
-        self.stream.write_all(request.to_string().as_bytes())?;
-        let answer = read_value(&mut self.stream)?;
-        match (answer.get("result").and_then(Value::as_str), answer.get("error")) {
-            (Some(text), _) => Ok(text.to_owned()),
-            (None, Some(Value::String(error))) => Err(Error::Refused(error.trim_end().to_owned())),
-            _ => Err(Error::Refused(format!("{command} is not known to this switch"))),
-        }
-    }
-}
-
-/// One JSON value off a stream.
-fn read_value(stream: &mut impl Read) -> Result<Value, Error> {
-    let mut values = serde_json::Deserializer::from_reader(stream).into_iter::<Value>();
-    match values.next() {
-        Some(value) => Ok(value?),
-        None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unixctl::client::tests::serve;
     use clap::Parser;
+    use serde_json::json;
     use std::os::unix::net::UnixListener;
 
     #[derive(Parser)]
@@ -228,19 +161,6 @@ mod tests {
 
     fn args(line: &str) -> ConntrackArgs {
         Line::try_parse_from(line.split(' ')).map(|line| line.args).unwrap()
-    }
-
-    /// Answers each request with the next of `answers`, and gives back what was asked.
-    fn serve(listener: UnixListener, answers: Vec<Value>) -> std::thread::JoinHandle<Vec<Value>> {
-        std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let answer = |value: Value| {
-                let asked = read_value(&mut stream).unwrap();
-                stream.write_all(value.to_string().as_bytes()).unwrap();
-                asked
-            };
-            answers.into_iter().map(answer).collect()
-        })
     }
 
     #[test]
@@ -258,7 +178,7 @@ mod tests {
         );
         let run = folder.path().to_owned();
         let directories = Directories { run, ..Directories::from_environment() };
-        let mut switch = Switch::connect(None, &directories).unwrap();
+        let mut switch = Client::connect(None, &directories).unwrap();
         let mut out = Vec::new();
         list(&args("conntrack zone=3 --json --source ::/0"), &mut switch, &mut out).unwrap();
         assert_eq!(out, b"one\ntwo\n");
@@ -268,14 +188,5 @@ mod tests {
         assert_eq!(asked[0]["params"], json!(["json", "0:0", "source=::/0", "zone=3"]));
         assert_eq!(asked[1]["params"], json!(["json", "3:128", "source=::/0", "zone=3"]));
         assert_eq!(asked[2]["params"], json!(["text", "0:0", "port=x"]));
-    }
-
-    #[test]
-    fn without_a_switch_the_message_says_what_to_do() {
-        let folder = tempfile::tempdir().unwrap();
-        let run = folder.path().to_owned();
-        let directories = Directories { run, ..Directories::from_environment() };
-        let error = Switch::connect(None, &directories).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("ovs-vswitchd.pid") && error.contains("--target"), "{error}");
     }
 }

@@ -17,6 +17,7 @@ mod flush;
 mod fresh;
 mod interfaces;
 pub mod link_task;
+mod metrics;
 pub mod openflow_tasks;
 mod options;
 pub mod ovsdb_task;
@@ -24,6 +25,7 @@ mod report;
 pub mod run;
 pub mod rxq;
 mod secret;
+mod tracing;
 mod turns;
 pub mod usage;
 mod worker_loop;
@@ -96,6 +98,9 @@ pub struct Switch {
     samples: VecDeque<counters::Sample>,
     /// Until when what happens to connections is noted, if it is.
     watched_until: Option<Instant>,
+    traces: commands::Traces,
+    /// When workers log turns.
+    turn_log: metrics::LogSettings,
     /// Timeout policies that zones have had; each is known by its place, counted from 1.
     timeout_policies: Vec<BTreeMap<String, u32>>,
     /// How often the workers were replaced.
@@ -139,6 +144,8 @@ impl Switch {
                 flow_gauge: counters::FlowGauge::default(),
                 samples: VecDeque::new(),
                 watched_until: None,
+                traces: commands::Traces::default(),
+                turn_log: metrics::LogSettings::default(),
                 timeout_policies: Vec::new(),
                 generation: 0,
                 fresh: Vec::new(),
@@ -176,6 +183,8 @@ impl Switch {
             let events = self.events.clone();
             let shared = worker_thread::Shared { conntrack, upcalls, events };
             let worker = WorkerThread::start(id, self.generation, *mode, config, shared)?;
+            worker.send(WorkerCommand::Trace(self.traces.order()));
+            worker.metrics().set_log(self.turn_log);
             self.workers.push(worker);
         }
         let workers = modes.len() as u16;
@@ -245,6 +254,7 @@ impl Switch {
         let now = clock::now();
         while self.conntrack.tick(now) > 0 {}
         self.unwatch_connections(now);
+        self.end_unwatched_trace(now);
         self.ofproto.tick(now, &mut self.outbox);
         self.with_sessions(|sessions, switch| sessions.tick(switch));
         self.watch_controllers();
@@ -342,35 +352,6 @@ impl Switch {
             let history = self.configured.history.entry((bridge, target)).or_default();
             history.disconnected = Some(clock::now());
             self.controllers_changed(bridge);
-        }
-        self.settle();
-    }
-
-    /// A worker told something.
-    fn worker_event(&mut self, event: WorkerEvent) {
-        let now = clock::now();
-        match event {
-            WorkerEvent::Upcalls => return,
-            // Flows of workers that were replaced are forgotten already.
-            WorkerEvent::Dump(generation, _) if generation != self.generation => return,
-            WorkerEvent::Dump(_, dump) => {
-                let worker = dump.worker;
-                self.ofproto.dump(now, dump);
-                self.flow_gauge.sample(self.ofproto.megaflows().count());
-                let dump_ms = (clock::now() - now).as_millis() as u64;
-                self.flow_gauge.dump_ms = dump_ms;
-                self.ofproto.adapt_flow_limit(dump_ms);
-                self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
-                self.worker_answered(worker);
-            }
-            // It was closed already, and the number may be another's by now.
-            WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
-                return;
-            }
-            WorkerEvent::PortFailed(port, _, error) => {
-                log::warn!(target: "dpif_netdev", "port {port}: {error}");
-                self.port_failed(port);
-            }
         }
         self.settle();
     }

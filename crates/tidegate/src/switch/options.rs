@@ -76,6 +76,7 @@ impl Switch {
         }
         let worker = WorkerConfig {
             exact_insert_inverse: options.emc_insert_inv_prob,
+            unified_entries: options.unified_cache_entries as usize,
             ..WorkerConfig::default()
         };
         let modes = worker_modes(options);
@@ -88,6 +89,9 @@ impl Switch {
             for thread in &self.workers {
                 thread.send(WorkerCommand::Configure(worker));
             }
+        }
+        for thread in &self.workers {
+            thread.metrics().set_on(options.perf_metrics);
         }
         self.set_queue_options(&options.queues);
     }

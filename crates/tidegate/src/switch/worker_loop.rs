@@ -8,14 +8,16 @@
 //! cycles are those.
 
 use super::balance::Load;
+use super::metrics::{BatchSizes, Metrics, Sample};
+use super::tracing::{Arrival, Picker};
 use super::turns::{Turns, WorkerReport};
 use super::usage::{INTERVAL, Usage};
-use super::worker_ports::{Ports, RxSlot};
+use super::worker_ports::{Ports, RxSlot, send_all};
 use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
 use crate::clock;
 use base::{Instant, PortNo};
 use datapath::{Outbox, Worker, WorkerStats};
-use flow::DropReason;
+use flow::FlowCommand;
 use packet::Batch;
 use port_linux::{Waiter, affinity};
 use std::sync::mpsc;
@@ -53,12 +55,14 @@ pub struct Start {
     pub events: UnboundedSender<WorkerEvent>,
     /// Where others read what it counts.
     pub published: Arc<Mutex<WorkerReport>>,
+    /// What is kept of its turns.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Works until it is told to stop, or nobody is there to tell it; gives back its queues.
 pub fn run(start: Start) -> Vec<RxSlot> {
     let since = clock::now();
-    let Start { generation, mode, worker, waiter, inbox, events, published } = start;
+    let Start { generation, mode, worker, waiter, inbox, events, published, metrics } = start;
     let run = Run {
         generation,
         mode,
@@ -67,6 +71,9 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         inbox,
         events,
         published,
+        metrics,
+        sizes: BatchSizes::default(),
+        asked: None,
         ports: Ports::default(),
         turns: Turns::default(),
         since,
@@ -74,6 +81,7 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         last: Load::default(),
         sleep_max: Duration::ZERO,
         sleep: Duration::ZERO,
+        tracing: None,
     };
     run.run()
 }
@@ -87,6 +95,10 @@ struct Run {
     inbox: mpsc::Receiver<WorkerCommand>,
     events: UnboundedSender<WorkerEvent>,
     published: Arc<Mutex<WorkerReport>>,
+    metrics: Arc<Metrics>,
+    /// Of a turn that is kept: its batches, and the upcalls before it.
+    sizes: BatchSizes,
+    asked: Option<u64>,
     ports: Ports,
     turns: Turns,
     /// Since when turns and counters count.
@@ -98,6 +110,8 @@ struct Run {
     /// The longest and the next sleep of a polling worker.
     sleep_max: Duration,
     sleep: Duration,
+    /// Which packets' steps are written down.
+    tracing: Option<Picker>,
 }
 
 impl Run {
@@ -125,6 +139,7 @@ impl Run {
                 self.count_busy((worked - now).as_nanos() as u64);
                 received_at = worked;
             }
+            self.keep_turn(now, worked, received);
             if worked - interval >= INTERVAL {
                 self.end_interval(worked - interval);
                 interval = worked;
@@ -143,6 +158,24 @@ impl Run {
         self.worker.stats_mut().busy_ns += ns;
         self.turns.busy += 1;
         self.busy.add(ns);
+    }
+
+    /// Adds the turn to the worker's metrics.
+    fn keep_turn(&mut self, began: Instant, ended: Instant, packets: u64) {
+        if self.mode == WorkerMode::Sleeping || !self.metrics.is_on() {
+            self.asked = None;
+            return;
+        }
+        let sizes = std::mem::take(&mut self.sizes);
+        let stats = self.worker.stats();
+        let asked = stats.misses + stats.lost;
+        let before = self.asked.replace(asked);
+        let upcalls = asked.saturating_sub(before.unwrap_or(asked));
+        let ns = (ended - began).as_nanos() as u64;
+        let busy_ns = if packets > 0 { ns } else { 0 };
+        let batches = sizes.0[1..].iter().map(|&count| u64::from(count)).sum();
+        let turn = Sample { ns, busy_ns, packets, batches, upcalls, ..Sample::default() };
+        self.metrics.add(ended.as_millis(), turn, &sizes);
     }
 
     fn end_interval(&mut self, length: Duration) {
@@ -225,7 +258,7 @@ impl Run {
             match self.inbox.try_recv() {
                 Ok(WorkerCommand::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => return true,
-                Ok(WorkerCommand::Flow(command)) => self.worker.command(now, command, out),
+                Ok(WorkerCommand::Flow(command)) => self.carry_out(now, command, out),
                 Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
                 Ok(WorkerCommand::AddRx(slot)) => {
                     self.ports.add_rx(slot, &mut self.waiter);
@@ -241,13 +274,26 @@ impl Run {
                 }
                 Ok(WorkerCommand::SleepMax(most)) => self.sleep_max = most,
                 Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
+                Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();
-                    (self.turns, self.since) = (Turns::default(), now);
+                    (self.turns, self.since, self.asked) = (Turns::default(), now, None);
+                    self.metrics.clear();
                     self.publish();
                 }
             }
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
+        let Run { worker, ports, tracing, events, .. } = self;
+        match (command, tracing) {
+            (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
+                let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
+                let _ = events.send(WorkerEvent::Traced(traced));
+            }
+            (command, _) => worker.command(now, command, out),
         }
     }
 
@@ -260,16 +306,29 @@ impl Run {
     /// Gives each queue its turn; says how many packets came, and when the last turn ended.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
         let (mut received, mut at) = (0, now);
-        let Ports { rx, failed, .. } = &mut self.ports;
+        let Run { ports, worker, tracing, events, sizes, asked: kept, .. } = self;
+        let Ports { rx, tx, failed } = ports;
         for slot in rx.iter_mut() {
             slot.packets = 0;
             for _ in 0..BATCHES_PER_TURN {
-                if let Err(error) = slot.rx.receive(self.worker.pool(), batch) {
+                let asked = tracing.as_ref().map(|_| clock::now());
+                if let Err(error) = slot.rx.receive(worker.pool(), batch) {
                     failed.push((slot.port, slot.opening, error));
                 }
                 let full = batch.is_full();
                 slot.packets += batch.len() as u64;
-                self.worker.receive(now, slot.port, batch, out);
+                if kept.is_some() {
+                    sizes.0[batch.len()] += 1;
+                }
+                match tracing.as_mut().zip(asked) {
+                    None => worker.receive(now, slot.port, batch, out),
+                    Some((picker, asked)) => {
+                        let arrival = Arrival { port: slot.port, queue: slot.queue, asked };
+                        picker.receive(now, arrival, batch, worker, (tx, out), |traced| {
+                            let _ = events.send(WorkerEvent::Traced(traced));
+                        });
+                    }
+                }
                 if !full {
                     break;
                 }
@@ -292,20 +351,7 @@ impl Run {
 
     /// Sends all that lies in the outbox.
     fn flush(&mut self, out: &mut Outbox) {
-        for (port, batch) in out.batches_mut() {
-            let Some(tx) = self.ports.tx.get_mut(&port) else {
-                for packet in batch.drain(..) {
-                    self.worker.drop_packet(packet, DropReason::NoPort);
-                }
-                continue;
-            };
-            let sent = tx.send(self.worker.pool(), batch);
-            let stats = self.worker.stats_mut();
-            stats.sent += sent.packets;
-            stats.sent_batches += u64::from(sent.packets > 0);
-            stats.drops.count(DropReason::TxQueueFull, sent.dropped);
-            stats.drops.count(DropReason::TxError, sent.errors);
-        }
+        send_all(&mut self.worker, &mut self.ports.tx, out);
         for dump in out.dumps.drain(..) {
             let _ = self.events.send(WorkerEvent::Dump(self.generation, dump));
         }

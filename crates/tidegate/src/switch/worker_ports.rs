@@ -3,6 +3,8 @@
 use super::turns::QueueReport;
 use super::usage::Usage;
 use base::PortNo;
+use datapath::{Outbox, Worker};
+use flow::DropReason;
 use port::{PortError, RxQueue, TxQueue};
 use port_linux::Waiter;
 use std::collections::HashMap;
@@ -24,15 +26,36 @@ pub struct RxSlot {
     pub packets: u64,
 }
 
+/// What a worker sends to.
+pub type TxQueues = HashMap<PortNo, Box<dyn TxQueue>>;
+
 /// The ports that one worker serves.
 #[derive(Default)]
 pub struct Ports {
     /// What it receives from.
     pub rx: Vec<RxSlot>,
     /// What it sends to.
-    pub tx: HashMap<PortNo, Box<dyn TxQueue>>,
+    pub tx: TxQueues,
     /// Queues that failed in this turn.
     pub failed: Vec<(PortNo, u64, PortError)>,
+}
+
+/// Sends the packets that lie in the outbox.
+pub fn send_all(worker: &mut Worker, tx: &mut TxQueues, out: &mut Outbox) {
+    for (port, batch) in out.batches_mut() {
+        let Some(tx) = tx.get_mut(&port) else {
+            for packet in batch.drain(..) {
+                worker.drop_packet(packet, DropReason::NoPort);
+            }
+            continue;
+        };
+        let sent = tx.send(worker.pool(), batch);
+        let stats = worker.stats_mut();
+        stats.sent += sent.packets;
+        stats.sent_batches += u64::from(sent.packets > 0);
+        stats.drops.count(DropReason::TxQueueFull, sent.dropped);
+        stats.drops.count(DropReason::TxError, sent.errors);
+    }
 }
 
 impl RxSlot {

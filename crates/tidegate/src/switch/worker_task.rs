@@ -1,7 +1,7 @@
 //! What workers tell the control thread.
 
-use super::Shared;
 use super::worker_thread::WorkerEvent;
+use super::{Shared, Switch};
 use crate::clock;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -22,5 +22,40 @@ pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEv
                 break;
             }
         }
+    }
+}
+
+impl Switch {
+    /// A worker told something.
+    fn worker_event(&mut self, event: WorkerEvent) {
+        let now = clock::now();
+        match event {
+            WorkerEvent::Upcalls => return,
+            // Flows of workers that were replaced are forgotten already.
+            WorkerEvent::Dump(generation, _) if generation != self.generation => return,
+            WorkerEvent::Traced(traced) => {
+                self.traces.add(traced);
+                return;
+            }
+            WorkerEvent::Dump(_, dump) => {
+                let worker = dump.worker;
+                self.ofproto.dump(now, dump);
+                self.flow_gauge.sample(self.ofproto.megaflows().count());
+                let dump_ms = (clock::now() - now).as_millis() as u64;
+                self.flow_gauge.dump_ms = dump_ms;
+                self.ofproto.adapt_flow_limit(dump_ms);
+                self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
+                self.worker_answered(worker);
+            }
+            // It was closed already, and the number may be another's by now.
+            WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
+                return;
+            }
+            WorkerEvent::PortFailed(port, _, error) => {
+                log::warn!(target: "dpif_netdev", "port {port}: {error}");
+                self.port_failed(port);
+            }
+        }
+        self.settle();
     }
 }

@@ -2,6 +2,8 @@
 //! [`super::worker_loop`].
 
 use super::secret::secret;
+use super::metrics::Metrics;
+use super::tracing::{Order, Traced};
 use super::turns::WorkerReport;
 use super::worker_loop::{self, Start};
 use super::worker_ports::RxSlot;
@@ -46,6 +48,8 @@ pub enum WorkerCommand {
     RemovePort(PortNo, mpsc::Sender<()>),
     /// Other settings.
     Configure(WorkerConfig),
+    /// Write the steps of some packets down; of none any more.
+    Trace(Option<Arc<Order>>),
     /// Forget the counters.
     ClearStats,
     /// End.
@@ -59,6 +63,8 @@ pub enum WorkerEvent {
     Upcalls,
     /// Statistics of flows, from workers started in this generation.
     Dump(u32, FlowDump),
+    /// What became of a packet.
+    Traced(Box<Traced>),
     /// The device of a port, opened so, failed; it is received from no longer.
     PortFailed(PortNo, u64, PortError),
 }
@@ -82,6 +88,7 @@ pub struct WorkerThread {
     commands: mpsc::Sender<WorkerCommand>,
     waker: Waker,
     report: Arc<Mutex<WorkerReport>>,
+    metrics: Arc<Metrics>,
     thread: Option<std::thread::JoinHandle<Vec<RxSlot>>>,
 }
 
@@ -101,6 +108,8 @@ impl WorkerThread {
         let since = clock::now();
         let report = Arc::new(Mutex::new(WorkerReport { since, ..WorkerReport::default() }));
         let published = Arc::clone(&report);
+        let metrics = Arc::new(Metrics::default());
+        let kept = Arc::clone(&metrics);
         let tracker = conntrack.tracker().map_err(|error| PortError::Invalid {
             device: format!("worker {id}"),
             reason: error.to_string(),
@@ -121,6 +130,7 @@ impl WorkerThread {
                     inbox,
                     events,
                     published,
+                    metrics: kept,
                 })
             })
             .map_err(|source| PortError::System {
@@ -128,7 +138,7 @@ impl WorkerThread {
                 what: "start a thread",
                 source,
             })?;
-        Ok(WorkerThread { id, mode, commands, waker, report, thread: Some(thread) })
+        Ok(WorkerThread { id, mode, commands, waker, report, metrics, thread: Some(thread) })
     }
 
     /// Tells the worker something.
@@ -146,6 +156,11 @@ impl WorkerThread {
     /// All that the worker tells of itself, at most a second old.
     pub fn report(&self) -> WorkerReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is kept of the worker's turns, where that is wanted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Ends the worker and gives back the queues that it polled, with the packets that wait in

@@ -15,6 +15,7 @@
 //! }
 //! ```
 
+pub mod client;
 mod commands;
 mod connection;
 mod server;

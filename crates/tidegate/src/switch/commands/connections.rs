@@ -143,7 +143,7 @@ fn reason(why: conntrack::Event) -> &'static str {
     why.name().trim_start_matches("conntrack_")
 }
 
-fn to_json(entry: &Entry) -> Value {
+pub(super) fn to_json(entry: &Entry) -> Value {
     json!({
         "zone": entry.zone.0,
         "protocol": entry.original.protocol,

@@ -83,7 +83,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
 }
 
 /// Reads `in_port=p0,tcp`: which packets' flows are wanted, with the datapath's port numbers.
-fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> {
+pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> {
     let ports = |name: &str| {
         let number = switch.devices().number_of(name)?;
         u16::try_from(number.0).ok().map(OfPort)

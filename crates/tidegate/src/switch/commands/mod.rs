@@ -8,6 +8,8 @@ mod flows;
 mod fragments;
 mod performance;
 mod queues;
+mod trace;
+mod traced;
 mod workers;
 
 use super::Switch;
@@ -17,6 +19,7 @@ use base::Zone;
 use std::sync::Arc;
 
 pub use datapath::DATAPATH_NAME;
+pub use trace::Traces;
 
 /// The text that answers a command, or the error's.
 pub type Answer = Result<String, String>;
@@ -107,6 +110,8 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
     let usage = "text|json cursor [filter]...";
     add_beside(commands, "tidegate/conntrack", usage, 2..=16, connections::list);
     add(commands, "tidegate/conntrack-events", "text|json", 1..=1, connections::events);
+    let usage = "start text|json count sample [filter] | next number | stop number | show";
+    add(commands, "tidegate/trace", usage, 1..=5, trace::trace);
 }
 
 const NO_DATAPATH: &str = "datapath not found (Invalid argument)";

@@ -1,12 +1,16 @@
 //! `dpif-netdev/pmd-perf-show` (ovs: `lib/dpif-netdev-perf.c`, `pmd_perf_format_overall_stats`).
 //!
 //! What it calls cycles are nanoseconds, as if the processor ran at 1 GHz; the lines keep their
-//! names for those who read them.
+//! names for those who read them. Histograms and histories are there with
+//! `other_config:pmd-perf-metrics=true`, as in Open vSwitch.
 
 use super::workers::{chosen, heading, number, ratio};
 use super::{Answer, Arguments, add};
 use crate::clock;
 use crate::switch::Switch;
+use crate::switch::metrics::{
+    HISTORY, LogSettings, write_histograms, write_milliseconds, write_turns,
+};
 use crate::switch::turns::WorkerReport;
 use crate::switch::worker_thread::WorkerMode;
 use crate::unixctl::Commands;
@@ -16,19 +20,22 @@ use std::time::Duration;
 
 /// Adds this command.
 pub fn add_all(commands: &mut Commands<Switch>) {
+    let usage = "on|off [-b before] [-a after] [-e|-ne] [-us usec] [-q qlen]";
+    add(commands, "dpif-netdev/pmd-perf-log-set", usage, 0..=10, set_log);
     let usage = "[-nh] [-it iter-history-len] [-ms ms-history-len] [-pmd core] [dp]";
     add(commands, "dpif-netdev/pmd-perf-show", usage, 0..=8, show);
 }
 
 fn show(switch: &mut Switch, words: &[String]) -> Answer {
     let (mut core, mut rest) = (None, Vec::new());
+    let (mut histograms, mut turns, mut milliseconds) = (true, 0, 0);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "-pmd" => core = Some(number(words.next())?),
-            // Histories and histograms are not kept, so there is nothing to leave out or to limit.
-            "-it" | "-ms" => drop(number(words.next())?),
-            "-nh" => {}
+            "-it" => turns = number(words.next())?.min(HISTORY),
+            "-ms" => milliseconds = number(words.next())?.min(HISTORY),
+            "-nh" => histograms = false,
             _ => rest.push(word.clone()),
         }
     }
@@ -45,8 +52,62 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
         );
         let _ = writeln!(text, "{}", heading(worker));
         text.push_str(&describe(&report, duration, switch.upcall_cost_ns()));
+        if !worker.metrics().is_on() {
+            continue;
+        }
+        let kept = worker.metrics().kept();
+        if histograms {
+            text.push('\n');
+            write_histograms(&mut text, &kept);
+        }
+        if turns > 0 {
+            text.push('\n');
+            write_turns(&mut text, &kept, turns);
+        }
+        if milliseconds > 0 {
+            text.push('\n');
+            write_milliseconds(&mut text, &kept, milliseconds);
+        }
     }
     Ok(text)
+}
+
+/// `on|off [-b before] [-a after] [-e|-ne] [-us usec] [-q qlen]`, in any order.
+fn set_log(switch: &mut Switch, words: &[String]) -> Answer {
+    let log = read_log(switch.turn_log, words).ok_or(LOG_USAGE)?;
+    let on = if log.is_on { "on" } else { "off" };
+    log::info!(
+        target: "pmd_perf",
+        "pmd-perf-log-set: {on}, before={}, after={}, extend={}, us_thr={}, q_thr={}",
+        log.before, log.after, log.extends, log.longest_us, log.queue_full
+    );
+    switch.turn_log = log;
+    switch.workers().iter().for_each(|worker| worker.metrics().set_log(log));
+    Ok(String::new())
+}
+
+const LOG_USAGE: &str = "Usage: ovs-appctl dpif-netdev/pmd-perf-log-set [on|off] [-b before] \
+    [-a after] [-e|-ne] [-us usec] [-q qlen]";
+
+/// The settings with these changes; `None` where a word is none of them.
+fn read_log(mut log: LogSettings, words: &[String]) -> Option<LogSettings> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next()?.parse::<u32>().ok();
+        match word.as_str() {
+            "on" => log.is_on = true,
+            "off" => log.is_on = false,
+            "-e" => log.extends = true,
+            "-ne" => log.extends = false,
+            "-b" => log.before = (value()? as usize).min(HISTORY - 2),
+            "-a" => log.after = (value()? as usize).min(HISTORY - 2),
+            "-q" => log.queue_full = value()?,
+            "-us" => log.longest_us = value()?,
+            _ => return None,
+        }
+    }
+    log.after = log.after.min(HISTORY - 2 - log.before);
+    Some(log)
 }
 
 /// `HH:MM:SS.mmm`, UTC.
@@ -178,6 +239,30 @@ mod tests {
             "  Rx packets:                    0\n  Tx packets:                    0\n\n"
         ));
         assert!(!nothing.contains("NaN") && !nothing.contains("inf"), "{nothing}");
+    }
+
+    #[test]
+    fn what_is_logged_is_set_in_any_order() {
+        let read = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            read_log(LogSettings::default(), &words)
+        };
+        let is = LogSettings::default();
+        for (line, expect) in [
+            ("", Some(is)),
+            ("on -e", Some(LogSettings { is_on: true, extends: true, ..is })),
+            ("-us 10 -b 1 -a 2 on off -ne", {
+                Some(LogSettings { longest_us: 10, before: 1, after: 2, ..is })
+            }),
+            ("-b 9999 -a 9999 -q 7", {
+                Some(LogSettings { before: 998, after: 0, queue_full: 7, ..is })
+            }),
+            ("-b", None),
+            ("-us soon", None),
+            ("maybe", None),
+        ] {
+            assert_eq!(read(line), expect, "{line}");
+        }
     }
 
     #[test]
