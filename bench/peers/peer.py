@@ -18,7 +18,7 @@ SETTLE_S = 60
 class Peer:
     """The running daemon with two ports, p0 and p1."""
 
-    def __init__(self, folder, cpu, memory_mb):
+    def __init__(self, folder, cpu, memory_mb, program=DAEMON):
         self.folder = folder
         self.processes = []
         self.environment = dict(os.environ, OVS_RUNDIR=folder, OVS_DBDIR=folder, OVS_LOGDIR=folder)
@@ -33,7 +33,10 @@ class Peer:
                     f"other_config:pmd-cpu-mask={1 << cpu:#x}",
                     f"other_config:dpdk-lcore-mask={1 << others[0]:#x}",
                     'other_config:dpdk-extra="--no-pci"')
-        self._start(DAEMON, f"unix:{folder}/db.sock", f"--unixctl={folder}/vswitchd.ctl")
+        # By that name every switch takes the daemon's options.
+        named = f"{folder}/ovs-vswitchd"
+        os.symlink(os.path.abspath(program), named)
+        self._start(named, f"unix:{folder}/db.sock", f"--unixctl={folder}/vswitchd.ctl")
         self._wait_for(f"{folder}/vswitchd.ctl")
         self._vsctl("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev",
                     "fail-mode=secure")
@@ -46,6 +49,15 @@ class Peer:
         error = self._vsctl("get", "interface", name, "error").strip()
         if error != "[]":
             raise RuntimeError(f"Open vSwitch did not open {devargs}: {error}")
+
+    def add_vhost_port(self, number, path):
+        name = f"p{number}"
+        self._vsctl("add-port", BRIDGE, name, "--", "set", "interface", name,
+                    "type=dpdkvhostuserclient", f"ofport_request={number + 1}",
+                    f"options:vhost-server-path={path}")
+
+    def link_is_up(self, number):
+        return self._vsctl("get", "interface", f"p{number}", "link_state").strip() == "up"
 
     def remove_port(self, number):
         self._vsctl("del-port", f"p{number}")
@@ -87,6 +99,8 @@ class Peer:
         return {
             "packets_per_second": received / elapsed,
             "packets_per_processor_second": received / busy,
+            "packets_per_busy_second": received / busy / (busy_share(text) or 1.0),
+            "busy_share": busy_share(text),
             "cycles_per_packet": number("avg processing cycles per packet"),
             "passes_per_packet": number("avg. datapath passes per packet"),
             "forwarded": went / max(1, came),
@@ -130,7 +144,7 @@ class Peer:
 
     def _log(self):
         try:
-            with open(f"{self.folder}/{os.path.basename(DAEMON)}.log") as file:
+            with open(f"{self.folder}/ovs-vswitchd.log") as file:
                 return " | ".join(file.read().splitlines()[-5:])
         except OSError:
             return "none"
@@ -146,6 +160,12 @@ class Peer:
         if done.returncode != 0:
             raise RuntimeError(f"`{' '.join(words)}` failed: {done.stderr.strip()} {self._log()}")
         return done.stdout
+
+
+def busy_share(text):
+    """What part of the worker's time went into packets, in `pmd-stats-show`."""
+    found = re.search(r"processing cycles: *\d+ \(([\d.]+)%\)", text)
+    return float(found.group(1)) / 100 if found else 1.0
 
 
 def measure(case, files, settings):

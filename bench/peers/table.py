@@ -17,12 +17,12 @@ def text(report):
         f"{report['rounds']} rounds of {report['seconds']} s, interleaved",
         f"load average at the start: {report['machine']['load_average'][0]}",
         "",
-        f"{'':34} {'million packets a second of processor time':^44}",
-        f"{'case':22}{'connections':>12} {PEER:>21} {OURS:>21} {'ratio':>20}  wanted",
+        f"{'':36} {'million packets a second of processor time':^44}",
+        f"{'case':24}{'connections':>12} {PEER:>21} {OURS:>21} {'ratio':>20}  wanted",
     ]
     for row in report["results"]:
         peer, ours, ratio = (row[key] for key in ("peer_mpps", "ours_mpps", "ratio"))
-        lines.append(f"{row['case']:22}{row['connections']:>12,} {spread(peer):>21} "
+        lines.append(f"{row['case']:24}{row['connections']:>12,} {spread(peer):>21} "
                      f"{spread(ours):>21} {spread(ratio):>20}  {row['wanted']:g}")
     return "\n".join(lines) + "\n"
 
