@@ -50,9 +50,9 @@ pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
 use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
+use connection::ConnId;
 use flow::FlowCommand;
 use flow_limit::FlowLimit;
-use connection::ConnId;
 use flow_mod::Undo;
 use installed::Installed;
 use openflow::message::{CtFlush, PortConfig, PortReason};

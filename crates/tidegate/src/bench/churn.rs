@@ -1,6 +1,7 @@
 //! Short TCP connections, one after the other: three packets to begin, four to end.
 
 use super::conntrack::{Run, Start, on_threads};
+use super::flame::PerfArgs;
 use super::packets::{IP_CHECKSUM, IP_SOURCE, L4_SOURCE, Lot, put, take};
 use super::progress::Progress;
 use super::{BenchError, Outcome, memory};
@@ -87,7 +88,7 @@ impl Asked {
 }
 
 /// Makes and ends the connections.
-pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
+pub fn measure(asked: &Asked, perf: &PerfArgs) -> Result<Outcome, BenchError> {
     let bytes = memory::bytes_per_connection();
     let config = Config {
         // Those that wait for their end count too; how many depends on how fast this goes.
@@ -97,14 +98,18 @@ pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
     };
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     let progress = Progress::start("making connections", asked.connections());
+    let looking = perf.start()?;
     let run = on_threads(&conntrack, asked.threads, |tracker, thread, start| {
         asked.work(tracker, thread, start, &progress)
     })?;
+    let seen = looking.stop("tidegate bench conntrack --churn")?;
     drop(progress);
     check(&conntrack, asked)?;
     let left = conntrack.connections();
     drop(conntrack);
-    Ok(report(asked, &run, left, bytes))
+    let mut outcome = report(asked, &run, left, bytes);
+    seen.add_to(&mut outcome);
+    Ok(outcome)
 }
 
 /// All connections were made, and all packets were valid.
@@ -260,7 +265,7 @@ mod tests {
         let cases = [(1, 1, 1, 1), (1, 700, 10, 100), (2, 1000, 32, 320)];
         for (threads, packets, batch, connections) in cases {
             let asked = Asked { threads, packets, batch, close_s: 1 };
-            let Outcome { text, json } = measure(&asked).unwrap();
+            let Outcome { text, json } = measure(&asked, &PerfArgs::default()).unwrap();
             assert_eq!(json["connections"], connections, "{asked:?}");
             assert_eq!(json["packets"], connections * PACKETS, "{asked:?}");
             assert!(json["connections_per_second"].as_f64().unwrap() > 0.0);

@@ -5,6 +5,7 @@
 //! packet's headers begin is known beforehand; its tuple is read from the bytes for each call, the IP
 //! checksum is verified, and what the call before said is forgotten.
 
+use super::flame::PerfArgs;
 use super::packets::{self, Lot};
 use super::progress::Progress;
 use super::{BenchError, Outcome, churn, memory};
@@ -31,6 +32,7 @@ const PREPARED: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
   tidegate bench conntrack 2 33554432 32 --mode each          32 connections for each thread
   tidegate bench conntrack 1 10000000 32 --random 1000000     a million connections, at random
   tidegate bench conntrack 1 7000000 32 --churn --json        a million short TCP connections
+  tidegate bench conntrack 1 33554432 32 --perf=lookups.svg   where the time goes, as a picture
 
 For each call of connection tracking a packet's tuple is read from its bytes and the IP checksum is
 verified; nothing is remembered from call to call but where its headers begin. 'ns a packet' is the time of one
@@ -67,6 +69,8 @@ pub struct ConntrackArgs {
     /// With --churn, the timeout of connections that are not established, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "churn", value_parser = clap::value_parser!(u32).range(1..=3600))]
     close_timeout: u32,
+    #[command(flatten)]
+    perf: PerfArgs,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -110,7 +114,7 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
     if args.churn {
         let asked =
             churn::Asked { threads, packets: args.packets, batch, close_s: args.close_timeout };
-        return churn::measure(&asked);
+        return churn::measure(&asked, &args.perf);
     }
     // First of all, while nothing that was freed lies about to be used again.
     let bytes = memory::bytes_per_connection();
@@ -122,9 +126,11 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
         populate(&mut conntrack.tracker()?, count);
     }
     let progress = Progress::start("tracking packets", args.packets * u64::from(threads));
+    let looking = args.perf.start()?;
     let run = on_threads(&conntrack, threads, |tracker, thread, start| {
         args.lookups(tracker, thread, start, &progress)
     })?;
+    let seen = looking.stop("tidegate bench conntrack")?;
     drop(progress);
     let made = conntrack.connections();
     if made != connections {
@@ -132,7 +138,9 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
         return Err(BenchError::WrongWork(wrong));
     }
     drop(conntrack);
-    Ok(report(args, &run, connections, bytes))
+    let mut outcome = report(args, &run, connections, bytes);
+    seen.add_to(&mut outcome);
+    Ok(outcome)
 }
 
 /// Where threads wait for each other before they begin.

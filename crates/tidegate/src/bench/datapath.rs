@@ -1,6 +1,7 @@
 //! `tidegate bench datapath`: traffic through one whole worker, from port to port in memory.
 
 use super::dpdk::DpdkPorts;
+use super::flame::PerfArgs;
 use super::progress::Progress;
 use super::stages::Stages;
 use super::switch::{Cable, Discard, PORTS, Switch};
@@ -76,6 +77,8 @@ pub struct DatapathArgs {
     /// How long to measure
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
+    #[command(flatten)]
+    perf: PerfArgs,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -110,9 +113,11 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     };
     play(&mut switch, &mut cables, time / WARM_PART)?;
     let progress = Progress::start("forwarding", time.as_millis() as u64);
+    let looking = args.perf.start()?;
     let (before, processor) = (switch.stats().clone(), clock::thread_time());
     let elapsed = play_watched(&mut switch, &mut cables, time, &progress)?;
     let processor = clock::thread_time().saturating_sub(processor);
+    let seen = looking.stop("tidegate bench datapath")?;
     drop(progress);
     let counted = Counted::between(&before, switch.stats());
     if counted.packets == 0 {
@@ -122,7 +127,10 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     let stages = Stages::measure(&mut switch, &mut cables)?;
     let flows = switch.flows().len();
     let port = args.port;
-    Ok(report(&Measured { port, elapsed, processor, counted, connections, flows, stages }))
+    let measured = Measured { port, elapsed, processor, counted, connections, flows, stages };
+    let mut outcome = report(&measured);
+    seen.add_to(&mut outcome);
+    Ok(outcome)
 }
 
 impl DatapathArgs {

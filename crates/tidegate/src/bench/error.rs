@@ -16,6 +16,17 @@ pub enum BenchError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// The run can't be looked at.
+    #[error("the run can't be looked at for a flame graph: {0}; leave out --perf")]
+    Profile(String),
+    /// A flame graph can't be written.
+    #[error("{}: {source}; name a file that can be written with --perf=FILE", file.display())]
+    WriteGraph {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A flow is none, or is refused.
     #[error("line {line}: \"{flow}\": {reason}")]
     Rule {

@@ -4,6 +4,7 @@
 //! 3.4): all zones are filled; then, time and again, one full zone is flushed and filled anew, its
 //! connections are looked up, and an empty zone is flushed. Each call tracks one packet.
 
+use super::flame::PerfArgs;
 use super::packets::{self, TEMPLATE};
 use super::progress::Progress;
 use super::summary::Summary;
@@ -44,6 +45,8 @@ pub struct ZonesArgs {
     /// How often a zone is flushed and filled again
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
+    #[command(flatten)]
+    perf: PerfArgs,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -72,6 +75,7 @@ pub fn measure(args: &ZonesArgs) -> Result<Outcome, BenchError> {
     let total = u64::from(args.conns) * u64::from(args.zones);
     // Twice as many may be, so that none gives way to another.
     let limit = u32::try_from(total * 2).unwrap_or(u32::MAX);
+    let looking = args.perf.start()?;
     let begun = clock::now();
     let mut bench = Bench::new(args.conns, limit)?;
     let generated = clock::now();
@@ -87,7 +91,10 @@ pub fn measure(args: &ZonesArgs) -> Result<Outcome, BenchError> {
     bench.check(total, "at the end")?;
     let ms = |from: Instant, to: Instant| (to - from).as_nanos() as f64 / 1e6;
     let phases = [ms(begun, generated), ms(generated, filled), ms(filled, clock::now())];
-    report(args, &samples, phases)
+    let seen = looking.stop("tidegate bench zones")?;
+    let mut outcome = report(args, &samples, phases)?;
+    seen.add_to(&mut outcome);
+    Ok(outcome)
 }
 
 impl Bench {

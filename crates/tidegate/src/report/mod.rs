@@ -1,7 +1,7 @@
 //! `tidegate report`: one HTML file, whole in itself, from the JSON results in a folder.
 
 mod page;
-mod plot;
+pub mod plot;
 mod results;
 
 use clap::Args;
