@@ -178,17 +178,14 @@ impl UnifiedCache {
         let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
         let places = entries.len() - 1;
         let (mut count, mut first) = (0, 0);
-        for (i, it) in headers.iter().enumerate().take(BATCH_SIZE) {
-            if i > 0 {
-                let last = &mut probes[count - 1];
-                if it.is_like(&headers[first], &masks[usize::from(last.mask)].mask) {
-                    last.packets += 1;
-                    continue;
-                }
-            }
-            let mask = first_mask[kind(it)];
-            probes[count] = Probe::new(it, mask, &masks[usize::from(mask)], secrets, places);
-            (count, first) = (count + 1, i);
+        while let Some(it) = headers.get(first).filter(|_| count < BATCH_SIZE) {
+            let number = first_mask[kind(it)];
+            let in_use = &masks[usize::from(number)];
+            probes[count] = Probe::new(it, number, in_use, secrets, places);
+            let is_like = |other: &&Headers| other.is_like(it, &in_use.mask);
+            let packets = 1 + headers[first + 1..].iter().take_while(is_like).count();
+            probes[count].packets = packets as u8;
+            (count, first) = (count + 1, first + packets);
         }
         count
     }

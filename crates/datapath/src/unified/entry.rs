@@ -104,11 +104,9 @@ impl Entry {
     #[inline]
     pub(super) fn is_for(&self, headers: &Headers, in_use: &MaskInUse) -> bool {
         let (h, m) = (headers.words(), in_use.mask.words());
-        let mut difference = u64::from(self.mask ^ in_use.serial);
-        for (i, ours) in self.words.iter().enumerate() {
-            difference |= h[i] & m[i] ^ ours;
-        }
-        difference == 0
+        let differs = |i: usize| h[i] & m[i] ^ self.words[i];
+        let serial = u64::from(self.mask ^ in_use.serial);
+        differs(4) | differs(3) | serial == 0 && differs(0) | differs(1) | differs(2) == 0
     }
 }
 
