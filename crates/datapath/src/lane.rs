@@ -55,11 +55,7 @@ pub(crate) struct Lane {
 
 impl Trail {
     pub const fn new() -> Self {
-        Trail {
-            passes: Passes::new_const(),
-            tracking: Tracking::Untracked,
-            tuple: Tuple::NONE,
-        }
+        Trail { passes: Passes::new_const(), tracking: Tracking::Untracked, tuple: Tuple::NONE }
     }
 
     fn clear(&mut self) {

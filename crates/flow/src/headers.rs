@@ -117,8 +117,7 @@ impl Headers {
             _ => return false,
         };
         // All at once: what there must not be of each shows as a bit.
-        let odd =
-            (source_type & 0xffff ^ u64::from(ETH_IPV4)) | (ip >> 56 ^ 0x45) | ip & FRAGMENT;
+        let odd = (source_type & 0xffff ^ u64::from(ETH_IPV4)) | (ip >> 56 ^ 0x45) | ip & FRAGMENT;
         if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
             return false;
         }
