@@ -43,8 +43,7 @@ fn main() {
     let mut first = PcapRx::new(capture(&forward), Play::Once);
     let first = play(&mut worker, &mut out, PortNo(1), &mut first, forward.len());
     let answers: Vec<Vec<u8>> = first.iter().map(|frame| answer(frame)).collect();
-    let mut queues =
-        [&forward, &answers].map(|frames| PcapRx::new(capture(frames), Play::Loop));
+    let mut queues = [&forward, &answers].map(|frames| PcapRx::new(capture(frames), Play::Loop));
     // Several times, so that caches fill.
     for _ in 0..4 {
         for (port, queue) in (1..).zip(&mut queues) {

@@ -79,24 +79,28 @@ fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane, any_tracked: bool)
         connections.for_each(|connection| following.prefetch(connection));
     }
     let (mut walking, mut good) = (0u64, Way::NONE);
-    // The entry of the packet before, where all of its packets go on.
-    let mut before = None;
-    for i in 0..*count {
-        if before == Some(found[i]) && walking == 0 {
-            ways[i] = good;
-            continue;
-        }
-        (ways[i], before) = (Way::NONE, None);
+    let mut i = 0;
+    while i < *count {
+        ways[i] = Way::NONE;
         if let Some(it) = unified.get(found[i])
             && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
             && (it.way == good || is_good(it.way, walks, *epoch, flows))
             && act(following.as_mut(), now, &it, &headers[i], &mut frames[i])
         {
             (ways[i], good) = (it.way, it.way);
-            before = it.connection.is_none().then_some(found[i]);
+            // All in a row that nobody tracks go the same way.
+            while walking == 0
+                && it.connection.is_none()
+                && i + 1 < *count
+                && found[i + 1] == found[i]
+            {
+                i += 1;
+                ways[i] = good;
+            }
         } else {
             walking |= 1 << headers[i].pair();
         }
+        i += 1;
     }
 }
 
@@ -165,24 +169,38 @@ impl Run<'_> {
             let places = frames.iter_mut().zip(headers);
             places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
         }
-        for ((frame, headers), at) in frames.iter_mut().zip(headers).zip(found) {
-            if let Some(translation) = worker.unified.translation(*at) {
-                translation.write(headers, frame);
-                if reads_keys {
-                    translation.write_key(&mut frame.key);
-                }
-                laps.note(|| Step::Translated);
-            }
+        if matches!(way.route(), Some(Route::Walk(_))) {
+            translate(worker, frames, headers, found, reads_keys, laps);
         }
         match steps {
             Steps::Output(port) => {
-                out.extend(port, frames.iter_mut().map(|frame| frame.packet.take()));
+                out.extend(port, frames.iter_mut().map(|frame| &mut frame.packet));
                 laps.note(|| Step::Output(port));
             }
             Steps::Nothing => {
                 frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));
             }
             Steps::Actions(actions) => execute_run(worker, now, frames, &actions, out, laps),
+        }
+    }
+}
+
+/// Gives packets of translated connections their new addresses and ports.
+fn translate(
+    worker: &Worker,
+    frames: &mut [Frame],
+    headers: &[Headers],
+    found: &[u32],
+    reads_keys: bool,
+    laps: &mut impl Laps,
+) {
+    for ((frame, headers), at) in frames.iter_mut().zip(headers).zip(found) {
+        if let Some(translation) = worker.unified.translation(*at) {
+            translation.write(headers, frame);
+            if reads_keys {
+                translation.write_key(&mut frame.key);
+            }
+            laps.note(|| Step::Translated);
         }
     }
 }

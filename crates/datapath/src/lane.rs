@@ -42,9 +42,9 @@ pub(crate) struct Visits {
 
 /// A batch at work. Kept from batch to batch, so that nothing is allocated or moved.
 pub(crate) struct Lane {
-    pub frames: Vec<Frame>,
-    pub headers: Vec<Headers>,
-    pub trails: Vec<Trail>,
+    pub frames: [Frame; BATCH_SIZE],
+    pub headers: [Headers; BATCH_SIZE],
+    pub trails: [Trail; BATCH_SIZE],
     /// What the unified cache knows.
     pub found: Found,
     /// Which way packets go that go as others did before them.
@@ -55,11 +55,7 @@ pub(crate) struct Lane {
 
 impl Trail {
     pub const fn new() -> Self {
-        Trail {
-            passes: Passes::new_const(),
-            tracking: Tracking::Untracked,
-            tuple: Tuple::NONE,
-        }
+        Trail { passes: Passes::new_const(), tracking: Tracking::Untracked, tuple: Tuple::NONE }
     }
 
     fn clear(&mut self) {
@@ -95,9 +91,9 @@ impl Lane {
     /// A lane with room for a batch.
     pub fn new() -> Self {
         Lane {
-            frames: std::iter::repeat_with(Frame::empty).take(BATCH_SIZE).collect(),
-            headers: vec![Headers::none(); BATCH_SIZE],
-            trails: vec![Trail::new(); BATCH_SIZE],
+            frames: std::array::from_fn(|_| Frame::empty()),
+            headers: [Headers::none(); BATCH_SIZE],
+            trails: std::array::from_fn(|_| Trail::new()),
             found: [NOT_FOUND; BATCH_SIZE],
             ways: [Way::NONE; BATCH_SIZE],
             count: 0,
@@ -108,13 +104,15 @@ impl Lane {
     /// none; their places stay empty.
     pub fn read(&mut self, in_port: PortNo, batch: &mut Batch, mut refuse: impl FnMut(Packet)) {
         let Lane { frames, headers, .. } = self;
-        for ((packet, frame), headers) in batch.iter_mut().zip(frames).zip(headers) {
-            frame.packet = packet.take();
-            if !frame.read(in_port, headers) {
+        let count = batch.len().min(BATCH_SIZE);
+        for i in 0..count {
+            let frame = &mut frames[i];
+            frame.packet = batch[i].take();
+            if !frame.read(in_port, &mut headers[i]) {
                 refuse(frame.packet.take());
             }
         }
-        self.count = batch.len();
+        self.count = count;
         batch.clear();
     }
 

@@ -35,13 +35,15 @@ impl Outbox {
         self.waiting(port).room().push(packet);
     }
 
-    /// Adds packets for `port`, behind those that wait for it already.
-    pub fn extend(&mut self, port: PortNo, mut packets: impl ExactSizeIterator<Item = Packet>) {
+    /// Takes packets out of their places for `port`, behind those that wait for it already.
+    pub fn extend<'a>(&mut self, port: PortNo, packets: impl Iterator<Item = &'a mut Packet>) {
         let waiting = self.waiting(port);
-        while packets.len() > 0 {
-            let batch = waiting.room();
-            let room = batch.remaining_capacity();
-            batch.extend(packets.by_ref().take(room));
+        let mut batch = waiting.room();
+        for packet in packets {
+            if batch.is_full() {
+                batch = waiting.room();
+            }
+            batch.push(packet.take());
         }
     }
 

@@ -149,23 +149,23 @@ impl UnifiedCache {
             touched |= self.entries[probe.home as usize].flags;
         }
         std::hint::black_box(touched);
-        let (mut served, mut flags, mut first) = (0u32, 0, 0);
+        let (mut served, mut flags) = (0u32, 0);
         for number in 0..probes {
             let probe = self.probes[number];
+            let first = usize::from(probe.first);
             let end = headers.len().min(first + usize::from(probe.packets));
             let (entry, in_use) =
                 (&self.entries[probe.home as usize], &self.masks[usize::from(probe.mask)]);
             if entry.is_for(&headers[first], in_use) && !headers[first].is_ipv6() {
                 served |= 1 << probe.mask;
                 flags |= entry.flags;
-                found[first..end].fill(probe.home);
+                found[first..end].iter_mut().for_each(|at| *at = probe.home);
             } else {
                 for i in first..end {
-                    found[i] = self.find_away(&headers[i], probe);
+                    found[i] = self.find_away(&headers[i], number);
                     flags |= self.entries.get(found[i] as usize).map_or(0, |entry| entry.flags);
                 }
             }
-            first = end;
         }
         for (i, mask) in self.masks.iter_mut().enumerate() {
             mask.is_used |= served & 1 << i != 0;
@@ -176,29 +176,26 @@ impl UnifiedCache {
     /// Says where each packet, or several in a row, are looked for; gives how many probes there are.
     fn probe_all(&mut self, headers: &[Headers]) -> usize {
         let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
-        let places = entries.len() - 1;
         let (mut count, mut first) = (0, 0);
-        for (i, it) in headers.iter().enumerate().take(BATCH_SIZE) {
-            if i > 0 {
-                let last = &mut probes[count - 1];
-                if it.is_like(&headers[first], &masks[usize::from(last.mask)].mask) {
-                    last.packets += 1;
-                    continue;
-                }
-            }
-            let mask = first_mask[kind(it)];
-            probes[count] = Probe::new(it, mask, &masks[usize::from(mask)], secrets, places);
-            (count, first) = (count + 1, i);
+        while let Some(rest) = headers.get(first..).filter(|rest| !rest.is_empty())
+            && count < BATCH_SIZE
+        {
+            let mask = first_mask[kind(&rest[0])];
+            let packets = alike(rest, &masks[usize::from(mask)].mask);
+            probes[count] = Probe { first: first as u8, packets, mask, ..Probe::default() };
+            (count, first) = (count + 1, first + usize::from(packets));
         }
+        hash_all(&mut probes[..count], headers, masks, secrets, entries.len() - 1);
         count
     }
 
     /// Looks in the places beside the first, and then under the masks that were not tried.
     #[inline(never)]
-    fn find_away(&mut self, headers: &Headers, probe: Probe) -> u32 {
+    fn find_away(&mut self, headers: &Headers, number: usize) -> u32 {
         if headers.is_none() {
             return NOT_FOUND;
         }
+        let probe = self.probes[number];
         let tried = usize::from(probe.mask);
         let mut at = self.find(headers, &probe);
         for mask in (0..self.masks.len()).filter(|&mask| mask != tried) {
@@ -227,8 +224,10 @@ impl UnifiedCache {
     }
 
     fn probe(&self, headers: &Headers, mask: usize) -> Probe {
+        let mut probe = Probe { mask: mask as u8, ..Probe::default() };
         let places = self.entries.len() - 1;
-        Probe::new(headers, mask as u8, &self.masks[mask], &self.secrets, places)
+        probe.hash(headers, &self.masks[mask].mask, &self.secrets, places);
+        probe
     }
 
     /// What an entry says of its packets, which counts as a use of it.
@@ -307,8 +306,7 @@ impl UnifiedCache {
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
         let in_use = &self.masks[usize::from(probe.mask)];
         let is_same = |&at: &usize| {
-            self.entries[at].is_for(headers, in_use)
-                && self.rest[at].is_for(headers, &in_use.mask)
+            self.entries[at].is_for(headers, in_use) && self.rest[at].is_for(headers, &in_use.mask)
         };
         let is_free = |&at: &usize| self.entries[at].way.is_none();
         let is_idle = |&at: &usize| self.entries[at].flags & USED == 0;
@@ -336,6 +334,28 @@ impl UnifiedCache {
         }
         self.masks.push(MaskInUse { mask: *mask, serial: self.serial, is_used: true });
         Some(self.masks.len() - 1)
+    }
+}
+
+/// How many packets from the first one on agree with it in the bits of a mask.
+#[inline(never)]
+fn alike(headers: &[Headers], mask: &Headers) -> u8 {
+    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
+    1 + headers[1..].iter().take_while(is_like).count() as u8
+}
+
+/// Works out the places of probes. On its own, so that what it needs stays in registers.
+#[inline(never)]
+fn hash_all(
+    probes: &mut [Probe],
+    headers: &[Headers],
+    masks: &[MaskInUse],
+    secrets: &[u64; HEADER_WORDS],
+    places: usize,
+) {
+    for probe in probes {
+        let mask = &masks[usize::from(probe.mask)].mask;
+        probe.hash(&headers[usize::from(probe.first)], mask, secrets, places);
     }
 }
 

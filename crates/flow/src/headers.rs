@@ -17,6 +17,8 @@ const UDP: u8 = 17;
 const SCTP: u8 = 132;
 /// The outer tag's type is 0x88a8 rather than 0x8100.
 const SERVICE_TAG: u64 = 1 << 39;
+/// "More fragments" and the offset, in the first word of an IPv4 header.
+const FRAGMENT: u64 = 0x3fff;
 /// Protocol, TOS, TTL and the tag's type, in word 3.
 const PROTOCOL: u64 = 0xff << 56;
 
@@ -103,27 +105,28 @@ impl Headers {
     /// is that.
     #[inline]
     fn read_usual(&mut self, start: &[u8; 48], frame_bytes: usize, in_port: PortNo) -> bool {
+        let source_type = be64(start, 6);
         // Version and header length, TOS, total length, identification, fragment.
         let ip = be64(start, 14);
-        let (ip_bytes, protocol) = ((ip >> 32 & 0xffff) as usize, start[23]);
+        // TTL, protocol, checksum, and the source address.
+        let rest = be64(start, 22);
+        let (ip_bytes, protocol) = ((ip >> 32 & 0xffff) as usize, (rest >> 48) as u8);
         let least_bytes = match protocol {
             UDP => 28,
             TCP => 40,
             _ => return false,
         };
         // All at once: what there must not be of each shows as a bit.
-        let odd = (be16(start, 12) ^ u64::from(ETH_IPV4)) | (ip >> 56 ^ 0x45) | ip & 0x3fff;
+        let odd = (source_type & 0xffff ^ u64::from(ETH_IPV4)) | (ip >> 56 ^ 0x45) | ip & FRAGMENT;
         if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
             return false;
         }
-        let ports = be64(start, 34) >> 32;
-        let bytes = u64::from(protocol) << 24 | (ip >> 48 & 0xff) << 16 | u64::from(start[22]) << 8;
         let flags = if protocol == TCP { be16(start, 46) & 0xfff } else { 0 };
         self.words = [
             u64::from(in_port.0) << 32 | flags << 20,
             be64(start, 0) & !0xffff | u64::from(ETH_IPV4),
-            be64(start, 6) & !0xffff,
-            bytes << 32 | ports,
+            source_type & !0xffff,
+            rest << 8 & PROTOCOL | ip & 0xff << 48 | rest >> 16 & 0xff << 40 | be32(start, 34),
             be64(start, 26),
             0,
             0,
@@ -282,10 +285,9 @@ impl Headers {
     #[inline]
     pub fn is_like(&self, other: &Headers, mask: &Headers) -> bool {
         let differs = |i: usize| (self.words[i] ^ other.words[i]) & mask.words[i];
-        // What tells connections apart comes first, as it differs most.
-        differs(4) | differs(3) == 0
-            && differs(0) | differs(1) | differs(2) == 0
-            && !self.is_ipv6()
+        // The addresses come first, as they differ most.
+        let wide = u64::from(self.is_ipv6());
+        differs(4) == 0 && differs(0) | differs(1) | differs(2) | differs(3) | wide == 0
     }
 
     /// A few bits that packets of a connection have in common in both directions, for keeping them
@@ -324,6 +326,13 @@ fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
 #[inline]
 fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     u64::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+#[inline]
+fn be32<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u64::from(u32::from_be_bytes(word))
 }
 
 #[inline]

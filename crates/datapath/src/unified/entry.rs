@@ -45,7 +45,8 @@ pub(super) struct Probe {
     pub(super) home: u32,
     pub(super) other: u32,
     pub(super) mask: u8,
-    /// Packets in a row that it is the probe of; 0 for no probe.
+    /// The packets of a batch that it is for: the first, and how many in a row.
+    pub(super) first: u8,
     pub(super) packets: u8,
 }
 
@@ -53,25 +54,22 @@ impl Probe {
     /// Three or four products of two words each, none of which an outsider can bring to a chosen
     /// value (after rapidhash and NH), say where packets with these headers are looked for.
     #[inline]
-    pub(super) fn new(
+    pub(super) fn hash(
+        &mut self,
         headers: &Headers,
-        number: u8,
-        in_use: &MaskInUse,
+        mask: &Headers,
         secrets: &[u64; HEADER_WORDS],
         places: usize,
-    ) -> Probe {
-        let (h, m, s) = (headers.words(), in_use.mask.words(), secrets);
-        let words: [u64; NARROW] = std::array::from_fn(|i| h[i] & m[i]);
-        let mut sum = fold(words[0] ^ s[0], words[1] ^ s[1]);
-        sum ^= fold(words[2] ^ s[2], words[3] ^ s[3]);
-        sum ^= fold(words[4] ^ s[4], (h[5] & m[5]) ^ s[5]);
+    ) {
+        let (h, m, s) = (headers.words(), mask.words(), secrets);
+        let product = |i: usize| fold(h[i] & m[i] ^ s[i], h[i + 1] & m[i + 1] ^ s[i + 1]);
+        let mut sum = product(0) ^ product(2) ^ product(4);
         if headers.is_ipv6() {
-            sum ^= fold((h[6] & m[6]) ^ s[6], (h[7] & m[7]) ^ s[7]);
+            sum ^= product(6);
         }
         let hash = fold(sum ^ s[0], s[1] | 1);
-        let (home, other) = (hash as usize & places, (hash >> 32) as usize & places);
-        let (home, other) = (home as u32, other as u32);
-        Probe { home, other, mask: number, packets: 1 }
+        self.home = (hash as usize & places) as u32;
+        self.other = ((hash >> 32) as usize & places) as u32;
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + use<> {
@@ -104,17 +102,14 @@ impl Entry {
     #[inline]
     pub(super) fn is_for(&self, headers: &Headers, in_use: &MaskInUse) -> bool {
         let (h, m) = (headers.words(), in_use.mask.words());
-        let mut difference = u64::from(self.mask ^ in_use.serial);
-        for (i, ours) in self.words.iter().enumerate() {
-            difference |= h[i] & m[i] ^ ours;
-        }
-        difference == 0
+        let differs = |i: usize| h[i] & m[i] ^ self.words[i];
+        let serial = u64::from(self.mask ^ in_use.serial);
+        differs(4) | differs(3) | serial == 0 && differs(0) | differs(1) | differs(2) == 0
     }
 }
 
 impl Rest {
-    pub(super) const EMPTY: Rest =
-        Rest { words: [0; HEADER_WORDS - NARROW], translation: None };
+    pub(super) const EMPTY: Rest = Rest { words: [0; HEADER_WORDS - NARROW], translation: None };
 
     /// Whether the entry's further words are those of these headers.
     pub(super) fn is_for(&self, headers: &Headers, mask: &Headers) -> bool {
