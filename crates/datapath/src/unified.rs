@@ -17,6 +17,7 @@ use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
+use table::Array;
 
 /// Different masks at a time.
 const MASKS: usize = 8;
@@ -55,9 +56,9 @@ pub(crate) struct UnifiedCache {
     masks: ArrayVec<MaskInUse, MASKS>,
     /// By kind of packet, which mask to try first.
     first_mask: [u8; KINDS],
-    entries: Box<[Entry]>,
+    entries: Array<Entry>,
     /// What few entries have, in the same places.
-    rest: Box<[Rest]>,
+    rest: Array<Rest>,
     occupied: usize,
     entries_max: usize,
     /// Numbers masks, so that an entry of a mask that went is not taken for one of the next.
@@ -83,8 +84,8 @@ impl UnifiedCache {
         let mut cache = UnifiedCache {
             masks: ArrayVec::new(),
             first_mask: [0; KINDS],
-            entries: Box::default(),
-            rest: Box::default(),
+            entries: Array::default(),
+            rest: Array::default(),
             occupied: 0,
             entries_max: 0,
             serial: 0,
@@ -130,8 +131,10 @@ impl UnifiedCache {
     }
 
     fn clear(&mut self, entries: usize) {
-        self.entries = vec![Entry::EMPTY; entries].into();
-        self.rest = vec![Rest::EMPTY; entries].into();
+        // The old ones go first, so that there is never memory for both.
+        (self.entries, self.rest) = (Array::default(), Array::default());
+        self.entries = Array::filled(Entry::EMPTY, entries);
+        self.rest = Array::filled(Rest::EMPTY, entries);
         self.occupied = 0;
     }
 

@@ -7,7 +7,9 @@
 //! - [`Slab`]: the records; [`Quota`]: how many there may be.
 //! - [`Zones`] and [`Index`]: finding them.
 //! - [`Wheel`]: their deadlines.
+//! - [`Array`]: large memory of one thread, for what is not shared.
 
+mod array;
 mod barrier;
 mod bucket;
 mod chunks;
@@ -23,6 +25,7 @@ mod zones;
 
 pub mod atomic;
 
+pub use array::Array;
 pub use epochs::{Epochs, MAX_READERS, Reader, Visit};
 pub use index::{Index, Insert, Spot};
 pub use quota::{Quota, Share};

@@ -5,11 +5,12 @@
 //! any does. So large pieces begin at a multiple of 2 MiB and ask for such pages; where the
 //! system does not give them, small pages serve.
 //!
-//! This is one of two places in the crate with `unsafe`: the standard library has no way to ask for
+//! This is one of three places in the crate with `unsafe`: the standard library has no way to ask for
 //! memory that is aligned, zero and not yet touched.
 
 use crate::atomic::AtomicU64;
 
+pub(crate) use mapping::{map, unmap};
 pub(crate) use memory::Pages;
 
 /// Pieces from this size are mapped one by one, so that only what is touched takes memory.
@@ -98,7 +99,7 @@ mod mapping {
     use std::ptr::{NonNull, null_mut};
 
     /// Maps `bytes` of zeroed memory, from a multiple of 2 MiB if it is as large as that.
-    pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
         let is_huge = bytes >= HUGE_PAGE;
         let slack = if is_huge { HUGE_PAGE } else { 0 };
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -128,10 +129,25 @@ mod mapping {
     /// # Safety
     ///
     /// `start` and `bytes` are those of a call of [`map`], and nobody borrows from it any more.
-    pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+    pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller's promise.
         let _ = unsafe { munmap(start.as_ptr().cast(), bytes) };
     }
+}
+
+/// Without mappings all memory is the allocator's.
+#[cfg(any(loom, miri))]
+mod mapping {
+    use std::ptr::NonNull;
+
+    pub(crate) fn map(_: usize) -> Option<NonNull<u8>> {
+        None
+    }
+
+    /// # Safety
+    ///
+    /// Nothing was mapped, so that it is never called.
+    pub(crate) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 }
 
 /// The model checker's atomics cannot be made of zeroed bytes.

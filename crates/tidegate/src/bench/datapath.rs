@@ -1,28 +1,33 @@
-//! `tidegate bench datapath`: traffic through one whole worker, from port to port in memory.
+//! `tidegate bench datapath`: traffic through whole workers, from port to port in memory.
 
-use super::dpdk::DpdkPorts;
+use super::dpdk::{self, DpdkPorts};
 use super::flame::PerfArgs;
 use super::progress::Progress;
 use super::stages::Stages;
 use super::switch::{Cable, Discard, PORTS, Switch};
 use super::traffic::{self, Traffic};
+use super::workers;
 use super::{BenchError, Outcome};
 use crate::clock;
+use ::conntrack::{Config, Conntrack};
 use ::datapath::WorkerStats;
 use clap::{ArgGroup, Args, ValueEnum};
 use packet::{Batch, Pool};
 use port::pcap::{Capture, PcapRx, Play};
 use port::{TxCounters, TxQueue};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// What a flame graph is named.
+const TITLE: &str = "tidegate bench datapath";
 /// Rounds after which no packet may miss any more.
 const SETTLING_ROUNDS: usize = 8;
 /// Traffic before the measured time, as a part of it.
-const WARM_PART: u32 = 5;
+pub const WARM_PART: u32 = 5;
 /// How often connections are looked through whose time ran out, as the switch does it.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
@@ -31,7 +36,7 @@ const PLAIN: &str = include_str!("flows/plain.flows");
 const TRACKED: &str = include_str!("flows/tracked.flows");
 const TRANSLATED: &str = include_str!("flows/translated.flows");
 
-/// Measure the datapath: packets from port to port in memory, through one worker
+/// Measure the datapath: packets from port to port in memory, through whole workers
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("answers").args(["rev", "nat"]).multiple(true)))]
 #[command(after_help = "Examples:
@@ -40,17 +45,22 @@ const TRANSLATED: &str = include_str!("flows/translated.flows");
   tidegate bench datapath --nat --json                      and address translation
   tidegate bench datapath --rules r.flows --fwd a.pcap --rev b.pcap
   tidegate bench datapath --port dpdk --ct                  through DPDK's ports
+  tidegate bench datapath --ct --workers 2                  two workers against one
 
 With --port dpdk the packets come through DPDK's net_pcap (infinite_rx=1), as they come to Open
 vSwitch in bench/peers/. DPDK wants 1 GB of huge pages (vm.nr_hugepages=512), or for a try
 --dpdk-extra '--no-pci --no-huge -m 1024'.
+
+With several workers each has a processor, two ports, flows and connections of its own, in one table
+of connections. Worker 0 is measured alone first, and then all at once: `ratio` is their rate together
+over that of one alone. --fwd and --rev given once are every worker's; or give one for each.
 
 The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
 packets are UDP of 60 bytes, one a connection and direction. Each packet is copied once, on
 receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
 defaults (60 s, 30 s once answered); all connections are established and in use.")]
 pub struct DatapathArgs {
-    /// How many connections the traffic is of
+    /// How many connections the traffic of each worker is of
     #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     connections: u32,
     /// Track connections: from p0 to p1 they may begin
@@ -62,15 +72,18 @@ pub struct DatapathArgs {
     /// Flows to use instead, in the syntax of ovs-ofctl
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ct", "nat"])]
     rules: Option<PathBuf>,
+    /// How many workers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: u16,
     /// A pcap file to play into p0 in a loop
     #[arg(long, value_name = "FILE", requires = "answers")]
-    fwd: Option<PathBuf>,
+    fwd: Vec<PathBuf>,
     /// A pcap file to play into p1 in a loop; with --nat, made from what p1 sent if it is not given
     #[arg(long, value_name = "FILE", requires = "fwd")]
-    rev: Option<PathBuf>,
+    rev: Vec<PathBuf>,
     /// What the packets come through
     #[arg(long, value_enum, value_name = "KIND", default_value = "memory")]
-    port: PortKind,
+    pub port: PortKind,
     /// Words of DPDK's command line
     #[arg(long, value_name = "WORDS", default_value = "--no-pci", allow_hyphen_values = true)]
     dpdk_extra: String,
@@ -86,7 +99,7 @@ pub struct DatapathArgs {
 
 /// What the packets come through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum PortKind {
+pub enum PortKind {
     /// Ports in memory
     Memory,
     /// DPDK's net_pcap
@@ -99,38 +112,77 @@ pub fn measure(args: &DatapathArgs) -> Result<Outcome, BenchError> {
 }
 
 fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
-    let mut traffic = args.traffic()?;
-    let connections_max = 2 * traffic.forward.len().max(traffic.reverse.len()) as u32;
-    let mut switch = Switch::new(&args.flows()?, connections_max.max(1 << 20))?;
-    if args.nat && args.rev.is_none() {
-        traffic.reverse = translated_answers(&mut switch, &traffic.forward)?;
+    args.start_dpdk()?;
+    let conntrack = args.conntrack()?;
+    if args.workers > 1 {
+        let looking = args.perf.start()?;
+        let mut outcome = workers::run(args, time, &conntrack)?;
+        looking.stop(TITLE)?.add_to(&mut outcome);
+        return Ok(outcome);
     }
-    settle(&mut switch, &traffic)?;
-    let dpdk = args.dpdk_ports(&traffic)?;
-    let mut cables = match &dpdk {
-        Some(ports) => ports.cables()?,
-        None => cables(&traffic),
-    };
-    play(&mut switch, &mut cables, time / WARM_PART)?;
+    let mut station = Station::prepare(args, 0, &conntrack)?;
+    station.play(time / WARM_PART, None)?;
     let progress = Progress::start("forwarding", time.as_millis() as u64);
     let looking = args.perf.start()?;
-    let (before, processor) = (switch.stats().clone(), clock::thread_time());
-    let elapsed = play_watched(&mut switch, &mut cables, time, &progress)?;
-    let processor = clock::thread_time().saturating_sub(processor);
-    let seen = looking.stop("tidegate bench datapath")?;
+    let played = station.play(time, Some(&progress))?;
+    let seen = looking.stop(TITLE)?;
     drop(progress);
-    let counted = Counted::between(&before, switch.stats());
-    if counted.packets == 0 {
-        return Err(BenchError::WrongWork("no packet was received".into()));
-    }
-    let connections = switch.conntrack().connections();
-    let stages = Stages::measure(&mut switch, &mut cables)?;
-    let flows = switch.flows().len();
-    let port = args.port;
-    let measured = Measured { port, elapsed, processor, counted, connections, flows, stages };
-    let mut outcome = report(&measured);
+    let stages = Stages::measure(&mut station.switch, &mut station.cables)?;
+    let (connections, flows) = (conntrack.connections(), station.switch.flows().len());
+    let mut outcome = report(args.port, &Measured { played, connections, flows, stages });
     seen.add_to(&mut outcome);
     Ok(outcome)
+}
+
+/// A worker with its ports, and traffic of which no packet misses a flow.
+pub struct Station {
+    pub switch: Switch,
+    pub cables: [Cable; 2],
+    _dpdk: Option<DpdkPorts>,
+}
+
+impl Station {
+    pub fn prepare(
+        args: &DatapathArgs,
+        worker: u16,
+        conntrack: &Arc<Conntrack>,
+    ) -> Result<Station, BenchError> {
+        let mut traffic = args.traffic(worker)?;
+        let (id, shared) = (base::WorkerId(worker), Arc::clone(conntrack));
+        let mut switch = Switch::sharing(&args.flows()?, id, shared)?;
+        if args.nat && args.rev.is_empty() {
+            traffic.reverse = translated_answers(&mut switch, &traffic.forward)?;
+        }
+        settle(&mut switch, &traffic)?;
+        let dpdk = args.dpdk_ports(worker, &traffic)?;
+        let cables = match &dpdk {
+            Some(ports) => ports.cables()?,
+            None => cables(&traffic),
+        };
+        Ok(Station { switch, cables, _dpdk: dpdk })
+    }
+
+    /// Plays both sides in turn for so long.
+    pub fn play(
+        &mut self,
+        time: Duration,
+        progress: Option<&Progress>,
+    ) -> Result<Played, BenchError> {
+        let (before, processor) = (self.switch.stats().clone(), clock::thread_time());
+        let elapsed = play(&mut self.switch, &mut self.cables, time, progress)?;
+        let processor = clock::thread_time().saturating_sub(processor);
+        let counted = Counted::between(&before, self.switch.stats());
+        if counted.packets == 0 {
+            return Err(BenchError::WrongWork("no packet was received".into()));
+        }
+        Ok(Played { elapsed, processor, counted })
+    }
+}
+
+/// One of several files: that of this worker, or the only one.
+fn file_of(files: &[PathBuf], worker: u16) -> Option<&Path> {
+    let at = if files.len() == 1 { 0 } else { usize::from(worker) };
+    files.get(at).map(PathBuf::as_path)
 }
 
 impl DatapathArgs {
@@ -144,17 +196,43 @@ impl DatapathArgs {
         }
     }
 
+    /// The connections of all workers.
+    fn conntrack(&self) -> Result<Arc<Conntrack>, BenchError> {
+        let mut packets = 0;
+        for worker in 0..self.workers {
+            let traffic = self.traffic(worker)?;
+            packets += traffic.forward.len().max(traffic.reverse.len()) as u32;
+        }
+        let connections_max = packets.saturating_mul(2).max(1 << 20);
+        let config = Config { connections_max, ..Config::default() };
+        Ok(Arc::new(Conntrack::new(fastrand::u64(..), config)))
+    }
+
+    fn start_dpdk(&self) -> Result<(), BenchError> {
+        match self.port {
+            PortKind::Memory => Ok(()),
+            PortKind::Dpdk => dpdk::start(&self.dpdk_extra),
+        }
+    }
+
     /// The ports, where they are DPDK's.
-    fn dpdk_ports(&self, traffic: &Traffic) -> Result<Option<DpdkPorts>, BenchError> {
+    fn dpdk_ports(&self, worker: u16, traffic: &Traffic) -> Result<Option<DpdkPorts>, BenchError> {
         if self.port == PortKind::Memory {
             return Ok(None);
         }
-        let given = self.fwd.as_deref().zip(self.rev.as_deref()).map(|(fwd, rev)| [fwd, rev]);
-        DpdkPorts::open(traffic, given, &self.dpdk_extra).map(Some)
+        let given = file_of(&self.fwd, worker).zip(file_of(&self.rev, worker));
+        DpdkPorts::open(worker, traffic, given.map(<[&Path; 2]>::from)).map(Some)
     }
 
-    fn traffic(&self) -> Result<Traffic, BenchError> {
-        match (&self.fwd, &self.rev) {
+    fn traffic(&self, worker: u16) -> Result<Traffic, BenchError> {
+        for (option, files) in [("--fwd", &self.fwd), ("--rev", &self.rev)] {
+            if files.len() > 1 && files.len() != usize::from(self.workers) {
+                let (files, workers) = (files.len(), self.workers);
+                let wrong = format!("{option} names {files} files for {workers} workers");
+                return Err(BenchError::WrongWork(wrong));
+            }
+        }
+        match (file_of(&self.fwd, worker), file_of(&self.rev, worker)) {
             (Some(fwd), Some(rev)) => {
                 Ok(Traffic { forward: Capture::open(fwd)?, reverse: Capture::open(rev)? })
             }
@@ -162,7 +240,10 @@ impl DatapathArgs {
             (Some(fwd), None) => {
                 Ok(Traffic { forward: Capture::open(fwd)?, reverse: traffic::capture(&[])? })
             }
-            _ => Ok(Traffic::generate(self.connections)?),
+            _ => {
+                let first = u32::from(worker) * self.connections;
+                Ok(Traffic::generate(first, self.connections)?)
+            }
         }
     }
 }
@@ -229,17 +310,12 @@ fn settle(switch: &mut Switch, traffic: &Traffic) -> Result<(), BenchError> {
     Err(BenchError::WrongWork("packets still miss after every one was played several times".into()))
 }
 
-fn play(switch: &mut Switch, cables: &mut [Cable; 2], time: Duration) -> Result<(), BenchError> {
-    let silent = Progress::start("warming up", time.as_millis() as u64);
-    play_watched(switch, cables, time, &silent).map(|_| ())
-}
-
 /// Plays both sides in turn for so long; gives how long it took in the end.
-fn play_watched(
+fn play(
     switch: &mut Switch,
     cables: &mut [Cable; 2],
     time: Duration,
-    progress: &Progress,
+    progress: Option<&Progress>,
 ) -> Result<Duration, BenchError> {
     let start = clock::now();
     let mut swept = start;
@@ -251,7 +327,9 @@ fn play_watched(
         switch.turn(now, cables, 0)?;
         switch.turn(now, cables, 1)?;
         if now - swept >= SWEEP_EVERY {
-            progress.advance((now - swept).as_millis() as u64);
+            if let Some(progress) = progress {
+                progress.advance((now - swept).as_millis() as u64);
+            }
             swept = now;
             switch.tick(now);
         }
@@ -260,11 +338,11 @@ fn play_watched(
 
 /// What the worker counted in the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
-    packets: u64,
-    sent: u64,
-    dropped: u64,
-    misses: u64,
+pub struct Counted {
+    pub packets: u64,
+    pub sent: u64,
+    pub dropped: u64,
+    pub misses: u64,
 }
 
 impl Counted {
@@ -278,22 +356,85 @@ impl Counted {
     }
 }
 
-struct Measured {
-    port: PortKind,
-    elapsed: Duration,
+/// One time of playing.
+#[derive(Clone, Copy, Debug)]
+pub struct Played {
+    pub elapsed: Duration,
     /// Of this, what the worker had of a processor.
-    processor: Duration,
-    counted: Counted,
-    connections: u32,
-    flows: usize,
-    stages: Stages,
+    pub processor: Duration,
+    pub counted: Counted,
 }
 
-fn report(it: &Measured) -> Outcome {
-    let Counted { packets, sent, dropped, misses } = it.counted;
-    let ns = it.elapsed.as_nanos() as f64 / packets as f64;
-    let rate = packets as f64 / it.elapsed.as_secs_f64();
-    let mut text = format!("{:.2} million packets a second, {ns:.1} ns a packet\n", rate / 1e6);
+impl Played {
+    /// Packets a second.
+    pub fn rate(&self) -> f64 {
+        self.counted.packets as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Packets a second of the worker's own processor time.
+    pub fn processor_rate(&self) -> f64 {
+        self.counted.packets as f64 / self.processor.as_secs_f64()
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let Counted { packets, sent, dropped, misses } = self.counted;
+        json!({
+            "packets_per_second": self.rate(),
+            "ns_per_packet": 1e9 / self.rate(),
+            "packets": packets,
+            "sent": sent,
+            "dropped": dropped,
+            "missed": misses,
+            "elapsed_ms": self.elapsed.as_nanos() as f64 / 1e6,
+            "processor_ms": self.processor.as_nanos() as f64 / 1e6,
+        })
+    }
+}
+
+/// What was measured of one worker.
+pub struct Measured {
+    pub played: Played,
+    pub connections: u32,
+    pub flows: usize,
+    pub stages: Stages,
+}
+
+impl Measured {
+    /// What is not counted in packets, for programs.
+    pub fn describe(&self, port: PortKind, json: &mut Value) {
+        let shares: BTreeMap<&str, f64> = self.stages.shares().into_iter().collect();
+        json["connections"] = json!(self.connections);
+        json["flows"] = json!(self.flows);
+        json["port"] = match port {
+            PortKind::Memory => "memory".into(),
+            PortKind::Dpdk => "dpdk".into(),
+        };
+        json["stages"] = json!(shares);
+        json["stages_ns_per_packet"] = json!(self.stages);
+        json["udp_timeouts_s"] = json!({"first": 60, "single": 60, "multiple": 30});
+    }
+
+    /// Where a packet's time went, in words.
+    pub fn write_stages(&self, text: &mut String) {
+        // Writing to a string cannot fail.
+        for (name, share) in self.stages.shares() {
+            let _ = writeln!(text, "  {name:11}{:5.1}%", share * 100.0);
+        }
+        let _ = writeln!(
+            text,
+            "(stages by the clock, played a second time: {:.1} ns a packet with its looks at the \
+             clock)",
+            self.stages.total()
+        );
+    }
+}
+
+fn report(port: PortKind, it: &Measured) -> Outcome {
+    let Counted { packets, sent, dropped, misses } = it.played.counted;
+    let rate = it.played.rate();
+    let mut text =
+        format!("{:.2} million packets a second, {:.1} ns a packet\n", rate / 1e6, 1e9 / rate);
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
@@ -301,148 +442,12 @@ fn report(it: &Measured) -> Outcome {
          {} connections, {} flows",
         it.connections, it.flows
     );
-    for (name, share) in it.stages.shares() {
-        let _ = writeln!(text, "  {name:11}{:5.1}%", share * 100.0);
-    }
-    let _ = writeln!(
-        text,
-        "(stages by the clock, played a second time: {:.1} ns a packet with its looks at the clock)",
-        it.stages.total()
-    );
-    let shares: std::collections::BTreeMap<&str, f64> = it.stages.shares().into_iter().collect();
-    let json = json!({
-        "packets_per_second": rate,
-        "ns_per_packet": ns,
-        "packets": packets,
-        "sent": sent,
-        "dropped": dropped,
-        "missed": misses,
-        "connections": it.connections,
-        "flows": it.flows,
-        "workers": 1,
-        "port": match it.port {
-            PortKind::Memory => "memory",
-            PortKind::Dpdk => "dpdk",
-        },
-        "elapsed_ms": it.elapsed.as_nanos() as f64 / 1e6,
-        "processor_ms": it.processor.as_nanos() as f64 / 1e6,
-        "stages": shares,
-        "stages_ns_per_packet": it.stages,
-        "udp_timeouts_s": {"first": 60, "single": 60, "multiple": 30},
-    });
+    it.write_stages(&mut text);
+    let mut json = it.played.json();
+    it.describe(port, &mut json);
+    json["workers"] = json!(1);
     Outcome { text, json }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: DatapathArgs,
-    }
-
-    fn read(line: &str) -> Result<DatapathArgs, clap::Error> {
-        let words = std::iter::once("datapath").chain(line.split_whitespace());
-        Line::try_parse_from(words).map(|line| line.args)
-    }
-
-    fn short(line: &str) -> Result<Outcome, BenchError> {
-        run(&read(line).unwrap(), Duration::from_millis(50))
-    }
-
-    #[test]
-    fn what_cannot_be_measured_is_refused() {
-        let lines = [
-            "--connections 0",
-            "--seconds 0",
-            "--fwd x",
-            "--rev x",
-            "--fwd x --rev y --connections 5",
-            "--rules x --ct",
-            "--rules x --nat",
-            "--port x",
-            "x",
-        ];
-        for line in lines {
-            assert!(read(line).is_err(), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_short_run_sends_every_packet_on() {
-        let cases = [
-            ("--connections 100", 0),
-            ("--connections 100 --ct", 100),
-            ("--connections 100 --nat", 100),
-        ];
-        for (line, connections) in cases {
-            let Outcome { text, json } = short(line).unwrap();
-            let number = |name: &str| json[name].as_u64().unwrap();
-            assert!(number("packets") > 0, "{line}: {json}");
-            assert_eq!(number("packets"), number("sent"), "{line}: {json}");
-            assert_eq!((number("dropped"), number("missed")), (0, 0), "{line}: {json}");
-            assert_eq!(number("connections"), connections, "{line}: {json}");
-            assert!(json["ns_per_packet"].as_f64().unwrap() > 0.0);
-            let shares = json["stages"].as_object().unwrap();
-            let sum: f64 = shares.values().map(|share| share.as_f64().unwrap()).sum();
-            assert!((sum - 1.0).abs() < 1e-9, "{line}: {json}");
-            assert!(shares["lookup"].as_f64().unwrap() > 0.0, "{line}: {json}");
-            assert!(text.contains("million packets a second"), "{text}");
-        }
-    }
-
-    #[test]
-    fn dpdk_ports_carry_the_same_traffic_or_there_are_none() {
-        let line = "--connections 100 --ct --port dpdk";
-        let mut args = read(line).unwrap();
-        args.dpdk_extra = "--no-pci --no-huge -m 512".to_owned();
-        let measured = run(&args, Duration::from_millis(50));
-        if port_dpdk::version().is_none() {
-            return assert!(measured.unwrap_err().to_string().contains("has no DPDK"));
-        }
-        let json = match measured {
-            Ok(Outcome { json, .. }) => json,
-            Err(BenchError::Dpdk(why)) => {
-                println!("\nSKIPPED: dpdk_ports_carry_the_same_traffic: {why}");
-                return;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        let number = |name: &str| json[name].as_u64().unwrap();
-        assert!(number("packets") > 0, "{json}");
-        assert_eq!(number("packets"), number("sent"), "{json}");
-        assert_eq!((number("missed"), number("connections")), (0, 100), "{json}");
-        assert_eq!(json["port"], "dpdk");
-    }
-
-    #[test]
-    fn files_are_played_and_flows_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let frame = |byte: u8| vec![byte; 60];
-        for (name, byte) in [("a.pcap", 1), ("b.pcap", 2)] {
-            let mut file =
-                port::PcapTx::create(folder.path().join(name).as_path(), || Duration::ZERO)
-                    .unwrap();
-            file.record(Duration::ZERO, &frame(byte)).unwrap();
-        }
-        let flows = "# one way only\n\nin_port=p0 actions=mod_dl_src:02:00:00:00:00:09,p1\n";
-        std::fs::write(path("rules"), flows).unwrap();
-        let line =
-            format!("--fwd {} --rev {} --rules {}", path("a.pcap"), path("b.pcap"), path("rules"));
-        let Outcome { json, .. } = short(&line).unwrap();
-        let number = |name: &str| json[name].as_u64().unwrap();
-        assert_eq!(number("sent") * 2, number("packets"), "{json}");
-        assert_eq!(number("dropped") * 2, number("packets"), "{json}");
-        assert!(json["stages"]["actions"].as_f64().unwrap() > 0.0, "{json}");
-
-        std::fs::write(path("rules"), "in_port=p0 actions=p1\nin_port=p9 actions=drop\n").unwrap();
-        let error = short(&line).map(|_| ()).unwrap_err().to_string();
-        assert!(error.starts_with("line 2: \"in_port=p9 actions=drop\""), "{error}");
-        let error = short("--rules /nonexistent/x").map(|_| ()).unwrap_err().to_string();
-        assert!(error.starts_with("/nonexistent/x: No such file"), "{error}");
-    }
-}
+mod tests;

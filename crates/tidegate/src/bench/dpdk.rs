@@ -8,32 +8,42 @@ use port::{PortError, RxQueue, TxQueue};
 use port_dpdk::{DpdkConfig, DpdkPort, EalOptions};
 use port_linux::affinity;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The two ports, and the files that they play.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// The two ports of a worker, and the files that they play.
 pub struct DpdkPorts {
     ports: [DpdkPort; 2],
     /// Files of our own, which go with them.
     _files: Option<Files>,
 }
 
+/// Starts DPDK; `words` are further ones of its command line.
+pub fn start(words: &str) -> Result<(), BenchError> {
+    let cpu = affinity::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
+    let options = EalOptions { extra: Some(words.to_owned()), ..EalOptions::default() };
+    port_dpdk::start(&options, cpu.unwrap_or(0))?;
+    Ok(())
+}
+
 impl DpdkPorts {
-    /// Opens the ports with their traffic: `given` files, or what was made. `words` are further
-    /// ones of DPDK's command line.
+    /// Opens a worker's ports with their traffic: `given` files, or what was made.
     pub fn open(
+        worker: u16,
         traffic: &Traffic,
         given: Option<[&Path; 2]>,
-        words: &str,
     ) -> Result<DpdkPorts, BenchError> {
-        let cpu = affinity::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
-        let options = EalOptions { extra: Some(words.to_owned()), ..EalOptions::default() };
-        port_dpdk::start(&options, cpu.unwrap_or(0))?;
+        // Its drivers open one device at a time.
+        let _turn = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         let files = if given.is_some() { None } else { Some(Files::write(traffic)?) };
         let paths = files.as_ref().map(|files| files.paths.each_ref().map(PathBuf::as_path));
         let [forward, reverse] = given.or(paths).unwrap_or([Path::new(""); 2]);
         let open = |index: usize, path: &Path| {
             let path = path.display();
-            let devargs = format!("net_pcap_bench{index},rx_pcap={path},infinite_rx=1");
+            let number = usize::from(worker) * PORTS.len() + index;
+            let devargs = format!("net_pcap_bench{number},rx_pcap={path},infinite_rx=1");
             DpdkPort::open(PORTS[index].0, &DpdkConfig::new(devargs), 1)
         };
         Ok(DpdkPorts { ports: [open(0, forward)?, open(1, reverse)?], _files: files })

@@ -21,6 +21,7 @@ mod stages;
 mod summary;
 pub mod switch;
 mod traffic;
+mod workers;
 mod zones;
 
 use clap::{Args, Subcommand};

@@ -60,21 +60,22 @@ impl TxQueue for Discard {
 
 impl Switch {
     /// A bridge with two ports that does what these flows (in `ovs-ofctl`'s syntax, one a line)
-    /// say and nothing else.
-    pub fn new(flows: &str, connections_max: u32) -> Result<Switch, BenchError> {
-        Switch::with(flows, Config { connections_max, ..Config::default() })
-    }
-
-    /// The same with connection tracking set up like this.
+    /// say and nothing else, with connection tracking set up like this.
     pub fn with(flows: &str, config: Config) -> Result<Switch, BenchError> {
-        Switch::sharing(flows, Arc::new(Conntrack::new(fastrand::u64(..), config)))
+        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+        Switch::sharing(flows, WorkerId(0), conntrack)
     }
 
-    /// The same beside other ones that track the same connections.
-    pub fn sharing(flows: &str, conntrack: Arc<Conntrack>) -> Result<Switch, BenchError> {
+    /// One whose connections others may have, too: one of several workers, each with ports and flows
+    /// of its own.
+    pub fn sharing(
+        flows: &str,
+        worker: WorkerId,
+        conntrack: Arc<Conntrack>,
+    ) -> Result<Switch, BenchError> {
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
-            WorkerId(0),
+            worker,
             conntrack.tracker()?,
             Arc::clone(&upcalls),
             WorkerConfig::default(),

@@ -28,12 +28,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// UDP packets of 60 bytes without UDP checksum, one a connection and direction. The source
-    /// ports are random, the same ones each time.
-    pub fn generate(connections: u32) -> Result<Traffic, PortError> {
+    /// UDP packets of 60 bytes without UDP checksum, one a connection and direction, from the
+    /// client `first` on. The source ports are random, the same ones each time.
+    pub fn generate(first: u32, connections: u32) -> Result<Traffic, PortError> {
         let mut random = fastrand::Rng::with_seed(1);
         let mut forward = Vec::with_capacity(connections as usize);
-        for number in 0..connections {
+        for number in first..first + connections {
             let client = Ipv4Addr::from(CLIENTS + number);
             let port = 1024 + random.u16(..60_000);
             let there = PacketBuilder::eth(CLIENT_MAC, SERVER_MAC)
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn each_connection_has_a_packet_and_its_answer() {
-        let Traffic { forward, reverse } = Traffic::generate(300).unwrap();
+        let Traffic { forward, reverse } = Traffic::generate(0, 300).unwrap();
         assert_eq!((forward.len(), reverse.len()), (300, 300));
         let mut clients = std::collections::HashSet::new();
         for index in 0..300 {

@@ -9,6 +9,7 @@ use crate::bench::switch::{Cable, PORTS, Switch};
 use crate::clock;
 use crate::generate::error::LoadError;
 use crate::generate::sides::Link;
+use base::WorkerId;
 use conntrack::{Config, Conntrack, Event, Flush, Timeout, TimeoutPolicy};
 use port::{MemoryPort, RxQueue};
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
     for index in 0..wanted.workers {
-        let switch = Switch::sharing(rules(wanted), Arc::clone(&conntrack))?;
+        let switch = Switch::sharing(rules(wanted), WorkerId(index as u16), Arc::clone(&conntrack))?;
         let cables = cables(wanted, &ports, index);
         let (stop, seen) = (Arc::clone(&stop), Arc::new(Seen::default()));
         let (cores, shown) = (cores.clone(), Arc::clone(&seen));

@@ -1,0 +1,115 @@
+//! Plain values of one owner, in pages as large as the system gives.
+//!
+//! For tables that are looked at all over and belong to one thread, such as a worker's cache. Why
+//! large pages, [`crate::pages`] says.
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Arrays from this size lie in large pages.
+const LARGE_FROM: usize = 2 << 20;
+
+/// A fixed number of values, as a `Box<[T]>` has them.
+#[derive(Debug)]
+pub struct Array<T: Copy> {
+    start: NonNull<T>,
+    len: usize,
+    is_mapped: bool,
+}
+
+// SAFETY: `Array` owns its memory as a `Box<[T]>` would, which is both where `T` is.
+unsafe impl<T: Copy + Send> Send for Array<T> {}
+// SAFETY: as above.
+unsafe impl<T: Copy + Sync> Sync for Array<T> {}
+
+impl<T: Copy> Array<T> {
+    /// So many times this value. Where the system has no memory of its own for a large array, it
+    /// lies where all other memory does.
+    pub fn filled(value: T, len: usize) -> Self {
+        const { assert!(align_of::<T>() <= 4096, "mapped memory begins at a page") };
+        let bytes = len.saturating_mul(size_of::<T>());
+        let mapped = if bytes >= LARGE_FROM { crate::pages::map(bytes) } else { None };
+        let Some(start) = mapped else {
+            let start = NonNull::from(Box::leak(vec![value; len].into_boxed_slice())).cast();
+            return Array { start, len, is_mapped: false };
+        };
+        let start = start.cast::<T>();
+        for at in 0..len {
+            // SAFETY: needed because the values are not there yet. `len` of them lie in the mapping,
+            // which begins at a page, hence aligned, and which nobody else knows of.
+            unsafe { start.add(at).write(value) };
+        }
+        Array { start, len, is_mapped: true }
+    }
+}
+
+impl<T: Copy> Default for Array<T> {
+    /// No values.
+    fn default() -> Self {
+        Array { start: NonNull::dangling(), len: 0, is_mapped: false }
+    }
+}
+
+impl<T: Copy> Deref for Array<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` leads to `len` values (dangling and aligned where there are none) that live
+        // as long as `self` does, which owns them.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Copy> DerefMut for Array<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; and `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: Copy> Drop for Array<T> {
+    fn drop(&mut self) {
+        if self.is_mapped {
+            // SAFETY: `filled` mapped exactly this, and nobody borrows from it any more. Values
+            // that are `Copy` have nothing to be dropped.
+            unsafe { crate::pages::unmap(self.start.cast(), self.len * size_of::<T>()) };
+            return;
+        }
+        let values = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+        // SAFETY: `filled` leaked exactly this box, and nobody borrows from it any more; or there are
+        // no values, and a dangling pointer is what a box of none has.
+        drop(unsafe { Box::from_raw(values) });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    #[repr(align(64))]
+    struct Line([u64; 8]);
+
+    #[test]
+    fn values_are_there_aligned_and_can_be_changed() {
+        let large = if cfg!(miri) { 0 } else { LARGE_FROM / 64 + 5 };
+        for len in [0, 1, 100, large] {
+            let mut array = Array::filled(Line([7; 8]), len);
+            assert_eq!(array.len(), len);
+            assert_eq!(array.as_ptr().addr() % 64, 0);
+            if len == large && !cfg!(miri) {
+                assert_eq!(array.as_ptr().addr() % LARGE_FROM, 0, "where large pages begin");
+            }
+            assert!(array.iter().all(|line| *line == Line([7; 8])));
+            if let Some(last) = array.last_mut() {
+                last.0[3] = 9;
+                assert_eq!(array[len - 1].0[2..4], [7, 9]);
+            }
+            let moved = std::thread::spawn(move || array.len()).join();
+            assert_eq!(moved.ok(), Some(len));
+        }
+        assert!(Array::<Line>::default().is_empty());
+    }
+}
