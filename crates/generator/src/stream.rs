@@ -93,6 +93,8 @@ pub struct Station {
     flows: Vec<Option<FourTuple>>,
     sending: Option<Sending>,
     phase: u16,
+    /// Frames of this phase name flows: phase 1.
+    learning: bool,
     /// Numbers that arrived in this phase, a bit each.
     seen: Vec<u64>,
     answers: Vec<Resolution>,
@@ -146,6 +148,7 @@ impl Station {
             flows,
             sending: None,
             phase: 0,
+            learning: false,
             seen: Vec::new(),
             answers: Vec::with_capacity(ANSWERS),
             random: fastrand::Rng::with_seed(config.seed),
@@ -162,10 +165,17 @@ impl Station {
     /// of a test name the same phase, a number that no earlier phase had.
     pub fn begin(&mut self, phase: u16, expected: u64) {
         self.phase = phase;
+        self.learning = false;
         self.sending = None;
         self.statistics = StreamStatistics::default();
         self.seen.clear();
         self.seen.resize(expected.div_ceil(64) as usize, 0);
+    }
+
+    /// The same for phase 1, in which a responder keeps every flow that it sees.
+    pub fn begin_learning(&mut self, phase: u16, expected: u64) {
+        self.begin(phase, expected);
+        self.learning = self.role == StationRole::Responder;
     }
 
     /// Sends frames of the phase at this rate from `now` on; without a rate as fast as it is asked.
@@ -252,7 +262,7 @@ impl Station {
         }
         self.statistics.received += 1;
         self.statistics.latency_ns.record(now.as_nanos().saturating_sub(label.sent_ns));
-        if self.role == StationRole::Responder {
+        if self.learning {
             let ports = (datagram.source_port, datagram.destination_port);
             let flow = FourTuple::read(arrived.source, arrived.destination, ports);
             self.learn(label.number, flow.map(FourTuple::reversed), arrived.source_mac);
@@ -262,8 +272,7 @@ impl Station {
     /// Enters a flow in the state table, under the number of the frame that it came with.
     fn learn(&mut self, number: u64, flow: Option<FourTuple>, mac: MacAddr) {
         let entry = usize::try_from(number).ok().and_then(|at| self.flows.get_mut(at));
-        // Phase 1 comes first, and names every flow; later frames come in another order.
-        if let Some(entry) = entry.filter(|entry| entry.is_none()) {
+        if let Some(entry) = entry {
             *entry = flow;
             self.template.set_destination(mac);
         }

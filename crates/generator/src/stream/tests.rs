@@ -58,7 +58,7 @@ impl Pair {
 fn phase_one_fills_the_state_table_and_phase_two_uses_it() {
     let mut pair = Pair::new(500);
     pair.initiator.begin(1, 0);
-    pair.responder.begin(1, 500);
+    pair.responder.begin_learning(1, 500);
     pair.initiator.send(Order::EachOnce, Some(10_000), pair.now);
     let mut flows = HashSet::new();
     pair.run(|packet| {
@@ -105,7 +105,7 @@ fn what_a_wire_does_is_counted_for_what_it_is() {
     let counted = |wire: fn(u64, &mut Packet) -> usize| {
         let mut pair = Pair::new(100);
         pair.initiator.begin(1, 0);
-        pair.responder.begin(1, 100);
+        pair.responder.begin_learning(1, 100);
         pair.initiator.send(Order::EachOnce, Some(10_000), pair.now);
         let mut count = 0;
         pair.run(|packet| {
@@ -142,7 +142,7 @@ fn own_and_old_frames_are_told_apart_and_questions_answered() {
     pair.initiator.receive(&mut pair.pool, &mut out, pair.now);
     assert_eq!(pair.initiator.statistics().returned, 10);
     // Everything arrives when the next phase has begun.
-    pair.responder.begin(2, 10);
+    pair.responder.begin_learning(2, 10);
     out.extend(copies.drain(..));
     pair.responder.receive(&mut pair.pool, &mut out, pair.now);
     assert_eq!((pair.responder.statistics().stale, pair.responder.flows()), (10, 0));

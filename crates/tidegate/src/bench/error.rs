@@ -46,6 +46,12 @@ pub enum BenchError {
     /// Load can't be generated.
     #[error(transparent)]
     Load(Box<crate::generate::error::LoadError>),
+    /// It ended before its time, or without an answer; what was measured until then is there.
+    #[error("{1}")]
+    Partly(Box<super::Outcome>, String),
+    /// The program ran again in namespaces of its own, and has said everything.
+    #[error("ended")]
+    Ended(std::process::ExitCode),
     /// A packet file can't be played.
     #[error(transparent)]
     Port(#[from] port::PortError),

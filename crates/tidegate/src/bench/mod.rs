@@ -53,7 +53,7 @@ enum Work {
 
 /// A measurement, ready to be printed.
 #[derive(Debug)]
-struct Outcome {
+pub struct Outcome {
     /// Lines for people.
     text: String,
     /// The same for programs.
@@ -72,6 +72,14 @@ pub fn run(args: &BenchArgs) -> ExitCode {
     let text = match outcome {
         Ok(outcome) if json => format!("{}\n", outcome.json),
         Ok(outcome) => outcome.text,
+        Err(BenchError::Ended(code)) => return code,
+        Err(BenchError::Partly(outcome, why)) => {
+            let text = if json { format!("{}\n", outcome.json) } else { outcome.text };
+            // Whoever reads no further is told why all the same.
+            let _ = io::stdout().write_all(text.as_bytes());
+            eprintln!("tidegate bench: {why}");
+            return ExitCode::FAILURE;
+        }
         Err(error) => {
             eprintln!("tidegate bench: {error}");
             return ExitCode::FAILURE;

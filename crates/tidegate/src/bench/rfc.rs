@@ -1,40 +1,58 @@
-//! `tidegate bench rfc`: procedures of the benchmarking RFCs for stateful devices, with the
-//! generator's hosts. `--list` names those that are there, with the section that each implements.
+//! `tidegate bench rfc`: procedures of the benchmarking RFCs, for stateful devices and for plain
+//! forwarding. `--list` names them, with the section that each implements.
+//!
+//! [`frames`] and [`gateway`] send numbered test frames between two [`stations`], [`tcp`] opens
+//! connections with the generator's hosts. All of them take their trials to the search in
+//! [`bench`], and their answer to [`outcome`].
+
+mod bench;
+mod flood;
+mod frames;
+mod gateway;
+mod outcome;
+mod stations;
+mod tcp;
+mod test;
+#[cfg(test)]
+mod tests;
 
 use super::{BenchError, Outcome};
-use crate::clock;
-use crate::dut::Device;
+use crate::demo::screen::Screen;
+use crate::dut::{Inside, Place};
 use crate::generate::error::LoadError;
+use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human};
-use crate::generate::sides::{Link, Side, Sides};
-use crate::generate::{HostOptions, PlaceOptions, hosts, machine};
+use crate::generate::trial::Wall;
+use crate::generate::{HostOptions, PlaceOptions};
+use bench::Bench;
 use clap::{Args, ValueEnum};
-use generator::search::{
-    Allowance, Confirmed, Next, Precision, Range, Sample, Search, Verdict, Window, judge,
-};
-use generator::{Close, Profile};
-use serde_json::{Value, json};
-use std::time::Duration;
+use generator::search::Range;
+use outcome::Report;
+use serde_json::json;
+use test::{FRAME_SIZES, Test};
 
 /// Timeouts of devices that are brought up: no connection may expire in mid-test (RFC 9693
 /// section 4.4).
 const TIMEOUT_S: u32 = 600;
-/// Between the last first packet and the first reverse one (T of RFC 9693's tester).
-const GAP_MS: u32 = 500;
-/// How long anything may be waited for after its time.
-const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Run a test of an RFC on a stateful device
+/// Run a test of a benchmarking RFC
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   tidegate bench rfc --list
-  tidegate bench rfc rfc9693-establishment --connections 40k -m 10k -M 1m
+  tidegate bench rfc rfc2544-throughput --frame-sizes 64,1518 --seconds 60
+  tidegate bench rfc rfc2544-latency --at 100k
   tidegate bench rfc rfc3511-concurrent --rate 20k -m 1k -M 1m
+  tidegate bench rfc rfc3511-syn-flood --flood-rate 50k
+  tidegate bench rfc rfc9411-connection-rate --seconds 300
+  tidegate bench rfc rfc9693-establishment --connections 40k -m 10k -M 1m
+  tidegate bench rfc rfc9693-capacity --maxconns 100k
   tidegate bench rfc rfc3511-concurrent --client eth1 --server eth2 --json
 
--m and -M bound what is searched for: connections a second (establishment), connections
-(concurrent). Devices that are brought up get timeouts of 600 s; their table is emptied between
-trials. The rest is as in `tidegate cps-ndr`.")]
+-m and -M bound what is searched for: frames or connections a second, or connections. Devices that
+are brought up get timeouts of 600 s, and forward without connection tracking in the tests of RFC
+2544; their table is emptied between trials. A device that stands between --client and --server is
+emptied by --reset-command. The rest is as in `tidegate cps-ndr`. The exit status is 0 with an
+answer, 1 otherwise; what was measured until then is printed all the same.")]
 pub struct RfcArgs {
     /// Which test
     #[arg(value_enum, required_unless_present = "list")]
@@ -42,21 +60,48 @@ pub struct RfcArgs {
     /// Name the tests and the sections that they implement
     #[arg(long)]
     list: bool,
-    /// Connections of each trial (establishment)
+    /// Connections of each trial; the first number of connections (rfc9693-capacity)
     #[arg(long, value_name = "N", default_value = "40k", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     connections: f64,
-    /// Connections opened a second (concurrent)
+    /// Connections tried at most (rfc9693-capacity)
+    #[arg(long, value_name = "N", default_value = "4m", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
+    max_connections: f64,
+    /// Flows that frames belong to (rfc2544)
+    #[arg(long, value_name = "N", default_value = "100", value_parser = |text: &str| bounded(text, 1.0, 4e6))]
+    flows: f64,
+    /// Connections opened a second, where their rate is not searched for; phase 1's rate
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 10.0, 2e6))]
     rate: f64,
-    /// Lower bound
-    #[arg(short = 'm', long, value_name = "N", default_value = "1k", value_parser = |text: &str| bounded(text, 10.0, 4e6))]
-    min: f64,
-    /// Upper bound
-    #[arg(short = 'M', long, value_name = "N", default_value = "200k", value_parser = |text: &str| bounded(text, 10.0, 4e6))]
-    max: f64,
+    /// Lower bound [default: 1k]
+    #[arg(short = 'm', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
+    min: Option<f64>,
+    /// Upper bound [default: 10m frames/s, 1m connections/s or 200k connections]
+    #[arg(short = 'M', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
+    max: Option<f64>,
     /// The search ends when its bounds are so close, in percent of the upper one
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     precision: f64,
+    /// How long a trial at a rate lasts
+    #[arg(long, value_name = "N", default_value = "2", value_parser = seconds)]
+    seconds: f64,
+    /// Bytes of a frame with its FCS [default: 64,128,256,512,1024,1280,1518; rfc9693: 64]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(64..=1518))]
+    frame_sizes: Vec<u16>,
+    /// Measure latency at this rate of frames, and search for none
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
+    at: Option<f64>,
+    /// The rate of reverse frames that validate entries, of the rate of their establishment (alpha)
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
+    validation_share: f64,
+    /// SYNs a second that nobody follows up (rfc3511-syn-flood)
+    #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 1.0, 1e7))]
+    flood_rate: f64,
+    /// Bytes of each reply (rfc9411-connection-rate; the RFC's: 1024, 2048, 4096, 16384, 65536)
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    object_bytes: u32,
+    /// A command that makes the device forget its connections, run between trials
+    #[arg(short = 'c', long, value_name = "COMMAND")]
+    reset_command: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -66,292 +111,117 @@ pub struct RfcArgs {
     hosts: HostOptions,
 }
 
-/// The tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Test {
-    /// Maximum connection establishment rate, validated by a reverse packet for each entry
-    #[value(name = "rfc9693-establishment")]
-    Establishment,
-    /// Concurrent TCP connection capacity, each validated when all are established
-    #[value(name = "rfc3511-concurrent")]
-    Concurrent,
+fn seconds(text: &str) -> Result<f64, String> {
+    bounded(text, 0.1, 86_400.0)
 }
 
-impl Test {
-    const ALL: [Test; 2] = [Test::Establishment, Test::Concurrent];
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "from above 0 to 1".to_owned())
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Test::Establishment => "rfc9693-establishment",
-            Test::Concurrent => "rfc3511-concurrent",
+impl RfcArgs {
+    fn range(&self) -> Range {
+        let (min, max) = self.test.map_or((1e3, 1e6), Test::range);
+        self.bounded_by(min, max)
+    }
+
+    /// Of rates of connections, whatever the test searches for.
+    fn rate_range(&self) -> Range {
+        let (min, max) = Test::Establishment.range();
+        self.bounded_by(min, max)
+    }
+
+    fn bounded_by(&self, min: f64, max: f64) -> Range {
+        Range { min: self.min.unwrap_or(min), max: self.max.unwrap_or(max) }
+    }
+
+    fn frame_sizes(&self, test: Test) -> Vec<u16> {
+        match (self.frame_sizes.is_empty(), test.is_stateless()) {
+            (false, _) => self.frame_sizes.clone(),
+            (true, true) => FRAME_SIZES.to_vec(),
+            (true, false) => vec![FRAME_SIZES[0]],
         }
     }
 
-    fn section(self) -> &'static str {
-        match self {
-            Test::Establishment => {
-                "RFC 9693 sections 4.5 and 4.6: N unique pseudorandom UDP tuples at a rate, then one \
-                 reverse packet for each entry at the same rate"
-            }
-            Test::Concurrent => {
-                "RFC 3511 section 5.2: N TCP connections opened at a rate, a request on each when \
-                 all are open, closed by RST"
-            }
-        }
+    /// What progress is shown of.
+    fn what(&self) -> String {
+        self.test.map_or(String::new(), Test::name)
     }
 
-    fn unit(self) -> &'static str {
-        match self {
-            Test::Establishment => "connections/s",
-            Test::Concurrent => "connections",
+    fn check(&self) -> Result<(), LoadError> {
+        let range = self.range();
+        if range.min >= range.max {
+            return Err(LoadError::Options(format!(
+                "-m {} is not below -M {}; give a range",
+                human(range.min),
+                human(range.max)
+            )));
         }
-    }
-
-    /// What hosts do in a trial of `count` connections opened at `rate`.
-    fn profile(self, count: u32, rate: f64) -> Profile {
-        let opening_ms = (f64::from(count) / rate * 1000.0).ceil() as u32;
-        let wait = opening_ms + GAP_MS;
-        let long = wait + 10_000;
-        let base = Profile {
-            name: self.name().to_owned(),
-            connections_at_once: count,
-            time_wait_ms: 0,
-            idle_timeout_ms: long,
-            ..Profile::default()
-        };
-        match self {
-            // Every reverse packet comes the same time after its first one: at the same rate, and
-            // only when all first ones have been sent. Nothing is sent twice.
-            Test::Establishment => Profile {
-                udp_percent: 100.0,
-                server_wait_ms: wait,
-                initial_rto_ms: long,
-                max_rto_ms: long,
-                retries: 0,
-                ..base
-            },
-            Test::Concurrent => {
-                Profile { messages: 2, think_time_ms: wait, close: Close::ClientReset, ..base }
-            }
+        // More connections than four million, which is what the generator has flows for, are none.
+        if self.range().max > 4e6
+            && matches!(self.test, Some(Test::Concurrent | Test::SteadyConcurrent))
+        {
+            return Err(LoadError::Options("-M: at most 4m connections".to_owned()));
         }
+        Ok(())
     }
 }
 
 /// Names the tests, or runs one.
 pub fn measure(args: &RfcArgs) -> Result<Outcome, BenchError> {
     let Some(test) = args.test.filter(|_| !args.list) else {
-        let lines = Test::ALL.map(|it| format!("{:<24}{}\n", it.name(), it.section()));
-        let all = Test::ALL.map(|it| json!({"test": it.name(), "implements": it.section()}));
-        return Ok(Outcome { text: lines.concat(), json: json!(all) });
+        let all = Test::value_variants();
+        let lines: String =
+            all.iter().map(|it| format!("{:<24}{}\n", it.name(), it.section())).collect();
+        let all = all.iter().map(|it| json!({"test": it.name(), "implements": it.section()}));
+        return Ok(Outcome { text: lines, json: all.collect() });
     };
-    run(args, test).map_err(|error| BenchError::Load(Box::new(error)))
-}
-
-struct Bench<'a> {
-    args: &'a RfcArgs,
-    test: Test,
-    device: Box<dyn Device>,
-    links: Option<(Link, Link)>,
-}
-
-fn run(args: &RfcArgs, test: Test) -> Result<Outcome, LoadError> {
-    if args.min >= args.max {
-        return Err(LoadError::Options("-m is not below -M; give a range".to_owned()));
+    let failed = |error| BenchError::Load(Box::new(error));
+    args.check().map_err(failed)?;
+    let mut args = args.clone();
+    args.place.no_ct |= test.is_stateless();
+    let screen = Screen::of("bench rfc", args.json);
+    if let Inside::Ended(code) = args.place.enter(&screen).map_err(failed)? {
+        return Err(BenchError::Ended(code));
     }
-    let place = args.place.open_with_timeouts(TIMEOUT_S)?;
-    let (Some(client), Some(server)) = (place.client, place.server) else {
+    let interrupt = Interrupt::listen().map_err(failed)?;
+    let interrupted = || interrupt.is_set();
+    let mut bench = open(&args, &interrupted).map_err(failed)?;
+    let report = run(&mut bench, test).map_err(failed)?;
+    let stopped = report.stopped.clone();
+    let outcome = report.outcome(&mut bench, test);
+    match stopped {
+        None => Ok(outcome),
+        Some(why) => Err(BenchError::Partly(Box::new(outcome), why)),
+    }
+}
+
+fn open<'a>(args: &'a RfcArgs, interrupted: &'a dyn Fn() -> bool) -> Result<Bench<'a>, LoadError> {
+    let Place { device, client, server } = args.place.open_with_timeouts(TIMEOUT_S)?;
+    let links = client.zip(server);
+    if links.is_none() {
         return Err(LoadError::Options("name both --client and --server".to_owned()));
-    };
-    let mut bench = Bench { args, test, device: place.device, links: Some((client, server)) };
-    let precision = args.precision.max(0.01) / 100.0;
-    let mut search = Confirmed::new(
-        Range { min: args.min, max: args.max },
-        Precision { relative: precision, max_iterations: None, loss: 0.0 },
-    );
-    let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
-    let mut trials = Vec::new();
-    while let Next::Trial { rate: value, purpose } = search.next() {
-        let sample = bench.trial(value)?;
-        if let Some(broken) = sample.broken() {
-            return Err(broken.into());
-        }
-        let verdict = judge(&sample, &allowed);
-        eprintln!("{} {}: {}", human(value), test.unit(), verdict.word());
-        trials.push(told(value, purpose.word(), &sample, &verdict));
-        search.record(&verdict, sample.loss_ratio().max(sample.failure_ratio()));
     }
-    let answer = search.answer();
-    let text = match answer.rate {
-        Some(value) => format!(
-            "{} {} ({value:.0}), passed {} of {} trials{}\n{}\n",
-            human(value),
-            test.unit(),
-            answer.certainty.passed,
-            answer.certainty.trials,
-            match answer.upper {
-                Some(upper) if answer.stopped_by_generator => {
-                    format!("; the generator could not offer {}", human(upper))
-                }
-                Some(upper) => format!("; {} did not pass", human(upper)),
-                None => "; nothing higher was asked for".to_owned(),
-            },
-            test.section()
-        ),
-        None => {
-            return Err(LoadError::Ended(format!(
-                "not even {} {} passed: {}",
-                human(args.min),
-                test.unit(),
-                trials.last().map_or(String::new(), |trial| trial["reasons"].to_string())
-            )));
-        }
-    };
-    let json = json!({
-        "verb": "bench rfc",
-        "test": test.name(),
-        "implements": test.section(),
-        "unit": test.unit(),
-        "answer": answer.rate,
-        "did_not_pass": answer.upper,
-        "limited_by": if answer.stopped_by_generator { "generator" } else { "dut" },
-        "connections": args.connections,
-        "rate": args.rate,
-        "timeouts_s": TIMEOUT_S,
-        "dut": bench.device.describe(),
-        "machine": machine::describe(),
-        "trials": trials,
-    });
-    Ok(Outcome { text, json })
+    Ok(Bench { args, clock: &Wall, interrupted, device, links, with_ceiling: true, phase: 0 })
 }
 
-impl Bench<'_> {
-    /// All connections of one trial, opened, validated and ended; then the table is emptied.
-    fn trial(&mut self, value: f64) -> Result<Sample, LoadError> {
-        let (count, rate) = match self.test {
-            Test::Establishment => (self.args.connections as u32, value),
-            Test::Concurrent => (value as u32, self.args.rate),
-        };
-        let profile = self.test.profile(count, rate);
-        profile
-            .check()
-            .map_err(|source| LoadError::Profile { name: "this test".to_owned(), source })?;
-        let known = self.args.place.knows_neighbours();
-        let (client, server) = hosts(&profile, &self.args.hosts, count as usize + 1000, known)?;
-        let Some((to, from)) = self.links.take() else {
-            return Err(LoadError::Ended("the ports are gone".to_owned()));
-        };
-        let table_before = self.device.table()?;
-        let refused = self.device.refused();
-        let mut sides = Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from)));
-        let mut sample = open_all(&mut sides, count, rate)?;
-        sample.table_before = table_before;
-        sample.table_full = self.device.refused() - refused;
-        sides.abort_all();
-        self.links = sides.into_links();
-        self.device.check()?;
-        self.device.flush()?;
-        Ok(sample)
-    }
-}
-
-/// Opens so many at this rate, and waits until each has ended or its time is over.
-fn open_all(sides: &mut Sides, count: u32, rate: f64) -> Result<Sample, LoadError> {
-    let start = clock::now();
-    if let Some(client) = &mut sides.client {
-        client.host.open_at(rate.round().max(1.0) as u64, 0, start);
-        client.host.stop_opening_after(count.into());
-    }
-    let opening = Duration::from_secs_f64(f64::from(count) / rate);
-    // The reverse packets or second requests come as long after as the opening took.
-    let limit = opening * 2 + Duration::from_millis(GAP_MS.into()) + PATIENCE;
-    let mut opened_at = None;
-    loop {
-        let now = clock::now();
-        sides.turn_and_rest(now)?;
-        let opened = sides.client.as_ref().map_or(0, |side| side.host.statistics().opened);
-        if opened >= count.into() && opened_at.is_none() {
-            opened_at = Some(now);
-        }
-        if opened_at.is_some() && sides.alive() == 0 || now - start >= limit {
-            break;
-        }
-    }
-    let (client, server) = (sides.client_statistics(), sides.server_statistics());
-    let missed = sides.client.as_ref().map_or(0, |side| side.host.missed_opens());
-    let seconds = (opened_at.unwrap_or_else(clock::now) - start).as_secs_f64();
-    let window = Window {
-        seconds,
-        opened: client.opened,
-        // All belong to the trial, whenever they ended.
-        completed: client.completed,
-        active: client.opened,
-        ..Window::default()
-    };
-    let mut sample = Sample { offered: rate, window, ..Sample::default() };
-    sample.count(&client, &server, sides.active(), missed);
-    sample.port_errors = sides.port_errors();
-    sample.port_drops = sides.port_drops();
-    Ok(sample)
-}
-
-fn told(value: f64, purpose: &str, sample: &Sample, verdict: &Verdict) -> Value {
-    let reasons: Vec<_> = verdict.reasons().iter().map(ToString::to_string).collect();
-    json!({
-        "value": value,
-        "purpose": purpose,
-        "verdict": verdict.word(),
-        "reasons": reasons,
-        "sample": crate::generate::result::sample_json(sample),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: RfcArgs,
-    }
-
-    fn read(line: &str) -> Result<RfcArgs, clap::Error> {
-        let words = std::iter::once("rfc").chain(line.split_whitespace());
-        Line::try_parse_from(words).map(|line| line.args)
-    }
-
-    #[test]
-    fn each_test_is_listed_with_its_section() {
-        let listed = measure(&read("--list").unwrap()).unwrap();
-        for test in Test::ALL {
-            assert!(listed.text.contains(test.name()) && test.section().contains(" section"));
-            assert!(read(test.name()).is_ok(), "{}", test.name());
-        }
-        assert!(
-            read("").is_err() && read("rfc1").is_err() && read("rfc3511-concurrent -m 1").is_err()
-        );
-        let error = measure(&read("rfc3511-concurrent -m 2k -M 1k").unwrap()).map(|_| ());
-        assert!(error.unwrap_err().to_string().contains("not below"));
-    }
-
-    #[test]
-    fn trials_over_a_cable_open_validate_and_end_every_connection() {
-        for test in Test::ALL {
-            let args = read(&format!("{} --dut none --connections 300", test.name())).unwrap();
-            let place = args.place.open().unwrap();
-            let links = place.client.zip(place.server);
-            let mut bench = Bench { args: &args, test, device: place.device, links };
-            for value in [300.0, 200.0] {
-                let sample = bench.trial(value).unwrap();
-                let count = if test == Test::Establishment { 300 } else { value as u64 };
-                assert_eq!((sample.opened, sample.completed), (count, count), "{}", test.name());
-                assert_eq!((sample.forth.lost(), sample.back.lost()), (0, 0));
-                assert_eq!(sample.failed.total() + sample.unfinished, 0);
-                if test == Test::Establishment {
-                    assert_eq!((sample.forth.sent, sample.back.sent), (count, count));
-                }
-            }
-        }
+fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
+    bench.clean()?;
+    match test {
+        Test::Throughput
+        | Test::Latency
+        | Test::FrameLoss
+        | Test::StatefulThroughput
+        | Test::StatefulLatency
+        | Test::StatefulFrameLoss => frames::run(bench, test),
+        Test::Concurrent
+        | Test::ConnectionRate
+        | Test::SynFlood
+        | Test::SteadyRate
+        | Test::SteadyConcurrent => tcp::run(bench, test),
+        Test::Establishment => gateway::establishment(bench),
+        Test::Capacity => gateway::capacity(bench),
+        Test::Teardown => gateway::teardown(bench),
     }
 }

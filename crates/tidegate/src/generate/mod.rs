@@ -33,9 +33,9 @@ use steer::steer;
 use trial::{Live, Plan, Trial, Wall, Watch};
 
 /// The client's Ethernet address where nothing else is said.
-const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+pub const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// The server's.
-const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+pub const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 /// Connections that a server has room for at least. What is never used is never touched.
 const SERVER_ROOM: usize = 1_000_000;
 /// Connections that a side has room for at most, by default.
@@ -191,10 +191,6 @@ impl PlaceOptions {
     /// The same with one timeout, in seconds, in place of all the published ones.
     pub fn open_with_timeouts(&self, timeout_s: u32) -> Result<Place, LoadError> {
         match self.wanted()? {
-            Some(wanted) if wanted.ports.is_apart() => Err(LoadError::Options(
-                "this test brings devices up in memory only; name --client and --server for others"
-                    .to_owned(),
-            )),
             Some(wanted) => dut::bring_up(&Wanted { timeout_s: Some(timeout_s), ..wanted }),
             None => self.outside(),
         }
@@ -241,6 +237,17 @@ pub fn hosts(
     capacity: usize,
     known: bool,
 ) -> Result<(Host, Host), LoadError> {
+    hosts_at(profile, options, capacity, known, crate::clock::now())
+}
+
+/// The same for a clock of the caller's own.
+pub fn hosts_at(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+    now: base::Instant,
+) -> Result<(Host, Host), LoadError> {
     let host = |role| {
         let client = role == Role::Client;
         let config = HostConfig {
@@ -254,7 +261,7 @@ pub fn hosts(
             capacity: if client { capacity } else { capacity.max(SERVER_ROOM) },
         };
         let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
-        Host::new(config, crate::clock::now()).map_err(wrong)
+        Host::new(config, now).map_err(wrong)
     };
     Ok((host(Role::Client)?, host(Role::Server)?))
 }
