@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use super::error::DemoError;
 
 /// No stock tool that is asked a question may take longer, in seconds.
-const LIMIT_S: &str = "15";
+const LIMIT_S: &str = "60";
 
 /// A command line that is to be run.
 #[derive(Clone, Debug)]

@@ -55,13 +55,13 @@ impl Daemon {
             self.wanted.timeouts().map(|(name, seconds)| format!("{name}={seconds}")).collect();
         let lines = [
             format!(
-                "ovs-vsctl --timeout=15 add-br br0 -- set bridge br0 datapath_type=netdev \
+                "ovs-vsctl --timeout=50 add-br br0 -- set bridge br0 datapath_type=netdev \
                  fail-mode=secure {add_ports}"
             ),
-            "ovs-vsctl --timeout=15 -- --id=@m create Datapath datapath_version=0 \
+            "ovs-vsctl --timeout=50 -- --id=@m create Datapath datapath_version=0 \
              -- set Open_vSwitch . datapaths:netdev=@m"
                 .to_owned(),
-            format!("ovs-vsctl --timeout=15 add-zone-tp netdev zone=0 {}", timeouts.join(" ")),
+            format!("ovs-vsctl --timeout=50 add-zone-tp netdev zone=0 {}", timeouts.join(" ")),
             format!("ovs-appctl dpctl/ct-set-maxconns {}", self.wanted.maxconns),
             format!("ovs-ofctl add-flows br0 {file}"),
         ];

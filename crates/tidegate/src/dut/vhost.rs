@@ -55,7 +55,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let mut daemon = Daemon::start(wanted, OVS, "openvswitch-switch-dpdk", Some(cores.clone()))?;
     let (mask, first) = (cores.device_mask(), Cores::new(1, 0).device_mask());
     let memory = if huge { "" } else { " --no-huge -m 512" };
-    let set = Stock::new("ovs-vsctl --timeout=60 set Open_vSwitch .")
+    let set = Stock::new("ovs-vsctl --timeout=50 set Open_vSwitch .")
         .word(format!("other_config:dpdk-extra=\"--no-pci{memory}\""))
         .word(format!("other_config:pmd-cpu-mask={mask}"))
         .word(format!("other_config:dpdk-lcore-mask={first}"));
@@ -120,14 +120,15 @@ pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
     let mut patched = Vec::new();
     for (number, name) in SIDES.iter().enumerate() {
         let path = socket(&format!("{prefix}{name}"));
-        let virtio_end = virtio_later(&format!("{prefix}{name}"), wanted);
-        // It connects as soon as the other end listens.
+        // First the one that connects, again and again; then the one that waits for it, which lets
+        // nobody else open a port meanwhile.
         let devargs = vhost_devargs(number as u32, &path, VhostRole::Client, queues)
             .map_err(LoadError::Ended)?;
         let mut config = DpdkConfig::new(devargs);
         config.rx_queues = queues;
         let vhost_end = DpdkPort::open(&format!("{prefix}{name}-far"), &config, queues)?;
-        patched.push((virtio_end.wait(&mut || Ok(()))?, vhost_end));
+        let virtio_end = virtio(&format!("{prefix}{name}"), wanted, &mut || Ok(()))?;
+        patched.push((virtio_end, vhost_end));
     }
     for (end, far) in &patched {
         wait("the cable's link", &mut || Ok(end.facts()?.link_up && far.facts()?.link_up))?;
@@ -192,42 +193,33 @@ fn start_dpdk(cores: &Cores) -> Result<bool, LoadError> {
     Ok(*STARTED.get_or_init(|| huge))
 }
 
-/// A virtio device that is being opened: it listens, and is there when the other side has come.
-struct Opening(mpsc::Receiver<Result<DpdkPort, port::PortError>>, String);
-
-impl Opening {
-    fn wait(self, alive: &mut dyn FnMut() -> Result<(), LoadError>) -> Result<DpdkPort, LoadError> {
-        let mut port = None;
-        wait(&format!("the other side of {}", self.1), &mut || {
-            alive()?;
-            port = self.0.recv_timeout(Duration::from_millis(100)).ok();
-            Ok(port.is_some())
-        })?;
-        Ok(port.ok_or_else(|| LoadError::Ended("no port".to_owned()))??)
-    }
-}
-
-fn virtio_later(name: &str, wanted: &Wanted) -> Opening {
-    let (tell, told) = mpsc::channel();
-    let (queues, path) = (wanted.queues, socket(name));
-    let mut config = DpdkConfig::new(format!(
-        "net_virtio_user_{name},path={},server=1,queues={queues},queue_size={RING}",
-        path.display()
-    ));
-    config.rx_queues = queues as u16;
-    let name = name.to_owned();
-    let shown = name.clone();
-    // DPDK waits for the other side without end; whoever waits for this gives up in time.
-    thread::spawn(move || tell.send(DpdkPort::open(&name, &config, queues as u16)));
-    Opening(told, shown)
-}
-
+/// The virtio device of this name: it listens, and is there when the other side has come.
 fn virtio(
     name: &str,
     wanted: &Wanted,
     alive: &mut dyn FnMut() -> Result<(), LoadError>,
 ) -> Result<DpdkPort, LoadError> {
-    virtio_later(name, wanted).wait(alive)
+    let (tell, told) = mpsc::channel();
+    let (queues, path) = (wanted.queues as u16, socket(name));
+    let mut config = DpdkConfig::new(format!(
+        "net_virtio_user_{name},path={},server=1,queues={queues},queue_size={RING}",
+        path.display()
+    ));
+    config.rx_queues = queues;
+    let shown = format!("the other side of {name}");
+    let name = name.to_owned();
+    // DPDK waits for the other side without end; whoever waits for this gives up in time.
+    thread::spawn(move || tell.send(DpdkPort::open(&name, &config, queues)));
+    let mut opened = None;
+    wait(&shown, &mut || {
+        alive()?;
+        opened = told.recv_timeout(Duration::from_millis(100)).ok();
+        Ok(opened.is_some())
+    })?;
+    match opened {
+        Some(port) => Ok(port?),
+        None => Err(LoadError::Ended(format!("{shown} did not come"))),
+    }
 }
 
 fn wait(what: &str, is_so: &mut dyn FnMut() -> Result<bool, LoadError>) -> Result<(), LoadError> {
