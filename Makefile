@@ -10,14 +10,15 @@ dpdk = $(shell pkg-config --exists 'libdpdk >= 21.11' 2>/dev/null && echo --feat
 
 .PHONY: targets
 targets:
-	@echo 'make demo    the main job: real traffic through the switch, in namespaces of its own'
-	@echo 'make test    every check and test, and what was skipped'
-	@echo 'make build   the program, in target/release/tidegate'
-	@echo 'make lint    format, clippy, architecture and sizes, licences'
-	@echo 'make peers   this switch and Open vSwitch with DPDK on the same traffic, as root'
-	@echo 'make fuzz    how to run the fuzz targets'
-	@echo 'make setup   packages and toolchain (the others do this themselves)'
-	@echo 'make clean   remove what was built'
+	@echo 'make demo      the main job: real traffic through the switch, in namespaces of its own'
+	@echo 'make test      every check and test, and what was skipped'
+	@echo 'make build     the program, in target/release/tidegate'
+	@echo 'make lint      format, clippy, architecture and sizes, licences'
+	@echo 'make peers     this switch and Open vSwitch with DPDK on the same traffic, as root'
+	@echo 'make fuzz      how to run the fuzz targets'
+	@echo 'make sanitize  ThreadSanitizer and Miri on what threads share and on unsafe code'
+	@echo 'make setup     packages and toolchain (the others do this themselves)'
+	@echo 'make clean     remove what was built'
 
 .PHONY: setup
 setup:
@@ -67,6 +68,11 @@ fuzz:
 	@echo '  fuzz/run SECONDS [TARGET]...     all targets, or these'
 	@echo 'The targets: '$$(basename --suffix=.rs fuzz/fuzz_targets/*.rs)
 	@echo 'fuzz/README.md says what each checks.'
+
+# Takes a nightly toolchain and many minutes, so it is no part of `make test`.
+.PHONY: sanitize
+sanitize:
+	@scripts/sanitize
 
 .PHONY: clean
 clean:

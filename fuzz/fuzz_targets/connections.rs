@@ -45,7 +45,9 @@ fuzz_target!(|data: &[u8]| {
         receive(&mut connections, ids[1], chunk, &mut switch);
     }
     switch.revalidate();
-    for (n, packet) in PACKETS.iter().enumerate() {
+    // Three of them: to send all takes longer than all else.
+    let first = usize::from(prefix[1] >> 1);
+    for (n, packet) in PACKETS.iter().enumerate().cycle().skip(first % PACKETS.len()).take(3) {
         let seed = u64::from(prefix[1]) + n as u64;
         let state = if n % 2 == 0 { CtState::NEW } else { CtState::EST | CtState::RPL };
         switch.send(packet, PortNo(1 + n as u32 % 4), state, &variants(packet, seed, 4));

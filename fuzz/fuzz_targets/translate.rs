@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
             let seed = u64::from(seed) + n as u64;
             let state = CtState::from_bits_truncate(seed as u8);
             switch.revalidate();
-            switch.send(&packet, PortNo(1 + n as u32 % 4), state, &variants(&packet, seed, 16));
+            switch.send(&packet, PortNo(1 + n as u32 % 4), state, &variants(&packet, seed, 6));
         } else if let Ok(flow) = openflow::text::parse_flow(line, FlowModCommand::Add, &port) {
             let _ = switch.ofproto.flow_mod(bridge, &flow, switch.now);
         }

@@ -8,3 +8,4 @@ pub mod known;
 pub mod lines;
 pub mod openflow_stream;
 pub mod switch;
+pub mod tracked;

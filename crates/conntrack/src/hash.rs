@@ -110,4 +110,27 @@ mod tests {
         // Eight are expected of 2^18 in 2^32.
         assert!(pairs < 40, "{pairs}");
     }
+
+    /// Hash flooding: who has a process of their own, and collects tuples that pile up in it, cannot
+    /// pile them up in another one.
+    #[test]
+    fn tuples_that_collide_in_one_process_do_not_in_another() {
+        let tuple = |n: u64| ((0x0a00_0000 + (n >> 16)) << 32 | 9, (n as u32) << 16 | 80);
+        let hash = |secrets: &Secrets, n: u64| {
+            let (addresses, ports) = tuple(n);
+            secrets.v4(addresses, ports, 6)
+        };
+        let end = |n: u64| End6 { address: [0xfd00 << 48, n >> 16], port: n as u16 };
+        let server = End6 { address: [0xfd00 << 48, 9 << 32], port: 80 };
+        let hash_v6 = |secrets: &Secrets, n: u64| secrets.v6(end(n), server, 6);
+        type Hash<'a> = &'a dyn Fn(&Secrets, u64) -> u32;
+        for hash in [&hash as Hash<'_>, &hash_v6] {
+            let (own, other) = (Secrets::seed(1), Secrets::seed(2));
+            let colliding = (0..).filter(|&n| hash(&own, n) % 1024 == 7).take(1024);
+            let colliding: Vec<u64> = colliding.collect();
+            // One each on average, where all were in one.
+            let there = colliding.iter().map(|&n| hash(&other, n));
+            assert!(fullest(there, 1024, 0) < 12);
+        }
+    }
 }

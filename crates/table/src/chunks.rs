@@ -4,8 +4,11 @@ use crate::atomic::{AtomicU64, OnceLock};
 use crate::pages::Pages;
 
 /// Groups in a chunk: with 16 words a group, two huge pages; with 24, three.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 pub(crate) const CHUNK: usize = 1 << 15;
+/// Miri goes through the whole chunk at each look.
+#[cfg(miri)]
+pub(crate) const CHUNK: usize = 1 << 6;
 #[cfg(loom)]
 pub(crate) const CHUNK: usize = 8;
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod case;
+
 use base::{PortNo, Zone};
 use conntrack::{Config, Conntrack, Entry, Filter, Tracker};
 use flow::{ConnectionRef, CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection};

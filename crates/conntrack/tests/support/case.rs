@@ -1,0 +1,337 @@
+//! The cases of `testdata/conntrack/*.toml`, for whatever tracks their packets.
+
+use super::Tracked;
+use base::{Instant, Zone};
+use conntrack::text::Detail;
+use conntrack::{Config, Conntrack, Direction, Event, Filter, Flush, Timeout, TimeoutPolicy};
+use flow::{CtAction, CtState, Field, Frame, Masked};
+use packet::Checksum;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+/// What packets are tracked by.
+pub trait Device: Deref<Target = Conntrack> {
+    /// Tracks a frame, which keeps what is said of it. A fragment that is held leaves an empty
+    /// packet; gives the fragments whose datagram is now whole.
+    fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
+}
+
+impl Device for Tracked {
+    fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame> {
+        self.execute_reassembling(now, action, std::slice::from_mut(frame))
+    }
+}
+
+/// Runs all cases, each on a device of its own.
+pub fn run_all<D: Device>(make: impl Fn(Config) -> D + std::panic::RefUnwindSafe) {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/conntrack");
+    let mut cases = 0;
+    let mut failures = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        for case in &file.case {
+            cases += 1;
+            if std::panic::catch_unwind(|| run(case, &make)).is_err() {
+                failures.push(format!("{}: {}", path.display(), case.name));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(cases >= 80, "only {cases} cases found");
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// In what Open vSwitch 3.1.0 differs, where it does.
+    #[serde(rename = "differs")]
+    _differs: Option<String>,
+    #[serde(default)]
+    zone: u16,
+    max: Option<u32>,
+    check_windows: Option<bool>,
+    /// Whether unanswered and closed connections give way; Open vSwitch's never do.
+    #[serde(default)]
+    makes_room: bool,
+    #[serde(default)]
+    limits: BTreeMap<String, u32>,
+    #[serde(default)]
+    timeouts: BTreeMap<String, BTreeMap<String, u32>>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    at_ms: Option<u64>,
+    #[serde(rename = "in")]
+    packet: Option<String>,
+    #[serde(default)]
+    again: bool,
+    save: Option<String>,
+    recall: Option<String>,
+    offload: Option<String>,
+    part: Option<[usize; 2]>,
+    parts: Option<Vec<String>>,
+    zone: Option<u16>,
+    #[serde(default)]
+    commit: bool,
+    #[serde(default)]
+    force: bool,
+    mark: Option<String>,
+    label: Option<String>,
+    nat: Option<String>,
+    helper: Option<String>,
+
+    flush: Option<FlushStep>,
+    #[serde(default)]
+    tick: bool,
+    check_windows: Option<bool>,
+    max: Option<u32>,
+    limit: Option<BTreeMap<String, u32>>,
+    clear_limit: Option<u16>,
+
+    ct: Option<String>,
+    out: Option<String>,
+    is_mark: Option<u32>,
+    is_label: Option<String>,
+    tuple: Option<String>,
+    dump: Option<Vec<String>>,
+    dump_all: Option<Vec<String>>,
+    stats: Option<String>,
+    limits: Option<String>,
+    count: Option<BTreeMap<String, u64>>,
+    connections: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlushStep {
+    zone: Option<u16>,
+    #[serde(default)]
+    original: String,
+    #[serde(default)]
+    reply: String,
+    /// How many go, or `None` for an error.
+    gone: Option<u32>,
+}
+
+fn run<D: Device>(case: &Case, make: impl Fn(Config) -> D) {
+    let config = Config {
+        connections_max: case.max.unwrap_or(3_000_000),
+        check_tcp_windows: case.check_windows.unwrap_or(true),
+        makes_room: case.makes_room,
+        ..Config::default()
+    };
+    let tracker = make(config);
+    set_limits(&tracker, &case.limits);
+    for (zone, values) in &case.timeouts {
+        let mut policy = TimeoutPolicy::new();
+        for (name, &seconds) in values {
+            policy.set(Timeout::from_name(name).unwrap(), seconds);
+        }
+        match zone.as_str() {
+            "default" => tracker.set_default_timeouts(policy),
+            zone => tracker.set_zone_timeouts(Zone(zone.parse().unwrap()), policy),
+        }
+    }
+    let mut now_ms = 1_000_000;
+    let mut last: Option<Frame> = None;
+    let mut saved: BTreeMap<String, Frame> = BTreeMap::new();
+    for (number, step) in case.steps.iter().enumerate() {
+        now_ms = step.at_ms.map_or(now_ms + 1, |at| 1_000_000 + at);
+        let now = Instant::from_millis(now_ms);
+        let at = format!("{}, step {}", case.name, number + 1);
+        order(&tracker, step, now, &at);
+        if let Some(text) = &step.packet {
+            last = Some(match step.part {
+                Some([start, end]) => super::fragment(text, start, end, 7),
+                None => super::frame(text),
+            });
+        }
+        if let Some(name) = &step.recall {
+            last = saved.remove(name);
+        }
+        if step.packet.is_some() || step.recall.is_some() || step.again {
+            let mut frame = last.take().expect("a packet before");
+            send(&tracker, case, step, now, &mut frame, &at);
+            last = Some(frame);
+        }
+        if let Some(name) = &step.save {
+            saved.extend(last.take().map(|frame| (name.clone(), frame)));
+        }
+        expect(&tracker, step, now, &at);
+    }
+}
+
+fn set_limits(tracker: &Conntrack, limits: &BTreeMap<String, u32>) {
+    for (zone, &limit) in limits {
+        let zone = (zone != "default").then(|| Zone(zone.parse().unwrap()));
+        tracker.set_zone_limit(zone, limit);
+    }
+}
+
+fn order(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
+    if let Some(check) = step.check_windows {
+        tracker.set_check_tcp_windows(check);
+        assert_eq!(tracker.checks_tcp_windows(), check, "{at}");
+    }
+    if let Some(max) = step.max {
+        tracker.set_connections_max(max);
+        assert_eq!(tracker.connections_max(), max, "{at}");
+    }
+    if let Some(limits) = &step.limit {
+        set_limits(tracker, limits);
+    }
+    if let Some(zone) = step.clear_limit {
+        assert!(tracker.clear_zone_limit(Zone(zone)), "{at}: zone {zone} has no limit");
+    }
+    if step.tick {
+        tracker.tick(now);
+    }
+    if let Some(FlushStep { zone, original, reply, gone }) = &step.flush {
+        let mut flush = Flush { zone: zone.map(Zone), ..Flush::default() };
+        flush.add_tuple(Direction::Original, original).unwrap();
+        flush.add_tuple(Direction::Reply, reply).unwrap();
+        assert_eq!(tracker.flush(now, &flush).ok(), *gone, "{at}: flushed");
+    }
+}
+
+fn send(device: &impl Device, case: &Case, step: &Step, now: Instant, frame: &mut Frame, at: &str) {
+    let before = frame.packet.data().to_vec();
+    match step.offload.as_deref() {
+        None => {}
+        Some("good") => frame.packet.offload.checksum = Checksum::Good,
+        Some("partial") => {
+            frame.packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
+        }
+        Some(other) => panic!("{at}: unknown offload {other}"),
+    }
+    let mark = step.mark.as_deref().map(super::masked);
+    let action = CtAction {
+        commit: step.commit || step.force,
+        force: step.force,
+        zone: Zone(step.zone.unwrap_or(case.zone)),
+        mark: mark.map(|it| Masked { value: it.value as u32, mask: it.mask as u32 }),
+        label: step.label.as_deref().map(super::masked),
+        nat: step.nat.as_deref().map(super::nat),
+        helper: match step.helper.as_deref() {
+            None => None,
+            Some("ftp") => Some("ftp"),
+            Some("tftp") => Some("tftp"),
+            Some(other) => panic!("{at}: unknown helper {other}"),
+        },
+        timeout_policy: None,
+    };
+    let released = device.track(now, &action, frame);
+    if let Some(parts) = &step.parts {
+        let found: Vec<String> = released.iter().map(part_text).collect();
+        assert_eq!(found, *parts, "{at}: fragments that came out");
+        assert!(frame.packet.is_empty(), "{at}: the fragment came out unchanged too");
+        if released.iter().any(|frame| !frame.key.ct_state().contains(CtState::INV)) {
+            super::check_fragments(&released);
+        }
+        return;
+    }
+    assert!(released.is_empty(), "{at}: fragments came out");
+    let key = &frame.key;
+    assert_eq!(key.ct_zone(), action.zone, "{at}: zone");
+    let expected = step.ct.as_deref().unwrap_or_else(|| panic!("{at}: what is expected?"));
+    assert_eq!(key.ct_state().to_string(), expected, "{at}: state");
+    if let Some(mark) = step.is_mark {
+        assert_eq!(key.ct_mark(), mark, "{at}: mark");
+    }
+    if let Some(label) = &step.is_label {
+        assert_eq!(key.ct_label(), super::masked(label).value, "{at}: label");
+    }
+    if let Some(tuple) = &step.tuple {
+        assert_eq!(tuple_text(frame), *tuple, "{at}: original tuple");
+    }
+    match &step.out {
+        Some(out) => {
+            let bytes = frame.packet.data();
+            let expected = wire::text::parse(out).unwrap_or_else(|error| panic!("{at}: {error}"));
+            // The Ethernet addresses of the text come from the IP addresses; translation keeps
+            // them.
+            let bytes = bytes_with_ethernet_of(&expected, bytes);
+            let describe = |bytes: &[u8]| wire::text::describe(bytes).expect("whole headers");
+            assert_eq!(describe(&bytes), describe(&expected), "{at}: packet");
+            assert_eq!(bytes, expected, "{at}: packet");
+        }
+        None if action.nat.is_none() => assert_eq!(frame.packet.data(), before, "{at}: bytes"),
+        None => {}
+    }
+    if !expected.contains("inv") && step.offload.is_none() {
+        super::check_frame(frame);
+    }
+}
+
+/// `new|trk: 10.0.0.1:1000>10.0.0.2:53 udp len=1472 frag=first`, without Ethernet addresses.
+fn part_text(frame: &Frame) -> String {
+    let text = wire::text::describe(frame.packet.data()).expect("whole headers");
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.starts_with("eth=")).collect();
+    format!("{}: {}", frame.key.ct_state(), words.join(" "))
+}
+
+fn bytes_with_ethernet_of(ethernet: &[u8], rest: &[u8]) -> Vec<u8> {
+    [&ethernet[..12], &rest[12..]].concat()
+}
+
+/// `proto=6,10.0.0.1:1000>10.0.0.2:80`, or `none`.
+fn tuple_text(frame: &Frame) -> String {
+    let key = &frame.key;
+    let (src, dst, protocol) = (key.ct_tp_src(), key.ct_tp_dst(), key.ct_nw_proto());
+    if protocol == 0 {
+        return "none".to_owned();
+    }
+    if key.eth_type() == 0x0800 {
+        let ip = |field| std::net::Ipv4Addr::from_bits(key.get(field) as u32);
+        let (a, b) = (ip(Field::CtNwSrc), ip(Field::CtNwDst));
+        return format!("proto={protocol},{a}:{src}>{b}:{dst}");
+    }
+    let ip = |field| std::net::Ipv6Addr::from_bits(key.get(field));
+    let (a, b) = (ip(Field::CtIpv6Src), ip(Field::CtIpv6Dst));
+    format!("proto={protocol},[{a}]:{src}>[{b}]:{dst}")
+}
+
+fn expect(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
+    if let Some(lines) = &step.dump {
+        let entries = super::dump(tracker, now, None);
+        let dump: Vec<String> = entries.iter().map(ToString::to_string).collect();
+        assert_eq!(dump, *lines, "{at}: dump");
+    }
+    if let Some(lines) = &step.dump_all {
+        let detail = Detail { more: true, statistics: true };
+        let entries = super::dump(tracker, now, None);
+        let dump: Vec<String> = entries.iter().map(|it| it.display(detail).to_string()).collect();
+        assert_eq!(dump, *lines, "{at}: dump -m -s");
+    }
+    if let Some(text) = &step.stats {
+        let stats = tracker.stats(now, &Filter::default());
+        assert_eq!(stats.display(true).to_string(), *text, "{at}: ct-stats-show -m");
+    }
+    if let Some(text) = &step.limits {
+        assert_eq!(tracker.zone_limits(&[]).to_string(), *text, "{at}: ct-get-limits");
+    }
+    if let Some(connections) = step.connections {
+        assert_eq!(tracker.connections(), connections, "{at}: connections");
+    }
+    for (name, &count) in step.count.iter().flatten() {
+        let event = Event::ALL.iter().find(|event| event.name() == name);
+        let event = *event.unwrap_or_else(|| panic!("{at}: there is no counter {name}"));
+        assert_eq!(tracker.counters().get(event), count, "{at}: {name}");
+    }
+}
