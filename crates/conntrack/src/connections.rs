@@ -151,6 +151,15 @@ impl Connections {
         self.v4.fetch(id & !REPLY_ENTRY)
     }
 
+    /// Begins to fetch the words of an id.
+    #[inline]
+    pub fn fetch(&self, id: Id) {
+        match id & V6 {
+            0 => self.v4.prefetch(id & !REPLY_ENTRY),
+            _ => self.v6.prefetch(id & !(V6 | REPLY_ENTRY)),
+        }
+    }
+
     /// Whether an id is of an IPv4 connection.
     #[inline(always)]
     pub fn is_v4(id: Id) -> bool {

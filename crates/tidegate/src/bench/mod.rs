@@ -11,6 +11,7 @@ mod conntrack;
 mod datapath;
 mod dpdk;
 mod error;
+mod inserts;
 mod matrix;
 mod memory;
 mod packets;
