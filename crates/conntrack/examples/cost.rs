@@ -1,5 +1,5 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `cost lookup|each|random|insert|single|place|refill|known|tcp COUNT`, from the repository's root
+//! does: `cost lookup|each|random|insert|single|refill|known|tcp COUNT`, from the repository's root
 //! `cargo build --release -p conntrack --example cost` first. Prints nanoseconds a packet.
 
 use base::{Instant, PortNo, Zone};
@@ -68,14 +68,15 @@ fn main() {
                 set_source(&mut frames[0], number);
                 track(&mut tracker, &action, &mut frames[..1]);
             }
-            let start = std::time::Instant::now();
-            for _ in 0..1 << 16 {
-                for frame in &mut frames {
-                    set_source(frame, random.u32(..count));
+            let passes = passes(200, || {
+                for _ in 0..256 {
+                    for frame in &mut frames {
+                        set_source(frame, random.u32(..count));
+                    }
+                    track(&mut tracker, &action, &mut frames);
                 }
-                track(&mut tracker, &action, &mut frames);
-            }
-            (32 << 16, start.elapsed())
+            });
+            (256 * 32, passes)
         }
         "insert" => insert(&mut tracker, count),
         "single" => {
@@ -83,16 +84,6 @@ fn main() {
             let passes = passes(count / 10_000, || {
                 for frame in &mut frames {
                     track(&mut tracker, &action, std::slice::from_mut(frame));
-                }
-            });
-            (10_000, passes)
-        }
-        "place" => {
-            let mut packets: Vec<Packet> = (0..10_000).map(|at| frame(at, false).packet).collect();
-            let mut place = Place::new();
-            let passes = passes(count / 10_000, || {
-                for packet in &mut packets {
-                    place.track(&mut tracker, &action, packet);
                 }
             });
             (10_000, passes)
@@ -118,36 +109,21 @@ fn passes(count: u32, mut pass: impl FnMut()) -> Duration {
     (0..count).map(timed).min().unwrap_or_default()
 }
 
-/// A frame that one packet after the other is put into, as into a worker's.
-struct Place {
-    frame: Frame,
-    headers: Headers,
-}
-
-impl Place {
-    fn new() -> Self {
-        Place { frame: Frame::empty(), headers: Headers::none() }
-    }
-
-    fn track(&mut self, tracker: &mut Tracker, action: &CtAction, packet: &mut Packet) {
-        std::mem::swap(&mut self.frame.packet, packet);
-        assert!(self.frame.read(PortNo(1), &mut self.headers));
-        self.headers.write_protocol(&mut self.frame.key);
-        self.frame.key.clear_ct();
-        tracker.execute(NOW, action, black_box(std::slice::from_mut(&mut self.frame)));
-        std::mem::swap(&mut self.frame.packet, packet);
-    }
-}
-
 /// Flushes a zone and fills it anew, time and again, among others that stay: as `tidegate bench
 /// zones` does, but the shortest time counts, which tells most on a machine with other work.
 fn refill(conntrack: &Conntrack, tracker: &mut Tracker, rounds: u32) {
     let mut packets: Vec<Packet> = (0..10_000).map(|at| frame(at, false).packet).collect();
-    let mut place = Place::new();
+    let (mut place, mut headers) = (Frame::empty(), Headers::none());
     let mut all = |tracker: &mut Tracker, zone, commit| {
         let action = CtAction { zone: Zone(zone), commit, ..CtAction::default() };
         let start = std::time::Instant::now();
-        packets.iter_mut().for_each(|packet| place.track(tracker, &action, packet));
+        for packet in &mut packets {
+            std::mem::swap(&mut place.packet, packet);
+            assert!(place.read(PortNo(1), &mut headers));
+            headers.write_protocol(&mut place.key);
+            track(tracker, &action, std::slice::from_mut(&mut place));
+            std::mem::swap(&mut place.packet, packet);
+        }
         start.elapsed()
     };
     (0..20).for_each(|zone| _ = all(tracker, zone, true));

@@ -152,12 +152,12 @@ impl Connections {
         self.v4.fetch(id & !REPLY_ENTRY)
     }
 
-    /// Begins to fetch a record.
+    /// Begins to fetch the words of an id.
+    #[inline]
     pub fn fetch(&self, id: Id) {
-        let plain = id & !(V6 | REPLY_ENTRY);
-        match Connections::is_v4(id) {
-            true => _ = self.v4.fetch(plain),
-            false => _ = self.v6.fetch(plain),
+        match id & V6 {
+            0 => self.v4.prefetch(id & !REPLY_ENTRY),
+            _ => self.v6.prefetch(id & !(V6 | REPLY_ENTRY)),
         }
     }
 

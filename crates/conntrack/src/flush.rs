@@ -196,6 +196,12 @@ impl Conntrack {
 
     /// Forgets all connections of a zone, or of all zones.
     fn flush_zones(&self, zone: Option<Zone>) -> u32 {
+        // Of a zone in which nothing was made since it was last flushed there is nothing to take a
+        // hand to.
+        let is_unused = zone.is_some_and(|zone| self.connections.zones.number(zone.0) == 0);
+        if is_unused && !self.connections.gateways.expect_any() {
+            return 0;
+        }
         self.with_hand(|connections, visit, tools| {
             let zones = &connections.zones;
             let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);

@@ -6,10 +6,11 @@
 
 use crate::change::What;
 use crate::connections::{Connections, Tools};
+use crate::extract::Reading;
 use crate::record::{Kind, Record, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
-use crate::tcp::{TcpPeers, Update};
+use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
@@ -27,10 +28,7 @@ impl Asked<'_> {
     #[inline]
     pub fn follow(&self, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let ConnectionRef { id, generation, is_reply } = self.connection;
-        if !Connections::is_v4(id) {
-            return None;
-        }
-        let record = Record::v4(self.connections.words_v4(id));
+        let record = self.connections.record(id);
         let (life, state, zone) = (record.life(), record.state(), record.zone());
         let is_flushed = || self.connections.zones.number(zone) != state.header();
         if life.generation() != generation || life.is_over(passed_ms(self.now)) || is_flushed() {
@@ -40,14 +38,17 @@ impl Asked<'_> {
         if state.has_helper() {
             return None;
         }
-        let sight = Sight::of(frame, zone, &self.connections.secrets);
-        let direction = record.direction_v4(sight.addresses, sight.rest)?;
-        if !sight.is_seen() || direction != is_reply {
+        let (direction, segment) = match Connections::is_v4(id) {
+            true => self.see_v4(&record, frame, zone),
+            false => see_v6(&record, frame, zone),
+        }?;
+        if direction != is_reply {
             return None;
         }
         let timeout = match record.state().kind() {
-            Kind::Tcp => self.follow_segment(&record, &sight, frame, tools)?,
-            _ => follow_exchange(&record, is_reply)?,
+            Kind::Tcp => self.follow_segment(&record, &segment?, tools)?,
+            Kind::Other => follow_exchange(&record, is_reply)?,
+            Kind::Icmp | Kind::Sctp => return None,
         };
         self.set_deadline(&record, timeout)?;
         if self.settings.counts_traffic {
@@ -56,21 +57,35 @@ impl Asked<'_> {
         Some(())
     }
 
+    /// Which direction of its connection a whole packet of TCP or UDP is of, and its segment.
+    #[inline(always)]
+    fn see_v4(
+        &self,
+        record: &Record<'_>,
+        frame: &Frame,
+        zone: u16,
+    ) -> Option<(bool, Option<Segment>)> {
+        let sight = Sight::of(frame, zone, &self.connections.secrets);
+        let direction = record.direction_v4(sight.addresses, sight.rest)?;
+        sight.is_seen().then(|| (direction, sight.segment(frame)))
+    }
+
     /// A timeout's absence, which is a segment that fits only loosely, ends in `None` too: those are
     /// few, and the whole way knows what to do with them.
     fn follow_segment(
         &self,
         record: &Record<'_>,
-        sight: &Sight<'_>,
-        frame: &Frame,
+        segment: &Segment,
         tools: &mut Tools,
     ) -> Option<Timeout> {
-        let segment = sight.segment(frame).filter(|it| it.is_usual())?;
+        if !segment.is_usual() {
+            return None;
+        }
         let before = record.tcp_words();
         let mut after = TcpPeers::from_words(before);
         let check = self.settings.check_tcp_windows;
         let trial = &mut tools.trial;
-        let (update, timeout) = after.update(&segment, self.connection.is_reply, check, trial);
+        let (update, timeout) = after.update(segment, self.connection.is_reply, check, trial);
         let counted = !trial.is_zero();
         let followed =
             update == Update::Valid && timeout.is_some() && record.set_tcp(before, &after);
@@ -92,6 +107,12 @@ impl Asked<'_> {
         }
         Some(())
     }
+}
+
+/// The same of IPv6, by the whole reading: there is no shorter one.
+fn see_v6(record: &Record<'_>, frame: &Frame, zone: u16) -> Option<(bool, Option<Segment>)> {
+    let reading = Reading::of(frame, zone).ok().filter(|it| !it.related)?;
+    Some((record.direction(&reading.key)?, reading.segment))
 }
 
 /// Follows a packet that changes nothing.

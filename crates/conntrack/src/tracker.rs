@@ -88,9 +88,7 @@ impl Following<'_> {
     /// Brings a connection's record nearer, which will be asked for soon.
     #[inline]
     pub fn prefetch(&self, connection: ConnectionRef) {
-        if Connections::is_v4(connection.id) {
-            let _ = self.connections.fetch_v4(connection.id);
-        }
+        self.connections.fetch(connection.id);
     }
 
     /// Follows a packet of a connection that is known from earlier packets of the same tuple. True:

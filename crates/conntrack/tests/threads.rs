@@ -201,6 +201,12 @@ fn a_flood_pushes_out_only_itself() {
 
 #[test]
 fn what_is_known_is_followed_until_something_changes() {
+    check_what_is_known("10.0.0.1:1000>20.0.0.1:80", "20.0.0.1:80>10.0.0.1:1000", 54);
+    check_what_is_known("[fd00::1]:1000>[fd00::2]:80", "[fd00::2]:80>[fd00::1]:1000", 74);
+}
+
+/// Of a connection with these directions, and headers of so many bytes.
+fn check_what_is_known(there: &str, back: &str, header_bytes: u64) {
     let tracked = support::tracker();
     let now = Instant::from_millis(1);
     let track = |text: &str, action: &CtAction| {
@@ -208,7 +214,6 @@ fn what_is_known_is_followed_until_something_changes() {
         tracked.execute(now, action, std::slice::from_mut(&mut frame));
         frame
     };
-    let (there, back) = ("10.0.0.1:1000>20.0.0.1:80", "20.0.0.1:80>10.0.0.1:1000");
     let commit = support::commit(4);
     let syn = track(&format!("{there} S seq=100 win=1000"), &commit);
     assert_eq!(syn.connection, None, "a SYN's way is not another packet's");
@@ -231,7 +236,7 @@ fn what_is_known_is_followed_until_something_changes() {
             assert!(!follows(&text, known), "{what}");
         }
     }
-    assert_eq!(tracked.dump_traffic(), [(5, 4 * 54 + 64), (1, 54)]);
+    assert_eq!(tracked.dump_traffic(), [(5, 5 * header_bytes + 10), (1, header_bytes)]);
     // Setting what is set already changes nothing; another mark does.
     let marked = |value| CtAction { mark: Some(Masked { value, mask: 3 }), ..commit.clone() };
     track(&ack, &marked(0));

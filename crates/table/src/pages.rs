@@ -59,6 +59,19 @@ mod memory {
             self.len * size_of::<[AtomicU64; N]>()
         }
 
+        /// Makes all words zero by giving the memory back to the system, which gives other memory
+        /// when a word is next written. Small pieces are not worth it: they stay as they are, and
+        /// the answer is false.
+        pub fn give_back(&self) -> bool {
+            #[cfg(not(miri))]
+            if self.is_mapped && self.bytes() >= super::HUGE_PAGE {
+                // SAFETY: `zeroed` mapped exactly this. Words of it are only ever looked at as
+                // atomics, to which any thread may store zero at any time.
+                return unsafe { super::mapping::make_zero(self.start.cast(), self.bytes()) };
+            }
+            false
+        }
+
         fn layout(len: usize) -> Option<Layout> {
             let layout = Layout::array::<[AtomicU64; N]>(len).ok()?.align_to(128).ok()?;
             (layout.size() > 0).then_some(layout)
@@ -126,6 +139,17 @@ mod mapping {
         NonNull::new(aligned.cast())
     }
 
+    /// Gives the memory back, so that it reads as zero; whether the system did.
+    ///
+    /// # Safety
+    ///
+    /// `start` and `bytes` are those of a call of [`map`], and whoever borrows from it expects that
+    /// others store zero there.
+    pub(super) unsafe fn make_zero(start: NonNull<u8>, bytes: usize) -> bool {
+        // SAFETY: the caller's promise; a private mapping of no file reads as zero after this call.
+        unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) }.is_ok()
+    }
+
     /// # Safety
     ///
     /// `start` and `bytes` are those of a call of [`map`], and nobody borrows from it any more.
@@ -166,6 +190,10 @@ mod memory {
         pub fn bytes(&self) -> usize {
             self.0.len() * N * 8
         }
+
+        pub fn give_back(&self) -> bool {
+            false
+        }
     }
 
     impl<const N: usize> Deref for Pages<N> {
@@ -191,6 +219,21 @@ mod tests {
             pages[at][N - 1].store(7, Ordering::Relaxed);
         }
         assert_eq!(pages[len - 1][N - 1].load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn what_is_given_back_is_zero_and_can_be_used_again() {
+        let pages = Pages::<8>::zeroed(1 << 15).unwrap();
+        for value in 1..=2 {
+            pages.iter().for_each(|group| group[3].store(value, Ordering::Relaxed));
+            assert!(pages.give_back());
+            let sum = pages.iter().map(|group| group[3].load(Ordering::Relaxed)).sum::<u64>();
+            assert_eq!(sum, 0);
+        }
+        let small = Pages::<8>::zeroed(1 << 12).unwrap();
+        small[5][3].store(7, Ordering::Relaxed);
+        assert!(!small.give_back() && small[5][3].load(Ordering::Relaxed) == 7);
     }
 
     #[test]

@@ -144,7 +144,10 @@ impl Zones {
     ) -> bool {
         let mut ids = Vec::new();
         loop {
-            let Some(mut full) = lock(&self.stores).full.pop_front() else { return false };
+            let Some(mut full) = lock(&self.stores).full.pop_front() else {
+                self.make_ready();
+                return false;
+            };
             let Some(index) = self.index(full.number) else { continue };
             // Until then somebody may be about to insert, or to split a bucket.
             let mut is_empty = false;
@@ -167,6 +170,22 @@ impl Zones {
             }
             let stamp = self.epochs.stamp();
             lock(&self.stores).resting.push_back((stamp, full.number));
+        }
+    }
+
+    /// Makes empty indexes that nobody knows any more ready for another zone. A zone that had many
+    /// connections may never have as many again, and neither may the next one that gets its index:
+    /// so the memory of large ones goes back to the system.
+    fn make_ready(&self) {
+        let next = || {
+            let passed = |(stamp, _): &mut (Stamp, _)| self.epochs.passed(*stamp);
+            lock(&self.stores).resting.pop_front_if(passed)
+        };
+        while let Some((_, number)) = next() {
+            if let Some(index) = self.index(number) {
+                index.give_back();
+            }
+            lock(&self.stores).ready.push(number);
         }
     }
 

@@ -245,3 +245,23 @@ fn an_entry_takes_no_more_index_than_promised() {
     }
     assert!(worst <= table::INDEX_BYTES as f64, "{worst} bytes an entry");
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "many thousand steps")]
+fn a_large_index_serves_again_after_its_memory_went_back() {
+    const KEYS: u64 = 350_000;
+    let (table, mut thread) = Table::new(KEYS as u32);
+    for zone in 0..3 {
+        for key in 0..KEYS {
+            assert_eq!(table.insert(&mut thread, zone, key, hash(key, true)), Some(true), "{key}");
+        }
+        let missing =
+            (0..KEYS).find(|&key| table.find(&mut thread, zone, key, hash(key, true)).is_none());
+        assert_eq!(missing, None);
+        assert!(table.zones.detach(zone));
+        while table.drain(&mut thread, 10_000) {}
+        // Now that nobody can know the empty index any more.
+        assert!(!table.drain(&mut thread, 10_000));
+        assert_eq!(table.find(&mut thread, zone, 1, hash(1, true)), None);
+    }
+}

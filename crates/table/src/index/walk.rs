@@ -31,6 +31,15 @@ impl Index {
         (at < self.state.load(Ordering::Acquire) & BUCKETS).then_some(at)
     }
 
+    /// Gives the memory of most buckets of a large index back to the system. The index is detached
+    /// and empty, and nobody else may know it.
+    pub(crate) fn give_back(&self) {
+        for buckets in self.segments.iter().filter_map(|segment| segment.get()) {
+            // Where it stays, it holds empty buckets as it is.
+            let _ = buckets.give_back();
+        }
+    }
+
     /// Takes out what is in bucket `at` of a detached index, into `ids`. `false` behind the last.
     pub(crate) fn empty_bucket(&self, visit: &Visit<'_>, at: u32, ids: &mut Vec<Id>) -> bool {
         if u64::from(at) >= self.state.load(Ordering::Acquire) & BUCKETS {

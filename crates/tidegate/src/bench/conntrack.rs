@@ -8,7 +8,7 @@
 use super::flame::PerfArgs;
 use super::packets::{self, Lot};
 use super::progress::Progress;
-use super::{BenchError, Outcome, churn, memory};
+use super::{BenchError, Outcome, churn, inserts, memory};
 use crate::clock;
 use ::conntrack::{Config, Conntrack, Tracker};
 use base::limits::BATCH_SIZE;
@@ -33,12 +33,13 @@ const PREPARED: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
   tidegate bench conntrack 1 10000000 32 --random 1000000     a million connections, at random
   tidegate bench conntrack 1 7000000 32 --churn --json        a million short TCP connections
   tidegate bench conntrack 1 33554432 32 --perf=lookups.svg   where the time goes, as a picture
+  tidegate bench conntrack 2 4000000 32 --insert              new connections, two threads, one zone
 
 For each call of connection tracking a packet's tuple is read from its bytes and the IP checksum is
 verified; nothing is remembered from call to call but where its headers begin. 'ns a packet' is the time of one
 thread for one of its packets. UDP timeouts are the defaults (60 s, 30 s once answered) and time
-stands still during the run, as in ovstest. With --random each packet's source address and port
-are written, and its checksum mended, within the measured time.
+stands still during the run, as in ovstest. With --random and --insert each packet's source address
+and port are written, and its checksum mended, within the measured time.
 bytes_per_connection is how much memory of the process a connection takes, of 1,048,576 in one table:
 records, index, timers and all.")]
 pub struct ConntrackArgs {
@@ -55,7 +56,7 @@ pub struct ConntrackArgs {
     #[arg(default_value_t = 0)]
     change: u64,
     /// Which connections a batch is of
-    #[arg(long, value_enum, default_value_t = Mode::One, conflicts_with_all = ["random", "churn"])]
+    #[arg(long, value_enum, default_value_t = Mode::One, conflicts_with_all = ["random", "churn", "insert"])]
     mode: Mode,
     /// Make N connections first, then take them at random, all threads the same ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
@@ -66,6 +67,9 @@ pub struct ConntrackArgs {
     /// Make and end short TCP connections instead, of 7 packets each
     #[arg(long, conflicts_with = "random")]
     churn: bool,
+    /// Make a connection of each packet instead, all threads in one zone; first one thread alone
+    #[arg(long, conflicts_with_all = ["random", "churn"])]
+    insert: bool,
     /// With --churn, the timeout of connections that are not established, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "churn", value_parser = clap::value_parser!(u32).range(1..=3600))]
     close_timeout: u32,
@@ -115,6 +119,9 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
         let asked =
             churn::Asked { threads, packets: args.packets, batch, close_s: args.close_timeout };
         return churn::measure(&asked, &args.perf);
+    }
+    if args.insert {
+        return inserts::measure(&inserts::Asked { threads, connections: args.packets, batch });
     }
     // First of all, while nothing that was freed lies about to be used again.
     let bytes = memory::bytes_per_connection();
@@ -343,6 +350,7 @@ mod tests {
             ("1 1 1 --random 0", "0 is not in"),
             ("1 1 1 --random 5 --churn", "cannot be used with"),
             ("1 1 1 --mode each --churn", "cannot be used with"),
+            ("1 1 1 --random 5 --insert", "cannot be used with"),
             ("1 1 1 --close-timeout 5", "--churn"),
         ];
         for (line, expect) in refused {

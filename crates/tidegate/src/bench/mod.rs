@@ -12,6 +12,7 @@ mod datapath;
 mod dpdk;
 mod error;
 mod flame;
+mod inserts;
 mod matrix;
 mod memory;
 mod packets;

@@ -1,7 +1,8 @@
 //! The packets that connection tracking is measured with, and the batches they travel in.
 
-use base::PortNo;
-use flow::{Field, Frame, FrameBatch};
+use ::conntrack::Tracker;
+use base::{Instant, PortNo};
+use flow::{CtAction, Field, Frame, FrameBatch, Headers};
 use packet::Packet;
 use wire::checksum::update_u32;
 
@@ -112,6 +113,45 @@ impl Lot {
     pub fn untracked(&mut self) -> &mut [Frame] {
         self.frames.iter_mut().for_each(Frame::clear_ct);
         &mut self.frames
+    }
+}
+
+/// A frame that one packet after the other is put into, as into a worker's: its headers are read from
+/// its bytes each time, and nothing said of it outlasts its stay.
+pub struct Place {
+    frame: Frame,
+    headers: Headers,
+}
+
+impl Place {
+    /// A place with no packet in it.
+    pub fn new() -> Place {
+        Place { frame: Frame::empty(), headers: Headers::none() }
+    }
+
+    /// Reads a packet, tracks it, and puts it back. False where it is not even Ethernet.
+    #[inline]
+    pub fn track(
+        &mut self,
+        packet: &mut Packet,
+        tracker: &mut Tracker,
+        now: Instant,
+        action: &CtAction,
+    ) -> bool {
+        let Place { frame, headers } = self;
+        std::mem::swap(&mut frame.packet, packet);
+        let is_read = frame.read(PortNo(1), headers);
+        if is_read {
+            // What the packet before this one left; one that is not ordinary has its whole key
+            // written by the reading.
+            frame.key.clear_ct();
+            if !headers.is_none() {
+                headers.write_protocol(&mut frame.key);
+            }
+            tracker.execute(now, action, std::slice::from_mut(frame));
+        }
+        std::mem::swap(&mut frame.packet, packet);
+        is_read
     }
 }
 

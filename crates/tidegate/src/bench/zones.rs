@@ -5,15 +5,15 @@
 //! connections are looked up, and an empty zone is flushed. Each call tracks one packet.
 
 use super::flame::PerfArgs;
-use super::packets::{self, TEMPLATE};
+use super::packets::{self, Place, TEMPLATE};
 use super::progress::Progress;
 use super::summary::Summary;
 use super::{BenchError, Outcome};
 use crate::clock;
 use ::conntrack::{Config, Conntrack, Flush, Tracker};
-use base::{Instant, PortNo, Zone};
+use base::{Instant, Zone};
 use clap::Args;
-use flow::{CtAction, Frame};
+use flow::CtAction;
 use packet::Packet;
 use serde_json::json;
 use std::fmt::Write;
@@ -30,8 +30,9 @@ const EMPTY_ZONE: Zone = Zone(65_535);
   tidegate bench zones 10000 290 100             as ovstest test-conntrack benchmark-zones
   tidegate bench zones 60000 2 50 --json         one large zone and another
 
-Each call of connection tracking is for one packet, whose tuple is read from its bytes and whose IP
-checksum is verified; where its headers begin is known beforehand, as in ovstest. A flushed zone's
+Each call of connection tracking is for one packet, whose headers are read from its bytes into a frame
+that all packets pass through, as in a worker, and whose IP checksum is verified; ovstest reads where
+the headers begin beforehand, and keeps what was said of a packet beside it. A flushed zone's
 connections are gone at once; their memory is handed back behind the flush, as the switch does it in
 slices between packets, and 'drain' is what that takes in all. All connections are made, however many (ovstest stops at 3 million).
 UDP timeouts are the defaults (60 s, 30 s once answered) and time stands still during the run.")]
@@ -56,7 +57,8 @@ pub struct ZonesArgs {
 struct Bench {
     conntrack: Arc<Conntrack>,
     tracker: Tracker,
-    frames: Vec<Frame>,
+    packets: Vec<Packet>,
+    place: Place,
     now: Instant,
 }
 
@@ -102,17 +104,17 @@ impl Bench {
         let config = Config { connections_max, ..Config::default() };
         let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
         let tracker = conntrack.tracker()?;
-        // A packet that can't be read would be missing in the count of connections.
-        let frames = (0..conns).map(packet).filter_map(|it| Frame::parse(it, PortNo(1)).ok());
-        Ok(Bench { conntrack, tracker, frames: frames.collect(), now: clock::now() })
+        let packets = (0..conns).map(packet).collect();
+        Ok(Bench { conntrack, tracker, packets, place: Place::new(), now: clock::now() })
     }
 
-    /// Tracks each connection's packet, one a call.
+    /// Tracks each connection's packet, one a call. A packet that can't be read would be missing in
+    /// the count of connections.
     fn track_all(&mut self, zone: Zone, commit: bool) {
         let action = CtAction { commit, zone, ..CtAction::default() };
-        for frame in &mut self.frames {
-            frame.clear_ct();
-            self.tracker.execute(self.now, &action, std::slice::from_mut(frame));
+        let Bench { tracker, packets, place, now, .. } = self;
+        for packet in packets {
+            place.track(packet, tracker, *now, &action);
         }
     }
 
