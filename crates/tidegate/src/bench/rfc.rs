@@ -198,7 +198,8 @@ pub fn measure(args: &RfcArgs) -> Result<Outcome, BenchError> {
 }
 
 fn open<'a>(args: &'a RfcArgs, interrupted: &'a dyn Fn() -> bool) -> Result<Bench<'a>, LoadError> {
-    let Place { device, client, server } = args.place.open_with_timeouts(TIMEOUT_S)?;
+    let Place { device, client, server, cores, .. } = args.place.open_with_timeouts(TIMEOUT_S)?;
+    cores.pin_generator(0);
     let links = client.zip(server);
     if links.is_none() {
         return Err(LoadError::Options("name both --client and --server".to_owned()));

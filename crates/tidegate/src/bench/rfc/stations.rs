@@ -246,7 +246,7 @@ impl Stations {
 /// Frames a second and direction that the generator sends and receives over a cable in memory;
 /// none where nobody wants to know.
 pub fn ceiling(bench: &mut Bench<'_>, frame_bytes: u16) -> Result<Option<f64>, LoadError> {
-    let place = dut::memory_cable();
+    let place = dut::memory_cable(1);
     let links = place.client.zip(place.server).filter(|_| bench.with_ceiling);
     let Some(links) = links else { return Ok(None) };
     let mut stations = Stations::new(links, bench, 100, frame_bytes);
