@@ -4,7 +4,7 @@
 use super::BenchError;
 use super::stages::Watch;
 use crate::clock;
-use ::conntrack::{Config, Conntrack};
+use ::conntrack::Conntrack;
 use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
 use flow::{DropReason, FlowCommand, FlowPut, Upcall};
@@ -60,14 +60,8 @@ impl TxQueue for Discard {
 
 impl Switch {
     /// A bridge with two ports that does what these flows (in `ovs-ofctl`'s syntax, one a line)
-    /// say and nothing else, with connection tracking set up like this.
-    pub fn with(flows: &str, config: Config) -> Result<Switch, BenchError> {
-        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
-        Switch::sharing(flows, WorkerId(0), conntrack)
-    }
-
-    /// One whose connections others may have, too: one of several workers, each with ports and flows
-    /// of its own.
+    /// say and nothing else. Its connections others may have, too: one of several workers, each with
+    /// ports and flows of its own.
     pub fn sharing(
         flows: &str,
         worker: WorkerId,
@@ -188,11 +182,6 @@ impl Switch {
     /// The worker's counters.
     pub fn stats(&self) -> &WorkerStats {
         self.worker.stats()
-    }
-
-    /// Connection tracking.
-    pub fn conntrack(&self) -> &Arc<Conntrack> {
-        &self.conntrack
     }
 
     /// The flows that misses have brought into the worker.
