@@ -10,9 +10,27 @@ use flow::CtAction;
 use serde_json::json;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Connections that are made in all, at most: 16 GB of them.
 const CONNECTIONS_MAX: u64 = 100_000_000;
+
+/// What a run took.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    run: Run,
+    /// Processor time of all threads.
+    worked: Duration,
+}
+
+impl Made {
+    /// Processor time of a connection: where the machine has other work too, this is the figure that
+    /// is not of that work.
+    fn worked_ns(&self) -> f64 {
+        self.worked.as_nanos() as f64 / self.run.packets as f64
+    }
+}
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +57,7 @@ impl Asked {
         self.connections.next_multiple_of(self.batch as u64)
     }
 
-    fn run(&self) -> Result<Run, BenchError> {
+    fn run(&self) -> Result<Made, BenchError> {
         let total = self.packets().saturating_mul(self.threads.into());
         if total > CONNECTIONS_MAX {
             let wrong = format!("{total} connections are more than {CONNECTIONS_MAX}");
@@ -50,8 +68,11 @@ impl Asked {
         let config = Config { connections_max, ..Config::default() };
         let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
         let progress = Progress::start("making connections", total);
+        let worked_ns = AtomicU64::new(0);
         let run = on_threads(&conntrack, self.threads, |tracker, thread, start| {
-            self.work(tracker, thread, start, &progress)
+            let (tracked, worked) = self.work(tracker, thread, start, &progress);
+            worked_ns.fetch_add(worked.as_nanos() as u64, Ordering::Relaxed);
+            tracked
         })?;
         drop(progress);
         let made = conntrack.connections();
@@ -59,16 +80,23 @@ impl Asked {
             let wrong = format!("there are {made} connections, not {total}");
             return Err(BenchError::WrongWork(wrong));
         }
-        Ok(run)
+        Ok(Made { run, worked: Duration::from_nanos(worked_ns.into_inner()) })
     }
 
-    /// What one thread does.
-    fn work(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> u64 {
+    /// What one thread does: how many packets it tracks, and how long it has a processor for it.
+    fn work(
+        &self,
+        tracker: &mut Tracker,
+        thread: u16,
+        start: &Start,
+        seen: &Progress,
+    ) -> (u64, Duration) {
         let action = CtAction { commit: true, ..CtAction::default() };
         let (mut lot, now) = (Lot::new(self.batch), clock::now());
         let mut number = (self.packets() * u64::from(thread)) as u32;
         let mut tracked = 0;
         start.wait();
+        let begun = clock::thread_time();
         while tracked < self.packets() {
             for index in 0..lot.len() {
                 lot.set_connection(index, number);
@@ -80,16 +108,19 @@ impl Asked {
                 seen.advance(1 << 15);
             }
         }
-        tracked
+        (tracked, clock::thread_time() - begun)
     }
 }
 
-fn report(asked: &Asked, alone: &Run, together: &Run, bytes: Option<f64>) -> Outcome {
+fn report(asked: &Asked, alone: &Made, together: &Made, bytes: Option<f64>) -> Outcome {
+    let (worked_alone, worked) = (alone.worked_ns(), together.worked_ns());
+    let (alone, together) = (alone.run, together.run);
     let (ns_alone, ns) = (alone.ns_per_packet(), together.ns_per_packet());
     let (rate, times) = (together.packets_per_second(), ns_alone / ns);
     let mut text = format!("conntrack:  {:5} ms\n", together.elapsed_ns / 1_000_000);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{ns:.1} ns a new connection, {ns_alone:.1} of one thread alone");
+    let _ = writeln!(text, "{worked:.1} ns of processor time, {worked_alone:.1} of one alone");
     let _ = writeln!(
         text,
         "{:.2} million connections a second, {} threads into one zone, each {times:.2} times as fast \
@@ -107,6 +138,8 @@ fn report(asked: &Asked, alone: &Run, together: &Run, bytes: Option<f64>) -> Out
         "ns_per_packet": ns,
         "alone_ns_per_packet": ns_alone,
         "times_alone": times,
+        "processor_ns_per_packet": worked,
+        "alone_processor_ns_per_packet": worked_alone,
         "packets_per_second": rate,
         "bytes_per_connection": bytes,
         "connections_per_second": rate,
@@ -125,7 +158,9 @@ mod tests {
             let Outcome { text, json } = measure(&asked).unwrap();
             assert!(text.starts_with("conntrack:  "), "{text}");
             assert_eq!(json["packets"], packets);
-            for number in ["ns_per_packet", "alone_ns_per_packet", "times_alone"] {
+            for number in
+                ["ns_per_packet", "alone_ns_per_packet", "times_alone", "processor_ns_per_packet"]
+            {
                 assert!(json[number].as_f64().unwrap() > 0.0, "{json}");
             }
         }
