@@ -19,8 +19,10 @@ use table::{Id, Index};
 
 /// Of how many parts of the maximum one is the reserve; also how much of it makes a zone large.
 const RESERVE_PARTS: u32 = 32;
-/// Buckets of a zone's index that are looked at, of some four connections each.
+/// Buckets of a zone's index that are looked at in a row, of some four connections each.
 const BUCKETS: usize = 6;
+/// In how many places of the index, until somebody is found who may go.
+const PLACES: usize = 3;
 /// Records that are looked at where the whole table is full.
 const RECORDS: usize = 32;
 /// Below this maximum each new connection looks how much room is left, above it one of so many.
@@ -90,12 +92,13 @@ impl Pass<'_> {
         if !self.settings.makes_room {
             return false;
         }
-        // Buckets hold four or five connections on average.
-        let start = self.tools.random.u64(..u64::from(index.len() / 5).max(1));
         let mut best: Option<Candidate> = None;
         let connections = self.connections;
-        for start in [start, 0] {
+        // Places are taken as often as new connections come there: where they were looked at more
+        // often than that, nobody would be left soon, and elsewhere who may go would stay.
+        for _ in 0..PLACES {
             if best.is_none() {
+                let start = index.cursor(self.tools.random.u32(..));
                 index.walk(start, BUCKETS, |entry| {
                     let id = Connections::plain(entry);
                     let candidate = Candidate::of(id, &connections.record(id));

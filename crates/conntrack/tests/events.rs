@@ -61,6 +61,40 @@ fn a_watcher_hears_of_everything_that_shows() {
 }
 
 #[test]
+fn every_end_has_its_reason() {
+    // Room for two; who is answered stays.
+    let tracked = Tracked::new(3, Config { connections_max: 2, ..Config::default() });
+    tracked.set_watched(true);
+    let commit = support::commit(1);
+    let syn = |port: u16| format!("10.0.0.1:{port}>20.0.0.1:80 S seq=100 win=1000");
+    let back = |port: u16, flags: &str| format!("20.0.0.1:80>10.0.0.1:{port} {flags} win=1000");
+    // Turned round by force.
+    send(&tracked, 1, "10.0.0.1:1>20.0.0.1:80 udp len=4", &commit);
+    let force = CtAction { force: true, ..commit.clone() };
+    send(&tracked, 2, "20.0.0.1:80>10.0.0.1:1 udp len=4", &force);
+    assert_eq!(told(&tracked), ["new 1", "destroyed(conntrack_replaced) 1", "new 80"]);
+    // Never answered, and pushed out by the third.
+    send(&tracked, 3, &syn(2), &commit);
+    send(&tracked, 3, &back(2, "SA seq=900 ack=101"), &commit);
+    send(&tracked, 3, "10.0.0.1:2>20.0.0.1:80 A seq=101 ack=901 win=1000", &commit);
+    send(&tracked, 4, &syn(3), &commit);
+    let evicted = "destroyed(conntrack_evicted_unanswered) 80";
+    assert_eq!(told(&tracked), ["new 2", "updated 2", evicted, "new 3"]);
+    // Over, and pushed out before one that waits for an answer.
+    send(&tracked, 5, &back(2, "RA seq=901 ack=101"), &commit);
+    send(&tracked, 6, &syn(4), &commit);
+    let evicted = "destroyed(conntrack_evicted_closed) 2";
+    assert_eq!(told(&tracked), ["updated 2", evicted, "new 4"]);
+    // Asked for, and by time.
+    let mut one = Flush::default();
+    one.add_tuple(conntrack::Direction::Original, "ct_nw_proto=6,ct_tp_src=4").expect("a tuple");
+    assert_eq!(tracked.flush(Instant::from_millis(7), &one), Ok(1));
+    assert_eq!(told(&tracked), ["destroyed(conntrack_flushed) 4"]);
+    tracked.tick(Instant::from_millis(60_000));
+    assert_eq!(told(&tracked), ["destroyed(conntrack_expired) 3"]);
+}
+
+#[test]
 fn what_nobody_fetches_is_lost_and_counted() {
     let tracked = Tracked::new(3, Config { connections_max: 1 << 20, ..Config::default() });
     tracked.set_watched(true);
