@@ -20,8 +20,9 @@ fn config(unified_entries: usize, exact_insert_inverse: u32) -> WorkerConfig {
     WorkerConfig { unified_entries, exact_insert_inverse, ..WorkerConfig::default() }
 }
 
-/// Steps of a run with this seed; batches have up to so many packets.
-fn run(seed: u64, steps: usize, batch_max: usize, tables: Tables) {
+/// Steps of a run with this seed; batches have up to so many packets, each up to so many times in a
+/// row.
+fn run(seed: u64, steps: usize, batch_max: usize, in_a_row: usize, tables: Tables) {
     let policy = Policy::new(seed);
     let caches = [config(0, 0), config(1 << 16, 1), config(4, 100), config(1 << 12, 0)];
     let mut switches = caches.map(|config| Switch::new(policy.clone(), config));
@@ -54,6 +55,10 @@ fn run(seed: u64, steps: usize, batch_max: usize, tables: Tables) {
         for _ in 1..1 + traffic.random().usize(0..batch_max) {
             packets.push(traffic.next(first.port).bytes);
         }
+        let packets: Vec<_> = packets
+            .into_iter()
+            .flat_map(|bytes| vec![bytes; 1 + traffic.random().usize(0..in_a_row)])
+            .collect();
         let [base, others @ ..] = &mut switches;
         let expect = base.receive(now, first.port, &packets);
         for (i, other) in others.iter_mut().enumerate() {
@@ -91,15 +96,20 @@ fn run(seed: u64, steps: usize, batch_max: usize, tables: Tables) {
 
 #[test]
 fn packet_by_packet() {
-    (0..8).for_each(|seed| run(seed, 1000, 1, Tables::Rarely));
+    (0..8).for_each(|seed| run(seed, 1000, 1, 1, Tables::Rarely));
 }
 
 #[test]
 fn under_constant_table_changes() {
-    (100..108).for_each(|seed| run(seed, 800, 1, Tables::Always));
+    (100..108).for_each(|seed| run(seed, 800, 1, 1, Tables::Always));
 }
 
 #[test]
 fn in_batches() {
-    (200..208).for_each(|seed| run(seed, 600, 12, Tables::Rarely));
+    (200..208).for_each(|seed| run(seed, 600, 12, 1, Tables::Rarely));
+}
+
+#[test]
+fn in_batches_of_packets_that_come_in_a_row() {
+    (300..304).for_each(|seed| run(seed, 600, 8, 4, Tables::Rarely));
 }
