@@ -185,9 +185,13 @@ impl Cell {
 
     /// Whether it is measured at all.
     fn is_meant(&self) -> bool {
-        // Another process has no ports in this one's memory, and a veth has one queue.
-        !(self.version == Version::Ovs && self.ports == Ports::Memory)
-            && !(self.ports == Ports::Veth && self.layout != Layout::ONE)
+        match self.ports {
+            Ports::Vhost => true,
+            // Another process has no ports in this one's memory.
+            Ports::Memory => self.version == Version::Tidegate,
+            // A veth has one queue.
+            Ports::Veth => self.layout == Layout::ONE,
+        }
     }
 
     fn arguments(&self, args: &MatrixArgs, file: &Path) -> Vec<String> {

@@ -2,10 +2,13 @@
 //! the first worker tells them, and answer for what they counted.
 
 use super::error::LoadError;
-use super::sides::{Counted, Sides};
+use super::sides::{Counted, Link, Side, Sides};
+use super::steer::steer;
+use super::{HostOptions, hosts};
 use crate::clock;
-use crate::dut::Cores;
+use crate::dut::{Cores, Device, Place};
 use base::Instant;
+use generator::{Host, Profile, Role, Shares};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -134,6 +137,39 @@ impl Crew {
         }
         Ok(())
     }
+}
+
+/// Hosts at all ports of a place, each worker's at its own, and the device between them.
+pub fn sides_of(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+    place: Place,
+) -> Result<(Box<dyn Device>, Sides), LoadError> {
+    let Place { device, client, server, more, cores } = place;
+    let shares = Shares::new(profile, 1 + more.len(), options.vlan);
+    let room = capacity.div_ceil(shares.workers());
+    let (to, from): (Vec<Link>, Vec<Link>) = more.into_iter().unzip();
+    let mut to = steer(client.into_iter().chain(to).collect(), shares, Role::Client).into_iter();
+    let mut from =
+        steer(server.into_iter().chain(from).collect(), shares, Role::Server).into_iter();
+    let mut side = |worker: usize| -> Result<(Option<Side>, Option<Side>), LoadError> {
+        let profile = shares.profile(profile, worker);
+        let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
+        let (client, server) = hosts(&profile, &options, room, known)?;
+        let at = |host: Host, link: Option<Link>| link.map(|link| Side::new(host, link));
+        Ok((at(client, to.next()), at(server, from.next())))
+    };
+    let (client, server) = side(0)?;
+    let mut others = Vec::new();
+    for worker in 1..shares.workers() {
+        let (client, server) = side(worker)?;
+        others.push(Sides::new(client, server));
+    }
+    let crew = Crew::start(others, &cores)?;
+    cores.pin_generator(0);
+    Ok((device, Sides::with(client, server, crew)))
 }
 
 impl Drop for Crew {

@@ -14,22 +14,21 @@ pub mod steer;
 pub mod trial;
 
 use crate::demo::screen::Screen;
-use crate::dut::{self, Device, DutKind, Inside, Place, PortsKind, Wanted};
+use crate::dut::{self, DutKind, Inside, Place, PortsKind, Wanted};
 use base::MacAddr;
 use ceiling::Ceiling;
 use clap::Args;
-use crew::Crew;
+pub use crew::sides_of;
 use error::LoadError;
 use generator::search::Sample;
-use generator::{Host, HostConfig, Profile, Role, Shares};
+use generator::{Host, HostConfig, Profile, Role};
 use interrupt::Interrupt;
 use numbers::{bounded, human};
 use serde_json::json;
-use sides::{Link, Side, Sides};
+use sides::Sides;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use steer::steer;
 use trial::{Live, Plan, Trial, Wall, Watch};
 
 /// The client's Ethernet address where nothing else is said.
@@ -264,39 +263,6 @@ pub fn hosts_at(
         Host::new(config, now).map_err(wrong)
     };
     Ok((host(Role::Client)?, host(Role::Server)?))
-}
-
-/// Hosts at all ports of a place, each worker's at its own, and the device between them.
-pub fn sides_of(
-    profile: &Profile,
-    options: &HostOptions,
-    capacity: usize,
-    known: bool,
-    place: Place,
-) -> Result<(Box<dyn Device>, Sides), LoadError> {
-    let Place { device, client, server, more, cores } = place;
-    let shares = Shares::new(profile, 1 + more.len(), options.vlan);
-    let room = capacity.div_ceil(shares.workers());
-    let (to, from): (Vec<Link>, Vec<Link>) = more.into_iter().unzip();
-    let mut to = steer(client.into_iter().chain(to).collect(), shares, Role::Client).into_iter();
-    let mut from =
-        steer(server.into_iter().chain(from).collect(), shares, Role::Server).into_iter();
-    let mut side = |worker: usize| -> Result<(Option<Side>, Option<Side>), LoadError> {
-        let profile = shares.profile(profile, worker);
-        let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
-        let (client, server) = hosts(&profile, &options, room, known)?;
-        let at = |host: Host, link: Option<Link>| link.map(|link| Side::new(host, link));
-        Ok((at(client, to.next()), at(server, from.next())))
-    };
-    let (client, server) = side(0)?;
-    let mut others = Vec::new();
-    for worker in 1..shares.workers() {
-        let (client, server) = side(worker)?;
-        others.push(Sides::new(client, server));
-    }
-    let crew = Crew::start(others, &cores)?;
-    cores.pin_generator(0);
-    Ok((device, Sides::with(client, server, crew)))
 }
 
 /// Runs the verb.

@@ -3,6 +3,7 @@
 mod page;
 pub mod plot;
 mod results;
+mod workers;
 
 use clap::Args;
 use results::{Results, Unreadable};

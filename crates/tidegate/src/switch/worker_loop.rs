@@ -306,10 +306,14 @@ impl Run {
     /// Gives each queue its turn; says how many packets came, and when the last turn ended.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
         let (mut received, mut at) = (0, now);
+        let may_rest = matches!(self.mode, WorkerMode::Polling { .. });
         let Run { ports, worker, tracing, events, sizes, asked: kept, .. } = self;
         let Ports { rx, tx, failed } = ports;
         for slot in rx.iter_mut() {
             slot.packets = 0;
+            if may_rest && slot.is_at_rest(now) {
+                continue;
+            }
             for _ in 0..BATCHES_PER_TURN {
                 let asked = tracing.as_ref().map(|_| clock::now());
                 if let Err(error) = slot.rx.receive(worker.pool(), batch) {
@@ -337,6 +341,8 @@ impl Run {
             if slot.packets > 0 {
                 slot.usage.add((then - at).as_nanos() as u64);
                 received += slot.packets;
+            } else if may_rest {
+                slot.rest(then);
             }
             at = then;
         }

@@ -2,13 +2,16 @@
 
 use super::turns::QueueReport;
 use super::usage::Usage;
-use base::PortNo;
+use base::{Instant, PortNo};
 use datapath::{Outbox, Worker};
 use flow::DropReason;
 use port::{PortError, RxQueue, TxQueue};
 use port_linux::Waiter;
 use std::collections::HashMap;
 use std::time::Duration;
+
+/// How long a polling worker leaves a queue of the kernel's alone that had nothing.
+const KERNEL_REST: Duration = Duration::from_micros(20);
 
 /// A receive queue, which goes from worker to worker with what it took of their time.
 pub struct RxSlot {
@@ -24,6 +27,8 @@ pub struct RxSlot {
     pub usage: Usage,
     /// Packets of this turn.
     pub packets: u64,
+    /// Until when it is left alone.
+    rests_until: Instant,
 }
 
 /// What a worker sends to.
@@ -61,7 +66,21 @@ pub fn send_all(worker: &mut Worker, tx: &mut TxQueues, out: &mut Outbox) {
 impl RxSlot {
     /// A queue that nobody has polled yet.
     pub fn new(port: PortNo, opening: u64, queue: u16, rx: Box<dyn RxQueue>) -> Self {
-        RxSlot { port, opening, queue, rx, usage: Usage::default(), packets: 0 }
+        let usage = Usage::default();
+        RxSlot { port, opening, queue, rx, usage, packets: 0, rests_until: Instant::ZERO }
+    }
+
+    /// Whether a polling worker need not look at it now.
+    pub fn is_at_rest(&self, now: Instant) -> bool {
+        now < self.rests_until
+    }
+
+    /// It had nothing. A queue of the kernel's is left alone for a moment then: each look at it is
+    /// a system call, which costs as much as several packets of other queues.
+    pub fn rest(&mut self, now: Instant) {
+        if self.rx.wake_fd().is_some() {
+            self.rests_until = now + KERNEL_REST;
+        }
     }
 
     /// The token by which the waiter calls it.
@@ -132,7 +151,31 @@ impl Ports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packet::{Batch, Pool};
     use port::MemoryPort;
+    use std::os::fd::RawFd;
+
+    #[test]
+    fn only_queues_of_the_kernel_rest() {
+        struct Kernel;
+        impl RxQueue for Kernel {
+            fn receive(&mut self, _: &mut Pool, _: &mut Batch) -> Result<(), PortError> {
+                Ok(())
+            }
+            fn wake_fd(&self) -> Option<RawFd> {
+                Some(0)
+            }
+        }
+        let now = Instant::from_millis(5);
+        let mut kernel = RxSlot::new(PortNo(1), 1, 0, Box::new(Kernel));
+        assert!(!kernel.is_at_rest(now));
+        kernel.rest(now);
+        assert!(kernel.is_at_rest(now) && kernel.is_at_rest(now + KERNEL_REST / 2));
+        assert!(!kernel.is_at_rest(now + KERNEL_REST));
+        let mut polled = RxSlot::new(PortNo(1), 1, 0, Box::new(MemoryPort::pair(1).0.rx()));
+        polled.rest(now);
+        assert!(!polled.is_at_rest(now));
+    }
 
     #[test]
     fn time_goes_to_the_queues_whose_packets_took_it() {
