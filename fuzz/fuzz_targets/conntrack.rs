@@ -12,7 +12,7 @@ use packet::Packet;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_fuzz::tracked::{Action, Text, ZONES, answer, error};
+use tidegate_fuzz::tracked::{Action, SCRIPTS, Text, ZONES, answer, error};
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
@@ -86,6 +86,13 @@ enum Operation {
         makes_room: bool,
     },
     Drain,
+    /// Some packets of a connection that goes far, one after the other.
+    Script {
+        which: u8,
+        from: u8,
+        count: u8,
+        action: Action,
+    },
 }
 
 struct World {
@@ -192,6 +199,14 @@ impl World {
             Operation::Error { code, exceeded, action } => {
                 if let Some(error) = self.last.as_ref().and_then(|it| error(it, code, exceeded)) {
                     self.track(frame(&error), &action.to_ct());
+                }
+            }
+            Operation::Script { which, from, count, action } => {
+                let script = SCRIPTS[usize::from(which) % SCRIPTS.len()];
+                let some = script.iter().skip(usize::from(from % 8)).take(usize::from(count % 16));
+                for text in some {
+                    let bytes = wire::text::parse(text).unwrap_or_else(|it| panic!("{text}: {it}"));
+                    self.track(frame(&bytes), &action.to_ct());
                 }
             }
             other => self.control(other),

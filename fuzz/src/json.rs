@@ -20,9 +20,7 @@ pub fn mutate(
     for _ in 0..1 + dice.below(3) {
         change(&mut text, &mut dice, known, mutate);
     }
-    let end = max_size.min(data.len()).min(prefix + text.len());
-    data[prefix..end].copy_from_slice(&text[..end - prefix]);
-    end
+    crate::put_back(data, max_size, prefix, &text)
 }
 
 fn change(

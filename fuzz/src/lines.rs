@@ -21,10 +21,7 @@ pub fn mutate(
     for _ in 0..1 + dice.below(3) {
         change(&mut lines, &mut dice, known, mutate);
     }
-    let mutated = lines.join("\n");
-    let end = max_size.min(data.len()).min(prefix + mutated.len());
-    data[prefix..end].copy_from_slice(&mutated.as_bytes()[..end - prefix]);
-    end
+    crate::put_back(data, max_size, prefix, lines.join("\n").as_bytes())
 }
 
 fn change(

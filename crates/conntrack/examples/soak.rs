@@ -1,19 +1,20 @@
 //! Connections that come and go at full rate for a while: memory must stay flat.
 //!
-//! `soak [SECONDS]` runs for 600 s, or as long as is said, on two threads beside one that expires,
+//! `soak [SECONDS]` runs for 600 s, or as long as is said: one thread begins UDP connections, translated
+//! in every other zone; one has short TCP connections from SYN to the last ACK; and one expires,
 //! flushes and dumps. Prints a line every tenth of the time, and ends with status 1 if the process has
 //! grown by more than a tenth after the first fifth.
 
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, Cursor, Filter, Flush, Timeout, TimeoutPolicy};
-use flow::{CtAction, Frame};
-use packet::Packet;
+use flow::{CtAction, Field, Frame, Nat, NatKind, NatRange, PortSelection};
+use packet::{Checksum, Packet};
+use std::net::IpAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-const THREADS: u32 = 2;
 const ZONES: u16 = 16;
 
 fn main() -> ExitCode {
@@ -21,15 +22,16 @@ fn main() -> ExitCode {
     let mut timeouts = TimeoutPolicy::new();
     timeouts.set(Timeout::UdpFirst, 1);
     timeouts.set(Timeout::UdpSingle, 1);
+    timeouts.set(Timeout::TcpClose, 1);
     let config = Config { connections_max: 200_000, timeouts, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(9, config));
     let (stops, made) = (AtomicBool::new(false), AtomicU64::new(0));
     let begun = std::time::Instant::now();
     let now = || Instant::from_nanos(begun.elapsed().as_nanos() as u64);
     let grown = std::thread::scope(|scope| {
-        for thread in 0..THREADS {
+        for texts in [&UDP[..], &TCP] {
             let (conntrack, stops, made) = (&conntrack, &stops, &made);
-            scope.spawn(move || churn(conntrack, thread, stops, made, now));
+            scope.spawn(move || churn(conntrack, texts, stops, made, now));
         }
         let grown = watch(&conntrack, Duration::from_secs(seconds), &made, now);
         stops.store(true, Ordering::Relaxed);
@@ -39,42 +41,82 @@ fn main() -> ExitCode {
     if grown > 0.1 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// A connection's packets; 10.0.0.1 is in each another client.
+const UDP: [&str; 1] = ["10.0.0.1:1000>20.0.0.1:80 udp len=0"];
+const TCP: [&str; 7] = [
+    "10.0.0.1:1000>20.0.0.2:80 S seq=100 win=9000",
+    "20.0.0.2:80>10.0.0.1:1000 SA seq=500 ack=101 win=9000",
+    "10.0.0.1:1000>20.0.0.2:80 A seq=101 ack=501 win=9000",
+    "10.0.0.1:1000>20.0.0.2:80 PA seq=101 ack=501 win=9000 len=100",
+    "20.0.0.2:80>10.0.0.1:1000 FA seq=501 ack=201 win=9000",
+    "10.0.0.1:1000>20.0.0.2:80 FA seq=201 ack=502 win=9000",
+    "20.0.0.2:80>10.0.0.1:1000 A seq=502 ack=202 win=9000",
+];
+
 /// Makes connections until it is stopped.
 fn churn(
     conntrack: &Arc<Conntrack>,
-    thread: u32,
+    texts: &[&str],
     stops: &AtomicBool,
     made: &AtomicU64,
     now: impl Fn() -> Instant,
 ) {
     let mut tracker = conntrack.tracker().expect("a tracker");
-    let text = format!("10.0.0.1:1000>20.0.0.{}:80 udp len=0", thread + 1);
-    let mut bytes = wire::text::parse(&text).expect("a packet");
-    bytes[40..42].fill(0);
-    let parse = |_| Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).expect("a frame");
-    let mut frames: Vec<Frame> = (0..32).map(parse).collect();
+    let packets = texts.iter().map(|text| wire::text::parse(text).expect("a packet"));
+    let mut frames: Vec<Frame> = packets.cycle().take(35).map(|it| frame(&it)).collect();
+    let (address, is_udp) = (IpAddr::from([30, 0, 0, 1]), texts.len() == 1);
+    let nat = Nat::Translate(NatRange {
+        kind: NatKind::Src,
+        addresses: Some((address, IpAddr::from([30, 0, 255, 255]))),
+        ports: None,
+        selection: PortSelection::Default,
+        persistent: false,
+    });
     let mut number = 0u32;
     while !stops.load(Ordering::Relaxed) {
-        for frame in &mut frames {
+        for connection in frames.chunks_mut(texts.len()) {
             number = number.wrapping_add(1);
-            frame.clear_ct();
-            set_source(frame, number & 0xff_ffff);
+            for frame in connection {
+                frame.clear_ct();
+                set_client(frame, number & 0xff_ffff);
+            }
         }
         let zone = Zone((number >> 10) as u16 % ZONES);
-        let commit = CtAction { commit: true, zone, ..CtAction::default() };
+        let nat = (is_udp && zone.0 % 2 == 1).then(|| nat.clone());
+        let commit = CtAction { commit: true, zone, nat, ..CtAction::default() };
         tracker.execute(now(), &commit, &mut frames);
-        made.fetch_add(32, Ordering::Relaxed);
+        made.fetch_add(frames.len() as u64, Ordering::Relaxed);
     }
 }
 
-/// Gives another source address, and mends the IP checksum.
-fn set_source(frame: &mut Frame, number: u32) {
+/// A frame whose checksums a device has looked at.
+fn frame(bytes: &[u8]) -> Frame {
+    let mut frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).expect("a frame");
+    frame.packet.offload.checksum = Checksum::Good;
+    frame
+}
+
+/// Gives the client, which has port 1000, another address; and mends the IP header's checksum.
+fn set_client(frame: &mut Frame, number: u32) {
+    let is_client_first = frame.key.tp_dst() == 80;
     let bytes = frame.packet.data_mut();
-    let old = u32::from_be_bytes([bytes[26], bytes[27], bytes[28], bytes[29]]);
-    let new = 0x0a00_0000 | number;
     let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
-    bytes[24..26].copy_from_slice(&wire::checksum::update_u32(sum, old, new).to_be_bytes());
-    bytes[26..30].copy_from_slice(&new.to_be_bytes());
+    let mut sides = [[10, 0, 0, 0], [20, 0, 0, 0]].map(u32::from_be_bytes);
+    sides[0] |= number;
+    sides[1] |= 2;
+    if !is_client_first {
+        sides.swap(0, 1);
+    }
+    let mut new_sum = sum;
+    for (at, side) in [26, 30].into_iter().zip(sides) {
+        let old = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        new_sum = wire::checksum::update_u32(new_sum, u32::from_be_bytes(old), side);
+        bytes[at..at + 4].copy_from_slice(&side.to_be_bytes());
+    }
+    bytes[24..26].copy_from_slice(&new_sum.to_be_bytes());
+    let [src, dst] = sides.map(u128::from);
+    frame.key.set(Field::Ipv4Src, src);
+    frame.key.set(Field::Ipv4Dst, dst);
 }
 
 /// Does what the control side does, and gives how much the process grew.
@@ -88,7 +130,9 @@ fn watch(
     let mut settled = f64::NAN;
     for part in 1..=parts {
         while now().as_nanos() < time.as_nanos() as u64 / parts * part {
-            while conntrack.tick(now()) > 0 {}
+            // What falls due meanwhile waits for the next time round.
+            let at = now();
+            while conntrack.tick(at) > 0 {}
             let zone = Zone((now().as_millis() / 100) as u16 % ZONES);
             let _ = conntrack.flush(now(), &Flush::zone(zone));
             conntrack.dump(now(), &Filter::default(), Cursor::default());

@@ -104,7 +104,7 @@ fn recirculate_copies(
     for frame in present(frames) {
         let mut again = copy(worker, frame);
         again.key.set_recirc_id(id);
-        worker.again.push_back((0, again));
+        worker.again.push((0, again));
         laps.note(|| Step::Recirculated(id));
     }
 }
@@ -191,7 +191,7 @@ fn on_copies(
         execute_run(worker, now, &mut copies, actions, out, laps);
         let [copy] = copies;
         if !copy.packet.is_empty() {
-            worker.again.push_back((0, copy));
+            worker.again.push((0, copy));
         }
     }
 }

@@ -73,7 +73,7 @@ fn walk(
         let hits = look_up(worker, frames, laps);
         let copies = worker.again.len();
         carry_out(worker, now, frames, trails, &hits, out, laps);
-        worker.again.iter_mut().skip(copies).for_each(|(passed, _)| *passed = pass + 1);
+        worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
         worker.stats.recirculated += (present(frames) + worker.again.len() - copies) as u64;
     }
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
@@ -81,12 +81,16 @@ fn walk(
     }
 }
 
-/// Walks copies that were sent round while steps were left to do on the packets themselves, the first
-/// one first: the fragments of a datagram stay in order.
+/// Walks copies that were sent round while steps were left to do on the packets themselves. The first
+/// goes first, so that the fragments of a datagram stay in order, and each with all that comes of it,
+/// so that few wait at a time.
 fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox, laps: &mut impl Laps) {
     let mut trail = [Trail::new()];
-    while let Some((passed, frame)) = worker.again.pop_front() {
+    worker.again.reverse();
+    while let Some((passed, frame)) = worker.again.pop() {
+        let waiting = worker.again.len();
         walk(worker, now, &mut [frame], &mut trail, passed, out, laps);
+        worker.again[waiting..].reverse();
     }
 }
 

@@ -17,7 +17,6 @@ use conntrack::Tracker;
 use flow::{Action, DropReason, Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Frame};
 use hashbrown::HashMap;
 use packet::{Batch, Pool};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How a worker goes about its work.
@@ -96,7 +95,7 @@ pub struct Worker {
     /// Places for a batch; taken out while they are at work.
     pub(crate) lane: Option<Box<Lane>>,
     /// Copies that are to go round, with the passes that they have behind them.
-    pub(crate) again: VecDeque<(usize, Frame)>,
+    pub(crate) again: Vec<(usize, Frame)>,
     handles: HashMap<FlowId, Handle>,
     /// Flows hit since the last dump.
     hit: Vec<FlowId>,
@@ -128,7 +127,7 @@ impl Worker {
             random: (seed as u32) | 1,
             seed: (seed >> 32) as u32,
             lane: Some(Box::new(Lane::new())),
-            again: VecDeque::with_capacity(base::limits::BATCH_SIZE),
+            again: Vec::with_capacity(base::limits::BATCH_SIZE),
             handles: HashMap::new(),
             hit: Vec::new(),
             gone: Vec::new(),

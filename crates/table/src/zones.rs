@@ -27,8 +27,10 @@ const INDEXES: usize = 1 << 3;
 /// Indexes whose places are made together.
 const PIECE: usize = 256;
 /// Chained buckets that there can be: five times as many as 2^31 connections need on the average.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const OVERFLOW: u32 = 1 << 28;
+#[cfg(miri)]
+const OVERFLOW: u32 = 1 << 14;
 #[cfg(loom)]
 const OVERFLOW: u32 = 1 << 4;
 

@@ -346,6 +346,7 @@ impl World {
 
     /// The next segment of a TCP connection that is there, or its end.
     fn answer(&mut self, which: u8, how: u8, order: &Order, at: &str) {
+        self.oracle.known.retain(|known| known.deadline_ms > self.now_ms);
         let open: Vec<&Known> =
             self.oracle.known.iter().filter(|known| known.original.protocol == 6).collect();
         let Some(known) = open.get(usize::from(which) % open.len().max(1)) else { return };
