@@ -12,6 +12,7 @@ mod generate;
 mod report;
 mod stream;
 mod switch;
+mod trex;
 mod unixctl;
 mod vlog;
 

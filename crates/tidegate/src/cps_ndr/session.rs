@@ -1,6 +1,7 @@
 //! The samples of one search: each from a clean state, each told as a line, each kept.
 
 use super::outcome::Outcome;
+use super::source::{GeneratorKind, Source, trex};
 use super::{Chosen, CpsNdrArgs};
 use crate::demo::screen::Screen;
 use crate::dut::{Device, Place};
@@ -10,7 +11,7 @@ use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::human;
 use crate::generate::result::{error_lines, flows_line};
 use crate::generate::sides::{Side, Sides};
-use crate::generate::trial::{Clock, Live, Plan, Trial, Wall, Watch};
+use crate::generate::trial::{Clock, Live, Plan, Wall, Watch};
 use crate::generate::{hosts, lifetime, live_line};
 use generator::Profile;
 use generator::search::{Allowance, Next, Purpose, Sample, Search, Verdict, judge};
@@ -45,7 +46,7 @@ pub struct Session<'a> {
     interrupt: &'a Interrupt,
     plan: Plan,
     allowed: Allowance,
-    sides: Sides,
+    source: Source,
     device: Box<dyn Device>,
     samples: Vec<Told>,
     /// The table was looked into before every sample, and was empty.
@@ -60,16 +61,10 @@ impl<'a> Session<'a> {
         screen: &'a Screen,
         interrupt: &'a Interrupt,
     ) -> Result<Session<'a>, LoadError> {
-        let capacity = profile.connections_at_once as usize + 1000;
-        let (client, server) =
-            hosts(profile, &args.hosts, capacity, args.place.knows_neighbours())?;
-        let Place { device, client: to, server: from } = args.place.open()?;
-        let (Some(to), Some(from)) = (to, from) else {
-            return Err(LoadError::Options(
-                "a search counts what both sides saw: name both --client and --server".to_owned(),
-            ));
+        let (source, device) = match args.generator {
+            GeneratorKind::Own => own(args, profile)?,
+            GeneratorKind::Trex => trex(args, profile)?,
         };
-        let sides = Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from)));
         let sample = Duration::from_secs(args.sample_time.into());
         let lifetime = lifetime(profile);
         let plan = Plan {
@@ -86,7 +81,7 @@ impl<'a> Session<'a> {
             Allowance { loss: args.error_threshold / 100.0, shortfall: Allowance::SHORTFALL };
         let (samples, table_seen) = (Vec::new(), true);
         let mut session =
-            Session { args, screen, interrupt, plan, allowed, sides, device, samples, table_seen };
+            Session { args, screen, interrupt, plan, allowed, source, device, samples, table_seen };
         session.look()?;
         Ok(session)
     }
@@ -124,7 +119,7 @@ impl<'a> Session<'a> {
         };
         let interrupted = || self.interrupt.is_set();
         let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
-        let sample = Trial::start(&mut self.sides, plan, &mut watch).run();
+        let sample = self.source.trial(plan, &mut watch);
         if on_terminal {
             eprint!("\r\x1b[K");
         }
@@ -241,7 +236,7 @@ impl<'a> Session<'a> {
             }
             let pause = Wall.now();
             while Wall.now() - pause < Duration::from_millis(50) {
-                if self.sides.turn(Wall.now())? == 0 {
+                if self.source.turn(Wall.now())? == 0 {
                     std::thread::sleep(Duration::from_micros(200));
                 }
             }
@@ -269,4 +264,18 @@ impl<'a> Session<'a> {
             plan: &self.plan,
         }
     }
+}
+
+/// This program's own hosts, and the device between their ports.
+fn own(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Device>), LoadError> {
+    let capacity = profile.connections_at_once as usize + 1000;
+    let (client, server) = hosts(profile, &args.hosts, capacity, args.place.knows_neighbours())?;
+    let Place { device, client: to, server: from } = args.place.open()?;
+    let (Some(to), Some(from)) = (to, from) else {
+        return Err(LoadError::Options(
+            "a search counts what both sides saw: name both --client and --server".to_owned(),
+        ));
+    };
+    let sides = Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from)));
+    Ok((Source::Hosts(sides), device))
 }
