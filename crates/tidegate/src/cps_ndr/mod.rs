@@ -90,6 +90,12 @@ pub struct CpsNdrArgs {
     /// Loss ratios in percent that --search mlr looks for, besides --error-threshold
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0.5", value_parser = percent)]
     goals: Vec<f64>,
+    /// Share of samples that may lose more than a goal allows, in percent (mlr)
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = below_all)]
+    exceed_ratio: f64,
+    /// Samples that a rate is decided by at most (mlr)
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    goal_samples: u32,
     /// Who makes the connections; with trex, --server is the host of a TRex server (localhost)
     #[arg(long, value_enum, default_value_t = GeneratorKind::Own)]
     generator: GeneratorKind,
@@ -129,6 +135,11 @@ impl SearchKind {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().map_err(|_| "write a percentage such as 0.02".to_owned())?;
     if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("from 0 to 100".to_owned()) }
+}
+
+fn below_all(text: &str) -> Result<f64, String> {
+    let share = percent(text)?;
+    if share < 100.0 { Ok(share) } else { Err("below 100".to_owned()) }
 }
 
 /// One of the three searches.
@@ -214,7 +225,8 @@ impl CpsNdrArgs {
                 ratios.sort_by(f64::total_cmp);
                 ratios.dedup();
                 let width = precision.max(1e-4);
-                let goal = |loss_ratio| Goal { loss_ratio, exceed_ratio: 0.5, trials: 3, width };
+                let (exceed_ratio, trials) = (self.exceed_ratio / 100.0, self.goal_samples);
+                let goal = |loss_ratio| Goal { loss_ratio, exceed_ratio, trials, width };
                 let goals = ratios.into_iter().map(goal).collect();
                 Chosen::Mlr(MultiLoss::new(range, goals, self.max_iterations))
             }
@@ -235,7 +247,7 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
     let profile = args.profile()?;
     let own = args.generator == GeneratorKind::Own;
     if !own {
-        source::check_trex(args)?;
+        source::check_trex(args, &profile)?;
     }
     if let Inside::Ended(code) = args.place.enter(screen)? {
         return Ok(code);
@@ -316,6 +328,10 @@ mod tests {
             "-a 101",
             "-i 0",
             "--search fast",
+            "--exceed-ratio 100",
+            "--goal-samples 0",
+            "--sync-port 0",
+            "--generator mine",
             "--dut me",
             "--nosuch",
         ] {

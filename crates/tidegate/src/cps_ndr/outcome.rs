@@ -198,11 +198,12 @@ fn told_json(told: &Told) -> Value {
 fn goal_line(it: &GoalResult) -> String {
     let rate = |rate: Option<f64>| rate.map_or("none".to_owned(), human);
     format!(
-        "loss up to {}%: lower bound {}, upper bound {}, conditional throughput {}",
+        "loss up to {}%: lower bound {}, upper bound {}, conditional throughput {}{}",
         it.goal.loss_ratio * 100.0,
         rate(it.lower),
         rate(it.upper),
-        rate(it.conditional_throughput)
+        rate(it.conditional_throughput),
+        if it.is_regular() { "" } else { " (at an end of the range)" }
     )
 }
 
@@ -215,5 +216,6 @@ fn goal_json(it: &GoalResult) -> Value {
         "relevant_lower_bound": it.lower,
         "relevant_upper_bound": it.upper,
         "conditional_throughput": it.conditional_throughput,
+        "regular": it.is_regular(),
     })
 }

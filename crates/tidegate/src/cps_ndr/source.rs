@@ -77,7 +77,7 @@ pub fn trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Dev
 }
 
 /// Whether these options can be meant for a TRex server.
-pub fn check_trex(args: &CpsNdrArgs) -> Result<(), LoadError> {
+pub fn check_trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(), LoadError> {
     let place = &args.place;
     let refused = [
         (place.client.is_some(), "--client: its ports are in its own configuration"),
@@ -88,7 +88,7 @@ pub fn check_trex(args: &CpsNdrArgs) -> Result<(), LoadError> {
     ];
     match refused.into_iter().find(|(given, _)| *given) {
         Some((_, what)) => Err(LoadError::Options(format!("--generator trex takes no {what}"))),
-        None => Ok(()),
+        None => Ok(crate::trex::check(profile)?),
     }
 }
 

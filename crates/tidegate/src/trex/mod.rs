@@ -115,6 +115,11 @@ pub enum TrexError {
     },
 }
 
+/// Whether a server could be given this traffic.
+pub fn check(profile: &generator::Profile) -> Result<(), TrexError> {
+    profile::text(profile, 0, None).map(drop)
+}
+
 /// A server that is ours, with the traffic loaded.
 pub struct Trex {
     rpc: Rpc,
