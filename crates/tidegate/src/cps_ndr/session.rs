@@ -277,5 +277,5 @@ fn own(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Device>)
         ));
     };
     let sides = Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from)));
-    Ok((Source::Hosts(sides), device))
+    Ok((Source::Hosts(Box::new(sides)), device))
 }

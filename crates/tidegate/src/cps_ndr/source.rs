@@ -25,7 +25,7 @@ pub enum GeneratorKind {
 /// The generator of a search.
 pub enum Source {
     /// This program's own hosts, at its ports.
-    Hosts(Sides),
+    Hosts(Box<Sides>),
     /// A TRex server, at its own.
     Trex(Box<Trex>),
 }
