@@ -263,6 +263,15 @@ says() {
 }
 reads() { "${@:2}" 2>&1 | grep -qF -- "$1"; }
 
+# refused STATUS PIECE ARGUMENT...: tidegate with these arguments ends with this status and says this.
+refused() {
+    local expect=$1 piece=$2 got=0 said
+    shift 2
+    said=$("$TIDEGATE" "$@" 2>&1) || got=$?
+    same "status of $*: $said" "$expect" "$got"
+    contains "$*" "$said" "$piece"
+}
+
 make_private
 trap 'stopped_at "$BASH_COMMAND" $?' ERR
 # shellcheck source=/dev/null

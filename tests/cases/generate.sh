@@ -53,14 +53,6 @@ P
 contains "page" "$(cat page.html)" "Search: search"
 
 # What cannot be measured is said, with what to do, and a status of its own.
-# refused STATUS PIECE ARGUMENT...
-refused() {
-    local expect=$1 piece=$2 got=0 said
-    shift 2
-    said=$("$TIDEGATE" "$@" 2>&1) || got=$?
-    same "status of $*: $said" "$expect" "$got"
-    contains "$*" "$said" "$piece"
-}
 printf 'name = "mine"\nmessages = 0\n' >bad.toml
 printf 'colour = 1\n' >unknown.toml
 printf 'clients = "10.0.0.1"\nservers = "10.0.0.2"\nclient_ports = "1-100"\n' >narrow.toml

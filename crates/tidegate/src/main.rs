@@ -13,6 +13,7 @@ mod report;
 mod stream;
 mod switch;
 mod trace;
+mod trex;
 mod unixctl;
 mod vlog;
 

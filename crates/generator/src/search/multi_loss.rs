@@ -30,6 +30,14 @@ pub struct GoalResult {
     pub conditional_throughput: Option<f64>,
 }
 
+impl GoalResult {
+    /// Whether both bounds are known; otherwise the answer lies at an end of the range, or there
+    /// is none (section 6.6 of the draft).
+    pub fn is_regular(&self) -> bool {
+        self.lower.is_some() && self.upper.is_some()
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Load {
     rate: f64,
@@ -63,13 +71,23 @@ impl Load {
         }
     }
 
-    /// The forwarded rate that all but the exceeding share of trials reach.
+    /// The conditional throughput (section 6.6 and appendix B of the draft): what is forwarded with
+    /// the largest loss among the best trials, of which the goal's share is taken. Trials that the
+    /// goal would have waited for and that were not needed count as lost altogether.
     fn throughput(&self, goal: &Goal) -> f64 {
         let mut losses = self.losses.clone();
         losses.sort_by(f64::total_cmp);
-        let skip = (goal.exceed_ratio * losses.len() as f64) as usize;
-        let index = losses.len().saturating_sub(1 + skip);
-        self.rate * (1.0 - losses.get(index).copied().unwrap_or(1.0))
+        let whole = (losses.len() as f64).max(f64::from(goal.trials));
+        let mut remaining = whole * (1.0 - goal.exceed_ratio);
+        let mut quantile = None;
+        for loss in losses {
+            if remaining <= 0.0 {
+                break;
+            }
+            quantile = Some(loss);
+            remaining -= 1.0;
+        }
+        self.rate * (1.0 - quantile.filter(|_| remaining <= 0.0).unwrap_or(1.0))
     }
 }
 
@@ -199,6 +217,11 @@ impl Search for MultiLoss {
             },
         }
     }
+}
+
+#[cfg(test)]
+pub(super) fn tests_throughput(goal: &Goal, losses: &[f64]) -> f64 {
+    Load { rate: 1000.0, losses: losses.to_vec(), invalid: false }.throughput(goal)
 }
 
 #[cfg(test)]

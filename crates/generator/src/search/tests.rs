@@ -307,3 +307,40 @@ fn several_loss_ratios_in_one_search() {
     assert_eq!(super::multi_loss::tests_class(&one, &[0.1, 0.0, 0.1]), "Upper");
     assert_eq!(super::multi_loss::tests_class(&one, &[0.1, 0.0, 0.0]), "Lower");
 }
+
+#[test]
+fn conditional_throughput_is_the_draft_s_quantile() {
+    let goal = |exceed_ratio, trials| Goal { loss_ratio: 0.01, exceed_ratio, trials, width: 0.01 };
+    let cases: &[(f64, u32, &[f64], f64)] = &[
+        // Of three trials that would be made, two decide: the worse of them counts.
+        (0.5, 3, &[0.0, 0.004], 996.0),
+        (0.5, 3, &[0.004, 0.0, 0.2], 996.0),
+        (0.5, 4, &[0.1, 0.002, 0.0, 0.3], 998.0),
+        // None may exceed: the worst of all counts.
+        (0.0, 2, &[0.001, 0.003], 997.0),
+        (0.0, 1, &[0.0], 1000.0),
+        // Too few trials to say anything.
+        (0.5, 5, &[0.0], 0.0),
+    ];
+    for (exceed_ratio, trials, losses, expected) in cases {
+        let got = super::multi_loss::tests_throughput(&goal(*exceed_ratio, *trials), losses);
+        assert!((got - expected).abs() < 1e-9, "{losses:?}: {got}");
+    }
+}
+
+#[test]
+fn answers_at_the_ends_of_the_range_are_irregular() {
+    let goal = Goal { loss_ratio: 0.0, exceed_ratio: 0.5, trials: 3, width: 0.05 };
+    for (passes, regular, lower) in
+        [(0.0, false, false), (50_000.0, true, true), (1e9, false, true)]
+    {
+        let mut search = MultiLoss::new(RANGE, vec![goal], None);
+        while let Next::Trial { rate, .. } = search.next() {
+            let lost = Reason::Lost { way: "there", lost: 1, sent: 2 };
+            let verdict = if rate <= passes { Verdict::Pass } else { Verdict::Fail(vec![lost]) };
+            search.record(&verdict, if rate <= passes { 0.0 } else { 0.1 });
+        }
+        let result = search.results()[0];
+        assert_eq!((result.is_regular(), result.lower.is_some()), (regular, lower), "{result:?}");
+    }
+}

@@ -3,6 +3,7 @@
 
 mod outcome;
 mod session;
+mod source;
 
 use crate::demo::screen::Screen;
 use crate::dut::Inside;
@@ -15,6 +16,7 @@ use clap::{Args, ValueEnum};
 use generator::Profile;
 use generator::search::{Bisect, Confirmed, Goal, MultiLoss, Precision, Range, Search};
 use session::Session;
+use source::GeneratorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,6 +30,7 @@ use std::time::Duration;
   tidegate cps-ndr --client eth1 --server eth2 -c 'ssh fw conntrack -F'
   tidegate cps-ndr --search bisect -i 8 -T 30 -u 1        the original's way
   tidegate cps-ndr -n 500 -w 50 -T 30 -m 500 -M 4k        long-lived connections
+  tidegate cps-ndr --generator trex --server trex1 -m 1k  connections of a TRex server
 
 A line is printed for each sample: \u{25b2}\u{25b2}\u{25b2} passed, \u{25bc}\u{25bc}\u{25bc} did not, \u{25a0}\u{25a0}\u{25a0} INVALID: the generator did not do what was
 asked, so that the sample says nothing. The exit status is 0 with an answer, 1 if no rate passed,
@@ -90,6 +93,18 @@ pub struct CpsNdrArgs {
     /// Loss ratios in percent that --search mlr looks for, besides --error-threshold
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "0.5", value_parser = percent)]
     goals: Vec<f64>,
+    /// Share of samples that may lose more than a goal allows, in percent (mlr)
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = below_all)]
+    exceed_ratio: f64,
+    /// Samples that a rate is decided by at most (mlr)
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    goal_samples: u32,
+    /// Who makes the connections; with trex, --server is the host of a TRex server (localhost)
+    #[arg(long, value_enum, default_value_t = GeneratorKind::Own)]
+    generator: GeneratorKind,
+    /// The port of its RPC
+    #[arg(short = 'p', long, value_name = "PORT", default_value_t = 4501, value_parser = clap::value_parser!(u16).range(1..))]
+    sync_port: u16,
     /// Print one JSON object; everything else goes to standard error
     #[arg(long)]
     json: bool,
@@ -123,6 +138,11 @@ impl SearchKind {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().map_err(|_| "write a percentage such as 0.02".to_owned())?;
     if (0.0..=100.0).contains(&number) { Ok(number) } else { Err("from 0 to 100".to_owned()) }
+}
+
+fn below_all(text: &str) -> Result<f64, String> {
+    let share = percent(text)?;
+    if share < 100.0 { Ok(share) } else { Err("below 100".to_owned()) }
 }
 
 /// One of the three searches.
@@ -208,7 +228,8 @@ impl CpsNdrArgs {
                 ratios.sort_by(f64::total_cmp);
                 ratios.dedup();
                 let width = precision.max(1e-4);
-                let goal = |loss_ratio| Goal { loss_ratio, exceed_ratio: 0.5, trials: 3, width };
+                let (exceed_ratio, trials) = (self.exceed_ratio / 100.0, self.goal_samples);
+                let goal = |loss_ratio| Goal { loss_ratio, exceed_ratio, trials, width };
                 let goals = ratios.into_iter().map(goal).collect();
                 Chosen::Mlr(MultiLoss::new(range, goals, self.max_iterations))
             }
@@ -227,12 +248,19 @@ pub fn run(args: &CpsNdrArgs) -> ExitCode {
 
 fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
     let profile = args.profile()?;
+    let own = args.generator == GeneratorKind::Own;
+    if !own {
+        source::check_trex(args, &profile)?;
+    }
     if let Inside::Ended(code) = args.place.enter(screen)? {
         return Ok(code);
     }
     let interrupt = Interrupt::listen()?;
-    let ceiling = args.place.ceiling(&profile, &args.hosts)?;
-    if args.verbose {
+    let ceiling = match own {
+        true => args.place.ceiling(&profile, &args.hosts)?,
+        false => source::unknown_ceiling(),
+    };
+    if args.verbose && own {
         let ceiling = human(ceiling.connections_per_second);
         screen.write(&format!("... the generator's own ceiling: {ceiling} connections/s\n"));
     }
@@ -307,6 +335,10 @@ mod tests {
             "-a 101",
             "-i 0",
             "--search fast",
+            "--exceed-ratio 100",
+            "--goal-samples 0",
+            "--sync-port 0",
+            "--generator mine",
             "--dut me",
             "--nosuch",
         ] {

@@ -3,7 +3,7 @@
 use super::CpsNdrArgs;
 use super::session::Told;
 use crate::dut::profile::Profile;
-use crate::generate::ceiling::Ceiling;
+use crate::generate::ceiling::{Ceiling, SHARE};
 use crate::generate::machine;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
@@ -47,7 +47,11 @@ impl Outcome<'_> {
         if self.answer.stopped_by_generator {
             return Some("generator");
         }
-        self.rate().map(|rate| self.ceiling.limited_by(rate))
+        let (rate, sample) = (self.rate()?, self.sample()?);
+        if self.ceiling.is_known() {
+            return Some(self.ceiling.limited_by(rate));
+        }
+        Some(if sample.window.busy >= SHARE { "generator" } else { "dut" })
     }
 
     /// 0 with an answer, 1 if no rate passed, 3 if nothing was said of the device.
@@ -114,13 +118,21 @@ impl Outcome<'_> {
                 if self.interrupted { "; interrupted" } else { "" }
             ),
             format!("{table}; lost {:.4}% of packets", 100.0 * sample.loss_ratio()),
-            format!(
-                "limited by the {}: {:.0}% of the generator's own ceiling of {} connections/s",
-                if self.limited_by() == Some("generator") { "generator" } else { "device" },
-                100.0 * self.ceiling.share(rate),
-                human(self.ceiling.connections_per_second)
-            ),
+            self.limit_line(sample, rate),
         ]
+    }
+
+    fn limit_line(&self, sample: &Sample, rate: f64) -> String {
+        let by = if self.limited_by() == Some("generator") { "generator" } else { "device" };
+        if !self.ceiling.is_known() {
+            let busy = 100.0 * sample.window.busy;
+            return format!("limited by the {by}: the generator's cores were {busy:.0}% busy");
+        }
+        format!(
+            "limited by the {by}: {:.0}% of the generator's own ceiling of {} connections/s",
+            100.0 * self.ceiling.share(rate),
+            human(self.ceiling.connections_per_second)
+        )
     }
 
     /// The same for programs, with every sample.
@@ -190,11 +202,12 @@ fn told_json(told: &Told) -> Value {
 fn goal_line(it: &GoalResult) -> String {
     let rate = |rate: Option<f64>| rate.map_or("none".to_owned(), human);
     format!(
-        "loss up to {}%: lower bound {}, upper bound {}, conditional throughput {}",
+        "loss up to {}%: lower bound {}, upper bound {}, conditional throughput {}{}",
         it.goal.loss_ratio * 100.0,
         rate(it.lower),
         rate(it.upper),
-        rate(it.conditional_throughput)
+        rate(it.conditional_throughput),
+        if it.is_regular() { "" } else { " (at an end of the range)" }
     )
 }
 
@@ -207,5 +220,6 @@ fn goal_json(it: &GoalResult) -> Value {
         "relevant_lower_bound": it.lower,
         "relevant_upper_bound": it.upper,
         "conditional_throughput": it.conditional_throughput,
+        "regular": it.is_regular(),
     })
 }

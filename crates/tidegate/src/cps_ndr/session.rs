@@ -1,6 +1,7 @@
 //! The samples of one search: each from a clean state, each told as a line, each kept.
 
 use super::outcome::Outcome;
+use super::source::{GeneratorKind, Source, trex};
 use super::{Chosen, CpsNdrArgs};
 use crate::demo::screen::Screen;
 use crate::dut::{Device, profile};
@@ -9,8 +10,7 @@ use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::human;
 use crate::generate::result::{error_lines, flows_line};
-use crate::generate::sides::Sides;
-use crate::generate::trial::{Clock, Live, Plan, Trial, Wall, Watch};
+use crate::generate::trial::{Clock, Live, Plan, Wall, Watch};
 use crate::generate::{lifetime, live_line, sides_of};
 use generator::Profile;
 use generator::search::{Allowance, Next, Purpose, Sample, Search, Verdict, judge};
@@ -46,7 +46,7 @@ pub struct Session<'a> {
     interrupt: &'a Interrupt,
     plan: Plan,
     allowed: Allowance,
-    sides: Sides,
+    source: Source,
     device: Box<dyn Device>,
     samples: Vec<Told>,
     /// The table was looked into before every sample, and was empty.
@@ -63,15 +63,10 @@ impl<'a> Session<'a> {
         screen: &'a Screen,
         interrupt: &'a Interrupt,
     ) -> Result<Session<'a>, LoadError> {
-        let capacity = profile.connections_at_once as usize + 1000;
-        let place = args.place.open()?;
-        if place.client.is_none() || place.server.is_none() {
-            return Err(LoadError::Options(
-                "a search counts what both sides saw: name both --client and --server".to_owned(),
-            ));
-        }
-        let known = args.place.knows_neighbours();
-        let (device, sides) = sides_of(profile, &args.hosts, capacity, known, place)?;
+        let (source, device) = match args.generator {
+            GeneratorKind::Own => own(args, profile)?,
+            GeneratorKind::Trex => trex(args, profile)?,
+        };
         let sample = Duration::from_secs(args.sample_time.into());
         let lifetime = lifetime(profile);
         let plan = Plan {
@@ -93,7 +88,7 @@ impl<'a> Session<'a> {
             interrupt,
             plan,
             allowed,
-            sides,
+            source,
             device,
             samples,
             table_seen,
@@ -117,7 +112,7 @@ impl<'a> Session<'a> {
             drain: self.plan.drain,
         };
         let sample = self.trial(&plan)?;
-        self.sides.check()?;
+        self.source.check()?;
         self.device.check()?;
         if let Some(broken) = sample.broken() {
             return Err(broken.into());
@@ -137,7 +132,7 @@ impl<'a> Session<'a> {
         };
         let interrupted = || self.interrupt.is_set();
         let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
-        let sample = Trial::start(&mut self.sides, plan, &mut watch).run();
+        let sample = self.source.trial(plan, &mut watch);
         if on_terminal {
             eprint!("\r\x1b[K");
         }
@@ -169,7 +164,7 @@ impl<'a> Session<'a> {
             let refused = self.device.refused();
             let plan = Plan { rate: Some(rate), ..self.plan.clone() };
             let mut sample = self.trial(&plan)?;
-            self.sides.check()?;
+            self.source.check()?;
             self.device.check()?;
             if self.interrupt.is_set() {
                 // It was cut short, and would be taken for a worse one.
@@ -275,7 +270,7 @@ impl<'a> Session<'a> {
             }
             let pause = Wall.now();
             while Wall.now() - pause < Duration::from_millis(50) {
-                if self.sides.turn(Wall.now())? == 0 {
+                if self.source.turn(Wall.now())? == 0 {
                     std::thread::sleep(Duration::from_micros(200));
                 }
             }
@@ -304,4 +299,18 @@ impl<'a> Session<'a> {
             worker: self.profile.as_ref(),
         }
     }
+}
+
+/// This program's own hosts, and the device between their ports.
+fn own(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Device>), LoadError> {
+    let capacity = profile.connections_at_once as usize + 1000;
+    let place = args.place.open()?;
+    if place.client.is_none() || place.server.is_none() {
+        return Err(LoadError::Options(
+            "a search counts what both sides saw: name both --client and --server".to_owned(),
+        ));
+    }
+    let known = args.place.knows_neighbours();
+    let (device, sides) = sides_of(profile, &args.hosts, capacity, known, place)?;
+    Ok((Source::Hosts(Box::new(sides)), device))
 }

@@ -40,6 +40,11 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
+    /// Whether it was measured.
+    pub fn is_known(&self) -> bool {
+        self.connections_per_second.is_finite()
+    }
+
     /// For results: what it is, and the share of it that a rate makes.
     pub fn json(&self, rate: f64) -> Value {
         json!({

@@ -43,6 +43,9 @@ pub enum LoadError {
     /// A stock tool or the namespaces refuse.
     #[error(transparent)]
     Place(#[from] DemoError),
+    /// A TRex server cannot be used.
+    #[error(transparent)]
+    Trex(#[from] crate::trex::TrexError),
     /// A file cannot be written.
     #[error("{}: {source}; name a file in a directory that you may write to", file.display())]
     Write {
@@ -61,6 +64,7 @@ impl LoadError {
     pub fn status(&self) -> u8 {
         match self {
             LoadError::ReadProfile { .. } | LoadError::Profile { .. } | LoadError::Options(_) => 2,
+            LoadError::Trex(crate::trex::TrexError::TooLong { .. }) => 2,
             _ => 3,
         }
     }

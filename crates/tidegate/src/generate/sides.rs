@@ -5,7 +5,7 @@ use super::error::LoadError;
 use base::Instant;
 use generator::{Host, Statistics};
 use packet::{Batch, Pool};
-use port::{RxQueue, TxQueue};
+use port::{RxQueue, TxCounters, TxQueue};
 
 /// Batches that a side takes in or sends in one turn, so that the other side is not kept waiting.
 const BATCHES: usize = 8;
@@ -20,6 +20,46 @@ pub struct Link {
     pub rx: Box<dyn RxQueue>,
     /// What leaves.
     pub tx: Box<dyn TxQueue>,
+}
+
+impl Link {
+    /// Hands over what arrived, some batches at most; returns the packets.
+    pub fn take_in(
+        &mut self,
+        pool: &mut Pool,
+        batch: &mut Batch,
+        mut receive: impl FnMut(&mut Pool, &mut Batch),
+    ) -> Result<u64, LoadError> {
+        let mut moved = 0;
+        for _ in 0..BATCHES {
+            self.rx.receive(pool, batch)?;
+            if batch.is_empty() {
+                break;
+            }
+            moved += batch.len() as u64;
+            receive(pool, batch);
+        }
+        Ok(moved)
+    }
+
+    /// Sends what there is, some batches at most; returns the packets and what became of them.
+    pub fn send_out(
+        &mut self,
+        pool: &mut Pool,
+        batch: &mut Batch,
+        mut transmit: impl FnMut(&mut Pool, &mut Batch),
+    ) -> (u64, TxCounters) {
+        let (mut moved, mut sent) = (0, TxCounters::default());
+        for _ in 0..BATCHES {
+            transmit(pool, batch);
+            if batch.is_empty() {
+                break;
+            }
+            moved += batch.len() as u64;
+            sent += self.tx.send(pool, batch);
+        }
+        (moved, sent)
+    }
 }
 
 /// A host at its port.
@@ -41,26 +81,13 @@ impl Side {
 
     /// Takes in, lets time pass, sends; returns the packets moved.
     fn turn(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> Result<u64, LoadError> {
-        let mut moved = 0;
-        for _ in 0..BATCHES {
-            self.link.rx.receive(pool, batch)?;
-            if batch.is_empty() {
-                break;
-            }
-            moved += batch.len() as u64;
-            self.host.receive(pool, batch, now);
-        }
-        self.host.tick(now);
-        for _ in 0..BATCHES {
-            self.host.transmit(pool, batch, now);
-            if batch.is_empty() {
-                break;
-            }
-            moved += batch.len() as u64;
-            let sent = self.link.tx.send(pool, batch);
-            self.dropped += sent.dropped;
-            self.errors += sent.errors;
-        }
+        let Side { host, link, .. } = self;
+        let mut moved = link.take_in(pool, batch, |pool, batch| host.receive(pool, batch, now))?;
+        host.tick(now);
+        let (out, sent) = link.send_out(pool, batch, |pool, batch| host.transmit(pool, batch, now));
+        moved += out;
+        self.dropped += sent.dropped;
+        self.errors += sent.errors;
         Ok(moved)
     }
 }

@@ -113,7 +113,15 @@ impl Bench<'_> {
         let mut search = Confirmed::new(range, precision);
         let mut found = Found { answer: search.answer(), trials: Vec::new(), stopped: None };
         while let Next::Trial { rate, purpose } = search.next() {
-            let said = trial(self, rate)?;
+            let said = match trial(self, rate) {
+                Ok(said) => said,
+                // What was measured until then is kept.
+                Err(error) if !found.trials.is_empty() => {
+                    found.stopped = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             if (self.interrupted)() {
                 // It was cut short, and would be taken for a worse one.
                 found.stopped = Some("interrupted".to_owned());

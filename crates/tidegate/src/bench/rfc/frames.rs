@@ -43,13 +43,12 @@ pub fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
                 row.text.push_str("; this is the generator's limit");
             }
         }
-        let stopped = row.stopped.take();
+        report.stopped = row.stopped.take();
         report.row(row);
-        bench.clean()?;
-        if stopped.is_some() {
-            report.stopped = stopped;
+        if report.stopped.is_some() {
             break;
         }
+        bench.clean()?;
     }
     Ok(report)
 }
@@ -195,7 +194,14 @@ impl Course {
         let (mut points, mut texts, mut clean) = (Vec::new(), Vec::new(), 0);
         for step in (1..=STEPS).rev() {
             let rate = range.max * f64::from(step) / f64::from(STEPS);
-            let (sample, trial) = self.trial(bench, rate)?;
+            let (sample, trial) = match self.trial(bench, rate) {
+                Ok(both) => both,
+                Err(error) if !points.is_empty() => {
+                    row.stopped = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             if (bench.interrupted)() {
                 row.stopped = Some("interrupted".to_owned());
                 break;

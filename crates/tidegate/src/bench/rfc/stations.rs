@@ -13,8 +13,6 @@ use generator::stream::{Order, Station, StationConfig};
 use packet::{Batch, Pool};
 use std::time::Duration;
 
-/// Batches that a station takes in or sends in one turn.
-const BATCHES: usize = 8;
 /// Turns without a frame before the core is given away for a moment.
 const IDLE_TURNS: u32 = 200;
 /// Phases that one pair of stations has at most.
@@ -32,25 +30,14 @@ struct End {
 
 impl End {
     fn turn(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> Result<u64, LoadError> {
-        let mut moved = 0;
-        for _ in 0..BATCHES {
-            self.link.rx.receive(pool, batch)?;
-            if batch.is_empty() {
-                break;
-            }
-            moved += batch.len() as u64;
-            self.station.receive(pool, batch, now);
-        }
-        for _ in 0..BATCHES {
-            self.station.transmit(pool, batch, now);
-            if batch.is_empty() {
-                break;
-            }
-            moved += batch.len() as u64;
-            let sent = self.link.tx.send(pool, batch);
-            self.dropped += sent.dropped;
-            self.errors += sent.errors;
-        }
+        let End { station, link, .. } = self;
+        let mut moved =
+            link.take_in(pool, batch, |pool, batch| station.receive(pool, batch, now))?;
+        let (out, sent) =
+            link.send_out(pool, batch, |pool, batch| station.transmit(pool, batch, now));
+        moved += out;
+        self.dropped += sent.dropped;
+        self.errors += sent.errors;
         Ok(moved)
     }
 }

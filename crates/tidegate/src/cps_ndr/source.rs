@@ -1,0 +1,111 @@
+//! Where a search's connections come from: this program's own hosts, or a TRex server.
+
+use super::CpsNdrArgs;
+use crate::dut::Device;
+use crate::generate::ceiling::Ceiling;
+use crate::generate::error::LoadError;
+use crate::generate::sides::Sides;
+use crate::generate::trial::{Plan, Trial, Watch};
+use crate::trex::Trex;
+use base::Instant;
+use clap::ValueEnum;
+use generator::Profile;
+use generator::search::Sample;
+use serde_json::{Value, json};
+
+/// Which generator makes the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GeneratorKind {
+    /// This program's own hosts
+    Own,
+    /// The TRex server at --server, by its RPC
+    Trex,
+}
+
+/// The generator of a search.
+pub enum Source {
+    /// This program's own hosts, at its ports.
+    Hosts(Box<Sides>),
+    /// A TRex server, at its own.
+    Trex(Box<Trex>),
+}
+
+impl Source {
+    /// One trial.
+    pub fn trial(&mut self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Sample, LoadError> {
+        match self {
+            Source::Hosts(sides) => Trial::start(sides, plan, watch).run(),
+            Source::Trex(trex) => trex.trial(plan, watch),
+        }
+    }
+
+    /// What went wrong where nobody waits for an answer.
+    pub fn check(&mut self) -> Result<(), LoadError> {
+        match self {
+            Source::Hosts(sides) => sides.check(),
+            Source::Trex(_) => Ok(()),
+        }
+    }
+
+    /// Lets packets that come late arrive; how many came.
+    pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
+        match self {
+            Source::Hosts(sides) => sides.turn(now),
+            Source::Trex(_) => Ok(0),
+        }
+    }
+}
+
+/// What stands between the ports of a TRex server: nothing is known of it.
+struct Beyond {
+    server: String,
+    about: Value,
+}
+
+impl Device for Beyond {
+    fn describe(&self) -> Value {
+        json!({
+            "kind": "external",
+            "generator": { "kind": "trex", "server": self.server, "version": self.about },
+        })
+    }
+
+    fn table(&mut self) -> Result<Option<u64>, LoadError> {
+        Ok(None)
+    }
+}
+
+/// The server that is named, and what stands between its ports.
+pub fn trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Device>), LoadError> {
+    let server = args.place.server.as_deref().unwrap_or("localhost");
+    let max_flows = args.max_flows.map(|most| most as u32);
+    let trex = Trex::connect(server, args.sync_port, profile, args.ramp_up, max_flows)?;
+    let device = Beyond { server: server.to_owned(), about: trex.about().clone() };
+    Ok((Source::Trex(Box::new(trex)), Box::new(device)))
+}
+
+/// Whether these options can be meant for a TRex server.
+pub fn check_trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(), LoadError> {
+    let place = &args.place;
+    let refused = [
+        (place.client.is_some(), "--client: its ports are in its own configuration"),
+        (place.dut.is_some(), "--dut: the device is what stands between its ports"),
+        (place.ports.is_some(), "--ports: they are in its own configuration"),
+        (args.hosts.vlan.is_some(), "--vlan: it is in its own configuration"),
+        (args.hosts.gateway.is_some(), "--gateway: it is in its own configuration"),
+    ];
+    match refused.into_iter().find(|(given, _)| *given) {
+        Some((_, what)) => Err(LoadError::Options(format!("--generator trex takes no {what}"))),
+        None => Ok(crate::trex::check(profile)?),
+    }
+}
+
+/// Nobody knows what a TRex server can do; how busy its cores are says whether it was the limit.
+pub fn unknown_ceiling() -> Ceiling {
+    Ceiling {
+        connections_per_second: f64::INFINITY,
+        packets_per_second: f64::INFINITY,
+        packets_per_connection: 0.0,
+        ports: "trex",
+    }
+}

@@ -1,0 +1,167 @@
+mod server;
+
+use super::*;
+use crate::generate::trial::Wall;
+use generator::Profile;
+use generator::search::{Allowance, judge};
+use server::Script;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+fn plan(rate: f64) -> Plan {
+    Plan {
+        rate: Some(rate),
+        ramp: Duration::ZERO,
+        settle_window: Duration::ZERO,
+        lifetime: Duration::ZERO,
+        sample: Duration::from_secs(1),
+        first_look: Duration::from_secs(1),
+        allowed: 1.0,
+        drain: Duration::from_secs(10),
+    }
+}
+
+fn trial(trex: &mut Trex, rate: f64) -> Result<Sample, LoadError> {
+    let mut live = |_: &Live| ();
+    let interrupted = || false;
+    let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
+    trex.trial(&plan(rate), &mut watch)
+}
+
+#[test]
+fn a_simulated_server_finds_nothing_wrong_and_its_counters_make_samples() {
+    let script = Script { trex_most: 8000.0, device_most: 5000.0, ..Script::default() };
+    let (port, seen) = server::start(script);
+    let profile = Profile { udp_percent: 1.0, ..Profile::default() };
+    let mut trex = Trex::connect("127.0.0.1", port, &profile, 0, Some(100_000)).unwrap();
+    assert_eq!(trex.about()["version"], "v3.0-simulated");
+    let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
+    // Below what the device carries, above it, and above what TRex itself can do. Nothing of one
+    // sample is left in the next.
+    for (rate, word) in [(2000.0, "pass"), (6000.0, "fail"), (20_000.0, "invalid")] {
+        let sample = trial(&mut trex, rate).unwrap();
+        let verdict = judge(&sample, &allowed);
+        assert_eq!(verdict.word(), word, "{rate}: {:?}", verdict.reasons());
+        let opened = sample.opened_per_second();
+        let real = rate.min(8000.0);
+        assert!((opened - real).abs() < real * 0.03, "{rate}: {opened}");
+        let lost = sample.forth.lost() as f64 / sample.opened as f64;
+        let expected = (1.0 - 5000.0 / real).max(0.0);
+        assert!((lost - expected).abs() < 0.01, "{rate}: {lost} lost of {expected}");
+        assert!((sample.window.busy - 0.35).abs() < 1e-9 && sample.unfinished <= 1);
+    }
+    drop(trex);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.wrong, Vec::<String>::new());
+    assert!(seen.released, "the server was not given back");
+}
+
+#[test]
+fn a_server_of_the_version_before_is_asked_in_its_own() {
+    let (port, seen) = server::start(Script { major: 1, ..Script::default() });
+    let trex = Trex::connect("127.0.0.1", port, &Profile::default(), 3, None).unwrap();
+    drop(trex);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.methods[..2], ["api_sync_v2", "api_sync_v2"]);
+    assert_eq!(seen.wrong, ["api_sync_v2: version mismatch"]);
+}
+
+#[test]
+fn what_is_no_server_or_goes_away_is_named() {
+    let refused = |port| {
+        let opened = Trex::connect("127.0.0.1", port, &Profile::default(), 3, None);
+        opened.map(|_| ()).unwrap_err().to_string()
+    };
+    let (port, _) = server::start(Script { major: 9, ..Script::default() });
+    let said = refused(port);
+    assert!(said.contains("version mismatch") && said.contains("--astf"), "{said}");
+    let (port, _) = server::start(Script { gone_after: 6, ..Script::default() });
+    let said = refused(port);
+    assert!(said.contains("did not answer"), "{said}");
+    // Nobody there, and somebody else there.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(&[b'x'; 100]);
+    });
+    let said = refused(port);
+    assert!(said.contains("does not speak ZeroMQ") && said.contains("--sync-port"), "{said}");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let said = refused(free);
+    assert!(said.contains("start it with"), "{said}");
+}
+
+/// Answers by the book: each call has to be the next one, with the parameters that it has there.
+struct Book {
+    lines: Vec<Value>,
+    next: usize,
+    inbox: Vec<u8>,
+    outbox: std::io::Cursor<Vec<u8>>,
+    greeted: bool,
+}
+
+impl Read for Book {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.outbox.read(into)
+    }
+}
+
+impl Write for Book {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.inbox.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let body = String::from_utf8_lossy(&self.inbox).into_owned();
+        if !std::mem::replace(&mut self.greeted, true) {
+            self.inbox.clear();
+            return Ok(());
+        }
+        let start = body.find("{\"").expect("a call");
+        let call: Value = serde_json::from_str(&body[start..]).unwrap();
+        let line = &self.lines[self.next];
+        assert_eq!(call["method"], line["call"]["method"], "line {}", self.next + 1);
+        assert_eq!(call["params"], line["call"]["params"], "line {}", self.next + 1);
+        let mut answer = line["answer"].clone();
+        answer["id"] = call["id"].clone();
+        let answer = answer.to_string();
+        let mut frames = vec![1, 0, 2];
+        frames.extend_from_slice(&(answer.len() as u64).to_be_bytes());
+        frames.extend_from_slice(answer.as_bytes());
+        self.outbox = std::io::Cursor::new(frames);
+        (self.next, self.inbox) = (self.next + 1, Vec::new());
+        Ok(())
+    }
+}
+
+/// testdata/trex/exchange.jsonl says where it comes from.
+#[test]
+fn the_exchange_in_testdata_is_followed_call_by_call() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/trex/exchange.jsonl");
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
+    greeting.extend_from_slice(b"NULL");
+    greeting.resize(64, 0);
+    greeting.extend_from_slice(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REP");
+    let outbox = std::io::Cursor::new(greeting);
+    let book = Book { lines, next: 0, inbox: Vec::new(), outbox, greeted: false };
+    let rpc = Rpc::over(Box::new(book), "the book").unwrap();
+    let mut trex = Trex::open(rpc, &Profile::default(), 3, None).unwrap();
+    let (_, start) = trex.read().unwrap();
+    trex.start(1000.0, Duration::from_secs(9)).unwrap();
+    let (_, end) = trex.read().unwrap();
+    let sample = end.sample(&start, 1000.0, end.window(&start, 2.0));
+    assert_eq!((sample.opened, sample.completed, sample.unfinished), (2000, 1990, 5));
+    assert_eq!(sample.failed.timed_out_opening, 5);
+    assert_eq!((sample.forth.sent, sample.forth.lost(), sample.back.lost()), (8000, 5, 0));
+    assert_eq!((sample.garbage, sample.retransmitted), (0, 5));
+    trex.stop().unwrap();
+}
