@@ -93,7 +93,8 @@ class Peer:
         time.sleep(seconds)
         text = self._appctl("dpif-netdev/pmd-stats-show")
         elapsed, after = time.monotonic() - started, self._worker_times()
-        cores = dict(re.findall(r"^pmd thread .*core_id (\d+):$(.*?)(?=^\S|\Z)", text, re.M | re.S))
+        section = re.compile(r"^pmd thread [^\n]*core_id (\d+):$(.*?)(?=^\S|\Z)", re.M | re.S)
+        cores = dict(section.findall(text))
         number = lambda core, name: float(re.search(rf"{name}: ([\d.]+)", cores[str(core)])[1])
         received = {core: number(core, "packets received") for core in self.cpus}
         rates = [received[core] / (after[core] - busy[core]) for core in self.cpus]

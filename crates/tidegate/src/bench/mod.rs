@@ -12,6 +12,7 @@ mod datapath;
 mod dpdk;
 mod error;
 mod matrix;
+mod measured;
 mod memory;
 mod packets;
 mod progress;
