@@ -10,15 +10,16 @@ import traffic
 
 DAEMON = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
-BRIDGE = "br0"
+# Each worker's ports are on a bridge of their own.
+BRIDGES = "br{}"
 # How long all connections may take to be established.
 SETTLE_S = 60
 
 
 class Peer:
-    """The running daemon with two ports, p0 and p1."""
+    """The running daemon. A worker on each of `cpus` has two ports: p0 and p1, p2 and p3, ..."""
 
-    def __init__(self, folder, cpu, memory_mb, program=DAEMON):
+    def __init__(self, folder, cpus, memory_mb, program=DAEMON):
         self.folder = folder
         self.processes = []
         self.environment = dict(os.environ, OVS_RUNDIR=folder, OVS_DBDIR=folder, OVS_LOGDIR=folder)
@@ -27,10 +28,11 @@ class Peer:
         self._start("ovsdb-server", f"--remote=punix:{folder}/db.sock", database)
         self._wait_for(f"{folder}/db.sock")
         self._vsctl("--no-wait", "init")
-        others = [each for each in range(os.cpu_count()) if each != cpu] or [cpu]
+        self.cpus = cpus
+        others = [each for each in range(os.cpu_count()) if each not in cpus] or cpus[-1:]
         self._vsctl("--no-wait", "set", "Open_vSwitch", ".",
                     "other_config:dpdk-init=true", f"other_config:dpdk-socket-mem={memory_mb}",
-                    f"other_config:pmd-cpu-mask={1 << cpu:#x}",
+                    f"other_config:pmd-cpu-mask={sum(1 << cpu for cpu in cpus):#x}",
                     f"other_config:dpdk-lcore-mask={1 << others[0]:#x}",
                     'other_config:dpdk-extra="--no-pci"')
         # By that name every switch takes the daemon's options.
@@ -38,21 +40,25 @@ class Peer:
         os.symlink(os.path.abspath(program), named)
         self._start(named, f"unix:{folder}/db.sock", f"--unixctl={folder}/vswitchd.ctl")
         self._wait_for(f"{folder}/vswitchd.ctl")
-        self._vsctl("add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev",
-                    "fail-mode=secure")
+        for bridge in map(BRIDGES.format, range(len(cpus))):
+            self._vsctl("add-br", bridge, "--", "set", "bridge", bridge, "datapath_type=netdev",
+                        "fail-mode=secure")
         self._appctl("dpctl/ct-set-maxconns", "5000000")
 
     def add_port(self, number, devargs):
         name = f"p{number}"
-        self._vsctl("add-port", BRIDGE, name, "--", "set", "interface", name, "type=dpdk",
-                    f"ofport_request={number + 1}", f'options:dpdk-devargs="{devargs}"')
+        worker = number // 2
+        self._vsctl("add-port", BRIDGES.format(worker), name, "--", "set", "interface", name,
+                    "type=dpdk", f"ofport_request={number + 1}",
+                    f"other_config:pmd-rxq-affinity=0:{self.cpus[worker]}",
+                    f'options:dpdk-devargs="{devargs}"')
         error = self._vsctl("get", "interface", name, "error").strip()
         if error != "[]":
             raise RuntimeError(f"Open vSwitch did not open {devargs}: {error}")
 
     def add_vhost_port(self, number, path):
         name = f"p{number}"
-        self._vsctl("add-port", BRIDGE, name, "--", "set", "interface", name,
+        self._vsctl("add-port", BRIDGES.format(0), name, "--", "set", "interface", name,
                     "type=dpdkvhostuserclient", f"ofport_request={number + 1}",
                     f"options:vhost-server-path={path}")
 
@@ -63,9 +69,16 @@ class Peer:
         self._vsctl("del-port", f"p{number}")
 
     def set_flows(self, path):
-        socket = f"{self.folder}/{BRIDGE}.mgmt"
-        self._run("ovs-ofctl", "del-flows", socket)
-        self._run("ovs-ofctl", "add-flows", socket, path)
+        with open(path) as file:
+            flows = file.read()
+        for worker in range(len(self.cpus)):
+            socket = f"{self.folder}/{BRIDGES.format(worker)}.mgmt"
+            own = f"{self.folder}/{worker}.flows"
+            with open(own, "w") as file:
+                name = lambda port: f"p{int(port[1]) + 2 * worker}"
+                file.write(re.sub(r"\bp([01])\b", name, flows))
+            self._run("ovs-ofctl", "del-flows", socket)
+            self._run("ovs-ofctl", "add-flows", socket, own)
 
     def connections(self):
         found = re.search(r"Total: (\d+)", self._appctl("dpctl/ct-stats-show"))
@@ -86,23 +99,26 @@ class Peer:
                 for address, port in re.findall(reply, table)]
 
     def measure(self, seconds):
-        """What the worker counted in so many seconds."""
+        """What the workers counted in so many seconds."""
         self._appctl("dpif-netdev/pmd-stats-clear")
-        before, busy, started = self._ports(), self._worker_time(), time.monotonic()
+        before, busy, started = self._ports(), self._worker_times(), time.monotonic()
         time.sleep(seconds)
         text = self._appctl("dpif-netdev/pmd-stats-show")
-        elapsed, busy = time.monotonic() - started, self._worker_time() - busy
-        number = lambda name: float(re.search(rf"{name}: ([\d.]+)", text).group(1))
-        received = number("packets received")
+        elapsed, after = time.monotonic() - started, self._worker_times()
+        section = re.compile(r"^pmd thread [^\n]*core_id (\d+):$(.*?)(?=^\S|\Z)", re.M | re.S)
+        cores = dict(section.findall(text))
+        number = lambda core, name: float(re.search(rf"{name}: ([\d.]+)", cores[str(core)])[1])
+        received = {core: number(core, "packets received") for core in self.cpus}
+        rates = [received[core] / (after[core] - busy[core]) for core in self.cpus]
         # Both counted at once, so that they can be compared.
         came, went = (after - then for after, then in zip(self._ports(), before))
         return {
-            "packets_per_second": received / elapsed,
-            "packets_per_processor_second": received / busy,
-            "packets_per_busy_second": received / busy / (busy_share(text) or 1.0),
+            "packets_per_second": sum(received.values()) / elapsed,
+            "packets_per_processor_second": sum(rates),
+            "packets_per_busy_second": sum(rates) / (busy_share(text) or 1.0),
             "busy_share": busy_share(text),
-            "cycles_per_packet": number("avg processing cycles per packet"),
-            "passes_per_packet": number("avg. datapath passes per packet"),
+            "cycles_per_packet": number(self.cpus[0], "avg processing cycles per packet"),
+            "passes_per_packet": number(self.cpus[0], "avg. datapath passes per packet"),
             "forwarded": went / max(1, came),
             "connections": self.connections(),
         }
@@ -112,16 +128,19 @@ class Peer:
             process.kill()
             process.wait()
 
-    def _worker_time(self):
-        """How long the worker's thread has had a processor, in seconds."""
+    def _worker_times(self):
+        """How long each worker's thread has had its processor, in seconds."""
+        times = {}
         tasks = f"/proc/{self.processes[-1].pid}/task"
         for task in os.listdir(tasks):
             with open(f"{tasks}/{task}/comm") as file:
-                if not file.read().startswith("pmd-"):
-                    continue
-            with open(f"{tasks}/{task}/schedstat") as file:
-                return int(file.read().split()[0]) / 1e9
-        raise RuntimeError("Open vSwitch has no worker's thread")
+                worker = re.match(r"pmd-c(\d+)/", file.read())
+            if worker:
+                with open(f"{tasks}/{task}/schedstat") as file:
+                    times[int(worker[1])] = int(file.read().split()[0]) / 1e9
+        if set(times) != set(self.cpus):
+            raise RuntimeError(f"Open vSwitch has workers on {sorted(times)}, not on {self.cpus}")
+        return times
 
     def _ports(self):
         """What all ports have received, and what they have sent."""
@@ -169,7 +188,17 @@ def busy_share(text):
 
 
 def measure(case, files, settings):
-    """One figure of one case: the daemon is started and stopped for it."""
+    """One figure of one case; of several workers also how they stand to one of them."""
+    figure = measure_workers(case, files, settings, case.workers)
+    if case.workers > 1:
+        one = measure_workers(case, files, settings, 1)
+        rate = "packets_per_processor_second"
+        figure["scaling"] = figure[rate] / one[rate]
+    return figure
+
+
+def measure_workers(case, files, settings, workers):
+    """The daemon is started and stopped for each figure."""
     folder = f"{settings.folder}/peer"
     os.makedirs(folder, exist_ok=True)
     for left in os.listdir(folder):
@@ -177,15 +206,18 @@ def measure(case, files, settings):
     # As much as it can have without asking the system for more pages later.
     peer = None
     try:
-        peer = Peer(folder, settings.cpu, settings.pages)
-        forward = f"net_pcap0,rx_pcap={files['forward']},infinite_rx=1"
+        peer = Peer(folder, settings.cpus[:workers], settings.pages)
         if case.is_translated:
+            forward = f"net_pcap0,rx_pcap={files[0]['forward']},infinite_rx=1"
             return _measure_translated(peer, case, forward, settings)
-        peer.add_port(0, forward)
-        peer.add_port(1, f"net_pcap1,rx_pcap={files['reverse']},infinite_rx=1")
+        for worker in range(workers):
+            for side, name in enumerate(("forward", "reverse")):
+                number = 2 * worker + side
+                devargs = f"net_pcap{number},rx_pcap={files[worker][name]},infinite_rx=1"
+                peer.add_port(number, devargs)
         peer.set_flows(case.flows)
         if case.is_tracked:
-            peer.wait_for_connections(case.connections)
+            peer.wait_for_connections(case.connections * workers)
         time.sleep(settings.warm_s)
         return peer.measure(settings.seconds)
     finally:

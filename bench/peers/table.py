@@ -13,7 +13,7 @@ def spread(values, digits=2):
 def text(report):
     """One line a case: medians over the rounds, with the least and the most."""
     lines = [
-        f"{report['machine']['processor']}, one processor a switch, frames of 60 bytes, "
+        f"{report['machine']['processor']}, one processor a worker, frames of 60 bytes, "
         f"{report['rounds']} rounds of {report['seconds']} s, interleaved",
         f"load average at the start: {report['machine']['load_average'][0]}",
         "",
@@ -22,8 +22,14 @@ def text(report):
     ]
     for row in report["results"]:
         peer, ours, ratio = (row[key] for key in ("peer_mpps", "ours_mpps", "ratio"))
+        wanted = f"{row['wanted']:g}" if row["workers"] == 1 else "below"
         lines.append(f"{row['case']:24}{row['connections']:>12,} {spread(peer):>21} "
-                     f"{spread(ours):>21} {spread(ratio):>20}  {row['wanted']:g}")
+                     f"{spread(ours):>21} {spread(ratio):>20}  {wanted}")
+    for row in (row for row in report["results"] if row["workers"] > 1):
+        peer, ours = spread(row["peer_scaling"]), spread(row["ours_scaling"])
+        case = f"{row['workers']} workers to one"
+        lines.append(f"{case:24}{row['connections']:>12,} {peer:>21} {ours:>21} {'':>20}  "
+                     f"{row['wanted']:g} of each switch's own")
     return "\n".join(lines) + "\n"
 
 
@@ -58,8 +64,12 @@ def plot(report):
                        f'y2="{at(max(values)):.1f}" stroke="black"/>')
             out.append(f'<text x="{x + 20}" y="{at(max(values)) - 5:.1f}" '
                        f'text-anchor="middle">{median(values):.1f}</text>')
-        for line, words in enumerate((row["case"], f"{row['connections']:,} connections",
-                                      f"{median(row['ratio']):.2f} times")):
+        below = [row["case"], f"{row['connections']:,} connections",
+                 f"{median(row['ratio']):.2f} times"]
+        if row["workers"] > 1:
+            below.append(f"to one: {median(row['peer_scaling']):.2f} and "
+                         f"{median(row['ours_scaling']):.2f}")
+        for line, words in enumerate(below):
             out.append(f'<text x="{middle}" y="{floor + 18 + 16 * line}" '
                        f'text-anchor="middle">{escape(words)}</text>')
     for index, (name, colour) in enumerate(COLOURS.items()):

@@ -16,10 +16,10 @@ def write(path, frames):
             file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
 
 
-def forward(connections):
+def forward(connections, first=0):
     """A packet from each client to the server, the same ones each time."""
     ports = random.Random(1)
-    for number in range(connections):
+    for number in range(first, first + connections):
         yield udp(CLIENT_MAC, SERVER_MAC, CLIENTS + number, SERVER,
                   ports.randrange(1024, 61024), SERVER_PORT)
 
@@ -30,9 +30,9 @@ def answers(tuples):
         yield udp(SERVER_MAC, CLIENT_MAC, SERVER, address, SERVER_PORT, port)
 
 
-def sources(connections):
+def sources(connections, first=0):
     """The (address, port) pairs of the clients themselves."""
-    for frame in forward(connections):
+    for frame in forward(connections, first):
         yield struct.unpack(">I", frame[26:30])[0], struct.unpack(">H", frame[34:36])[0]
 
 

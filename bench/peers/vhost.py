@@ -57,7 +57,7 @@ def measure(program, settings):
         raise RuntimeError("vhost wants a processor for the switch and one for the guest")
     switch = guest = None
     try:
-        switch = peer.Peer(folder, settings.cpu, settings.pages, program)
+        switch = peer.Peer(folder, [settings.cpu], settings.pages, program)
         guest = Guest(folder, others[-1])
         for number, path in enumerate(guest.sockets):
             switch.add_vhost_port(number, path)

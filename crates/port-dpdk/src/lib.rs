@@ -27,6 +27,8 @@ mod device;
 #[cfg(feature = "dpdk")]
 mod ffi;
 #[cfg(feature = "dpdk")]
+mod guard;
+#[cfg(feature = "dpdk")]
 mod receive;
 #[cfg(feature = "dpdk")]
 mod send;
@@ -42,9 +44,11 @@ pub use facts::{Facts, Statistics};
 pub use options::EalOptions;
 
 #[cfg(not(feature = "dpdk"))]
-pub use absent::{DpdkPort, DpdkRx, DpdkTx, is_running, start, version};
+pub use absent::{DpdkPort, DpdkRx, DpdkTx, given_pages, is_running, start, version};
 #[cfg(feature = "dpdk")]
 pub use device::DpdkPort;
+#[cfg(feature = "dpdk")]
+pub use guard::given_pages;
 #[cfg(feature = "dpdk")]
 pub use receive::DpdkRx;
 #[cfg(feature = "dpdk")]

@@ -37,6 +37,9 @@ pub fn start(options: &EalOptions, cpu: usize) -> Result<String, DpdkError> {
     log::info!(target: "dpdk", "EAL ARGS: {}", words.join(" "));
     let result = start_with(&words);
     *attempt = if result.is_ok() { Attempt::Running } else { Attempt::Failed };
+    if let Err(error) = crate::guard::install() {
+        log::warn!(target: "dpdk", "guests that lie about their memory can end the switch: {error}");
+    }
     match result {
         Ok(()) => Ok(version().unwrap_or_default()),
         Err(source) => Err(DpdkError::Start { source, last_words: take_last_words() }),

@@ -14,6 +14,7 @@ mod error;
 mod flame;
 mod inserts;
 mod matrix;
+mod measured;
 mod memory;
 mod packets;
 mod progress;

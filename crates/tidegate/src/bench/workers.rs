@@ -3,7 +3,8 @@
 //! Each is a thread on a processor of its own with its own ports, flows and packets; they share the
 //! table of connections, as the switch's do.
 
-use super::datapath::{Counted, DatapathArgs, Measured, Played, Station, WARM_PART};
+use super::datapath::{DatapathArgs, Station, WARM_PART};
+use super::measured::{Counted, Measured, Played};
 use super::progress::Progress;
 use super::stages::Stages;
 use super::{BenchError, Outcome};

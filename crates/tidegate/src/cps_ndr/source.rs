@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    /// What went wrong where nobody waits for an answer.
+    /// Whether all workers of ours still run; why not.
     pub fn check(&mut self) -> Result<(), LoadError> {
         match self {
             Source::Hosts(sides) => sides.check(),

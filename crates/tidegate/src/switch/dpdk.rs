@@ -27,6 +27,8 @@ pub struct Dpdk {
     looked_at: Option<Instant>,
     /// The number of the next vhost-user device.
     next_vhost: u32,
+    /// Pages that guests lied about until then.
+    given_pages: u64,
 }
 
 impl Switch {
@@ -139,6 +141,13 @@ impl Switch {
             return;
         }
         self.dpdk.looked_at = Some(now);
+        let given = port_dpdk::given_pages();
+        if given > std::mem::replace(&mut self.dpdk.given_pages, given) {
+            log::warn!(
+                target: "dpdk",
+                "a guest's memory is shorter than it says; {given} pages were replaced with zeros"
+            );
+        }
         let mut changed = Vec::new();
         for (name, running) in &self.configured.interfaces {
             let Some(dpdk) = self.devices.dpdk(name) else { continue };

@@ -218,7 +218,8 @@ impl Kept {
             self.cycles_per_packet.add(turn.ns / turn.packets);
         }
         self.upcalls.add(turn.upcalls);
-        for (size, &count) in sizes.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+        // A queue that had nothing gave no batch.
+        for (size, &count) in sizes.0.iter().enumerate().skip(1).filter(|(_, count)| **count > 0) {
             self.packets_per_batch.add_times(size as u64, u64::from(count));
         }
         if self.running.at != ms {

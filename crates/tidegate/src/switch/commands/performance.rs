@@ -174,6 +174,7 @@ fn describe_received(stats: &WorkerStats, seconds: f64, upcall_ns: u64) -> Strin
         ratio(passes, received),
     );
     let found = ratio(stats.subtables, stats.megaflow_hits);
+    let upcall_us = if stats.misses == 0 { 0.0 } else { upcall_ns as f64 / 1000.0 };
     for (name, count, more) in [
         ("PHWOL hits:", 0, String::new()),
         ("MFEX Opt hits:", 0, String::new()),
@@ -181,7 +182,7 @@ fn describe_received(stats: &WorkerStats, seconds: f64, upcall_ns: u64) -> Strin
         ("EMC hits:", stats.exact_hits, String::new()),
         ("SMC hits:", 0, String::new()),
         ("Megaflow hits:", stats.megaflow_hits, format!(", {found:.2} subtbl lookups/hit")),
-        ("Upcalls:", stats.misses, format!(", {:.1} us/upcall", upcall_ns as f64 / 1000.0)),
+        ("Upcalls:", stats.misses, format!(", {upcall_us:.1} us/upcall")),
         ("Lost upcalls:", stats.lost, String::new()),
     ] {
         let percent = 100.0 * ratio(count, passes);

@@ -9,7 +9,7 @@ fn turn(ns: u64, packets: u64) -> Sample {
 fn add(kept: &mut Kept, ms: u64, ns: u64, packets: u64) -> Vec<String> {
     let mut sizes = BatchSizes::default();
     let batches = u64::from(packets > 0);
-    sizes.0[packets.min(32) as usize] = batches as u32;
+    sizes.0[packets.min(32) as usize] = 1;
     kept.add(ms, Sample { batches, upcalls: packets / 10, ..turn(ns, packets) }, &sizes)
 }
 
@@ -24,6 +24,7 @@ fn turns_fall_into_bins_and_milliseconds() {
         (&kept.packets, 0, 2),
         (&kept.packets, 10, 2),
         (&kept.packets_per_batch, 10, 2),
+        (&kept.packets_per_batch, 0, 0),
         (&kept.cycles_per_packet, 1, 2),
         (&kept.upcalls, 0, 2),
         (&kept.upcalls, 1, 2),

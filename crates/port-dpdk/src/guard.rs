@@ -1,0 +1,104 @@
+//! Guests' memory that is shorter than they say.
+//!
+//! A guest behind vhost-user lends its memory as files, and says how long they are. Where it lies, the
+//! kernel answers a look behind a file's end with SIGBUS, which would end the switch and with it
+//! everybody's traffic; DPDK does not compare the two. Here a page that is not there is given:
+//! one of zeros, so that the guest harms nobody but itself.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const PAGE: usize = 4096;
+const HUGE_PAGE: usize = 2 << 20;
+/// Pages that are given at most, so that guests cannot ask for all memory by lying.
+const PAGES_MAX: u64 = 1 << 16;
+
+static GIVEN: AtomicU64 = AtomicU64::new(0);
+
+/// Gives pages from now on, in the whole process.
+pub fn install() -> io::Result<()> {
+    // SAFETY: needed because there is no safe way to handle a signal. A zeroed `sigaction` is a valid
+    // one, and `on_bus_error` does only what may be done in a handler (signal-safety(7)).
+    let answer = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_bus_error as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut())
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// How many pages guests said to have and had not, so far.
+pub fn given_pages() -> u64 {
+    GIVEN.load(Relaxed)
+}
+
+extern "C" fn on_bus_error(
+    _signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
+    // SAFETY: the kernel hands over a valid `siginfo_t`, and of SIGBUS it has an address.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    // Memory that is broken (`BUS_MCEERR_AR`) must not be glossed over.
+    if code == libc::BUS_ADRERR && GIVEN.fetch_add(1, Relaxed) < PAGES_MAX && give(address) {
+        return;
+    }
+    // The instruction is tried again, and ends the process as it would have without this.
+    // SAFETY: this only takes the handler away.
+    unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
+}
+
+/// Puts zeros where the page of this address is missing. The kernel refuses a small page among huge
+/// ones (`EINVAL`), and with that alone a huge one is given: it cannot reach into a mapping beside.
+fn give(address: usize) -> bool {
+    let before = errno();
+    let is_given =
+        map_zeros(address, PAGE) || (errno() == libc::EINVAL && map_zeros(address, HUGE_PAGE));
+    // SAFETY: the place is the thread's own; the code that was interrupted finds it as it was.
+    unsafe { *libc::__errno_location() = before };
+    is_given
+}
+
+fn errno() -> libc::c_int {
+    // SAFETY: the place is the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+fn map_zeros(address: usize, size: usize) -> bool {
+    let start = (address & !(size - 1)) as *mut libc::c_void;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: something is mapped here already that has no memory behind it, as the signal says;
+    // whoever looks at it trusts nothing that it finds there.
+    unsafe { libc::mmap(start, size, protection, flags, -1, 0) == start }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn what_is_behind_a_file_s_end_is_zero() {
+        install().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(PAGE as u64).unwrap();
+        let before = given_pages();
+        // SAFETY: a new mapping of four pages, the last three of which the file does not have, is
+        // looked at and written within its bounds, and taken away again.
+        unsafe {
+            let (write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+            let start =
+                libc::mmap(std::ptr::null_mut(), 4 * PAGE, write, shared, file.as_raw_fd(), 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            let bytes = start.cast::<u8>();
+            bytes.write_volatile(1);
+            assert_eq!(bytes.add(2 * PAGE + 5).read_volatile(), 0);
+            bytes.add(3 * PAGE).write_volatile(7);
+            assert_eq!((bytes.read_volatile(), bytes.add(3 * PAGE).read_volatile()), (1, 7));
+            libc::munmap(start, 4 * PAGE);
+        }
+        assert_eq!(given_pages() - before, 2);
+    }
+}
