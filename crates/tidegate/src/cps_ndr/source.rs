@@ -107,5 +107,6 @@ pub fn unknown_ceiling() -> Ceiling {
         packets_per_second: f64::INFINITY,
         packets_per_connection: 0.0,
         ports: "trex",
+        workers: 1,
     }
 }

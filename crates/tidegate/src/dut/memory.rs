@@ -60,7 +60,8 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
     for index in 0..wanted.workers {
-        let switch = Switch::sharing(rules(wanted), WorkerId(index as u16), Arc::clone(&conntrack))?;
+        let switch =
+            Switch::sharing(rules(wanted), WorkerId(index as u16), Arc::clone(&conntrack))?;
         let cables = cables(wanted, &ports, index);
         let (stop, seen) = (Arc::clone(&stop), Arc::new(Seen::default()));
         let (cores, shown) = (cores.clone(), Arc::clone(&seen));

@@ -1,8 +1,8 @@
 //! A worker's thread as the control side holds it. What it does is told in
 //! [`super::worker_loop`].
 
-use super::secret::secret;
 use super::metrics::Metrics;
+use super::secret::secret;
 use super::tracing::{Order, Traced};
 use super::turns::WorkerReport;
 use super::worker_loop::{self, Start};
