@@ -137,7 +137,8 @@ impl Zones {
     }
 
     /// Empties indexes of flushed zones. `free` is handed each entry after it was taken out, the
-    /// highest ids first, until that and the buckets looked at come to `budget`. `true` if there is more to do.
+    /// highest ids first, until that and the buckets looked at come to `budget`. `true` if there is
+    /// more to do.
     pub fn drain(
         &self,
         visit: &Visit<'_>,
