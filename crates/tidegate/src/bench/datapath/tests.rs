@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use serde_json::Value;
 
 #[derive(Parser)]
 struct Line {
