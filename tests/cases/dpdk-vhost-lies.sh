@@ -3,13 +3,7 @@
 # limit: 60
 ours || skip "Open vSwitch's DPDK is another program"
 client_and_server
-start_database
-vsctl --no-wait set open_vswitch . other_config:dpdk-init=try \
-    other_config:dpdk-extra="--no-huge -m 256 --no-pci"
-start_switch
-[ "$(vsctl get open_vswitch . dpdk_version)" != none ] || skip "this build has no DPDK"
-[ "$(vsctl get open_vswitch . dpdk_initialized)" = true ] ||
-    skip "DPDK does not start here: $(grep -o 'Unable to initialize.*' $work/ovs-vswitchd.log)"
+start_dpdk
 bridge br0 client server
 vsctl add-port br0 vhost0 -- set interface vhost0 type=dpdkvhostuser
 same "its error" "[]" "$(vsctl get interface vhost0 error)"

@@ -7,13 +7,7 @@ client_and_server
 for name in client server; do
     on $name ethtool -K eth0 tx off tso off gso off >/dev/null
 done
-start_database
-vsctl --no-wait set open_vswitch . other_config:dpdk-init=try \
-    other_config:dpdk-extra="--no-huge -m 256 --no-pci"
-start_switch
-[ "$(vsctl get open_vswitch . dpdk_version)" != none ] || skip "this build has no DPDK"
-[ "$(vsctl get open_vswitch . dpdk_initialized)" = true ] ||
-    skip "DPDK does not start here: $(grep -o 'Unable to initialize.*' $work/ovs-vswitchd.log)"
+start_dpdk
 contains "version" "$(vsctl get open_vswitch . dpdk_version)" "DPDK "
 contains "types" "$(vsctl get open_vswitch . iface_types)" dpdkvhostuserclient
 

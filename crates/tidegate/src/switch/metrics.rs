@@ -214,8 +214,8 @@ impl Kept {
         self.count += 1;
         self.cycles.add(turn.ns);
         self.packets.add(turn.packets);
-        if turn.packets > 0 {
-            self.cycles_per_packet.add(turn.ns / turn.packets);
+        if let Some(each) = turn.ns.checked_div(turn.packets) {
+            self.cycles_per_packet.add(each);
         }
         self.upcalls.add(turn.upcalls);
         // A queue that had nothing gave no batch.

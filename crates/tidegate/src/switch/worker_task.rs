@@ -34,7 +34,7 @@ impl Switch {
             // Flows of workers that were replaced are forgotten already.
             WorkerEvent::Dump(generation, _) if generation != self.generation => return,
             WorkerEvent::Traced(traced) => {
-                self.traces.add(traced);
+                self.traces.add(*traced);
                 return;
             }
             WorkerEvent::Dump(_, dump) => {

@@ -37,7 +37,7 @@ struct Running {
     form: Form,
     until: Instant,
     /// Not fetched yet.
-    ready: Vec<Box<Traced>>,
+    ready: Vec<Traced>,
     /// Packets that were told of, and when they began.
     begun: HashMap<TraceId, Instant>,
     /// Of these, those that have not come back from the control side.
@@ -61,7 +61,7 @@ impl Traces {
     }
 
     /// A worker tells of a packet.
-    pub fn add(&mut self, traced: Box<Traced>) {
+    pub fn add(&mut self, traced: Traced) {
         if let Some(running) = &mut self.running {
             running.ready.push(traced);
         }

@@ -12,7 +12,7 @@ struct Bench {
     upcalls: Arc<UpcallQueue>,
     tx: TxQueues,
     out: Outbox,
-    told: Vec<Box<Traced>>,
+    told: Vec<Traced>,
 }
 
 const NOW: Instant = Instant::from_millis(1000);
@@ -39,7 +39,7 @@ impl Bench {
         let mut batch: Batch = bytes.map(|bytes| Packet::from_bytes(&bytes)).collect();
         let arrival = Arrival { port: PortNo(1), queue: 0, asked: clock::now() };
         let Bench { worker, tx, out, told, .. } = self;
-        picker.receive(NOW, arrival, &mut batch, worker, (tx, out), |it| told.push(it));
+        picker.receive(NOW, arrival, &mut batch, worker, (tx, out), |it| told.push(*it));
         assert!(batch.is_empty());
         send_all(worker, tx, out);
     }
