@@ -23,3 +23,12 @@ for what in new updated destroyed; do told "$what" || fail "nothing $what: $(hea
 kill $pid
 wait $pid || true
 contains "no such filter" "$(must_fail "$TIDEGATE" conntrack nosuch=1)" "nosuch"
+
+# Counting can be switched off.
+same "off" "packets and bytes of connections: off" "$(ovs-appctl tidegate/conntrack-counters off)"
+udp_ask client 10.0.0.2 53 2 6003 >/dev/null
+contains "nothing is counted" "$("$TIDEGATE" conntrack --port 6003)" "packets=0/0,bytes=0/0"
+same "on" "packets and bytes of connections: on" "$(ovs-appctl tidegate/conntrack-counters on)"
+udp_ask client 10.0.0.2 53 2 6003 >/dev/null
+contains "counted" "$("$TIDEGATE" conntrack --port 6003)" "packets=2/2,"
+contains "neither" "$(must_fail ovs-appctl tidegate/conntrack-counters x)" "say on or off"

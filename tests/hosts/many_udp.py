@@ -5,7 +5,7 @@ import socket
 import struct
 import sys
 
-SOURCES = 60000
+SOURCES = 20000
 
 device, source_mac, to_mac, source, to = sys.argv[1:6]
 count, first = int(sys.argv[6]), int(sys.argv[7]) if len(sys.argv) > 7 else 0

@@ -8,81 +8,20 @@
 //! section 2.
 
 mod scale;
+mod state;
 mod words;
 
 use scale::SCALE_MAX;
 pub(crate) use scale::Scale;
+pub use state::TcpState;
 
 use crate::counters::{Counters, Event};
 use crate::timeout::Timeout;
-use std::fmt;
 use wire::{Tcp, TcpFlags};
 
 /// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
 /// without scaling and one Ethernet packet.
 pub(crate) const ACK_SLACK: u32 = 0xffff + 1500;
-
-/// Where one side of a connection is, in the order of a connection's life.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum TcpState {
-    /// Nothing was seen of this side.
-    Closed,
-    /// It sent something that is not acknowledged.
-    SynSent,
-    /// The other side acknowledged something.
-    Established,
-    /// It sent its FIN.
-    Closing,
-    /// Its FIN is acknowledged.
-    FinWait2,
-    /// A RST ended the connection.
-    TimeWait,
-}
-
-impl TcpState {
-    /// All of them, in order.
-    pub const ALL: [TcpState; 6] = [
-        TcpState::Closed,
-        TcpState::SynSent,
-        TcpState::Established,
-        TcpState::Closing,
-        TcpState::FinWait2,
-        TcpState::TimeWait,
-    ];
-
-    /// The one state that a connection is shown in: its further side's, where a FIN acknowledged
-    /// shows as `TIME_WAIT` (ovs: `lib/ct-dpif.c`, `coalesce_tcp_state`).
-    #[must_use]
-    pub fn of_connection(original: TcpState, reply: TcpState) -> TcpState {
-        match original.max(reply) {
-            TcpState::FinWait2 => TcpState::TimeWait,
-            state => state,
-        }
-    }
-}
-
-impl fmt::Display for TcpState {
-    /// As [`TcpState::name`].
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl TcpState {
-    /// The name in dumps.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            TcpState::Closed => "CLOSED",
-            TcpState::SynSent => "SYN_SENT",
-            TcpState::Established => "ESTABLISHED",
-            TcpState::Closing => "CLOSING",
-            TcpState::FinWait2 => "FIN_WAIT_2",
-            TcpState::TimeWait => "TIME_WAIT",
-        }
-    }
-}
 
 /// One side of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

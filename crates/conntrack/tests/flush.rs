@@ -175,7 +175,7 @@ fn tuples() -> impl Strategy<Value = flow::TupleMatch> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Looks and walks take the same connections as comparing each entry of a dump does.
     #[test]

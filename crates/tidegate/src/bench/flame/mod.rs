@@ -23,7 +23,7 @@ const BLIND: [&str; 2] = ["libgcc", "vdso"];
 /// Whether a run is looked at, and where what was seen goes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PerfArgs {
-    /// Write a flame graph (SVG) of the measured part of the run; the looks cost it about 1 %
+    /// Write a flame graph (SVG) of the measured part of the run; the looks cost it a little
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "flame.svg")]
     perf: Option<PathBuf>,
 }

@@ -77,6 +77,18 @@ pub fn events(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(lines)
 }
 
+/// `tidegate/conntrack-counters [on|off]`: whether each connection's packets and bytes are counted.
+pub fn counters(switch: &mut Switch, words: &[String]) -> Answer {
+    match words.first().map(String::as_str) {
+        None => {}
+        Some("on") => switch.conntrack().set_counts_traffic(true),
+        Some("off") => switch.conntrack().set_counts_traffic(false),
+        Some(other) => return Err(format!("{other}: say on or off (Invalid argument)")),
+    }
+    let state = if switch.conntrack().counts_traffic() { "on" } else { "off" };
+    Ok(format!("packets and bytes of connections: {state}\n"))
+}
+
 impl Switch {
     /// Notes what happens to connections until then.
     fn watch_connections(&mut self, until: Instant) {
