@@ -1,4 +1,4 @@
-# limit: 180
+# limit: 240
 # `tidegate generate` and `tidegate cps-ndr`: between veth pairs with a daemon of their own, in
 # memory, and what they say of what cannot be measured; nothing of theirs stays.
 [ -x "$TIDEGATE" ] || skip "there is no $TIDEGATE"
