@@ -1,4 +1,4 @@
-# limit: 180
+# limit: 240
 # `tidegate generate` and `tidegate cps-ndr`: between veth pairs with a daemon of their own, in
 # memory, and what they say of what cannot be measured; nothing of theirs stays.
 [ -x "$TIDEGATE" ] || skip "there is no $TIDEGATE"
@@ -86,6 +86,20 @@ wait $generator || got=$?
 same "status when the port goes: $(cat gone.txt)" 3 $got
 contains "message when the port goes" "$(cat gone.txt)" "no such device"
 contains "what was measured until then" "$(cat gone.txt)" "client opened"
+# A search keeps the samples that it had.
+ip link add tgc2 type veth peer name tgc3
+for device in tgc2 tgc3; do ip link set $device up; done
+"$TIDEGATE" cps-ndr --client tgc2 --server tgc3 --gateway $gateway -m 100 -M 400 -r 0 -T 3 \
+    --precision 1 -o search-gone.json >gone.txt 2>&1 &
+search=$!
+eventually 40 grep -Eq '▲▲▲|▼▼▼|■■■' gone.txt
+ip link del tgc2
+got=0
+wait $search || got=$?
+same "status when the port goes: $(cat gone.txt)" 3 $got
+contains "message when the port goes" "$(cat gone.txt)" "no such device"
+$python -c 'import json; assert len(json.load(open("search-gone.json"))["samples"]) >= 1' ||
+    fail "its samples are lost: $(cat search-gone.json)"
 
 # Interrupted, it prints what there is.
 "$TIDEGATE" generate --dut none --rate 100 --seconds 60 >interrupted.txt 2>&1 &

@@ -18,7 +18,7 @@ mod tests;
 
 use super::{BenchError, Outcome};
 use crate::demo::screen::Screen;
-use crate::dut::{Inside, Place};
+use crate::dut::Inside;
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human};
@@ -158,10 +158,9 @@ impl RfcArgs {
                 human(range.max)
             )));
         }
-        // More connections than four million, which is what the generator has flows for, are none.
-        if self.range().max > 4e6
-            && matches!(self.test, Some(Test::Concurrent | Test::SteadyConcurrent))
-        {
+        // The generator has flows for no more.
+        let most = f64::from(generator::stream::FLOWS_MAX);
+        if self.test.is_some_and(Test::counts_connections) && range.max > most {
             return Err(LoadError::Options("-M: at most 4m connections".to_owned()));
         }
         Ok(())

@@ -15,7 +15,7 @@ use generator::search::{Allowance, FrameSample, Reason, Verdict, judge_frames};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The gaps of 20 bytes and the preamble of 8, which bits on the wire do not count here.
+/// Rates in bits are of frames with their FCS; preambles and gaps are not counted.
 const BITS_A_BYTE: f64 = 8.0;
 /// Steps of the loss curve, in shares of the highest rate (RFC 2544 section 26.3: at most 10%).
 const STEPS: u32 = 10;

@@ -120,21 +120,30 @@ impl Test {
         }
     }
 
+    /// Whether it sends test frames at a rate, and opens no connections but for those.
+    fn sends_frames(self) -> bool {
+        matches!(
+            self,
+            Test::Throughput
+                | Test::Latency
+                | Test::FrameLoss
+                | Test::StatefulThroughput
+                | Test::StatefulLatency
+                | Test::StatefulFrameLoss
+        )
+    }
+
+    /// Whether its figure is a number of connections, and not a rate.
+    pub fn counts_connections(self) -> bool {
+        matches!(self, Test::Concurrent | Test::SteadyConcurrent | Test::Capacity)
+    }
+
     /// What its figure counts.
     pub fn unit(self) -> &'static str {
-        match self {
-            Test::Throughput
-            | Test::Latency
-            | Test::FrameLoss
-            | Test::StatefulThroughput
-            | Test::StatefulLatency
-            | Test::StatefulFrameLoss => "frames/s in each direction",
-            Test::Concurrent | Test::SteadyConcurrent | Test::Capacity => "connections",
-            Test::ConnectionRate
-            | Test::SynFlood
-            | Test::SteadyRate
-            | Test::Establishment
-            | Test::Teardown => "connections/s",
+        match (self.sends_frames(), self.counts_connections()) {
+            (true, _) => "frames/s in each direction",
+            (_, true) => "connections",
+            (_, false) => "connections/s",
         }
     }
 
@@ -145,10 +154,10 @@ impl Test {
 
     /// What is searched between, where nothing else is said.
     pub fn range(self) -> (f64, f64) {
-        match self.unit() {
-            "frames/s in each direction" => (1e3, 1e7),
-            "connections/s" => (1e3, 1e6),
-            _ => (1e3, 2e5),
+        match (self.sends_frames(), self.counts_connections()) {
+            (true, _) => (1e3, 1e7),
+            (_, true) => (1e3, 2e5),
+            (_, false) => (1e3, 1e6),
         }
     }
 
