@@ -42,7 +42,8 @@ impl Buffer {
 
     /// Zero bytes of the switch's own; at most as many as the length can say.
     pub fn zeroed(len: usize) -> Self {
-        let bytes = Box::leak(vec![0; len.min(u32::MAX as usize)].into_boxed_slice());
+        // The cast takes any type: what is leaked must be bytes, as what is dropped is.
+        let bytes: &mut [u8] = Box::leak(vec![0; len.min(u32::MAX as usize)].into_boxed_slice());
         Buffer { len: bytes.len() as u32, bytes: NonNull::from(bytes).cast(), lender: None }
     }
 
