@@ -122,11 +122,17 @@ impl Conntrack {
     /// few times a second. One call does a bounded amount of work, so that after a long pause more
     /// calls are needed. Returns how many went because of their time.
     pub fn tick(&self, now: Instant) -> usize {
+        self.tick_within(now, TICK_BUDGET)
+    }
+
+    /// The same, forgetting no more than so many connections: for whoever shares a processor with
+    /// a worker, and must not keep it for long.
+    pub fn tick_within(&self, now: Instant, connections_max: usize) -> usize {
         self.fragments.tick(now);
         self.with_hand(|connections, visit, tools| {
             tools.now = now;
-            connections.drain(visit, tools, DRAIN_BUDGET);
-            connections.expire(visit, tools, now, TICK_BUDGET)
+            connections.drain(visit, tools, DRAIN_BUDGET.min(connections_max));
+            connections.expire(visit, tools, now, connections_max)
         })
     }
 

@@ -95,34 +95,45 @@ macro_rules! difference {
 
 /// Adds each named counter of another one's.
 macro_rules! sum {
-    ($to:ident, $other:ident, $($name:ident),*) => { $($to.$name += $other.$name;)* };
+    ($to:ident, $other:ident, $($name:ident),*;) => { $($to.$name += $other.$name;)* };
+}
+
+/// One of these macros with every counter of [`Failures`].
+macro_rules! of_failures {
+    ($macro:ident, $one:ident, $other:ident) => {
+        $macro!(
+            $one, $other,
+            refused, reset, timed_out_opening, timed_out, closed_early, corrupted, unresolved,
+            aborted;
+        )
+    };
+}
+
+/// One of these macros with every plain counter of [`Statistics`].
+macro_rules! of_all {
+    ($macro:ident, $one:ident, $other:ident; $($more:ident),*) => {
+        $macro!(
+            $one, $other,
+            opened, accepted, established, completed, at_limit, tuples_exhausted, table_full,
+            tx_packets, tx_bytes, rx_packets, rx_bytes, rx_malformed, rx_bad_checksum,
+            rx_foreign, rx_no_connection, retransmitted, retransmitted_syn,
+            retransmission_timeouts, rx_duplicate, rx_out_of_order, rx_unacceptable,
+            rx_payload_bytes, acknowledged_bytes, answers_dropped;
+            $($more),*
+        )
+    };
 }
 
 impl Failures {
     /// Counts what another host has counted as well.
     pub fn add(&mut self, other: &Failures) {
-        sum!(
-            self,
-            other,
-            refused,
-            reset,
-            timed_out_opening,
-            timed_out,
-            closed_early,
-            corrupted,
-            unresolved,
-            aborted
-        );
+        of_failures!(sum, self, other);
     }
 
     /// What was counted since `before`, an earlier state of these.
     #[must_use]
     pub fn since(&self, before: &Failures) -> Failures {
-        difference!(
-            self, before,
-            refused, reset, timed_out_opening, timed_out, closed_early, corrupted, unresolved,
-            aborted;
-        )
+        of_failures!(difference, self, before)
     }
 
     /// Every kind by its name, those that did not happen too.
@@ -180,47 +191,12 @@ impl Statistics {
     /// What was counted since `before`, an earlier state of these.
     #[must_use]
     pub fn since(&self, before: &Statistics) -> Statistics {
-        difference!(
-            self, before,
-            opened, accepted, established, completed, at_limit, tuples_exhausted, table_full,
-            tx_packets, tx_bytes, rx_packets, rx_bytes, rx_malformed, rx_bad_checksum,
-            rx_foreign, rx_no_connection, retransmitted, retransmitted_syn,
-            retransmission_timeouts, rx_duplicate, rx_out_of_order, rx_unacceptable,
-            rx_payload_bytes, acknowledged_bytes, answers_dropped;
-            failed, handshake_ns, reply_ns
-        )
+        of_all!(difference, self, before; failed, handshake_ns, reply_ns)
     }
 
     /// Counts what another host of the same side has counted as well.
     pub fn add(&mut self, other: &Statistics) {
-        sum!(
-            self,
-            other,
-            opened,
-            accepted,
-            established,
-            completed,
-            at_limit,
-            tuples_exhausted,
-            table_full,
-            tx_packets,
-            tx_bytes,
-            rx_packets,
-            rx_bytes,
-            rx_malformed,
-            rx_bad_checksum,
-            rx_foreign,
-            rx_no_connection,
-            retransmitted,
-            retransmitted_syn,
-            retransmission_timeouts,
-            rx_duplicate,
-            rx_out_of_order,
-            rx_unacceptable,
-            rx_payload_bytes,
-            acknowledged_bytes,
-            answers_dropped
-        );
+        of_all!(sum, self, other;);
         self.failed.add(&other.failed);
         self.handshake_ns.merge(&other.handshake_ns);
         self.reply_ns.merge(&other.reply_ns);

@@ -179,6 +179,16 @@ impl Switch {
         while self.conntrack.tick(now) > 0 {}
     }
 
+    /// Forgets connections whose time ran out, so many at most; says whether there are more.
+    pub fn expire(&mut self, now: Instant, connections_max: usize) -> bool {
+        self.conntrack.tick_within(now, connections_max) >= connections_max
+    }
+
+    /// Subtables in order.
+    pub fn sort(&mut self) {
+        self.worker.tick();
+    }
+
     /// The worker's counters.
     pub fn stats(&self) -> &WorkerStats {
         self.worker.stats()

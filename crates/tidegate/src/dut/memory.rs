@@ -21,6 +21,10 @@ use std::time::Duration;
 /// How often connections are looked through whose time ran out, as the switch does it.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
+/// Connections that are forgotten between two looks at the ports: these hold no more than what
+/// comes in some milliseconds.
+const EXPIRED_AT_ONCE: usize = 256;
+
 struct Running {
     wanted: Wanted,
     cores: Cores,
@@ -124,16 +128,19 @@ fn run(
 ) -> Result<(), LoadError> {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     seen.thread.store(thread.unsigned_abs(), Ordering::Relaxed);
-    let mut swept = clock::now();
+    let (mut swept, mut behind) = (clock::now(), false);
     while !stop.load(Ordering::Relaxed) {
         let now = clock::now();
         let mut received = 0;
         for both in &mut cables {
             received += switch.turn(now, both, 0)? + switch.turn(now, both, 1)?;
         }
-        if now - swept >= SWEEP_EVERY {
+        if behind || now - swept >= SWEEP_EVERY {
+            if !behind {
+                switch.sort();
+            }
             swept = now;
-            switch.tick(now);
+            behind = switch.expire(now, EXPIRED_AT_ONCE);
         }
         if received == 0 {
             thread::yield_now();

@@ -54,6 +54,8 @@ struct Shared {
     /// Connections alive at both sides, and at the client.
     alive: AtomicUsize,
     active: AtomicUsize,
+    /// Whether to drive hosts at all, or only to answer.
+    goes: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -88,6 +90,14 @@ impl Crew {
         for (index, member) in self.members.iter().enumerate() {
             lock(&member.shared.orders).push(order(index + 1));
             member.shared.asked.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Lets them drive their hosts from now on: clients that were not told otherwise open as many
+    /// connections as there is room for, just as the first worker's do at its first turn.
+    pub fn go(&self) {
+        for member in &self.members {
+            member.shared.goes.store(true, Ordering::Release);
         }
     }
 
@@ -190,12 +200,8 @@ impl Drop for Crew {
 fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
     let mut answered = 0;
     while !shared.stop.load(Ordering::Relaxed) {
-        let moved = sides.turn_and_rest(clock::now())?;
-        if moved > 0 {
-            shared.moved.fetch_add(moved, Ordering::Relaxed);
-        }
-        shared.alive.store(sides.alive(), Ordering::Release);
-        shared.active.store(sides.active(), Ordering::Relaxed);
+        // Looked at before the orders, so that those given before it are obeyed first.
+        let goes = shared.goes.load(Ordering::Acquire);
         let asked = shared.asked.load(Ordering::Acquire);
         if asked != answered {
             for order in lock(&shared.orders).drain(..) {
@@ -206,6 +212,16 @@ fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
             answered = asked;
             shared.answered.store(asked, Ordering::Release);
         }
+        if !goes {
+            thread::yield_now();
+            continue;
+        }
+        let moved = sides.turn_and_rest(clock::now())?;
+        if moved > 0 {
+            shared.moved.fetch_add(moved, Ordering::Relaxed);
+        }
+        shared.alive.store(sides.alive(), Ordering::Release);
+        shared.active.store(sides.active(), Ordering::Relaxed);
     }
     Ok(())
 }
@@ -213,4 +229,46 @@ fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
 /// Orders and counters are whole after every statement.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dut::memory_cable;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        hosts: HostOptions,
+    }
+
+    #[test]
+    fn nobody_begins_before_the_first_and_everything_adds_up() {
+        let profile = Profile { connections_at_once: 300, time_wait_ms: 0, ..Profile::default() };
+        let options = Line::parse_from(["crew"]).hosts;
+        let (_device, mut sides) =
+            sides_of(&profile, &options, 1000, true, memory_cable(3)).unwrap();
+        assert_eq!(sides.workers(), 3);
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(sides.counted().client.opened, 0);
+        sides.open_at(3000, 0, clock::now());
+        let start = clock::now();
+        while clock::now() - start < std::time::Duration::from_millis(300) {
+            sides.turn_and_rest(clock::now()).unwrap();
+        }
+        sides.stop_opening();
+        let opened = sides.counted().client.opened;
+        while sides.alive() > 0 && clock::now() - start < std::time::Duration::from_secs(20) {
+            sides.turn_and_rest(clock::now()).unwrap();
+        }
+        sides.check().unwrap();
+        let all = sides.counted();
+        // At 3,000 a second: never more, and some of each worker's.
+        assert!((3..=901).contains(&opened), "{opened}");
+        assert_eq!((all.client.opened, all.client.completed), (opened, opened));
+        assert_eq!(all.client.tx_packets, all.server.rx_packets);
+        assert_eq!(all.server.tx_packets, all.client.rx_packets);
+        assert_eq!(all.client.failed.total(), 0);
+    }
 }

@@ -216,6 +216,7 @@ impl Sides {
         }
         self.last = Some((now, moved > 0));
         if self.crew.len() > 0 {
+            self.crew.go();
             let all = self.crew.moved();
             moved += all - std::mem::replace(&mut self.crew_moved, all);
         }

@@ -249,10 +249,15 @@ impl Switch {
         !self.upcalls.is_empty()
     }
 
+    /// Forgets connections whose time ran out, so many at most; says how many.
+    pub fn expire(&self, connections_max: usize) -> usize {
+        self.conntrack.tick_within(clock::now(), connections_max)
+    }
+
     /// Time went by.
     pub fn tick(&mut self) {
         let now = clock::now();
-        while self.conntrack.tick(now) > 0 {}
+        self.conntrack.drain();
         self.unwatch_connections(now);
         self.end_unwatched_trace(now);
         self.ofproto.tick(now, &mut self.outbox);

@@ -19,6 +19,11 @@ use tokio::task::LocalSet;
 
 /// How often the switch looks at the clock.
 const TICK: Duration = Duration::from_millis(200);
+/// Connections whose time ran out that are forgotten in one go, and the pause before the next;
+/// at most so many, where it is always too few.
+const EXPIRED_AT_ONCE: usize = 512;
+const EXPIRE_PAUSE: Duration = Duration::from_millis(1);
+const EXPIRED_MAX: usize = 16 * 1024;
 /// The port of a database server where a target names none (IANA).
 const OVSDB_PORT: u16 = 6640;
 
@@ -165,6 +170,7 @@ async fn serve(
         };
     tokio::task::spawn_local(worker_task::serve_workers(Rc::clone(&shared), inbox));
     tokio::task::spawn_local(tick(Rc::clone(&shared)));
+    tokio::task::spawn_local(expire(Rc::clone(&shared)));
     tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
     start_source(options, desired, &shared)?;
     let ready = Rc::clone(&shared.borrow().ready);
@@ -255,6 +261,23 @@ async fn tick(shared: Shared) {
     loop {
         interval.tick().await;
         shared.borrow_mut().tick();
+    }
+}
+
+/// Forgets connections whose time ran out, a few at a time. Where a worker polls on the same
+/// processor, what comes meanwhile waits in rings that are full after two milliseconds.
+async fn expire(shared: Shared) {
+    let mut at_most = EXPIRED_AT_ONCE;
+    loop {
+        let expired = shared.borrow().expire(at_most);
+        if expired < at_most {
+            at_most = EXPIRED_AT_ONCE;
+            tokio::time::sleep(TICK).await;
+        } else {
+            // Whoever stays behind has to take more.
+            at_most = (at_most + EXPIRED_AT_ONCE / 32).min(EXPIRED_MAX);
+            tokio::time::sleep(EXPIRE_PAUSE).await;
+        }
     }
 }
 
