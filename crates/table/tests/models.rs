@@ -225,7 +225,10 @@ impl Thread {
         let happened = between();
         let slab = &self.table.slab;
         let is_key = |id| slab.fetch(id)[0].load(Ordering::Relaxed) == key;
-        let found = index.find_at(spot, hash, is_key);
+        // One of those under the hash; whoever wants another looks for it.
+        let found = index
+            .find_at(spot, hash)
+            .and_then(|id| if is_key(id) { Some(id) } else { index.find(hash, is_key) });
         assert!(found.is_none_or(is_key), "it stays what it is while the visit lasts");
         (happened, found)
     }

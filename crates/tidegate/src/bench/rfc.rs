@@ -19,6 +19,7 @@ mod tests;
 use super::{BenchError, Outcome};
 use crate::demo::screen::Screen;
 use crate::dut::Inside;
+use crate::dut::Place;
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human};
