@@ -29,7 +29,8 @@ pub(crate) fn forward(
         return 0;
     }
     let any_tracked = worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
-    let first = lane.found[..lane.count].first().copied();
+    let is_packet = !lane.headers[0].is_none();
+    let first = lane.found[..lane.count].first().copied().filter(|_| is_packet);
     if let Some(at) = first {
         laps.note(|| Step::Probed { is_known: at != NOT_FOUND });
     }

@@ -12,8 +12,8 @@ fn bench(line: &str, folder: &Path) -> Output {
 #[test]
 fn flame_graphs_have_the_functions_of_the_work() {
     let cases = [
-        ("conntrack 2 400000 32 --perf --json", "flame.svg", "::execute"),
-        ("zones 5000 4 4 --perf=z.svg --json", "z.svg", "::track_all"),
+        ("conntrack 2 1500000 32 --perf --json", "flame.svg", "follow_seen"),
+        ("zones 20000 8 20 --perf=z.svg --json", "z.svg", "begin_seen"),
         ("datapath --ct --seconds 1 --perf=d.svg --json", "d.svg", "datapath::"),
     ];
     let folder = tempfile::tempdir().unwrap();

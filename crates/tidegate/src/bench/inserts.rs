@@ -45,6 +45,7 @@ pub struct Asked {
 
 /// Makes the connections: first one thread alone, then all of them, in a table of their own.
 pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
+    asked.check()?;
     let bytes = memory::bytes_per_connection();
     let alone = Asked { threads: 1, ..*asked }.run()?;
     let together = if asked.threads == 1 { alone } else { asked.run()? };
@@ -57,12 +58,21 @@ impl Asked {
         self.connections.next_multiple_of(self.batch as u64)
     }
 
-    fn run(&self) -> Result<Made, BenchError> {
-        let total = self.packets().saturating_mul(self.threads.into());
-        if total > CONNECTIONS_MAX {
-            let wrong = format!("{total} connections are more than {CONNECTIONS_MAX}");
-            return Err(BenchError::WrongWork(wrong));
+    /// Connections of all threads.
+    fn total(&self) -> u64 {
+        self.packets().saturating_mul(self.threads.into())
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        if self.total() <= CONNECTIONS_MAX {
+            return Ok(());
         }
+        let wrong = format!("{} connections are more than {CONNECTIONS_MAX}", self.total());
+        Err(BenchError::WrongWork(wrong))
+    }
+
+    fn run(&self) -> Result<Made, BenchError> {
+        let total = self.total();
         // Twice as many may be, so that none gives way to another.
         let connections_max = 2 * total as u32;
         let config = Config { connections_max, ..Config::default() };
