@@ -1,6 +1,7 @@
 # Receive queues and the workers that poll them: given out as asked, pinned, moved under traffic
 # without a loss, and told of in Open vSwitch's words.
 # limit: 60
+# alone
 client_and_server
 static_neighbours
 [ "$(nproc)" -ge 2 ] || skip "needs two processors"

@@ -242,10 +242,9 @@ fn controller(pair: Pair<'_>) -> Result<Action, TextError> {
             "id" => to.controller_id = value::number_to(pair.needed()?, 0xffff)? as u16,
             "reason" => {
                 let name = pair.needed()?;
-                to.reason = match REASONS.iter().position(|known| *known == name.text) {
-                    Some(reason) => reason as u8,
-                    None => value::number_to(name, 0xff)? as u8,
-                };
+                let number = REASONS.iter().position(|known| *known == name.text);
+                let unknown = || name.error(format!("unknown reason \"{}\"", name.text));
+                to.reason = number.ok_or_else(unknown)? as u8;
             }
             "userdata" => to.userdata = note(pair.needed()?)?,
             "pause" => to.pause = true,
