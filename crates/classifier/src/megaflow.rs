@@ -7,6 +7,11 @@ use base::limits::BATCH_SIZE;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
 
+/// So many rows are looked through faster than a hash is worked out.
+const FEW_ROWS: usize = 4;
+/// Stands for the handle in a row without a flow; there are never so many flows.
+const FREE: u64 = u64::MAX;
+
 /// Masked flows that do not overlap, each with a value `V`, owned by one worker.
 ///
 /// A flow is named by a [`Handle`], which finds nothing once the flow is gone; an
@@ -151,7 +156,7 @@ impl<V> MegaflowTable<V> {
         for &subtable in &self.order {
             let Some(subtable) = self.subtables.get_mut(subtable) else { continue };
             self.counts.subtables_visited += 1;
-            if let Some(found) = subtable.find(key, subtable.layout.hash(key, self.seed)) {
+            if let Some(found) = subtable.find_one(key, self.seed) {
                 subtable.hits += 1;
                 self.counts.hits += 1;
                 return Some(found);
@@ -163,10 +168,8 @@ impl<V> MegaflowTable<V> {
 
     /// [`Self::lookup`] without counting.
     pub fn peek(&self, key: &FlowKey) -> Option<Handle> {
-        self.order.iter().find_map(|&subtable| {
-            let subtable = self.subtables.get(subtable)?;
-            subtable.find(key, subtable.layout.hash(key, self.seed))
-        })
+        let mut subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
+        subtables.find_map(|subtable| subtable.find_one(key, self.seed))
     }
 
     /// Looks all `keys` up and writes what [`Self::lookup`] finds for each into `found`, which
@@ -292,6 +295,18 @@ impl Subtable {
         Some(Handle::from_word(self.rows[*row as usize * self.stride()]))
     }
 
+    /// [`Self::find`] without a hash.
+    #[inline]
+    fn find_one(&self, key: &FlowKey, seed: u64) -> Option<Handle> {
+        let stride = self.stride();
+        if self.rows.len() > FEW_ROWS * stride {
+            return self.find(key, self.layout.hash(key, seed));
+        }
+        let mut rows = self.rows.chunks_exact(stride);
+        let row = rows.find(|row| self.layout.matches_soon(&row[1..], key) && row[0] != FREE)?;
+        Some(Handle::from_word(row[0]))
+    }
+
     /// Adds a flow that is not there yet and says in which row.
     fn insert(&mut self, key: &FlowKey, handle: Handle, seed: u64) -> u32 {
         let stride = self.stride();
@@ -318,6 +333,8 @@ impl Subtable {
         let hash = hash_packed(self.words(row), seed);
         if let Ok(entry) = self.index.find_entry(hash, |&have| have == row) {
             entry.remove();
+            let stride = self.stride();
+            self.rows[row as usize * stride] = FREE;
             self.free_rows.push(row);
         }
     }

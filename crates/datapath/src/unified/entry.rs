@@ -45,6 +45,10 @@ pub(super) struct Probe {
     pub(super) home: u32,
     pub(super) other: u32,
     pub(super) mask: u8,
+    /// Never 0.
+    pub(super) tag: u8,
+    /// The place of the hash itself has the tag.
+    pub(super) is_at_home: bool,
     /// The packets of a batch that it is for: the first, and how many in a row.
     pub(super) first: u8,
     pub(super) packets: u8,
@@ -70,6 +74,7 @@ impl Probe {
         let hash = fold(sum ^ s[0], s[1] | 1);
         self.home = (hash as usize & places) as u32;
         self.other = ((hash >> 32) as usize & places) as u32;
+        self.tag = (hash >> 24) as u8 | 1;
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + use<> {
