@@ -27,6 +27,8 @@ pub struct MegaflowTable<V> {
     by_mask: HashTable<Handle>,
     order: Vec<Handle>,
     flows: Slab<Flow<V>>,
+    /// The subtable and row of the last hit: packets that came together often match one flow.
+    last: Option<(Handle, u32)>,
     seed: u64,
     counts: LookupCounts,
 }
@@ -71,6 +73,7 @@ impl<V> MegaflowTable<V> {
             by_mask: HashTable::new(),
             order: Vec::new(),
             flows: Slab::default(),
+            last: None,
             seed,
             counts: LookupCounts::default(),
         }
@@ -153,13 +156,23 @@ impl<V> MegaflowTable<V> {
 
     /// The flow that the packet matches.
     pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
-        for &subtable in &self.order {
-            let Some(subtable) = self.subtables.get_mut(subtable) else { continue };
+        if let Some((handle, row)) = self.last
+            && let Some(subtable) = self.subtables.get_mut(handle)
+            && subtable.is_for(row, key)
+        {
+            subtable.hits += 1;
             self.counts.subtables_visited += 1;
-            if let Some(found) = subtable.find_one(key, self.seed) {
+            self.counts.hits += 1;
+            return Some(subtable.flow(row));
+        }
+        for &handle in &self.order {
+            let Some(subtable) = self.subtables.get_mut(handle) else { continue };
+            self.counts.subtables_visited += 1;
+            if let Some(row) = subtable.find_row(key, self.seed) {
                 subtable.hits += 1;
                 self.counts.hits += 1;
-                return Some(found);
+                self.last = Some((handle, row));
+                return Some(subtable.flow(row));
             }
         }
         self.counts.misses += 1;
@@ -169,7 +182,7 @@ impl<V> MegaflowTable<V> {
     /// [`Self::lookup`] without counting.
     pub fn peek(&self, key: &FlowKey) -> Option<Handle> {
         let mut subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
-        subtables.find_map(|subtable| subtable.find_one(key, self.seed))
+        subtables.find_map(|it| Some(it.flow(it.find_row(key, self.seed)?)))
     }
 
     /// Looks all `keys` up and writes what [`Self::lookup`] finds for each into `found`, which
@@ -289,22 +302,35 @@ impl Subtable {
         words(&self.rows, self.stride(), row)
     }
 
-    #[inline]
-    fn find(&self, key: &FlowKey, hash: u64) -> Option<Handle> {
-        let row = self.index.find(hash, |&row| self.layout.matches(self.words(row), key))?;
-        Some(Handle::from_word(self.rows[*row as usize * self.stride()]))
+    /// The flow in a row.
+    fn flow(&self, row: u32) -> Handle {
+        Handle::from_word(self.rows[row as usize * self.stride()])
     }
 
-    /// [`Self::find`] without a hash.
+    /// Whether there is a flow in a row, and a packet matches it.
     #[inline]
-    fn find_one(&self, key: &FlowKey, seed: u64) -> Option<Handle> {
+    fn is_for(&self, row: u32, key: &FlowKey) -> bool {
         let stride = self.stride();
-        if self.rows.len() > FEW_ROWS * stride {
-            return self.find(key, self.layout.hash(key, seed));
+        self.layout.matches_soon(words(&self.rows, stride, row), key)
+            && self.rows[row as usize * stride] != FREE
+    }
+
+    #[inline]
+    fn find(&self, key: &FlowKey, hash: u64) -> Option<Handle> {
+        self.index
+            .find(hash, |&row| self.layout.matches(self.words(row), key))
+            .map(|&row| self.flow(row))
+    }
+
+    /// The row that a packet matches.
+    #[inline]
+    fn find_row(&self, key: &FlowKey, seed: u64) -> Option<u32> {
+        let rows = self.rows.len() / self.stride();
+        if rows <= FEW_ROWS {
+            return (0..rows as u32).find(|&row| self.is_for(row, key));
         }
-        let mut rows = self.rows.chunks_exact(stride);
-        let row = rows.find(|row| self.layout.matches_soon(&row[1..], key) && row[0] != FREE)?;
-        Some(Handle::from_word(row[0]))
+        let hash = self.layout.hash(key, seed);
+        self.index.find(hash, |&row| self.layout.matches(self.words(row), key)).copied()
     }
 
     /// Adds a flow that is not there yet and says in which row.

@@ -9,6 +9,12 @@ use classifier::LookupCounts;
 /// Remembering a walk costs about as much as one packet saves that need not walk; where fewer
 /// packets than so many come of each, it does not pay.
 const PACKETS_PER_WALK: u64 = 2;
+/// It is so for so many decisions in a row before less is remembered: those who send seldom are not
+/// heard of again at once.
+const PATIENCE: u8 = 5;
+/// Where walks are remembered seldom and yet one known packet comes of so many, their senders go on
+/// and on, and all are worth remembering again.
+const WALKS_PER_PACKET: u64 = 4;
 /// Asking the exact-match cache costs about as much as looking into so many subtables.
 const SUBTABLES_PER_QUESTION: u64 = 3;
 
@@ -22,14 +28,15 @@ pub(crate) struct Worth {
     /// What lookups in the table had cost when it was last decided.
     lookups: LookupCounts,
     asks_exact: bool,
-    learns_seldom: bool,
+    /// For how many decisions remembering has not paid.
+    poor: u8,
 }
 
 impl Worth {
     /// Everything is worth a try at first.
     pub fn new() -> Worth {
         let lookups = LookupCounts::default();
-        Worth { known: 0, walks: 0, lookups, asks_exact: true, learns_seldom: false }
+        Worth { known: 0, walks: 0, lookups, asks_exact: true, poor: 0 }
     }
 
     /// Whether the exact-match cache is asked before the table.
@@ -41,11 +48,11 @@ impl Worth {
     /// Whether only some of the walks that could be remembered are.
     #[inline]
     pub fn learns_seldom(&self) -> bool {
-        self.learns_seldom
+        self.poor == PATIENCE
     }
 
     /// Decides anew. What nothing was counted of goes on as it is. Walks count whether they were
-    /// remembered or not, so that a decision does not turn the next one round.
+    /// remembered or not.
     pub fn decide(&mut self, lookups: LookupCounts) {
         let hits = lookups.hits - self.lookups.hits;
         let visited = lookups.subtables_visited - self.lookups.subtables_visited;
@@ -53,7 +60,12 @@ impl Worth {
             self.asks_exact = visited > hits * SUBTABLES_PER_QUESTION;
         }
         if self.walks > 0 {
-            self.learns_seldom = self.known < self.walks * PACKETS_PER_WALK;
+            let pays = if self.learns_seldom() {
+                self.known * WALKS_PER_PACKET >= self.walks
+            } else {
+                self.known >= self.walks * PACKETS_PER_WALK
+            };
+            self.poor = if pays { 0 } else { PATIENCE.min(self.poor + 1) };
         }
         (self.known, self.walks, self.lookups) = (0, 0, lookups);
     }
@@ -72,9 +84,17 @@ mod tests {
         for (known, walks, hits, visited, expect) in [
             (0, 0, 0, 0, (true, false)),
             (100, 10, 10, 10, (false, false)),
-            (19, 10, 10, 40, (true, true)),
-            (0, 0, 0, 0, (true, true)),
+            (19, 10, 10, 40, (true, false)),
             (20, 10, 10, 30, (false, false)),
+            (19, 10, 10, 40, (true, false)),
+            (0, 0, 0, 0, (true, false)),
+            (0, 1, 0, 0, (true, false)),
+            (0, 1, 0, 0, (true, false)),
+            (19, 10, 0, 0, (true, false)),
+            (19, 10, 0, 0, (true, true)),
+            (2, 10, 0, 0, (true, true)),
+            (0, 0, 0, 0, (true, true)),
+            (3, 10, 0, 0, (true, false)),
         ] {
             (worth.known, worth.walks) = (known, walks);
             (total.hits, total.subtables_visited) =
