@@ -11,7 +11,9 @@
 mod entry;
 mod tags;
 
-use self::entry::{Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS};
+use self::entry::{
+    Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS, alike, hash_all,
+};
 use self::tags::Tags;
 use crate::lane::Visits;
 use crate::learn::CONTROL;
@@ -374,28 +376,6 @@ impl UnifiedCache {
             has_untracked: false,
         });
         Some(self.masks.len() - 1)
-    }
-}
-
-/// How many packets from the first one on agree with it in the bits of a mask.
-#[inline(never)]
-fn alike(headers: &[Headers], mask: &Headers) -> u8 {
-    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
-    1 + headers[1..].iter().take_while(is_like).count() as u8
-}
-
-/// Works out the places of probes. On its own, so that what it needs stays in registers.
-#[inline(never)]
-fn hash_all(
-    probes: &mut [Probe],
-    headers: &[Headers],
-    masks: &[MaskInUse],
-    secrets: &[u64; HEADER_WORDS],
-    places: usize,
-) {
-    for probe in probes {
-        let mask = &masks[usize::from(probe.mask)].mask;
-        probe.hash(&headers[usize::from(probe.first)], mask, secrets, places);
     }
 }
 

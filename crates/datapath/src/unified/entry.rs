@@ -129,3 +129,25 @@ fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
 }
+
+/// How many packets from the first one on agree with it in the bits of a mask.
+#[inline(never)]
+pub(super) fn alike(headers: &[Headers], mask: &Headers) -> u8 {
+    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
+    1 + headers[1..].iter().take_while(is_like).count() as u8
+}
+
+/// Works out the places of probes. On its own, so that what it needs stays in registers.
+#[inline(never)]
+pub(super) fn hash_all(
+    probes: &mut [Probe],
+    headers: &[Headers],
+    masks: &[MaskInUse],
+    secrets: &[u64; HEADER_WORDS],
+    places: usize,
+) {
+    for probe in probes {
+        let mask = &masks[usize::from(probe.mask)].mask;
+        probe.hash(&headers[usize::from(probe.first)], mask, secrets, places);
+    }
+}
