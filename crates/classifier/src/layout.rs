@@ -78,6 +78,14 @@ impl Layout {
         each.fold(0, |diff, (word, want)| diff | ((words[word.index] & word.bits) ^ want)) == 0
     }
 
+    /// The same, for where most are expected to differ in the first word.
+    #[inline]
+    pub fn matches_soon(&self, packed: &[u64], key: &FlowKey) -> bool {
+        let words = key.words();
+        let mut each = self.words.iter().zip(packed);
+        each.all(|(word, want)| words[word.index] & word.bits == *want)
+    }
+
     /// Makes the bits in the words of `range` matter.
     pub fn unwildcard(&self, range: Range<usize>, wildcards: &mut Mask) {
         for word in &self.words[range] {

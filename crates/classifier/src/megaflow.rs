@@ -7,6 +7,11 @@ use base::limits::BATCH_SIZE;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
 
+/// So many rows are looked through faster than a hash is worked out.
+const FEW_ROWS: usize = 4;
+/// Stands for the handle in a row without a flow; there are never so many flows.
+const FREE: u64 = u64::MAX;
+
 /// Masked flows that do not overlap, each with a value `V`, owned by one worker.
 ///
 /// A flow is named by a [`Handle`], which finds nothing once the flow is gone; an
@@ -22,6 +27,8 @@ pub struct MegaflowTable<V> {
     by_mask: HashTable<Handle>,
     order: Vec<Handle>,
     flows: Slab<Flow<V>>,
+    /// The subtable and row of the last hit: packets that came together often match one flow.
+    last: Option<(Handle, u32)>,
     seed: u64,
     counts: LookupCounts,
 }
@@ -66,6 +73,7 @@ impl<V> MegaflowTable<V> {
             by_mask: HashTable::new(),
             order: Vec::new(),
             flows: Slab::default(),
+            last: None,
             seed,
             counts: LookupCounts::default(),
         }
@@ -148,13 +156,23 @@ impl<V> MegaflowTable<V> {
 
     /// The flow that the packet matches.
     pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
-        for &subtable in &self.order {
-            let Some(subtable) = self.subtables.get_mut(subtable) else { continue };
+        if let Some((handle, row)) = self.last
+            && let Some(subtable) = self.subtables.get_mut(handle)
+            && subtable.is_for(row, key)
+        {
+            subtable.hits += 1;
             self.counts.subtables_visited += 1;
-            if let Some(found) = subtable.find(key, subtable.layout.hash(key, self.seed)) {
+            self.counts.hits += 1;
+            return Some(subtable.flow(row));
+        }
+        for &handle in &self.order {
+            let Some(subtable) = self.subtables.get_mut(handle) else { continue };
+            self.counts.subtables_visited += 1;
+            if let Some(row) = subtable.find_row(key, self.seed) {
                 subtable.hits += 1;
                 self.counts.hits += 1;
-                return Some(found);
+                self.last = Some((handle, row));
+                return Some(subtable.flow(row));
             }
         }
         self.counts.misses += 1;
@@ -163,10 +181,8 @@ impl<V> MegaflowTable<V> {
 
     /// [`Self::lookup`] without counting.
     pub fn peek(&self, key: &FlowKey) -> Option<Handle> {
-        self.order.iter().find_map(|&subtable| {
-            let subtable = self.subtables.get(subtable)?;
-            subtable.find(key, subtable.layout.hash(key, self.seed))
-        })
+        let mut subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
+        subtables.find_map(|it| Some(it.flow(it.find_row(key, self.seed)?)))
     }
 
     /// Looks all `keys` up and writes what [`Self::lookup`] finds for each into `found`, which
@@ -286,10 +302,35 @@ impl Subtable {
         words(&self.rows, self.stride(), row)
     }
 
+    /// The flow in a row.
+    fn flow(&self, row: u32) -> Handle {
+        Handle::from_word(self.rows[row as usize * self.stride()])
+    }
+
+    /// Whether there is a flow in a row, and a packet matches it.
+    #[inline]
+    fn is_for(&self, row: u32, key: &FlowKey) -> bool {
+        let stride = self.stride();
+        self.layout.matches_soon(words(&self.rows, stride, row), key)
+            && self.rows[row as usize * stride] != FREE
+    }
+
     #[inline]
     fn find(&self, key: &FlowKey, hash: u64) -> Option<Handle> {
-        let row = self.index.find(hash, |&row| self.layout.matches(self.words(row), key))?;
-        Some(Handle::from_word(self.rows[*row as usize * self.stride()]))
+        self.index
+            .find(hash, |&row| self.layout.matches(self.words(row), key))
+            .map(|&row| self.flow(row))
+    }
+
+    /// The row that a packet matches.
+    #[inline]
+    fn find_row(&self, key: &FlowKey, seed: u64) -> Option<u32> {
+        let rows = self.rows.len() / self.stride();
+        if rows <= FEW_ROWS {
+            return (0..rows as u32).find(|&row| self.is_for(row, key));
+        }
+        let hash = self.layout.hash(key, seed);
+        self.index.find(hash, |&row| self.layout.matches(self.words(row), key)).copied()
     }
 
     /// Adds a flow that is not there yet and says in which row.
@@ -318,6 +359,8 @@ impl Subtable {
         let hash = hash_packed(self.words(row), seed);
         if let Ok(entry) = self.index.find_entry(hash, |&have| have == row) {
             entry.remove();
+            let stride = self.stride();
+            self.rows[row as usize * stride] = FREE;
             self.free_rows.push(row);
         }
     }

@@ -56,6 +56,7 @@ pub(crate) fn forward(
             run.send(worker, now, way, out, laps);
         }
     }
+    worker.worth.known += forwarded as u64;
     laps.lap(Stage::Actions);
     forwarded
 }

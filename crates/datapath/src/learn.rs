@@ -9,17 +9,23 @@ use crate::worker::Worker;
 use flow::Headers;
 
 /// TCP's SYN, FIN and RST: their packets change connections, and are never like others.
-const CONTROL: u16 = 0x7;
+pub(crate) const CONTROL: u16 = 0x7;
 /// ICMP and ICMPv6, whose connections are told apart by more than [`Headers`] have.
 const ICMP: [u8; 2] = [1, 58];
 
-/// Puts the ways of a batch's packets into the unified cache, where they can be remembered.
+/// Puts the ways of a batch's packets into the unified cache, where they can be remembered; only
+/// some of them where it does not pay. Which ones is left to chance, since packets come in rounds
+/// that a counter could fall in step with.
 pub(crate) fn remember(worker: &mut Worker, lane: &Lane, laps: &mut impl Laps) {
     if !worker.unified.is_on() {
         return;
     }
     for (headers, trail) in lane.headers.iter().zip(&lane.trails).take(lane.count) {
-        if !headers.is_none()
+        if !is_steady(headers, trail) {
+            continue;
+        }
+        worker.worth.walks += 1;
+        if is_chosen(worker)
             && let Some((mask, known)) = known(worker, headers, trail)
         {
             worker.unified.insert(headers, &mask, &known);
@@ -28,16 +34,33 @@ pub(crate) fn remember(worker: &mut Worker, lane: &Lane, laps: &mut impl Laps) {
     }
 }
 
-/// What a packet's walk says of others like it, and which bits make them so.
+/// Whether a walk that could be remembered is.
+fn is_chosen(worker: &mut Worker) -> bool {
+    let inverse = worker.config.unified_insert_inverse;
+    !worker.worth.learns_seldom() || worker.next_random().is_multiple_of(inverse.max(1))
+}
+
+/// Whether others with the same headers may go the same way, as far as connection tracking goes.
+fn is_steady(headers: &Headers, trail: &Trail) -> bool {
+    match trail.tracking {
+        _ if headers.is_none() => false,
+        Tracking::Unsteady => false,
+        Tracking::Untracked => true,
+        Tracking::Same(visits) => {
+            headers.tcp_flags() & CONTROL == 0
+                && visits.acting <= 2
+                && !ICMP.contains(&headers.protocol())
+        }
+    }
+}
+
+/// What a steady packet's walk says of others like it, and which bits make them so.
 fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Headers, Known)> {
     let first = *trail.passes.first()?;
     let visits = match trail.tracking {
-        Tracking::Unsteady => return None,
         Tracking::Untracked => None,
-        Tracking::Same(_) if headers.tcp_flags() & CONTROL != 0 => return None,
-        Tracking::Same(visits) if visits.acting > 2 => return None,
-        Tracking::Same(_) if ICMP.contains(&headers.protocol()) => return None,
         Tracking::Same(visits) => Some(visits),
+        Tracking::Unsteady => return None,
     };
     let is_one = trail.passes.len() == 1 && visits.is_none();
     let way = if is_one {

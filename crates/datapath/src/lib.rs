@@ -25,6 +25,7 @@ mod upcall_queue;
 mod walks;
 mod way;
 mod worker;
+mod worth;
 
 pub use laps::{Laps, Stage};
 pub use outbox::Outbox;

@@ -9,9 +9,14 @@
 //! of which are looked through, and one that was used lately is not pushed out by one that was seen once.
 
 mod entry;
+mod tags;
 
-use self::entry::{Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS};
+use self::entry::{
+    Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS, alike, hash_all,
+};
+use self::tags::Tags;
 use crate::lane::Visits;
+use crate::learn::CONTROL;
 use crate::translate::Translation;
 use crate::way::Way;
 use arrayvec::ArrayVec;
@@ -59,6 +64,8 @@ pub(crate) struct UnifiedCache {
     entries: Array<Entry>,
     /// What few entries have, in the same places.
     rest: Array<Rest>,
+    /// Of the same places again.
+    tags: Tags,
     occupied: usize,
     entries_max: usize,
     /// Numbers masks, so that an entry of a mask that went is not taken for one of the next.
@@ -74,6 +81,8 @@ struct MaskInUse {
     serial: u16,
     /// Since the last tick.
     is_used: bool,
+    /// Of some entries the packets are not tracked.
+    has_untracked: bool,
 }
 
 impl UnifiedCache {
@@ -86,6 +95,7 @@ impl UnifiedCache {
             first_mask: [0; KINDS],
             entries: Array::default(),
             rest: Array::default(),
+            tags: Tags::default(),
             occupied: 0,
             entries_max: 0,
             serial: 0,
@@ -132,9 +142,10 @@ impl UnifiedCache {
 
     fn clear(&mut self, entries: usize) {
         // The old ones go first, so that there is never memory for both.
-        (self.entries, self.rest) = (Array::default(), Array::default());
+        (self.entries, self.rest, self.tags) = Default::default();
         self.entries = Array::filled(Entry::EMPTY, entries);
         self.rest = Array::filled(Rest::EMPTY, entries);
+        self.tags = Tags::empty(entries);
         self.occupied = 0;
     }
 
@@ -146,10 +157,13 @@ impl UnifiedCache {
             *found = [NOT_FOUND; BATCH_SIZE];
             return false;
         }
-        let probes = self.probe_all(headers);
+        let probes = self.probe_all(headers, found);
         let mut touched = 0;
-        for probe in &self.probes[..probes] {
-            touched |= self.entries[probe.home as usize].flags;
+        for probe in &mut self.probes[..probes] {
+            probe.is_at_home = self.tags.at(probe.home as usize) == probe.tag;
+            if probe.is_at_home {
+                touched |= self.entries[probe.home as usize].flags;
+            }
         }
         std::hint::black_box(touched);
         let (mut served, mut flags) = (0u32, 0);
@@ -159,7 +173,8 @@ impl UnifiedCache {
             let end = headers.len().min(first + usize::from(probe.packets));
             let (entry, in_use) =
                 (&self.entries[probe.home as usize], &self.masks[usize::from(probe.mask)]);
-            if entry.is_for(&headers[first], in_use) && !headers[first].is_ipv6() {
+            let is_narrow = !headers[first].is_ipv6();
+            if probe.is_at_home && is_narrow && entry.is_for(&headers[first], in_use) {
                 served |= 1 << probe.mask;
                 flags |= entry.flags;
                 found[first..end].iter_mut().for_each(|at| *at = probe.home);
@@ -177,12 +192,19 @@ impl UnifiedCache {
     }
 
     /// Says where each packet, or several in a row, are looked for; gives how many probes there are.
-    fn probe_all(&mut self, headers: &[Headers]) -> usize {
+    /// Of tracked packets, those that change their connections are never known.
+    fn probe_all(&mut self, headers: &[Headers], found: &mut Found) -> usize {
         let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
+        let has_untracked = masks.iter().any(|mask| mask.has_untracked);
         let (mut count, mut first) = (0, 0);
         while let Some(rest) = headers.get(first..).filter(|rest| !rest.is_empty())
             && count < BATCH_SIZE
         {
+            if !has_untracked && rest[0].tcp_flags() & CONTROL != 0 {
+                found[first] = NOT_FOUND;
+                first += 1;
+                continue;
+            }
             let mask = first_mask[kind(&rest[0])];
             let packets = alike(rest, &masks[usize::from(mask)].mask);
             probes[count] = Probe { first: first as u8, packets, mask, ..Probe::default() };
@@ -201,9 +223,13 @@ impl UnifiedCache {
         let probe = self.probes[number];
         let tried = usize::from(probe.mask);
         let mut at = self.find(headers, &probe);
+        let is_control = headers.tcp_flags() & CONTROL != 0;
         for mask in (0..self.masks.len()).filter(|&mask| mask != tried) {
             if at != NOT_FOUND {
                 break;
+            }
+            if is_control && !self.masks[mask].has_untracked {
+                continue;
             }
             at = self.find(headers, &self.probe(headers, mask));
             if at != NOT_FOUND {
@@ -214,9 +240,13 @@ impl UnifiedCache {
     }
 
     fn find(&mut self, headers: &Headers, probe: &Probe) -> u32 {
+        if !self.tags.may_have(probe) {
+            return NOT_FOUND;
+        }
         let in_use = &mut self.masks[usize::from(probe.mask)];
         for at in probe.places() {
-            if self.entries[at].is_for(headers, in_use)
+            if self.tags.at(at) == probe.tag
+                && self.entries[at].is_for(headers, in_use)
                 && self.rest[at].is_for(headers, &in_use.mask)
             {
                 in_use.is_used = true;
@@ -279,11 +309,13 @@ impl UnifiedCache {
         let Some(mask) = self.mask_number(mask) else { return false };
         self.first_mask[kind(headers)] = mask as u8;
         let probe = self.probe(headers, mask);
+        self.masks[mask].has_untracked |= known.visits.is_none();
         let in_use = self.masks[mask];
         let mask = in_use.mask;
         let Some(at) = self.place_for(headers, &probe) else { return false };
         let entry = &mut self.entries[at];
         self.occupied += usize::from(entry.way.is_none());
+        self.tags.set(at, probe.tag);
         entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
         (entry.way, entry.mask) = (known.way, in_use.serial);
         entry.flags = 0;
@@ -309,9 +341,11 @@ impl UnifiedCache {
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
         let in_use = &self.masks[usize::from(probe.mask)];
         let is_same = |&at: &usize| {
-            self.entries[at].is_for(headers, in_use) && self.rest[at].is_for(headers, &in_use.mask)
+            self.tags.at(at) == probe.tag
+                && self.entries[at].is_for(headers, in_use)
+                && self.rest[at].is_for(headers, &in_use.mask)
         };
-        let is_free = |&at: &usize| self.entries[at].way.is_none();
+        let is_free = |&at: &usize| self.tags.at(at) == 0;
         let is_idle = |&at: &usize| self.entries[at].flags & USED == 0;
         let place = probe.places().find(is_same).or_else(|| probe.places().find(is_free));
         if let Some(place) = place.or_else(|| probe.places().find(is_idle)) {
@@ -335,30 +369,13 @@ impl UnifiedCache {
             // Numbers begin again: nobody may have an old one.
             self.clear(self.entries.len());
         }
-        self.masks.push(MaskInUse { mask: *mask, serial: self.serial, is_used: true });
+        self.masks.push(MaskInUse {
+            mask: *mask,
+            serial: self.serial,
+            is_used: true,
+            has_untracked: false,
+        });
         Some(self.masks.len() - 1)
-    }
-}
-
-/// How many packets from the first one on agree with it in the bits of a mask.
-#[inline(never)]
-fn alike(headers: &[Headers], mask: &Headers) -> u8 {
-    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
-    1 + headers[1..].iter().take_while(is_like).count() as u8
-}
-
-/// Works out the places of probes. On its own, so that what it needs stays in registers.
-#[inline(never)]
-fn hash_all(
-    probes: &mut [Probe],
-    headers: &[Headers],
-    masks: &[MaskInUse],
-    secrets: &[u64; HEADER_WORDS],
-    places: usize,
-) {
-    for probe in probes {
-        let mask = &masks[usize::from(probe.mask)].mask;
-        probe.hash(&headers[usize::from(probe.first)], mask, secrets, places);
     }
 }
 

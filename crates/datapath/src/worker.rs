@@ -11,6 +11,7 @@ use crate::unified::UnifiedCache;
 use crate::upcall_queue::UpcallQueue;
 use crate::walks::Walks;
 use crate::way::{Route, Way};
+use crate::worth::Worth;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
@@ -27,6 +28,9 @@ pub struct WorkerConfig {
     pub exact_insert_inverse: u32,
     /// How many entries the unified flow cache may grow to; 0 turns it off.
     pub unified_entries: usize,
+    /// Where hardly any packet is like those before it, the unified flow cache remembers one in so
+    /// many; whoever sends on and on is known all the same, a little later. 1 is every one.
+    pub unified_insert_inverse: u32,
     /// Free packet buffers to keep.
     pub pool_packets: usize,
 }
@@ -36,6 +40,7 @@ impl Default for WorkerConfig {
         WorkerConfig {
             exact_insert_inverse: 100,
             unified_entries: base::limits::UNIFIED_CACHE_ENTRIES,
+            unified_insert_inverse: 32,
             pool_packets: 512,
         }
     }
@@ -85,6 +90,7 @@ pub struct Worker {
     exact: ExactCache,
     pub(crate) unified: UnifiedCache,
     pub(crate) walks: Walks,
+    pub(crate) worth: Worth,
     /// Changes with every change of a flow.
     pub(crate) epoch: u64,
     pub(crate) pool: Pool,
@@ -120,6 +126,7 @@ impl Worker {
             exact: ExactCache::new(),
             unified: UnifiedCache::new(config.unified_entries, seed),
             walks: Walks::new(seed),
+            worth: Worth::new(),
             epoch: 0,
             pool: Pool::new(config.pool_packets),
             stats: WorkerStats::default(),
@@ -177,9 +184,9 @@ impl Worker {
         }
     }
 
-    /// Once a second or so: puts the busiest subtables first, and fits the unified cache to the
-    /// traffic.
+    /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic.
     pub fn tick(&mut self) {
+        self.worth.decide(self.flows.counts());
         self.flows.resort();
         self.unified.tick();
     }
@@ -271,10 +278,14 @@ impl Worker {
         FlowDump { worker: self.id, flows }
     }
 
-    /// Finds a frame's flow in one pass: in the exact-match cache, or else among the megaflows.
+    /// Finds a frame's flow in one pass: in the exact-match cache, where that is worth it, or else
+    /// among the megaflows.
     pub(crate) fn flow_of(&mut self, frame: &Frame, laps: &mut impl Laps) -> Option<Handle> {
         if frame.packet.is_empty() {
             return None;
+        }
+        if self.config.exact_insert_inverse == 0 || !self.worth.asks_exact() {
+            return self.flow_in_table(frame, laps);
         }
         let hash = classifier::hash(&frame.key, self.seed);
         if let Some(hit) = self.exact.lookup(&frame.key, hash, &self.flows) {
@@ -282,11 +293,16 @@ impl Worker {
             laps.note(|| self.hit_step(hit, FoundBy::Exact));
             return Some(hit);
         }
+        let hit = self.flow_in_table(frame, laps)?;
+        let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
+        self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
+        Some(hit)
+    }
+
+    fn flow_in_table(&mut self, frame: &Frame, laps: &mut impl Laps) -> Option<Handle> {
         let visited = self.flows.counts().subtables_visited;
         let hit = self.flows.lookup(&frame.key)?;
         self.stats.megaflow_hits += 1;
-        let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
-        self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
         laps.note(|| {
             let subtables = self.flows.counts().subtables_visited - visited;
             self.hit_step(hit, FoundBy::Table { subtables })

@@ -16,15 +16,24 @@ enum Tables {
     Always,
 }
 
+/// Remembers all that it can, whether that pays or not.
 fn config(unified_entries: usize, exact_insert_inverse: u32) -> WorkerConfig {
-    WorkerConfig { unified_entries, exact_insert_inverse, ..WorkerConfig::default() }
+    let unified_insert_inverse = 1;
+    let default = WorkerConfig::default();
+    WorkerConfig { unified_entries, exact_insert_inverse, unified_insert_inverse, ..default }
 }
 
 /// Steps of a run with this seed; batches have up to so many packets, each up to so many times in a
 /// row.
 fn run(seed: u64, steps: usize, batch_max: usize, in_a_row: usize, tables: Tables) {
     let policy = Policy::new(seed);
-    let caches = [config(0, 0), config(1 << 16, 1), config(4, 100), config(1 << 12, 0)];
+    let caches = [
+        config(0, 0),
+        config(1 << 16, 1),
+        config(4, 100),
+        config(1 << 12, 0),
+        WorkerConfig::default(),
+    ];
     let mut switches = caches.map(|config| Switch::new(policy.clone(), config));
     let mut traffic = Traffic::new(seed);
     let mut now = Instant::from_millis(1000);

@@ -71,7 +71,8 @@ impl Switch {
     fn new(case: &Case, unified_entries: usize, now: Instant) -> Switch {
         let conntrack = Arc::new(Conntrack::new(5, Tracking::default()));
         let upcalls = Arc::new(UpcallQueue::new());
-        let config = WorkerConfig { unified_entries, ..WorkerConfig::default() };
+        let config =
+            WorkerConfig { unified_entries, unified_insert_inverse: 1, ..WorkerConfig::default() };
         let tracker = conntrack.tracker().unwrap();
         let worker = Worker::new(WorkerId(0), tracker, Arc::clone(&upcalls), config, 9);
         let mut ofproto = Ofproto::new(Config::default());

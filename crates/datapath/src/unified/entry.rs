@@ -45,6 +45,10 @@ pub(super) struct Probe {
     pub(super) home: u32,
     pub(super) other: u32,
     pub(super) mask: u8,
+    /// Never 0.
+    pub(super) tag: u8,
+    /// The place of the hash itself has the tag.
+    pub(super) is_at_home: bool,
     /// The packets of a batch that it is for: the first, and how many in a row.
     pub(super) first: u8,
     pub(super) packets: u8,
@@ -70,6 +74,7 @@ impl Probe {
         let hash = fold(sum ^ s[0], s[1] | 1);
         self.home = (hash as usize & places) as u32;
         self.other = ((hash >> 32) as usize & places) as u32;
+        self.tag = (hash >> 24) as u8 | 1;
     }
 
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + use<> {
@@ -123,4 +128,26 @@ impl Rest {
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
+}
+
+/// How many packets from the first one on agree with it in the bits of a mask.
+#[inline(never)]
+pub(super) fn alike(headers: &[Headers], mask: &Headers) -> u8 {
+    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
+    1 + headers[1..].iter().take_while(is_like).count() as u8
+}
+
+/// Works out the places of probes. On its own, so that what it needs stays in registers.
+#[inline(never)]
+pub(super) fn hash_all(
+    probes: &mut [Probe],
+    headers: &[Headers],
+    masks: &[MaskInUse],
+    secrets: &[u64; HEADER_WORDS],
+    places: usize,
+) {
+    for probe in probes {
+        let mask = &masks[usize::from(probe.mask)].mask;
+        probe.hash(&headers[usize::from(probe.first)], mask, secrets, places);
+    }
 }

@@ -1,0 +1,47 @@
+//! A byte of the hash of each entry: of a packet that is not known, mostly nothing else is looked at.
+
+use super::entry::{Probe, WAYS};
+use table::Array;
+
+/// A set's tags in one word.
+const BYTES: u32 = 0x0101_0101;
+
+const _: () = assert!(WAYS == size_of::<u32>());
+
+/// The tags of all places, set by set. 0 is that of a place without an entry; no hash has it.
+#[derive(Default)]
+pub(super) struct Tags {
+    sets: Array<u32>,
+}
+
+impl Tags {
+    /// Those of so many places without entries, which are whole sets.
+    pub(super) fn empty(places: usize) -> Tags {
+        Tags { sets: Array::filled(0, places / WAYS) }
+    }
+
+    /// The tag at a place.
+    #[inline]
+    pub(super) fn at(&self, place: usize) -> u8 {
+        (self.sets[place / WAYS] >> (place % WAYS * 8)) as u8
+    }
+
+    /// Writes the tag at a place.
+    pub(super) fn set(&mut self, place: usize, tag: u8) {
+        let shift = place % WAYS * 8;
+        let set = &mut self.sets[place / WAYS];
+        *set = *set & !(0xff << shift) | u32::from(tag) << shift;
+    }
+
+    /// Whether any place of the two sets may have what is looked for. A byte is zero where its tag
+    /// is right, and taking one from it then borrows (H. S. Warren, Hacker's Delight, section 6-1).
+    #[inline]
+    pub(super) fn may_have(&self, probe: &Probe) -> bool {
+        let wanted = BYTES * u32::from(probe.tag);
+        let has = |place: u32| {
+            let differs = self.sets[place as usize / WAYS] ^ wanted;
+            differs.wrapping_sub(BYTES) & !differs & BYTES << 7
+        };
+        has(probe.home) | has(probe.other) != 0
+    }
+}
