@@ -76,7 +76,9 @@ pub(crate) fn first_with(bucket: &Bucket, hash: u32) -> Id {
     let mut first = 0;
     for word in bucket[1..].iter().rev() {
         let entry = Entry(word.load(Ordering::Acquire));
-        first = std::hint::select_unpredictable(entry.hash() == hash, entry.id(), first);
+        // A place without an entry has the hash of zero.
+        let is_its = (entry.hash() == hash) & (entry.id() != 0);
+        first = std::hint::select_unpredictable(is_its, entry.id(), first);
     }
     first
 }

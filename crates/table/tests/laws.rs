@@ -246,6 +246,17 @@ fn an_entry_takes_no_more_index_than_promised() {
     assert!(worst <= table::INDEX_BYTES as f64, "{worst} bytes an entry");
 }
 
+/// A free place in a bucket looks like an entry with the hash of zero.
+#[test]
+fn an_entry_with_the_hash_of_zero_is_found_behind_a_free_place() {
+    let (table, mut thread) = Table::new(8);
+    for key in [1, 2] {
+        assert_eq!(table.insert(&mut thread, 0, key, 0), Some(true));
+    }
+    assert!(table.remove(&mut thread, 0, 1, 0));
+    assert!(table.find(&mut thread, 0, 2, 0).is_some());
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "many thousand steps")]
 fn a_large_index_serves_again_after_its_memory_went_back() {

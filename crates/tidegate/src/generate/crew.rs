@@ -258,14 +258,16 @@ mod tests {
             sides.turn_and_rest(clock::now()).unwrap();
         }
         sides.stop_opening();
+        let time = clock::now() - start;
         let opened = sides.counted().client.opened;
         while sides.alive() > 0 && clock::now() - start < std::time::Duration::from_secs(20) {
             sides.turn_and_rest(clock::now()).unwrap();
         }
         sides.check().unwrap();
         let all = sides.counted();
-        // At 3,000 a second: never more, and some of each worker's.
-        assert!((3..=901).contains(&opened), "{opened}");
+        // At 3,000 a second: never more, but for one that each worker begins with.
+        let most = time.as_millis() as u64 * 3 + 6;
+        assert!((3..=most).contains(&opened), "{opened} in {time:?}");
         assert_eq!((all.client.opened, all.client.completed), (opened, opened));
         assert_eq!(all.client.tx_packets, all.server.rx_packets);
         assert_eq!(all.server.tx_packets, all.client.rx_packets);
