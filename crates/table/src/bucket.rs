@@ -66,7 +66,8 @@ pub(crate) fn is_alone(control: u64) -> bool {
     control >> 32 == 0 && control & LOCKED == 0
 }
 
-/// The id of the first entry of a bucket that has this hash; zero where none has.
+/// The id of the first entry of a bucket that has this hash; zero where none has. The hash is not
+/// zero, as that of a place without an entry is.
 ///
 /// Looks at all seven without a branch. Where an entry stands is chance: whoever leaves a loop there
 /// guesses wrong nearly always, learns it only when the bucket has come from memory, and has to
@@ -76,9 +77,7 @@ pub(crate) fn first_with(bucket: &Bucket, hash: u32) -> Id {
     let mut first = 0;
     for word in bucket[1..].iter().rev() {
         let entry = Entry(word.load(Ordering::Acquire));
-        // A place without an entry has the hash of zero.
-        let is_its = (entry.hash() == hash) & (entry.id() != 0);
-        first = std::hint::select_unpredictable(is_its, entry.id(), first);
+        first = std::hint::select_unpredictable(entry.hash() == hash, entry.id(), first);
     }
     first
 }

@@ -152,6 +152,9 @@ impl Index {
     /// it is still there.
     #[inline(always)]
     pub fn find_at(&self, Spot { bucket, state }: Spot<'_>, hash: u32) -> Option<Id> {
+        if hash == 0 {
+            return self.find(hash, |_| true);
+        }
         let control = bucket[0].load(Ordering::Acquire);
         let id = bucket::first_with(bucket, hash);
         if id != 0 {
