@@ -232,14 +232,6 @@ impl Index {
         self.counted(What::Connections)
     }
 
-    /// The cursor from which [`walk`](Self::walk) meets what stands under this hash. A random hash
-    /// leads to each entry equally often; a random bucket would not, as buckets that were split
-    /// hold half of what others do.
-    #[must_use]
-    pub fn cursor(&self, hash: u32) -> u64 {
-        u64::from(place(self.state.load(Ordering::Acquire), hash))
-    }
-
     /// Bytes of memory that it uses, chained buckets not included.
     ///
     /// Up to twice that may be mapped, since the last segment is as large as all before it; but

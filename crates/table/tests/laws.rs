@@ -246,6 +246,31 @@ fn an_entry_takes_no_more_index_than_promised() {
     assert!(worst <= table::INDEX_BYTES as f64, "{worst} bytes an entry");
 }
 
+/// A walk that takes its time meets each entry once, whatever the index grows meanwhile.
+#[test]
+#[cfg_attr(miri, ignore = "many thousand steps")]
+fn what_is_there_throughout_is_met_once() {
+    const KEYS: u64 = 2000;
+    let (table, mut thread) = Table::new(100_000);
+    let insert = |thread: &mut Thread, key| {
+        assert_eq!(table.insert(thread, 0, key, hash(key, true)), Some(true));
+    };
+    (0..KEYS).for_each(|key| insert(&mut thread, key));
+    let (mut met, mut cursor, mut next) = (Vec::new(), Some(0), KEYS);
+    while let Some(at) = cursor {
+        let visit = thread.reader.enter();
+        cursor = table.zones.get(&visit, 0).unwrap().walk(at, 3, |id| {
+            met.push(table.slab.words(id)[0].load(Ordering::Relaxed));
+        });
+        drop(visit);
+        (next..next + 200).for_each(|key| insert(&mut thread, key));
+        next += 200;
+    }
+    met.retain(|&key| key < KEYS);
+    met.sort_unstable();
+    assert_eq!(met, (0..KEYS).collect::<Vec<_>>());
+}
+
 /// A free place in a bucket looks like an entry with the hash of zero.
 #[test]
 fn an_entry_with_the_hash_of_zero_is_found_behind_a_free_place() {

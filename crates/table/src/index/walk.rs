@@ -7,28 +7,74 @@ use crate::bucket::{self, Chain};
 use crate::counts::What;
 use crate::epochs::Visit;
 
+/// How far a walk has come.
+struct Cursor {
+    /// When it began there were at least 2^`level` buckets.
+    level: u32,
+    /// The bucket among those from which the next ones were split off.
+    family: u64,
+}
+
+impl Cursor {
+    /// Zero begins, in an index of so many buckets.
+    fn read(cursor: u64, buckets: u64) -> Cursor {
+        match (cursor >> 32) as u32 {
+            0 => Cursor { level: buckets.ilog2(), family: 0 },
+            // One of another index, with more buckets, has come to the end of this one.
+            number => Cursor { level: (number - 1).min(31), family: cursor & 0xffff_ffff },
+        }
+    }
+
+    fn write(&self) -> u64 {
+        u64::from(self.level + 1) << 32 | self.family
+    }
+}
+
 impl Index {
-    /// Shows what is in up to `buckets` buckets from `cursor` on, and gives the cursor to go on
-    /// with, or `None` at the end. Begin with zero.
+    /// Shows what is in some `buckets` buckets from `cursor` on, and gives the cursor to go on with, or
+    /// `None` at the end. Begin with zero.
     ///
-    /// Between the first call and the last, each entry that is there throughout is shown at least
-    /// once: a split moves entries only to buckets with higher numbers. Entries that are moved
-    /// may be shown twice.
+    /// Between the first call and the last, each entry that is there throughout is shown once, however
+    /// the index grows: a step goes through one bucket of those that there were at the beginning,
+    /// and through all that were split off from it since. Splits move entries among these only, and
+    /// to higher numbers.
     pub fn walk(&self, cursor: u64, buckets: usize, mut visit: impl FnMut(Id)) -> Option<u64> {
-        let mut ids = Vec::new();
-        let mut at = cursor;
-        for _ in 0..buckets {
-            if at >= self.state.load(Ordering::Acquire) & BUCKETS {
+        let Cursor { level, mut family } = Cursor::read(cursor, self.buckets());
+        let (mut seen, mut chain, mut ids) = (0, Vec::new(), Vec::new());
+        while seen < buckets && family >> level == 0 {
+            if family >= self.buckets() {
                 return None;
             }
-            let mut turn = 0;
-            while !bucket::copy(self.bucket(at as u32), &self.shared.overflow, &mut ids) {
-                pause(&mut turn);
+            let mut at = family;
+            while at < self.buckets() {
+                let mut turn = 0;
+                while !bucket::copy(self.bucket(at as u32), &self.shared.overflow, &mut chain) {
+                    pause(&mut turn);
+                }
+                ids.append(&mut chain);
+                at += 1 << level;
+                seen += 1;
             }
+            // What moved in between is there twice.
+            ids.sort_unstable();
+            ids.dedup();
             ids.drain(..).for_each(&mut visit);
-            at += 1;
+            family += 1;
         }
-        (at < self.state.load(Ordering::Acquire) & BUCKETS).then_some(at)
+        (family >> level == 0).then(|| Cursor { level, family }.write())
+    }
+
+    /// The cursor from which [`walk`](Self::walk) meets what stands under this hash. A random hash
+    /// leads to each entry equally often; a random bucket would not, as buckets that were split
+    /// hold half of what others do.
+    #[must_use]
+    pub fn cursor(&self, hash: u32) -> u64 {
+        let level = self.buckets().ilog2();
+        Cursor { level, family: u64::from(hash) & ((1 << level) - 1) }.write()
+    }
+
+    fn buckets(&self) -> u64 {
+        self.state.load(Ordering::Acquire) & BUCKETS
     }
 
     /// Gives the memory of most buckets of a large index back to the system. The index is detached
