@@ -11,7 +11,7 @@ use crate::oxm::{self, Cookie, MatchForm, Proto};
 use crate::port::{put_port, take_port};
 use crate::vendor::NICIRA;
 use base::TableId;
-use flow::{Field, Match};
+use flow::Match;
 
 /// OFPG_ANY
 const ANY_GROUP: u32 = 0xffff_ffff;
@@ -85,12 +85,11 @@ fn buffer(raw: u32) -> Option<u32> {
 
 /// Connection addresses must be of the packets' own family.
 fn check_ct_addresses(matching: &Match) -> Result<(), OfError> {
-    let any = matching.mask().has(Field::CtIpv6Src) || matching.mask().has(Field::CtIpv6Dst);
-    if any && !Proto::of(matching).is_ip() {
-        let reason = "a match on ct_nw_src/dst or ct_ipv6_src/dst needs one on eth_type";
-        return Err(bad(ErrorCode::ActionMatchInconsistent, reason));
+    if Proto::of(matching).fits_ct_addresses(matching) {
+        return Ok(());
     }
-    Ok(())
+    let reason = "a match on ct_nw_src/dst or ct_ipv6_src/dst needs one on eth_type";
+    Err(bad(ErrorCode::ActionMatchInconsistent, reason))
 }
 
 /// Reads OFPT_FLOW_MOD.

@@ -70,6 +70,31 @@ fn a_match_on_ct_ports_needs_their_protocol() {
     assert_eq!(format_match(&parse_match(text, &no_names).unwrap(), None), text);
 }
 
+/// Addresses of connections were taken without any connection, and IPv6 ones printed as IPv4's.
+#[test]
+fn a_match_on_a_connections_tuple_needs_a_connection_of_its_family() {
+    let no_names = |_: &str| None;
+    for (text, hint) in [
+        ("ct_ipv6_dst=fd00::2", "ct_state"),
+        ("ct_nw_proto=6", "ct_state"),
+        ("ct_state=+trk,ip,ct_nw_dst=10.0.0.1", "ct_state"),
+        ("ct_state=+inv+trk,ip,ct_nw_proto=6", "ct_state"),
+        ("ct_state=+est+trk,ct_nw_dst=10.0.0.1", "family"),
+        ("ct_state=+est+trk,ip,ct_ipv6_dst=fd00::2", "family"),
+        ("ct_state=+est+trk,arp,ct_nw_src=10.0.0.1", "family"),
+    ] {
+        let error = parse_match(text, &no_names).expect_err(text).to_string();
+        assert!(error.contains(hint), "{text}: {error}");
+    }
+    for text in [
+        "ct_state=-inv+trk,ct_nw_src=10.0.0.1,ip",
+        "ct_state=+new,ct_nw_proto=6,ip",
+        "ct_state=+est,ct_ipv6_dst=fd00::2,ipv6",
+    ] {
+        assert_eq!(format_match(&parse_match(text, &no_names).unwrap(), None), text);
+    }
+}
+
 /// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
 #[test]
 fn a_set_async_leaves_unsaid_what_it_did() {

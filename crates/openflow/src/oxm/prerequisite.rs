@@ -56,6 +56,20 @@ impl Proto {
     pub fn is_icmp6(self) -> bool {
         self.eth_type == 0x86dd && self.nw_proto == 58
     }
+
+    /// Whether the match's connection addresses are of its packets' own family. IPv4 ones lie
+    /// within the place of the IPv6 ones.
+    pub fn fits_ct_addresses(self, matching: &Match) -> bool {
+        let within = |wide: Field, narrow: Field| {
+            let mask = matching.mask();
+            match self.eth_type {
+                0x86dd => true,
+                0x0800 => mask.get(wide) == mask.get(narrow),
+                _ => !mask.has(wide),
+            }
+        };
+        within(Field::CtIpv6Src, Field::CtNwSrc) && within(Field::CtIpv6Dst, Field::CtNwDst)
+    }
 }
 
 impl Prerequisite {

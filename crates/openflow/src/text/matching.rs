@@ -3,7 +3,7 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, value};
 use crate::of10_match::normalize;
-use crate::oxm::{Spec, by_name};
+use crate::oxm::{Prerequisite, Proto, Spec, by_name};
 use flow::{Field, Match};
 
 /// Short names of protocols: Ethernet type and IP protocol.
@@ -119,6 +119,7 @@ fn dl_vlan(matching: &mut Match, span: Span<'_>) -> Result<(), TextError> {
 
 /// Refuses a field of a protocol that the match does not promise.
 pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
+    check_connection(matching, span)?;
     let mut kept = matching.clone();
     normalize(&mut kept);
     if kept == *matching {
@@ -129,4 +130,27 @@ pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<()
     let name = lost.map_or("a field", |field| field.name());
     let what = format!("the match on {name} does not promise the protocol that has it");
     Err(span.error_with(what, "add tcp, udp, icmp, ip, arp, ipv6, tcp6 or the like"))
+}
+
+/// A connection's original direction needs a state that packets of connections have, and
+/// addresses of the packets' own family.
+fn check_connection(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
+    let tuple =
+        [Field::CtNwProto, Field::CtTpSrc, Field::CtTpDst, Field::CtIpv6Src, Field::CtIpv6Dst];
+    let Some(field) = tuple.into_iter().find(|field| matching.mask().has(*field)) else {
+        return Ok(());
+    };
+    if !Prerequisite::Ct.met_by(matching, true) {
+        let what = match field {
+            Field::CtIpv6Src | Field::CtIpv6Dst => "a connection's addresses",
+            field => field.name(),
+        };
+        let what = format!("the match on {what} does not promise a connection");
+        return Err(span.error_with(what, "add ct_state=+trk-inv, or +new, +est, +rel or +rpl"));
+    }
+    if !Proto::of(matching).fits_ct_addresses(matching) {
+        let what = "the match on a connection's addresses does not promise their family";
+        return Err(span.error_with(what, "add ip to ct_nw_src or dst, ipv6 to ct_ipv6_src or dst"));
+    }
+    Ok(())
 }
