@@ -95,6 +95,18 @@ fn a_match_on_a_connections_tuple_needs_a_connection_of_its_family() {
     }
 }
 
+/// Parts of an ICMP code were matched under the name that OpenFlow 1.0 gives it, and not printed.
+#[test]
+fn icmp_types_and_codes_are_whole_bytes_under_every_name() {
+    let no_names = |_: &str| None;
+    for text in ["icmp6,tp_dst=32768/0x8000", "icmp,tp_src=8/0xff", "icmp,tp_src=0x108"] {
+        let error = parse_match(text, &no_names).expect_err(text).to_string();
+        assert!(error.contains("0 to 255"), "{text}: {error}");
+    }
+    let found = parse_match("icmp,tp_src=8,tp_dst=0", &no_names).unwrap();
+    assert_eq!(format_match(&found, None), "icmp,icmp_type=8,icmp_code=0");
+}
+
 /// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
 #[test]
 fn a_set_async_leaves_unsaid_what_it_did() {

@@ -120,6 +120,7 @@ fn dl_vlan(matching: &mut Match, span: Span<'_>) -> Result<(), TextError> {
 /// Refuses a field of a protocol that the match does not promise.
 pub(super) fn check_prerequisites(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     check_connection(matching, span)?;
+    check_icmp(matching, span)?;
     let mut kept = matching.clone();
     normalize(&mut kept);
     if kept == *matching {
@@ -151,6 +152,22 @@ fn check_connection(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     if !Proto::of(matching).fits_ct_addresses(matching) {
         let what = "the match on a connection's addresses does not promise their family";
         return Err(span.error_with(what, "add ip to ct_nw_src or dst, ipv6 to ct_ipv6_src or dst"));
+    }
+    Ok(())
+}
+
+/// An ICMP message's type and code, which OpenFlow 1.0 calls ports, are bytes and matched whole.
+fn check_icmp(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
+    let proto = Proto::of(matching);
+    if !proto.is_icmp4() && !proto.is_icmp6() {
+        return Ok(());
+    }
+    for (field, name) in [(Field::TpSrc, "type"), (Field::TpDst, "code")] {
+        let (value, mask) = (matching.key().get(field), matching.mask().get(field));
+        if mask != 0 && (mask != 0xffff || value > 0xff) {
+            let what = format!("an ICMP {name} is matched as {value:#x}/{mask:#x}");
+            return Err(span.error_with(what, "0 to 255, without a mask"));
+        }
     }
     Ok(())
 }
