@@ -1,7 +1,8 @@
 //! Messages and texts that broke a law under a fuzz target (`openflow`, `flow_syntax`).
 
+use flow::Match;
 use openflow::message::PortConfig;
-use openflow::text::{format_match, parse_match};
+use openflow::text::{format_actions, format_match, parse_actions, parse_match};
 use openflow::{DecodeOptions, EncodeOptions, Message, Version, decode, encode};
 
 /// A port-mod of one version that sets all bits.
@@ -105,6 +106,16 @@ fn icmp_types_and_codes_are_whole_bytes_under_every_name() {
     }
     let found = parse_match("icmp,tp_src=8,tp_dst=0", &no_names).unwrap();
     assert_eq!(format_match(&found, None), "icmp,icmp_type=8,icmp_code=0");
+}
+
+/// Nothing within `clone` was printed as nothing, which was refused when it was read again.
+#[test]
+fn a_clone_that_does_nothing_drops() {
+    let no_names = |_: &str| None;
+    for text in ["clone(drop)", "clone()", "clone=", "clone"] {
+        let actions = parse_actions(text, &no_names).expect(text);
+        assert_eq!(format_actions(&actions, &Match::any()), "clone(drop)", "{text}");
+    }
 }
 
 /// A set-async that says nothing of some kinds of messages came out as one that wants none of them.

@@ -93,9 +93,9 @@ fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action,
             form: SetForm::SetField,
         },
         "resubmit" => resubmit(pair, ports)?,
-        "ct" => ct::ct(pair.value.unwrap_or(Span { text: "", ..pair.key }), ports, nesting)?,
-        "clone" => Action::Clone(list(pair.needed()?, ports, nesting.deeper(pair.key)?)?),
-        "note" => Action::Note(note(pair.value.unwrap_or(Span { text: "", ..pair.key }))?),
+        "ct" => ct::ct(pair.rest(), ports, nesting)?,
+        "clone" => Action::Clone(list(pair.rest(), ports, nesting.deeper(pair.key)?)?),
+        "note" => Action::Note(note(pair.rest())?),
         "write_actions" => write_actions(pair, ports, nesting)?,
         "write_metadata" => {
             let span = pair.needed()?;
@@ -314,7 +314,7 @@ fn write_actions(
     ports: PortNames<'_>,
     nesting: Nesting,
 ) -> Result<Action, TextError> {
-    let span = pair.value.unwrap_or(Span { text: "", ..pair.key });
+    let span = pair.rest();
     let actions = list(span, ports, nesting.deeper(pair.key)?)?;
     if !actions.iter().all(fits_action_set) {
         return Err(span.error("an action that can't be part of an action set"));

@@ -13,13 +13,13 @@ use std::net::IpAddr;
 /// Writes actions as `ovs-ofctl dump-flows` prints them, `drop` if there are none. The match says of
 /// which protocol ports are that are set.
 pub fn format_actions(actions: &[Action], matching: &Match) -> String {
-    if actions.is_empty() {
-        return "drop".to_owned();
-    }
     list(actions, Proto::of(matching))
 }
 
 fn list(actions: &[Action], proto: Proto) -> String {
+    if actions.is_empty() {
+        return "drop".to_owned();
+    }
     let texts: Vec<String> = actions.iter().map(|action| one(action, proto)).collect();
     texts.join(",")
 }

@@ -144,4 +144,9 @@ impl<'a> Pair<'a> {
             _ => Err(self.key.error(format!("{} needs a value", self.key.text))),
         }
     }
+
+    /// The value, empty where there is none.
+    pub fn rest(self) -> Span<'a> {
+        self.value.unwrap_or(Span { text: "", ..self.key })
+    }
 }
