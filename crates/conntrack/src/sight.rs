@@ -20,6 +20,58 @@ const VERSION_LENGTH: u64 = 0x45;
 /// "More fragments" and the offset.
 const FRAGMENT: u64 = 0x3fff;
 
+/// A whole TCP or UDP packet over IPv4 without options, lengths and checksums verified.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole<'a> {
+    /// Source and destination, as [`Key::addresses_v4`].
+    pub addresses: u64,
+    /// Source and destination, none of them 0.
+    pub ports: u32,
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// From the transport header to the end of the packet.
+    pub l4: &'a [u8],
+}
+
+impl<'a> Whole<'a> {
+    /// Reads a frame. `None` is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &'a Frame) -> Option<Self> {
+        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
+            return None;
+        }
+        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
+        let header: &[u8; IP_HEADER] = ip.first_chunk()?;
+        let (first, second, third) = words(header);
+        let total_len = (first >> 32 & 0xffff) as usize;
+        // Both at once: what there must not be of either shows as a bit.
+        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
+        if odd != 0 || !is_right(first, second, third) {
+            return None;
+        }
+        let l4 = ip.get(IP_HEADER..total_len)?;
+        let ports = u32::from_be_bytes(*l4.first_chunk()?);
+        if ports < 1 << 16 || ports as u16 == 0 {
+            return None;
+        }
+        let addresses = second << 32 | u64::from(third);
+        let verify = frame.packet.offload.checksum == Checksum::Unverified;
+        let protocol = (second >> 48) as u8;
+        let is_whole = match protocol {
+            protocol::UDP => is_whole_udp(addresses, l4, verify),
+            protocol::TCP => is_whole_tcp(addresses, l4, verify),
+            _ => false,
+        };
+        is_whole.then_some(Whole { addresses, ports, protocol, l4 })
+    }
+
+    /// Of a TCP packet, its segment.
+    #[inline(always)]
+    pub fn segment(&self) -> Option<Segment> {
+        Tcp::new_checked(self.l4).ok().map(|tcp| Segment::read(&tcp))
+    }
+}
+
 /// A packet that was seen to be whole.
 #[derive(Clone, Copy)]
 pub(crate) struct Sight<'a> {
@@ -58,39 +110,12 @@ impl Sight<'_> {
 
     #[inline(always)]
     fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
-        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
-            return None;
-        }
-        let l3 = usize::from(frame.layers.l3);
-        let ip = frame.packet.data().get(l3..)?;
-        let header: &[u8; IP_HEADER] = ip.first_chunk()?;
-        let (first, second, third) = words(header);
-        let total_len = (first >> 32 & 0xffff) as usize;
-        // Both at once: what there must not be of either shows as a bit.
-        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
-        if odd != 0 || !is_right(first, second, third) {
-            return None;
-        }
-        let l4 = ip.get(IP_HEADER..total_len)?;
-        let ports = u32::from_be_bytes(*l4.first_chunk()?);
-        if ports < 1 << 16 || ports as u16 == 0 {
-            return None;
-        }
-        let addresses = second << 32 | u64::from(third);
-        let verify = frame.packet.offload.checksum == Checksum::Unverified;
-        let protocol = (second >> 48) as u8;
-        let is_whole = match protocol {
-            protocol::UDP => is_whole_udp(addresses, l4, verify),
-            protocol::TCP => is_whole_tcp(addresses, l4, verify),
-            _ => false,
-        };
-        if !is_whole {
-            return None;
-        }
+        let Whole { addresses, ports, protocol, l4 } = Whole::of(frame)?;
         let shared = zone_protocol(zone, protocol, Family::V4);
         let hash = secrets.v4(addresses, ports, shared);
         let rest = u64::from(ports) << 32 | u64::from(shared);
-        let (l4, end) = ((l3 + IP_HEADER) as u16, (l3 + total_len) as u16);
+        let start = usize::from(frame.layers.l3) + IP_HEADER;
+        let (l4, end) = (start as u16, (start + l4.len()) as u16);
         Some(Sight { addresses, rest, hash, l4, end, ..Self::NOTHING })
     }
 

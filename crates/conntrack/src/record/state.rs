@@ -6,7 +6,8 @@ use flow::NatKind;
 
 /// Mark, and in 32 bits what kind of connection it is and where it hangs.
 ///
-/// All but the mark and the progress stay as they are for as long as the connection lives.
+/// All but the mark, the progress and whether there is a label stay as they are for as long as the
+/// connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub u64);
 
@@ -29,6 +30,8 @@ impl State {
     const HELPER_SHIFT: u32 = 7;
     const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
     const EXPECTED: u64 = 1 << 9;
+    /// Its label was set once.
+    pub(super) const LABELLED: u64 = 1 << 10;
     const HEADER_SHIFT: u32 = 12;
     const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
     const MARK_SHIFT: u32 = 32;
@@ -116,6 +119,12 @@ impl State {
     #[inline(always)]
     pub fn has_any(self, bits: u64) -> bool {
         self.0 & bits != 0
+    }
+
+    /// Whether it ever had a label.
+    #[inline(always)]
+    pub fn is_labelled(self) -> bool {
+        self.0 & Self::LABELLED != 0
     }
 
     /// Whether another connection announced it.
