@@ -43,14 +43,14 @@ impl<'a> Moment<'a> {
     }
 
     /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
-    #[inline(always)]
+    #[inline]
     pub fn follow(
         &self,
         connection: ConnectionRef,
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<()> {
-        let (id, is_reply) = (connection.id, connection.is_reply);
+        let ConnectionRef { id, is_reply, .. } = connection;
         if !Connections::is_v4(id) {
             return self.follow_v6(connection, frame, tools);
         }
@@ -58,24 +58,28 @@ impl<'a> Moment<'a> {
         let whole = Whole::of(frame)?;
         let (addresses, rest) = record.key_v4(is_reply);
         let said = u64::from(whole.ports) << 32 | u64::from(whole.protocol) << 8;
-        if addresses != whole.addresses || (rest ^ said) & OF_PACKET != 0 {
+        if (addresses ^ whole.addresses) | (rest ^ said) & OF_PACKET != 0 {
             return None;
         }
-        let (life, state) = self.unchanged(&record, connection, (rest >> 16) as u16)?;
-        let timeout = match state.kind() {
-            Kind::Other => settled(state, is_reply)?,
-            Kind::Tcp => self.follow_segment(&record, is_reply, &whole.segment()?, tools)?,
-            Kind::Icmp | Kind::Sctp => return None,
+        let zone = (rest >> 16) as u16;
+        let (life, state) = self.unchanged(&record, connection, zone)?;
+        let timeout = match settled(state, is_reply) {
+            Some(timeout) => timeout,
+            None if state.kind() == Kind::Tcp => {
+                self.follow_segment(&record, is_reply, &whole.segment()?, tools)?
+            }
+            None => return None,
         };
-        self.note_packet(&record, connection, life, timeout, frame)
+        self.note_packet(&record, connection, (life, zone), timeout, frame)
     }
 
     /// The same of IPv6, by the whole reading: there is no shorter one.
     #[inline(never)]
     fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
-        let (life, state) = self.unchanged(&record, connection, record.zone())?;
-        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related)?;
+        let zone = record.zone();
+        let (life, state) = self.unchanged(&record, connection, zone)?;
+        let reading = Reading::of(frame, zone).ok().filter(|it| !it.related)?;
         if record.direction(&reading.key)? != is_reply {
             return None;
         }
@@ -84,7 +88,7 @@ impl<'a> Moment<'a> {
             Kind::Tcp => self.follow_segment(&record, is_reply, &reading.segment?, tools)?,
             Kind::Icmp | Kind::Sctp => return None,
         };
-        self.note_packet(&record, connection, life, timeout, frame)
+        self.note_packet(&record, connection, (life, zone), timeout, frame)
     }
 
     /// Life and state of a connection of which flows see what they saw.
@@ -97,9 +101,9 @@ impl<'a> Moment<'a> {
     ) -> Option<(Life, State)> {
         let (life, state) = (record.life(), record.state());
         let is_over = life.generation() != connection.generation || life.is_over(self.now_ms);
-        let is_flushed = self.connections.zones.number(zone) != state.header();
         // A helper reads all of its connection's packets.
-        (!is_over && !is_flushed && !state.has_helper()).then_some((life, state))
+        let is_plain = state.is_plain_of(self.connections.zones.number(zone));
+        (!is_over && is_plain).then_some((life, state))
     }
 
     /// A timeout's absence, which is a segment that fits only loosely, ends in `None` too: those are
@@ -138,11 +142,11 @@ impl<'a> Moment<'a> {
         &self,
         record: &Record<'_>,
         connection: ConnectionRef,
-        life: Life,
+        (life, zone): (Life, u16),
         timeout: Timeout,
         frame: &Frame,
     ) -> Option<()> {
-        let seconds = self.settings.policy(record.zone()).get(timeout);
+        let seconds = self.settings.policy(zone).get(timeout);
         let deadline = self.next_ms + u64::from(seconds) * 1000;
         if deadline < record.set_deadline(life, deadline)? {
             self.connections.hasten(record, Connections::plain(connection.id), deadline);

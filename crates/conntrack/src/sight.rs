@@ -25,13 +25,16 @@ const FRAGMENT: u64 = 0x3fff;
 pub(crate) struct Whole<'a> {
     /// Source and destination, as [`Key::addresses_v4`].
     pub addresses: u64,
-    /// Source and destination, none of them 0.
+    /// Source and destination. One of them may be 0, which no connection has.
     pub ports: u32,
     /// TCP or UDP.
     pub protocol: u8,
     /// From the transport header to the end of the packet.
     pub l4: &'a [u8],
 }
+
+/// Headers of IPv4 and UDP: no whole packet is shorter.
+const SHORTEST: usize = IP_HEADER + 8;
 
 impl<'a> Whole<'a> {
     /// Reads a frame. `None` is no verdict.
@@ -41,24 +44,19 @@ impl<'a> Whole<'a> {
             return None;
         }
         let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
-        let header: &[u8; IP_HEADER] = ip.first_chunk()?;
-        let (first, second, third) = words(header);
-        let total_len = (first >> 32 & 0xffff) as usize;
+        let header: &[u8; SHORTEST] = ip.first_chunk()?;
+        let ([first, second], [third, ports, udp]) = words(header);
         // Both at once: what there must not be of either shows as a bit.
         let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
         if odd != 0 || !is_right(first, second, third) {
             return None;
         }
-        let l4 = ip.get(IP_HEADER..total_len)?;
-        let ports = u32::from_be_bytes(*l4.first_chunk()?);
-        if ports < 1 << 16 || ports as u16 == 0 {
-            return None;
-        }
+        let l4 = ip.get(IP_HEADER..(first >> 32 & 0xffff) as usize)?;
         let addresses = second << 32 | u64::from(third);
-        let verify = frame.packet.offload.checksum == Checksum::Unverified;
         let protocol = (second >> 48) as u8;
+        let verify = || frame.packet.offload.checksum == Checksum::Unverified;
         let is_whole = match protocol {
-            protocol::UDP => is_whole_udp(addresses, l4, verify),
+            protocol::UDP => is_whole_udp(addresses, l4, udp, verify),
             protocol::TCP => is_whole_tcp(addresses, l4, verify),
             _ => false,
         };
@@ -111,6 +109,9 @@ impl Sight<'_> {
     #[inline(always)]
     fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
         let Whole { addresses, ports, protocol, l4 } = Whole::of(frame)?;
+        if ports < 1 << 16 || ports as u16 == 0 {
+            return None;
+        }
         let shared = zone_protocol(zone, protocol, Family::V4);
         let hash = secrets.v4(addresses, ports, shared);
         let rest = u64::from(ports) << 32 | u64::from(shared);
@@ -140,12 +141,13 @@ impl Sight<'_> {
     }
 }
 
-/// The header in two words and a half.
+/// The IP header in two words and a half; ports; of UDP, length and checksum.
 #[inline(always)]
-fn words(header: &[u8; IP_HEADER]) -> (u64, u64, u32) {
-    let ([first, second], third) = header.as_chunks::<8>() else { unreachable!() };
-    let third = third.first_chunk().copied().unwrap_or_default();
-    (u64::from_be_bytes(*first), u64::from_be_bytes(*second), u32::from_be_bytes(third))
+fn words(header: &[u8; SHORTEST]) -> ([u64; 2], [u32; 3]) {
+    let word = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
+    let half = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
+    let words = [0, 8].map(|at| u64::from_be_bytes(word(at)));
+    (words, [16, 20, 24].map(|at| u32::from_be_bytes(half(at))))
 }
 
 /// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo
@@ -160,23 +162,25 @@ fn is_right(first: u64, second: u64, third: u32) -> bool {
 }
 
 #[inline(always)]
-fn is_whole_udp(addresses: u64, l4: &[u8], verify: bool) -> bool {
-    let Some(&[_, _, _, _, high, low, sum_high, sum_low]) = l4.first_chunk::<8>() else {
+fn is_whole_udp(addresses: u64, l4: &[u8], udp: u32, verify: impl FnOnce() -> bool) -> bool {
+    let (length, sum) = ((udp >> 16) as usize, udp as u16);
+    if length < 8 || length > l4.len() {
         return false;
-    };
-    let length = usize::from(u16::from_be_bytes([high, low]));
-    let Some(datagram) = l4.get(..length).filter(|it| it.len() >= 8) else { return false };
-    if !verify || sum_high | sum_low == 0 {
-        return true;
     }
-    checksum::verify_udp_v4(pseudo(addresses, protocol::UDP, length), datagram) == Verdict::Good
+    sum == 0 || !verify() || is_right_udp(addresses, &l4[..length])
+}
+
+#[inline(never)]
+fn is_right_udp(addresses: u64, datagram: &[u8]) -> bool {
+    let pseudo = pseudo(addresses, protocol::UDP, datagram.len());
+    checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
 }
 
 #[inline(always)]
-fn is_whole_tcp(addresses: u64, l4: &[u8], verify: bool) -> bool {
+fn is_whole_tcp(addresses: u64, l4: &[u8], verify: impl FnOnce() -> bool) -> bool {
     let is_whole = Tcp::new_checked(l4).is_ok();
     let pseudo = || pseudo(addresses, protocol::TCP, l4.len());
-    is_whole && (!verify || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
+    is_whole && (!verify() || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
 }
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {

@@ -138,6 +138,13 @@ impl State {
         self.0 & Self::HELPER != 0
     }
 
+    /// Whether the connection stands in the index of this number and has no helper.
+    #[inline(always)]
+    pub fn is_plain_of(self, number: u32) -> bool {
+        let wanted = u64::from(number) << Self::HEADER_SHIFT;
+        (self.0 ^ wanted) & (Self::HEADER | Self::HELPER) == 0
+    }
+
     /// Whether gateways know more of it than stands in its record.
     #[inline(always)]
     pub fn is_known_to_gateways(self) -> bool {
