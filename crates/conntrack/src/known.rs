@@ -9,7 +9,7 @@ use crate::connections::{Connections, Tools};
 use crate::extract::Reading;
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::settings::Settings;
-use crate::sight::Whole;
+use crate::sight::{Datagram, Whole};
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
@@ -21,28 +21,40 @@ const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 /// What packets of one moment are followed by.
 pub(crate) struct Moment<'a> {
     pub connections: &'a Connections,
-    pub settings: &'a Settings,
-    now: Instant,
+    settings: &'a Settings,
+    now: Option<Instant>,
     /// Milliseconds that are over, and the first that is not.
     now_ms: u64,
     next_ms: u64,
+    /// When conversations end that go one way, and both ways, where no zone has timeouts of its own.
+    ends_ms: [u64; 2],
 }
 
 impl<'a> Moment<'a> {
     pub fn new(connections: &'a Connections, settings: &'a Settings) -> Self {
-        Moment { connections, settings, now: Instant::ZERO, now_ms: 0, next_ms: 0 }
+        Moment { connections, settings, now: None, now_ms: 0, next_ms: 0, ends_ms: [0; 2] }
     }
 
-    /// Goes on to another one, which seldom comes within a batch.
+    /// Goes to another one, which seldom comes within a batch.
     #[inline(always)]
     pub fn set(&mut self, now: Instant, tools: &mut Tools) {
-        if now != self.now {
-            (self.now, self.now_ms, self.next_ms) = (now, passed_ms(now), next_ms(now));
+        if Some(now) != self.now {
             tools.now = now;
+            self.go_to(now);
         }
     }
 
+    #[inline(never)]
+    fn go_to(&mut self, now: Instant) {
+        (self.now, self.now_ms, self.next_ms) = (Some(now), passed_ms(now), next_ms(now));
+        let end = |timeout| self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+        self.ends_ms = [Timeout::UdpSingle, Timeout::UdpMultiple].map(end);
+    }
+
     /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
+    ///
+    /// Here is the way of UDP over IPv4 in a conversation to which it adds nothing, in one line of the
+    /// record; all others' is beside it.
     #[inline]
     pub fn follow(
         &self,
@@ -50,36 +62,61 @@ impl<'a> Moment<'a> {
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<()> {
-        let ConnectionRef { id, is_reply, .. } = connection;
+        let ConnectionRef { id, generation, is_reply } = connection;
         if !Connections::is_v4(id) {
             return self.follow_v6(connection, frame, tools);
         }
         let record = Record::v4(self.connections.words_v4(id));
-        let whole = Whole::of(frame)?;
+        let (life, state) = (record.life(), record.state());
+        let Some(is_answered) = state.is_settled(is_reply) else {
+            return self.follow_tcp(connection, frame, tools);
+        };
+        let said = Datagram::of(frame)?;
         let (addresses, rest) = record.key_v4(is_reply);
+        let number = self.connections.zones.number((rest >> 16) as u16);
+        let differs = (addresses ^ said.addresses)
+            | (rest ^ said.ports_protocol) & OF_PACKET
+            | life.differs_from(generation)
+            | state.differs_from_plain(number);
+        if differs != 0 || life.is_over(self.now_ms) {
+            return None;
+        }
+        let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
+        if !is_usual || life.deadline_ms() != self.ends_ms[usize::from(is_answered)] {
+            let timeout = settled(state, is_reply)?;
+            return self.note_packet(connection, life, timeout, frame);
+        }
+        record.count(is_reply, frame.packet.data().len());
+        Some(())
+    }
+
+    /// The same of TCP over IPv4.
+    #[inline(never)]
+    fn follow_tcp(
+        &self,
+        connection: ConnectionRef,
+        frame: &Frame,
+        tools: &mut Tools,
+    ) -> Option<()> {
+        let record = Record::v4(self.connections.words_v4(connection.id));
+        let (life, state) = self.unchanged(&record, connection)?;
+        let whole = Whole::of(frame).filter(|_| state.kind() == Kind::Tcp)?;
+        let (addresses, rest) = record.key_v4(connection.is_reply);
         let said = u64::from(whole.ports) << 32 | u64::from(whole.protocol) << 8;
         if (addresses ^ whole.addresses) | (rest ^ said) & OF_PACKET != 0 {
             return None;
         }
-        let zone = (rest >> 16) as u16;
-        let (life, state) = self.unchanged(&record, connection, zone)?;
-        let timeout = match settled(state, is_reply) {
-            Some(timeout) => timeout,
-            None if state.kind() == Kind::Tcp => {
-                self.follow_segment(&record, is_reply, &whole.segment()?, tools)?
-            }
-            None => return None,
-        };
-        self.note_packet(&record, connection, (life, zone), timeout, frame)
+        let is_reply = connection.is_reply;
+        let timeout = self.follow_segment(&record, is_reply, &whole.segment()?, tools)?;
+        self.note_packet(connection, life, timeout, frame)
     }
 
     /// The same of IPv6, by the whole reading: there is no shorter one.
     #[inline(never)]
     fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
-        let zone = record.zone();
-        let (life, state) = self.unchanged(&record, connection, zone)?;
-        let reading = Reading::of(frame, zone).ok().filter(|it| !it.related)?;
+        let (life, state) = self.unchanged(&record, connection)?;
+        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related)?;
         if record.direction(&reading.key)? != is_reply {
             return None;
         }
@@ -88,22 +125,17 @@ impl<'a> Moment<'a> {
             Kind::Tcp => self.follow_segment(&record, is_reply, &reading.segment?, tools)?,
             Kind::Icmp | Kind::Sctp => return None,
         };
-        self.note_packet(&record, connection, (life, zone), timeout, frame)
+        self.note_packet(connection, life, timeout, frame)
     }
 
     /// Life and state of a connection of which flows see what they saw.
     #[inline(always)]
-    fn unchanged(
-        &self,
-        record: &Record<'_>,
-        connection: ConnectionRef,
-        zone: u16,
-    ) -> Option<(Life, State)> {
+    fn unchanged(&self, record: &Record<'_>, connection: ConnectionRef) -> Option<(Life, State)> {
         let (life, state) = (record.life(), record.state());
-        let is_over = life.generation() != connection.generation || life.is_over(self.now_ms);
+        let is_over = life.differs_from(connection.generation) != 0 || life.is_over(self.now_ms);
         // A helper reads all of its connection's packets.
-        let is_plain = state.is_plain_of(self.connections.zones.number(zone));
-        (!is_over && is_plain).then_some((life, state))
+        let number = self.connections.zones.number(record.zone());
+        (!is_over && state.differs_from_plain(number) == 0).then_some((life, state))
     }
 
     /// A timeout's absence, which is a segment that fits only loosely, ends in `None` too: those are
@@ -137,19 +169,19 @@ impl<'a> Moment<'a> {
     }
 
     /// Begins the connection's time anew, and counts the packet.
-    #[inline(always)]
+    #[inline(never)]
     fn note_packet(
         &self,
-        record: &Record<'_>,
         connection: ConnectionRef,
-        (life, zone): (Life, u16),
+        life: Life,
         timeout: Timeout,
         frame: &Frame,
     ) -> Option<()> {
-        let seconds = self.settings.policy(zone).get(timeout);
+        let record = self.connections.record(connection.id);
+        let seconds = self.settings.policy(record.zone()).get(timeout);
         let deadline = self.next_ms + u64::from(seconds) * 1000;
         if deadline < record.set_deadline(life, deadline)? {
-            self.connections.hasten(record, Connections::plain(connection.id), deadline);
+            self.connections.hasten(&record, Connections::plain(connection.id), deadline);
         }
         if self.settings.counts_traffic {
             record.count(connection.is_reply, frame.packet.len());

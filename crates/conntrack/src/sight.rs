@@ -20,6 +20,79 @@ const VERSION_LENGTH: u64 = 0x45;
 /// "More fragments" and the offset.
 const FRAGMENT: u64 = 0x3fff;
 
+/// Headers of IPv4 and UDP: no whole packet is shorter.
+const SHORTEST: usize = IP_HEADER + 8;
+
+/// A packet over IPv4 without options, its header verified, and what follows it read but not judged.
+struct Plain<'a> {
+    /// From the IP header on, trailers included.
+    ip: &'a [u8],
+    /// How much of that is the packet; no more than there is.
+    total_len: usize,
+    addresses: u64,
+    protocol: u8,
+    ports: u32,
+    /// Of UDP, length and checksum.
+    udp: u32,
+}
+
+impl<'a> Plain<'a> {
+    #[inline(always)]
+    fn of(frame: &'a Frame) -> Option<Self> {
+        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
+            return None;
+        }
+        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
+        let ([first, second], [third, ports, udp]) = words(ip.first_chunk()?);
+        let total_len = (first >> 32 & 0xffff) as usize;
+        // Both at once: what there must not be of either shows as a bit.
+        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
+        if odd != 0 || total_len > ip.len() || !is_right(first, second, third) {
+            return None;
+        }
+        let addresses = second << 32 | u64::from(third);
+        Some(Plain { ip, total_len, addresses, protocol: (second >> 48) as u8, ports, udp })
+    }
+
+    /// Whether it is a whole UDP packet, taken for one.
+    #[inline(always)]
+    fn is_whole_udp(&self, frame: &Frame) -> bool {
+        let (length, sum) = ((self.udp >> 16) as usize, self.udp as u16);
+        if length < 8 || IP_HEADER + length > self.total_len {
+            return false;
+        }
+        sum == 0 || is_verified(frame) || self.is_right_udp(length)
+    }
+
+    #[inline(never)]
+    fn is_right_udp(&self, length: usize) -> bool {
+        let Some(datagram) = self.ip.get(IP_HEADER..IP_HEADER + length) else { return false };
+        let pseudo = pseudo(self.addresses, protocol::UDP, length);
+        checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
+    }
+}
+
+/// A whole UDP packet over IPv4 without options, lengths and checksums verified.
+pub(crate) struct Datagram {
+    /// Source and destination, as [`Key::addresses_v4`].
+    pub addresses: u64,
+    /// Source and destination, as in [`Key::rest`], which has the zone besides.
+    pub ports_protocol: u64,
+}
+
+impl Datagram {
+    /// Reads a frame. `None` is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &Frame) -> Option<Self> {
+        let plain = Plain::of(frame)?;
+        if plain.protocol != protocol::UDP || !plain.is_whole_udp(frame) {
+            return None;
+        }
+        let ports_protocol = u64::from(plain.ports) << 32 | u64::from(protocol::UDP) << 8;
+        Some(Datagram { addresses: plain.addresses, ports_protocol })
+    }
+}
+
 /// A whole TCP or UDP packet over IPv4 without options, lengths and checksums verified.
 #[derive(Clone, Copy)]
 pub(crate) struct Whole<'a> {
@@ -33,31 +106,16 @@ pub(crate) struct Whole<'a> {
     pub l4: &'a [u8],
 }
 
-/// Headers of IPv4 and UDP: no whole packet is shorter.
-const SHORTEST: usize = IP_HEADER + 8;
-
 impl<'a> Whole<'a> {
     /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &'a Frame) -> Option<Self> {
-        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
-            return None;
-        }
-        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
-        let header: &[u8; SHORTEST] = ip.first_chunk()?;
-        let ([first, second], [third, ports, udp]) = words(header);
-        // Both at once: what there must not be of either shows as a bit.
-        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
-        if odd != 0 || !is_right(first, second, third) {
-            return None;
-        }
-        let l4 = ip.get(IP_HEADER..(first >> 32 & 0xffff) as usize)?;
-        let addresses = second << 32 | u64::from(third);
-        let protocol = (second >> 48) as u8;
-        let verify = || frame.packet.offload.checksum == Checksum::Unverified;
+        let plain = Plain::of(frame)?;
+        let Plain { ip, total_len, addresses, protocol, ports, .. } = plain;
+        let l4 = ip.get(IP_HEADER..total_len)?;
         let is_whole = match protocol {
-            protocol::UDP => is_whole_udp(addresses, l4, udp, verify),
-            protocol::TCP => is_whole_tcp(addresses, l4, verify),
+            protocol::UDP => plain.is_whole_udp(frame),
+            protocol::TCP => is_whole_tcp(addresses, l4, frame),
             _ => false,
         };
         is_whole.then_some(Whole { addresses, ports, protocol, l4 })
@@ -161,26 +219,17 @@ fn is_right(first: u64, second: u64, third: u32) -> bool {
     sum % 0xffff == 0
 }
 
+/// Whether the transport checksum needs no look.
 #[inline(always)]
-fn is_whole_udp(addresses: u64, l4: &[u8], udp: u32, verify: impl FnOnce() -> bool) -> bool {
-    let (length, sum) = ((udp >> 16) as usize, udp as u16);
-    if length < 8 || length > l4.len() {
-        return false;
-    }
-    sum == 0 || !verify() || is_right_udp(addresses, &l4[..length])
-}
-
-#[inline(never)]
-fn is_right_udp(addresses: u64, datagram: &[u8]) -> bool {
-    let pseudo = pseudo(addresses, protocol::UDP, datagram.len());
-    checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
+fn is_verified(frame: &Frame) -> bool {
+    frame.packet.offload.checksum != Checksum::Unverified
 }
 
 #[inline(always)]
-fn is_whole_tcp(addresses: u64, l4: &[u8], verify: impl FnOnce() -> bool) -> bool {
+fn is_whole_tcp(addresses: u64, l4: &[u8], frame: &Frame) -> bool {
     let is_whole = Tcp::new_checked(l4).is_ok();
     let pseudo = || pseudo(addresses, protocol::TCP, l4.len());
-    is_whole && (!verify() || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
+    is_whole && (is_verified(frame) || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
 }
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {

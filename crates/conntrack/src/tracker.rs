@@ -58,7 +58,7 @@ impl Tracker {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
         let (connections, settings) = (&conntrack.connections, &*settings.settings);
-        (tools.now, tools.is_watched) = (Instant::ZERO, settings.is_watched);
+        tools.is_watched = settings.is_watched;
         Following { moment: Moment::new(connections, settings), tools, _visit: reader.enter() }
     }
 

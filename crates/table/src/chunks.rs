@@ -60,8 +60,11 @@ impl<const N: usize> Chunks<N> {
     /// If its chunk was never made.
     #[inline]
     pub fn at(&self, number: usize) -> &[AtomicU64; N] {
-        let start = self.starts.get(number / CHUNK).map(|start| start.load(Ordering::Acquire));
-        let Some(start) = start.filter(|start| !start.is_null()) else { never_made(number) };
+        let Some(start) = self.starts.get(number / CHUNK) else { never_made(number) };
+        let start = start.load(Ordering::Acquire);
+        if start.is_null() {
+            never_made(number);
+        }
         // SAFETY: needed to find a group by a pointer alone. `make` took the pointer from a chunk of
         // `CHUNK` groups, so that the group lies in it. The chunk belongs to `self`, never moves and
         // goes only with it; its groups are atomic and only ever lent out shared.

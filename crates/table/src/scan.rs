@@ -66,7 +66,9 @@ fn together(bucket: &Bucket, hash: u32) -> u32 {
 #[cfg(any(test, not(target_arch = "x86_64"), miri, loom))]
 fn one_by_one(bucket: &Bucket, hash: u32) -> u32 {
     let words = bucket.iter().enumerate();
-    words.fold(0, |places, (at, word)| places | u32::from(crate::bucket::Entry::is_at(word, hash)) << at)
+    words.fold(0, |places, (at, word)| {
+        places | u32::from(crate::bucket::Entry::is_at(word, hash)) << at
+    })
 }
 
 #[cfg(all(test, not(loom)))]

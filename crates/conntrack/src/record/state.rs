@@ -138,11 +138,11 @@ impl State {
         self.0 & Self::HELPER != 0
     }
 
-    /// Whether the connection stands in the index of this number and has no helper.
+    /// Zero of a connection that stands in the index of this number and has no helper.
     #[inline(always)]
-    pub fn is_plain_of(self, number: u32) -> bool {
+    pub fn differs_from_plain(self, number: u32) -> u64 {
         let wanted = u64::from(number) << Self::HEADER_SHIFT;
-        (self.0 ^ wanted) & (Self::HEADER | Self::HELPER) == 0
+        (self.0 ^ wanted) & (Self::HEADER | Self::HELPER)
     }
 
     /// Whether gateways know more of it than stands in its record.

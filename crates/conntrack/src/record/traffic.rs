@@ -62,7 +62,7 @@ impl Record<'_> {
     /// The same where a high part has to be told.
     #[cold]
     #[inline(never)]
-    fn count_turn(&self, side: usize, bytes: u64) {
+    fn count_turn(self, side: usize, bytes: u64) {
         let (packets, sum) = self.counts(side);
         let (packets, sum) = (packets + 1, sum + bytes);
         let low = sum << PACKETS_LOW | packets & ((1 << PACKETS_LOW) - 1);
