@@ -17,7 +17,7 @@ use crate::counters::{Counters, SharedCounters};
 use crate::gateways::SharedGateways;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
-use crate::record::{LINK, Record, State, WORDS_V4, WORDS_V6};
+use crate::record::{Kind, LINK, Record, State, WORDS_V4, WORDS_V6};
 use base::Instant;
 use rapidhash::v3::RapidSecrets;
 use std::sync::Arc;
@@ -30,6 +30,9 @@ use table::{Epochs, Id, Index, Links, Quota, Reader, Slab, Visit, Wheel, Zones};
 const V6: Id = 1 << 31;
 /// Set in an index entry that stands under the hash of a translated connection's reply.
 const REPLY_ENTRY: Id = 1 << 30;
+/// The same bit in a [`ConnectionRef`](flow::ConnectionRef), which never says by which entry a
+/// connection was found: its packets are TCP's.
+const REMEMBERED_TCP: Id = REPLY_ENTRY;
 /// Ids that a slab may hand out; they stay clear of the two bits.
 const IDS: u32 = REPLY_ENTRY - 65_536;
 /// Threads that may track at a time.
@@ -146,10 +149,10 @@ impl Connections {
         self.v4.words(id & !REPLY_ENTRY)
     }
 
-    /// The same, which are begun to be fetched.
+    /// The same, of which what packets need is begun to be fetched: TCP's need both lines.
     #[inline(always)]
-    pub fn fetch_v4(&self, id: Id) -> &[AtomicU64; WORDS_V4] {
-        self.v4.fetch(id & !REPLY_ENTRY)
+    pub fn fetch_v4(&self, id: Id, is_tcp: bool) -> &[AtomicU64; WORDS_V4] {
+        self.v4.fetch(id & !REPLY_ENTRY, usize::from(is_tcp))
     }
 
     /// Begins to fetch the words of an id.
@@ -158,6 +161,22 @@ impl Connections {
         match id & V6 {
             0 => self.v4.prefetch(id & !REPLY_ENTRY),
             _ => self.v6.prefetch(id & !(V6 | REPLY_ENTRY)),
+        }
+    }
+
+    /// By which a connection is remembered; TCP's ones are marked.
+    #[inline(always)]
+    pub fn remembered(id: Id, state: State) -> Id {
+        id | if state.kind() == Kind::Tcp { REMEMBERED_TCP } else { 0 }
+    }
+
+    /// Begins to fetch what packets need of a connection that is [remembered](Self::remembered).
+    #[inline(always)]
+    pub fn fetch_remembered(&self, remembered: Id) {
+        if remembered & V6 == 0 {
+            self.fetch_v4(remembered & !REMEMBERED_TCP, remembered & REMEMBERED_TCP != 0);
+        } else {
+            self.fetch(remembered);
         }
     }
 

@@ -7,67 +7,135 @@
 use crate::change::What;
 use crate::connections::{Connections, Tools};
 use crate::extract::Reading;
-use crate::record::{Kind, Record, next_ms, passed_ms};
+use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::settings::Settings;
-use crate::sight::Sight;
+use crate::sight::{Datagram, Whole};
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
 
-/// One packet's question.
-pub(crate) struct Asked<'a> {
+/// What of a key's last word a packet says itself: its ports and its protocol, not the zone.
+const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
+
+/// What packets of one moment are followed by.
+pub(crate) struct Moment<'a> {
     pub connections: &'a Connections,
-    pub settings: &'a Settings,
-    pub now: Instant,
-    pub connection: ConnectionRef,
+    settings: &'a Settings,
+    now: Option<Instant>,
+    /// Milliseconds that are over, and the first that is not.
+    now_ms: u64,
+    next_ms: u64,
+    /// When conversations end that go one way, and both ways, where no zone has timeouts of its own.
+    ends_ms: [u64; 2],
 }
 
-impl Asked<'_> {
+impl<'a> Moment<'a> {
+    pub fn new(connections: &'a Connections, settings: &'a Settings) -> Self {
+        Moment { connections, settings, now: None, now_ms: 0, next_ms: 0, ends_ms: [0; 2] }
+    }
+
+    /// Goes to another one, which seldom comes within a batch.
+    #[inline(always)]
+    pub fn set(&mut self, now: Instant, tools: &mut Tools) {
+        if Some(now) != self.now {
+            tools.now = now;
+            self.go_to(now);
+        }
+    }
+
+    #[inline(never)]
+    fn go_to(&mut self, now: Instant) {
+        (self.now, self.now_ms, self.next_ms) = (Some(now), passed_ms(now), next_ms(now));
+        let end = |timeout| self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+        self.ends_ms = [Timeout::UdpSingle, Timeout::UdpMultiple].map(end);
+    }
+
     /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
+    ///
+    /// Here is the way of UDP over IPv4 in a conversation to which it adds nothing, in one line of the
+    /// record; all others' is beside it.
     #[inline]
-    pub fn follow(&self, frame: &Frame, tools: &mut Tools) -> Option<()> {
-        let ConnectionRef { id, generation, is_reply } = self.connection;
-        let record = self.connections.record(id);
-        let (life, state, zone) = (record.life(), record.state(), record.zone());
-        let is_flushed = || self.connections.zones.number(zone) != state.header();
-        if life.generation() != generation || life.is_over(passed_ms(self.now)) || is_flushed() {
-            return None;
+    pub fn follow(
+        &self,
+        connection: ConnectionRef,
+        frame: &Frame,
+        tools: &mut Tools,
+    ) -> Option<()> {
+        let ConnectionRef { id, generation, is_reply } = connection;
+        if !Connections::is_v4(id) {
+            return self.follow_v6(connection, frame, tools);
         }
-        // A helper reads all of its connection's packets.
-        if state.has_helper() {
-            return None;
-        }
-        let (direction, segment) = match Connections::is_v4(id) {
-            true => self.see_v4(&record, frame, zone),
-            false => see_v6(&record, frame, zone),
-        }?;
-        if direction != is_reply {
-            return None;
-        }
-        let timeout = match record.state().kind() {
-            Kind::Tcp => self.follow_segment(&record, &segment?, tools)?,
-            Kind::Other => follow_exchange(&record, is_reply)?,
-            Kind::Icmp | Kind::Sctp => return None,
+        let record = Record::v4(self.connections.words_v4(id));
+        let (life, state) = (record.life(), record.state());
+        let Some(is_answered) = state.is_settled(is_reply) else {
+            return self.follow_tcp(connection, frame, tools);
         };
-        self.set_deadline(&record, timeout)?;
-        if self.settings.counts_traffic {
-            record.count(is_reply, frame.packet.len());
+        let said = Datagram::of(frame)?;
+        let (addresses, rest) = record.key_v4(is_reply);
+        let number = self.connections.zones.number((rest >> 16) as u16);
+        let differs = (addresses ^ said.addresses)
+            | (rest ^ said.ports_protocol) & OF_PACKET
+            | life.differs_from(generation)
+            | state.differs_from_plain(number);
+        if differs != 0 || life.is_over(self.now_ms) {
+            return None;
         }
+        let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
+        if !is_usual || life.deadline_ms() != self.ends_ms[usize::from(is_answered)] {
+            let timeout = settled(state, is_reply)?;
+            return self.note_packet(connection, life, timeout, frame);
+        }
+        record.count(is_reply, frame.packet.data().len());
         Some(())
     }
 
-    /// Which direction of its connection a whole packet of TCP or UDP is of, and its segment.
-    #[inline(always)]
-    fn see_v4(
+    /// The same of TCP over IPv4.
+    #[inline(never)]
+    fn follow_tcp(
         &self,
-        record: &Record<'_>,
+        connection: ConnectionRef,
         frame: &Frame,
-        zone: u16,
-    ) -> Option<(bool, Option<Segment>)> {
-        let sight = Sight::of(frame, zone, &self.connections.secrets);
-        let direction = record.direction_v4(sight.addresses, sight.rest)?;
-        sight.is_seen().then(|| (direction, sight.segment(frame)))
+        tools: &mut Tools,
+    ) -> Option<()> {
+        let record = Record::v4(self.connections.words_v4(connection.id));
+        let (life, state) = self.unchanged(&record, connection)?;
+        let whole = Whole::of(frame).filter(|_| state.kind() == Kind::Tcp)?;
+        let (addresses, rest) = record.key_v4(connection.is_reply);
+        let said = u64::from(whole.ports) << 32 | u64::from(whole.protocol) << 8;
+        if (addresses ^ whole.addresses) | (rest ^ said) & OF_PACKET != 0 {
+            return None;
+        }
+        let is_reply = connection.is_reply;
+        let timeout = self.follow_segment(&record, is_reply, &whole.segment()?, tools)?;
+        self.note_packet(connection, life, timeout, frame)
+    }
+
+    /// The same of IPv6, by the whole reading: there is no shorter one.
+    #[inline(never)]
+    fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
+        let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
+        let (life, state) = self.unchanged(&record, connection)?;
+        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related)?;
+        if record.direction(&reading.key)? != is_reply {
+            return None;
+        }
+        let timeout = match state.kind() {
+            Kind::Other => settled(state, is_reply)?,
+            Kind::Tcp => self.follow_segment(&record, is_reply, &reading.segment?, tools)?,
+            Kind::Icmp | Kind::Sctp => return None,
+        };
+        self.note_packet(connection, life, timeout, frame)
+    }
+
+    /// Life and state of a connection of which flows see what they saw.
+    #[inline(always)]
+    fn unchanged(&self, record: &Record<'_>, connection: ConnectionRef) -> Option<(Life, State)> {
+        let (life, state) = (record.life(), record.state());
+        let is_over = life.differs_from(connection.generation) != 0 || life.is_over(self.now_ms);
+        // A helper reads all of its connection's packets.
+        let number = self.connections.zones.number(record.zone());
+        (!is_over && state.differs_from_plain(number) == 0).then_some((life, state))
     }
 
     /// A timeout's absence, which is a segment that fits only loosely, ends in `None` too: those are
@@ -75,6 +143,7 @@ impl Asked<'_> {
     fn follow_segment(
         &self,
         record: &Record<'_>,
+        is_reply: bool,
         segment: &Segment,
         tools: &mut Tools,
     ) -> Option<Timeout> {
@@ -85,7 +154,7 @@ impl Asked<'_> {
         let mut after = TcpPeers::from_words(before);
         let check = self.settings.check_tcp_windows;
         let trial = &mut tools.trial;
-        let (update, timeout) = after.update(segment, self.connection.is_reply, check, trial);
+        let (update, timeout) = after.update(segment, is_reply, check, trial);
         let counted = !trial.is_zero();
         let followed =
             update == Update::Valid && timeout.is_some() && record.set_tcp(before, &after);
@@ -99,26 +168,31 @@ impl Asked<'_> {
         timeout.filter(|_| followed)
     }
 
-    fn set_deadline(&self, record: &Record<'_>, timeout: Timeout) -> Option<()> {
+    /// Begins the connection's time anew, and counts the packet.
+    #[inline(never)]
+    fn note_packet(
+        &self,
+        connection: ConnectionRef,
+        life: Life,
+        timeout: Timeout,
+        frame: &Frame,
+    ) -> Option<()> {
+        let record = self.connections.record(connection.id);
         let seconds = self.settings.policy(record.zone()).get(timeout);
-        let deadline = next_ms(self.now) + u64::from(seconds) * 1000;
-        if deadline < record.set_deadline(record.life(), deadline)? {
-            self.connections.hasten(record, self.connection.id, deadline);
+        let deadline = self.next_ms + u64::from(seconds) * 1000;
+        if deadline < record.set_deadline(life, deadline)? {
+            self.connections.hasten(&record, Connections::plain(connection.id), deadline);
+        }
+        if self.settings.counts_traffic {
+            record.count(connection.is_reply, frame.packet.len());
         }
         Some(())
     }
 }
 
-/// The same of IPv6, by the whole reading: there is no shorter one.
-fn see_v6(record: &Record<'_>, frame: &Frame, zone: u16) -> Option<(bool, Option<Segment>)> {
-    let reading = Reading::of(frame, zone).ok().filter(|it| !it.related)?;
-    Some((record.direction(&reading.key)?, reading.segment))
-}
-
-/// Follows a packet that changes nothing.
-fn follow_exchange(record: &Record<'_>, is_reply: bool) -> Option<Timeout> {
-    let before = record.state().exchange();
-    let mut after = before;
-    let (_, timeout) = after.update(is_reply);
-    (before == after).then_some(timeout)
+/// The timeout of a conversation without handshake to which a packet adds nothing.
+#[inline(always)]
+fn settled(state: State, is_reply: bool) -> Option<Timeout> {
+    let is_answered = state.is_settled(is_reply)?;
+    Some(if is_answered { Timeout::UdpMultiple } else { Timeout::UdpSingle })
 }

@@ -1,8 +1,9 @@
 //! A connection as words that many threads read and write at once.
 //!
-//! An IPv4 connection is 16 words in two cache lines: keys, life, state and sequence numbers in the
-//! first, which is all that most packets need, the rest in the second. An IPv6 connection has longer
-//! keys and three lines; its last twelve words are an IPv4 connection's last twelve.
+//! An IPv4 connection is 16 words in two cache lines: keys, life, state and what was counted lately in
+//! the first, which is all that most packets need; in the second TCP's sequence numbers, the label,
+//! and what changes seldom. An IPv6 connection has longer keys and three lines; its last twelve words
+//! are an IPv4 connection's last twelve.
 //!
 //! No lock guards a record. What must change together stands in one word and changes by
 //! compare-and-swap; each sequence word has one writer, whoever handles the packets of that
@@ -12,6 +13,7 @@
 mod association;
 mod life;
 mod state;
+mod traffic;
 
 pub(crate) use life::Life;
 pub(crate) use state::{Kind, State};
@@ -33,18 +35,12 @@ pub(crate) const COMMON: usize = 12;
 // The places of the common words.
 const LIFE: usize = 0;
 const STATE: usize = 1;
-const SEQ: [usize; 2] = [2, 3];
+// Two and three, and nine and ten, are what `traffic.rs` counts.
 const PEERS: usize = 4;
-const LABEL: [usize; 2] = [5, 6];
-const PACKETS: [usize; 2] = [7, 8];
-const BYTES: [usize; 2] = [9, 10];
+const SEQ: [usize; 2] = [5, 6];
+const LABEL: [usize; 2] = [7, 8];
 /// The wheel's link, the last word.
 pub(crate) const LINK: usize = 11;
-
-const PACKETS_BITS: u32 = 48;
-const BYTES_BITS: u32 = 56;
-/// Start times count in units of 2^6 ms, for 8 years.
-const START_SHIFT: u32 = 6;
 
 // Beside a record stand its index entry, or two where it is translated, of 16 bytes at most with
 // their share of the bucket. The wheel's link is within.
@@ -108,10 +104,11 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Of an IPv4 record, the words of the original direction's key.
+    /// Of an IPv4 record, the words of one direction's key.
     #[inline(always)]
-    pub fn original_v4(&self) -> (u64, u64) {
-        (self.key[0].load(Relaxed), self.key[1].load(Relaxed))
+    pub fn key_v4(&self, is_reply: bool) -> (u64, u64) {
+        let at = usize::from(is_reply) * 2;
+        (self.key[at].load(Relaxed), self.key[at + 1].load(Relaxed))
     }
 
     pub fn original(&self) -> Key {
@@ -241,9 +238,18 @@ impl<'a> Record<'a> {
     }
 
     /// The label, the upper half first.
-    #[inline(always)]
     pub fn label(&self) -> [u64; 2] {
-        LABEL.map(|at| self.common[at].load(Relaxed))
+        self.label_in(self.state())
+    }
+
+    /// The same of a record whose state was read, which says whether there is any: few connections
+    /// have one, and the others' packets need not wait for it.
+    #[inline(always)]
+    pub fn label_in(&self, state: State) -> [u64; 2] {
+        match state.is_labelled() {
+            true => LABEL.map(|at| self.common[at].load(Relaxed)),
+            false => [0; 2],
+        }
     }
 
     /// Changes bits of the label; each half by itself, as the bits of one writer's mask only.
@@ -253,6 +259,9 @@ impl<'a> Record<'a> {
         for ((at, value), mask) in LABEL.into_iter().zip(halves(value)).zip(halves(mask)) {
             let change = |old: u64| Some(value & mask | old & !mask).filter(|&new| new != old);
             changed |= self.common[at].try_update(AcqRel, Relaxed, change).is_ok();
+        }
+        if changed && !self.state().is_labelled() {
+            self.common[STATE].fetch_or(State::LABELLED, AcqRel);
         }
         changed
     }
@@ -309,31 +318,6 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Counts a packet. Two threads that carry packets of one direction at the same time may lose
-    /// one of them to each other.
-    #[inline(always)]
-    pub fn count(&self, is_reply: bool, bytes: usize) {
-        let side = usize::from(is_reply);
-        let (packets, octets) = (&self.common[PACKETS[0] + side], &self.common[BYTES[0] + side]);
-        packets.store(packets.load(Relaxed).wrapping_add(1), Relaxed);
-        octets.store(octets.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
-    }
-
-    /// Packets and bytes of the original (0) or reply direction (1).
-    pub fn counts(&self, index: usize) -> (u64, u64) {
-        let packets = self.common[PACKETS[index]].load(Relaxed) & ((1 << PACKETS_BITS) - 1);
-        (packets, self.common[BYTES[index]].load(Relaxed) & ((1 << BYTES_BITS) - 1))
-    }
-
-    pub fn birth(&self) -> Birth {
-        let word = |at: usize| self.common[at].load(Relaxed);
-        let shard = (word(PACKETS[0]) >> PACKETS_BITS) as u16;
-        let high = word(PACKETS[1]) >> PACKETS_BITS;
-        let [middle, low] = BYTES.map(|at| word(at) >> BYTES_BITS);
-        let units = high << 16 | middle << 8 | low;
-        Birth { shard, start: Instant::from_millis(units << START_SHIFT) }
-    }
-
     /// Writes a whole connection into a record that nobody else can find.
     pub fn begin(&self, keys: [&Key; 2], protocol: &Protocol, state: State, birth: Birth) {
         self.set_key(0, keys[0]);
@@ -362,11 +346,7 @@ impl<'a> Record<'a> {
         put(SEQ[0], words[1]);
         put(SEQ[1], words[2]);
         LABEL.into_iter().for_each(|at| put(at, 0));
-        let units = birth.start.as_millis() >> START_SHIFT;
-        put(PACKETS[0], u64::from(birth.shard) << PACKETS_BITS);
-        put(PACKETS[1], (units >> 16 & 0xffff) << PACKETS_BITS);
-        put(BYTES[0], (units >> 8 & 0xff) << BYTES_BITS);
-        put(BYTES[1], (units & 0xff) << BYTES_BITS);
+        self.begin_traffic(birth);
     }
 
     /// Gives a record that was written its time.

@@ -20,6 +20,114 @@ const VERSION_LENGTH: u64 = 0x45;
 /// "More fragments" and the offset.
 const FRAGMENT: u64 = 0x3fff;
 
+/// Headers of IPv4 and UDP: no whole packet is shorter.
+const SHORTEST: usize = IP_HEADER + 8;
+
+/// A packet over IPv4 without options, its header verified, and what follows it read but not judged.
+struct Plain<'a> {
+    /// From the IP header on, trailers included.
+    ip: &'a [u8],
+    /// How much of that is the packet; no more than there is.
+    total_len: usize,
+    addresses: u64,
+    protocol: u8,
+    ports: u32,
+    /// Of UDP, length and checksum.
+    udp: u32,
+}
+
+impl<'a> Plain<'a> {
+    #[inline(always)]
+    fn of(frame: &'a Frame) -> Option<Self> {
+        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
+            return None;
+        }
+        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
+        let ([first, second], [third, ports, udp]) = words(ip.first_chunk()?);
+        let total_len = (first >> 32 & 0xffff) as usize;
+        // Both at once: what there must not be of either shows as a bit.
+        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
+        if odd != 0 || total_len > ip.len() || !is_right(first, second, third) {
+            return None;
+        }
+        let addresses = second << 32 | u64::from(third);
+        Some(Plain { ip, total_len, addresses, protocol: (second >> 48) as u8, ports, udp })
+    }
+
+    /// Whether it is a whole UDP packet, taken for one.
+    #[inline(always)]
+    fn is_whole_udp(&self, frame: &Frame) -> bool {
+        let (length, sum) = ((self.udp >> 16) as usize, self.udp as u16);
+        if length < 8 || IP_HEADER + length > self.total_len {
+            return false;
+        }
+        sum == 0 || is_verified(frame) || self.is_right_udp(length)
+    }
+
+    #[inline(never)]
+    fn is_right_udp(&self, length: usize) -> bool {
+        let Some(datagram) = self.ip.get(IP_HEADER..IP_HEADER + length) else { return false };
+        let pseudo = pseudo(self.addresses, protocol::UDP, length);
+        checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
+    }
+}
+
+/// A whole UDP packet over IPv4 without options, lengths and checksums verified.
+pub(crate) struct Datagram {
+    /// Source and destination, as [`Key::addresses_v4`].
+    pub addresses: u64,
+    /// Source and destination, as in [`Key::rest`], which has the zone besides.
+    pub ports_protocol: u64,
+}
+
+impl Datagram {
+    /// Reads a frame. `None` is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &Frame) -> Option<Self> {
+        let plain = Plain::of(frame)?;
+        if plain.protocol != protocol::UDP || !plain.is_whole_udp(frame) {
+            return None;
+        }
+        let ports_protocol = u64::from(plain.ports) << 32 | u64::from(protocol::UDP) << 8;
+        Some(Datagram { addresses: plain.addresses, ports_protocol })
+    }
+}
+
+/// A whole TCP or UDP packet over IPv4 without options, lengths and checksums verified.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole<'a> {
+    /// Source and destination, as [`Key::addresses_v4`].
+    pub addresses: u64,
+    /// Source and destination. One of them may be 0, which no connection has.
+    pub ports: u32,
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// From the transport header to the end of the packet.
+    pub l4: &'a [u8],
+}
+
+impl<'a> Whole<'a> {
+    /// Reads a frame. `None` is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &'a Frame) -> Option<Self> {
+        let plain = Plain::of(frame)?;
+        let Plain { ip, total_len, addresses, protocol, ports, .. } = plain;
+        let l4 = ip.get(IP_HEADER..total_len)?;
+        let is_whole = match protocol {
+            protocol::UDP => plain.is_whole_udp(frame),
+            protocol::TCP => is_whole_tcp(addresses, l4, frame),
+            _ => false,
+        };
+        is_whole.then_some(Whole { addresses, ports, protocol, l4 })
+    }
+
+    /// Of a TCP packet, its segment.
+    #[inline(always)]
+    pub fn segment(&self) -> Option<Segment> {
+        Tcp::new_checked(self.l4).ok().map(|tcp| Segment::read(&tcp))
+    }
+}
+
 /// A packet that was seen to be whole.
 #[derive(Clone, Copy)]
 pub(crate) struct Sight<'a> {
@@ -58,39 +166,15 @@ impl Sight<'_> {
 
     #[inline(always)]
     fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
-        if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
-            return None;
-        }
-        let l3 = usize::from(frame.layers.l3);
-        let ip = frame.packet.data().get(l3..)?;
-        let header: &[u8; IP_HEADER] = ip.first_chunk()?;
-        let (first, second, third) = words(header);
-        let total_len = (first >> 32 & 0xffff) as usize;
-        // Both at once: what there must not be of either shows as a bit.
-        let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
-        if odd != 0 || !is_right(first, second, third) {
-            return None;
-        }
-        let l4 = ip.get(IP_HEADER..total_len)?;
-        let ports = u32::from_be_bytes(*l4.first_chunk()?);
+        let Whole { addresses, ports, protocol, l4 } = Whole::of(frame)?;
         if ports < 1 << 16 || ports as u16 == 0 {
-            return None;
-        }
-        let addresses = second << 32 | u64::from(third);
-        let verify = frame.packet.offload.checksum == Checksum::Unverified;
-        let protocol = (second >> 48) as u8;
-        let is_whole = match protocol {
-            protocol::UDP => is_whole_udp(addresses, l4, verify),
-            protocol::TCP => is_whole_tcp(addresses, l4, verify),
-            _ => false,
-        };
-        if !is_whole {
             return None;
         }
         let shared = zone_protocol(zone, protocol, Family::V4);
         let hash = secrets.v4(addresses, ports, shared);
         let rest = u64::from(ports) << 32 | u64::from(shared);
-        let (l4, end) = ((l3 + IP_HEADER) as u16, (l3 + total_len) as u16);
+        let start = usize::from(frame.layers.l3) + IP_HEADER;
+        let (l4, end) = (start as u16, (start + l4.len()) as u16);
         Some(Sight { addresses, rest, hash, l4, end, ..Self::NOTHING })
     }
 
@@ -115,12 +199,13 @@ impl Sight<'_> {
     }
 }
 
-/// The header in two words and a half.
+/// The IP header in two words and a half; ports; of UDP, length and checksum.
 #[inline(always)]
-fn words(header: &[u8; IP_HEADER]) -> (u64, u64, u32) {
-    let ([first, second], third) = header.as_chunks::<8>() else { unreachable!() };
-    let third = third.first_chunk().copied().unwrap_or_default();
-    (u64::from_be_bytes(*first), u64::from_be_bytes(*second), u32::from_be_bytes(third))
+fn words(header: &[u8; SHORTEST]) -> ([u64; 2], [u32; 3]) {
+    let word = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
+    let half = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
+    let words = [0, 8].map(|at| u64::from_be_bytes(word(at)));
+    (words, [16, 20, 24].map(|at| u32::from_be_bytes(half(at))))
 }
 
 /// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo
@@ -134,24 +219,17 @@ fn is_right(first: u64, second: u64, third: u32) -> bool {
     sum % 0xffff == 0
 }
 
+/// Whether the transport checksum needs no look.
 #[inline(always)]
-fn is_whole_udp(addresses: u64, l4: &[u8], verify: bool) -> bool {
-    let Some(&[_, _, _, _, high, low, sum_high, sum_low]) = l4.first_chunk::<8>() else {
-        return false;
-    };
-    let length = usize::from(u16::from_be_bytes([high, low]));
-    let Some(datagram) = l4.get(..length).filter(|it| it.len() >= 8) else { return false };
-    if !verify || sum_high | sum_low == 0 {
-        return true;
-    }
-    checksum::verify_udp_v4(pseudo(addresses, protocol::UDP, length), datagram) == Verdict::Good
+fn is_verified(frame: &Frame) -> bool {
+    frame.packet.offload.checksum != Checksum::Unverified
 }
 
 #[inline(always)]
-fn is_whole_tcp(addresses: u64, l4: &[u8], verify: bool) -> bool {
+fn is_whole_tcp(addresses: u64, l4: &[u8], frame: &Frame) -> bool {
     let is_whole = Tcp::new_checked(l4).is_ok();
     let pseudo = || pseudo(addresses, protocol::TCP, l4.len());
-    is_whole && (!verify || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
+    is_whole && (is_verified(frame) || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
 }
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {

@@ -100,7 +100,8 @@ impl<'a> Pass<'a> {
             if let Some(id) = index.find_at(spot, sight.hash) {
                 sight.id = Connections::plain(id);
                 // What has the same hash by chance may be of the other family.
-                sight.candidate = Connections::is_v4(id).then(|| self.connections.fetch_v4(id));
+                sight.candidate =
+                    Connections::is_v4(id).then(|| self.connections.fetch_v4(id, sight.is_tcp()));
             }
         }
     }
@@ -149,7 +150,7 @@ impl<'a> Pass<'a> {
         record: &Record<'_>,
         is_usual: bool,
     ) {
-        let (addresses, rest) = record.original_v4();
+        let (addresses, rest) = record.key_v4(false);
         let mut fields = self.fields(state);
         (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
         fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
@@ -360,9 +361,11 @@ impl<'a> Pass<'a> {
         }
         // The generation first: what is newer than it is only looked up once more.
         let generation = record.life().generation();
-        fields.mark = record.state().mark();
-        fields.label = record.label();
+        let state = record.state();
+        fields.mark = state.mark();
+        fields.label = record.label_in(state);
         let Found { id, is_reply } = found;
+        let id = Connections::remembered(id, state);
         let is_remembered = is_usual && !fields.state.contains(CtState::INV);
         frame.connection = is_remembered.then_some(ConnectionRef { id, generation, is_reply });
         frame.key.set_ct(fields);

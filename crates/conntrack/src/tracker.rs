@@ -1,9 +1,9 @@
 //! What a thread tracks its packets with.
 
-use crate::connections::{Connections, Tools};
+use crate::connections::Tools;
 use crate::conntrack::Conntrack;
 use crate::entry::Entry;
-use crate::known::Asked;
+use crate::known::Moment;
 use crate::settings::Reading as SettingsReading;
 use crate::track::Pass;
 use base::Instant;
@@ -57,7 +57,9 @@ impl Tracker {
     pub fn visit(&mut self) -> Following<'_> {
         let Tracker { conntrack, reader, tools, settings } = self;
         conntrack.settings.refresh(settings);
-        Following { connections: &conntrack.connections, settings, tools, _visit: reader.enter() }
+        let (connections, settings) = (&conntrack.connections, &*settings.settings);
+        tools.is_watched = settings.is_watched;
+        Following { moment: Moment::new(connections, settings), tools, _visit: reader.enter() }
     }
 
     /// The connection as dumps show it, if it lives and nothing that flows can see of it changed
@@ -78,8 +80,7 @@ impl Tracker {
 
 /// A thread's hand on connections while it follows packets of a batch.
 pub struct Following<'a> {
-    connections: &'a Connections,
-    settings: &'a SettingsReading,
+    moment: Moment<'a>,
     tools: &'a mut Tools,
     _visit: Visit<'a>,
 }
@@ -88,7 +89,7 @@ impl Following<'_> {
     /// Brings a connection's record nearer, which will be asked for soon.
     #[inline]
     pub fn prefetch(&self, connection: ConnectionRef) {
-        self.connections.fetch(connection.id);
+        self.moment.connections.fetch_remembered(connection.id);
     }
 
     /// Follows a packet of a connection that is known from earlier packets of the same tuple. True:
@@ -98,15 +99,14 @@ impl Following<'_> {
     /// whole way.
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let Following { connections, settings, tools, .. } = self;
-        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
-        let asked = Asked { connections, settings: &settings.settings, now, connection };
-        asked.follow(frame, tools).is_some()
+        let Following { moment, tools, .. } = self;
+        moment.set(now, tools);
+        moment.follow(connection, frame, tools).is_some()
     }
 }
 
 impl Drop for Following<'_> {
     fn drop(&mut self) {
-        self.connections.publish(self.tools);
+        self.moment.connections.publish(self.tools);
     }
 }

@@ -2,10 +2,14 @@
 //! when it is built to be checked (`--cfg loom`).
 
 #[cfg(not(loom))]
+pub(crate) use std::sync::atomic::AtomicPtr;
+#[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
 
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::AtomicPtr;
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]

@@ -22,6 +22,7 @@ use crate::Id;
 use crate::atomic::{AtomicU64, Mutex, Ordering, lock, pause};
 use crate::chunks::Chunks;
 use crate::epochs::MAX_READERS;
+use crate::scan;
 
 /// Words of a bucket.
 pub(crate) const WORDS: usize = 8;
@@ -53,6 +54,12 @@ impl Entry {
         self.0 as u32
     }
 
+    /// Whether the entry in this place, or what there is instead, has this hash.
+    #[cfg(any(test, not(target_arch = "x86_64"), miri, loom))]
+    pub fn is_at(word: &AtomicU64, hash: u32) -> bool {
+        Entry(word.load(Ordering::Acquire)).hash() == hash
+    }
+
     #[inline]
     fn read(word: &AtomicU64) -> Option<Entry> {
         let word = word.load(Ordering::Acquire);
@@ -66,20 +73,24 @@ pub(crate) fn is_alone(control: u64) -> bool {
     control >> 32 == 0 && control & LOCKED == 0
 }
 
-/// The id of the first entry of a bucket that has this hash; zero where none has. The hash is not
-/// zero, as that of a place without an entry is.
-///
-/// Looks at all seven without a branch. Where an entry stands is chance: whoever leaves a loop there
-/// guesses wrong nearly always, learns it only when the bucket has come from memory, and has to
-/// begin anew what could have gone on meanwhile, the next packet's work included.
+/// What stands under a hash in a bucket, without its lock and without the rest of its chain.
+pub(crate) enum First {
+    Found(Id),
+    /// In none of the bucket's places.
+    Nowhere,
+    /// There, but no more when it was read.
+    Gone,
+}
+
+/// The first entry of a bucket with this hash, which is not zero, as that of a place without an entry is.
 #[inline(always)]
-pub(crate) fn first_with(bucket: &Bucket, hash: u32) -> Id {
-    let mut first = 0;
-    for word in bucket[1..].iter().rev() {
-        let entry = Entry(word.load(Ordering::Acquire));
-        first = std::hint::select_unpredictable(entry.hash() == hash, entry.id(), first);
+pub(crate) fn first_with(bucket: &Bucket, hash: u32) -> First {
+    let places = scan::places(bucket, hash);
+    if places == 0 {
+        return First::Nowhere;
     }
-    first
+    let entry = Entry(bucket[places.trailing_zeros() as usize % WORDS].load(Ordering::Acquire));
+    if entry.hash() == hash { First::Found(entry.id()) } else { First::Gone }
 }
 
 /// What a look at a chain without its lock came to.

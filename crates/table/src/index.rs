@@ -12,7 +12,7 @@ mod walk;
 
 use crate::Id;
 use crate::atomic::{AtomicU32, AtomicU64, OnceLock, Ordering, pause};
-use crate::bucket::{self, Bucket, Chain, Entry, Look, Overflow, WORDS};
+use crate::bucket::{self, Bucket, Chain, Entry, First, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
@@ -156,9 +156,10 @@ impl Index {
             return self.find(hash, |_| true);
         }
         let control = bucket[0].load(Ordering::Acquire);
-        let id = bucket::first_with(bucket, hash);
-        if id != 0 {
-            return Some(id);
+        match bucket::first_with(bucket, hash) {
+            First::Found(id) => return Some(id),
+            First::Gone => return self.find(hash, |_| true),
+            First::Nowhere => {}
         }
         // Nothing moved, it goes on nowhere, and no split made another bucket the hash's.
         let is_missed = bucket::is_alone(control)

@@ -19,6 +19,7 @@ mod index;
 mod pages;
 mod prefetch;
 mod quota;
+mod scan;
 mod slab;
 mod wheel;
 mod zones;

@@ -5,7 +5,7 @@
 //! any does. So large pieces begin at a multiple of 2 MiB and ask for such pages; where the
 //! system does not give them, small pages serve.
 //!
-//! This is one of three places in the crate with `unsafe`: the standard library has no way to ask for
+//! This is one of five places in the crate with `unsafe`: the standard library has no way to ask for
 //! memory that is aligned, zero and not yet touched.
 
 use crate::atomic::AtomicU64;

@@ -1,6 +1,6 @@
 //! Asking the processor to fetch a cache line that will be needed soon.
 //!
-//! This is one of three places in the crate with `unsafe`: the instruction has no safe form.
+//! This is one of five places in the crate with `unsafe`: the instruction has no safe form.
 
 use crate::atomic::AtomicU64;
 

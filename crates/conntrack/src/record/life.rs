@@ -27,6 +27,12 @@ impl Life {
         (self.0 & Self::GENERATION) as u32
     }
 
+    /// Zero where flows see the state that they saw in this generation.
+    #[inline(always)]
+    pub fn differs_from(self, generation: u32) -> u64 {
+        (self.0 ^ u64::from(generation)) & Self::GENERATION
+    }
+
     /// Whether it is dead or its time ran out.
     #[inline]
     pub fn is_over(self, now_ms: u64) -> bool {

@@ -6,7 +6,8 @@ use flow::NatKind;
 
 /// Mark, and in 32 bits what kind of connection it is and where it hangs.
 ///
-/// All but the mark and the progress stay as they are for as long as the connection lives.
+/// All but the mark, the progress and whether there is a label stay as they are for as long as the
+/// connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub u64);
 
@@ -29,6 +30,8 @@ impl State {
     const HELPER_SHIFT: u32 = 7;
     const HELPER: u64 = 0b11 << Self::HELPER_SHIFT;
     const EXPECTED: u64 = 1 << 9;
+    /// Its label was set once.
+    pub(super) const LABELLED: u64 = 1 << 10;
     const HEADER_SHIFT: u32 = 12;
     const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
     const MARK_SHIFT: u32 = 32;
@@ -118,6 +121,12 @@ impl State {
         self.0 & bits != 0
     }
 
+    /// Whether it ever had a label.
+    #[inline(always)]
+    pub fn is_labelled(self) -> bool {
+        self.0 & Self::LABELLED != 0
+    }
+
     /// Whether another connection announced it.
     #[inline]
     pub fn is_expected(self) -> bool {
@@ -127,6 +136,13 @@ impl State {
     #[inline]
     pub fn has_helper(self) -> bool {
         self.0 & Self::HELPER != 0
+    }
+
+    /// Zero of a connection that stands in the index of this number and has no helper.
+    #[inline(always)]
+    pub fn differs_from_plain(self, number: u32) -> u64 {
+        let wanted = u64::from(number) << Self::HEADER_SHIFT;
+        (self.0 ^ wanted) & (Self::HEADER | Self::HELPER)
     }
 
     /// Whether gateways know more of it than stands in its record.

@@ -46,7 +46,7 @@ proptest! {
         original in keys(), protocol in protocols(), fill: u64, mark: u32, mask: u32, label: u128,
         nat in prop_oneof![Just(None), Just(Some(NatKind::Src)), Just(Some(NatKind::Dst))],
         helper in prop_oneof![Just(None), Just(Some(Helper::Ftp)), Just(Some(Helper::Tftp))],
-        header in 0..State::HEADERS, shard: u16, start_ms in 0..1u64 << 38,
+        header in 0..State::HEADERS, shard in 0..1u16 << 12, start_ms in 0..1u64 << 38,
         deadline in 1..1u64 << 40, counted in proptest::collection::vec((any::<bool>(), 0..70_000usize), 0..20),
     ) {
         with_record(original.family, fill, |record| {
