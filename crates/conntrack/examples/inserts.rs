@@ -51,26 +51,29 @@ impl Work {
 /// `count` connections of each thread; what that took on the average.
 fn run(tables: &[Arc<Conntrack>], zones: &[u16], count: u32) -> [f64; 2] {
     let start = Arc::new(Barrier::new(tables.len()));
-    let threads: Vec<_> = (0..).zip(tables.iter().zip(zones)).map(|(thread, (table, &zone))| {
-        let (table, start) = (Arc::clone(table), Arc::clone(&start));
-        thread::spawn(move || {
-            let mut tracker = table.tracker().expect("a tracker");
-            let mut frames: Vec<Frame> = (0..BATCH).map(|_| frame()).collect();
-            let action = CtAction { zone: Zone(zone), commit: true, ..CtAction::default() };
-            let mut number = thread * count;
-            start.wait();
-            let before = Work::now();
-            for _ in 0..count / BATCH {
-                for frame in &mut frames {
-                    set_source(frame, number);
-                    frame.clear_ct();
-                    number += 1;
+    let threads: Vec<_> = (0..)
+        .zip(tables.iter().zip(zones))
+        .map(|(thread, (table, &zone))| {
+            let (table, start) = (Arc::clone(table), Arc::clone(&start));
+            thread::spawn(move || {
+                let mut tracker = table.tracker().expect("a tracker");
+                let mut frames: Vec<Frame> = (0..BATCH).map(|_| frame()).collect();
+                let action = CtAction { zone: Zone(zone), commit: true, ..CtAction::default() };
+                let mut number = thread * count;
+                start.wait();
+                let before = Work::now();
+                for _ in 0..count / BATCH {
+                    for frame in &mut frames {
+                        set_source(frame, number);
+                        frame.clear_ct();
+                        number += 1;
+                    }
+                    tracker.execute(NOW, &action, black_box(&mut frames));
                 }
-                tracker.execute(NOW, &action, black_box(&mut frames));
-            }
-            Work::now().since(before)
+                Work::now().since(before)
+            })
         })
-    }).collect();
+        .collect();
     let threads = threads.into_iter().map(|thread| thread.join().expect("a thread that ends"));
     let (mut ns, mut faults) = (0, 0);
     for work in threads {
@@ -122,13 +125,19 @@ fn main() {
         if results.is_empty() {
             continue;
         }
-        let (least, median, most) = (results[0], results[results.len() / 2], results[results.len() - 1]);
+        let (least, median, most) =
+            (results[0], results[results.len() / 2], results[results.len() - 1]);
         if *name == "alone" {
             alone = [least[0], median[0]];
         }
         println!(
             "{name}: {:.0} ns of processor time at least, {:.0} in the median, {:.0} at most; {:.2} and {:.2} of one alone; {} faults",
-            least[0], median[0], most[0], alone[0] / least[0], alone[1] / median[0], median[1],
+            least[0],
+            median[0],
+            most[0],
+            alone[0] / least[0],
+            alone[1] / median[0],
+            median[1],
         );
     }
 }

@@ -61,7 +61,8 @@ impl Index {
         }
         let overflow = &self.shared.overflow;
         let lock = |number| Chain::lock(self.bucket(number), overflow, visit.number());
-        let moves = |number: u32| move |hash: u32| u64::from(hash) & (2 * half - 1) == number.into();
+        let moves =
+            |number: u32| move |hash: u32| u64::from(hash) & (2 * half - 1) == number.into();
         let mut pairs = [const { None }; AT_ONCE as usize];
         for (pair, number) in pairs.iter_mut().zip(first as u32..end as u32) {
             let (old, mut new) = (lock(number - half as u32), lock(number));
