@@ -16,7 +16,7 @@ use crate::bucket::{self, Bucket, Chain, Entry, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_to_write};
 use std::sync::Arc;
 
 /// Buckets in the first segment; a power of two.
@@ -166,7 +166,12 @@ impl Index {
         let is_missed = bucket::is_alone(control)
             && bucket[0].load(Ordering::Relaxed) == control
             && self.state.0.load(Ordering::Acquire) == state;
-        if is_missed { None } else { self.find(hash, |_| true) }
+        if is_missed {
+            // What is not there is mostly put there next.
+            prefetch_to_write(&bucket[0]);
+            return None;
+        }
+        self.find(hash, |_| true)
     }
 
     /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the

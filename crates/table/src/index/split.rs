@@ -5,6 +5,7 @@ use crate::atomic::Ordering;
 use crate::bucket::Chain;
 use crate::epochs::Visit;
 use crate::pages::Pages;
+use crate::prefetch::prefetch_to_write;
 
 /// Entries a bucket on the average, in halves. More saves memory, and costs looks into chained
 /// buckets: just before its turn to be split, a bucket has nearly twice the average. With 9 halves
@@ -63,6 +64,12 @@ impl Index {
         let lock = |number| Chain::lock(self.bucket(number), overflow, visit.number());
         let moves =
             |number: u32| move |hash: u32| u64::from(hash) & (2 * half - 1) == number.into();
+        // All at once, where locking one after the other would wait for each: half of the old ones are
+        // where another thread wrote them.
+        for number in first as u32..end as u32 {
+            prefetch_to_write(&self.bucket(number - half as u32)[0]);
+            prefetch_to_write(&self.bucket(number)[0]);
+        }
         let mut pairs = [const { None }; AT_ONCE as usize];
         for (pair, number) in pairs.iter_mut().zip(first as u32..end as u32) {
             let (old, mut new) = (lock(number - half as u32), lock(number));
