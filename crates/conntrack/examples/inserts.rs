@@ -3,7 +3,8 @@
 //! `inserts COUNT ROUNDS [same] [zones] [apart]`: one thread alone, then two, in turns: in one zone, in
 //! a zone each, in a table each. Two threads of which each has a table of its own share nothing but
 //! the machine, so that no table can do better. Threads are to run at the same time: on a machine with
-//! other work start it with `chrt --fifo 1`.
+//! other work start it with `chrt --fifo 1`. How long a cache line takes from one processor to the other
+//! says whether they have a cache in common; on a virtual machine that may change from minute to minute.
 
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, Flush};
@@ -11,6 +12,7 @@ use flow::{CtAction, Frame};
 use packet::Packet;
 use std::fs::read_to_string;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -84,6 +86,26 @@ fn run(tables: &[Arc<Conntrack>], zones: &[u16], count: u32) -> [f64; 2] {
     [ns as f64 / connections, faults as f64]
 }
 
+/// How long a cache line takes from one thread to another, in nanoseconds.
+fn line_ns() -> f64 {
+    const TURNS: u32 = 50_000;
+    let turn = Arc::new(AtomicU32::new(0));
+    let play = |turn: &AtomicU32, mine: u32| {
+        for at in (mine..TURNS).step_by(2) {
+            while turn.load(Ordering::Acquire) != at {
+                std::hint::spin_loop();
+            }
+            turn.store(at + 1, Ordering::Release);
+        }
+    };
+    let start = std::time::Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| play(&turn, 1));
+        play(&turn, 0);
+    });
+    start.elapsed().as_nanos() as f64 / f64::from(TURNS)
+}
+
 fn table() -> Arc<Conntrack> {
     let config = Config { connections_max: 1 << 28, ..Config::default() };
     Arc::new(Conntrack::new(7, config))
@@ -119,6 +141,7 @@ fn main() {
             results.push(run(&tables, &zones, count));
         }
     }
+    println!("a cache line from one thread to the other: {:.0} ns", line_ns());
     let mut alone = [0.0; 2];
     for ((name, _), mut results) in cases.iter().zip(all) {
         results.sort_by(|a, b| a[0].total_cmp(&b[0]));
