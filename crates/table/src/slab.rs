@@ -78,8 +78,8 @@ pub struct Spare {
 }
 
 impl<const WORDS: usize> Slab<WORDS> {
-    /// An empty slab that will never have more than `capacity` ids, those included that wait to be
-    /// used again: allow some 600 a thread for them, and a sixteenth of all.
+    /// An empty slab that will never have more than `capacity` ids, those included that threads keep:
+    /// allow each some 600 that wait to be used again, and a piece, of a sixteenth of all or 16,384.
     #[must_use]
     pub fn new(epochs: Arc<Epochs>, capacity: u32) -> Self {
         // Zero is no id, so that a word of zeros can mean "none".
@@ -317,6 +317,21 @@ mod tests {
             assert_eq!(slab.words(id)[23].load(Ordering::Relaxed), u64::from(id));
             assert!(std::ptr::eq(slab.fetch(id), slab.words(id)));
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many thousand steps")]
+    fn what_a_thread_that_goes_leaves_of_its_piece_is_not_lost() {
+        let slab = Slab::<1>::new(Epochs::new(), 50_000);
+        let [mut one, mut other] = [(); 2].map(|()| slab.spare());
+        let mut ids: Vec<Id> = (0..40_000).map_while(|_| slab.take(&mut one)).collect();
+        ids.push(slab.take(&mut other).unwrap());
+        let left = other.piece.clone();
+        assert!(left.len() > BATCH && left.end.is_multiple_of(2048));
+        drop(other);
+        ids.extend(std::iter::from_fn(|| slab.take(&mut one)));
+        ids.sort_unstable();
+        assert!(ids.iter().copied().eq(1..=50_000), "each once");
     }
 
     #[test]
