@@ -52,14 +52,16 @@ pub(crate) struct Connections {
     /// What is known of connections beyond their records.
     pub gateways: SharedGateways,
     pub quota: Arc<Quota>,
-    /// The largest ids that were handed out, IPv4's and IPv6's.
-    highest: [AtomicU32; 2],
     /// One a thread, by its reader's number.
     shards: Box<[Shard]>,
 }
 
-/// What belongs to a thread and others look at.
+/// What belongs to a thread and others look at. Two threads' never share a cache line, nor a pair of
+/// lines that a processor fetches together.
+#[repr(align(128))]
 struct Shard {
+    /// The largest ids that it handed out, IPv4's and IPv6's.
+    highest: [AtomicU32; 2],
     wheel: Wheel,
     counters: SharedCounters,
     waiting: Waiting,
@@ -95,7 +97,6 @@ impl Connections {
             epochs,
             gateways: SharedGateways::default(),
             quota: Quota::new(max),
-            highest: [AtomicU32::new(0), AtomicU32::new(0)],
             shards: (0..THREADS).map(|_| Shard::new()).collect(),
         }
     }
@@ -253,21 +254,23 @@ impl Connections {
             tools.share.give();
             return None;
         };
-        if id > self.highest[at].load(Relaxed) {
-            self.highest[at].fetch_max(id, Relaxed);
+        // Only this thread writes it: one for all would go from thread to thread with each connection.
+        let highest = &self.shards[usize::from(tools.shard)].highest[at];
+        if id > highest.load(Relaxed) {
+            highest.store(id, Relaxed);
         }
         Some(id | flag)
     }
 
-    /// The id of some record, of a connection or free.
-    pub fn any(&self, random: &mut fastrand::Rng) -> Option<Id> {
-        let [v4, v6] = [0, 1].map(|at| self.highest[at].load(Relaxed));
-        let number = random.u32(..v4.saturating_add(v6).max(1)) + 1;
-        match number {
-            _ if v4 + v6 == 0 => None,
-            id if id <= v4 => Some(id),
-            number => Some((number - v4) | V6),
-        }
+    /// Ids of so many records by chance, of connections or free.
+    pub fn some(&self, random: &mut fastrand::Rng, count: usize) -> impl Iterator<Item = Id> {
+        let [v4, v6] = [0, 1].map(|at| {
+            let highest = self.used_shards().iter().map(|shard| shard.highest[at].load(Relaxed));
+            highest.max().unwrap_or_default()
+        });
+        let all = v4.saturating_add(v6);
+        let numbers = (0..count).filter_map(move |_| (all > 0).then(|| random.u32(..all) + 1));
+        numbers.map(move |number| if number <= v4 { number } else { (number - v4) | V6 })
     }
 
     /// Whether a connection stands in its index.
@@ -317,23 +320,33 @@ impl Connections {
         }
     }
 
+    /// Those of threads that are or were.
+    fn used_shards(&self) -> &[Shard] {
+        &self.shards[..self.epochs.used().min(THREADS)]
+    }
+
     /// All threads' changes that wait.
     pub fn fetch_changes(&self) -> Changes {
         let mut changes = Changes::default();
-        self.shards.iter().for_each(|shard| shard.waiting.fetch(&mut changes));
+        self.used_shards().iter().for_each(|shard| shard.waiting.fetch(&mut changes));
         changes
     }
 
     /// The published counts of all threads.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::new();
-        self.shards.iter().for_each(|shard| shard.counters.add_to(&mut sum));
+        self.used_shards().iter().for_each(|shard| shard.counters.add_to(&mut sum));
         sum
     }
 }
 
 impl Shard {
     fn new() -> Self {
-        Shard { wheel: Wheel::new(), counters: SharedCounters::new(), waiting: Waiting::default() }
+        Shard {
+            highest: [AtomicU32::new(0), AtomicU32::new(0)],
+            wheel: Wheel::new(),
+            counters: SharedCounters::new(),
+            waiting: Waiting::default(),
+        }
     }
 }

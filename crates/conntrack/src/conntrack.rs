@@ -148,7 +148,7 @@ impl Conntrack {
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not
-    /// show; one that stays shows once, or twice where its zone grows meanwhile.
+    /// show; one that stays shows once, however its zone grows meanwhile.
     pub fn dump(&self, now: Instant, filter: &Filter, cursor: Cursor) -> Page {
         let mut entries = Vec::new();
         let next = self.page(filter.zone, cursor, |connections, id, record| {

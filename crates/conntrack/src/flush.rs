@@ -31,6 +31,15 @@ pub struct Flush {
     pub label: Option<Masked<u128>>,
 }
 
+/// How far a flush went that goes through connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Walked {
+    /// Connections that were looked at: what it costs.
+    seen: u32,
+    /// Those that fitted.
+    flushed: u32,
+}
+
 /// Which direction a text is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -126,6 +135,18 @@ impl Conntrack {
     /// # Errors
     /// A request for one whole original tuple found nothing.
     pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
+        // Of a zone in which nothing was made since it was last flushed there is nothing to take a
+        // hand to. This is asked before all else, since little code need then be fetched.
+        let is_unused = |zone: Zone| self.connections.zones.number(zone.0) == 0;
+        let is_empty = flush.zone.is_some_and(is_unused) && flush.is_whole();
+        if is_empty && !self.connections.gateways.expect_any() {
+            return Ok(0);
+        }
+        self.flush_used(now, flush)
+    }
+
+    #[inline(never)]
+    fn flush_used(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
         if let Some(key) = flush.exact_key() {
             return self.with_hand(|connections, visit, tools| {
                 tools.now = now;
@@ -147,7 +168,7 @@ impl Conntrack {
         };
         Ok(match keys {
             Some(keys) => keys.iter().map(|key| self.flush_at(now, flush, key)).sum(),
-            None => self.flush_walking(now, flush),
+            None => self.flush_walking(now, flush).flushed,
         })
     }
 
@@ -171,37 +192,32 @@ impl Conntrack {
     }
 
     /// Goes through all connections of a zone or of all zones.
-    fn flush_walking(&self, now: Instant, flush: &Flush) -> u32 {
-        let mut flushed = 0;
+    fn flush_walking(&self, now: Instant, flush: &Flush) -> Walked {
+        let mut walked = Walked::default();
         let mut cursor = Some(Cursor::default());
         let mut fitting: Vec<Id> = Vec::new();
         while let Some(at) = cursor {
             cursor = self.with_hand(|connections, visit, tools| {
                 tools.now = now;
                 let next = connections.page(visit, flush.zone, at, |id, record| {
+                    walked.seen += 1;
                     if flush.matches(record) && record.kill() {
                         fitting.push(id);
                     }
                 });
                 // Within the same visit: afterwards the index could be another zone's.
-                flushed += fitting.len() as u32;
+                walked.flushed += fitting.len() as u32;
                 for id in fitting.drain(..) {
                     connections.bury(visit, tools, id, Event::Flushed);
                 }
                 next
             });
         }
-        flushed
+        walked
     }
 
     /// Forgets all connections of a zone, or of all zones.
     fn flush_zones(&self, zone: Option<Zone>) -> u32 {
-        // Of a zone in which nothing was made since it was last flushed there is nothing to take a
-        // hand to.
-        let is_unused = zone.is_some_and(|zone| self.connections.zones.number(zone.0) == 0);
-        if is_unused && !self.connections.gateways.expect_any() {
-            return 0;
-        }
         self.with_hand(|connections, visit, tools| {
             let zones = &connections.zones;
             let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);
@@ -225,12 +241,46 @@ impl Conntrack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conntrack::Config;
+    use base::PortNo;
+    use flow::{CtAction, Frame};
+    use packet::Packet;
+    use std::sync::Arc;
 
     fn parsed(original: &str, reply: &str) -> Flush {
         let mut flush = Flush::default();
         flush.add_tuple(Direction::Original, original).unwrap();
         flush.add_tuple(Direction::Reply, reply).unwrap();
         flush
+    }
+
+    #[test]
+    fn a_part_of_a_tuple_in_a_zone_looks_at_that_zones_connections_only() {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let mut tracker = conntrack.tracker().unwrap();
+        let now = Instant::from_millis(1);
+        // Many in one zone, a few in the other.
+        let fill = [(Zone(1), 1000), (Zone(2), 20)];
+        for (zone, count) in fill {
+            let action = CtAction { zone, commit: true, ..CtAction::default() };
+            for port in 1..=count {
+                let text = format!("10.0.0.1:{port}>10.0.0.2:80 udp len=0");
+                let packet = Packet::from_bytes(&wire::text::parse(&text).unwrap());
+                let mut frame = Frame::parse(packet, PortNo(1)).unwrap();
+                tracker.execute(now, &action, std::slice::from_mut(&mut frame));
+            }
+        }
+        let partial = parsed("ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.9", "");
+        let marked = Flush { mark: Some(Masked { value: 7, mask: 7 }), ..Flush::default() };
+        for flush in [partial, marked] {
+            let seen = |zone| conntrack.flush_walking(now, &Flush { zone, ..flush }).seen;
+            let zones = [Some(Zone(1)), Some(Zone(2)), Some(Zone(3)), None];
+            assert_eq!(zones.map(seen), [1000, 20, 0, 1020]);
+        }
+        let hits = Flush { zone: Some(Zone(2)), ..parsed("ct_nw_src=10.0.0.1", "") };
+        assert!(!hits.is_quick());
+        assert_eq!(conntrack.flush_walking(now, &hits), Walked { seen: 20, flushed: 20 });
+        assert_eq!(conntrack.connections(), 1000);
     }
 
     #[test]

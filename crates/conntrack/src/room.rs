@@ -115,8 +115,8 @@ impl Pass<'_> {
             return false;
         }
         let connections = self.connections;
-        let tries = (0..RECORDS).filter_map(|_| connections.any(&mut self.tools.random));
-        let candidates = tries.filter_map(|id| Candidate::of(id, &connections.record(id)));
+        let ids = connections.some(&mut self.tools.random, RECORDS);
+        let candidates = ids.filter_map(|id| Candidate::of(id, &connections.record(id)));
         let mut candidates: Vec<Candidate> = candidates.collect();
         candidates.sort_unstable();
         // A connection that another thread only just writes is not in its index yet: let it be.

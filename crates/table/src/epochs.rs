@@ -91,8 +91,9 @@ impl Epochs {
         Some(Reader { epochs: Arc::clone(self), number })
     }
 
-    /// Readers have numbers below this.
-    pub(crate) fn used(&self) -> usize {
+    /// Readers that ever were have numbers below this.
+    #[must_use]
+    pub fn used(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 

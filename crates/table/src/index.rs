@@ -4,19 +4,19 @@
 //! exactly one old one, so that no insert ever waits for a whole table to be moved. Buckets lie in
 //! segments of doubling size that never move.
 //!
-//! Finds take no lock. Inserts and removals lock one bucket. One insert in sixteen, chosen by its
-//! hash, looks after the growth; whoever finds another thread at that leaves it alone.
+//! Finds take no lock. Inserts and removals lock one bucket. Some inserts, chosen by their hashes, look
+//! after the growth; whoever finds another thread at that leaves it alone.
 
 mod split;
 mod walk;
 
 use crate::Id;
-use crate::atomic::{AtomicU32, AtomicU64, OnceLock, Ordering, pause};
+use crate::atomic::{AtomicU32, AtomicU64, Line, OnceLock, Ordering, pause};
 use crate::bucket::{self, Bucket, Chain, Entry, First, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_to_write};
 use std::sync::Arc;
 
 /// Buckets in the first segment; a power of two.
@@ -30,15 +30,16 @@ const SEGMENTS: usize = (32 - FIRST_BITS) as usize;
 
 /// The part of the state that is the number of buckets.
 const BUCKETS: u64 = 0xffff_ffff;
-/// Some thread is at splitting buckets.
-const SPLITTING: u64 = 1 << 32;
 /// No zone has this index any more.
-const DETACHED: u64 = 1 << 33;
+const DETACHED: u64 = 1 << 32;
 
 /// The connections of one zone.
 pub struct Index {
-    /// How many buckets there are, and [`SPLITTING`] and [`DETACHED`].
-    state: AtomicU64,
+    /// How many buckets there are, and [`DETACHED`]. Every thread reads it several times for each packet,
+    /// so it is written as seldom as can be.
+    state: Line<AtomicU64>,
+    /// 1 while some thread is at splitting buckets.
+    splitting: AtomicU32,
     segments: [OnceLock<Pages<WORDS>>; SEGMENTS],
     number: u32,
     zone: AtomicU32,
@@ -80,7 +81,8 @@ impl Index {
         let first = Pages::zeroed(FIRST as usize).expect("memory for a few buckets");
         let _ = segments[0].set(first);
         Index {
-            state: AtomicU64::new(u64::from(FIRST) | DETACHED),
+            state: Line(AtomicU64::new(u64::from(FIRST) | DETACHED)),
+            splitting: AtomicU32::new(0),
             segments,
             number,
             zone: AtomicU32::new(0),
@@ -106,20 +108,20 @@ impl Index {
     #[inline]
     #[must_use]
     pub fn is_detached(&self) -> bool {
-        self.state.load(Ordering::Acquire) & DETACHED != 0
+        self.state.0.load(Ordering::Acquire) & DETACHED != 0
     }
 
     /// Begins to fetch the bucket of this hash.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
-        let state = self.state.load(Ordering::Acquire);
+        let state = self.state.0.load(Ordering::Acquire);
         prefetch(&self.bucket(place(state, hash))[0]);
     }
 
     /// The id under this hash that `is_it`.
     #[inline]
     pub fn find(&self, hash: u32, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
-        let mut place_now = place(self.state.load(Ordering::Acquire), hash);
+        let mut place_now = place(self.state.0.load(Ordering::Acquire), hash);
         let mut turn = 0;
         loop {
             let bucket = self.bucket(place_now);
@@ -128,7 +130,7 @@ impl Index {
                 look => {
                     // A split may have moved it to a bucket that was not there before.
                     let place_then = place_now;
-                    place_now = place(self.state.load(Ordering::Acquire), hash);
+                    place_now = place(self.state.0.load(Ordering::Acquire), hash);
                     match look {
                         Look::Missed if place_then == place_now => return None,
                         Look::Disturbed => pause(&mut turn),
@@ -142,7 +144,7 @@ impl Index {
     /// Begins to fetch the bucket of this hash, and remembers where it is.
     #[inline(always)]
     pub fn spot(&self, hash: u32) -> Spot<'_> {
-        let state = self.state.load(Ordering::Acquire);
+        let state = self.state.0.load(Ordering::Acquire);
         let bucket = self.bucket(place(state, hash));
         prefetch(&bucket[0]);
         Spot { bucket, state }
@@ -164,8 +166,13 @@ impl Index {
         // Nothing moved, it goes on nowhere, and no split made another bucket the hash's.
         let is_missed = bucket::is_alone(control)
             && bucket[0].load(Ordering::Relaxed) == control
-            && self.state.load(Ordering::Acquire) == state;
-        if is_missed { None } else { self.find(hash, |_| true) }
+            && self.state.0.load(Ordering::Acquire) == state;
+        if is_missed {
+            // What is not there is mostly put there next.
+            prefetch_to_write(&bucket[0]);
+            return None;
+        }
+        self.find(hash, |_| true)
     }
 
     /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the
@@ -186,8 +193,8 @@ impl Index {
         }
         self.count(visit, What::Entries, 1);
         // The low bits say which bucket; the high ones are as good as a die.
-        if hash >> 28 == 0 || cfg!(loom) {
-            self.grow(visit);
+        if hash >> split::OFTEN == 0 || cfg!(loom) {
+            self.grow(visit, hash);
         }
         Insert::Done
     }
@@ -239,7 +246,7 @@ impl Index {
     /// what no bucket has reached is not backed by memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let buckets = self.state.load(Ordering::Relaxed) & BUCKETS;
+        let buckets = self.state.0.load(Ordering::Relaxed) & BUCKETS;
         size_of::<Self>() + buckets as usize * size_of::<Bucket>()
     }
 
@@ -250,12 +257,12 @@ impl Index {
             let base = self.shared.counts.sum(self.number, what);
             self.bases[what as usize].store(base, Ordering::Relaxed);
         }
-        self.state.store(u64::from(FIRST), Ordering::Release);
+        self.state.0.store(u64::from(FIRST), Ordering::Release);
     }
 
     /// Marks that no zone has it any more.
     pub(crate) fn detach(&self) {
-        self.state.fetch_or(DETACHED, Ordering::AcqRel);
+        self.state.0.fetch_or(DETACHED, Ordering::AcqRel);
     }
 
     fn count(&self, visit: &Visit<'_>, what: What, number: u64) {
@@ -276,19 +283,19 @@ impl Index {
     #[inline]
     fn lock_attached(&self, visit: &Visit<'_>, hash: u32) -> Option<Chain<'_>> {
         let chain = self.lock(visit, hash);
-        (self.state.load(Ordering::Acquire) & DETACHED == 0).then_some(chain)
+        (self.state.0.load(Ordering::Acquire) & DETACHED == 0).then_some(chain)
     }
 
     /// The chain that `hash` belongs to, locked.
     #[inline]
     fn lock(&self, visit: &Visit<'_>, hash: u32) -> Chain<'_> {
-        let mut place_now = place(self.state.load(Ordering::Acquire), hash);
+        let mut place_now = place(self.state.0.load(Ordering::Acquire), hash);
         loop {
             let first = self.bucket(place_now);
             let chain = Chain::lock(first, &self.shared.overflow, visit.number());
             // Splitting a bucket takes its lock, so from here on it stays as it is.
             let place_then = place_now;
-            place_now = place(self.state.load(Ordering::Acquire), hash);
+            place_now = place(self.state.0.load(Ordering::Acquire), hash);
             if place_now == place_then {
                 return chain;
             }

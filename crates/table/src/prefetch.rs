@@ -17,3 +17,22 @@ pub(crate) fn prefetch(word: &AtomicU64) {
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
     let _ = word;
 }
+
+/// The same, so that it can be written soon: other processors give it up now, and not only when it is
+/// written, for which a locked instruction would have to wait.
+#[inline(always)]
+pub(crate) fn prefetch_to_write(word: &AtomicU64) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: needed because the compiler takes another instruction for `_MM_HINT_ET0` unless it
+    // builds for a processor that surely has this one, which the others pass over. It changes no
+    // memory and no register, and the address is a reference's.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{}]",
+            in(reg) std::ptr::from_ref(word),
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+    let _ = word;
+}

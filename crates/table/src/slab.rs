@@ -6,7 +6,9 @@
 //! have met it is over.
 //!
 //! Each thread has a [`Spare`]: ids that it may hand out, and ids that it retired and that wait.
-//! Threads meet only to exchange them by the batch.
+//! Threads meet only to exchange them by the batch. Ids that were never used before come by the piece,
+//! which grows with the slab to a whole large page: threads that fill new memory at the same time
+//! then neither touch a page first both at once, nor fetch ahead what the other is writing.
 
 use crate::Id;
 use crate::atomic::{AtomicU64, Mutex, lock};
@@ -14,6 +16,7 @@ use crate::chunks::Chunks;
 use crate::epochs::{Epochs, Stamp};
 use crate::prefetch::prefetch;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Ids that are exchanged at once.
@@ -28,6 +31,14 @@ const PATIENCE: usize = 4;
 const PATIENCE: usize = 1;
 /// Words of a cache line.
 const LINE_WORDS: usize = 8;
+/// The largest piece of ids that were never used before: with 16 words, a page of 2 MiB.
+#[cfg(not(loom))]
+const PIECE_MAX: u32 = 1 << 14;
+#[cfg(loom)]
+const PIECE_MAX: u32 = 1;
+/// A piece is no more than this part of all ids that were handed out before: of ids taken at random
+/// most have then been used.
+const PIECE_PART: u32 = 16;
 /// How many ids before its turn a record is fetched.
 const AHEAD: usize = 4;
 /// A thread that has this many gives some away.
@@ -49,6 +60,8 @@ struct Stock {
     /// Ids from here on were never handed out.
     fresh: u32,
     free: Vec<Vec<Id>>,
+    /// What threads that have gone had left of their pieces.
+    pieces: Vec<Range<Id>>,
     /// What threads that have gone had waiting.
     waiting: Vec<(Stamp, Vec<Id>)>,
 }
@@ -56,6 +69,8 @@ struct Stock {
 /// One thread's ids.
 pub struct Spare {
     free: Vec<Id>,
+    /// What is left of its piece.
+    piece: Range<Id>,
     retired: Vec<Id>,
     waiting: VecDeque<(Stamp, Vec<Id>)>,
     /// Emptied batches, to be filled again.
@@ -65,13 +80,13 @@ pub struct Spare {
 }
 
 impl<const WORDS: usize> Slab<WORDS> {
-    /// An empty slab that will never have more than `capacity` ids, those included that wait to be
-    /// used again: allow some 600 a thread for them.
+    /// An empty slab that will never have more than `capacity` ids, those included that threads keep:
+    /// allow each some 600 that wait to be used again, and a piece, of a sixteenth of all or 16,384.
     #[must_use]
     pub fn new(epochs: Arc<Epochs>, capacity: u32) -> Self {
         // Zero is no id, so that a word of zeros can mean "none".
         let capacity = capacity.min(LIMIT - 1) + 1;
-        let stock = Stock { fresh: 1, free: Vec::new(), waiting: Vec::new() };
+        let stock = Stock { fresh: 1, free: Vec::new(), pieces: Vec::new(), waiting: Vec::new() };
         Slab {
             records: Chunks::new(capacity as usize),
             capacity,
@@ -85,6 +100,7 @@ impl<const WORDS: usize> Slab<WORDS> {
     pub fn spare(&self) -> Spare {
         Spare {
             free: Vec::with_capacity(TOO_MANY + BATCH),
+            piece: 0..0,
             retired: Vec::with_capacity(BATCH),
             waiting: VecDeque::with_capacity(16),
             empty: Vec::with_capacity(16),
@@ -177,6 +193,9 @@ impl<const WORDS: usize> Slab<WORDS> {
         if !spare.free.is_empty() {
             return;
         }
+        if spare.break_piece() {
+            return;
+        }
         let mut stock = lock(&self.stock);
         if let Some(batch) = stock.free.pop() {
             spare.free.extend_from_slice(&batch);
@@ -189,17 +208,34 @@ impl<const WORDS: usize> Slab<WORDS> {
             spare.free.extend_from_slice(&batch);
             return;
         }
-        let end = ((stock.fresh as usize / BATCH + 1) * BATCH).min(self.capacity as usize) as u32;
-        if stock.fresh < end && self.records.make(stock.fresh as usize) {
-            // The lowest is taken first: records that are made one after the other lie beside
-            // each other.
-            spare.free.extend((stock.fresh..end).rev());
+        spare.piece = stock.pieces.pop().unwrap_or_else(|| self.cut_piece(&mut stock));
+        spare.break_piece();
+    }
+
+    /// A piece of ids that were never used before; an empty one where there are none.
+    fn cut_piece(&self, stock: &mut Stock) -> Range<Id> {
+        let start = stock.fresh;
+        let part = (start / PIECE_PART).clamp(BATCH as u32, PIECE_MAX);
+        // So that pieces of the largest size begin where pages do.
+        let size = 1 << part.ilog2();
+        let end = ((start / size + 1) * size).min(self.capacity);
+        if start < end && self.records.make(start as usize) {
             stock.fresh = end;
         }
+        start..stock.fresh
     }
 }
 
 impl Spare {
+    /// Breaks a batch off its piece; whether anything is left of that. The lowest is taken first:
+    /// records that are made one after the other lie beside each other.
+    fn break_piece(&mut self) -> bool {
+        let end = self.piece.end.min(self.piece.start.saturating_add(BATCH as u32));
+        self.free.extend((self.piece.start..end).rev());
+        self.piece.start = end;
+        !self.free.is_empty()
+    }
+
     /// What was retired up to now begins to wait.
     fn seal(&mut self) {
         if self.retired.is_empty() {
@@ -258,6 +294,9 @@ impl Drop for Spare {
         if !self.free.is_empty() {
             stock.free.push(std::mem::take(&mut self.free));
         }
+        if !self.piece.is_empty() {
+            stock.pieces.push(self.piece.clone());
+        }
     }
 }
 
@@ -281,6 +320,21 @@ mod tests {
             assert_eq!(slab.words(id)[23].load(Ordering::Relaxed), u64::from(id));
             assert!(std::ptr::eq(slab.fetch(id, 2), slab.words(id)));
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many thousand steps")]
+    fn what_a_thread_that_goes_leaves_of_its_piece_is_not_lost() {
+        let slab = Slab::<1>::new(Epochs::new(), 50_000);
+        let [mut one, mut other] = [(); 2].map(|()| slab.spare());
+        let mut ids: Vec<Id> = (0..40_000).map_while(|_| slab.take(&mut one)).collect();
+        ids.push(slab.take(&mut other).unwrap());
+        let left = other.piece.clone();
+        assert!(left.len() > BATCH && left.end.is_multiple_of(2048));
+        drop(other);
+        ids.extend(std::iter::from_fn(|| slab.take(&mut one)));
+        ids.sort_unstable();
+        assert!(ids.iter().copied().eq(1..=50_000), "each once");
     }
 
     #[test]

@@ -14,14 +14,18 @@ use crate::index::{Index, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Zones that there are.
-#[cfg(not(loom))]
+/// Zones that there are. Miri's time goes by what there is, not by what is touched.
+#[cfg(not(any(loom, miri)))]
 const ZONES: usize = 1 << 16;
+#[cfg(miri)]
+const ZONES: usize = 1 << 4;
 #[cfg(loom)]
 const ZONES: usize = 1 << 1;
 /// Indexes that there can be, of zones and waiting to be emptied.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const INDEXES: usize = 1 << 18;
+#[cfg(miri)]
+const INDEXES: usize = 1 << 8;
 #[cfg(loom)]
 const INDEXES: usize = 1 << 3;
 /// Indexes whose places are made together.
@@ -30,7 +34,7 @@ const PIECE: usize = 256;
 #[cfg(not(any(loom, miri)))]
 const OVERFLOW: u32 = 1 << 28;
 #[cfg(miri)]
-const OVERFLOW: u32 = 1 << 14;
+const OVERFLOW: u32 = 1 << 9;
 #[cfg(loom)]
 const OVERFLOW: u32 = 1 << 4;
 

@@ -318,6 +318,31 @@ fn what_moves_in_a_split_is_found_all_the_time() {
 }
 
 #[test]
+fn a_walk_meets_what_stays_once_while_buckets_are_split() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, mut other] = [(); 2].map(|()| table.thread());
+        one.insert(0, 12, 2).unwrap();
+        let walker = thread::spawn(move || {
+            let (mut met, mut cursor) = (Vec::new(), Some(0));
+            while let Some(at) = cursor {
+                let visit = other.reader.enter();
+                let index = other.table.zones.get(&visit, 0).expect("the zone has an index");
+                cursor = index.walk(at, 1, |id| {
+                    met.push(other.table.slab.words(id)[0].load(Ordering::Relaxed));
+                });
+            }
+            met
+        });
+        // Two buckets more: hash 2 moves from bucket 0 to bucket 2.
+        one.insert(0, 11, 1).unwrap();
+        let mut met = walker.join().unwrap();
+        met.retain(|&key| key != 11);
+        assert_eq!(met, [12]);
+    });
+}
+
+#[test]
 fn what_moves_in_a_split_is_found_from_a_spot_taken_before() {
     model(2, || {
         let table = Table::new();

@@ -87,7 +87,7 @@ impl Connections {
         let now_ms = passed_ms(now);
         let mut due = std::mem::take(&mut tools.expired);
         let mut gone = 0;
-        for shard in self.shards.iter().filter(|shard| shard.wheel.armed() > 0) {
+        for shard in self.used_shards().iter().filter(|shard| shard.wheel.armed() > 0) {
             shard.wheel.advance(self, now, budget, |id| {
                 let record = self.record(id);
                 let life = record.life();

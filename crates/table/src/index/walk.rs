@@ -74,7 +74,7 @@ impl Index {
     }
 
     fn buckets(&self) -> u64 {
-        self.state.load(Ordering::Acquire) & BUCKETS
+        self.state.0.load(Ordering::Acquire) & BUCKETS
     }
 
     /// Gives the memory of most buckets of a large index back to the system. The index is detached
@@ -88,7 +88,7 @@ impl Index {
 
     /// Takes out what is in bucket `at` of a detached index, into `ids`. `false` behind the last.
     pub(crate) fn empty_bucket(&self, visit: &Visit<'_>, at: u32, ids: &mut Vec<Id>) -> bool {
-        if u64::from(at) >= self.state.load(Ordering::Acquire) & BUCKETS {
+        if u64::from(at) >= self.state.0.load(Ordering::Acquire) & BUCKETS {
             return false;
         }
         let mut chain = Chain::lock(self.bucket(at), &self.shared.overflow, visit.number());

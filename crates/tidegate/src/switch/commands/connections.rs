@@ -79,14 +79,34 @@ pub fn events(switch: &mut Switch, words: &[String]) -> Answer {
 
 /// `tidegate/conntrack-counters [on|off]`: whether each connection's packets and bytes are counted.
 pub fn counters(switch: &mut Switch, words: &[String]) -> Answer {
-    match words.first().map(String::as_str) {
-        None => {}
-        Some("on") => switch.conntrack().set_counts_traffic(true),
-        Some("off") => switch.conntrack().set_counts_traffic(false),
-        Some(other) => return Err(format!("{other}: say on or off (Invalid argument)")),
+    let conntrack = switch.conntrack();
+    if let Some(counts) = on_or_off(words)? {
+        conntrack.set_counts_traffic(counts);
     }
-    let state = if switch.conntrack().counts_traffic() { "on" } else { "off" };
-    Ok(format!("packets and bytes of connections: {state}\n"))
+    Ok(format!("packets and bytes of connections: {}\n", said(conntrack.counts_traffic())))
+}
+
+/// `tidegate/conntrack-makes-room [on|off]`: whether connections that are over or were never answered
+/// give way to new ones where there is no room.
+pub fn makes_room(switch: &mut Switch, words: &[String]) -> Answer {
+    let conntrack = switch.conntrack();
+    if let Some(makes_room) = on_or_off(words)? {
+        conntrack.set_makes_room(makes_room);
+    }
+    Ok(format!("connections make room: {}\n", said(conntrack.makes_room())))
+}
+
+fn on_or_off(words: &[String]) -> Result<Option<bool>, String> {
+    match words.first().map(String::as_str) {
+        None => Ok(None),
+        Some("on") => Ok(Some(true)),
+        Some("off") => Ok(Some(false)),
+        Some(other) => Err(format!("{other}: say on or off (Invalid argument)")),
+    }
+}
+
+fn said(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
 impl Switch {
