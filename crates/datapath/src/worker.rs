@@ -188,7 +188,7 @@ impl Worker {
     pub fn tick(&mut self) {
         self.worth.decide(self.flows.counts());
         self.flows.resort();
-        self.unified.tick();
+        self.unified.tick(self.worth.learns_seldom());
     }
 
     /// Its number.
