@@ -3,6 +3,7 @@
 use crate::connections::{Connections, Tools};
 use crate::conntrack::Conntrack;
 use crate::entry::Entry;
+use crate::foresight;
 use crate::known::Asked;
 use crate::settings::Reading as SettingsReading;
 use crate::track::Pass;
@@ -102,6 +103,13 @@ impl Following<'_> {
         (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
         let asked = Asked { connections, settings: &settings.settings, now, connection };
         asked.follow(frame, tools).is_some()
+    }
+
+    /// Whether [`Self::follow_known`] would be true: for who has to know before another connection
+    /// of the packet is told of it.
+    pub fn would_follow(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
+        let Following { connections, settings, tools, .. } = self;
+        foresight::would_follow(connections, &settings.settings, tools, now, connection, frame)
     }
 }
 

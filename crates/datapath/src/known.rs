@@ -96,7 +96,9 @@ fn follow(
         if let Some(it) = unified.get(found[i])
             && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
             && (it.way == good || is_good(it.way))
-            && act(following.as_deref_mut(), now, &it, &headers[i], &mut frames[i])
+            && act(following.as_deref_mut(), now, &it, &headers[i], &mut frames[i], || {
+                unified.connections(found[i])
+            })
         {
             (ways[i], good) = (it.way, it.way);
             // All in a row that nobody tracks go the same way.
@@ -124,38 +126,46 @@ fn is_good(way: Way, walks: &mut Walks, epoch: u64, flows: &MegaflowTable<Instal
     }
 }
 
-/// Lets a packet act on its connection, if it is of one, as others before it did.
+/// Lets a packet act on its connection, if it is of one, as others before it did. `all` gives what
+/// there is to act on where that is more than one connection once.
 #[inline(always)]
-fn act(
+fn act<I: Iterator<Item = (ConnectionRef, bool)>>(
     following: Option<&mut Following<'_>>,
     now: Instant,
     known: &Remembered,
     headers: &Headers,
     frame: &mut Frame,
+    all: impl Fn() -> I,
 ) -> bool {
-    let (Some(first), Some(following)) = (known.connection, following) else {
+    let (Some(connection), Some(following)) = (known.connection, following) else {
         return known.connection.is_none();
     };
     headers.write_protocol(&mut frame.key);
     if known.is_usual {
-        following.follow_known(now, first, frame)
+        following.follow_known(now, connection, frame)
     } else {
-        act_twice(following, now, first, frame)
+        act_often(following, now, frame, all)
     }
 }
 
-/// Lets a packet act on its connection twice.
-#[cold]
+/// Lets a packet act on connections once or twice, if it can on all.
 #[inline(never)]
-fn act_twice(
+fn act_often<I: Iterator<Item = (ConnectionRef, bool)>>(
     following: &mut Following<'_>,
     now: Instant,
-    connection: ConnectionRef,
     frame: &Frame,
+    all: impl Fn() -> I,
 ) -> bool {
-    let acted = following.follow_known(now, connection, frame);
-    if acted {
-        following.follow_known(now, connection, frame);
+    let mut others = all().skip(1);
+    if !others.all(|(connection, _)| following.would_follow(now, connection, frame)) {
+        return false;
+    }
+    let mut acted = true;
+    for (connection, is_twice) in all() {
+        acted = acted && following.follow_known(now, connection, frame);
+        if acted && is_twice {
+            following.follow_known(now, connection, frame);
+        }
     }
     acted
 }

@@ -14,13 +14,16 @@ mod mask;
 mod probe;
 mod tags;
 
-use self::entry::{Entry, NARROW, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS};
+use self::entry::{
+    Entry, NARROW, REPLY, Rest, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TRANSLATED,
+    TWICE, USED, WAYS,
+};
 use self::look_up::kind;
 use self::mask::{MaskInUse, Secrets};
 use self::probe::Probe;
 use self::tags::Tags;
-use crate::lane::Visits;
 use crate::translate::Translation;
+use crate::visits::Visits;
 use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
@@ -38,7 +41,7 @@ const GROWTH: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     pub way: Way,
-    /// The connection, of tracked packets, which act on it once or twice.
+    /// The connections, of tracked packets, which act on each once or twice.
     pub visits: Option<Visits>,
     /// What the connection makes of addresses and ports, where it does.
     pub translation: Option<Translation>,
@@ -67,6 +70,8 @@ pub(crate) struct UnifiedCache {
     entries: Array<Entry>,
     /// What few entries have, in the same places.
     rest: Array<Rest>,
+    /// What hardly any has.
+    seconds: Array<Second>,
     /// Of the same places again.
     tags: Tags,
     occupied: usize,
@@ -92,6 +97,7 @@ impl UnifiedCache {
             first_mask: [0; KINDS],
             entries: Array::default(),
             rest: Array::default(),
+            seconds: Array::default(),
             tags: Tags::default(),
             occupied: 0,
             has_tracked: false,
@@ -142,9 +148,10 @@ impl UnifiedCache {
 
     fn clear(&mut self, entries: usize) {
         // The old ones go first, so that there is never memory for both.
-        (self.entries, self.rest, self.tags) = Default::default();
+        (self.entries, self.rest, self.seconds, self.tags) = Default::default();
         self.entries = Array::filled(Entry::EMPTY, entries);
         self.rest = Array::filled(Rest::EMPTY, entries);
+        self.seconds = Array::filled(Second::NONE, entries);
         self.tags = Tags::empty(entries);
         (self.occupied, self.has_tracked) = (0, false);
     }
@@ -161,8 +168,21 @@ impl UnifiedCache {
         let entry = self.entries.get(at as usize)?;
         let connection = entry.connection();
         let is_translated = entry.flags & TRANSLATED != 0;
-        let is_usual = entry.flags & TWICE == 0;
+        let is_usual = entry.flags & (TWICE | SECOND) == 0;
         Some(Remembered { way: entry.way, connection, is_translated, is_usual })
+    }
+
+    /// The connections of an entry's packets, and which of them they act on twice.
+    pub fn connections(&self, at: u32) -> impl Iterator<Item = (ConnectionRef, bool)> {
+        let entry = self.entries.get(at as usize);
+        let flags = entry.map_or(0, |entry| entry.flags);
+        let first = entry.and_then(Entry::connection).map(|it| (it, flags & TWICE != 0));
+        let second = self.seconds.get(at as usize).filter(|_| flags & SECOND != 0);
+        let second = second.map(|&Second { id, generation }| {
+            let is_reply = flags & SECOND_REPLY != 0;
+            (ConnectionRef { id, generation, is_reply }, flags & SECOND_TWICE != 0)
+        });
+        first.into_iter().chain(second)
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
@@ -196,10 +216,16 @@ impl UnifiedCache {
         entry.flags = 0;
         if let Some(visits) = known.visits {
             self.has_tracked = true;
-            let ConnectionRef { id, generation, is_reply } = visits.connection;
-            entry.flags |= if visits.acting > 1 { TWICE } else { 0 };
+            let ConnectionRef { id, generation, is_reply } = visits.first.connection;
             (entry.connection_id, entry.connection_generation) = (id, generation);
-            entry.flags |= TRACKED | if is_reply { REPLY } else { 0 };
+            let is_twice = visits.first.acting > 1;
+            entry.flags |= TRACKED | REPLY * u16::from(is_reply) | TWICE * u16::from(is_twice);
+            if let Some(second) = visits.second {
+                let ConnectionRef { id, generation, is_reply } = second.connection;
+                self.seconds[at] = Second { id, generation };
+                entry.flags |= SECOND | SECOND_REPLY * u16::from(is_reply);
+                entry.flags |= SECOND_TWICE * u16::from(second.acting > 1);
+            }
         }
         if headers.is_ipv6() {
             self.rest[at].words =

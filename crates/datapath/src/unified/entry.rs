@@ -28,6 +28,10 @@ pub(super) const TRACKED: u16 = 1;
 pub(super) const REPLY: u16 = 2;
 pub(super) const TRANSLATED: u16 = 4;
 pub(super) const TWICE: u16 = 16;
+/// There is a connection of a second zone. What is said of it:
+pub(super) const SECOND: u16 = 32;
+pub(super) const SECOND_REPLY: u16 = 64;
+pub(super) const SECOND_TWICE: u16 = 128;
 /// A packet came since the last time that somebody wanted the place.
 pub(super) const USED: u16 = 8;
 
@@ -36,6 +40,13 @@ pub(super) const USED: u16 = 8;
 pub(super) struct Rest {
     pub(super) words: [u64; HEADER_WORDS - NARROW],
     pub(super) translation: Option<Translation>,
+}
+
+/// The connection of a second zone.
+#[derive(Clone, Copy)]
+pub(super) struct Second {
+    pub(super) id: u32,
+    pub(super) generation: u32,
 }
 
 const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Rest>() == 64);
@@ -68,6 +79,10 @@ impl Entry {
         let serial = u64::from(self.mask ^ in_use.serial);
         differs(4) | differs(3) | differs(0) | differs(1) | differs(2) | serial == 0
     }
+}
+
+impl Second {
+    pub(super) const NONE: Second = Second { id: 0, generation: 0 };
 }
 
 impl Rest {
