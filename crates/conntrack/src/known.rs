@@ -21,7 +21,7 @@ const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 /// What packets of one moment are followed by.
 pub(crate) struct Moment<'a> {
     pub connections: &'a Connections,
-    settings: &'a Settings,
+    pub settings: &'a Settings,
     now: Option<Instant>,
     /// Milliseconds that are over, and the first that is not.
     now_ms: u64,
@@ -130,7 +130,11 @@ impl<'a> Moment<'a> {
 
     /// Life and state of a connection of which flows see what they saw.
     #[inline(always)]
-    fn unchanged(&self, record: &Record<'_>, connection: ConnectionRef) -> Option<(Life, State)> {
+    pub fn unchanged(
+        &self,
+        record: &Record<'_>,
+        connection: ConnectionRef,
+    ) -> Option<(Life, State)> {
         let (life, state) = (record.life(), record.state());
         let is_over = life.differs_from(connection.generation) != 0 || life.is_over(self.now_ms);
         // A helper reads all of its connection's packets.
@@ -192,7 +196,7 @@ impl<'a> Moment<'a> {
 
 /// The timeout of a conversation without handshake to which a packet adds nothing.
 #[inline(always)]
-fn settled(state: State, is_reply: bool) -> Option<Timeout> {
+pub(crate) fn settled(state: State, is_reply: bool) -> Option<Timeout> {
     let is_answered = state.is_settled(is_reply)?;
     Some(if is_answered { Timeout::UdpMultiple } else { Timeout::UdpSingle })
 }

@@ -37,6 +37,7 @@ mod expectations;
 mod extract;
 mod filter;
 mod flush;
+mod foresight;
 mod fragments;
 mod gateways;
 mod hash;

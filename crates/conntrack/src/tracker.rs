@@ -103,6 +103,14 @@ impl Following<'_> {
         moment.set(now, tools);
         moment.follow(connection, frame, tools).is_some()
     }
+
+    /// Whether [`Self::follow_known`] would be true: for who has to know before another connection
+    /// of the packet is told of it.
+    pub fn would_follow(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
+        let Following { moment, tools, .. } = self;
+        moment.set(now, tools);
+        moment.would_follow(connection, frame, tools)
+    }
 }
 
 impl Drop for Following<'_> {

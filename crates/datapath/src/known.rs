@@ -6,7 +6,7 @@ use crate::laps::{Laps, Stage};
 use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::step::{FoundBy, Step};
-use crate::unified::{NOT_FOUND, Remembered};
+use crate::unified::{NOT_FOUND, Remembered, UnifiedCache};
 use crate::walks::Walks;
 use crate::way::Route;
 use crate::way::Way;
@@ -14,7 +14,7 @@ use crate::worker::{InstalledFlow, Worker};
 use base::Instant;
 use classifier::MegaflowTable;
 use conntrack::Following;
-use flow::{Frame, Headers};
+use flow::{ConnectionRef, Frame, Headers};
 
 /// Forwards the packets of a batch of which the unified cache knows all; says how many those were.
 /// The others stay in their places.
@@ -28,14 +28,22 @@ pub(crate) fn forward(
     if !worker.unified.is_on() {
         return 0;
     }
-    let any_tracked = worker.unified.look_up(&lane.headers[..lane.count], &mut lane.found);
+    let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
+    let mut following = unified.has_tracked().then(|| tracker.visit());
+    let translates = unified.look_up(&lane.headers[..lane.count], &mut lane.found, |connection| {
+        if let Some(following) = &following {
+            following.prefetch(connection);
+        }
+    });
     let is_packet = !lane.headers[0].is_none();
     let first = lane.found[..lane.count].first().copied().filter(|_| is_packet);
     if let Some(at) = first {
         laps.note(|| Step::Probed { is_known: at != NOT_FOUND });
     }
     laps.lap(Stage::Lookup);
-    follow(worker, now, lane, any_tracked);
+    let is_good = |way| is_good(way, walks, *epoch, flows);
+    follow(unified, following.as_mut(), now, lane, is_good);
+    drop(following);
     if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
         laps.note(|| followed(worker, now, at, lane.ways[0]));
     }
@@ -52,6 +60,7 @@ pub(crate) fn forward(
                 frames: &mut frames[range.clone()],
                 headers: &headers[range.clone()],
                 found: &found[range],
+                translates,
             };
             run.send(worker, now, way, out, laps);
         }
@@ -63,7 +72,7 @@ pub(crate) fn forward(
 
 /// What is told of the first packet.
 fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
-    let reference = worker.unified.connection(found);
+    let reference = worker.unified.get(found).and_then(|it| it.connection);
     let connection = reference.and_then(|it| worker.tracker.entry(now, it)).map(Box::new);
     Step::Followed { is_as_known: !way.is_none(), connection }
 }
@@ -72,22 +81,24 @@ fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
 /// takes the walk, and so do all after it that may be of the same connection, so that none
 /// overtakes another: those with the same addresses and ports either way, and those of translated
 /// connections, whose two directions have different ones.
-fn follow(worker: &mut Worker, now: Instant, lane: &mut Lane, any_tracked: bool) {
+fn follow(
+    unified: &UnifiedCache,
+    mut following: Option<&mut Following<'_>>,
+    now: Instant,
+    lane: &mut Lane,
+    mut is_good: impl FnMut(Way) -> bool,
+) {
     let Lane { frames, headers, found, ways, count, .. } = lane;
-    let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
-    let mut following = any_tracked.then(|| tracker.visit());
-    if let Some(following) = &following {
-        let connections = found[..*count].iter().filter_map(|&at| unified.connection(at));
-        connections.for_each(|connection| following.prefetch(connection));
-    }
     let (mut walking, mut good) = (0u64, Way::NONE);
     let mut i = 0;
     while i < *count {
         ways[i] = Way::NONE;
         if let Some(it) = unified.get(found[i])
             && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
-            && (it.way == good || is_good(it.way, walks, *epoch, flows))
-            && act(following.as_mut(), now, &it, &headers[i], &mut frames[i])
+            && (it.way == good || is_good(it.way))
+            && act(following.as_deref_mut(), now, &it, &headers[i], &mut frames[i], || {
+                unified.connections(found[i])
+            })
         {
             (ways[i], good) = (it.way, it.way);
             // All in a row that nobody tracks go the same way.
@@ -115,22 +126,46 @@ fn is_good(way: Way, walks: &mut Walks, epoch: u64, flows: &MegaflowTable<Instal
     }
 }
 
-/// Lets a packet act on its connection, if it is of one, as others before it did.
-#[inline]
-fn act(
+/// Lets a packet act on its connection, if it is of one, as others before it did. `all` gives what
+/// there is to act on where that is more than one connection once.
+#[inline(always)]
+fn act<I: Iterator<Item = (ConnectionRef, bool)>>(
     following: Option<&mut Following<'_>>,
     now: Instant,
     known: &Remembered,
     headers: &Headers,
     frame: &mut Frame,
+    all: impl Fn() -> I,
 ) -> bool {
     let (Some(connection), Some(following)) = (known.connection, following) else {
         return known.connection.is_none();
     };
     headers.write_protocol(&mut frame.key);
-    let acted = following.follow_known(now, connection, frame);
-    if acted && known.acts_twice {
-        following.follow_known(now, connection, frame);
+    if known.is_usual {
+        following.follow_known(now, connection, frame)
+    } else {
+        act_often(following, now, frame, all)
+    }
+}
+
+/// Lets a packet act on connections once or twice, if it can on all.
+#[inline(never)]
+fn act_often<I: Iterator<Item = (ConnectionRef, bool)>>(
+    following: &mut Following<'_>,
+    now: Instant,
+    frame: &Frame,
+    all: impl Fn() -> I,
+) -> bool {
+    let mut others = all().skip(1);
+    if !others.all(|(connection, _)| following.would_follow(now, connection, frame)) {
+        return false;
+    }
+    let mut acted = true;
+    for (connection, is_twice) in all() {
+        acted = acted && following.follow_known(now, connection, frame);
+        if acted && is_twice {
+            following.follow_known(now, connection, frame);
+        }
     }
     acted
 }
@@ -140,6 +175,8 @@ struct Run<'a> {
     frames: &'a mut [Frame],
     headers: &'a [Headers],
     found: &'a [u32],
+    /// Some may be of translated connections.
+    translates: bool,
 }
 
 impl Run<'_> {
@@ -152,10 +189,13 @@ impl Run<'_> {
         out: &mut Outbox,
         laps: &mut impl Laps,
     ) {
-        let Run { frames, headers, found } = self;
+        let Run { frames, headers, found, translates } = self;
         let count = frames.len() as u64;
-        let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
-        let tcp_flags = headers.iter().fold(0, |flags, headers| flags | headers.tcp_flags());
+        let (mut bytes, mut tcp_flags) = (0, 0);
+        for (frame, headers) in frames.iter().zip(headers) {
+            bytes += frame.packet.len() as u64;
+            tcp_flags |= headers.tcp_flags();
+        }
         let mut passes = 0;
         while let Some(flow) = worker.flow_on(way, passes) {
             worker.credit(now, flow, count, bytes, tcp_flags);
@@ -171,7 +211,7 @@ impl Run<'_> {
             let places = frames.iter_mut().zip(headers);
             places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
         }
-        if matches!(way.route(), Some(Route::Walk(_))) {
+        if translates && matches!(way.route(), Some(Route::Walk(_))) {
             translate(worker, frames, headers, found, reads_keys, laps);
         }
         match steps {

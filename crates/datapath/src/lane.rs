@@ -1,12 +1,13 @@
 //! The places in which a batch's packets stay while they are worked on, and what is noted of each.
 
-use crate::translate::{Translation, Tuple};
+use crate::translate::Tuple;
 use crate::unified::{Found, NOT_FOUND};
+use crate::visits::Tracking;
 use crate::walks::{Hit, Passes};
 use crate::way::Way;
 use base::PortNo;
 use base::limits::BATCH_SIZE;
-use flow::{ConnectionRef, CtState, FlowKey, Frame, Headers};
+use flow::{Frame, Headers};
 use packet::{Batch, Packet};
 
 /// What was noted of a packet on its whole walk.
@@ -16,28 +17,6 @@ pub(crate) struct Trail {
     pub tracking: Tracking,
     /// Addresses and ports behind connection tracking.
     pub tuple: Tuple,
-}
-
-/// What connection tracking said of a packet each time that it was there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tracking {
-    /// It was not there.
-    Untracked,
-    /// The same each time.
-    Same(Visits),
-    /// Nothing that can be remembered.
-    Unsteady,
-}
-
-/// The visits of a packet to connection tracking, all of which found the same connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Visits {
-    pub connection: ConnectionRef,
-    /// How many of them acted on the connection. A packet of an established connection acts once
-    /// however often it comes by; one of a new connection each time.
-    pub acting: u8,
-    /// The last one said that the connection is new.
-    is_new: bool,
 }
 
 /// A batch at work. Kept from batch to batch, so that nothing is allocated or moved.
@@ -70,19 +49,16 @@ impl Trail {
         }
     }
 
+    /// Notes that the packet was made to forget what connection tracking said of it.
+    pub fn cleared(&mut self) {
+        if let Tracking::Same(visits) = &mut self.tracking {
+            visits.clear();
+        }
+    }
+
     /// Notes what a visit to connection tracking said.
     pub fn tracked(&mut self, frame: &Frame) {
-        let is_new = frame.key.ct_state().contains(CtState::NEW);
-        self.tracking = match (self.tracking, frame.connection) {
-            (Tracking::Untracked, Some(connection)) => {
-                Tracking::Same(Visits { connection, acting: 1, is_new })
-            }
-            (Tracking::Same(before), Some(connection)) if before.connection == connection => {
-                let acting = before.acting + u8::from(before.is_new);
-                Tracking::Same(Visits { connection, acting, is_new })
-            }
-            _ => Tracking::Unsteady,
-        };
+        self.tracking = self.tracking.and(frame, self.tuple);
         self.tuple = Tuple::of(&frame.key);
     }
 }
@@ -125,11 +101,4 @@ impl Lane {
             }
         }
     }
-}
-
-/// What connection tracking changed of a packet's addresses and ports; `None` for nothing.
-pub(crate) fn tuple_change(headers: &Headers, behind: &Tuple) -> Option<Translation> {
-    let mut key = FlowKey::new();
-    headers.write_key(&mut key);
-    (Tuple::of(&key) != *behind).then(|| Translation::new(headers, behind))
 }

@@ -1,9 +1,11 @@
 //! What is remembered of packets that took the whole walk.
 
-use crate::lane::{Lane, Tracking, Trail, tuple_change};
+use crate::lane::{Lane, Trail};
 use crate::laps::Laps;
 use crate::step::Step;
+use crate::translate::{Translation, Tuple};
 use crate::unified::Known;
+use crate::visits::Tracking;
 use crate::way::Way;
 use crate::worker::Worker;
 use flow::Headers;
@@ -48,7 +50,7 @@ fn is_steady(headers: &Headers, trail: &Trail) -> bool {
         Tracking::Untracked => true,
         Tracking::Same(visits) => {
             headers.tcp_flags() & CONTROL == 0
-                && visits.acting <= 2
+                && visits.connections().all(|it| it.acting <= 2)
                 && !ICMP.contains(&headers.protocol())
         }
     }
@@ -76,9 +78,13 @@ fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Heade
         mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
     }
     let mut translation = None;
-    if visits.is_some() {
+    if let Some(visits) = &visits {
+        let tuple = Tuple::of_headers(headers);
+        if !visits.are_seen_with(&tuple) {
+            return None;
+        }
         mask = mask.union(&headers.tuple_mask());
-        translation = tuple_change(headers, &trail.tuple);
+        translation = (tuple != trail.tuple).then(|| Translation::new(headers, &trail.tuple));
     }
     Some((mask, Known { way, visits, translation }))
 }

@@ -22,6 +22,7 @@ mod step;
 mod translate;
 mod unified;
 mod upcall_queue;
+mod visits;
 mod walks;
 mod way;
 mod worker;

@@ -126,6 +126,9 @@ fn carry_out(
             .iter_mut()
             .for_each(|trail| trail.hit(Hit { flow: flow.handle, version: flow.version }));
         execute_run(worker, now, frames, &flow.actions, out, laps);
+        if flow.clears {
+            trails.iter_mut().for_each(Trail::cleared);
+        }
         if flow.tracks {
             trails.iter_mut().zip(frames).for_each(|(trail, frame)| trail.tracked(frame));
         }

@@ -35,6 +35,13 @@ impl Tuple {
         Tuple { addresses, ports: (words[17] >> 32) as u32 }
     }
 
+    /// Those that a packet came in with.
+    pub fn of_headers(headers: &Headers) -> Tuple {
+        let mut key = FlowKey::new();
+        headers.write_key(&mut key);
+        Tuple::of(&key)
+    }
+
     /// Gives a key these.
     fn write(&self, key: &mut FlowKey) {
         let words = key.words_mut();

@@ -9,19 +9,25 @@
 //! of which are looked through, and one that was used lately is not pushed out by one that was seen once.
 
 mod entry;
+mod look_up;
+mod mask;
+mod probe;
 mod tags;
 
 use self::entry::{
-    Entry, NARROW, Probe, REPLY, Rest, TRACKED, TRANSLATED, TWICE, USED, WAYS, alike, hash_all,
+    Entry, NARROW, REPLY, Rest, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TRANSLATED,
+    TWICE, USED, WAYS,
 };
+use self::look_up::kind;
+use self::mask::{MaskInUse, Secrets};
+use self::probe::Probe;
 use self::tags::Tags;
-use crate::lane::Visits;
-use crate::learn::CONTROL;
 use crate::translate::Translation;
+use crate::visits::Visits;
 use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
-use flow::{ConnectionRef, HEADER_WORDS, Headers};
+use flow::{ConnectionRef, Headers};
 use table::Array;
 
 /// Different masks at a time.
@@ -35,7 +41,7 @@ const GROWTH: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     pub way: Way,
-    /// The connection, of tracked packets, which act on it once or twice.
+    /// The connections, of tracked packets, which act on each once or twice.
     pub visits: Option<Visits>,
     /// What the connection makes of addresses and ports, where it does.
     pub translation: Option<Translation>,
@@ -47,8 +53,8 @@ pub(crate) struct Remembered {
     pub way: Way,
     pub connection: Option<ConnectionRef>,
     pub is_translated: bool,
-    /// The packets act on the connection twice.
-    pub acts_twice: bool,
+    /// The packets act on their connection once, and on no other.
+    pub is_usual: bool,
 }
 
 /// The entry of each packet of a batch, or [`NOT_FOUND`].
@@ -64,25 +70,21 @@ pub(crate) struct UnifiedCache {
     entries: Array<Entry>,
     /// What few entries have, in the same places.
     rest: Array<Rest>,
+    /// What hardly any has.
+    seconds: Array<Second>,
     /// Of the same places again.
     tags: Tags,
     occupied: usize,
+    /// Packets of some entries are tracked.
+    has_tracked: bool,
     entries_max: usize,
     /// Numbers masks, so that an entry of a mask that went is not taken for one of the next.
     serial: u16,
-    secrets: [u64; HEADER_WORDS],
+    /// Hardly any packet is known, so that tags are asked before entries are fetched.
+    expects_few: bool,
+    secrets: Secrets,
     /// What is looked for, for each packet of a batch; kept for its room.
     probes: Box<[Probe; BATCH_SIZE]>,
-}
-
-#[derive(Clone, Copy)]
-struct MaskInUse {
-    mask: Headers,
-    serial: u16,
-    /// Since the last tick.
-    is_used: bool,
-    /// Of some entries the packets are not tracked.
-    has_untracked: bool,
 }
 
 impl UnifiedCache {
@@ -95,10 +97,13 @@ impl UnifiedCache {
             first_mask: [0; KINDS],
             entries: Array::default(),
             rest: Array::default(),
+            seconds: Array::default(),
             tags: Tags::default(),
             occupied: 0,
+            has_tracked: false,
             entries_max: 0,
             serial: 0,
+            expects_few: false,
             secrets: std::array::from_fn(|_| split_mix(&mut state)),
             probes: Box::new([Probe::default(); BATCH_SIZE]),
         };
@@ -123,8 +128,9 @@ impl UnifiedCache {
 
     /// Now and then: makes room for other masks, and for more entries where many are used. What
     /// was known is then forgotten, since moving it would hold packets up longer than learning it
-    /// anew.
-    pub fn tick(&mut self) {
+    /// anew. `expects_few` says whether few packets are likely to be known.
+    pub fn tick(&mut self, expects_few: bool) {
+        self.expects_few = expects_few;
         let before = self.masks.len();
         if self.masks.is_full() {
             self.masks.retain(|mask| mask.is_used);
@@ -142,152 +148,41 @@ impl UnifiedCache {
 
     fn clear(&mut self, entries: usize) {
         // The old ones go first, so that there is never memory for both.
-        (self.entries, self.rest, self.tags) = Default::default();
+        (self.entries, self.rest, self.seconds, self.tags) = Default::default();
         self.entries = Array::filled(Entry::EMPTY, entries);
         self.rest = Array::filled(Rest::EMPTY, entries);
+        self.seconds = Array::filled(Second::NONE, entries);
         self.tags = Tags::empty(entries);
-        self.occupied = 0;
+        (self.occupied, self.has_tracked) = (0, false);
     }
 
-    /// Finds entries for packets: first all are hashed, then all places are touched, so that the
-    /// waits for memory overlap, then all are compared. A packet that is like the one before it, as
-    /// far as anybody looks, needs no probe of its own. Says whether any is of tracked packets.
-    pub fn look_up(&mut self, headers: &[Headers], found: &mut Found) -> bool {
-        if self.masks.is_empty() || self.entries.is_empty() {
-            *found = [NOT_FOUND; BATCH_SIZE];
-            return false;
-        }
-        let probes = self.probe_all(headers, found);
-        let mut touched = 0;
-        for probe in &mut self.probes[..probes] {
-            probe.is_at_home = self.tags.at(probe.home as usize) == probe.tag;
-            if probe.is_at_home {
-                touched |= self.entries[probe.home as usize].flags;
-            }
-        }
-        std::hint::black_box(touched);
-        let (mut served, mut flags) = (0u32, 0);
-        for number in 0..probes {
-            let probe = self.probes[number];
-            let first = usize::from(probe.first);
-            let end = headers.len().min(first + usize::from(probe.packets));
-            let (entry, in_use) =
-                (&self.entries[probe.home as usize], &self.masks[usize::from(probe.mask)]);
-            let is_narrow = !headers[first].is_ipv6();
-            if probe.is_at_home && is_narrow && entry.is_for(&headers[first], in_use) {
-                served |= 1 << probe.mask;
-                flags |= entry.flags;
-                found[first..end].iter_mut().for_each(|at| *at = probe.home);
-            } else {
-                for i in first..end {
-                    found[i] = self.find_away(&headers[i], number);
-                    flags |= self.entries.get(found[i] as usize).map_or(0, |entry| entry.flags);
-                }
-            }
-        }
-        for (i, mask) in self.masks.iter_mut().enumerate() {
-            mask.is_used |= served & 1 << i != 0;
-        }
-        flags & TRACKED != 0
-    }
-
-    /// Says where each packet, or several in a row, are looked for; gives how many probes there are.
-    /// Of tracked packets, those that change their connections are never known.
-    fn probe_all(&mut self, headers: &[Headers], found: &mut Found) -> usize {
-        let UnifiedCache { masks, first_mask, entries, secrets, probes, .. } = self;
-        let has_untracked = masks.iter().any(|mask| mask.has_untracked);
-        let (mut count, mut first) = (0, 0);
-        while let Some(rest) = headers.get(first..).filter(|rest| !rest.is_empty())
-            && count < BATCH_SIZE
-        {
-            if !has_untracked && rest[0].tcp_flags() & CONTROL != 0 {
-                found[first] = NOT_FOUND;
-                first += 1;
-                continue;
-            }
-            let mask = first_mask[kind(&rest[0])];
-            let packets = alike(rest, &masks[usize::from(mask)].mask);
-            probes[count] = Probe { first: first as u8, packets, mask, ..Probe::default() };
-            (count, first) = (count + 1, first + usize::from(packets));
-        }
-        hash_all(&mut probes[..count], headers, masks, secrets, entries.len() - 1);
-        count
-    }
-
-    /// Looks in the places beside the first, and then under the masks that were not tried.
-    #[inline(never)]
-    fn find_away(&mut self, headers: &Headers, number: usize) -> u32 {
-        if headers.is_none() {
-            return NOT_FOUND;
-        }
-        let probe = self.probes[number];
-        let tried = usize::from(probe.mask);
-        let mut at = self.find(headers, &probe);
-        let is_control = headers.tcp_flags() & CONTROL != 0;
-        for mask in (0..self.masks.len()).filter(|&mask| mask != tried) {
-            if at != NOT_FOUND {
-                break;
-            }
-            if is_control && !self.masks[mask].has_untracked {
-                continue;
-            }
-            at = self.find(headers, &self.probe(headers, mask));
-            if at != NOT_FOUND {
-                self.first_mask[kind(headers)] = mask as u8;
-            }
-        }
-        at
-    }
-
-    fn find(&mut self, headers: &Headers, probe: &Probe) -> u32 {
-        if !self.tags.may_have(probe) {
-            return NOT_FOUND;
-        }
-        let in_use = &mut self.masks[usize::from(probe.mask)];
-        for at in probe.places() {
-            if self.tags.at(at) == probe.tag
-                && self.entries[at].is_for(headers, in_use)
-                && self.rest[at].is_for(headers, &in_use.mask)
-            {
-                in_use.is_used = true;
-                return at as u32;
-            }
-        }
-        NOT_FOUND
-    }
-
-    fn probe(&self, headers: &Headers, mask: usize) -> Probe {
-        let mut probe = Probe { mask: mask as u8, ..Probe::default() };
-        let places = self.entries.len() - 1;
-        probe.hash(headers, &self.masks[mask].mask, &self.secrets, places);
-        probe
-    }
-
-    /// What an entry says of its packets, which counts as a use of it.
+    /// Whether packets that are known may be tracked.
     #[inline]
-    pub fn get(&mut self, at: u32) -> Option<Remembered> {
-        let entry = self.entries.get_mut(at as usize)?;
-        if entry.way.is_none() {
-            return None;
-        }
-        if entry.flags & USED == 0 {
-            entry.flags |= USED;
-        }
+    pub fn has_tracked(&self) -> bool {
+        self.has_tracked
+    }
+
+    /// What an entry says of its packets.
+    #[inline(always)]
+    pub fn get(&self, at: u32) -> Option<Remembered> {
+        let entry = self.entries.get(at as usize)?;
         let connection = entry.connection();
         let is_translated = entry.flags & TRANSLATED != 0;
-        let acts_twice = entry.flags & TWICE != 0;
-        Some(Remembered { way: entry.way, connection, is_translated, acts_twice })
+        let is_usual = entry.flags & (TWICE | SECOND) == 0;
+        Some(Remembered { way: entry.way, connection, is_translated, is_usual })
     }
 
-    /// The connection of an entry's packets, if they are tracked. What the connection makes of
-    /// addresses and ports is fetched with it, as it will be wanted next.
-    #[inline]
-    pub fn connection(&self, at: u32) -> Option<ConnectionRef> {
-        let entry = self.entries.get(at as usize)?;
-        if entry.flags & TRANSLATED != 0 {
-            std::hint::black_box(self.rest[at as usize].translation.is_some());
-        }
-        entry.connection()
+    /// The connections of an entry's packets, and which of them they act on twice.
+    pub fn connections(&self, at: u32) -> impl Iterator<Item = (ConnectionRef, bool)> {
+        let entry = self.entries.get(at as usize);
+        let flags = entry.map_or(0, |entry| entry.flags);
+        let first = entry.and_then(Entry::connection).map(|it| (it, flags & TWICE != 0));
+        let second = self.seconds.get(at as usize).filter(|_| flags & SECOND != 0);
+        let second = second.map(|&Second { id, generation }| {
+            let is_reply = flags & SECOND_REPLY != 0;
+            (ConnectionRef { id, generation, is_reply }, flags & SECOND_TWICE != 0)
+        });
+        first.into_iter().chain(second)
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
@@ -315,15 +210,22 @@ impl UnifiedCache {
         let Some(at) = self.place_for(headers, &probe) else { return false };
         let entry = &mut self.entries[at];
         self.occupied += usize::from(entry.way.is_none());
-        self.tags.set(at, probe.tag);
+        self.tags.set(at, probe.tag());
         entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
         (entry.way, entry.mask) = (known.way, in_use.serial);
         entry.flags = 0;
         if let Some(visits) = known.visits {
-            let ConnectionRef { id, generation, is_reply } = visits.connection;
-            entry.flags |= if visits.acting > 1 { TWICE } else { 0 };
+            self.has_tracked = true;
+            let ConnectionRef { id, generation, is_reply } = visits.first.connection;
             (entry.connection_id, entry.connection_generation) = (id, generation);
-            entry.flags |= TRACKED | if is_reply { REPLY } else { 0 };
+            let is_twice = visits.first.acting > 1;
+            entry.flags |= TRACKED | REPLY * u16::from(is_reply) | TWICE * u16::from(is_twice);
+            if let Some(second) = visits.second {
+                let ConnectionRef { id, generation, is_reply } = second.connection;
+                self.seconds[at] = Second { id, generation };
+                entry.flags |= SECOND | SECOND_REPLY * u16::from(is_reply);
+                entry.flags |= SECOND_TWICE * u16::from(second.acting > 1);
+            }
         }
         if headers.is_ipv6() {
             self.rest[at].words =
@@ -339,19 +241,16 @@ impl UnifiedCache {
     /// The entry with the same key, else a free one, else one that nobody used lately. Where all
     /// were used they are asked to be so once more before the next one comes.
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
-        let in_use = &self.masks[usize::from(probe.mask)];
-        let is_same = |&at: &usize| {
-            self.tags.at(at) == probe.tag
-                && self.entries[at].is_for(headers, in_use)
-                && self.rest[at].is_for(headers, &in_use.mask)
-        };
+        let (in_use, last) = (&self.masks[usize::from(probe.mask)], self.entries.len() - 1);
+        let is_same =
+            |&at: &usize| self.tags.at(at) == probe.tag() && self.is_for(at, headers, in_use);
         let is_free = |&at: &usize| self.tags.at(at) == 0;
         let is_idle = |&at: &usize| self.entries[at].flags & USED == 0;
-        let place = probe.places().find(is_same).or_else(|| probe.places().find(is_free));
-        if let Some(place) = place.or_else(|| probe.places().find(is_idle)) {
+        let place = probe.places(last).find(is_same).or_else(|| probe.places(last).find(is_free));
+        if let Some(place) = place.or_else(|| probe.places(last).find(is_idle)) {
             return Some(place);
         }
-        for at in probe.places() {
+        for at in probe.places(last) {
             self.entries[at].flags &= !USED;
         }
         None
@@ -369,21 +268,9 @@ impl UnifiedCache {
             // Numbers begin again: nobody may have an old one.
             self.clear(self.entries.len());
         }
-        self.masks.push(MaskInUse {
-            mask: *mask,
-            serial: self.serial,
-            is_used: true,
-            has_untracked: false,
-        });
+        self.masks.push(MaskInUse::new(*mask, self.serial));
         Some(self.masks.len() - 1)
     }
-}
-
-/// Packets of a kind mostly go by the same mask: port, Ethernet type and protocol.
-#[inline]
-fn kind(headers: &Headers) -> usize {
-    let words = headers.words();
-    (words[0] >> 32 ^ words[1] ^ words[3] >> 56) as usize % KINDS
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).

@@ -61,6 +61,8 @@ pub struct InstalledFlow {
     pub(crate) version: u64,
     /// Whether the packets visit connection tracking.
     tracks: bool,
+    /// Whether they are made to forget what it said of them, before a visit if they make one.
+    clears: bool,
     /// Whether it is in the list of flows that the next dump tells of.
     reported: bool,
 }
@@ -78,6 +80,7 @@ pub(crate) struct HitFlow {
     pub handle: Handle,
     pub version: u64,
     pub tracks: bool,
+    pub clears: bool,
     pub actions: Arc<[Action]>,
 }
 
@@ -188,7 +191,7 @@ impl Worker {
     pub fn tick(&mut self) {
         self.worth.decide(self.flows.counts());
         self.flows.resort();
-        self.unified.tick();
+        self.unified.tick(self.worth.learns_seldom());
     }
 
     /// Its number.
@@ -233,10 +236,12 @@ impl Worker {
         self.epoch += 1;
         let manner = Manner::of(&put.actions);
         let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
+        let clears = put.actions.contains(&Action::CtClear);
         if let Some(handle) = self.handles.get(&put.id)
             && let Some(flow) = self.flows.get_mut(*handle)
         {
-            (flow.actions, flow.manner, flow.tracks) = (put.actions, manner, tracks);
+            (flow.actions, flow.manner) = (put.actions, manner);
+            (flow.tracks, flow.clears) = (tracks, clears);
             flow.version = self.epoch;
             return;
         }
@@ -247,6 +252,7 @@ impl Worker {
             manner,
             version: self.epoch,
             tracks,
+            clears,
             reported: false,
         };
         let (handle, replaced) = self.flows.insert(&put.matching, flow);
@@ -341,9 +347,10 @@ impl Worker {
         let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
         let tcp_flags = frames.iter().fold(0, |flags, frame| flags | frame.key.tcp_flags());
         self.credit(now, handle, frames.len() as u64, bytes, tcp_flags);
-        let InstalledFlow { version, tracks, actions, .. } = self.flows.get(handle)?;
+        let InstalledFlow { version, tracks, clears, actions, .. } = self.flows.get(handle)?;
         let actions = Arc::clone(actions);
-        Some(HitFlow { handle, version: *version, tracks: *tracks, actions })
+        let (version, tracks, clears) = (*version, *tracks, *clears);
+        Some(HitFlow { handle, version, tracks, clears, actions })
     }
 
     /// Counts packets against a flow.

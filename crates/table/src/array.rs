@@ -3,6 +3,7 @@
 //! For tables that are looked at all over and belong to one thread, such as a worker's cache. Why
 //! large pages, [`crate::pages`] says.
 
+use crate::prefetch::prefetch;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -40,6 +41,14 @@ impl<T: Copy> Array<T> {
             unsafe { start.add(at).write(value) };
         }
         Array { start, len, is_mapped: true }
+    }
+
+    /// Begins to fetch the cache line that a value begins in, if there is such a value.
+    #[inline(always)]
+    pub fn prefetch(&self, at: usize) {
+        if let Some(value) = self.get(at) {
+            prefetch(value);
+        }
     }
 }
 

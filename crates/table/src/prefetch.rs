@@ -2,26 +2,24 @@
 //!
 //! This is one of five places in the crate with `unsafe`: the instruction has no safe form.
 
-use crate::atomic::AtomicU64;
-
-/// Begins to fetch the cache line that `word` lies in.
+/// Begins to fetch the cache line that `value` begins in.
 #[inline(always)]
-pub(crate) fn prefetch(word: &AtomicU64) {
+pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program could see, whatever the address; and
         // this one is a reference's.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
-    let _ = word;
+    let _ = value;
 }
 
 /// The same, so that it can be written soon: other processors give it up now, and not only when it is
 /// written, for which a locked instruction would have to wait.
 #[inline(always)]
-pub(crate) fn prefetch_to_write(word: &AtomicU64) {
+pub(crate) fn prefetch_to_write<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     // SAFETY: needed because the compiler takes another instruction for `_MM_HINT_ET0` unless it
     // builds for a processor that surely has this one, which the others pass over. It changes no
@@ -29,10 +27,10 @@ pub(crate) fn prefetch_to_write(word: &AtomicU64) {
     unsafe {
         core::arch::asm!(
             "prefetchw [{}]",
-            in(reg) std::ptr::from_ref(word),
+            in(reg) std::ptr::from_ref(value),
             options(nostack, preserves_flags, readonly),
         );
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
-    let _ = word;
+    let _ = value;
 }

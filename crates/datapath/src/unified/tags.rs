@@ -1,6 +1,7 @@
 //! A byte of the hash of each entry: of a packet that is not known, mostly nothing else is looked at.
 
-use super::entry::{Probe, WAYS};
+use super::entry::WAYS;
+use super::probe::Probe;
 use table::Array;
 
 /// A set's tags in one word.
@@ -36,12 +37,19 @@ impl Tags {
     /// Whether any place of the two sets may have what is looked for. A byte is zero where its tag
     /// is right, and taking one from it then borrows (H. S. Warren, Hacker's Delight, section 6-1).
     #[inline]
-    pub(super) fn may_have(&self, probe: &Probe) -> bool {
-        let wanted = BYTES * u32::from(probe.tag);
-        let has = |place: u32| {
-            let differs = self.sets[place as usize / WAYS] ^ wanted;
+    pub(super) fn may_have(&self, probe: &Probe, last: usize) -> bool {
+        let wanted = BYTES * u32::from(probe.tag());
+        let has = |place: usize| {
+            let differs = self.sets[place / WAYS] ^ wanted;
             differs.wrapping_sub(BYTES) & !differs & BYTES << 7
         };
-        has(probe.home) | has(probe.other) != 0
+        has(probe.home(last)) | has(probe.other(last)) != 0
+    }
+
+    /// Begins to fetch what is known of a probe's two sets.
+    #[inline]
+    pub(super) fn prefetch(&self, probe: &Probe, last: usize) {
+        self.sets.prefetch(probe.home(last) / WAYS);
+        self.sets.prefetch(probe.other(last) / WAYS);
     }
 }

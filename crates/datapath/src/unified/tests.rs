@@ -20,7 +20,7 @@ fn known(slot: u32) -> Known {
 
 fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<Way> {
     let mut found = [NOT_FOUND; BATCH_SIZE];
-    cache.look_up(std::slice::from_ref(headers), &mut found);
+    cache.look_up(std::slice::from_ref(headers), &mut found, |_| ());
     cache.get(found[0]).map(|it| it.way)
 }
 
@@ -73,7 +73,7 @@ fn a_cache_in_demand_grows_to_its_limit_at_a_tick() {
     for i in 0..ENTRIES_FIRST as u32 {
         cache.insert(&client(i), &mask, &known(i));
     }
-    cache.tick();
+    cache.tick(false);
     assert_eq!((cache.entries.len(), cache.occupied), (ENTRIES_FIRST * GROWTH, 0));
     cache.set_entries_max(5);
     assert_eq!(cache.entries.len(), 8);

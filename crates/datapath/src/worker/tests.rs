@@ -185,3 +185,65 @@ fn runts_are_counted_and_every_buffer_comes_back() {
     assert_eq!(bench.worker.stats().drops.get(DropReason::Malformed), 3);
     assert_eq!((bench.worker.stats().received, bench.sent().len()), (3, 0));
 }
+
+/// Both directions of conversations, each packet of which is known once it came twice.
+#[test]
+fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
+    for (zones, protocol) in [(1, "udp"), (2, "udp"), (1, "A ack=1"), (2, "A ack=1")] {
+        for [a, b] in [["10.0.0.1:1000", "10.0.0.2:80"], ["[fd00::1]:1000", "[fd00::2]:80"]] {
+            let mut bench = Bench::new(0);
+            track_in_zones(&mut bench, zones);
+            let there = format!("{a}>{b} {protocol}");
+            let back = format!("{b}>{a} {protocol}");
+            if protocol != "udp" {
+                bench.send(1, &[&format!("{a}>{b} S")]);
+                bench.send(2, &[&format!("{b}>{a} SA ack=1")]);
+            }
+            for _ in 0..3 {
+                bench.send(1, &[&there]);
+                bench.send(2, &[&back]);
+            }
+            bench.sent();
+            let before = bench.worker.stats().unified_hits;
+            let [packets, again] = [1, 2].map(|port| {
+                let text = if port == 1 { &there } else { &back };
+                bench.send(port, &[text]);
+                bench.sent()
+            });
+            let case = format!("{zones} {there}");
+            assert_eq!((packets.len(), again.len()), (1, 1), "{case}");
+            assert_eq!((packets[0].0, again[0].0), (2, 1), "{case}");
+            let passes = bench.worker.stats().unified_hits - before;
+            assert_eq!(passes, 2 * (1 + zones), "{case}");
+            let all = conntrack::Filter::default();
+            let entries = bench.conntrack.entries(bench.now, &all);
+            let counts: Vec<_> = entries.map(|entry| entry.original_traffic.packets).collect();
+            let begins = u64::from(protocol != "udp");
+            assert_eq!(counts, vec![4 + begins; zones as usize], "{case}");
+        }
+    }
+}
+
+/// Flows that track in zones 1 and 2, or only in the first, and pass all between ports 1 and 2.
+fn track_in_zones(bench: &mut Bench, zones: u64) {
+    let mut id = 0;
+    for (port, to) in [(1u32, 2), (2, 1)] {
+        for pass in 0..=zones {
+            for eth_type in [0x800, 0x86dd] {
+                let matching = Match::any()
+                    .with(Field::InPort, port.into())
+                    .with(Field::RecircId, pass.into())
+                    .with(Field::EthType, eth_type);
+                let zone = base::Zone(pass as u16 + 1);
+                let ct = CtAction { commit: port == 1, zone, ..CtAction::default() };
+                let again = Action::Recirc(RecircId(pass as u32 + 1));
+                let actions = match pass == zones {
+                    true => vec![Action::Output(PortNo(to))],
+                    false => vec![Action::Ct(Box::new(ct)), again],
+                };
+                id += 1;
+                bench.put(id, matching, actions);
+            }
+        }
+    }
+}

@@ -100,7 +100,11 @@ impl Policy {
         let is_new = state.contains(flow::CtState::NEW);
         match kind {
             _ if is_again && is_new && kind < 24 => vec![ct(choice, true), across],
-            24 if is_again && ip => vec![ct(choice, false), Action::Recirc(RecircId(3))],
+            22 if is_again && ip && choice >> 34 & 1 == 0 => {
+                vec![Action::CtClear, ct(choice, false), Action::Recirc(RecircId(3))]
+            }
+            22 if is_again && ip => vec![Action::CtClear, Action::Recirc(RecircId(2))],
+            23 | 24 if is_again && ip => vec![ct(choice, false), Action::Recirc(RecircId(3))],
             25 => vec![],
             26 => vec![Action::Drop(DropReason::NoBridge)],
             27 => vec![out(1), Action::Clone(Arc::new([set(Field::NwTtl, 9, 0), out(3)])), across],

@@ -1,0 +1,225 @@
+//! Finding the entries of a batch: all are hashed and begun to be fetched, then all are compared, so
+//! that the waits for memory overlap.
+
+use super::entry::{TRANSLATED, USED};
+use super::mask::MaskInUse;
+use super::probe::Probe;
+use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
+use crate::learn::CONTROL;
+use flow::{ConnectionRef, Headers};
+
+impl UnifiedCache {
+    /// Finds entries for packets. A packet that is like the one before it, as far as anybody looks,
+    /// needs no probe of its own. `fetch` is told of each connection that was found, so that it is on
+    /// its way when the first of them is asked for. Says whether any of them translates.
+    pub fn look_up(
+        &mut self,
+        headers: &[Headers],
+        found: &mut Found,
+        mut fetch: impl FnMut(ConnectionRef),
+    ) -> bool {
+        if self.masks.is_empty() || self.entries.is_empty() {
+            *found = [NOT_FOUND; _];
+            return false;
+        }
+        let probes = self.probe_all(headers, found);
+        let (away, mut flags) = self.compare_all(probes, headers, found, &mut fetch);
+        if away != 0 {
+            flags |= self.find_all_away(away, headers, found, &mut fetch);
+        }
+        flags & TRANSLATED != 0
+    }
+
+    /// Says where each packet, or several in a row, are looked for; gives how many probes there are.
+    /// Of tracked packets, those that change their connections are never known.
+    #[inline(never)]
+    fn probe_all(&mut self, headers: &[Headers], found: &mut Found) -> usize {
+        let UnifiedCache { masks, first_mask, entries, rest, tags, secrets, probes, .. } = self;
+        let last = entries.len() - 1;
+        let has_untracked = masks.iter().any(|mask| mask.has_untracked);
+        let (mut count, mut first) = (0, 0);
+        while let Some(one) = headers.get(first)
+            && let Some(probe) = probes.get_mut(count)
+        {
+            if !has_untracked && one.tcp_flags() & CONTROL != 0 {
+                found[first] = NOT_FOUND;
+                first += 1;
+                continue;
+            }
+            let mask = first_mask[kind(one)];
+            let in_use = &masks[usize::from(mask)];
+            let packets = alike(&headers[first..], &in_use.mask);
+            let hash = in_use.hash(one, secrets);
+            *probe = Probe { hash, mask, first: first as u8, packets, is_away: false };
+            let home = probe.home(last);
+            if self.expects_few && tags.at(home) != probe.tag() {
+                probe.is_away = true;
+            } else {
+                entries.prefetch(home);
+                if one.is_ipv6() {
+                    rest.prefetch(home);
+                }
+            }
+            (count, first) = (count + 1, first + usize::from(packets));
+        }
+        count
+    }
+
+    /// Compares what is at the first places; gives a bit for each probe of which that is not what is
+    /// looked for, and the flags of what is.
+    #[inline(never)]
+    fn compare_all(
+        &mut self,
+        count: usize,
+        headers: &[Headers],
+        found: &mut Found,
+        fetch: &mut impl FnMut(ConnectionRef),
+    ) -> (u32, u16) {
+        let UnifiedCache { masks, entries, rest, tags, probes, .. } = self;
+        let last = entries.len() - 1;
+        let (mut away, mut flags) = (0, 0);
+        for (number, probe) in probes[..count].iter().enumerate() {
+            let (first, home) = (usize::from(probe.first), probe.home(last));
+            let (one, entry) = (&headers[first], &mut entries[home]);
+            let in_use = &mut masks[usize::from(probe.mask)];
+            if probe.is_away
+                || !entry.is_for(one, in_use)
+                || one.is_ipv6() && !rest[home].is_for(one, &in_use.mask)
+            {
+                away |= 1 << number;
+                tags.prefetch(probe, last);
+                continue;
+            }
+            in_use.is_used = true;
+            flags |= entry.flags;
+            if entry.flags & USED == 0 {
+                entry.flags |= USED;
+            }
+            if let Some(connection) = entry.connection() {
+                fetch(connection);
+                if entry.flags & TRANSLATED != 0 {
+                    rest.prefetch(home);
+                }
+            }
+            found[first] = home as u32;
+            if probe.packets > 1 {
+                let end = found.len().min(first + usize::from(probe.packets));
+                found[first + 1..end].fill(home as u32);
+            }
+        }
+        (away, flags)
+    }
+
+    /// Looks for the others in the places beside the first, and under other masks; gives the flags
+    /// of what is found.
+    #[inline(never)]
+    fn find_all_away(
+        &mut self,
+        away: u32,
+        headers: &[Headers],
+        found: &mut Found,
+        fetch: &mut impl FnMut(ConnectionRef),
+    ) -> u16 {
+        let mut flags = 0;
+        let last = self.entries.len() - 1;
+        for number in bits(away) {
+            let probe = &self.probes[number];
+            if self.tags.may_have(probe, last) {
+                let places = probe.places(last).filter(|&at| self.tags.at(at) == probe.tag());
+                places.for_each(|at| self.entries.prefetch(at));
+            }
+        }
+        for number in bits(away) {
+            let probe = self.probes[number];
+            let first = usize::from(probe.first);
+            let end = headers.len().min(first + usize::from(probe.packets));
+            for (one, found) in headers[first..end].iter().zip(&mut found[first..end]) {
+                *found = self.find_away(one, &probe);
+                let Some(entry) = self.entries.get_mut(*found as usize) else { continue };
+                entry.flags |= USED;
+                flags |= entry.flags;
+                if let Some(connection) = entry.connection() {
+                    fetch(connection);
+                }
+            }
+        }
+        flags
+    }
+
+    fn find_away(&mut self, headers: &Headers, probe: &Probe) -> u32 {
+        if headers.is_none() {
+            return NOT_FOUND;
+        }
+        let tried = usize::from(probe.mask);
+        let mut at = self.find(headers, probe);
+        let is_control = headers.tcp_flags() & CONTROL != 0;
+        for mask in (0..self.masks.len()).filter(|&mask| mask != tried) {
+            if at != NOT_FOUND {
+                break;
+            }
+            if is_control && !self.masks[mask].has_untracked {
+                continue;
+            }
+            at = self.find(headers, &self.probe(headers, mask));
+            if at != NOT_FOUND {
+                self.first_mask[kind(headers)] = mask as u8;
+            }
+        }
+        at
+    }
+
+    fn find(&mut self, headers: &Headers, probe: &Probe) -> u32 {
+        let last = self.entries.len() - 1;
+        if !self.tags.may_have(probe, last) {
+            return NOT_FOUND;
+        }
+        let in_use = &self.masks[usize::from(probe.mask)];
+        let is_it =
+            |&at: &usize| self.tags.at(at) == probe.tag() && self.is_for(at, headers, in_use);
+        let Some(at) = probe.places(last).find(is_it) else { return NOT_FOUND };
+        self.masks[usize::from(probe.mask)].is_used = true;
+        at as u32
+    }
+
+    /// Says where packets with these headers are looked for under a mask.
+    pub(super) fn probe(&self, headers: &Headers, mask: usize) -> Probe {
+        Probe::of(self.masks[mask].hash(headers, &self.secrets), mask)
+    }
+
+    /// Whether the entry at a place stands for packets like this.
+    pub(super) fn is_for(&self, at: usize, headers: &Headers, in_use: &MaskInUse) -> bool {
+        self.entries[at].is_for(headers, in_use)
+            && (!headers.is_ipv6() || self.rest[at].is_for(headers, &in_use.mask))
+    }
+}
+
+/// The places of the bits that are set.
+fn bits(mut word: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (word != 0).then(|| word.trailing_zeros() as usize);
+        word &= word.wrapping_sub(1);
+        lowest
+    })
+}
+
+/// Packets of a kind mostly go by the same mask: port, Ethernet type and protocol.
+#[inline(always)]
+pub(super) fn kind(headers: &Headers) -> usize {
+    let words = headers.words();
+    (words[0] >> 32 ^ words[1] ^ words[3] >> 56) as usize % KINDS
+}
+
+/// How many packets from the first one on agree with it in the bits of a mask.
+#[inline(always)]
+fn alike(headers: &[Headers], mask: &Headers) -> u8 {
+    match headers {
+        [one, next, ..] if one.is_like(next, mask) => count_alike(headers, mask),
+        _ => 1,
+    }
+}
+
+#[inline(never)]
+fn count_alike(headers: &[Headers], mask: &Headers) -> u8 {
+    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
+    1 + headers[1..].iter().take_while(is_like).count() as u8
+}
