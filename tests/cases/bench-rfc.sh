@@ -5,7 +5,7 @@
 [ -x "$TIDEGATE" ] || skip "there is no $TIDEGATE"
 
 "$TIDEGATE" bench rfc --list >list.txt || fail "no list"
-for section in "RFC 2544 section 26.1" "RFC 3511 section 5.5" "RFC 9411 section 7.2" \
+for section in "RFC 2544 section 26.1" "RFC 2544 section 26.4" "RFC 3511 section 5.5" "RFC 9411 section 7.2" \
     "RFC 9693 sections 4.5 and 4.6" "RFC 9693 section 4.8" "RFC 9693 section 4.9"; do
     contains "list" "$(cat list.txt)" "$section"
 done
@@ -25,6 +25,22 @@ for trial in it["frame_sizes"][0]["trials"]:
         assert sample[way]["sent"] == sample[way]["received"] > 0, trial
 P
 
+# Over IPv6, between several addresses, through several workers of our own switch.
+got=0
+"$TIDEGATE" bench rfc rfc2544-back-to-back --workers 2 --ipv6 --addresses 9 --flows 200 --rate 1k \
+    --frame-sizes 84,1518 --precision 50 -m 16 -M 256 --json >burst.json 2>burst.printed || got=$?
+$python - $got <<'P' || fail "status $got: $(cat burst.printed) $(cat burst.json)"
+import json, sys
+it = json.load(open("burst.json"))
+sizes = it["frame_sizes"]
+assert (it["ip_version"], it["addresses"], it["dut"]["workers"]) == (6, 9, 2), it
+# Without an answer it says why.
+assert (int(sys.argv[1]) == 0) == (it["stopped"] is None), it["stopped"]
+assert sizes[0]["frame_bytes"] == 84 and sizes[0]["searches"][0]["trials"], sizes
+if it["stopped"] is None:
+    assert len(sizes) == 2 and all(16 <= size["answer"] <= 256 for size in sizes), sizes
+P
+
 # Our own switch: every entry is in its table when it is torn down.
 "$TIDEGATE" bench rfc rfc9693-teardown --connections 500 --rate 1k --json >teardown.json \
     2>teardown.printed || fail "$(cat teardown.printed)"
@@ -38,6 +54,8 @@ P
 
 refused 2 "required arguments" bench rfc
 refused 2 "invalid value" bench rfc rfc2544-latency --frame-sizes 63
+refused 1 "a test frame of IPv6 has 84 bytes" bench rfc rfc2544-latency --ipv6 --frame-sizes 64
+refused 1 "track IPv4 only" bench rfc rfc9693-throughput --ipv6
 refused 1 "is not below -M" bench rfc rfc2544-throughput -m 2k -M 1k
 refused 1 "no such device" bench rfc rfc2544-throughput --client nosuch0 --server nosuch1
 refused 3 "start it with" cps-ndr --generator trex --server 127.0.0.1 --sync-port 1

@@ -52,6 +52,11 @@ P
 "$TIDEGATE" report . -o page.html >/dev/null 2>&1 || fail "no report"
 contains "page" "$(cat page.html)" "Search: search"
 
+# A profile is shown with every key, and what is shown is read again.
+"$TIDEGATE" generate --profile dns --print-profile >shown.toml || fail "no profile"
+contains "profile" "$(cat shown.toml)" "udp_percent = 100.0"
+same "again" "$(cat shown.toml)" "$("$TIDEGATE" generate --profile shown.toml --print-profile)"
+
 # What cannot be measured is said, with what to do, and a status of its own.
 printf 'name = "mine"\nmessages = 0\n' >bad.toml
 printf 'colour = 1\n' >unknown.toml

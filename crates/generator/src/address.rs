@@ -13,11 +13,8 @@ pub(crate) struct Address(pub [u8; 16]);
 
 impl Address {
     /// The address of these four bytes.
-    pub fn v4(bytes: [u8; 4]) -> Address {
-        let mut all = [0; 16];
-        all[..12].copy_from_slice(&MAPPED);
-        all[12..].copy_from_slice(&bytes);
-        Address(all)
+    pub const fn v4([a, b, c, d]: [u8; 4]) -> Address {
+        Address([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
     }
 
     /// The IPv4 address, where it is one.
@@ -57,6 +54,12 @@ impl AddressRange {
     /// Between these IPv4 addresses, both of them included.
     pub(crate) fn between(one: [u8; 4], other: [u8; 4]) -> AddressRange {
         AddressRange { first: Address::v4(one.min(other)), last: Address::v4(one.max(other)) }
+    }
+
+    /// So many addresses from this one on, 1 at least.
+    pub(crate) fn starting(first: Address, count: u16) -> AddressRange {
+        let last = first.number().saturating_add(u128::from(count.max(1) - 1));
+        AddressRange { first, last: Address(last.to_be_bytes()) }
     }
 
     /// How many addresses there are; at least 1.

@@ -21,10 +21,14 @@ use base::{Instant, MacAddr};
 use packet::{Batch, Checksum, Packet, Pool};
 use test_frame::{FourTuple, Label, Template};
 
-/// The initiator's address, of the block set apart for benchmarks (RFC 2544 appendix C.2.2).
-pub const INITIATOR_ADDRESS: [u8; 4] = [198, 18, 0, 2];
+/// The initiator's first address, of the block set apart for benchmarks (RFC 2544 appendix C.2.2).
+const INITIATOR: Address = Address::v4([198, 18, 0, 2]);
 /// The responder's.
-pub const RESPONDER_ADDRESS: [u8; 4] = [198, 19, 0, 2];
+const RESPONDER: Address = Address::v4([198, 19, 0, 2]);
+/// The same of IPv6, 2001:2::2 (RFC 5180 section 8).
+const INITIATOR_V6: Address = Address([0x20, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+/// 2001:2:0:8000::2.
+const RESPONDER_V6: Address = Address([0x20, 1, 0, 2, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
 /// Most flows that a station has: 40,000 source ports, 100 destination ports.
 pub const FLOWS_MAX: u32 = 4_000_000;
 /// Source ports of flows; their number is restricted so that the number of flows is known
@@ -35,6 +39,36 @@ const DESTINATION_PORT: u16 = 1;
 /// Questions for the station's address that wait for an answer at most.
 const ANSWERS: usize = 16;
 
+/// Which addresses the stations of a test have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// IPv6, or else IPv4.
+    pub is_v6: bool,
+    /// How many each station has; flows run between any two of them.
+    pub addresses: u16,
+}
+
+impl Network {
+    /// One IPv4 address each.
+    pub const V4: Network = Network { is_v6: false, addresses: 1 };
+
+    /// Bytes of the smallest test frame, its FCS counted: with IPv6, what a test frame says of
+    /// itself does not fit into the smallest frame of Ethernet.
+    pub fn frame_bytes_min(self) -> u16 {
+        if self.is_v6 { 84 } else { 64 }
+    }
+
+    fn initiators(self) -> AddressRange {
+        let first = if self.is_v6 { INITIATOR_V6 } else { INITIATOR };
+        AddressRange::starting(first, self.addresses)
+    }
+
+    fn responders(self) -> AddressRange {
+        let first = if self.is_v6 { RESPONDER_V6 } else { RESPONDER };
+        AddressRange::starting(first, self.addresses)
+    }
+}
+
 /// What a station is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct StationConfig {
@@ -44,8 +78,11 @@ pub struct StationConfig {
     pub to: MacAddr,
     /// The VLAN that it sends in and hears; none: untagged.
     pub vlan: Option<u16>,
-    /// Bytes of each frame with its FCS, a VLAN tag not counted; 64 at least.
+    /// Bytes of each frame with its FCS, a VLAN tag not counted; at least
+    /// [`Network::frame_bytes_min`].
     pub frame_bytes: u16,
+    /// The same for both stations.
+    pub network: Network,
     /// Decides the order of flows: the same seed, the same order.
     pub seed: u64,
 }
@@ -87,7 +124,7 @@ pub struct StreamStatistics {
 pub struct Station {
     config: StationConfig,
     role: StationRole,
-    address: [u8; 4],
+    addresses: AddressRange,
     template: Template,
     /// As this station's frames name them; a responder does not know all from the beginning.
     flows: Vec<Option<FourTuple>>,
@@ -122,11 +159,15 @@ impl Station {
     /// The end that opens flows: so many of them, in a pseudorandom order.
     pub fn initiator(config: StationConfig, flows: u32) -> Station {
         let flows = flows.clamp(1, FLOWS_MAX);
-        let mut tuples = tuples(flows, config.seed);
+        let mut tuples = tuples(config.network, flows, config.seed);
         let flow = |_| {
             let tuple = tuples.next();
-            let ports = (tuple.client_port, tuple.server_port);
-            FourTuple::read(tuple.client, tuple.server, ports)
+            Some(FourTuple {
+                source: tuple.client,
+                destination: tuple.server,
+                source_port: tuple.client_port,
+                destination_port: tuple.server_port,
+            })
         };
         let flows = (0..flows).map(flow).collect();
         Station::new(config, StationRole::Initiator, flows)
@@ -139,12 +180,14 @@ impl Station {
     }
 
     fn new(config: StationConfig, role: StationRole, flows: Vec<Option<FourTuple>>) -> Station {
-        let initiator = role == StationRole::Initiator;
         Station {
-            template: Template::new(config.frame_bytes, config.mac, config.to, config.vlan),
+            template: Template::new(&config),
             config,
             role,
-            address: if initiator { INITIATOR_ADDRESS } else { RESPONDER_ADDRESS },
+            addresses: match role {
+                StationRole::Initiator => config.network.initiators(),
+                StationRole::Responder => config.network.responders(),
+            },
             flows,
             sending: None,
             phase: 0,
@@ -227,7 +270,7 @@ impl Station {
         };
         let datagram = match arrived.content {
             Content::Udp(datagram) => datagram,
-            Content::Question if arrived.destination == Address::v4(self.address) => {
+            Content::Question if self.addresses.contains(arrived.destination) => {
                 if self.answers.len() < ANSWERS {
                     self.answers.push(Resolution::Answer {
                         local: arrived.destination,
@@ -263,8 +306,14 @@ impl Station {
         self.statistics.received += 1;
         self.statistics.latency_ns.record(now.as_nanos().saturating_sub(label.sent_ns));
         if self.learning {
-            let ports = (datagram.source_port, datagram.destination_port);
-            let flow = FourTuple::read(arrived.source, arrived.destination, ports);
+            let flow = FourTuple {
+                source: arrived.source,
+                destination: arrived.destination,
+                source_port: datagram.source_port,
+                destination_port: datagram.destination_port,
+            };
+            // A device may have translated it, but into nothing that frames here cannot say.
+            let flow = Some(flow).filter(|flow| flow.is_v6() == self.config.network.is_v6);
             self.learn(label.number, flow.map(FourTuple::reversed), arrived.source_mac);
         }
     }
@@ -365,15 +414,15 @@ impl Sending {
     }
 }
 
-/// The first `flows` combinations of ports between one pair of addresses, each once.
-fn tuples(flows: u32, seed: u64) -> Tuples {
+/// The first `flows` combinations of addresses and ports, each once.
+fn tuples(network: Network, flows: u32, seed: u64) -> Tuples {
     let sources = flows.min(SOURCE_PORTS.1);
     let destinations = flows.div_ceil(sources);
     let range = |first: u16, count: u32| PortRange::new(first, first + (count - 1) as u16);
     Tuples::new(
-        AddressRange::single(INITIATOR_ADDRESS),
+        network.initiators(),
         range(SOURCE_PORTS.0, sources),
-        AddressRange::single(RESPONDER_ADDRESS),
+        network.responders(),
         range(DESTINATION_PORT, destinations),
         seed,
     )

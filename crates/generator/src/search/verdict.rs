@@ -84,6 +84,11 @@ pub enum Reason {
         /// For how long.
         ms: f64,
     },
+    /// The generator paused within a burst: the device had time to empty its queues.
+    BurstPaused {
+        /// For how long.
+        ms: f64,
+    },
     /// Flows that the trial was to use did not all reach the other side before it.
     NotFilled {
         /// That did.
@@ -170,6 +175,9 @@ impl fmt::Display for Reason {
                     f,
                     "the generator did not get to its ports for {ms:.1} ms, and frames were lost"
                 )
+            }
+            Reason::BurstPaused { ms } => {
+                write!(f, "the generator paused for {ms:.1} ms within the burst")
             }
             Reason::NotFilled { arrived, of } => write!(
                 f,

@@ -1,17 +1,18 @@
-//! The frames of stateless tests: UDP over IPv4 (RFC 2544 appendix C.2.6.4), of an exact size,
-//! each with a signature, a number and the time at which it was sent.
+//! The frames of stateless tests: UDP over IPv4 (RFC 2544 appendix C.2.6.4) or IPv6 (RFC 5180), of
+//! an exact size, each with a signature, a number and the time at which it was sent.
 
+use super::StationConfig;
 use crate::address::Address;
 use crate::checksum::Sum;
-use crate::frame::{ETHERTYPE_IPV4, ETHERTYPE_VLAN, PROTOCOL_UDP};
+use crate::frame::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, PROTOCOL_UDP};
 use base::MacAddr;
 use packet::{Offload, Packet};
 
-/// Both ends of a test flow, as the sender's frames name them.
+/// Both ends of a test flow, as the sender's frames name them; both addresses are of one version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FourTuple {
-    pub source: [u8; 4],
-    pub destination: [u8; 4],
+    pub source: Address,
+    pub destination: Address,
     pub source_port: u16,
     pub destination_port: u16,
 }
@@ -27,14 +28,9 @@ impl FourTuple {
         }
     }
 
-    /// Of addresses that were read from a frame; none: they are not IPv4.
-    pub fn read(source: Address, destination: Address, ports: (u16, u16)) -> Option<FourTuple> {
-        Some(FourTuple {
-            source: source.as_v4()?,
-            destination: destination.as_v4()?,
-            source_port: ports.0,
-            destination_port: ports.1,
-        })
+    /// Whether it is a flow of IPv6.
+    pub fn is_v6(&self) -> bool {
+        self.source.as_v4().is_none()
     }
 }
 
@@ -55,8 +51,10 @@ const SIGNATURE: u16 = 0x7447;
 const LABEL: usize = 18;
 /// The frame check sequence, which sizes of frames include and buffers do not.
 const FCS: usize = 4;
-/// Ethernet, IPv4 and UDP headers.
-const HEADERS: usize = 14 + 20 + 8;
+/// An Ethernet header.
+const ETHERNET: usize = 14;
+/// A UDP header.
+const UDP: usize = 8;
 
 impl Label {
     fn bytes(&self) -> [u8; LABEL] {
@@ -91,34 +89,51 @@ impl Label {
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     bytes: Vec<u8>,
-    /// Where the IPv4 header starts.
-    ip: usize,
-    /// Of the IPv4 header without its addresses.
-    ip_sum: Sum,
+    /// Where the addresses start; ports, the UDP length and checksum, and the label follow them.
+    addresses: usize,
+    version: Version,
     /// Of the UDP length twice, protocol and padding: all that no frame changes.
     udp_sum: Sum,
 }
 
+#[derive(Clone, Debug)]
+enum Version {
+    /// With the sum of the header without its addresses.
+    V4(Sum),
+    V6,
+}
+
 impl Template {
-    /// A frame of `size` bytes on the wire, its FCS counted and a VLAN tag not; sizes below 64 are
-    /// taken for 64.
-    pub fn new(size: u16, mac: MacAddr, to: MacAddr, vlan: Option<u16>) -> Template {
-        let payload = usize::from(size).saturating_sub(FCS + HEADERS).max(LABEL);
-        let udp = 8 + payload as u16;
-        let mut bytes = Vec::with_capacity(HEADERS + 4 + payload);
-        bytes.extend_from_slice(&to.0);
-        bytes.extend_from_slice(&mac.0);
-        if let Some(vlan) = vlan {
+    /// A frame of the station's size, its FCS counted and a VLAN tag not; sizes that are too small
+    /// for the label are taken for the smallest that is not.
+    pub fn new(config: &StationConfig) -> Template {
+        let is_v6 = config.network.is_v6;
+        let (ethertype, ip) = if is_v6 { (ETHERTYPE_IPV6, 40) } else { (ETHERTYPE_IPV4, 20) };
+        let headers = ETHERNET + ip + UDP;
+        let payload = usize::from(config.frame_bytes).saturating_sub(FCS + headers).max(LABEL);
+        let udp = (UDP + payload) as u16;
+        let mut bytes = Vec::with_capacity(headers + 4 + payload);
+        bytes.extend_from_slice(&config.to.0);
+        bytes.extend_from_slice(&config.mac.0);
+        if let Some(vlan) = config.vlan {
             bytes.extend_from_slice(&ETHERTYPE_VLAN.to_be_bytes());
             bytes.extend_from_slice(&(vlan & 0xfff).to_be_bytes());
         }
-        bytes.extend_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
-        let ip = bytes.len();
-        let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, PROTOCOL_UDP, 0, 0];
-        header[2..4].copy_from_slice(&(20 + udp).to_be_bytes());
-        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(&ethertype.to_be_bytes());
+        let version = if is_v6 {
+            let mut header = [0x60, 0, 0, 0, 0, 0, PROTOCOL_UDP, 64];
+            header[4..6].copy_from_slice(&udp.to_be_bytes());
+            bytes.extend_from_slice(&header);
+            Version::V6
+        } else {
+            let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, PROTOCOL_UDP, 0, 0];
+            header[2..4].copy_from_slice(&(20 + udp).to_be_bytes());
+            bytes.extend_from_slice(&header);
+            Version::V4(Sum::default().bytes(&header))
+        };
+        let addresses = bytes.len();
         // Addresses, ports.
-        bytes.extend_from_slice(&[0; 12]);
+        bytes.resize(addresses + if is_v6 { 36 } else { 12 }, 0);
         bytes.extend_from_slice(&udp.to_be_bytes());
         bytes.extend_from_slice(&[0; 2 + LABEL]);
         // Each byte counts up, as RFC 2544 appendix C.2.6.4 has it.
@@ -126,7 +141,7 @@ impl Template {
         bytes.extend_from_slice(&padding);
         let udp_sum =
             Sum::default().number(udp).number(udp).number(PROTOCOL_UDP.into()).bytes(&padding);
-        Template { bytes, ip, ip_sum: Sum::default().bytes(&header), udp_sum }
+        Template { bytes, addresses, version, udp_sum }
     }
 
     /// Frames go there from now on.
@@ -138,16 +153,18 @@ impl Template {
 
     /// Writes a frame of this flow.
     pub fn write(&self, packet: &mut Packet, flow: &FourTuple, label: &Label) {
-        let mut ends = [0; 12];
-        ends[0..4].copy_from_slice(&flow.source);
-        ends[4..8].copy_from_slice(&flow.destination);
-        ends[8..10].copy_from_slice(&flow.source_port.to_be_bytes());
-        ends[10..12].copy_from_slice(&flow.destination_port.to_be_bytes());
+        let mut ends = [0; 36];
+        // The last four bytes of a mapped address are the IPv4 address.
+        let (size, from) = if let Version::V4(_) = self.version { (4, 12) } else { (16, 0) };
+        ends[..size].copy_from_slice(&flow.source.0[from..]);
+        ends[size..2 * size].copy_from_slice(&flow.destination.0[from..]);
+        ends[2 * size..2 * size + 2].copy_from_slice(&flow.source_port.to_be_bytes());
+        ends[2 * size + 2..2 * size + 4].copy_from_slice(&flow.destination_port.to_be_bytes());
+        let ends = &ends[..2 * size + 4];
         let label = label.bytes();
-        let ip_checksum = self.ip_sum.bytes(&ends[..8]).finish();
         // The padding starts at an even offset behind the label, so its sum stands as it is. 0
         // would mean "none" (RFC 768).
-        let udp_checksum = match self.udp_sum.bytes(&ends).bytes(&label).finish() {
+        let udp_checksum = match self.udp_sum.bytes(ends).bytes(&label).finish() {
             0 => 0xffff,
             sum => sum,
         };
@@ -156,14 +173,18 @@ impl Template {
         let Some(area) = area.get_mut(..length) else { return };
         area.copy_from_slice(&self.bytes);
         let mut put = |at: usize, bytes: &[u8]| {
-            if let Some(to) = area.get_mut(self.ip + at..self.ip + at + bytes.len()) {
+            if let Some(to) = area.get_mut(at..at + bytes.len()) {
                 to.copy_from_slice(bytes);
             }
         };
-        put(10, &ip_checksum.to_be_bytes());
-        put(12, &ends);
-        put(26, &udp_checksum.to_be_bytes());
-        put(28, &label);
+        if let Version::V4(sum) = self.version {
+            put(self.addresses - 2, &sum.bytes(&ends[..8]).finish().to_be_bytes());
+        }
+        put(self.addresses, ends);
+        // Behind the ports and the length.
+        let checksum = self.addresses + ends.len() + 2;
+        put(checksum, &udp_checksum.to_be_bytes());
+        put(checksum + 2, &label);
         packet.set_received(length, Offload::default());
     }
 }
@@ -172,33 +193,58 @@ impl Template {
 mod tests {
     use super::*;
     use crate::frame_in::{self, Content};
+    use crate::stream::Network;
     use packet::Pool;
 
     #[test]
     fn frames_have_their_size_and_are_read_back() {
-        let flow = FourTuple {
-            source: [198, 18, 0, 2],
-            destination: [198, 19, 0, 2],
-            source_port: 49_999,
-            destination_port: 7,
-        };
-        let (mac, to) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
         let mut pool = Pool::new(4);
-        for (size, vlan, bytes) in
-            [(64, None, 60), (65, None, 61), (1518, None, 1514), (512, Some(7), 512), (1, None, 60)]
-        {
+        // Version, size, VLAN, and the bytes without the FCS that come of it.
+        let cases = [
+            (4, 64, None, 60),
+            (4, 65, None, 61),
+            (4, 1518, None, 1514),
+            (4, 512, Some(7), 512),
+            (4, 1, None, 60),
+            (6, 84, None, 80),
+            (6, 85, None, 81),
+            (6, 1518, None, 1514),
+            (6, 512, Some(7), 512),
+            (6, 64, None, 80),
+        ];
+        for (version, frame_bytes, vlan, bytes) in cases {
+            let network = Network { is_v6: version == 6, addresses: 1 };
+            let config = StationConfig {
+                mac: MacAddr([2, 0, 0, 0, 0, 1]),
+                to: MacAddr([2, 0, 0, 0, 0, 2]),
+                vlan,
+                frame_bytes,
+                network,
+                seed: 1,
+            };
+            let flow = FourTuple {
+                source: network.initiators().get(0),
+                destination: network.responders().get(0),
+                source_port: 49_999,
+                destination_port: 7,
+            };
             for number in [0, 1, 77, 0x0000_ffff_ffff_ffff] {
                 let label = Label { phase: 0x8001, number, sent_ns: number * 3 };
                 let mut packet = pool.take();
-                Template::new(size, mac, to, vlan).write(&mut packet, &flow, &label);
-                assert_eq!(packet.len(), bytes, "size {size}");
+                Template::new(&config).write(&mut packet, &flow, &label);
+                assert_eq!(packet.len(), bytes, "IPv{version}, size {frame_bytes}");
                 let arrived = frame_in::read(packet.data(), vlan, true).unwrap();
                 let Content::Udp(datagram) = arrived.content else { panic!("{arrived:?}") };
                 assert_eq!(Label::read(datagram.payload), Some(label));
-                let ports = (datagram.source_port, datagram.destination_port);
-                let read = FourTuple::read(arrived.source, arrived.destination, ports);
-                assert_eq!(read, Some(flow));
+                let read = FourTuple {
+                    source: arrived.source,
+                    destination: arrived.destination,
+                    source_port: datagram.source_port,
+                    destination_port: datagram.destination_port,
+                };
+                assert_eq!(read, flow);
                 assert_eq!(flow.reversed().reversed(), flow);
+                assert_eq!(flow.is_v6(), version == 6);
                 pool.give(packet);
             }
         }

@@ -13,11 +13,16 @@ struct Pair {
 
 impl Pair {
     fn new(flows: u32) -> Pair {
+        Pair::of(Network::V4, flows)
+    }
+
+    fn of(network: Network, flows: u32) -> Pair {
         let config = |own: usize| StationConfig {
             mac: MACS[own],
             to: MACS[1 - own],
             vlan: None,
-            frame_bytes: 64,
+            frame_bytes: network.frame_bytes_min(),
+            network,
             seed: 5,
         };
         Pair {
@@ -51,6 +56,39 @@ impl Pair {
             self.now = self.now + std::time::Duration::from_micros(100);
         }
         panic!("it never ends");
+    }
+}
+
+#[test]
+fn flows_run_between_all_addresses_of_either_version() {
+    // Where the addresses stand in a frame, and how long they are.
+    for (is_v6, start, length) in [(false, 26, 4), (true, 22, 16)] {
+        let network = Network { is_v6, addresses: 5 };
+        let mut pair = Pair::of(network, 400);
+        pair.initiator.begin(1, 0);
+        pair.responder.begin_learning(1, 400);
+        pair.initiator.send(Order::EachOnce, Some(10_000), pair.now);
+        let (mut flows, mut pairs) = (HashSet::new(), HashSet::new());
+        pair.run(|packet| {
+            let ends = &packet.data()[start..start + 2 * length + 4];
+            flows.insert(ends.to_vec());
+            pairs.insert(ends[..2 * length].to_vec());
+            1
+        });
+        assert_eq!((flows.len(), pairs.len(), pair.responder.flows()), (400, 25, 400));
+        // Back on each of them, from the address that it went to.
+        pair.initiator.begin(2, 400);
+        pair.responder.begin(2, 0);
+        pair.responder.send(Order::EachOnce, Some(10_000), pair.now);
+        pair.run(|packet| {
+            let ends = &packet.data()[start..start + 2 * length + 4];
+            let (one, other) = ends[..2 * length].split_at(length);
+            let ports = [&ends[2 * length + 2..], &ends[2 * length..2 * length + 2]];
+            assert!(flows.contains(&[other, one, ports[0], ports[1]].concat()));
+            1
+        });
+        let it = pair.initiator.statistics();
+        assert_eq!((it.received, it.garbage, it.foreign), (400, 0, 0), "IPv6: {is_v6}");
     }
 }
 
@@ -148,7 +186,7 @@ fn own_and_old_frames_are_told_apart_and_questions_answered() {
     assert_eq!((pair.responder.statistics().stale, pair.responder.flows()), (10, 0));
     // A router asks who the responder is.
     let wire = Wire { mac: MACS[0], vlan: None, text: None };
-    let (local, wanted) = (Address::v4([198, 19, 0, 1]), Address::v4(RESPONDER_ADDRESS));
+    let (local, wanted) = (Address::v4([198, 19, 0, 1]), RESPONDER);
     let mut packet = pair.pool.take();
     frame::resolution(&mut packet, &wire, &Resolution::Ask { local, wanted });
     out.push(packet);

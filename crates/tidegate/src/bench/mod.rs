@@ -19,7 +19,7 @@ mod memory;
 mod packets;
 mod progress;
 mod rfc;
-mod stages;
+pub mod stages;
 mod summary;
 pub mod switch;
 mod traffic;

@@ -1,15 +1,17 @@
 //! `tidegate bench rfc`: procedures of the benchmarking RFCs, for stateful devices and for plain
 //! forwarding. `--list` names them, with the section that each implements.
 //!
-//! [`frames`] and [`gateway`] send numbered test frames between two [`stations`], [`tcp`] opens
-//! connections with the generator's hosts. All of them take their trials to the search in
-//! [`bench`], and their answer to [`outcome`].
+//! [`frames`], [`burst`] and [`gateway`] send numbered test frames between two [`stations`], [`tcp`]
+//! opens connections with the generator's hosts, both through all [`queues`] of a port. All of them
+//! take their trials to the search in [`bench`], and their answer to [`outcome`].
 
 mod bench;
+mod burst;
 mod flood;
 mod frames;
 mod gateway;
 mod outcome;
+mod queues;
 mod stations;
 mod tcp;
 mod test;
@@ -18,8 +20,7 @@ mod tests;
 
 use super::{BenchError, Outcome};
 use crate::demo::screen::Screen;
-use crate::dut::Inside;
-use crate::dut::Place;
+use crate::dut::{DutKind, Inside, Place};
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human};
@@ -28,6 +29,7 @@ use crate::generate::{HostOptions, PlaceOptions};
 use bench::Bench;
 use clap::{Args, ValueEnum};
 use generator::search::Range;
+use generator::stream::Network;
 use outcome::Report;
 use serde_json::json;
 use test::{FRAME_SIZES, Test};
@@ -41,7 +43,9 @@ const TIMEOUT_S: u32 = 600;
 #[command(after_help = "Examples:
   tidegate bench rfc --list
   tidegate bench rfc rfc2544-throughput --frame-sizes 64,1518 --seconds 60
-  tidegate bench rfc rfc2544-latency --at 100k
+  tidegate bench rfc rfc2544-latency --at 100k --repeats 20
+  tidegate bench rfc rfc2544-back-to-back --frame-sizes 64 --repeats 50
+  tidegate bench rfc rfc2544-throughput --ipv6 --addresses 100 --flows 10k
   tidegate bench rfc rfc3511-concurrent --rate 20k -m 1k -M 1m
   tidegate bench rfc rfc3511-syn-flood --flood-rate 50k
   tidegate bench rfc rfc9411-connection-rate --seconds 300
@@ -52,8 +56,9 @@ const TIMEOUT_S: u32 = 600;
 -m and -M bound what is searched for: frames or connections a second, or connections. Devices that
 are brought up get timeouts of 600 s, and forward without connection tracking in the tests of RFC
 2544; their table is emptied between trials. A device that stands between --client and --server is
-emptied by --reset-command. The rest is as in `tidegate cps-ndr`. The exit status is 0 with an
-answer, 1 otherwise; what was measured until then is printed all the same.")]
+emptied by --reset-command. With --workers and --queues the device has several of them; one thread
+of the generator looks after all of its queues. The rest is as in `tidegate cps-ndr`. The exit status
+is 0 with an answer, 1 otherwise; what was measured until then is printed all the same.")]
 pub struct RfcArgs {
     /// Which test
     #[arg(value_enum, required_unless_present = "list")]
@@ -73,10 +78,20 @@ pub struct RfcArgs {
     /// Connections opened a second, where their rate is not searched for; phase 1's rate
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 10.0, 2e6))]
     rate: f64,
-    /// Lower bound [default: 1k]
+    /// IPv6 in place of IPv4 (RFC 5180), the smallest frames being of 84 bytes
+    #[arg(long)]
+    ipv6: bool,
+    /// Addresses of each station, any two of which have flows (rfc2544, rfc9693)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=60_000))]
+    addresses: u16,
+    /// How often latency is measured, or the longest burst searched for; the mean counts [RFC 2544:
+    /// 20 and 50]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeats: u32,
+    /// Lower bound [default: 1k; 10 frames of a burst]
     #[arg(short = 'm', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
     min: Option<f64>,
-    /// Upper bound [default: 10m frames/s, 1m connections/s or 200k connections]
+    /// Upper bound [default: 10m frames/s, 1m frames of a burst, 1m connections/s or 200k connections]
     #[arg(short = 'M', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
     max: Option<f64>,
     /// The search ends when its bounds are so close, in percent of the upper one
@@ -85,10 +100,10 @@ pub struct RfcArgs {
     /// How long a trial at a rate lasts
     #[arg(long, value_name = "N", default_value = "2", value_parser = seconds)]
     seconds: f64,
-    /// Bytes of a frame with its FCS [default: 64,128,256,512,1024,1280,1518; rfc9693: 64]
+    /// Bytes of a frame with its FCS [default: 64,128,256,512,1024,1280,1518; rfc9693: the first]
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(64..=1518))]
     frame_sizes: Vec<u16>,
-    /// Measure latency at this rate of frames, and search for none
+    /// Measure latency at this rate of frames, and search for none; send bursts at this rate
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
     at: Option<f64>,
     /// The rate of reverse frames that validate entries, of the rate of their establishment (alpha)
@@ -138,11 +153,17 @@ impl RfcArgs {
     }
 
     fn frame_sizes(&self, test: Test) -> Vec<u16> {
+        let standard = FRAME_SIZES.map(|size| size.max(self.network().frame_bytes_min()));
         match (self.frame_sizes.is_empty(), test.is_stateless()) {
             (false, _) => self.frame_sizes.clone(),
-            (true, true) => FRAME_SIZES.to_vec(),
-            (true, false) => vec![FRAME_SIZES[0]],
+            (true, true) => standard.to_vec(),
+            (true, false) => vec![standard[0]],
         }
+    }
+
+    /// Which addresses test frames have.
+    fn network(&self) -> Network {
+        Network { is_v6: self.ipv6, addresses: self.addresses }
     }
 
     /// What progress is shown of.
@@ -159,10 +180,36 @@ impl RfcArgs {
                 human(range.max)
             )));
         }
+        let least = self.network().frame_bytes_min();
+        if let Some(small) = self.frame_sizes.iter().find(|size| **size < least) {
+            return Err(LoadError::Options(format!(
+                "--frame-sizes {small}: a test frame of IPv6 has {least} bytes at least"
+            )));
+        }
+        self.check_version()?;
         // The generator has flows for no more.
         let most = f64::from(generator::stream::FLOWS_MAX);
         if self.test.is_some_and(Test::counts_connections) && range.max > most {
             return Err(LoadError::Options("-M: at most 4m connections".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl RfcArgs {
+    /// Whether the device and the test can have IPv6, where that is wanted.
+    fn check_version(&self) -> Result<(), LoadError> {
+        let Some(test) = self.test.filter(|_| self.ipv6) else { return Ok(()) };
+        let tracks = self.place.wanted()?.is_some_and(|wanted| wanted.kind != DutKind::None);
+        if tracks && !test.is_stateless() {
+            return Err(LoadError::Options(
+                "--ipv6: the published rules of devices that are brought up track IPv4 only; \
+                 measure what stands between --client and --server, or a test of rfc2544"
+                    .to_owned(),
+            ));
+        }
+        if test == Test::SynFlood {
+            return Err(LoadError::Options("--ipv6: the flood's SYNs are of IPv4 only".to_owned()));
         }
         Ok(())
     }
@@ -198,9 +245,10 @@ pub fn measure(args: &RfcArgs) -> Result<Outcome, BenchError> {
 }
 
 fn open<'a>(args: &'a RfcArgs, interrupted: &'a dyn Fn() -> bool) -> Result<Bench<'a>, LoadError> {
-    let Place { device, client, server, cores, .. } = args.place.open_with_timeouts(TIMEOUT_S)?;
+    let Place { device, client, server, more, cores } = args.place.open_with_timeouts(TIMEOUT_S)?;
     cores.pin_generator(0);
-    let links = client.zip(server);
+    let (clients, servers) = client.zip(server).into_iter().chain(more).unzip();
+    let links = queues::joined(clients).zip(queues::joined(servers));
     if links.is_none() {
         return Err(LoadError::Options("name both --client and --server".to_owned()));
     }
@@ -213,6 +261,7 @@ fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
         Test::Throughput
         | Test::Latency
         | Test::FrameLoss
+        | Test::BackToBack
         | Test::StatefulThroughput
         | Test::StatefulLatency
         | Test::StatefulFrameLoss => frames::run(bench, test),

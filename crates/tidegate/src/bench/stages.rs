@@ -39,7 +39,7 @@ impl Stages {
 
     /// Each stage by its name, as a part of the whole.
     pub fn shares(&self) -> [(&'static str, f64); 6] {
-        let of = |stage: f64| stage / self.total();
+        let of = |stage: f64| stage / self.total().max(1e-9);
         [
             ("ports", of(self.ports)),
             ("parse", of(self.parse)),
@@ -52,7 +52,7 @@ impl Stages {
 
     /// Plays the traffic both ways.
     pub fn measure(switch: &mut Switch, cables: &mut [Cable; 2]) -> Result<Stages, PortError> {
-        let mut watch = Watch { mark: clock::now(), stages: Stages::default() };
+        let mut watch = Watch::new();
         let mut packets = 0;
         while packets < PACKETS {
             for port in 0..cables.len() {
@@ -62,8 +62,19 @@ impl Stages {
         Ok(watch.stages.each(packets))
     }
 
-    fn each(&self, packets: u64) -> Stages {
-        let each = |stage: f64| stage / packets as f64;
+    /// What another turn took, too.
+    pub fn add(&mut self, other: &Stages) {
+        self.ports += other.ports;
+        self.parse += other.parse;
+        self.lookup += other.lookup;
+        self.connection += other.connection;
+        self.actions += other.actions;
+        self.walk += other.walk;
+    }
+
+    /// Of a sum over so many packets, what one of them took.
+    pub fn each(&self, packets: u64) -> Stages {
+        let each = |stage: f64| stage / packets.max(1) as f64;
         Stages {
             ports: each(self.ports),
             parse: each(self.parse),
@@ -82,6 +93,16 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// A watch that has seen nothing yet.
+    pub fn new() -> Watch {
+        Watch { mark: clock::now(), stages: Stages::default() }
+    }
+
+    /// What it has seen, in nanoseconds.
+    pub fn stages(&self) -> &Stages {
+        &self.stages
+    }
+
     /// The time before the next stage is of no stage.
     pub fn start(&mut self) {
         self.mark = clock::now();

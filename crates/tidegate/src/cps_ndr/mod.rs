@@ -298,7 +298,8 @@ mod tests {
         args: CpsNdrArgs,
     }
 
-    fn read(line: &str) -> Result<CpsNdrArgs, clap::Error> {
+    /// The options of this line.
+    pub fn read(line: &str) -> Result<CpsNdrArgs, clap::Error> {
         let words = std::iter::once("cps-ndr").chain(line.split_whitespace());
         Line::try_parse_from(words).map(|line| line.args)
     }

@@ -223,3 +223,73 @@ fn goal_json(it: &GoalResult) -> Value {
         "regular": it.is_regular(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::unknown_ceiling;
+    use super::super::tests::read;
+    use super::*;
+    use generator::search::{Next, Reason, Verdict};
+    use std::time::Duration;
+
+    /// What is told of a search over a device that does this at each rate.
+    fn told(of: impl Fn(f64) -> Verdict) -> (u8, String, Value) {
+        let args = read("-m 1k -M 16k --precision 10").unwrap();
+        let mut chosen = args.search();
+        let search = chosen.search();
+        let mut samples = Vec::new();
+        while let Next::Trial { rate, purpose } = search.next() {
+            let verdict = of(rate);
+            search.record(&verdict, 0.0);
+            let mut sample = Sample { offered: rate, ..Sample::default() };
+            (sample.window.opened, sample.window.seconds) = (rate as u64, 1.0);
+            let number = samples.len() as u32 + 1;
+            samples.push(Told { number, purpose, bounds: (1e3, 16e3), sample, verdict });
+        }
+        let zero = Duration::ZERO;
+        let plan = Plan {
+            rate: None,
+            ramp: zero,
+            settle_window: zero,
+            lifetime: zero,
+            sample: zero,
+            first_look: zero,
+            allowed: 0.0,
+            drain: zero,
+        };
+        let outcome = Outcome {
+            args: &args,
+            profile: &generator::Profile::default(),
+            ceiling: &unknown_ceiling(),
+            answer: search.answer(),
+            goals: None,
+            samples: &samples,
+            dut: Value::Null,
+            table_seen: true,
+            interrupted: false,
+            plan: &plan,
+            worker: None,
+        };
+        (outcome.status(), outcome.text(), outcome.json())
+    }
+
+    #[test]
+    fn the_exit_status_says_what_was_found() {
+        let lost = || Verdict::Fail(vec![Reason::TableFull(1)]);
+        let late = || Verdict::Invalid(vec![Reason::PortErrors(1)]);
+        let (status, text, json) = told(|rate| if rate <= 5000.0 { Verdict::Pass } else { lost() });
+        let rate = json["connections_per_second"].as_f64().unwrap();
+        assert!(status == 0 && (4500.0..=5000.0).contains(&rate), "{text}");
+        assert_eq!((&json["exit_status"], &json["answer"]["confirmed"]), (&json!(0), &json!(true)));
+        let (status, text, json) = told(|_| lost());
+        assert!(status == 1 && text.contains("no rate passed, not even 1.0K"), "{text}");
+        assert!(json["connections_per_second"].is_null() && json["exit_status"] == 1);
+        let (status, text, json) = told(|_| late());
+        assert!(status == 3 && text.contains("the generator did not do what was asked"), "{text}");
+        assert!(json["connections_per_second"].is_null() && json["exit_status"] == 3);
+        // What the generator could not offer bounds the answer, and is named as such.
+        let (status, text, json) = told(|rate| if rate <= 5000.0 { Verdict::Pass } else { late() });
+        assert!(status == 0 && text.contains("the generator could not offer"), "{text}");
+        assert_eq!(json["limited_by"], "generator");
+    }
+}

@@ -5,16 +5,17 @@ use super::cores::Cores;
 use super::none::{DEPTH, Silent, link};
 use super::profile;
 use super::{Device, Place, Wanted, rules, setup};
+use crate::bench::stages::{Stages, Watch};
 use crate::bench::switch::{Cable, PORTS, Switch};
 use crate::clock;
 use crate::generate::error::LoadError;
 use crate::generate::sides::Link;
-use base::WorkerId;
+use base::{Instant, WorkerId};
 use conntrack::{Config, Conntrack, Event, Flush, Timeout, TimeoutPolicy};
 use port::{MemoryPort, RxQueue};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -45,6 +46,38 @@ struct Seen {
     thread: AtomicU32,
     /// Packets received.
     packets: AtomicU64,
+    /// Somebody looks at its stages: it looks at the clock after each, which costs.
+    is_watched: AtomicBool,
+    /// What its stages took since then, all packets together, and how many these were.
+    stages: Mutex<(Stages, u64)>,
+}
+
+impl Seen {
+    /// A turn that had packets, of which this is what its stages took.
+    fn add(&self, stages: &Stages, packets: u64) {
+        // Nobody else has the lock but at the beginning and the end of a look.
+        let mut sum = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.0.add(stages);
+        sum.1 += packets;
+    }
+}
+
+impl profile::Staged for Seen {
+    fn watch(&self, on: bool) {
+        if on {
+            *self.stages.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+        }
+        self.is_watched.store(on, Ordering::Relaxed);
+    }
+
+    fn each(&self) -> Stages {
+        let sum = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.0.each(sum.1)
+    }
+
+    fn packets(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
 }
 
 /// Starts the switch on the first cores that we may use; the generator is to run on the last.
@@ -132,8 +165,12 @@ fn run(
     while !stop.load(Ordering::Relaxed) {
         let now = clock::now();
         let mut received = 0;
+        let is_watched = seen.is_watched.load(Ordering::Relaxed);
         for both in &mut cables {
-            received += switch.turn(now, both, 0)? + switch.turn(now, both, 1)?;
+            received += match is_watched {
+                false => switch.turn(now, both, 0)? + switch.turn(now, both, 1)?,
+                true => turn_watched(&mut switch, now, both, seen)?,
+            };
         }
         if behind || now - swept >= SWEEP_EVERY {
             if !behind {
@@ -149,6 +186,25 @@ fn run(
         }
     }
     Ok(())
+}
+
+/// The same turn with a look at its stages. Turns without packets are nobody's time.
+fn turn_watched(
+    switch: &mut Switch,
+    now: Instant,
+    cables: &mut [Cable; 2],
+    seen: &Seen,
+) -> Result<usize, LoadError> {
+    let mut received = 0;
+    for port in 0..cables.len() {
+        let mut watch = Watch::new();
+        let packets = switch.turn_timed(now, cables, port, &mut watch)?;
+        if packets > 0 {
+            seen.add(watch.stages(), packets as u64);
+        }
+        received += packets;
+    }
+    Ok(received)
 }
 
 impl Device for Running {
@@ -202,10 +258,9 @@ impl Device for Running {
 
     fn watch(&mut self) -> Option<profile::Watch> {
         let threads = self.workers.iter().enumerate().map(|(index, worker)| {
-            let seen = Arc::clone(&worker.seen);
-            let thread = seen.thread.load(Ordering::Relaxed);
-            let name = format!("pmd{index}");
-            profile::Worker::counting(thread, name, move || seen.packets.load(Ordering::Relaxed))
+            let thread = worker.seen.thread.load(Ordering::Relaxed);
+            let seen: Arc<dyn profile::Staged> = Arc::clone(&worker.seen) as _;
+            profile::Worker::staged(thread, format!("pmd{index}"), seen)
         });
         Some(profile::Watch::threads(threads.collect()))
     }

@@ -1,11 +1,14 @@
 //! Where the busiest worker's time goes: samples of `perf`, function by function, with those that
-//! wait for locks marked; and what the worker itself counts.
+//! wait for locks marked; and what the worker itself counts. Workers of this process also say what
+//! each stage of a packet's way takes, which stands for the functions where `perf` may not look.
 
+use crate::bench::stages::Stages;
 use crate::demo::stock::Stock;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Samples a second.
@@ -57,6 +60,35 @@ impl Part {
 }
 
 impl Profile {
+    /// From what was sampled, counted and timed. What was timed stands for samples that are missing.
+    fn of(
+        worker: &str,
+        samples: Vec<Part>,
+        mut counters: Vec<(String, f64)>,
+        stages: Option<Stages>,
+    ) -> Profile {
+        let (mut parts, mut source) = (samples, "perf, cpu-clock");
+        if parts.is_empty() {
+            source = "the worker's counters";
+        }
+        if let Some(stages) = stages.filter(|stages| stages.total() > 0.0) {
+            let shares = stages.shares();
+            let ns = shares.map(|(name, share)| (name, share * stages.total()));
+            counters.extend(ns.map(|(name, ns)| (format!("{name}, ns a packet"), ns.round())));
+            if parts.is_empty() {
+                source = "stages of a packet's way";
+                let part = |(name, share): (&str, f64)| Part {
+                    name: name.to_owned(),
+                    object: String::new(),
+                    percent: 100.0 * share,
+                };
+                parts = shares.map(part).to_vec();
+                parts.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+            }
+        }
+        Profile { worker: worker.to_owned(), source, parts, counters }
+    }
+
     /// Lines for people, locks marked with a star.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!("the busiest worker, {} ({}):", self.worker, self.source)];
@@ -107,18 +139,36 @@ pub struct Worker {
     name: String,
     /// The processor that it is tied to.
     core: Option<u32>,
-    /// What it has done so far, if it can be told: the busiest has done most.
-    work: Option<Box<dyn Fn() -> u64 + Send>>,
+    /// What it tells of itself, where it does.
+    staged: Option<Arc<dyn Staged>>,
+}
+
+/// A worker that can time the stages of its packets' way.
+pub trait Staged: Send + Sync {
+    /// Begins to time them, from nothing, or stops.
+    fn watch(&self, on: bool);
+
+    /// Nanoseconds a packet in each stage, since it began.
+    fn each(&self) -> Stages;
+
+    /// Packets so far: the busiest worker has had most.
+    fn packets(&self) -> u64;
 }
 
 impl Worker {
-    /// A thread of this process that counts what it does.
-    pub fn counting(id: u32, name: String, work: impl Fn() -> u64 + Send + 'static) -> Worker {
-        Worker { id, name, core: None, work: Some(Box::new(work)) }
+    /// A thread of this process that tells of itself.
+    pub fn staged(id: u32, name: String, staged: Arc<dyn Staged>) -> Worker {
+        Worker { id, name, core: None, staged: Some(staged) }
     }
 
     fn work(&self, pid: u32) -> u64 {
-        self.work.as_ref().map_or_else(|| processor_ns(pid, self.id), |work| work())
+        self.staged.as_ref().map_or_else(|| processor_ns(pid, self.id), |it| it.packets())
+    }
+
+    fn watch(&self, on: bool) {
+        if let Some(staged) = &self.staged {
+            staged.watch(on);
+        }
     }
 }
 
@@ -143,12 +193,14 @@ impl Watch {
             // A daemon that does not answer has no counters, and is found out elsewhere.
             let _ = Stock::new("ovs-appctl dpif-netdev/pmd-stats-clear").ask();
         }
+        workers.iter().for_each(|worker| worker.watch(true));
         let before: Vec<u64> = workers.iter().map(|worker| worker.work(pid)).collect();
         let start = std::time::Instant::now();
         let ids: Vec<String> = workers.iter().map(|worker| worker.id.to_string()).collect();
         let samples = Samples::take(&ids.join(","), time);
         // Where there are none, the counters still tell of the whole time.
         std::thread::sleep(time.saturating_sub(start.elapsed()));
+        workers.iter().for_each(|worker| worker.watch(false));
         let stats = match is_daemon {
             true => Stock::new("ovs-appctl dpif-netdev/pmd-stats-show").run().unwrap_or_default(),
             false => String::new(),
@@ -164,14 +216,10 @@ impl Watch {
         };
         let busiest = (0..workers.len()).max_by(|a, b| work(*a).total_cmp(&work(*b)))?;
         let worker = &workers[busiest];
-        let parts = parts(&samples.report(), &worker.name);
         let own = counted.into_iter().find(|(core, _)| Some(*core) == worker.core);
-        Some(Profile {
-            worker: worker.name.clone(),
-            source: if parts.is_empty() { "the worker's counters" } else { "perf, cpu-clock" },
-            parts,
-            counters: own.map(|(_, all)| all).unwrap_or_default(),
-        })
+        let stages = worker.staged.as_ref().map(|staged| staged.each());
+        let counters = own.map(|(_, all)| all).unwrap_or_default();
+        Some(Profile::of(&worker.name, parts(&samples.report(), &worker.name), counters, stages))
     }
 }
 
@@ -188,7 +236,7 @@ fn workers(pid: u32) -> Vec<Worker> {
             let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
             let core = allowed.and_then(|list| list.trim().parse().ok());
             let is_worker = name.starts_with("pmd-") || name.starts_with("worker");
-            is_worker.then_some(Worker { id, name, core, work: None })
+            is_worker.then_some(Worker { id, name, core, staged: None })
         })
         .collect();
     all.sort_by_key(|thread| thread.id);
@@ -313,6 +361,25 @@ mod tests {
         let json = profile.json();
         assert!((json["locks_percent"].as_f64().unwrap() - 61.98).abs() < 0.01);
         assert_eq!(parts("# nothing\n\nwords\n", ""), []);
+    }
+
+    #[test]
+    fn stages_stand_for_samples_that_are_missing() {
+        let stages = Stages { ports: 10.0, lookup: 30.0, connection: 60.0, ..Stages::default() };
+        let sampled = vec![Part { name: "f".into(), object: "o".into(), percent: 100.0 }];
+        let it = Profile::of("pmd0", sampled, Vec::new(), Some(stages));
+        assert_eq!(
+            (it.source, it.parts.len(), it.parts[0].name.as_str()),
+            ("perf, cpu-clock", 1, "f")
+        );
+        assert!(it.counters.contains(&("connection, ns a packet".to_owned(), 60.0)));
+        let it = Profile::of("pmd0", Vec::new(), Vec::new(), Some(stages));
+        let parts: Vec<_> = it.parts.iter().take(3).map(|p| (p.name.as_str(), p.percent)).collect();
+        assert_eq!(parts, [("connection", 60.0), ("lookup", 30.0), ("ports", 10.0)]);
+        assert_eq!(it.source, "stages of a packet's way");
+        // No packet, no stage: nothing is made up.
+        let it = Profile::of("pmd0", Vec::new(), Vec::new(), Some(Stages::default()));
+        assert_eq!((it.source, it.parts, it.counters), ("the worker's counters", vec![], vec![]));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum LoadError {
     #[error("{0}")]
     Options(String),
     /// A port cannot be used, or went away.
-    #[error(transparent)]
+    #[error("{0}{hint}", hint = what_to_do(.0))]
     Port(#[from] port::PortError),
     /// The device under test does what no measurement can go on with.
     #[error("{0}")]
@@ -57,6 +57,14 @@ pub enum LoadError {
     /// Something ended that was needed.
     #[error("{0}")]
     Ended(String),
+}
+
+/// Where the port's own words do not say it.
+fn what_to_do(error: &port::PortError) -> &'static str {
+    match error {
+        port::PortError::Gone { .. } => "; `ip link` shows which there are",
+        _ => "",
+    }
 }
 
 impl LoadError {

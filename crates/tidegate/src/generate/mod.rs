@@ -46,12 +46,13 @@ const ROOM: f64 = 2e6;
   tidegate generate --self-test                          what the generator itself can do
   tidegate generate --rate 10k --seconds 5               through our own switch, in memory
   tidegate generate --client veth0 --server veth1 --rate 2k --profile http
+  tidegate generate --profile http --print-profile > my.toml
   tidegate generate --client eth1 --profile my.toml --gateway 02:00:00:00:00:09 --json
   tidegate generate --dut ovs --ports veth --rate 2k     through Open vSwitch's own daemon
   tidegate generate --dut ovs --ports vhost --rate 20k   the same with DPDK, a core for each
 
 Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
-or a TOML file with the keys of crates/generator/src/profile.rs. Connections that fail are shown by
+or a TOML file with the keys that --print-profile shows. Connections that fail are shown by
 kind; the exit status is 0 if there were none, 1 otherwise, 2 for options that cannot be meant, 3
 where nothing could be measured.")]
 pub struct GenerateArgs {
@@ -74,6 +75,9 @@ pub struct GenerateArgs {
     /// Measure the generator alone, with --profile or with all that come with the program
     #[arg(long, conflicts_with_all = ["client", "server", "dut", "rate", "connections"])]
     self_test: bool,
+    /// Print the profile with all its keys, to write one's own from, and do nothing else
+    #[arg(long, conflicts_with_all = ["self_test", "json"])]
+    print_profile: bool,
     /// Print one JSON object; everything else goes to standard error
     #[arg(long)]
     json: bool,
@@ -268,11 +272,22 @@ pub fn hosts_at(
 /// Runs the verb.
 pub fn run(args: &GenerateArgs) -> ExitCode {
     let screen = Screen::of("generate", args.json);
-    let result = if args.self_test { self_test(args) } else { generate(args, &screen) };
+    let result = match (args.print_profile, args.self_test) {
+        (true, _) => print_profile(args),
+        (_, true) => self_test(args),
+        (_, false) => generate(args, &screen),
+    };
     result.unwrap_or_else(|error| {
         screen.problem(&error.to_string());
         ExitCode::from(error.status())
     })
+}
+
+fn print_profile(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
+    let text = toml::to_string(&profile(&args.profile)?)
+        .map_err(|error| LoadError::Ended(format!("the profile cannot be shown: {error}")))?;
+    result::print(&text);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {

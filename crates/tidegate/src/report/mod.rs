@@ -1,8 +1,10 @@
 //! `tidegate report`: one HTML file, whole in itself, from the JSON results in a folder.
 
+mod matrix;
 mod page;
 pub mod plot;
 mod results;
+mod rfc;
 mod workers;
 
 use clap::Args;
@@ -17,11 +19,13 @@ use std::process::ExitCode;
   tidegate cps-ndr -o results/memory.json
   tidegate generate --rate 10k --json > results/generate.json
   tidegate bench datapath --ct --json > results/datapath.json
+  tidegate bench rfc rfc2544-latency --json > results/latency.json
+  tidegate bench matrix results
   tidegate report results                    writes results/report.html
   tidegate report results -o page.html
 
 Every file DIR/*.json that tidegate wrote with --json or -o is taken: cps-ndr, generate and its
-self-test, bench. The page needs nothing but itself, prints well, and has a text for every plot.")]
+self-test, bench, its table and its tests of RFCs. The page needs nothing but itself, prints well, and has a text for every plot.")]
 pub struct ReportArgs {
     /// The folder with the results
     #[arg(value_name = "DIR")]

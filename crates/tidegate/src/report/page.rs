@@ -1,7 +1,9 @@
 //! The page: what was measured, in tables and plots.
 
+use super::matrix;
 use super::plot::{Frame, Mark, escape};
 use super::results::{Kind, Results, Stored};
+use super::rfc;
 use super::workers::{by_cores, worker};
 use crate::generate::numbers::human;
 use serde_json::Value;
@@ -14,7 +16,7 @@ h1,h2,h3{line-height:1.2}h2{margin-top:2.5rem;border-bottom:1px solid #999}\
 table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
 caption{text-align:left;font-weight:600;padding:.3rem 0}\
 th,td{border:1px solid #999;padding:.25rem .6rem;text-align:right}\
-th[scope=row],td.text{text-align:left}thead th{background:#eee}\
+th[scope=row],td.text{text-align:left}td.text{overflow-wrap:anywhere}thead th{background:#eee}\
 figure{margin:1rem 0}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif}\
 figcaption{color:#444}.axis,.line{fill:none;stroke:#333}.grid{stroke:#ddd}\
 .bar{fill:#2b5d8a}.up{fill:#1b6e2f}.down{fill:#b3261e}.square{fill:#8a6100}.dot{fill:#2b5d8a}\
@@ -31,6 +33,9 @@ pub fn html(results: &Results) -> String {
          <h1>What was measured</h1>\n"
     );
     page.push_str(&machines(results));
+    for stored in results.of(Kind::Matrix) {
+        page.push_str(&matrix::section(stored));
+    }
     page.push_str(&rates(results));
     for (index, stored) in results.of(Kind::CpsNdr).enumerate() {
         page.push_str(&search(stored, index));
@@ -40,6 +45,9 @@ pub fn html(results: &Results) -> String {
     }
     for stored in results.of(Kind::SelfTest) {
         page.push_str(&self_test(stored));
+    }
+    for (index, stored) in results.of(Kind::Rfc).enumerate() {
+        page.push_str(&rfc::section(stored, index));
     }
     for stored in results.of(Kind::Bench) {
         page.push_str(&bench(stored));
@@ -59,10 +67,13 @@ pub fn table(caption: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
     for row in rows {
         text.push_str("<tr>");
         for (index, cell) in row.iter().enumerate() {
+            // Numbers stand on the right, under each other; words on the left.
+            let is_words = cell.chars().filter(char::is_ascii_alphabetic).count() > 3;
             let cell = escape(cell);
-            let _ = match index {
-                0 => write!(text, "<th scope=\"row\">{cell}</th>"),
-                _ => write!(text, "<td>{cell}</td>"),
+            let _ = match (index, is_words) {
+                (0, _) => write!(text, "<th scope=\"row\">{cell}</th>"),
+                (_, true) => write!(text, "<td class=\"text\">{cell}</td>"),
+                (_, false) => write!(text, "<td>{cell}</td>"),
             };
         }
         text.push_str("</tr>");
@@ -70,11 +81,13 @@ pub fn table(caption: &str, heads: &[&str], rows: &[Vec<String>]) -> String {
     text + "</tbody></table>\n"
 }
 
-fn shown(number: Option<f64>) -> String {
+/// A count, or a dash where there is none.
+pub fn shown(number: Option<f64>) -> String {
     number.map_or("\u{2013}".to_owned(), human)
 }
 
-fn percent(share: Option<f64>) -> String {
+/// A share in percent, or a dash where there is none.
+pub fn percent(share: Option<f64>) -> String {
     share.map_or("\u{2013}".to_owned(), |share| format!("{:.4}%", share * 100.0))
 }
 
@@ -237,36 +250,35 @@ fn in_words(stored: &Stored) -> String {
 fn latencies(sample: &Value, id: &str, name: &str) -> String {
     let mut text = String::new();
     for (key, what) in [("handshake", "SYN to SYN/ACK"), ("reply", "Request to reply")] {
-        let Some(it) = sample.get(key).filter(|it| it.is_object()) else { continue };
-        let us = |key: &str| it.get(key).and_then(Value::as_f64).unwrap_or_default();
-        let empty = Vec::new();
-        let buckets: Vec<(f64, f64)> = it
-            .get("buckets_us")
-            .and_then(Value::as_array)
-            .unwrap_or(&empty)
-            .iter()
-            .filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?)))
-            .collect();
-        if buckets.is_empty() {
-            continue;
-        }
-        text += &Frame {
-            id: &format!("{id}-{key}"),
-            title: &format!("{what}, {name}"),
-            description: &format!(
-                "{what}: half within {:.0} \u{b5}s, 99% within {:.0} \u{b5}s, 99.9% within {:.0} \
-                 \u{b5}s, the longest {:.0} \u{b5}s.",
-                us("p50_us"),
-                us("p99_us"),
-                us("p999_us"),
-                us("max_us")
-            ),
-            x_name: "microseconds (logarithmic)",
-            y_name: "how many",
-        }
-        .histogram(&buckets);
+        text += &histogram(&sample[key], &format!("{id}-{key}"), what, name);
     }
     text
+}
+
+/// A histogram of times, where there is one.
+pub fn histogram(it: &Value, id: &str, what: &str, name: &str) -> String {
+    let us = |key: &str| it[key].as_f64().unwrap_or_default();
+    let pair = |pair: &Value| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?));
+    let buckets: Vec<(f64, f64)> =
+        it["buckets_us"].as_array().into_iter().flatten().filter_map(pair).collect();
+    if buckets.is_empty() {
+        return String::new();
+    }
+    Frame {
+        id,
+        title: &format!("{what}, {name}"),
+        description: &format!(
+            "{what}: half within {:.0} \u{b5}s, 99% within {:.0} \u{b5}s, 99.9% within {:.0} \
+             \u{b5}s, the longest {:.0} \u{b5}s.",
+            us("p50_us"),
+            us("p99_us"),
+            us("p999_us"),
+            us("max_us")
+        ),
+        x_name: "microseconds (logarithmic)",
+        y_name: "how many",
+    }
+    .histogram(&buckets)
 }
 
 fn generated(stored: &Stored, index: usize) -> String {
@@ -331,10 +343,8 @@ fn bench(stored: &Stored) -> String {
     format!("<h2>Benchmark: {name}</h2>\n{}", table("Measured", &["What", "Measured"], &rows))
 }
 
-/// How it was set up, folded away on the screen.
 fn settings(stored: &Stored) -> String {
-    let mut lines = Vec::new();
-    for key in [
+    let keys = [
         "dut",
         "profile",
         "trial",
@@ -342,8 +352,15 @@ fn settings(stored: &Stored) -> String {
         "precision_percent",
         "error_threshold_percent",
         "seed",
-    ] {
-        if let Some(value) = stored.json.get(key) {
+    ];
+    settings_of(stored, &keys)
+}
+
+/// How it was set up, by these keys; it can be folded away on the screen.
+pub fn settings_of(stored: &Stored, keys: &[&str]) -> String {
+    let mut lines = Vec::new();
+    for key in keys {
+        if let Some(value) = stored.json.get(*key) {
             let text = serde_json::to_string_pretty(value).unwrap_or_default();
             lines.push(format!("{key}: {text}"));
         }

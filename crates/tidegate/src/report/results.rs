@@ -41,6 +41,10 @@ pub enum Kind {
     SelfTest,
     /// `bench`
     Bench,
+    /// `bench rfc`
+    Rfc,
+    /// `bench matrix`
+    Matrix,
 }
 
 impl Results {
@@ -78,6 +82,8 @@ fn stored(file: &Path) -> Result<Stored, String> {
         Some("cps-ndr") => Kind::CpsNdr,
         Some("generate") => Kind::Generate,
         Some("generate --self-test") => Kind::SelfTest,
+        Some("bench rfc") => Kind::Rfc,
+        Some("bench matrix") => Kind::Matrix,
         // The measurements of `bench` say what they are by what they measure.
         None if json.get("ns_per_packet").is_some() || json.get("zones").is_some() => Kind::Bench,
         Some(other) => return Err(format!("\"{other}\" is no verb whose results are known")),

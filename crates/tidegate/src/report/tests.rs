@@ -31,6 +31,69 @@ fn search(workers: u32, rate: f64) -> serde_json::Value {
     })
 }
 
+fn latency() -> serde_json::Value {
+    json!({
+        "count": 9, "mean_us": 31.5, "p50_us": 30.0, "p99_us": 44.25, "p999_us": 45.0, "max_us": 46.0,
+        "buckets_us": [[30.0, 5], [44.0, 4]],
+    })
+}
+
+fn rfc(test: &str, more: serde_json::Value) -> serde_json::Value {
+    let mut all = json!({
+        "verb": "bench rfc", "test": test, "implements": "RFC 2544 section 26.2: latency",
+        "unit": "frames/s in each direction", "stopped": null, "dut": {"kind": "none"},
+        "machine": {"cpu": "Some CPU"}, "seconds": 2.0,
+    });
+    let object = all.as_object_mut().unwrap();
+    object.extend(more.as_object().cloned().unwrap());
+    all
+}
+
+/// Each shape that a test of an RFC has.
+fn rfcs() -> Vec<(&'static str, serde_json::Value)> {
+    let trial = |value: f64, purpose: &str, verdict: &str, loss: f64| {
+        json!({"value": value, "purpose": purpose, "verdict": verdict,
+            "reasons": if verdict == "fail" { vec!["forth: 9 of 10 <lost>"] } else { vec![] },
+            "sample": {"loss_ratio": loss}})
+    };
+    let trials = [trial(2e6, "search", "fail", 0.25), trial(1.5e6, "confirm", "pass", 0.0)];
+    let found =
+        json!({"answer": 1.5e6, "did_not_pass": 2e6, "limited_by": "dut", "trials": trials});
+    let mut of_size = found.clone();
+    (of_size["frame_bytes"], of_size["latency"]) = (json!(64), latency());
+    let curve = [trial(1e6, "loss", "fail", 0.004), trial(9e5, "loss", "pass", 0.0)];
+    let run = json!({"connections": 500, "full_s": 0.002, "empty_s": 0.0005,
+        "connections_per_second": 333_333.0});
+    let stopped = json!({"stopped": "interrupted", "trials": trials});
+    vec![
+        ("latency", rfc("rfc2544-latency", json!({"frame_sizes": [of_size]}))),
+        (
+            "loss",
+            rfc(
+                "rfc2544-frame-loss",
+                json!({"frame_sizes": [{"frame_bytes": 1518, "trials": curve}]}),
+            ),
+        ),
+        (
+            "burst",
+            rfc(
+                "rfc2544-back-to-back",
+                json!({"frame_sizes": [{"frame_bytes": 84, "answer": 777.0, "searches": [found]}]}),
+            ),
+        ),
+        ("rate", rfc("rfc9693-establishment", found.clone())),
+        (
+            "flood",
+            rfc(
+                "rfc3511-syn-flood",
+                json!({"answer": 1.2e6, "without_flood": found, "under_flood": found}),
+            ),
+        ),
+        ("gone", rfc("rfc9693-teardown", json!({"answer": 333_333.0, "runs": [run]}))),
+        ("cut", rfc("rfc3511-concurrent", stopped)),
+    ]
+}
+
 /// A folder with a result of every kind, and one file that is none.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -47,6 +110,21 @@ fn folder() -> tempfile::TempDir {
         ("datapath", json!({"ns_per_packet": 131.8, "packets": 12, "flows": 2})),
         ("other", json!({"name": "something else"})),
     ] {
+        std::fs::write(folder.path().join(format!("{name}.json")), json.to_string()).unwrap();
+    }
+    let cell = |name: &str, measured: bool, difference: Option<f64>| {
+        json!({"cell": name, "measured": measured, "connections_per_second": 48_200.0,
+            "ours_over_theirs_percent": difference, "limited_by": "dut",
+            "worker": {"parts": [{"name": "pthread_mutex_lock@@GLIBC_2.2.5_with_a_name_that_is_long",
+                "percent": 62.0, "lock": true}]}})
+    };
+    let cells = [
+        cell("short-ct-1x1-tidegate-vhost", true, None),
+        cell("short-ct-1x1-ovs-vhost", true, Some(412.0)),
+        cell("long-ct-1x1-ovs-vhost", false, None),
+    ];
+    let matrix = json!({"verb": "bench matrix", "cells": cells});
+    for (name, json) in rfcs().into_iter().chain([("matrix", matrix)]) {
         std::fs::write(folder.path().join(format!("{name}.json")), json.to_string()).unwrap();
     }
     std::fs::write(folder.path().join("broken.json"), "{").unwrap();
@@ -79,6 +157,20 @@ fn every_result_is_on_the_page_and_what_is_none_is_named() {
         "<td>62.0%</td><td>yes</td>",
         "SYN to SYN/ACK",
         "&lt;tide &amp; gate&gt;",
+        "The published table: matrix",
+        "<td>+412%</td>",
+        "*pthread_mutex_lock@@GLIBC_2.2.5_with_a_name_that_is_long 62%",
+        "1 cells are not measured yet",
+        "RFC test: latency (rfc2544-latency)",
+        "<th scope=\"row\">64 bytes</th><td>1.5M</td><td>2.0M</td><td>dut</td><td>31.5</td><td>44.2</td>",
+        "Latency, latency, frames of 64 bytes",
+        "forth: 9 of 10 &lt;lost&gt;",
+        "Frames lost, loss, frames of 1518 bytes",
+        "Trials of burst, frames of 84 bytes, search 1",
+        "Every trial of rate",
+        "Every trial of flood, under the flood",
+        "<td>500</td><td>2.000</td><td>0.500</td><td>333K</td>",
+        "It ended before its time, or without an answer: interrupted",
         "class=\"up\"",
         "class=\"down\"",
         "class=\"square\"",

@@ -1,5 +1,6 @@
 //! RFC 2544's throughput, latency and frame loss, over flows that the device forwards plainly or,
-//! as phase 2 of RFC 9693, over connections that phase 1 has established.
+//! as phase 2 of RFC 9693, over connections that phase 1 has established. Its back-to-back frames
+//! are in [`super::burst`].
 
 use super::bench::{Bench, Trial, told};
 use super::outcome::Report;
@@ -32,6 +33,7 @@ pub fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
         let row = match test {
             Test::FrameLoss | Test::StatefulFrameLoss => course.loss(bench),
             Test::Latency | Test::StatefulLatency => course.latency(bench),
+            Test::BackToBack => course.back_to_back(bench),
             _ => course.throughput(bench).map(|found| found.row),
         };
         bench.links = Some(course.stations.into_links());
@@ -54,10 +56,13 @@ pub fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
 }
 
 /// One frame size on its way.
-struct Course {
-    test: Test,
-    frame_bytes: u16,
-    stations: Stations,
+pub struct Course {
+    /// Which test.
+    pub test: Test,
+    /// Bytes of each frame, its FCS counted.
+    pub frame_bytes: u16,
+    /// Both ends.
+    pub stations: Stations,
     /// The device is known to hold every flow.
     filled: bool,
 }
@@ -116,11 +121,21 @@ impl Course {
         bench: &mut Bench<'_>,
         rate: f64,
     ) -> Result<(FrameSample, Trial), LoadError> {
+        let frames = (rate * bench.seconds().as_secs_f64()).round().max(1.0) as u64;
+        self.exchange(bench, frames, Some(rate))
+    }
+
+    /// So many frames in each direction, at this rate or else as fast as they can be sent.
+    pub fn exchange(
+        &mut self,
+        bench: &mut Bench<'_>,
+        frames: u64,
+        rate: Option<f64>,
+    ) -> Result<(FrameSample, Trial), LoadError> {
         let empty = self.fill(bench)?;
         let refused = bench.device.refused();
-        let frames = (rate * bench.seconds().as_secs_f64()).round().max(1.0) as u64;
         let phase = Phase::Exchange { frames };
-        let mut sample = self.stations.run(bench.clock, bench.interrupted, phase, Some(rate))?;
+        let mut sample = self.stations.run(bench.clock, bench.interrupted, phase, rate)?;
         sample.table_full = bench.device.refused() - refused;
         bench.device.check()?;
         let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
@@ -176,15 +191,51 @@ impl Course {
             }
             None => self.throughput(bench)?,
         };
+        let means = self.again(bench, &mut row)?;
         let found = &mut row.row;
+        if means.len() > 1 {
+            found.add("latency_means_us", json!(means));
+            found.add("latency_mean_us", json!(means.iter().sum::<f64>() / means.len() as f64));
+        }
         let rate = found.rate.map_or("none".to_owned(), human);
         found.text = format!(
-            "{:>5} bytes at {rate} frames/s: {}",
+            "{:>5} bytes at {rate} frames/s: {}{}",
             self.frame_bytes,
-            latency_text(&row.latency)
+            latency_text(&row.latency),
+            if means.len() > 1 { format!("; {} trials", means.len()) } else { String::new() }
         );
         found.add("latency", histogram_json(&row.latency));
         Ok(row.row)
+    }
+
+    /// Measures latency at the rate that was found as often as was asked for; the mean of each
+    /// trial, in microseconds.
+    fn again(
+        &mut self,
+        bench: &mut Bench<'_>,
+        found: &mut Throughput,
+    ) -> Result<Vec<f64>, LoadError> {
+        let us = |it: &Histogram| it.mean().map(|mean| mean.as_secs_f64() * 1e6);
+        let mut means: Vec<f64> = us(&found.latency).into_iter().collect();
+        let Some(rate) = found.row.rate.filter(|_| found.row.stopped.is_none()) else {
+            return Ok(means);
+        };
+        let mut again = Vec::new();
+        for _ in 1..bench.args.repeats {
+            let (sample, trial) = self.trial(bench, rate)?;
+            if (bench.interrupted)() {
+                found.row.stopped = Some("interrupted".to_owned());
+                break;
+            }
+            again.push(told(rate, "latency", &trial));
+            if trial.verdict.is_invalid() {
+                continue;
+            }
+            means.extend(us(&sample.latency_ns));
+            found.latency.merge(&sample.latency_ns);
+        }
+        found.row.add("repeated", json!(again));
+        Ok(means)
     }
 
     /// From the highest rate down until two steps in a row lose nothing.

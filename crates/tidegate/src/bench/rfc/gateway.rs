@@ -15,8 +15,6 @@ use generator::stream::FLOWS_MAX;
 use serde_json::json;
 use std::time::Duration;
 
-/// The standard size of test frames over IPv4 where only their number matters.
-const FRAME_BYTES: u16 = 64;
 /// Between phase 1 and what follows it (T of RFC 9693's tester).
 const GAP: Duration = Duration::from_millis(500);
 /// Tables that are torn down; their median is the answer (RFC 9693 section 4.8 has at least ten).
@@ -184,7 +182,9 @@ fn time_to_clean(bench: &mut Bench<'_>) -> Result<Duration, LoadError> {
 fn stations(bench: &mut Bench<'_>, connections: u32) -> Result<Stations, LoadError> {
     let links = bench.links.take();
     let links = links.ok_or_else(|| LoadError::Ended("the ports are gone".to_owned()))?;
-    Ok(Stations::new(links, bench, connections, FRAME_BYTES))
+    // Only their number matters: the smallest frames will do.
+    let frame_bytes = bench.args.network().frame_bytes_min();
+    Ok(Stations::new(links, bench, connections, frame_bytes))
 }
 
 /// Phase 1 at this rate, and the validation of every entry, from an empty table.

@@ -44,6 +44,12 @@ impl Report {
                 args.seconds
             ));
         }
+        if let Some(wanted) = test.repeats().filter(|wanted| args.repeats < *wanted) {
+            self.lines.push(format!(
+                "the RFC asks for {wanted} repetitions; there were {} (--repeats {wanted})",
+                args.repeats
+            ));
+        }
         let text = format!("{}\n", self.lines.join("\n"));
         let mut all = json!({
             "verb": "bench rfc",
@@ -55,6 +61,10 @@ impl Report {
             "rate": args.rate,
             "seconds": args.seconds,
             "rfc_seconds": test.trial_s(),
+            "repeats": args.repeats,
+            "rfc_repeats": test.repeats(),
+            "ip_version": if args.ipv6 { 6 } else { 4 },
+            "addresses": args.addresses,
             "validation_share": args.validation_share,
             "timeouts_s": TIMEOUT_S,
             "seed": args.hosts.seed,

@@ -52,6 +52,8 @@ pub struct Stations {
     idle: u32,
     last_turn: Option<Instant>,
     stall_ns: u64,
+    /// The longest stall until everything was sent.
+    pause_ns: u64,
     /// The last phase, in which old frames are told from new ones.
     phase: u16,
     /// What is said of the progress.
@@ -88,6 +90,7 @@ impl Stations {
             to: if client { hosts.gateway.unwrap_or(SERVER_MAC) } else { CLIENT_MAC },
             vlan: hosts.vlan,
             frame_bytes,
+            network: bench.args.network(),
             seed: if client { hosts.seed } else { hosts.seed ^ 0x1234_5678 },
         };
         let end = |station, link| End { station, link, dropped: 0, errors: 0 };
@@ -100,6 +103,7 @@ impl Stations {
             idle: 0,
             last_turn: None,
             stall_ns: 0,
+            pause_ns: 0,
             phase: bench.phase,
             what: bench.args.what(),
         }
@@ -113,6 +117,11 @@ impl Stations {
     /// Flows that the responder knows.
     pub fn known(&self) -> u64 {
         self.responder.station.flows() as u64
+    }
+
+    /// The longest time, while the last phase was sent, in which neither station sent anything.
+    pub fn pause(&self) -> Duration {
+        Duration::from_nanos(self.pause_ns)
     }
 
     /// Flows that there are.
@@ -183,7 +192,7 @@ impl Stations {
                 end.station.send(order, per_second, start);
             }
         }
-        (self.last_turn, self.stall_ns) = (None, 0);
+        (self.last_turn, self.stall_ns, self.pause_ns) = (None, 0, 0);
         let expected = Duration::from_secs_f64(rate.map_or(0.0, |rate| due as f64 / rate));
         let progress = Progress::start(&self.what, expected.as_millis() as u64);
         let (mut told, mut sent_at) = (0, None);
@@ -197,6 +206,9 @@ impl Stations {
                 if interrupted() {
                     break;
                 }
+            }
+            if sent_at.is_none() {
+                self.pause_ns = self.stall_ns;
             }
             if self.is_done() {
                 let since = *sent_at.get_or_insert(now);

@@ -12,7 +12,7 @@ use crate::generate::sides::{Side, Sides};
 use crate::generate::trial::{self, Live, Phase, Plan, Watch};
 use crate::generate::{CLIENT_MAC, SERVER_MAC, hosts_at, lifetime};
 use generator::search::{Allowance, Reason, Sample, Verdict, Window, judge};
-use generator::{Close, Flood, FloodConfig, Profile};
+use generator::{Close, Flood, FloodConfig, Profile, RangeError};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -114,7 +114,19 @@ pub(super) fn trial(
     Ok(Trial { verdict, loss, broken: sample.broken(), json })
 }
 
+/// The same hosts with addresses of IPv6's block for benchmarks (RFC 5180 section 8).
+fn over_ipv6(profile: &Profile) -> Result<Profile, LoadError> {
+    let range =
+        |text: &str| text.parse().map_err(|error: RangeError| LoadError::Ended(error.to_string()));
+    Ok(Profile {
+        clients: range("2001:2::1-2001:2::fffe")?,
+        servers: range("2001:2:0:8000::1-2001:2:0:8000::fe")?,
+        ..profile.clone()
+    })
+}
+
 fn sides(bench: &mut Bench<'_>, profile: &Profile, room: usize) -> Result<Sides, LoadError> {
+    let profile = if bench.args.ipv6 { &over_ipv6(profile)? } else { profile };
     profile
         .check()
         .map_err(|source| LoadError::Profile { name: "this test".to_owned(), source })?;

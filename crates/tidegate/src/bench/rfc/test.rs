@@ -14,6 +14,9 @@ pub enum Test {
     /// Frames lost at rates from the highest down
     #[value(name = "rfc2544-frame-loss")]
     FrameLoss,
+    /// Longest burst without loss, for each frame size
+    #[value(name = "rfc2544-back-to-back")]
+    BackToBack,
     /// Concurrent TCP connection capacity, each validated when all are established
     #[value(name = "rfc3511-concurrent")]
     Concurrent,
@@ -49,7 +52,8 @@ pub enum Test {
     Teardown,
 }
 
-/// The standard frame sizes of Ethernet (RFC 2544 section 9.1).
+/// The standard frame sizes of Ethernet (RFC 2544 section 9.1). The first is the smallest, which
+/// with IPv6 is larger.
 pub const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 impl Test {
@@ -63,7 +67,8 @@ impl Test {
         match self {
             Test::Throughput => {
                 "RFC 2544 section 26.1: UDP frames of RFC 4814's ports in both directions (section \
-                 14), without connection tracking; the highest rate of which none is lost"
+                 14), without connection tracking; the highest rate of which none is lost; over \
+                 IPv6 as RFC 5180 has it"
             }
             Test::Latency => {
                 "RFC 2544 section 26.2: the time of every frame at the throughput, store and \
@@ -72,6 +77,10 @@ impl Test {
             Test::FrameLoss => {
                 "RFC 2544 section 26.3: frame loss from the highest rate down in steps of a tenth, \
                  until two steps in a row lose nothing"
+            }
+            Test::BackToBack => {
+                "RFC 2544 section 26.4: bursts in both directions, as fast as they can be sent; the \
+                 longest of which no frame is lost"
             }
             Test::Concurrent => {
                 "RFC 3511 section 5.2: N TCP connections opened at a rate, a request on each when \
@@ -138,8 +147,20 @@ impl Test {
         matches!(self, Test::Concurrent | Test::SteadyConcurrent | Test::Capacity)
     }
 
+    /// How often the RFC wants it to be repeated, where that is more than once.
+    pub fn repeats(self) -> Option<u32> {
+        match self {
+            Test::Latency | Test::StatefulLatency => Some(20),
+            Test::BackToBack => Some(50),
+            _ => None,
+        }
+    }
+
     /// What its figure counts.
     pub fn unit(self) -> &'static str {
+        if self == Test::BackToBack {
+            return "frames in each direction";
+        }
         match (self.sends_frames(), self.counts_connections()) {
             (true, _) => "frames/s in each direction",
             (_, true) => "connections",
@@ -149,11 +170,14 @@ impl Test {
 
     /// Whether the device is to forward without connection tracking.
     pub fn is_stateless(self) -> bool {
-        matches!(self, Test::Throughput | Test::Latency | Test::FrameLoss)
+        matches!(self, Test::Throughput | Test::Latency | Test::FrameLoss | Test::BackToBack)
     }
 
     /// What is searched between, where nothing else is said.
     pub fn range(self) -> (f64, f64) {
+        if self == Test::BackToBack {
+            return (10.0, 1e6);
+        }
         match (self.sends_frames(), self.counts_connections()) {
             (true, _) => (1e3, 1e7),
             (_, true) => (1e3, 2e5),

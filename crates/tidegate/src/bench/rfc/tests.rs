@@ -30,7 +30,17 @@ fn try_measured(
     script: Script,
     interrupted: &dyn Fn(Instant) -> bool,
 ) -> Result<(Outcome, Option<String>), LoadError> {
-    let clock = Steps::new(Duration::from_micros(100));
+    try_in_steps(line, script, interrupted, Duration::from_micros(100))
+}
+
+/// The same where time goes on by so much at each look.
+fn try_in_steps(
+    line: &str,
+    script: Script,
+    interrupted: &dyn Fn(Instant) -> bool,
+    step: Duration,
+) -> Result<(Outcome, Option<String>), LoadError> {
+    let clock = Steps::new(step);
     let device = Scripted::new(script, &clock);
     let args = read(&format!("{line} --gateway 02:00:00:00:00:02")).unwrap();
     args.check()?;
@@ -59,7 +69,7 @@ fn each_test_is_listed_with_its_section() {
         assert!(listed.text.contains(&test.name()) && test.section().contains(" section"));
         assert!(read(&test.name()).is_ok(), "{}", test.name());
     }
-    assert_eq!(listed.json.as_array().map(Vec::len), Some(14));
+    assert_eq!(listed.json.as_array().map(Vec::len), Some(15));
     for line in [
         "",
         "rfc1",
@@ -68,6 +78,8 @@ fn each_test_is_listed_with_its_section() {
         "rfc2544-throughput --frame-sizes 1519",
         "rfc2544-throughput --seconds 0",
         "rfc9693-establishment --validation-share 0",
+        "rfc2544-throughput --addresses 0",
+        "rfc2544-latency --repeats 0",
     ] {
         assert!(read(line).is_err(), "{line}");
     }
@@ -75,6 +87,10 @@ fn each_test_is_listed_with_its_section() {
         ("rfc3511-concurrent -m 2k -M 1k", "not below"),
         ("rfc3511-concurrent -M 5m", "at most 4m"),
         ("rfc2544-latency --client c0", "name both"),
+        ("rfc2544-latency --ipv6 --frame-sizes 128,83", "83: a test frame of IPv6 has 84"),
+        ("rfc9693-throughput --ipv6", "track IPv4 only"),
+        ("rfc3511-concurrent --ipv6 --dut ovs", "track IPv4 only"),
+        ("rfc3511-syn-flood --ipv6 --dut none", "of IPv4 only"),
     ] {
         let error = measure(&read(line).unwrap()).map(|_| ()).unwrap_err();
         let said = error.to_string();
@@ -135,6 +151,99 @@ fn added_latency_is_what_is_measured() {
         assert!((3000.0..3400.0).contains(&us), "{name}: {us} {text}");
     }
     assert_eq!(latency["count"], 4000);
+}
+
+#[test]
+fn latency_is_measured_again_as_often_as_was_asked_for() {
+    let script = Script { delay: Duration::from_millis(2), ..Script::default() };
+    let line = "rfc2544-latency --at 1k --frame-sizes 64 --seconds 1 --repeats 3";
+    let (json, text, _) = measured(line, script);
+    let size = &json["frame_sizes"][0];
+    assert_eq!(size["latency"]["count"], 3 * 2000, "{size}");
+    let means = size["latency_means_us"].as_array().unwrap();
+    assert!(means.len() == 3 && size["repeated"].as_array().map(Vec::len) == Some(2), "{size}");
+    let mean = size["latency_mean_us"].as_f64().unwrap();
+    assert!((2000.0..2400.0).contains(&mean), "{mean}");
+    assert!(text.contains("asks for 20 repetitions; there were 3"), "{text}");
+}
+
+#[test]
+fn the_longest_burst_is_what_the_device_has_room_for() {
+    // Room for 400 frames of both directions, and nothing goes on between them.
+    let script = || Script { most_per_second: Some(40_000.0), ..Script::default() };
+    let line = "rfc2544-back-to-back --rate 1k -M 5k --frame-sizes 64 --precision 1 --repeats 2";
+    let (json, text, stopped) = measured(line, script());
+    let size = &json["frame_sizes"][0];
+    let answer = size["answer"].as_f64().unwrap();
+    assert!((196.0..=204.0).contains(&answer) && stopped.is_none(), "{text}");
+    assert_eq!(size["bursts"].as_array().map(Vec::len), Some(2), "{size}");
+    assert!(text.contains("back to back at") && text.contains("asks for 50"), "{text}");
+    assert_eq!(json["unit"], "frames in each direction");
+    // Slowly enough, any burst passes: it was asked for no more.
+    let line = format!("{line} --at 10k");
+    let (json, text, _) = measured(&line, script());
+    assert_eq!(json["frame_sizes"][0]["answer"], 5000.0, "{text}");
+    let (_, _, stopped) = measured(&line, Script { drop_one_of: Some(7), ..script() });
+    assert!(stopped.unwrap().contains("not even 10 frames"));
+}
+
+#[test]
+fn a_burst_with_a_pause_in_it_is_none() {
+    // Five milliseconds pass between the 256 frames that go out at once and the next ones.
+    let line = "rfc2544-back-to-back --rate 1k -M 5k --frame-sizes 64 --precision 1";
+    let ran = try_in_steps(line, Script::default(), &|_| false, Duration::from_millis(5));
+    let size = &ran.unwrap().0.json["frame_sizes"][0];
+    assert_eq!(size["limited_by"], "generator", "{size}");
+    let answer = size["answer"].as_f64().unwrap();
+    assert!((250.0..=256.0).contains(&answer), "{answer}");
+    assert!(size.to_string().contains("paused for 5.0 ms within the burst"), "{size}");
+}
+
+#[test]
+fn ipv6_and_many_addresses_are_measured_alike() {
+    let named = "--ipv6 --addresses 20 --client a --server b";
+    let script = Script { most_per_second: Some(4000.0), ..Script::default() };
+    let line =
+        format!("rfc2544-throughput --rate 1k -m 500 -M 6k --seconds 1 --precision 4 {named}");
+    let (json, text, stopped) = measured(&line, script);
+    let sizes = json["frame_sizes"].as_array().unwrap();
+    let bytes: Vec<_> = sizes.iter().map(|size| size["frame_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(bytes, [84, 128, 256, 512, 1024, 1280, 1518]);
+    assert!(stopped.is_none() && json["ip_version"] == 6, "{text}");
+    for size in sizes {
+        let answer = size["answer"].as_f64().unwrap();
+        assert!((1910.0..2060.0).contains(&answer), "{answer}: {text}");
+    }
+    // The table of a stateful device has an entry for each flow.
+    for (entries, passes) in [(1000, true), (999, false)] {
+        let script = Script { table: Some(entries), ..Script::default() };
+        let line = format!("rfc9693-establishment --connections 1000 -m 1k -M 2k {named}");
+        let (json, text, _) = measured(&line, script);
+        assert_eq!(json["answer"].is_null(), !passes, "{text}");
+    }
+    let line = "rfc3511-connection-rate --connections 300 -m 500 -M 1k --precision 50";
+    let script = Script { table: Some(100_000), ..Script::default() };
+    let (json, text, _) = measured(&format!("{line} {named}"), script);
+    assert_eq!(json["answer"], 1000.0, "{text}");
+}
+
+#[test]
+fn several_workers_of_a_switch_have_their_part() {
+    let line = "rfc2544-frame-loss --workers 2 --frame-sizes 64 --seconds 0.2 -m 500 -M 1k";
+    let mut args = read(line).unwrap();
+    args.place.no_ct = true;
+    let mut bench = open(&args, &|| false).unwrap();
+    bench.with_ceiling = false;
+    let report = run(&mut bench, Test::FrameLoss).unwrap();
+    let outcome = report.outcome(&mut bench, Test::FrameLoss);
+    assert_eq!(outcome.json["dut"]["workers"], 2);
+    for trial in outcome.json["frame_sizes"][0]["trials"].as_array().unwrap() {
+        for way in ["forth", "back"] {
+            let of = |name: &str| trial["sample"][way][name].as_u64().unwrap();
+            // Both queues were filled and emptied, or half of them would be missing.
+            assert!(of("received") * 10 >= of("sent") * 9 && of("sent") > 0, "{trial}");
+        }
+    }
 }
 
 #[test]
@@ -305,7 +414,8 @@ fn a_port_that_goes_away_is_named_and_what_was_measured_kept() {
         let error = try_measured(line, script(early), &|_| false).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("scripted0: no such device"), "{line}: {error}");
         let (json, _, stopped) = measured(line, script(late));
-        assert_eq!(stopped.as_deref(), Some("scripted0: no such device"), "{line}");
+        let gone = "scripted0: no such device; `ip link` shows which there are";
+        assert_eq!(stopped.as_deref(), Some(gone), "{line}");
         assert!(json.to_string().contains("\"verdict\":\"pass\""), "{line}: {json}");
     }
 }

@@ -207,10 +207,14 @@ impl Inner {
         let Some(room) = self.script.table else { return true };
         // Protocol, addresses and ports, as the client names them.
         let field = |range: std::ops::Range<usize>| frame.get(range).unwrap_or_default();
-        let (source, destination) = ([26..30, 34..36], [30..34, 36..38]);
+        let is_v6 = frame.get(12..14) == Some(&[0x86, 0xdd]);
+        let (protocol, source, destination) = match is_v6 {
+            false => (23..24, [26..30, 34..36], [30..34, 36..38]),
+            true => (20..21, [22..38, 54..56], [38..54, 56..58]),
+        };
         let (first, second) = if side == 0 { (source, destination) } else { (destination, source) };
         let key = first.into_iter().chain(second).flat_map(|range| field(range).to_vec());
-        let key: Vec<u8> = key.chain(field(23..24).iter().copied()).collect();
+        let key: Vec<u8> = key.chain(field(protocol).iter().copied()).collect();
         if self.table.contains(&key) {
             return true;
         }
