@@ -118,6 +118,16 @@ fn a_clone_that_does_nothing_drops() {
     }
 }
 
+/// A load into the bits of `nw_tos` that are ECN's, which it can't set, was printed as nothing.
+#[test]
+fn a_load_sets_something() {
+    let no_names = |_: &str| None;
+    for text in ["load:1->nw_tos[1]", "load:0->NXM_OF_IP_TOS[0..1]"] {
+        let error = parse_actions(text, &no_names).expect_err(text).to_string();
+        assert!(error.contains("can't be set"), "{text}: {error}");
+    }
+}
+
 /// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
 #[test]
 fn a_set_async_leaves_unsaid_what_it_did() {

@@ -103,6 +103,9 @@ pub(super) fn load(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextE
         return Err(from.error(format!("{} can't be set to {placed:#x}", part.field.name())));
     }
     let mask = part.mask() & assignable(part.field);
+    if mask == 0 {
+        return Err(to.error_with(format!("{} can't be set", to.text), "nw_tos begins at bit 2"));
+    }
     let value = placed & mask;
     Ok(Action::Set { field: part.field, value, mask, form: SetForm::Load })
 }
