@@ -18,6 +18,9 @@ use flow::{ConnectionRef, Frame};
 /// What of a key's last word a packet says itself: its ports and its protocol, not the zone.
 const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
+/// No connection ends then: a deadline has less bits.
+const NEVER: u64 = u64::MAX;
+
 /// What packets of one moment are followed by.
 pub(crate) struct Moment<'a> {
     pub connections: &'a Connections,
@@ -26,7 +29,8 @@ pub(crate) struct Moment<'a> {
     /// Milliseconds that are over, and the first that is not.
     now_ms: u64,
     next_ms: u64,
-    /// When conversations end that go one way, and both ways, where no zone has timeouts of its own.
+    /// When conversations end that go one way, and both ways; [`NEVER`] where that is not all there is
+    /// to do with a packet, or where its zone must be asked.
     ends_ms: [u64; 2],
 }
 
@@ -47,7 +51,11 @@ impl<'a> Moment<'a> {
     #[inline(never)]
     fn go_to(&mut self, now: Instant) {
         (self.now, self.now_ms, self.next_ms) = (Some(now), passed_ms(now), next_ms(now));
-        let end = |timeout| self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+        let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
+        let end = |timeout| {
+            let end = self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+            if is_usual && end > self.now_ms { end } else { NEVER }
+        };
         self.ends_ms = [Timeout::UdpSingle, Timeout::UdpMultiple].map(end);
     }
 
@@ -78,15 +86,14 @@ impl<'a> Moment<'a> {
             | (rest ^ said.ports_protocol) & OF_PACKET
             | life.differs_from(generation)
             | state.differs_from_plain(number);
-        if differs != 0 || life.is_over(self.now_ms) {
+        if differs != 0 {
             return None;
         }
-        let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
-        if !is_usual || life.deadline_ms() != self.ends_ms[usize::from(is_answered)] {
-            let timeout = settled(state, is_reply)?;
+        if life.deadline_ms() != self.ends_ms[usize::from(is_answered)] {
+            let timeout = settled(state, is_reply).filter(|_| !life.is_over(self.now_ms))?;
             return self.note_packet(connection, life, timeout, frame);
         }
-        record.count(is_reply, frame.packet.data().len());
+        record.count(is_reply, said.len);
         Some(())
     }
 

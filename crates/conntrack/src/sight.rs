@@ -38,11 +38,11 @@ struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     #[inline(always)]
-    fn of(frame: &'a Frame) -> Option<Self> {
+    fn of(frame: &Frame, data: &'a [u8]) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
             return None;
         }
-        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
+        let ip = data.get(usize::from(frame.layers.l3)..)?;
         let ([first, second], [third, ports, udp]) = words(ip.first_chunk()?);
         let total_len = (first >> 32 & 0xffff) as usize;
         // Both at once: what there must not be of either shows as a bit.
@@ -61,14 +61,7 @@ impl<'a> Plain<'a> {
         if length < 8 || IP_HEADER + length > self.total_len {
             return false;
         }
-        sum == 0 || is_verified(frame) || self.is_right_udp(length)
-    }
-
-    #[inline(never)]
-    fn is_right_udp(&self, length: usize) -> bool {
-        let Some(datagram) = self.ip.get(IP_HEADER..IP_HEADER + length) else { return false };
-        let pseudo = pseudo(self.addresses, protocol::UDP, length);
-        checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
+        sum == 0 || is_verified(frame) || is_right_udp(self.addresses, self.ip, length)
     }
 }
 
@@ -78,18 +71,21 @@ pub(crate) struct Datagram {
     pub addresses: u64,
     /// Source and destination, as in [`Key::rest`], which has the zone besides.
     pub ports_protocol: u64,
+    /// Bytes of the frame.
+    pub len: usize,
 }
 
 impl Datagram {
     /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
-        let plain = Plain::of(frame)?;
+        let data = frame.packet.data();
+        let plain = Plain::of(frame, data)?;
         if plain.protocol != protocol::UDP || !plain.is_whole_udp(frame) {
             return None;
         }
         let ports_protocol = u64::from(plain.ports) << 32 | u64::from(protocol::UDP) << 8;
-        Some(Datagram { addresses: plain.addresses, ports_protocol })
+        Some(Datagram { addresses: plain.addresses, ports_protocol, len: data.len() })
     }
 }
 
@@ -110,7 +106,7 @@ impl<'a> Whole<'a> {
     /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &'a Frame) -> Option<Self> {
-        let plain = Plain::of(frame)?;
+        let plain = Plain::of(frame, frame.packet.data())?;
         let Plain { ip, total_len, addresses, protocol, ports, .. } = plain;
         let l4 = ip.get(IP_HEADER..total_len)?;
         let is_whole = match protocol {
@@ -217,6 +213,14 @@ fn is_right(first: u64, second: u64, third: u32) -> bool {
     let sum = (sum >> 32) + (sum & 0xffff_ffff) + u64::from(carry) + u64::from(again);
     // Not zero: the version is not.
     sum % 0xffff == 0
+}
+
+/// Of UDP behind an IP header, whether the checksum is right.
+#[inline(never)]
+fn is_right_udp(addresses: u64, ip: &[u8], length: usize) -> bool {
+    let Some(datagram) = ip.get(IP_HEADER..IP_HEADER + length) else { return false };
+    let pseudo = pseudo(addresses, protocol::UDP, length);
+    checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
 }
 
 /// Whether the transport checksum needs no look.
