@@ -71,25 +71,22 @@ impl<'a> Moment<'a> {
         tools: &mut Tools,
     ) -> Option<()> {
         let ConnectionRef { id, generation, is_reply } = connection;
-        if !Connections::is_v4(id) {
-            return self.follow_v6(connection, frame, tools);
+        if !Connections::is_remembered_datagram(id) {
+            return self.follow_other(connection, frame, tools);
         }
+        let said = Datagram::of(frame)?;
         let record = Record::v4(self.connections.words_v4(id));
         let (life, state) = (record.life(), record.state());
-        let Some(is_answered) = state.is_settled(is_reply) else {
-            return self.follow_tcp(connection, frame, tools);
-        };
-        let said = Datagram::of(frame)?;
         let (addresses, rest) = record.key_v4(is_reply);
         let number = self.connections.zones.number((rest >> 16) as u16);
         let differs = (addresses ^ said.addresses)
             | (rest ^ said.ports_protocol) & OF_PACKET
             | life.differs_from(generation)
-            | state.differs_from_plain(number);
+            | state.differs_from_settled(number, is_reply);
         if differs != 0 {
             return None;
         }
-        if life.deadline_ms() != self.ends_ms[usize::from(is_answered)] {
+        if life.deadline_ms() != self.ends_ms[state.exchange() as usize] {
             let timeout = settled(state, is_reply).filter(|_| !life.is_over(self.now_ms))?;
             return self.note_packet(connection, life, timeout, frame);
         }
@@ -97,17 +94,23 @@ impl<'a> Moment<'a> {
         Some(())
     }
 
-    /// The same of TCP over IPv4.
+    /// The same of TCP over IPv4, and of all over IPv6.
     #[inline(never)]
-    fn follow_tcp(
+    fn follow_other(
         &self,
         connection: ConnectionRef,
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<()> {
+        if !Connections::is_v4(connection.id) {
+            return self.follow_v6(connection, frame, tools);
+        }
         let record = Record::v4(self.connections.words_v4(connection.id));
         let (life, state) = self.unchanged(&record, connection)?;
-        let whole = Whole::of(frame).filter(|_| state.kind() == Kind::Tcp)?;
+        if state.kind() != Kind::Tcp {
+            return None;
+        }
+        let whole = Whole::of(frame)?;
         let (addresses, rest) = record.key_v4(connection.is_reply);
         let said = u64::from(whole.ports) << 32 | u64::from(whole.protocol) << 8;
         if (addresses ^ whole.addresses) | (rest ^ said) & OF_PACKET != 0 {
@@ -119,7 +122,6 @@ impl<'a> Moment<'a> {
     }
 
     /// The same of IPv6, by the whole reading: there is no shorter one.
-    #[inline(never)]
     fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
         let (life, state) = self.unchanged(&record, connection)?;

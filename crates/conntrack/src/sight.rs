@@ -27,7 +27,7 @@ const SHORTEST: usize = IP_HEADER + 8;
 struct Plain<'a> {
     /// From the IP header on, trailers included.
     ip: &'a [u8],
-    /// How much of that is the packet; no more than there is.
+    /// How much of that is the packet: no more than there is, nor less than the shortest.
     total_len: usize,
     addresses: u64,
     protocol: u8,
@@ -47,7 +47,9 @@ impl<'a> Plain<'a> {
         let total_len = (first >> 32 & 0xffff) as usize;
         // Both at once: what there must not be of either shows as a bit.
         let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
-        if odd != 0 || total_len > ip.len() || !is_right(first, second, third) {
+        // Likewise of too short and too long: there are no less bytes than the shortest takes.
+        let is_there = total_len.wrapping_sub(SHORTEST) <= ip.len().wrapping_sub(SHORTEST);
+        if odd != 0 || !is_there || !is_right(first, second, third) {
             return None;
         }
         let addresses = second << 32 | u64::from(third);
@@ -58,7 +60,8 @@ impl<'a> Plain<'a> {
     #[inline(always)]
     fn is_whole_udp(&self, frame: &Frame) -> bool {
         let (length, sum) = ((self.udp >> 16) as usize, self.udp as u16);
-        if length < 8 || IP_HEADER + length > self.total_len {
+        // Again both bounds at once.
+        if length.wrapping_sub(8) > self.total_len - SHORTEST {
             return false;
         }
         sum == 0 || is_verified(frame) || is_right_udp(self.addresses, self.ip, length)
