@@ -171,6 +171,12 @@ impl Connections {
         id | if state.kind() == Kind::Tcp { REMEMBERED_TCP } else { 0 }
     }
 
+    /// Whether a connection that is [remembered](Self::remembered) is none of TCP nor of IPv6.
+    #[inline(always)]
+    pub fn is_remembered_datagram(remembered: Id) -> bool {
+        remembered & (V6 | REMEMBERED_TCP) == 0
+    }
+
     /// Begins to fetch what packets need of a connection that is [remembered](Self::remembered).
     #[inline(always)]
     pub fn fetch_remembered(&self, remembered: Id) {

@@ -18,6 +18,9 @@ use flow::{ConnectionRef, Frame};
 /// What of a key's last word a packet says itself: its ports and its protocol, not the zone.
 const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
+/// No connection ends then: a deadline has less bits.
+const NEVER: u64 = u64::MAX;
+
 /// What packets of one moment are followed by.
 pub(crate) struct Moment<'a> {
     pub connections: &'a Connections,
@@ -26,7 +29,8 @@ pub(crate) struct Moment<'a> {
     /// Milliseconds that are over, and the first that is not.
     now_ms: u64,
     next_ms: u64,
-    /// When conversations end that go one way, and both ways, where no zone has timeouts of its own.
+    /// When conversations end that go one way, and both ways; [`NEVER`] where that is not all there is
+    /// to do with a packet, or where its zone must be asked.
     ends_ms: [u64; 2],
 }
 
@@ -47,7 +51,11 @@ impl<'a> Moment<'a> {
     #[inline(never)]
     fn go_to(&mut self, now: Instant) {
         (self.now, self.now_ms, self.next_ms) = (Some(now), passed_ms(now), next_ms(now));
-        let end = |timeout| self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+        let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
+        let end = |timeout| {
+            let end = self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+            if is_usual && end > self.now_ms { end } else { NEVER }
+        };
         self.ends_ms = [Timeout::UdpSingle, Timeout::UdpMultiple].map(end);
     }
 
@@ -63,44 +71,46 @@ impl<'a> Moment<'a> {
         tools: &mut Tools,
     ) -> Option<()> {
         let ConnectionRef { id, generation, is_reply } = connection;
-        if !Connections::is_v4(id) {
-            return self.follow_v6(connection, frame, tools);
+        if !Connections::is_remembered_datagram(id) {
+            return self.follow_other(connection, frame, tools);
         }
+        let said = Datagram::of(frame)?;
         let record = Record::v4(self.connections.words_v4(id));
         let (life, state) = (record.life(), record.state());
-        let Some(is_answered) = state.is_settled(is_reply) else {
-            return self.follow_tcp(connection, frame, tools);
-        };
-        let said = Datagram::of(frame)?;
         let (addresses, rest) = record.key_v4(is_reply);
         let number = self.connections.zones.number((rest >> 16) as u16);
         let differs = (addresses ^ said.addresses)
             | (rest ^ said.ports_protocol) & OF_PACKET
             | life.differs_from(generation)
-            | state.differs_from_plain(number);
-        if differs != 0 || life.is_over(self.now_ms) {
+            | state.differs_from_settled(number, is_reply);
+        if differs != 0 {
             return None;
         }
-        let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
-        if !is_usual || life.deadline_ms() != self.ends_ms[usize::from(is_answered)] {
-            let timeout = settled(state, is_reply)?;
+        if life.deadline_ms() != self.ends_ms[state.exchange() as usize] {
+            let timeout = settled(state, is_reply).filter(|_| !life.is_over(self.now_ms))?;
             return self.note_packet(connection, life, timeout, frame);
         }
-        record.count(is_reply, frame.packet.data().len());
+        record.count(is_reply, said.len);
         Some(())
     }
 
-    /// The same of TCP over IPv4.
+    /// The same of TCP over IPv4, and of all over IPv6.
     #[inline(never)]
-    fn follow_tcp(
+    fn follow_other(
         &self,
         connection: ConnectionRef,
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<()> {
+        if !Connections::is_v4(connection.id) {
+            return self.follow_v6(connection, frame, tools);
+        }
         let record = Record::v4(self.connections.words_v4(connection.id));
         let (life, state) = self.unchanged(&record, connection)?;
-        let whole = Whole::of(frame).filter(|_| state.kind() == Kind::Tcp)?;
+        if state.kind() != Kind::Tcp {
+            return None;
+        }
+        let whole = Whole::of(frame)?;
         let (addresses, rest) = record.key_v4(connection.is_reply);
         let said = u64::from(whole.ports) << 32 | u64::from(whole.protocol) << 8;
         if (addresses ^ whole.addresses) | (rest ^ said) & OF_PACKET != 0 {
@@ -112,7 +122,6 @@ impl<'a> Moment<'a> {
     }
 
     /// The same of IPv6, by the whole reading: there is no shorter one.
-    #[inline(never)]
     fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
         let (life, state) = self.unchanged(&record, connection)?;

@@ -27,7 +27,7 @@ const SHORTEST: usize = IP_HEADER + 8;
 struct Plain<'a> {
     /// From the IP header on, trailers included.
     ip: &'a [u8],
-    /// How much of that is the packet; no more than there is.
+    /// How much of that is the packet: no more than there is, nor less than the shortest.
     total_len: usize,
     addresses: u64,
     protocol: u8,
@@ -38,16 +38,18 @@ struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     #[inline(always)]
-    fn of(frame: &'a Frame) -> Option<Self> {
+    fn of(frame: &Frame, data: &'a [u8]) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV4 || frame.layers.l4.is_none() {
             return None;
         }
-        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
+        let ip = data.get(usize::from(frame.layers.l3)..)?;
         let ([first, second], [third, ports, udp]) = words(ip.first_chunk()?);
         let total_len = (first >> 32 & 0xffff) as usize;
         // Both at once: what there must not be of either shows as a bit.
         let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
-        if odd != 0 || total_len > ip.len() || !is_right(first, second, third) {
+        // Likewise of too short and too long: there are no less bytes than the shortest takes.
+        let is_there = total_len.wrapping_sub(SHORTEST) <= ip.len().wrapping_sub(SHORTEST);
+        if odd != 0 || !is_there || !is_right(first, second, third) {
             return None;
         }
         let addresses = second << 32 | u64::from(third);
@@ -58,17 +60,11 @@ impl<'a> Plain<'a> {
     #[inline(always)]
     fn is_whole_udp(&self, frame: &Frame) -> bool {
         let (length, sum) = ((self.udp >> 16) as usize, self.udp as u16);
-        if length < 8 || IP_HEADER + length > self.total_len {
+        // Again both bounds at once.
+        if length.wrapping_sub(8) > self.total_len - SHORTEST {
             return false;
         }
-        sum == 0 || is_verified(frame) || self.is_right_udp(length)
-    }
-
-    #[inline(never)]
-    fn is_right_udp(&self, length: usize) -> bool {
-        let Some(datagram) = self.ip.get(IP_HEADER..IP_HEADER + length) else { return false };
-        let pseudo = pseudo(self.addresses, protocol::UDP, length);
-        checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
+        sum == 0 || is_verified(frame) || is_right_udp(self.addresses, self.ip, length)
     }
 }
 
@@ -78,18 +74,21 @@ pub(crate) struct Datagram {
     pub addresses: u64,
     /// Source and destination, as in [`Key::rest`], which has the zone besides.
     pub ports_protocol: u64,
+    /// Bytes of the frame.
+    pub len: usize,
 }
 
 impl Datagram {
     /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
-        let plain = Plain::of(frame)?;
+        let data = frame.packet.data();
+        let plain = Plain::of(frame, data)?;
         if plain.protocol != protocol::UDP || !plain.is_whole_udp(frame) {
             return None;
         }
         let ports_protocol = u64::from(plain.ports) << 32 | u64::from(protocol::UDP) << 8;
-        Some(Datagram { addresses: plain.addresses, ports_protocol })
+        Some(Datagram { addresses: plain.addresses, ports_protocol, len: data.len() })
     }
 }
 
@@ -110,7 +109,7 @@ impl<'a> Whole<'a> {
     /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &'a Frame) -> Option<Self> {
-        let plain = Plain::of(frame)?;
+        let plain = Plain::of(frame, frame.packet.data())?;
         let Plain { ip, total_len, addresses, protocol, ports, .. } = plain;
         let l4 = ip.get(IP_HEADER..total_len)?;
         let is_whole = match protocol {
@@ -217,6 +216,14 @@ fn is_right(first: u64, second: u64, third: u32) -> bool {
     let sum = (sum >> 32) + (sum & 0xffff_ffff) + u64::from(carry) + u64::from(again);
     // Not zero: the version is not.
     sum % 0xffff == 0
+}
+
+/// Of UDP behind an IP header, whether the checksum is right.
+#[inline(never)]
+fn is_right_udp(addresses: u64, ip: &[u8], length: usize) -> bool {
+    let Some(datagram) = ip.get(IP_HEADER..IP_HEADER + length) else { return false };
+    let pseudo = pseudo(addresses, protocol::UDP, length);
+    checksum::verify_udp_v4(pseudo, datagram) == Verdict::Good
 }
 
 /// Whether the transport checksum needs no look.

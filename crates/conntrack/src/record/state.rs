@@ -138,6 +138,19 @@ impl State {
         self.0 & Self::HELPER != 0
     }
 
+    /// Zero of a conversation without handshake to which a packet in this direction adds nothing, that
+    /// stands in the index of this number and has no helper.
+    #[inline(always)]
+    pub fn differs_from_settled(self, number: u32, is_reply: bool) -> u64 {
+        const MULTIPLE: u64 = (Exchange::Multiple as u64) << State::PROGRESS_SHIFT;
+        const _: () = assert!(Exchange::Single as u64 == 0 && MULTIPLE.is_power_of_two());
+        // A reply must find an answered one; before it, either will do.
+        let answered = if is_reply { MULTIPLE } else { 0 };
+        let mask = Self::HEADER | Self::HELPER | Self::KIND | Self::PROGRESS & !MULTIPLE | answered;
+        let wanted = u64::from(number) << Self::HEADER_SHIFT | Kind::Other as u64 | answered;
+        (self.0 ^ wanted) & mask
+    }
+
     /// Zero of a connection that stands in the index of this number and has no helper.
     #[inline(always)]
     pub fn differs_from_plain(self, number: u32) -> u64 {
