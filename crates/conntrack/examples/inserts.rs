@@ -1,7 +1,7 @@
 //! What threads that begin connections at the same time cost each other, by processor time.
 //!
-//! `inserts COUNT ROUNDS [same] [zones] [apart]`: one thread alone, then two, in turns: in one zone, in
-//! a zone each, in a table each. Two threads of which each has a table of its own share nothing but
+//! `inserts COUNT ROUNDS [same] [zones] [apart] [warm]`: one thread alone, then two, in turns: in one
+//! zone, in a zone each, in a table each; `warm`, in memory that was used before. Two threads of which each has a table of its own share nothing but
 //! the machine, so that no table can do better. Threads are to run at the same time: on a machine with
 //! other work start it with `chrt --fifo 1`. How long a cache line takes from one processor to the other
 //! says whether they have a cache in common; on a virtual machine that may change from minute to minute.

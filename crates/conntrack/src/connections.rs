@@ -275,8 +275,11 @@ impl Connections {
             highest.max().unwrap_or_default()
         });
         let all = v4.saturating_add(v6);
-        let numbers = (0..count).filter_map(move |_| (all > 0).then(|| random.u32(..all) + 1));
-        numbers.map(move |number| if number <= v4 { number } else { (number - v4) | V6 })
+        let count = if all == 0 { 0 } else { count };
+        (0..count).map(move |_| match random.u32(..all) + 1 {
+            number if number <= v4 => number,
+            number => (number - v4) | V6,
+        })
     }
 
     /// Whether a connection stands in its index.

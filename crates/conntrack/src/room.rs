@@ -9,12 +9,13 @@
 //! of it only after it gave up one of its own such connections, if it has any. A flood in one zone
 //! leaves the reserve to the others.
 
-use crate::connections::{Connections, Tools};
+use crate::connections::{Connections, THREADS, Tools};
 use crate::counters::Event;
 use crate::record::{Kind, Record};
 use crate::sctp::SctpState;
 use crate::tcp::TcpState;
 use crate::track::Pass;
+use std::ops::RangeInclusive;
 use table::{Id, Index};
 
 /// Of how many parts of the maximum one is the reserve; also how much of it makes a zone large.
@@ -25,9 +26,13 @@ const BUCKETS: usize = 6;
 const PLACES: usize = 3;
 /// Records that are looked at where the whole table is full.
 const RECORDS: usize = 32;
-/// Below this maximum each new connection looks how much room is left, above it one of so many.
+/// Below this maximum each new connection looks how much room is left.
 const EXACT_BELOW: u32 = 8192;
-const LOOK_EVERY: u32 = 64;
+/// Above it a thread looks again after this part of what is left beyond the reserve, within limits. To
+/// look, it fetches what every other thread writes with each connection; if as many threads as there
+/// may be go on as it does, no more than half of that is gone by then.
+const LOOK_PART: u32 = 2 * THREADS as u32;
+const LOOK_AFTER: RangeInclusive<u32> = 64..=4096;
 
 /// A connection that may go, why, and when its time ends: the smallest goes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -145,8 +150,10 @@ impl Tools {
     fn looks_at_room(&mut self, max: u32) {
         self.until_look = self.until_look.saturating_sub(1);
         if self.until_look == 0 || max < EXACT_BELOW {
-            self.until_look = LOOK_EVERY;
-            self.is_room_short = max.saturating_sub(self.quota.used()) <= max / RESERVE_PARTS;
+            let left = max.saturating_sub(self.quota.used());
+            let beyond = left.saturating_sub(max / RESERVE_PARTS);
+            self.until_look = (beyond / LOOK_PART).clamp(*LOOK_AFTER.start(), *LOOK_AFTER.end());
+            self.is_room_short = beyond == 0;
         }
     }
 }

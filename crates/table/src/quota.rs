@@ -6,8 +6,11 @@
 use crate::atomic::{AtomicU32, Line, Mutex, Ordering, lock};
 use std::sync::Arc;
 
-/// Places that a thread asks for at once.
-const BATCH: u32 = 64;
+/// Places that a thread asks for at once: so small a part of the maximum that even 128 threads leave
+/// little of it unfilled, within limits.
+const PART: u32 = 1 << 14;
+const FEWEST: u32 = 64;
+const MOST: u32 = 1024;
 /// Below this maximum, threads ask for each place.
 const EXACT_BELOW: u32 = 8192;
 
@@ -115,7 +118,7 @@ impl Share {
     pub fn give(&mut self) {
         self.add(u32::MAX);
         self.unfilled += 1;
-        let keep = if self.max < EXACT_BELOW { 0 } else { 2 * BATCH };
+        let keep = if self.max < EXACT_BELOW { 0 } else { 2 * batch(self.max) };
         if self.unfilled > keep {
             let places = self.unfilled - keep / 2;
             self.quota.give_back(places);
@@ -134,7 +137,7 @@ impl Share {
     fn ask(&mut self, max: u32) -> bool {
         self.settle();
         self.max = max;
-        self.unfilled = self.quota.grant(if max < EXACT_BELOW { 1 } else { BATCH }, max);
+        self.unfilled = self.quota.grant(batch(max), max);
         self.unfilled > 0
     }
 
@@ -144,6 +147,11 @@ impl Share {
         let sum = self.filled.0.load(Ordering::Relaxed).wrapping_add(places);
         self.filled.0.store(sum, Ordering::Release);
     }
+}
+
+/// Places that a thread asks for at once.
+fn batch(max: u32) -> u32 {
+    if max < EXACT_BELOW { 1 } else { (max / PART).clamp(FEWEST, MOST) }
 }
 
 impl Drop for Share {
@@ -235,7 +243,7 @@ mod tests {
                 shares[turn].take()
             })
             .count() as u32;
-        assert!(taken > 1_000_000 - 4 * BATCH, "{taken}");
+        assert!(taken > 1_000_000 - 4 * batch(1_000_000), "{taken}");
         for _ in 0..taken {
             shares[0].give();
         }
