@@ -6,10 +6,10 @@
 
 use crate::change::What;
 use crate::connections::{Connections, Tools};
-use crate::extract::Reading;
 use crate::record::{Kind, Record, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
+use crate::sight_v6::SightV6;
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
@@ -109,10 +109,11 @@ impl Asked<'_> {
     }
 }
 
-/// The same of IPv6, by the whole reading: there is no shorter one.
+/// The same of IPv6.
+#[inline(never)]
 fn see_v6(record: &Record<'_>, frame: &Frame, zone: u16) -> Option<(bool, Option<Segment>)> {
-    let reading = Reading::of(frame, zone).ok().filter(|it| !it.related)?;
-    Some((record.direction(&reading.key)?, reading.segment))
+    let sight = SightV6::of(frame)?;
+    Some((sight.direction(record, zone)?, sight.segment()))
 }
 
 /// Follows a packet that changes nothing.
