@@ -17,7 +17,7 @@ pub const TABLES: usize = 255;
 pub const FLOWS_PER_TABLE: usize = 1_000_000;
 /// Entries of one worker's exact-match cache; a power of two.
 pub const EXACT_CACHE_ENTRIES: usize = 8192;
-/// Entries that a worker's unified flow cache may grow to, of 129 bytes each.
+/// Entries that a worker's unified flow cache may grow to, of 137 bytes each.
 pub const UNIFIED_CACHE_ENTRIES: usize = 1 << 19;
 /// Megaflows in the datapath unless `other_config:flow-limit` says otherwise.
 pub const FLOW_LIMIT: usize = 200_000;

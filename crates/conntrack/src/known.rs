@@ -6,10 +6,10 @@
 
 use crate::change::What;
 use crate::connections::{Connections, Tools};
-use crate::extract::Reading;
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::{Datagram, Whole};
+use crate::sight_v6::SightV6;
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
@@ -121,17 +121,17 @@ impl<'a> Moment<'a> {
         self.note_packet(connection, life, timeout, frame)
     }
 
-    /// The same of IPv6, by the whole reading: there is no shorter one.
+    /// The same of TCP and UDP over IPv6.
     fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
         let (life, state) = self.unchanged(&record, connection)?;
-        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related)?;
-        if record.direction(&reading.key)? != is_reply {
+        let sight = SightV6::of(frame)?;
+        if sight.direction(&record, record.zone())? != is_reply {
             return None;
         }
         let timeout = match state.kind() {
             Kind::Other => settled(state, is_reply)?,
-            Kind::Tcp => self.follow_segment(&record, is_reply, &reading.segment?, tools)?,
+            Kind::Tcp => self.follow_segment(&record, is_reply, &sight.segment()?, tools)?,
             Kind::Icmp | Kind::Sctp => return None,
         };
         self.note_packet(connection, life, timeout, frame)

@@ -53,6 +53,7 @@ mod room;
 mod sctp;
 mod settings;
 mod sight;
+mod sight_v6;
 mod stats;
 mod tcp;
 pub mod text;

@@ -144,6 +144,17 @@ impl<'a> Record<'a> {
         ((word(2) ^ addresses) | (word(3) ^ rest) == 0).then_some(true)
     }
 
+    /// Of an IPv6 record, whether it has the key of these words; in which direction.
+    #[inline]
+    pub fn direction_v6(&self, addresses: &[u64; 4], rest: u64) -> Option<bool> {
+        let is_key = |at: usize| {
+            let differs = |i: usize, word: u64| self.key[at + i].load(Relaxed) ^ word;
+            let upper = differs(0, addresses[0]) | differs(2, addresses[2]);
+            upper | differs(1, addresses[1]) | differs(3, addresses[3]) | differs(4, rest) == 0
+        };
+        if is_key(0) { Some(false) } else { is_key(5).then_some(true) }
+    }
+
     /// Whether packets of this key are the connection's; in which direction.
     #[inline]
     pub fn direction(&self, key: &Key) -> Option<bool> {

@@ -1,9 +1,10 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `forward plain|tracked|translated CONNECTIONS PACKETS`. First
+//! does: `forward plain|tracked|translated|zones|ipv6 CONNECTIONS PACKETS`. `zones` tracks in two
+//! zones one after the other, `ipv6` tracks IPv6. First
 //! `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
 //! difference between two numbers of packets is free of the set-up.
 
-use base::{Instant, PortNo, RecircId, WorkerId};
+use base::{Instant, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
@@ -16,8 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NOW: Instant = Instant::from_millis(1_000_000);
-/// Packets are tracked before they go round with this number.
+/// Packets were tracked, in a zone or in the last of two, when they go round with this number.
 const TRACKED: RecircId = RecircId(1);
+/// Packets were tracked in the first of two zones.
+const BETWEEN: RecircId = RecircId(2);
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,8 @@ enum Kind {
     Plain,
     Tracked,
     Translated,
+    Zones,
+    Ipv6,
 }
 
 fn main() {
@@ -33,12 +38,14 @@ fn main() {
         None | Some("plain") => Kind::Plain,
         Some("tracked") => Kind::Tracked,
         Some("translated") => Kind::Translated,
-        Some(word) => panic!("'{word}' is none of plain, tracked, translated"),
+        Some("zones") => Kind::Zones,
+        Some("ipv6") => Kind::Ipv6,
+        Some(word) => panic!("'{word}' is none of plain, tracked, translated, zones, ipv6"),
     };
     let number = |at: usize, default| words.get(at).map_or(default, |it| it.parse().expect(it));
     let (connections, packets) = (number(1, 1000), number(2, 1_000_000));
     let mut worker = worker(kind);
-    let forward: Vec<Vec<u8>> = (0..connections as u32).map(frame).collect();
+    let forward: Vec<Vec<u8>> = (0..connections as u32).map(|it| frame(kind, it)).collect();
     let mut out = Outbox::new();
     let mut first = PcapRx::new(capture(&forward), Play::Once);
     let first = play(&mut worker, &mut out, PortNo(1), &mut first, forward.len());
@@ -80,7 +87,7 @@ fn worker(kind: Kind) -> Worker {
             Match::any()
                 .with(Field::InPort, port.into())
                 .with(Field::RecircId, recirc.into())
-                .with(Field::EthType, 0x0800)
+                .with(Field::EthType, if kind == Kind::Ipv6 { 0x86dd } else { 0x0800 })
                 .with(Field::NwFrag, 0)
         };
         if kind == Kind::Plain {
@@ -88,8 +95,15 @@ fn worker(kind: Kind) -> Worker {
             continue;
         }
         let nat = (kind == Kind::Translated).then_some(Nat::Restore);
+        let mut begin = RecircId(0);
+        if kind == Kind::Zones {
+            // Whatever it is, it is committed here, so that only the second zone has more to say.
+            let ct = CtAction { commit: true, zone: Zone(9), ..CtAction::default() };
+            flows.push((from(0), vec![Action::Ct(Box::new(ct)), Action::Recirc(BETWEEN)]));
+            begin = BETWEEN;
+        }
         let ct = CtAction { nat, ..CtAction::default() };
-        flows.push((from(0), vec![Action::Ct(Box::new(ct)), Action::Recirc(TRACKED)]));
+        flows.push((from(begin.0), vec![Action::Ct(Box::new(ct)), Action::Recirc(TRACKED)]));
         let state = |state: CtState| {
             let of = (CtState::NEW | CtState::EST | CtState::TRK).bits().into();
             from(TRACKED.0).with_masked(Field::CtState, (state | CtState::TRK).bits().into(), of)
@@ -117,10 +131,15 @@ fn source_nat() -> Nat {
     })
 }
 
-/// The first packet of a connection, of 60 bytes; UDP without checksum.
-fn frame(number: u32) -> Vec<u8> {
+/// The first packet of a connection, of 60 bytes; UDP without checksum over IPv4. IPv6 takes 80, and
+/// a checksum.
+fn frame(kind: Kind, number: u32) -> Vec<u8> {
     let [a, b, c, _] = (number << 8).to_be_bytes();
     let port = 1024 + number.wrapping_mul(2_654_435_761) % 60_000;
+    if kind == Kind::Ipv6 {
+        let text = format!("[fd00::{number:x}]:{port}>[fd01::1]:8080 udp len=18");
+        return wire::text::parse(&text).expect("a packet");
+    }
     let text = format!("16.{a}.{b}.{c}:{port}>48.0.0.1:8080 udp len=18");
     let mut bytes = wire::text::parse(&text).expect("a packet");
     bytes[40..42].fill(0);
@@ -130,7 +149,10 @@ fn frame(number: u32) -> Vec<u8> {
 /// Addresses and ports the other way round.
 fn answer(frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
-    for (a, b, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+    let is_ipv6 = frame[12..14] == [0x86, 0xdd];
+    let v4 = [(0, 6, 6), (26, 30, 4), (34, 36, 2)];
+    let v6 = [(0, 6, 6), (22, 38, 16), (54, 56, 2)];
+    for (a, b, len) in if is_ipv6 { v6 } else { v4 } {
         back[a..a + len].copy_from_slice(&frame[b..b + len]);
         back[b..b + len].copy_from_slice(&frame[a..a + len]);
     }

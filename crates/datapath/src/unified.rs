@@ -219,12 +219,12 @@ impl UnifiedCache {
             let ConnectionRef { id, generation, is_reply } = visits.first.connection;
             (entry.connection_id, entry.connection_generation) = (id, generation);
             let is_twice = visits.first.acting > 1;
-            entry.flags |= TRACKED | REPLY * u16::from(is_reply) | TWICE * u16::from(is_twice);
+            entry.flags |= TRACKED | flag(REPLY, is_reply) | flag(TWICE, is_twice);
             if let Some(second) = visits.second {
                 let ConnectionRef { id, generation, is_reply } = second.connection;
                 self.seconds[at] = Second { id, generation };
-                entry.flags |= SECOND | SECOND_REPLY * u16::from(is_reply);
-                entry.flags |= SECOND_TWICE * u16::from(second.acting > 1);
+                let is_twice = second.acting > 1;
+                entry.flags |= SECOND | flag(SECOND_REPLY, is_reply) | flag(SECOND_TWICE, is_twice);
             }
         }
         if headers.is_ipv6() {
@@ -271,6 +271,11 @@ impl UnifiedCache {
         self.masks.push(MaskInUse::new(*mask, self.serial));
         Some(self.masks.len() - 1)
     }
+}
+
+/// A flag, if it holds.
+fn flag(bit: u16, holds: bool) -> u16 {
+    if holds { bit } else { 0 }
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).

@@ -37,6 +37,7 @@ impl UnifiedCache {
         let UnifiedCache { masks, first_mask, entries, rest, tags, secrets, probes, .. } = self;
         let last = entries.len() - 1;
         let has_untracked = masks.iter().any(|mask| mask.has_untracked);
+        let in_port = headers.first().map_or(0, in_port);
         let (mut count, mut first) = (0, 0);
         while let Some(one) = headers.get(first)
             && let Some(probe) = probes.get_mut(count)
@@ -46,7 +47,7 @@ impl UnifiedCache {
                 first += 1;
                 continue;
             }
-            let mask = first_mask[kind(one)];
+            let mask = first_mask[kind_on(in_port, one)];
             let in_use = &masks[usize::from(mask)];
             let packets = alike(&headers[first..], &in_use.mask);
             let hash = in_use.hash(one, secrets);
@@ -203,10 +204,19 @@ fn bits(mut word: u32) -> impl Iterator<Item = usize> {
 }
 
 /// Packets of a kind mostly go by the same mask: port, Ethernet type and protocol.
-#[inline(always)]
 pub(super) fn kind(headers: &Headers) -> usize {
+    kind_on(in_port(headers), headers)
+}
+
+fn in_port(headers: &Headers) -> u64 {
+    headers.words()[0] >> 32
+}
+
+/// The kind of a packet from a port, which is the same for a whole batch.
+#[inline(always)]
+fn kind_on(in_port: u64, headers: &Headers) -> usize {
     let words = headers.words();
-    (words[0] >> 32 ^ words[1] ^ words[3] >> 56) as usize % KINDS
+    (in_port ^ words[1] ^ words[3] >> 56) as usize % KINDS
 }
 
 /// How many packets from the first one on agree with it in the bits of a mask.

@@ -1,0 +1,149 @@
+//! A first look at a frame of IPv6, as [`Sight`](crate::sight::Sight) is one of IPv4: reads whole TCP
+//! and UDP packets without extension headers. All else is left to the whole reading
+//! ([`Reading`](crate::extract::Reading)).
+
+use crate::key::{Family, zone_protocol};
+use crate::record::Record;
+use crate::tcp::Segment;
+use flow::Frame;
+use packet::Checksum;
+use std::net::Ipv6Addr;
+use wire::checksum::{self, Verdict};
+use wire::{Tcp, ethertype, protocol};
+
+const IP_HEADER: usize = 40;
+
+/// A packet that was seen to be whole.
+pub(crate) struct SightV6<'a> {
+    /// Source and destination, the upper halves first.
+    addresses: [u64; 4],
+    ports: u32,
+    protocol: u8,
+    l4: &'a [u8],
+}
+
+impl<'a> SightV6<'a> {
+    /// Reads a frame. That nothing is seen is no verdict.
+    #[inline]
+    pub fn of(frame: &'a Frame) -> Option<Self> {
+        if frame.key.eth_type() != ethertype::IPV6 || frame.layers.l4.is_none() {
+            return None;
+        }
+        let ip = frame.packet.data().get(usize::from(frame.layers.l3)..)?;
+        let header: &[u8; IP_HEADER] = ip.first_chunk()?;
+        let (words, _) = header.as_chunks::<8>();
+        let [first, addresses @ ..] = words.first_chunk::<5>()?.map(u64::from_be_bytes);
+        let l4 = ip.get(IP_HEADER..)?.get(..(first >> 16 & 0xffff) as usize)?;
+        let (protocol, ports) = ((first >> 8) as u8, u32::from_be_bytes(*l4.first_chunk()?));
+        if first >> 60 != 6 || ports < 1 << 16 || ports as u16 == 0 {
+            return None;
+        }
+        let sight = SightV6 { addresses, ports, protocol, l4 };
+        let verify = frame.packet.offload.checksum == Checksum::Unverified;
+        sight.is_whole(verify).then_some(sight)
+    }
+
+    fn is_whole(&self, verify: bool) -> bool {
+        let l4 = self.l4;
+        match self.protocol {
+            protocol::UDP => {
+                let Some(&[_, _, _, _, high, low, _, _]) = l4.first_chunk::<8>() else {
+                    return false;
+                };
+                let length = usize::from(u16::from_be_bytes([high, low]));
+                let Some(datagram) = l4.get(..length).filter(|it| it.len() >= 8) else {
+                    return false;
+                };
+                let verdict = || checksum::verify_udp_v6(self.pseudo(length), datagram);
+                !verify || verdict() == Verdict::Good
+            }
+            protocol::TCP => {
+                let verdict = || checksum::verify_tcp(self.pseudo(l4.len()), l4);
+                Tcp::new_checked(l4).is_ok() && (!verify || verdict() == Verdict::Good)
+            }
+            _ => false,
+        }
+    }
+
+    fn pseudo(&self, bytes: usize) -> u16 {
+        let [source_high, source, destination_high, destination] = self.addresses;
+        let address = |high, low| Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
+        let (source, destination) =
+            (address(source_high, source), address(destination_high, destination));
+        checksum::pseudo_v6(source, destination, self.protocol, bytes)
+    }
+
+    /// Which direction of a connection in a zone the packet is of, if it is of that connection.
+    #[inline]
+    pub fn direction(&self, record: &Record<'_>, zone: u16) -> Option<bool> {
+        let shared = u64::from(zone_protocol(zone, self.protocol, Family::V6));
+        record.direction_v6(&self.addresses, u64::from(self.ports) << 32 | shared)
+    }
+
+    /// The TCP segment in it.
+    pub fn segment(&self) -> Option<Segment> {
+        if self.protocol != protocol::TCP {
+            return None;
+        }
+        Tcp::new_checked(self.l4).ok().map(|tcp| Segment::read(&tcp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::Reading;
+    use base::PortNo;
+    use packet::Packet;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The first look never says what the whole reading does not.
+        #[test]
+        fn a_first_look_agrees_with_the_whole_reading(
+            kind in 0..6usize, len in 0..40usize, good: bool,
+            damage in proptest::collection::vec((0..90usize, any::<u8>()), 0..3),
+            cut in proptest::option::of(14..90usize),
+        ) {
+            let text = [
+                format!("[fd00::1]:1000>[fd00::2]:80 S seq=5 win=100 len={len}"),
+                format!("[fd00::1]:1000>[fd00::2]:80 udp len={len}"),
+                format!("[fd00::1]:1000>[fd00::2]:80 A seq=5 ack=9 win=100 len={len}"),
+                format!("[fd00::1]>[fd00::2] icmp-echo id=1 seq=1 len={len}"),
+                format!("[fd00::1]:1000>[fd00::2]:80 udp len={len} vlan=5"),
+                format!("10.0.0.1:1000>10.0.0.2:80 udp len={len}"),
+            ];
+            let mut bytes = wire::text::parse(&text[kind]).unwrap();
+            for (at, flip) in damage {
+                let at = at % bytes.len();
+                bytes[at] ^= flip;
+            }
+            bytes.truncate(cut.unwrap_or(usize::MAX));
+            let Ok(mut frame) = Frame::parse(Packet::from_bytes(&bytes), PortNo(1)) else {
+                return Ok(());
+            };
+            if good {
+                frame.packet.offload.checksum = Checksum::Good;
+            }
+            let reading = Reading::of(&frame, 9);
+            match SightV6::of(&frame) {
+                Some(sight) => {
+                    let reading = reading.unwrap();
+                    let ([a, b], [c, d]) = (reading.key.src.words(), reading.key.dst.words());
+                    prop_assert_eq!(sight.addresses, [a, b, c, d]);
+                    let shared = zone_protocol(9, sight.protocol, Family::V6);
+                    let rest = u64::from(sight.ports) << 32 | u64::from(shared);
+                    prop_assert_eq!(rest, reading.key.rest());
+                    prop_assert_eq!(sight.segment(), reading.segment);
+                    prop_assert!(!reading.related);
+                }
+                None => {
+                    let usual = |it: &Reading| it.key.family == Family::V6
+                        && matches!(it.key.protocol, protocol::TCP | protocol::UDP) && !it.related;
+                    let is_plain = frame.l3().get(6).is_some_and(|&next| next == frame.key.nw_proto());
+                    prop_assert!(!is_plain || !reading.is_ok_and(|it| usual(&it)));
+                }
+            }
+        }
+    }
+}
