@@ -6,7 +6,7 @@ kind=tidegate
 ours || kind=ovs
 matrix() {
     "$TIDEGATE" bench matrix results --profiles short --tracking ct --ports memory,veth \
-        --versions $kind --sample-time 1 -r 0 --precision 50 --error-threshold 50 "$@"
+        --versions $kind --sample-time 1 -r 0 -i 2 --precision 50 --error-threshold 50 "$@"
 }
 cells=$(matrix --list | grep -c missing)
 [ "$cells" -ge 1 ] || fail "$(matrix --list)"

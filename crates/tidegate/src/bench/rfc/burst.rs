@@ -66,7 +66,8 @@ impl Course {
         let frames = burst.round().max(1.0) as u64;
         let start = bench.clock.now();
         while bench.clock.now() - start < REST && !(bench.interrupted)() {
-            std::thread::yield_now();
+            // Giving the core away now might not get it back in time for the burst.
+            std::hint::spin_loop();
         }
         let (sample, mut trial) = self.exchange(bench, frames, bench.args.at)?;
         let one_way = matches!(trial.broken, Some(Broken::Nothing | Broken::NothingBack));
