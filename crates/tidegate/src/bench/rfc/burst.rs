@@ -25,7 +25,16 @@ impl Course {
                 let (trial, rate) = self.burst(bench, burst)?;
                 rates.extend(trial.verdict.passed().then_some(rate));
                 Ok(trial)
-            })?;
+            });
+            let found = match found {
+                Ok(found) => found,
+                // What other searches have found is kept.
+                Err(error) if !searches.is_empty() => {
+                    row.stopped = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             let none = || found.text(unit, range.min);
             row.stopped = found.stopped.clone().or_else(|| found.answer.rate.is_none().then(none));
             bursts.extend(found.answer.rate.map(f64::round));
