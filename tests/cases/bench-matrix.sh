@@ -4,16 +4,14 @@
 [ -x "$TIDEGATE" ] || skip "there is no $TIDEGATE"
 kind=tidegate
 ours || kind=ovs
-matrix() {
-    "$TIDEGATE" bench matrix results --profiles short --tracking ct --ports memory,veth \
-        --versions $kind --sample-time 1 -r 0 --precision 50 --error-threshold 50 "$@"
-}
-cells=$(matrix --list | grep -c missing)
-[ "$cells" -ge 1 ] || fail "$(matrix --list)"
-contains "how long" "$(matrix --list)" "about"
+matrix=("$TIDEGATE" bench matrix results --profiles short --tracking ct --ports memory,veth
+    --versions $kind --sample-time 1 -r 0 -i 2 --precision 50 --error-threshold 50)
+cells=$("${matrix[@]}" --list | grep -c missing)
+[ "$cells" -ge 1 ] || fail "$("${matrix[@]}" --list)"
+contains "how long" "$("${matrix[@]}" --list)" "about"
 
 # Interrupted in the first cell.
-matrix >interrupted.txt 2>interrupted.printed &
+"${matrix[@]}" >interrupted.txt 2>interrupted.printed &
 running=$!
 searching() { pgrep -f '[c]ps-ndr --perf' >/dev/null; }
 eventually 20 searching
@@ -29,7 +27,7 @@ eventually 5 nothing_left
 [ -z "$(ls results | grep -v '^matrix.json$')" ] || fail "left: $(ls results)"
 
 # Killed, no search goes on that nobody waits for.
-matrix >/dev/null 2>&1 &
+"${matrix[@]}" >/dev/null 2>&1 &
 running=$!
 eventually 20 searching
 kill -KILL $running
@@ -39,7 +37,7 @@ eventually 5 nothing_left
 # The whole; again, and nothing is measured twice. A busy machine may come too late for every rate,
 # which is said, and tried again.
 got=0
-matrix >table.txt 2>table.printed || got=$?
+"${matrix[@]}" >table.txt 2>table.printed || got=$?
 contains "progress" "$(cat table.printed)" "(1 of $cells, about"
 same "cells" "$cells" "$(grep -c "^short-ct-1x1-$kind-" table.txt)"
 lacks "table" "$(cat table.txt)" "not measured yet"
@@ -48,7 +46,7 @@ if grep -q 'all samples invalid' table.txt; then
     contains "why" "$(cat table.printed)" "the generator did not do what was asked"
 else
     same "status: $(cat table.printed)" 0 $got
-    matrix >again.txt 2>again.printed || fail "$(cat again.printed)"
+    "${matrix[@]}" >again.txt 2>again.printed || fail "$(cat again.printed)"
     same "again: $(cat again.printed)" "$(cat table.txt)" "$(cat again.txt)"
 fi
 "$TIDEGATE" report results >/dev/null || fail "no report"
@@ -68,6 +66,6 @@ fi
 # A cell that cannot be measured does not keep the others from it.
 rm results/short-ct-1x1-$kind-veth.json
 mkdir results/short-ct-1x1-$kind-veth.part
-matrix >without.txt 2>without.printed && fail "it cannot have measured that"
+"${matrix[@]}" >without.txt 2>without.printed && fail "it cannot have measured that"
 contains "named" "$(cat without.printed)" "short-ct-1x1-$kind-veth could not be measured: "
 contains "the others" "$(cat without.txt)" "short-ct-1x1-$kind-veth"

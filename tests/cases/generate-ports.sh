@@ -35,7 +35,7 @@ case $(refuses afxdp:tgpa packet:tgpb) in
         ;;
 esac
 case $(refuses dpdk:net_null0 packet:tgpb) in
-    *"built without"*) printf 'this build has no DPDK\n' >&2 ;;
+    *"has no DPDK"*) printf 'this build has no DPDK\n' >&2 ;;
     *) between dpdk:net_af_packet_a,iface=tgpa packet:tgpb ;;
 esac
 

@@ -171,6 +171,11 @@ impl Profile {
         }
     }
 
+    /// The profile with all its keys, as [`Profile::from_toml`] reads it.
+    pub fn to_toml(&self) -> Result<String, ProfileError> {
+        Ok(toml::to_string(self)?)
+    }
+
     /// Whether hosts can behave like this; says which field is wrong where not.
     pub fn check(&self) -> Result<(), ProfileError> {
         let bad = |field, why: String| Err(ProfileError::Impossible { field, why, line: None });
@@ -261,6 +266,9 @@ pub enum ProfileError {
     /// The text is not a profile.
     #[error("the profile cannot be read: {0}")]
     Text(#[from] toml::de::Error),
+    /// It cannot be written as text.
+    #[error("the profile cannot be written: {0}")]
+    Write(#[from] toml::ser::Error),
     /// Hosts cannot behave as it says.
     #[error("profile{}: {field}: {why}", at(*line))]
     Impossible {
@@ -287,7 +295,7 @@ mod tests {
         for name in Profile::BUILT_IN {
             let profile = get(name);
             assert_eq!(profile.name, name);
-            let again = toml::to_string(&profile).unwrap();
+            let again = profile.to_toml().unwrap();
             assert_eq!(Profile::from_toml(&again).unwrap(), profile);
         }
         assert!(Profile::built_in("other").is_none());

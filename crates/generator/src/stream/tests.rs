@@ -1,4 +1,5 @@
 use super::*;
+use crate::address::Address;
 use std::collections::HashSet;
 
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
@@ -186,7 +187,7 @@ fn own_and_old_frames_are_told_apart_and_questions_answered() {
     assert_eq!((pair.responder.statistics().stale, pair.responder.flows()), (10, 0));
     // A router asks who the responder is.
     let wire = Wire { mac: MACS[0], vlan: None, text: None };
-    let (local, wanted) = (Address::v4([198, 19, 0, 1]), RESPONDER);
+    let (local, wanted) = (Address::v4([198, 19, 0, 1]), Network::V4.responders().get(0));
     let mut packet = pair.pool.take();
     frame::resolution(&mut packet, &wire, &Resolution::Ask { local, wanted });
     out.push(packet);

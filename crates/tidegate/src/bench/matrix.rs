@@ -34,8 +34,8 @@ installed; else ours in memory and both between veth pairs. The difference is be
 the same ports. Beside each rate stands what the busiest worker does then, locks marked with a star.
 A cell's result is DIR/CELL.json; to measure a cell again, remove it. Interrupted, the table of what
 is there is shown, and the same command goes on with the cell that was cut short. A cell that cannot
-be measured, or whose samples were all invalid, is named, and measured again by the next run. The table stays in DIR/matrix.json. The exit status is 0 if every
-cell was measured, 1 otherwise.")]
+be measured, or whose samples were all invalid, is named, and measured again by the next run. The
+table stays in DIR/matrix.json. The exit status is 0 if every cell was measured, 1 otherwise.")]
 pub struct MatrixArgs {
     /// Where results are kept
     #[arg(value_name = "DIR")]
@@ -61,6 +61,9 @@ pub struct MatrixArgs {
     /// Linear rise to each rate, in seconds
     #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
     ramp_up: u32,
+    /// Samples of a search at most, but for those that confirm its answer
+    #[arg(short = 'i', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_iterations: Option<u32>,
     /// Packets and connections that may be lost, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.02)]
     error_threshold: f64,
@@ -106,7 +109,11 @@ pub fn measure(args: &MatrixArgs) -> Result<Outcome, BenchError> {
     std::fs::create_dir_all(&args.folder)
         .map_err(|error| wrong(format!("{}: {error}", args.folder.display())))?;
     let all = args.cells();
-    let is_there = |cell: &Cell| matches!(table::read(&args.folder, cell), Ok(Some(json)) if !search::says_nothing(&json));
+    let is_there = |cell: &Cell| {
+        // A file that cannot be read is none, and is replaced.
+        let json = table::read(&args.folder, cell).ok().flatten();
+        json.is_some_and(|json| !search::says_nothing(&json))
+    };
     if args.list {
         return Ok(list(args, &all, &is_there));
     }

@@ -23,10 +23,13 @@ impl Cores {
 
     /// For so many workers on each side.
     pub fn new(device: usize, generator: usize) -> Cores {
-        // As they were at first: a thread that was tied to one may ask again.
+        Cores::of(Cores::allowed(), device, generator)
+    }
+
+    /// Processors that we may use, as they were at first: a thread that was tied to one may ask.
+    pub fn allowed() -> &'static [usize] {
         static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
-        let allowed = ALLOWED.get_or_init(|| allowed_cpus().unwrap_or_default());
-        Cores::of(allowed, device, generator)
+        ALLOWED.get_or_init(|| allowed_cpus().unwrap_or_default())
     }
 
     fn of(allowed: &[usize], device: usize, generator: usize) -> Cores {

@@ -1,5 +1,6 @@
 //! Where a result comes from.
 
+use crate::dut::Cores;
 use serde_json::{Value, json};
 use std::fs;
 
@@ -12,7 +13,7 @@ pub fn describe() -> Value {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     json!({
         "cpu": model,
-        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "cores": Cores::allowed().len(),
         "kernel": kernel.trim(),
         // Others at work beside a measurement show in it.
         "load_average": load.split(' ').next().and_then(|text| text.parse::<f64>().ok()),

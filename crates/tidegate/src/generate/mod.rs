@@ -284,9 +284,9 @@ pub fn run(args: &GenerateArgs) -> ExitCode {
 }
 
 fn print_profile(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
-    let text = toml::to_string(&profile(&args.profile)?)
-        .map_err(|error| LoadError::Ended(format!("the profile cannot be shown: {error}")))?;
-    result::print(&text);
+    let text = profile(&args.profile)?.to_toml();
+    let wrong = |source| LoadError::Profile { name: args.profile.clone(), source };
+    result::print(&text.map_err(wrong)?);
     Ok(ExitCode::SUCCESS)
 }
 

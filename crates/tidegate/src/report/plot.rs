@@ -10,6 +10,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 44.0;
+/// The shortest time of a histogram, in microseconds.
+const SHORTEST_US: f64 = 0.01;
 
 /// Text with what HTML would read as its own replaced.
 pub fn escape(text: &str) -> String {
@@ -183,14 +185,17 @@ impl Frame<'_> {
     /// A histogram: the upper end of each bucket and how many it holds, on a logarithmic axis.
     pub fn histogram(&self, buckets: &[(f64, f64)]) -> String {
         let y = Axis::vertical(buckets.iter().map(|b| b.1).fold(0.0, f64::max));
-        let low = buckets.first().map_or(1.0, |b| b.0 / 1.1);
-        let high = buckets.last().map_or(10.0, |b| b.0 * 1.1);
+        // A logarithm has no place for nothing: what took no time stands at the shortest one.
+        let place = |us: f64| us.max(SHORTEST_US);
+        let low = buckets.first().map_or(1.0, |b| place(b.0) / 1.1);
+        let high = buckets.last().map_or(10.0, |b| place(b.0) * 1.1);
         let x = Axis { low, high, from: LEFT, to: WIDTH - RIGHT, logarithmic: true };
         let mut text = self.open() + &self.axes(&y);
         let mut before = low;
         for (end, count) in buckets {
+            let end = place(*end);
             let from = before.max(end / 1.04);
-            let (left, right, top) = (x.at(from), x.at(*end), y.at(*count));
+            let (left, right, top) = (x.at(from), x.at(end), y.at(*count));
             let _ = write!(
                 text,
                 "<rect class=\"bar\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" \
@@ -198,7 +203,7 @@ impl Frame<'_> {
                 (right - left).max(1.0),
                 (HEIGHT - BOTTOM - top).max(0.0)
             );
-            before = *end;
+            before = end;
         }
         let mut tick = 10f64.powf(low.max(1e-3).log10().ceil());
         while tick <= high {

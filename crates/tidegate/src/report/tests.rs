@@ -34,7 +34,7 @@ fn search(workers: u32, rate: f64) -> serde_json::Value {
 fn latency() -> serde_json::Value {
     json!({
         "count": 9, "mean_us": 31.5, "p50_us": 30.0, "p99_us": 44.25, "p999_us": 45.0, "max_us": 46.0,
-        "buckets_us": [[30.0, 5], [44.0, 4]],
+        "buckets_us": [[0.0, 7], [30.0, 5], [44.0, 4]],
     })
 }
 

@@ -146,18 +146,21 @@ impl Cell {
         }
     }
 
-    /// About how long its search takes: as many halvings as its range needs, some repeated, each
-    /// with its ramp, its connections' lives before and after, and a moment until the table is
-    /// empty. Searches that were timed took between half of that and all of it.
+    /// About how long its search takes on a machine that does nothing else: as many halvings as its
+    /// range needs, some of them repeated, each with its ramp, a moment until the rate stands,
+    /// connections' lives before and after, and a moment until the table is empty. Where the
+    /// generator comes too late, every rate is tried twice.
     pub fn expected(&self, args: &MatrixArgs) -> Duration {
-        let life = if self.lived == Lived::Long { 25.5 } else { 0.5 };
-        let linger = if self.version == Version::Ovs { 5.0 } else { 1.5 };
-        let sample = self.sample_s(args);
-        let trial = f64::from(args.ramp_up) + 2.0 * life + f64::from(sample) + linger;
+        let life_s = if self.lived == Lived::Long { 25.5 } else { 0.5 };
+        let linger_s = if self.version == Version::Ovs { 5.0 } else { 1.5 };
+        let stands_s = f64::from(args.ramp_up) + 1.5 + life_s;
+        let trial_s = stands_s + f64::from(self.sample_s(args)) + life_s + linger_s;
         let [min, max] = self.bounds();
+        // The answer is taken to be an eighth of the highest rate.
         let halvings = ((max - min) / (args.precision / 100.0 * max / 8.0)).log2().max(1.0);
-        // Bringing it up, measuring the ceiling, and a last run with a look at the workers.
-        Duration::from_secs_f64(15.0 + trial * (halvings + 4.0 + 1.0))
+        // Some are repeated, one confirms, one shows the workers; bringing it up takes a while too.
+        let most = args.max_iterations.map_or(f64::INFINITY, f64::from);
+        Duration::from_secs_f64(15.0 + trial_s * ((halvings + 3.0).min(most) + 2.0))
     }
 
     fn sample_s(&self, args: &MatrixArgs) -> u32 {
@@ -186,6 +189,9 @@ impl Cell {
         all.extend(named.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
         if long {
             all.extend(["-n", "500", "-w", "50"].map(str::to_owned));
+        }
+        if let Some(most) = args.max_iterations {
+            all.extend(["-i".to_owned(), most.to_string()]);
         }
         if self.tracking == Tracking::Plain {
             all.push("--no-ct".to_owned());

@@ -56,6 +56,8 @@ fn what_is_missing_is_shown_and_takes_its_time() {
     let args = args(folder.path(), line);
     let cells = args.cells();
     let expected: Vec<_> = cells.iter().map(|cell| cell.expected(&args).as_secs()).collect();
+    let few = MatrixArgs { max_iterations: Some(2), ..args.clone() };
+    assert!(cells[0].expected(&few) < cells[0].expected(&args) / 2);
     // Short- before long-lived, ours before theirs, which forgets more slowly.
     assert!(expected[0] < expected[1] && expected[1] * 4 < expected[2], "{expected:?}");
     std::fs::write(file(folder.path(), &cells[1]), "{\"connections_per_second\": 48200}").unwrap();
@@ -81,7 +83,7 @@ fn what_is_missing_is_shown_and_takes_its_time() {
 #[test]
 fn every_cell_s_search_is_one_that_cps_ndr_takes() {
     let folder = Path::new("/nonexistent");
-    let args = args(folder, "--ports vhost,memory,veth --layouts 1,2x1,8");
+    let args = args(folder, "--ports vhost,memory,veth --layouts 1,2x1,8 -i 7 -r 0");
     let cells = args.cells();
     // 4 profiles; both versions by vhost in 3 layouts, ours in memory in 3, both by veth in 1.
     assert_eq!(cells.len(), 4 * (2 * 3 + 3 + 2));

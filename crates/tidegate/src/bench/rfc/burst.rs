@@ -25,7 +25,16 @@ impl Course {
                 let (trial, rate) = self.burst(bench, burst)?;
                 rates.extend(trial.verdict.passed().then_some(rate));
                 Ok(trial)
-            })?;
+            });
+            let found = match found {
+                Ok(found) => found,
+                // What other searches have found is kept.
+                Err(error) if !searches.is_empty() => {
+                    row.stopped = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
             let none = || found.text(unit, range.min);
             row.stopped = found.stopped.clone().or_else(|| found.answer.rate.is_none().then(none));
             bursts.extend(found.answer.rate.map(f64::round));
@@ -66,7 +75,8 @@ impl Course {
         let frames = burst.round().max(1.0) as u64;
         let start = bench.clock.now();
         while bench.clock.now() - start < REST && !(bench.interrupted)() {
-            std::thread::yield_now();
+            // Giving the core away now might not get it back in time for the burst.
+            std::hint::spin_loop();
         }
         let (sample, mut trial) = self.exchange(bench, frames, bench.args.at)?;
         let one_way = matches!(trial.broken, Some(Broken::Nothing | Broken::NothingBack));

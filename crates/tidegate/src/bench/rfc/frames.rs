@@ -26,33 +26,46 @@ pub fn run(bench: &mut Bench<'_>, test: Test) -> Result<Report, LoadError> {
     let mut report = Report::default();
     for size in bench.args.frame_sizes(test) {
         eprintln!("frames of {size} bytes ...");
-        let own = ceiling(bench, size)?;
-        let links = bench.links.take();
-        let links = links.ok_or_else(|| LoadError::Ended("the ports are gone".to_owned()))?;
-        let mut course = Course::new(links, bench, test, size);
-        let row = match test {
-            Test::FrameLoss | Test::StatefulFrameLoss => course.loss(bench),
-            Test::Latency | Test::StatefulLatency => course.latency(bench),
-            Test::BackToBack => course.back_to_back(bench),
-            _ => course.throughput(bench).map(|found| found.row),
-        };
-        bench.links = Some(course.stations.into_links());
-        let mut row = row?;
-        if let Some(own) = own {
-            row.add("generator_ceiling", json!(own));
-            if row.rate.is_some_and(|rate| rate >= SHARE * own) {
-                row.add("limited_by", json!("generator"));
-                row.text.push_str("; this is the generator's limit");
+        let cleaned = if report.lines.is_empty() { Ok(()) } else { bench.clean() };
+        let mut row = match cleaned.and_then(|()| one_size(bench, test, size)) {
+            Ok(row) => row,
+            // What other sizes have shown is kept.
+            Err(error) if !report.lines.is_empty() => {
+                report.stopped = Some(error.to_string());
+                break;
             }
-        }
+            Err(error) => return Err(error),
+        };
         report.stopped = row.stopped.take();
         report.row(row);
         if report.stopped.is_some() {
             break;
         }
-        bench.clean()?;
     }
     Ok(report)
+}
+
+fn one_size(bench: &mut Bench<'_>, test: Test, size: u16) -> Result<Row, LoadError> {
+    let own = ceiling(bench, size)?;
+    let links = bench.links.take();
+    let links = links.ok_or_else(|| LoadError::Ended("the ports are gone".to_owned()))?;
+    let mut course = Course::new(links, bench, test, size);
+    let row = match test {
+        Test::FrameLoss | Test::StatefulFrameLoss => course.loss(bench),
+        Test::Latency | Test::StatefulLatency => course.latency(bench),
+        Test::BackToBack => course.back_to_back(bench),
+        _ => course.throughput(bench).map(|found| found.row),
+    };
+    bench.links = Some(course.stations.into_links());
+    let mut row = row?;
+    if let Some(own) = own {
+        row.add("generator_ceiling", json!(own));
+        if row.rate.is_some_and(|rate| rate >= SHARE * own) {
+            row.add("limited_by", json!("generator"));
+            row.text.push_str("; this is the generator's limit");
+        }
+    }
+    Ok(row)
 }
 
 /// One frame size on its way.
@@ -191,7 +204,7 @@ impl Course {
             }
             None => self.throughput(bench)?,
         };
-        let means = self.again(bench, &mut row)?;
+        let means = self.again(bench, &mut row);
         let found = &mut row.row;
         if means.len() > 1 {
             found.add("latency_means_us", json!(means));
@@ -210,23 +223,26 @@ impl Course {
 
     /// Measures latency at the rate that was found as often as was asked for; the mean of each
     /// trial, in microseconds.
-    fn again(
-        &mut self,
-        bench: &mut Bench<'_>,
-        found: &mut Throughput,
-    ) -> Result<Vec<f64>, LoadError> {
+    fn again(&mut self, bench: &mut Bench<'_>, found: &mut Throughput) -> Vec<f64> {
         let us = |it: &Histogram| it.mean().map(|mean| mean.as_secs_f64() * 1e6);
         let mut means: Vec<f64> = us(&found.latency).into_iter().collect();
         let Some(rate) = found.row.rate.filter(|_| found.row.stopped.is_none()) else {
-            return Ok(means);
+            return means;
         };
         let mut again = Vec::new();
         for _ in 1..bench.args.repeats {
-            let (sample, trial) = self.trial(bench, rate)?;
-            if (bench.interrupted)() {
-                found.row.stopped = Some("interrupted".to_owned());
-                break;
-            }
+            let ended = match self.trial(bench, rate) {
+                Ok(_) if (bench.interrupted)() => Err("interrupted".to_owned()),
+                Ok(both) => Ok(both),
+                Err(error) => Err(error.to_string()),
+            };
+            let (sample, trial) = match ended {
+                Ok(both) => both,
+                Err(why) => {
+                    found.row.stopped = Some(why);
+                    break;
+                }
+            };
             again.push(told(rate, "latency", &trial));
             if trial.verdict.is_invalid() {
                 continue;
@@ -235,7 +251,7 @@ impl Course {
             found.latency.merge(&sample.latency_ns);
         }
         found.row.add("repeated", json!(again));
-        Ok(means)
+        means
     }
 
     /// From the highest rate down until two steps in a row lose nothing.

@@ -421,6 +421,21 @@ fn a_port_that_goes_away_is_named_and_what_was_measured_kept() {
 }
 
 #[test]
+fn what_one_size_or_one_repetition_has_shown_is_kept() {
+    let gone = "scripted0: no such device; `ip link` shows which there are";
+    // 100 frames fill the table, 2,000 are a trial: the port goes in the second size's, and in the
+    // second repetition of a size.
+    for (more, gone_after) in [("64,128", 2150), ("64 --repeats 3", 3000)] {
+        let script = Script { gone_after: Some(gone_after), ..Script::default() };
+        let line = format!("rfc2544-latency --at 1k --seconds 1 --frame-sizes {more}");
+        let (json, _, stopped) = measured(&line, script);
+        assert_eq!(stopped.as_deref(), Some(gone), "{more}");
+        let sizes = json["frame_sizes"].as_array().unwrap();
+        assert!(sizes.len() == 1 && sizes[0]["latency"]["count"] == 2000, "{sizes:?}");
+    }
+}
+
+#[test]
 fn interrupted_it_prints_what_there_is() {
     let after = |seconds: u64| move |now: Instant| now.as_nanos() > seconds * 1_000_000_000;
     let table = || Script { table: Some(1_000_000), ..Script::default() };
