@@ -5,11 +5,14 @@ client_and_server
 start_database
 # More than any machine has, so that it is all the same how many pages there are here.
 vsctl --no-wait set open_vswitch . other_config:dpdk-init=true other_config:dpdk-socket-mem=90000000 \
-    other_config:dpdk-extra=--no-pci
+    other_config:dpdk-extra=--no-pci other_config:dpdk-lcore-mask=0x1 \
+    other_config:dpdk-socket-limit=90000001 other_config:dpdk-hugepage-dir=$work
 start_switch
 has_dpdk || skip "this build has no DPDK"
 same "initialized" false "$(vsctl get open_vswitch . dpdk_initialized)"
-contains "what DPDK was told" "$(cat $work/ovs-vswitchd.log)" "--socket-mem 90000000"
+# The other options reach it, too.
+contains "what DPDK was told" "$(cat $work/ovs-vswitchd.log)" \
+    "--no-pci -c 0x1 --huge-dir $work --socket-limit 90000001 --socket-mem 90000000 --in-memory"
 bridge br0 client server
 pings client 10.0.0.2
 for options in "type=dpdk options:dpdk-devargs=net_null0" type=dpdkvhostuser \
