@@ -76,9 +76,10 @@ vdev memif1 net_memif1,role=client,socket=$work/memif.sock,socket-abstract=no
 carries net_memif memif0 memif1
 carries "net_memif, the other way" memif1 memif0
 
-# A guest by DPDK's own virtio, and vhost-user in both roles; with two queue pairs, too.
+# A guest by DPDK's own virtio, and vhost-user in both roles; with rings that wrap, for they are shorter
+# than the file, and with two queue pairs.
 device vhost0 dpdkvhostuser
-vdev virtio0 net_virtio_user0,path=$OVS_RUNDIR/vhost0
+vdev virtio0 net_virtio_user0,path=$OVS_RUNDIR/vhost0,queue_size=128
 carries "virtio to dpdkvhostuser" virtio0 vhost0
 carries "dpdkvhostuser to virtio" vhost0 virtio0
 # A guest that makes the socket waits for the other side, and the switch's control with it.
