@@ -1,8 +1,9 @@
 //! What guests behind vhost-user did wrong, for their port's `Interface.error`.
 //!
 //! DPDK serves guests on a thread of its own and hangs up on those that break the protocol; all that it
-//! says of either is its log, whose lines name the guest's socket. Memory that is shorter than a guest
-//! says is found out by whichever thread looks at it (`guard.rs`), so each remembers whom it serves.
+//! says of either is its log, whose lines name the guest's socket (since DPDK 22.07). Memory that is
+//! shorter than a guest says is found out by whichever thread looks at it (`guard.rs`), so each
+//! remembers whom it serves.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
