@@ -164,16 +164,22 @@ start_dpdk() {
     vsctl --no-wait set open_vswitch . other_config:dpdk-init=try \
         other_config:dpdk-extra="--no-huge -m 256 --no-pci"
     start_switch
-    [ "$(vsctl get open_vswitch . dpdk_version)" != none ] || skip "this build has no DPDK"
+    has_dpdk || skip "this build has no DPDK"
     [ "$(vsctl get open_vswitch . dpdk_initialized)" = true ] ||
         skip "DPDK does not start here: $(grep -o 'Unable to initialize.*' $work/ovs-vswitchd.log)"
 }
+# has_dpdk: whether the switch was built with it, as it says when it has tried to start it.
+has_dpdk() {
+    eventually 20 dpdk_version_is_told
+    [ "$(vsctl get open_vswitch . dpdk_version)" != none ]
+}
+dpdk_version_is_told() { [ "$(vsctl get open_vswitch . dpdk_version)" != "[]" ]; }
 stop_switch() {
     ovs-appctl -T 5 exit --cleanup
     wait "$SWITCH_PID" || true
     SWITCH_PID=''
 }
-vsctl() { ovs-vsctl --timeout=10 "$@"; }
+vsctl() { ovs-vsctl --timeout=20 "$@"; }
 bridge() {
     local name=$1 port
     shift

@@ -8,7 +8,7 @@ start_switch
 bridge br0 client server
 same "initialized" false "$(vsctl get open_vswitch . dpdk_initialized)"
 lacks "types" "$(vsctl get open_vswitch . iface_types)" dpdk
-if [ "$(vsctl get open_vswitch . dpdk_version)" = none ]; then
+if ! has_dpdk; then
     why="this build of the switch has no DPDK"
 else
     why="DPDK could not be started"

@@ -77,6 +77,15 @@ ip link del late
 if [ "$(nproc)" -ge 2 ]; then
     vsctl set open_vswitch . other_config:pmd-cpu-mask=3
     pings client 10.0.0.2
+    # A queue that nobody may poll.
+    vsctl set interface dpdk0 other_config:pmd-rxq-affinity=0:0 \
+        -- set interface dpdk1 other_config:pmd-rxq-affinity=0:1
+    dpdk_port idle options:dpdk-devargs=net_ring9
+    eventually 3 reads "idle: no worker may poll receive queue 0" error_of idle
+    pings client 10.0.0.2
+    vsctl remove interface dpdk0 other_config pmd-rxq-affinity
+    eventually 3 reads "[]" error_of idle
+    vsctl remove interface dpdk1 other_config pmd-rxq-affinity -- del-port idle
     vsctl remove open_vswitch . other_config pmd-cpu-mask
 fi
 pings client 10.0.0.2

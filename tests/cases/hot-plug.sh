@@ -1,6 +1,6 @@
 # Ports of every kind come and go under traffic, and two other ports lose nothing: with a worker
 # that sleeps and with one that polls, over AF_PACKET and over AF_XDP.
-# limit: 120
+# limit: 180
 # alone
 client_and_server
 static_neighbours
@@ -14,7 +14,12 @@ $python - <<'P'
 from scapy.all import Ether, Raw, wrpcap
 wrpcap("in.pcap", [Ether(src="02:00:00:00:0a:01", dst="02:00:00:00:0a:02", type=0x88b5) / Raw(bytes(50))] * 10)
 P
+start_database
+vsctl --no-wait set open_vswitch . other_config:dpdk-init=try \
+    other_config:dpdk-extra="--no-huge -m 256 --no-pci"
 start_switch
+dpdk=no
+! has_dpdk || [ "$(vsctl get open_vswitch . dpdk_initialized)" != true ] || dpdk=yes
 vsctl add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure
 carry() {
     vsctl --if-exists del-port client -- --if-exists del-port server \
@@ -45,6 +50,12 @@ come_and_go() {
         plug tap0 tap
         plug int0 internal
         plug play0 pcap options:rx_pcap=$work/in.pcap options:infinite_rx=true options:tx_pcap=$work/out.pcap
+        if [ $dpdk = yes ]; then
+            plug ring0 dpdk options:dpdk-devargs=net_ring0
+            plug packet1 dpdk options:dpdk-devargs=net_af_packet0,iface=plug1
+            plug vhost0 dpdkvhostuser
+            plug vhost0 dpdkvhostuserclient options:vhost-server-path=$work/vhost0
+        fi
         # A device that is torn out, and one that comes back.
         vsctl add-port br0 torn0 2>/dev/null || true
         ip link add torn0 type veth peer name torn1
@@ -86,3 +97,4 @@ eventually 5 pings client 10.0.0.2
 carry system
 nothing_lost "AF_PACKET, workers that poll"
 [ $xdp = yes ] || printf 'AF_XDP is not possible here\n'
+[ $dpdk = yes ] || printf 'DPDK is not possible here\n'

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""vhost_liar.py SOCKET: speaks vhost-user to a switch's socket, as a guest that lies about its memory
-and its rings, or says what is none of the protocol's; prints each lie when the switch has heard it.
+"""vhost_liar.py SOCKET [LIE]: speaks vhost-user to a switch's socket, as a guest that lies about its
+memory and its rings, or says what is none of the protocol's; prints each lie when the switch has heard
+it. With a LIE, only that one.
 
 QEMU's docs/interop/vhost-user.rst has the messages."""
 import array
@@ -104,8 +105,10 @@ def lies(path):
 
 
 def main():
-    path = sys.argv[1]
+    path, wanted = sys.argv[1], sys.argv[2:]
     for name, lie in lies(path):
+        if wanted and name not in wanted:
+            continue
         guest = Guest(path)
         try:
             guest.begin()

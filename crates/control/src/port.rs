@@ -85,7 +85,7 @@ pub struct Interface {
     /// The Ethernet address to give to an internal interface.
     pub mac: Option<MacAddr>,
     /// The MTU to set on an internal interface, in bytes.
-    pub mtu_request: Option<u16>,
+    pub mtu_request: Option<u32>,
     /// What else was said, such as "n_rxq".
     pub options: BTreeMap<String, String>,
     /// Receive queues that belong to a core (`other_config:pmd-rxq-affinity`), by number.

@@ -65,11 +65,13 @@ impl XdpPort {
                 options.queues
             )));
         }
-        let promiscuous = device::make_promiscuous(name, device.ifindex)?;
         let (mode, program, queues) = match options.mode {
             Some(mode) => open_queues(name, &device, (mode, chunk), options, true)?,
             None => open_best(name, &device, chunk, options)?,
         };
+        // Last, since the system tells everybody of it: who hears of a device that changed, and tries
+        // again what failed, would hear of each attempt.
+        let promiscuous = device::make_promiscuous(name, device.ifindex)?;
         let (mut sockets, mut sending, mut receiving) = (Vec::new(), Vec::new(), Vec::new());
         for Queue { socket, rx, tx } in queues {
             let half = TxHalf::new(Arc::clone(&socket), tx, options.need_wakeup);

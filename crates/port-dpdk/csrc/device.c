@@ -15,15 +15,15 @@
 
 #include "internal.h"
 
-/* The offloads that src/device.rs names by their bits. */
-_Static_assert(RTE_ETH_RX_OFFLOAD_UDP_CKSUM == 1 << 2, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_RX_OFFLOAD_TCP_CKSUM == 1 << 3, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_RX_OFFLOAD_SCATTER == 1 << 13, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_TX_OFFLOAD_IPV4_CKSUM == 1 << 1, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_TX_OFFLOAD_UDP_CKSUM == 1 << 2, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_TX_OFFLOAD_TCP_CKSUM == 1 << 3, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_TX_OFFLOAD_TCP_TSO == 1 << 5, "src/device.rs says otherwise");
-_Static_assert(RTE_ETH_TX_OFFLOAD_MULTI_SEGS == 1 << 15, "src/device.rs says otherwise");
+/* The offloads that src/setup.rs names by their bits. */
+_Static_assert(RTE_ETH_RX_OFFLOAD_UDP_CKSUM == 1 << 2, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_RX_OFFLOAD_TCP_CKSUM == 1 << 3, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_RX_OFFLOAD_SCATTER == 1 << 13, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_TX_OFFLOAD_IPV4_CKSUM == 1 << 1, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_TX_OFFLOAD_UDP_CKSUM == 1 << 2, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_TX_OFFLOAD_TCP_CKSUM == 1 << 3, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_TX_OFFLOAD_TCP_TSO == 1 << 5, "src/setup.rs says otherwise");
+_Static_assert(RTE_ETH_TX_OFFLOAD_MULTI_SEGS == 1 << 15, "src/setup.rs says otherwise");
 
 static const char BY_MAC[] = "class=eth,mac=";
 

@@ -18,11 +18,6 @@ pub fn version() -> Option<String> {
     None
 }
 
-/// How many pages guests said to have and had not: there are no guests.
-pub fn given_pages() -> u64 {
-    0
-}
-
 /// Whether DPDK runs: never.
 pub fn is_running() -> bool {
     false
@@ -82,6 +77,16 @@ impl DpdkPort {
 
     /// See the port of a build that has DPDK.
     pub fn own_counters(&self) -> Vec<(String, u64)> {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn name(&self) -> &str {
+        match *self {}
+    }
+
+    /// See the port of a build that has DPDK.
+    pub fn guest_fault(&self) -> Option<String> {
         match *self {}
     }
 

@@ -19,7 +19,7 @@ pub struct DpdkConfig {
     /// Descriptors of each transmit queue (`options:n_txq_desc`).
     pub tx_descriptors: u16,
     /// The MTU, in bytes of IP packet (`mtu_request`); None leaves the device's own.
-    pub mtu: Option<u16>,
+    pub mtu: Option<u32>,
 }
 
 impl DpdkConfig {
@@ -32,6 +32,13 @@ impl DpdkConfig {
             tx_descriptors: DEFAULT_DESCRIPTORS,
             mtu: None,
         }
+    }
+
+    /// The socket of a vhost-user device.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn vhost_socket(&self) -> Option<&str> {
+        let mut arguments = self.devargs.split(',').filter(|_| self.is_vhost());
+        arguments.find_map(|argument| argument.strip_prefix("iface="))
     }
 
     /// Whether it is a vhost-user device. Its other side is a guest that may be slow for a moment.

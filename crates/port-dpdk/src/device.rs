@@ -1,11 +1,12 @@
 //! A device that is set up, and what can be asked of it.
 
-use crate::buffers::{Buffers, MTU_MAX};
+use crate::buffers::Buffers;
 use crate::ffi;
 use crate::receive::DpdkRx;
 use crate::send::DpdkTx;
-use crate::start::{check, is_running, take_last_words};
-use crate::{DpdkConfig, DpdkError, Facts};
+use crate::setup::{self, NOT_SUPPORTED, RX_CHECKSUMS, TX_CHECKSUMS, TX_CUT_NEEDS};
+use crate::start::{check, is_running, take_words};
+use crate::{DpdkConfig, DpdkError, Facts, guest};
 use base::MacAddr;
 use port::{PortError, TxCounters};
 use std::collections::BTreeMap;
@@ -15,24 +16,11 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-// DPDK's bits for what a device can do (rte_ethdev.h); csrc/device.c asserts them.
-const RX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
-const RX_SCATTER: u64 = 1 << 13;
-const TX_IPV4_CHECKSUM: u64 = 1 << 1;
-const TX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
-const TX_CUT_TCP: u64 = 1 << 5;
-const TX_CHAINS: u64 = 1 << 15;
-const TX_CUT_NEEDS: u64 = TX_CUT_TCP | TX_CHAINS | TX_IPV4_CHECKSUM | TX_CHECKSUMS;
-
-/// The MTU above which frames may need several of a device's buffers (IEEE 802.3).
-const ETHERNET_MTU: u16 = 1500;
 /// Bytes of a frame beside its IP packet: Ethernet's header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 8;
 /// How often a guest that takes only a part of a burst is offered the rest
 /// (ovs: `lib/netdev-dpdk.c`, `VHOST_ENQ_RETRY_DEF`).
 const VHOST_RETRIES: u16 = 8;
-/// ENOTSUP (asm-generic/errno.h).
-const NOT_SUPPORTED: i32 = 95;
 /// Which ports are open, by DPDK's number of their device.
 static OPEN: Mutex<BTreeMap<u16, String>> = Mutex::new(BTreeMap::new());
 
@@ -58,6 +46,8 @@ pub(crate) struct Device {
     pub sends_checksums: bool,
     /// Whether it cuts large TCP packets.
     pub cuts_tcp: bool,
+    /// The MTU that it was set up for.
+    mtu: u16,
     /// The longest frame that may be sent, in bytes.
     pub frame_max: usize,
     /// How often what is left of a burst is offered again.
@@ -103,8 +93,11 @@ impl DpdkPort {
                 config.devargs
             )));
         }
+        // A guest may come as soon as the device is started.
+        guest::expect(port, config.vhost_socket());
         let device = Device::set_up(name, port, attached, config, tx_queues);
         let device = device.map_err(|reason| {
+            guest::forget(port);
             close(port, attached);
             invalid(reason)
         })?;
@@ -128,7 +121,8 @@ impl DpdkPort {
         let Some(device) = Arc::get_mut(&mut self.device) else {
             return Err(invalid("its queues are still in use".to_owned()));
         };
-        let setup = device.buffers.configure(device.port, &facts, &device.config, wanted);
+        let (config, mtu) = (&device.config, device.mtu);
+        let setup = device.buffers.configure(device.port, &facts, config, mtu, wanted);
         let setup = setup.map_err(invalid)?;
         device.tx_locks = locks(setup.tx_queues);
         device.rx_taken = (0..setup.rx_queues).map(|_| AtomicBool::new(false)).collect();
@@ -178,7 +172,7 @@ impl DpdkPort {
         Ok(Facts {
             port: device.port,
             mac: MacAddr(facts.mac),
-            mtu: facts.mtu,
+            mtu: device.mtu,
             max_mtu: facts.max_mtu,
             admin_up,
             link_up: admin_up && facts.link_up != 0,
@@ -201,6 +195,16 @@ impl DpdkPort {
         })
     }
 
+    /// The port's name.
+    pub fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    /// What the guest behind a vhost-user port did wrong, in words, until a better one is there.
+    pub fn guest_fault(&self) -> Option<String> {
+        guest::fault(self.device.port)
+    }
+
     /// Brings the device up or down. A device that has no such switch is only not used while it
     /// is down.
     ///
@@ -221,6 +225,11 @@ impl DpdkPort {
 }
 
 impl Device {
+    /// Whether it is a vhost-user device with nobody at the other side.
+    pub fn lacks_guest(&self) -> bool {
+        self.config.is_vhost() && !facts_of(self.port).is_ok_and(|facts| facts.link_up != 0)
+    }
+
     /// Counts packets that were not sent, some of which the device refused.
     pub fn count_unsent(&self, unsent: u64, refused: u64, counters: &mut TxCounters) {
         let left = unsent - refused;
@@ -238,20 +247,13 @@ impl Device {
         tx_queues: u16,
     ) -> Result<Device, String> {
         let facts = facts_of(port).map_err(|error| format!("it does not answer: {error}"))?;
-        let mtu = config.mtu.unwrap_or(facts.mtu);
-        let (least, most) = (facts.min_mtu, facts.max_mtu.min(MTU_MAX));
-        if config.mtu.is_some_and(|mtu| mtu > most || mtu < least) {
-            return Err(format!(
-                "an MTU of {mtu} bytes is not one of its own, which are {least} to {most}; \
-                 set mtu_request to one of them"
-            ));
-        }
+        let mtu = setup::mtu(config, &facts)?;
         let buffers = Buffers::for_mtu(mtu, facts.min_rx_buffer, facts.numa).map_err(|_| {
             "no memory for packet buffers; reserve more huge pages (vm.nr_hugepages), or raise \
              other_config:dpdk-socket-limit"
                 .to_owned()
         })?;
-        let setup = buffers.configure(port, &facts, config, tx_queues)?;
+        let setup = buffers.configure(port, &facts, config, mtu, tx_queues)?;
         if setup.rx_queues < config.rx_queues {
             let (has, asked) = (setup.rx_queues, config.rx_queues);
             log::warn!(target: "netdev_dpdk", "{name}: {has} receive queues, not {asked} as asked");
@@ -268,6 +270,7 @@ impl Device {
             receives_checksums: setup.rx_offloads & RX_CHECKSUMS == RX_CHECKSUMS,
             sends_checksums: setup.tx_offloads & TX_CHECKSUMS == TX_CHECKSUMS,
             cuts_tcp: setup.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS,
+            mtu,
             frame_max: usize::from(mtu) + FRAME_OVERHEAD,
             retries: if config.is_vhost() { VHOST_RETRIES } else { 0 },
             admin_up: AtomicBool::new(true),
@@ -287,50 +290,8 @@ impl Drop for Device {
         // Closed first: only then may another port find and open it.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         close(self.port, self.attached);
+        guest::forget(self.port);
         open.remove(&self.port);
-    }
-}
-
-impl Buffers {
-    /// Sets a device up to receive into these buffers, with what it can do of what is wanted.
-    fn configure(
-        self,
-        port: u16,
-        facts: &ffi::Facts,
-        config: &DpdkConfig,
-        tx_queues: u16,
-    ) -> Result<ffi::Setup, String> {
-        let mtu = config.mtu.filter(|mtu| *mtu != facts.mtu);
-        let jumbo = config.mtu.unwrap_or(facts.mtu) > ETHERNET_MTU;
-        let cut = if facts.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS { TX_CUT_NEEDS } else { 0 };
-        let mut setup = ffi::Setup {
-            rx_offloads: facts.rx_offloads & (RX_CHECKSUMS | if jumbo { RX_SCATTER } else { 0 }),
-            tx_offloads: facts.tx_offloads & (TX_CHECKSUMS | TX_CHAINS | cut),
-            rss_types: facts.rss_types,
-            pool: self.as_ptr(),
-            rx_queues: config.rx_queues.clamp(1, facts.max_rx_queues.max(1)),
-            tx_queues: tx_queues.clamp(1, facts.max_tx_queues.max(1)),
-            rx_descriptors: config.rx_descriptors,
-            tx_descriptors: config.tx_descriptors,
-            mtu: mtu.unwrap_or(0),
-            watches_link: 0,
-            failed_step: 0,
-            spare: [0; 4],
-        };
-        take_last_words();
-        // SAFETY: the shim reads and writes one structure of this type, which both sides assert;
-        // the pool in it lives for ever. No queue of the device is in use: it is new, or its
-        // owner holds it alone.
-        let answer = unsafe { ffi::tidegate_dpdk_configure(port, &raw mut setup) };
-        let Err(error) = check(answer) else { return Ok(setup) };
-        if error.raw_os_error() == Some(NOT_SUPPORTED) && setup.failed_step == ffi::STEP_MTU {
-            return Err(format!(
-                "its MTU cannot be changed; it is {} bytes, so remove mtu_request",
-                facts.mtu
-            ));
-        }
-        let step = ffi::STEPS.get(usize::from(setup.failed_step)).copied().unwrap_or("use it");
-        Err(format!("DPDK could not {step}: {}", with_last_words(&error)))
     }
 }
 
@@ -344,12 +305,12 @@ fn find(devargs: &str) -> Result<(u16, bool), String> {
     let attaching = |why: String| format!("Error attaching device '{devargs}' to DPDK: {why}");
     let text = CString::new(devargs).map_err(|_| attaching("it has a zero byte".to_owned()))?;
     let (mut port, mut attached) = (0, 0);
-    take_last_words();
+    take_words();
     // SAFETY: the shim reads a string that ends in a zero and writes two numbers, all of which
     // outlive the call.
     let answer =
         unsafe { ffi::tidegate_dpdk_find(text.as_ptr(), &raw mut port, &raw mut attached) };
-    check(answer).map_err(|error| attaching(with_last_words(&error)))?;
+    check(answer).map_err(|error| attaching(with_words(&error)))?;
     Ok((port, attached != 0))
 }
 
@@ -377,8 +338,8 @@ pub(crate) fn text_of(text: &[c_char]) -> String {
 }
 
 /// An error, with what DPDK logged of it.
-fn with_last_words(error: &io::Error) -> String {
-    match take_last_words().as_str() {
+pub(crate) fn with_words(error: &io::Error) -> String {
+    match take_words().as_str() {
         "" => error.to_string(),
         words => format!("{error} ({words})"),
     }

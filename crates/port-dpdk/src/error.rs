@@ -16,22 +16,25 @@ pub enum DpdkError {
     #[error("DPDK does not run; set other_config:dpdk-init=true")]
     NotStarted,
     /// It refused to start.
-    #[error("{}", describe(.source, .last_words))]
+    #[error("{}", describe(.source, .words))]
     Start {
         /// The system's error.
         source: io::Error,
-        /// The last error that DPDK logged; empty where it logged none.
-        last_words: String,
+        /// The errors that DPDK logged; empty where it logged none.
+        words: String,
     },
     /// It refused before, and cannot be tried again.
     #[error(
-        "DPDK could not be started, and a process can try only once: set right what the log says \
-         and restart the switch"
+        "DPDK could not be started, and a process can try only once; restart the switch when this \
+         is set right: {why}"
     )]
-    FailedBefore,
+    FailedBefore {
+        /// Why it refused.
+        why: String,
+    },
 }
 
-fn describe(source: &io::Error, last_words: &str) -> String {
+fn describe(source: &io::Error, words: &str) -> String {
     let advice = match source.raw_os_error() {
         // Both are what it says where there are no huge pages.
         Some(13 | 12) => {
@@ -41,9 +44,6 @@ fn describe(source: &io::Error, last_words: &str) -> String {
         Some(22) => "; look at other_config:dpdk-extra and the other dpdk- options",
         _ => "",
     };
-    let quoted = match last_words {
-        "" => String::new(),
-        words => format!(" ({words})"),
-    };
+    let quoted = if words.is_empty() { String::new() } else { format!(" ({words})") };
     format!("Unable to initialize DPDK: {source}{quoted}{advice}")
 }

@@ -29,9 +29,13 @@ mod ffi;
 #[cfg(feature = "dpdk")]
 mod guard;
 #[cfg(feature = "dpdk")]
+mod guest;
+#[cfg(feature = "dpdk")]
 mod receive;
 #[cfg(feature = "dpdk")]
 mod send;
+#[cfg(feature = "dpdk")]
+mod setup;
 #[cfg(feature = "dpdk")]
 mod start;
 
@@ -44,11 +48,9 @@ pub use facts::{Facts, Statistics};
 pub use options::EalOptions;
 
 #[cfg(not(feature = "dpdk"))]
-pub use absent::{DpdkPort, DpdkRx, DpdkTx, given_pages, is_running, start, version};
+pub use absent::{DpdkPort, DpdkRx, DpdkTx, is_running, start, version};
 #[cfg(feature = "dpdk")]
 pub use device::DpdkPort;
-#[cfg(feature = "dpdk")]
-pub use guard::given_pages;
 #[cfg(feature = "dpdk")]
 pub use receive::DpdkRx;
 #[cfg(feature = "dpdk")]

@@ -3,6 +3,7 @@
 
 use crate::device::Device;
 use crate::ffi::{self, BURST, Received};
+use crate::guest;
 use crate::headers::Headers;
 use packet::{Batch, Checksum, Gso, GsoKind, Head, Offload, Packet, Pool};
 use port::{PortError, RxQueue};
@@ -62,6 +63,7 @@ impl Drop for DpdkRx {
 impl RxQueue for DpdkRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
         let DpdkRx { device, queue, burst } = self;
+        guest::serve(device.port);
         let (before, mut other_count) = (batch.len(), 0);
         // SAFETY: this queue has one owner, who borrows it exclusively; behind the batch's packets
         // there is room for so many more, and `burst` has more; the device is open for as long as

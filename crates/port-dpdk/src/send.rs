@@ -3,6 +3,7 @@
 use crate::buffers::LENDER;
 use crate::device::Device;
 use crate::ffi::{self, BURST, Frame};
+use crate::guest;
 use crate::headers::Headers;
 use packet::{Batch, Checksum, GsoKind, Packet, Pool};
 use port::{TxCounters, TxQueue, offload};
@@ -69,6 +70,7 @@ impl DpdkTx {
         }
         let mut refused = 0;
         let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        guest::serve(device.port);
         // SAFETY: each frame is a buffer that was lent and is given back here, or points into a
         // packet in `copied`, whose bytes stay where they are when it moves and are copied before
         // the call returns; the lock gives this thread the queue; the device is open for as long
@@ -109,6 +111,7 @@ impl DpdkTx {
         }
         let (count, mut unsent) = (batch.len() as u16, 0);
         let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        guest::serve(device.port);
         // SAFETY: a packet is a pointer to its head, and these are heads of buffers that were lent
         // and are given back here, for which the batch forgets them; the lock gives this thread the
         // queue; the device is open for as long as this holds it.

@@ -2,20 +2,27 @@
 
 use crate::ffi;
 use crate::{DpdkError, EalOptions};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
 /// What became of the one attempt to start it.
 static ATTEMPT: Mutex<Attempt> = Mutex::new(Attempt::None);
-/// The last error that DPDK logged.
-static LAST_WORDS: Mutex<String> = Mutex::new(String::new());
+/// What is kept of the errors that DPDK logs during one order, in bytes.
+const WORDS_MAX: usize = 300;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+thread_local! {
+    /// The errors that DPDK logged on this thread, so that those of a guest's thread are not taken
+    /// for the answer to an order.
+    static WORDS: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+#[derive(PartialEq, Eq)]
 enum Attempt {
     None,
     Running,
-    Failed,
+    Failed { why: String },
 }
 
 /// Starts DPDK and gives its version; where it runs already, only that. Its own threads go to
@@ -25,9 +32,9 @@ enum Attempt {
 /// It refuses: there are no huge pages, an option is wrong, or it did so before.
 pub fn start(options: &EalOptions, cpu: usize) -> Result<String, DpdkError> {
     let mut attempt = ATTEMPT.lock().unwrap_or_else(PoisonError::into_inner);
-    match *attempt {
+    match &*attempt {
         Attempt::Running => return Ok(version().unwrap_or_default()),
-        Attempt::Failed => return Err(DpdkError::FailedBefore),
+        Attempt::Failed { why } => return Err(DpdkError::FailedBefore { why: why.clone() }),
         Attempt::None => {}
     }
     let (words, warnings) = options.command_line(cpu);
@@ -35,15 +42,17 @@ pub fn start(options: &EalOptions, cpu: usize) -> Result<String, DpdkError> {
         log::warn!(target: "dpdk", "{warning}");
     }
     log::info!(target: "dpdk", "EAL ARGS: {}", words.join(" "));
-    let result = start_with(&words);
-    *attempt = if result.is_ok() { Attempt::Running } else { Attempt::Failed };
+    take_words();
+    let result =
+        start_with(&words).map_err(|source| DpdkError::Start { source, words: take_words() });
+    *attempt = match &result {
+        Ok(()) => Attempt::Running,
+        Err(error) => Attempt::Failed { why: error.to_string() },
+    };
     if let Err(error) = crate::guard::install() {
         log::warn!(target: "dpdk", "guests that lie about their memory can end the switch: {error}");
     }
-    match result {
-        Ok(()) => Ok(version().unwrap_or_default()),
-        Err(source) => Err(DpdkError::Start { source, last_words: take_last_words() }),
-    }
+    result.map(|()| version().unwrap_or_default())
 }
 
 fn start_with(words: &[String]) -> io::Result<()> {
@@ -71,9 +80,19 @@ pub fn is_running() -> bool {
     *ATTEMPT.lock().unwrap_or_else(PoisonError::into_inner) == Attempt::Running
 }
 
-/// The last error that DPDK logged since this was asked last; empty where there was none.
-pub(crate) fn take_last_words() -> String {
-    std::mem::take(&mut *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner))
+/// The errors that DPDK logged on this thread since this was asked last; empty where there were
+/// none. The first ones tell the cause, the later ones what it led to.
+pub(crate) fn take_words() -> String {
+    WORDS.with_borrow_mut(std::mem::take)
+}
+
+fn keep_words(text: &str) {
+    WORDS.with_borrow_mut(|words| {
+        if words.len() + text.len() <= WORDS_MAX && !words.contains(text) {
+            words.push_str(if words.is_empty() { "" } else { "; " });
+            words.push_str(text);
+        }
+    });
 }
 
 /// The shim's answer as a result: errors are negative.
@@ -97,8 +116,10 @@ extern "C" fn log_line(level: c_int, text: *const c_char, bytes: usize) {
     if text.is_empty() {
         return;
     }
-    if level == log::Level::Error {
-        text.clone_into(&mut LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner));
+    let is_error = level == log::Level::Error;
+    if is_error {
+        keep_words(text);
     }
+    crate::guest::hear(text, is_error);
     log::log!(target: "dpdk", level, "{text}");
 }

@@ -28,7 +28,7 @@ impl File {
             errors,
             mac_of_an_interface,
         );
-        interface.mtu_request = section.integer("mtu", 68..=u16::MAX, errors);
+        interface.mtu_request = section.integer("mtu", 68..=u16::MAX.into(), errors);
         interface.options = section.string_map("options", errors);
         interface.rxq_affinity = section
             .parsed(

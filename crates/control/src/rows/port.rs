@@ -105,9 +105,9 @@ impl Reader<'_> {
             mac
         });
         interface.mtu_request = row.opt_i64("mtu_request").and_then(|mtu| {
-            let bytes = u16::try_from(mtu).ok();
+            let bytes = u32::try_from(mtu).ok();
             if bytes.is_none() {
-                self.warn(place, "mtu_request", format!("{mtu} is more than 65535 bytes; ignored"));
+                self.warn(place, "mtu_request", format!("{mtu} is no number of bytes; ignored"));
             }
             bytes
         });

@@ -249,8 +249,8 @@ fn wrong_values_are_warned_of_and_ignored() {
         none(),
         none(),
         none(),
-        json!({"mtu_request": 70_000}),
-        "Interface p0: mtu_request: 70000 is more than 65535 bytes; ignored",
+        json!({"mtu_request": 5_000_000_000_i64}),
+        "Interface p0: mtu_request: 5000000000 is no number of bytes; ignored",
     );
     check(
         none(),

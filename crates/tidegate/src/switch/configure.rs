@@ -320,7 +320,7 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
         HARDWARE.to_owned(),
         crate::cli::OVS_VERSION.to_owned(),
         settings.serial_number.clone().unwrap_or_else(|| "None".to_owned()),
-        settings.description.clone().unwrap_or_else(|| name.to_owned()),
+        settings.description.clone().unwrap_or_else(|| "None".to_owned()),
     ];
     config
 }

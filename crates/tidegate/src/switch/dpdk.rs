@@ -27,8 +27,10 @@ pub struct Dpdk {
     looked_at: Option<Instant>,
     /// The number of the next vhost-user device.
     next_vhost: u32,
-    /// Pages that guests lied about until then.
-    given_pages: u64,
+    /// Why it did not start.
+    failure: Option<String>,
+    /// What was wrong with ports' guests when they were last looked at.
+    guest_faults: BTreeMap<String, String>,
 }
 
 impl Switch {
@@ -55,8 +57,12 @@ impl Switch {
         log::info!(target: "dpdk", "DPDK Enabled - initializing...");
         match port_dpdk::start(&eal, cpu.unwrap_or(0)) {
             Ok(version) => log::info!(target: "dpdk", "DPDK Enabled - initialized ({version})"),
-            Err(error) if options.init == DpdkInit::Try => log::warn!(target: "dpdk", "{error}"),
-            Err(error) => log::error!(target: "dpdk", "{error}"),
+            Err(error) => {
+                let is_try = options.init == DpdkInit::Try;
+                let level = if is_try { log::Level::Warn } else { log::Level::Error };
+                log::log!(target: "dpdk", level, "{error}");
+                self.dpdk.failure = Some(error.to_string());
+            }
         }
         self.mark_stale();
     }
@@ -71,10 +77,10 @@ impl Switch {
         let Some(wanted) = DpdkInterface::of(interface) else { return Ok(None) };
         let wanted = wanted.map_err(failed)?;
         if !port_dpdk::is_running() {
-            let error = match (&self.dpdk.started_with, port_dpdk::version()) {
+            let error = match (&self.dpdk.failure, port_dpdk::version()) {
                 (_, None) => DpdkError::Absent,
                 (None, _) => DpdkError::NotStarted,
-                (Some(_), _) => DpdkError::FailedBefore,
+                (Some(why), _) => DpdkError::FailedBefore { why: why.clone() },
             };
             return Err(failed(error.to_string()));
         }
@@ -141,13 +147,7 @@ impl Switch {
             return;
         }
         self.dpdk.looked_at = Some(now);
-        let given = port_dpdk::given_pages();
-        if given > std::mem::replace(&mut self.dpdk.given_pages, given) {
-            log::warn!(
-                target: "dpdk",
-                "a guest's memory is shorter than it says; {given} pages were replaced with zeros"
-            );
-        }
+        self.look_at_guests();
         let mut changed = Vec::new();
         for (name, running) in &self.configured.interfaces {
             let Some(dpdk) = self.devices.dpdk(name) else { continue };
@@ -161,6 +161,25 @@ impl Switch {
             self.device_changed(&link);
             self.mark_stale();
         }
+    }
+}
+
+impl Switch {
+    /// What guests do wrong is told once in the log, and by their ports as long as it counts.
+    fn look_at_guests(&mut self) {
+        let names = self.configured.interfaces.keys();
+        let fault = |name: &String| Some((name.clone(), self.devices.dpdk(name)?.guest_fault()?));
+        let faults: BTreeMap<String, String> = names.filter_map(fault).collect();
+        if faults == self.dpdk.guest_faults {
+            return;
+        }
+        for (name, fault) in &faults {
+            if !self.dpdk.guest_faults.contains_key(name) {
+                log::warn!(target: "netdev_dpdk", "{name}: {fault}");
+            }
+        }
+        self.dpdk.guest_faults = faults;
+        self.mark_stale();
     }
 }
 
@@ -209,6 +228,7 @@ pub fn link_status(ofport: OfPort, port: &DpdkPort, with_statistics: bool) -> Li
         link_speed_bps: (facts.link_mbps > 0).then_some(i64::from(facts.link_mbps) * 1_000_000),
         full_duplex: Some(facts.full_duplex),
         mtu: Some(facts.mtu.into()),
+        error: port.guest_fault().map(|fault| format!("{}: {fault}", port.name())),
         status: describe(&facts),
         statistics: with_statistics.then(|| statistics(port)),
         ..LinkStatus::default()

@@ -24,6 +24,8 @@ pub struct RunningInterface {
     pub(super) link_up: bool,
     /// Its datapath port, if it has one.
     pub(super) device: Option<PortNo>,
+    /// What its device refused of its configuration, though it is open.
+    pub fault: Option<String>,
 }
 
 impl RunningInterface {
@@ -53,6 +55,7 @@ impl Switch {
                 link_resets: 0,
                 link_up: false,
                 device: None,
+                fault: None,
             };
             running.state = self.open_interface(&mut running);
             if let Err(error) = &running.state {
@@ -91,7 +94,7 @@ impl Switch {
             running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
         }
         if let Some(kind) = kind {
-            self.set_device(&running.bridge, interface, kind);
+            running.fault = self.set_device(&running.bridge, interface, kind);
             let link = self.devices.link(name);
             running.link_up = link.is_ok_and(|link| link.admin_up && link.carrier);
         }
@@ -104,8 +107,14 @@ impl Switch {
         })
     }
 
-    /// Gives a device the MTU that is asked for, and one of the switch's own the address.
-    fn set_device(&mut self, bridge: &str, interface: &Interface, kind: DeviceKind) {
+    /// Gives a device the MTU that is asked for, and one of the switch's own the address; says what
+    /// it refuses.
+    fn set_device(
+        &mut self,
+        bridge: &str,
+        interface: &Interface,
+        kind: DeviceKind,
+    ) -> Option<String> {
         let asked = match interface.name == bridge {
             _ if kind != DeviceKind::Internal => None,
             true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
@@ -113,15 +122,22 @@ impl Switch {
         };
         // A DPDK port got its MTU when it was opened.
         if kind == DeviceKind::Dpdk {
-            return;
+            return None;
         }
         let links = self.devices.links_mut();
         let set_mac = asked.map(|mac| links.set_mac(&interface.name, mac));
         let mtu = interface.mtu_request.filter(|_| kind.is_of_system());
-        let set_mtu = mtu.map(|mtu| links.set_mtu(&interface.name, mtu.into()));
-        for error in [set_mac, set_mtu].into_iter().flatten().filter_map(Result::err) {
-            log::warn!(target: "bridge", "{error}");
+        let set_mtu = mtu.map(|mtu| {
+            let refused = |error| format!("{error}: mtu_request is {mtu}; ask for less");
+            links.set_mtu(&interface.name, mtu).map_err(refused)
+        });
+        let set_mac = set_mac.map(|result| result.map_err(|error| error.to_string()));
+        let faults: Vec<String> =
+            [set_mac, set_mtu].into_iter().flatten().filter_map(Result::err).collect();
+        for fault in &faults {
+            log::warn!(target: "bridge", "{fault}");
         }
+        (!faults.is_empty()).then(|| faults.join("; "))
     }
 
     fn port_spec(&mut self, running: &RunningInterface) -> PortSpec {
@@ -159,7 +175,7 @@ impl Switch {
             if let Some(number) = running.device
                 && let Some(device) = self.devices.get(number)
             {
-                self.set_device(bridge, interface, device.kind);
+                running.fault = self.set_device(bridge, interface, device.kind);
                 if self.devices.pin(number, &interface.rxq_affinity) {
                     self.rebalance();
                 }

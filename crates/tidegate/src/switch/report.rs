@@ -214,20 +214,21 @@ impl Switch {
     }
 
     fn interface_statuses(&mut self, with_statistics: bool) -> BTreeMap<String, InterfaceStatus> {
-        let states: Vec<(String, Result<OfPort, String>, bool, i64)> = self
-            .configured
-            .interfaces
-            .iter()
-            .map(|(name, run)| (name.clone(), run.state.clone(), run.has_device(), run.link_resets))
-            .collect();
+        let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
         let mut statuses = BTreeMap::new();
-        for (name, state, has_device, link_resets) in states {
-            let status = match state {
+        for name in names {
+            let Some(run) = self.configured.interfaces.get(&name) else { continue };
+            let (has_device, link_resets) = (run.has_device(), run.link_resets);
+            let fault = run.fault.clone();
+            let status = match run.state.clone() {
                 Err(error) => InterfaceStatus::Failed { error },
                 Ok(ofport) => {
+                    let number = self.devices.number_of(&name);
+                    let unpolled = number.and_then(|number| self.devices.unpolled(number));
                     if let Some(port) = self.devices.dpdk(&name) {
                         let link = super::dpdk::link_status(ofport, port, with_statistics);
-                        let link = Box::new(LinkStatus { link_resets, ..link });
+                        let error = unpolled.or(link.error);
+                        let link = Box::new(LinkStatus { link_resets, error, ..link });
                         statuses.insert(name, InterfaceStatus::Running(link));
                         continue;
                     }
@@ -240,9 +241,7 @@ impl Switch {
                             if let Some(statistics) = &mut status.statistics {
                                 statistics.extend(counters);
                             }
-                            let number = self.devices.number_of(&name);
-                            let error = number.and_then(|number| self.devices.unpolled(number));
-                            LinkStatus { link_resets, error, ..status }
+                            LinkStatus { link_resets, error: unpolled.or(fault), ..status }
                         }
                         None => self.patch_status(&name, ofport, with_statistics),
                     }))

@@ -1,0 +1,81 @@
+//! What a device is set up with: its MTU, its queues, and which of its offloads are used.
+
+use crate::buffers::{Buffers, MTU_MAX};
+use crate::device::with_words;
+use crate::start::{check, take_words};
+use crate::{DpdkConfig, ffi};
+
+// DPDK's bits for what a device can do (rte_ethdev.h); csrc/device.c asserts them.
+pub const RX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
+pub const RX_SCATTER: u64 = 1 << 13;
+pub const TX_IPV4_CHECKSUM: u64 = 1 << 1;
+pub const TX_CHECKSUMS: u64 = 1 << 2 | 1 << 3;
+pub const TX_CUT_TCP: u64 = 1 << 5;
+pub const TX_CHAINS: u64 = 1 << 15;
+pub const TX_CUT_NEEDS: u64 = TX_CUT_TCP | TX_CHAINS | TX_IPV4_CHECKSUM | TX_CHECKSUMS;
+
+/// The MTU above which frames may need several of a device's buffers (IEEE 802.3).
+const ETHERNET_MTU: u16 = 1500;
+/// ENOTSUP (asm-generic/errno.h).
+pub const NOT_SUPPORTED: i32 = 95;
+
+/// The MTU that a device is to have.
+///
+/// # Errors
+/// It is not one of its own, in words.
+pub fn mtu(config: &DpdkConfig, facts: &ffi::Facts) -> Result<u16, String> {
+    let Some(asked) = config.mtu else { return Ok(facts.mtu) };
+    let (least, most) = (facts.min_mtu, facts.max_mtu.min(MTU_MAX));
+    let within = u16::try_from(asked).ok().filter(|mtu| (least..=most).contains(mtu));
+    within.ok_or_else(|| {
+        format!(
+            "an MTU of {asked} bytes is not one of its own, which are {least} to {most}; set \
+             mtu_request to one of them"
+        )
+    })
+}
+
+impl Buffers {
+    /// Sets a device up for an MTU, to receive into these buffers, with what it can do of what is
+    /// wanted.
+    pub fn configure(
+        self,
+        port: u16,
+        facts: &ffi::Facts,
+        config: &DpdkConfig,
+        mtu: u16,
+        tx_queues: u16,
+    ) -> Result<ffi::Setup, String> {
+        let jumbo = mtu > ETHERNET_MTU;
+        let cut = if facts.tx_offloads & TX_CUT_NEEDS == TX_CUT_NEEDS { TX_CUT_NEEDS } else { 0 };
+        let mut setup = ffi::Setup {
+            rx_offloads: facts.rx_offloads & (RX_CHECKSUMS | if jumbo { RX_SCATTER } else { 0 }),
+            tx_offloads: facts.tx_offloads & (TX_CHECKSUMS | TX_CHAINS | cut),
+            rss_types: facts.rss_types,
+            pool: self.as_ptr(),
+            rx_queues: config.rx_queues.clamp(1, facts.max_rx_queues.max(1)),
+            tx_queues: tx_queues.clamp(1, facts.max_tx_queues.max(1)),
+            rx_descriptors: config.rx_descriptors,
+            tx_descriptors: config.tx_descriptors,
+            // A guest's side has its own; the switch keeps to what it was told.
+            mtu: if mtu == facts.mtu || config.is_vhost() { 0 } else { mtu },
+            watches_link: 0,
+            failed_step: 0,
+            spare: [0; 4],
+        };
+        take_words();
+        // SAFETY: the shim reads and writes one structure of this type, which both sides assert;
+        // the pool in it lives for ever. No queue of the device is in use: it is new, or its
+        // owner holds it alone.
+        let answer = unsafe { ffi::tidegate_dpdk_configure(port, &raw mut setup) };
+        let Err(error) = check(answer) else { return Ok(setup) };
+        if error.raw_os_error() == Some(NOT_SUPPORTED) && setup.failed_step == ffi::STEP_MTU {
+            return Err(format!(
+                "its MTU cannot be changed; it is {} bytes, so remove mtu_request",
+                facts.mtu
+            ));
+        }
+        let step = ffi::STEPS.get(usize::from(setup.failed_step)).copied().unwrap_or("use it");
+        Err(format!("DPDK could not {step}: {}", with_words(&error)))
+    }
+}
