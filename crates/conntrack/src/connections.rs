@@ -10,6 +10,7 @@ mod remove;
 mod tools;
 
 pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4};
+pub(crate) use remove::Expiry;
 pub(crate) use tools::Tools;
 
 use crate::change::{Changes, Waiting};
@@ -58,6 +59,8 @@ pub(crate) struct Connections {
 /// What belongs to a thread and others look at.
 struct Shard {
     wheel: Wheel,
+    /// When its thread looked after its wheel the last time; zero: never.
+    attended_ms: AtomicU64,
     counters: SharedCounters,
     waiting: Waiting,
 }
@@ -315,6 +318,11 @@ impl Connections {
 
 impl Shard {
     fn new() -> Self {
-        Shard { wheel: Wheel::new(), counters: SharedCounters::new(), waiting: Waiting::default() }
+        Shard {
+            wheel: Wheel::new(),
+            attended_ms: AtomicU64::new(0),
+            counters: SharedCounters::new(),
+            waiting: Waiting::default(),
+        }
     }
 }

@@ -75,6 +75,8 @@ pub struct Sample {
     pub port_errors: u64,
     /// Packets that the device did not take from the generator's ports: they are lost.
     pub port_drops: u64,
+    /// The longest time in which the generator looked at no port, in nanoseconds.
+    pub stall_ns: u64,
     /// From the client to the server.
     pub forth: Direction,
     /// From the server to the client.
@@ -135,6 +137,11 @@ impl Sample {
     /// Connections a second that were completed while the rate stood.
     pub fn completed_per_second(&self) -> f64 {
         per_second(self.window.completed, self.window.seconds)
+    }
+
+    /// Packets a second that each side received while the rate stood.
+    pub fn received_per_second_and_side(&self) -> f64 {
+        per_second(self.window.rx_packets, self.window.seconds) / 2.0
     }
 
     /// Packets lost of those sent, in both directions together, 0 to 1.

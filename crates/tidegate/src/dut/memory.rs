@@ -135,6 +135,7 @@ fn run(
         for both in &mut cables {
             received += switch.turn(now, both, 0)? + switch.turn(now, both, 1)?;
         }
+        switch.expire_own(now, received);
         if behind || now - swept >= SWEEP_EVERY {
             if !behind {
                 switch.sort();
