@@ -72,7 +72,7 @@ impl Tracker {
         if now < self.next_look {
             return;
         }
-        let budget = if now < self.next_look + TICK { budget } else { budget * 8 };
+        let budget = if now < self.next_look + TICK { budget } else { budget.saturating_mul(8) };
         let Tracker { conntrack, reader, tools, settings, next_look } = self;
         conntrack.settings.refresh(settings);
         (tools.now, tools.is_watched) = (now, settings.settings.is_watched);

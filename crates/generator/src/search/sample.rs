@@ -139,9 +139,11 @@ impl Sample {
         per_second(self.window.completed, self.window.seconds)
     }
 
-    /// Packets a second that each side received while the rate stood.
-    pub fn received_per_second_and_side(&self) -> f64 {
-        per_second(self.window.rx_packets, self.window.seconds) / 2.0
+    /// Packets a second that come to each side where nothing is in their way: of a generator that is
+    /// held up, less may come.
+    pub(super) fn due_per_second_and_side(&self) -> f64 {
+        let sent = self.forth.sent.max(self.back.sent);
+        self.offered * sent as f64 / self.opened.max(1) as f64
     }
 
     /// Packets lost of those sent, in both directions together, 0 to 1.
