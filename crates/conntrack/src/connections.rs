@@ -10,6 +10,7 @@ mod remove;
 mod tools;
 
 pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4};
+pub(crate) use remove::Expiry;
 pub(crate) use tools::Tools;
 
 use crate::change::{Changes, Waiting};
@@ -63,6 +64,8 @@ struct Shard {
     /// The largest ids that it handed out, IPv4's and IPv6's.
     highest: [AtomicU32; 2],
     wheel: Wheel,
+    /// When its thread looked after its wheel the last time; zero: never.
+    attended_ms: AtomicU64,
     counters: SharedCounters,
     waiting: Waiting,
 }
@@ -354,6 +357,7 @@ impl Shard {
         Shard {
             highest: [AtomicU32::new(0), AtomicU32::new(0)],
             wheel: Wheel::new(),
+            attended_ms: AtomicU64::new(0),
             counters: SharedCounters::new(),
             waiting: Waiting::default(),
         }

@@ -1,7 +1,7 @@
 //! Connection tracking as those see it who set it up, ask it and tidy it.
 
 use crate::change::Changes;
-use crate::connections::{Connections, Tools};
+use crate::connections::{Connections, Expiry, Tools};
 use crate::counters::Counters;
 use crate::cursor::Cursor;
 use crate::entry::Entry;
@@ -122,12 +122,17 @@ impl Conntrack {
     /// few times a second. One call does a bounded amount of work, so that after a long pause more
     /// calls are needed. Returns how many went because of their time.
     pub fn tick(&self, now: Instant) -> usize {
-        self.tick_within(now, TICK_BUDGET)
+        self.turn(now, TICK_BUDGET).gone
     }
 
-    /// The same, forgetting no more than so many connections: for whoever shares a processor with
-    /// a worker, and must not keep it for long.
-    pub fn tick_within(&self, now: Instant, connections_max: usize) -> usize {
+    /// The same, looking at no more than so many connections of each thread: for whoever shares a
+    /// processor with a worker, and must not keep it for long. Returns whether there may be more to
+    /// do at once.
+    pub fn tick_within(&self, now: Instant, connections_max: usize) -> bool {
+        self.turn(now, connections_max).is_behind
+    }
+
+    fn turn(&self, now: Instant, connections_max: usize) -> Expiry {
         self.fragments.tick(now);
         self.with_hand(|connections, visit, tools| {
             tools.now = now;

@@ -10,7 +10,7 @@ use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, Frame};
 use std::sync::Arc;
-use table::{Reader, Visit};
+use table::{Reader, TICK, Visit};
 
 /// One thread's hand on all connections. What it does is seen by all others at once.
 pub struct Tracker {
@@ -18,6 +18,8 @@ pub struct Tracker {
     reader: Reader,
     tools: Tools,
     settings: SettingsReading,
+    /// The tick of this thread's wheel before which nothing more is due.
+    next_look: Instant,
 }
 
 const _: () = {
@@ -28,7 +30,7 @@ const _: () = {
 impl Tracker {
     pub(crate) fn new(conntrack: Arc<Conntrack>, reader: Reader, tools: Tools) -> Self {
         let settings = conntrack.settings.reading();
-        Tracker { conntrack, reader, tools, settings }
+        Tracker { conntrack, reader, tools, settings, next_look: Instant::ZERO }
     }
 
     /// What this is a hand of.
@@ -41,7 +43,7 @@ impl Tracker {
     /// gone are passed over; fragments are invalid, unless they went through
     /// [`Tracker::execute_reassembling`].
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
-        let Tracker { conntrack, reader, tools, settings } = self;
+        let Tracker { conntrack, reader, tools, settings, .. } = self;
         conntrack.settings.refresh(settings);
         (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
         let visit = reader.enter();
@@ -55,11 +57,34 @@ impl Tracker {
     /// Begins a visit in which packets of connections that are known are followed; one visit serves a
     /// batch.
     pub fn visit(&mut self) -> Following<'_> {
-        let Tracker { conntrack, reader, tools, settings } = self;
+        let Tracker { conntrack, reader, tools, settings, .. } = self;
         conntrack.settings.refresh(settings);
         let (connections, settings) = (&conntrack.connections, &*settings.settings);
         tools.is_watched = settings.is_watched;
         Following { moment: Moment::new(connections, settings), tools, _visit: reader.enter() }
+    }
+
+    /// Forgets connections that this thread began and whose time ran out, looking at no more than
+    /// `budget` of them; at eight times as many where a whole tick of the wheel was not enough. A
+    /// thread that calls this in every turn of its loop keeps its own wheel in order, in
+    /// steps so small that no packet waits for them, and gives the records out again while they are
+    /// in its cache; [`Conntrack::tick`] leaves that wheel alone until two seconds pass without a
+    /// call.
+    pub fn expire(&mut self, now: Instant, budget: usize) {
+        if now < self.next_look {
+            return;
+        }
+        let budget = if now < self.next_look + TICK { budget } else { budget.saturating_mul(8) };
+        let Tracker { conntrack, reader, tools, settings, next_look } = self;
+        conntrack.settings.refresh(settings);
+        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
+        let visit = reader.enter();
+        let expiry = conntrack.connections.expire_own(&visit, tools, now, budget);
+        conntrack.connections.publish(tools);
+        if !expiry.is_behind {
+            let tick_ns = TICK.as_nanos() as u64;
+            *next_look = Instant::from_nanos((now.as_nanos() / tick_ns + 1) * tick_ns);
+        }
     }
 
     /// The connection as dumps show it, if it lives and nothing that flows can see of it changed

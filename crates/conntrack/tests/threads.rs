@@ -65,6 +65,10 @@ fn track(conntrack: &Arc<Conntrack>, clock_ms: &AtomicU64, seed: u64, turns: usi
         for frame in &known {
             let _ = tracker.follow_known(now, frame.connection.expect("a known one"), frame);
         }
+        // Half of them look after their own wheel.
+        if seed.is_multiple_of(2) {
+            tracker.expire(now, 8);
+        }
         known = frames.into_iter().filter(|frame| frame.connection.is_some()).collect();
     }
 }

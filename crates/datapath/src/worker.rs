@@ -194,6 +194,12 @@ impl Worker {
         self.unified.tick(self.worth.learns_seldom());
     }
 
+    /// Forgets connections of its own whose time ran out, looking at no more than `budget`: for
+    /// workers that turn all the time ([`Tracker::expire`]).
+    pub fn expire(&mut self, now: Instant, budget: usize) {
+        self.tracker.expire(now, budget);
+    }
+
     /// Its number.
     pub fn id(&self) -> WorkerId {
         self.id

@@ -1,11 +1,26 @@
 //! How connections go: ended by one thread, which then takes them out; expired; drained.
 
-use super::{Connections, REPLY_ENTRY, Tools, V6};
+use super::{Connections, REPLY_ENTRY, Shard, Tools, V6};
 use crate::change::What;
 use crate::counters::Event;
 use crate::record::{Record, passed_ms};
 use base::Instant;
+use std::sync::atomic::Ordering::Relaxed;
 use table::{Id, Visit};
+
+/// A wheel that its thread looked after no longer ago is left to it, in milliseconds.
+const ATTENDED_MS: u64 = 2000;
+
+/// What came of looking for connections whose time ran out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub(crate) struct Expiry {
+    /// Connections that went.
+    pub gone: usize,
+    /// The budget was used up, so that there may be more: many that were looked at may live on,
+    /// since whoever is asked again and again is only armed anew when it is looked at.
+    pub is_behind: bool,
+}
 
 impl Connections {
     /// Ends a connection and counts why; whether it lived.
@@ -75,37 +90,76 @@ impl Connections {
         }
     }
 
-    /// Removes connections whose time ran out, looking at no more than `budget` in each wheel. Gives
-    /// how many went.
+    /// Removes connections whose time ran out, looking at no more than `budget` in each wheel that
+    /// nobody else looks after.
     pub fn expire(
         &self,
         visit: &Visit<'_>,
         tools: &mut Tools,
         now: Instant,
         budget: usize,
-    ) -> usize {
+    ) -> Expiry {
+        let mut all = Expiry::default();
+        let now_ms = passed_ms(now);
+        let left_alone = |shard: &&Shard| {
+            let attended = shard.attended_ms.load(Relaxed);
+            (attended == 0 || now_ms.saturating_sub(attended) > ATTENDED_MS)
+                && shard.wheel.armed() > 0
+        };
+        for shard in self.used_shards().iter().filter(left_alone) {
+            let one = self.expire_shard(visit, tools, shard, now, budget);
+            all = Expiry { gone: all.gone + one.gone, is_behind: all.is_behind | one.is_behind };
+        }
+        all
+    }
+
+    /// The same with this thread's own wheel, which it looks after from now on.
+    pub fn expire_own(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        now: Instant,
+        budget: usize,
+    ) -> Expiry {
+        let shard = &self.shards[usize::from(tools.shard)];
+        shard.attended_ms.store(passed_ms(now), Relaxed);
+        self.expire_shard(visit, tools, shard, now, budget)
+    }
+
+    fn expire_shard(
+        &self,
+        visit: &Visit<'_>,
+        tools: &mut Tools,
+        shard: &Shard,
+        now: Instant,
+        budget: usize,
+    ) -> Expiry {
         let now_ms = passed_ms(now);
         let mut due = std::mem::take(&mut tools.expired);
-        let mut gone = 0;
-        for shard in self.used_shards().iter().filter(|shard| shard.wheel.armed() > 0) {
-            shard.wheel.advance(self, now, budget, |id| {
-                let record = self.record(id);
-                let life = record.life();
-                if !life.is_over(now_ms) {
-                    return Some(Instant::from_millis(life.deadline_ms()));
-                }
-                if record.claim(life) {
-                    due.push(id);
-                }
-                None
-            });
-            gone += due.len();
-            for id in due.drain(..) {
-                self.bury(visit, tools, id, Event::Expired);
+        let left = shard.wheel.advance(self, now, budget, |id| {
+            let record = self.record(id);
+            let life = record.life();
+            if !life.is_over(now_ms) {
+                return Some(Instant::from_millis(life.deadline_ms()));
+            }
+            if record.claim(life) {
+                due.push(id);
+            }
+            None
+        });
+        // Those that were looked at are in the cache, and the buckets that lead to them are not.
+        for &id in &due {
+            let record = self.record(id);
+            if let Some(index) = self.zones.index(record.state().header()) {
+                index.prefetch(record.original().hash(&self.secrets));
             }
         }
+        let gone = due.len();
+        for id in due.drain(..) {
+            self.bury(visit, tools, id, Event::Expired);
+        }
         tools.expired = due;
-        gone
+        Expiry { gone, is_behind: left == 0 }
     }
 
     /// Hands back the memory of flushed zones, about `budget` connections of it; whether there is

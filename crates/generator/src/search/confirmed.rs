@@ -8,6 +8,10 @@ const AGREE: usize = 2;
 /// Within so many times the precision of the other bound, a rate is near the boundary.
 const NEAR: f64 = 4.0;
 
+/// Trials in a row that may say nothing for the generator's not getting to its ports: on a machine that
+/// does something else now and then, the next may.
+const STALLS: u32 = 3;
+
 /// How exact the answer is to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
@@ -41,6 +45,8 @@ pub struct Confirmed {
     here: Vec<Verdict>,
     near_by_loss: bool,
     done: u32,
+    /// Trials in a row in which the generator was held up.
+    stalls: u32,
     /// The answer's confirming run was invalid once.
     hiccup: bool,
     state: State,
@@ -64,6 +70,7 @@ impl Confirmed {
             here: Vec::new(),
             near_by_loss: false,
             done: 0,
+            stalls: 0,
             hiccup: false,
             state: State::Searching,
         }
@@ -184,6 +191,13 @@ impl Search for Confirmed {
     }
 
     fn record(&mut self, verdict: &Verdict, loss: f64) {
+        if verdict.is_stalled() && self.stalls < STALLS {
+            self.stalls += 1;
+            self.done += 1;
+            self.settle();
+            return;
+        }
+        self.stalls = 0;
         if self.state == State::Confirming {
             self.confirm(verdict);
         } else {

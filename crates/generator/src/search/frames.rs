@@ -99,6 +99,14 @@ const QUEUE_FRAMES: f64 = 2048.0;
 /// A stall shorter than this is none, in nanoseconds.
 const STALL_NS: u64 = 1_000_000;
 
+/// What is said of a generator that looked at no port for so long, while so many packets a second
+/// came to each: nothing, where its queues had room for them.
+pub(super) fn stalled(stall_ns: u64, packets_per_second: f64) -> Option<Reason> {
+    let away = stall_ns as f64 / 1e9 * packets_per_second;
+    (stall_ns > STALL_NS && away > QUEUE_FRAMES)
+        .then_some(Reason::Stalled { ms: stall_ns as f64 / 1e6 })
+}
+
 /// Decides about a trial of frames, the generator's faults first as [`super::judge`] does.
 pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
     let mut faults = Vec::new();
@@ -133,9 +141,8 @@ pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
             failures.push(Reason::Lost { way, lost: it.lost(), sent: it.sent });
         }
     }
-    let away = sample.stall_ns as f64 / 1e9 * sample.offered;
-    if !failures.is_empty() && sample.stall_ns > STALL_NS && away > QUEUE_FRAMES {
-        faults.push(Reason::Stalled { ms: sample.stall_ns as f64 / 1e6 });
+    if !failures.is_empty() {
+        faults.extend(stalled(sample.stall_ns, sample.offered));
     }
     if sample.table_full > 0 {
         failures.push(Reason::TableFull(sample.table_full));

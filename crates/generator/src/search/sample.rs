@@ -75,6 +75,8 @@ pub struct Sample {
     pub port_errors: u64,
     /// Packets that the device did not take from the generator's ports: they are lost.
     pub port_drops: u64,
+    /// The longest time in which the generator looked at no port, in nanoseconds.
+    pub stall_ns: u64,
     /// From the client to the server.
     pub forth: Direction,
     /// From the server to the client.
@@ -135,6 +137,13 @@ impl Sample {
     /// Connections a second that were completed while the rate stood.
     pub fn completed_per_second(&self) -> f64 {
         per_second(self.window.completed, self.window.seconds)
+    }
+
+    /// Packets a second that come to each side where nothing is in their way: of a generator that is
+    /// held up, less may come.
+    pub(super) fn due_per_second_and_side(&self) -> f64 {
+        let sent = self.forth.sent.max(self.back.sent);
+        self.offered * sent as f64 / self.opened.max(1) as f64
     }
 
     /// Packets lost of those sent, in both directions together, 0 to 1.

@@ -61,6 +61,28 @@ fn verdicts() {
         ("one packet lost", |s| s.back.received -= 1, 0.0, "fail", "server to client: 1 of"),
         ("one lost, allowed", |s| s.back.received -= 1, 0.001, "pass", ""),
         (
+            // Queues hold what comes to them for a moment, and no more.
+            "lost while the generator looked away",
+            |s| {
+                s.back.received -= 1;
+                s.stall_ns = 100_000_000;
+            },
+            0.0,
+            "invalid",
+            "for 100.0 ms",
+        ),
+        (
+            "lost, and the generator looked away for less than queues hold",
+            |s| {
+                s.back.received -= 1;
+                s.stall_ns = 20_000_000;
+            },
+            0.0,
+            "fail",
+            "server to client: 1 of",
+        ),
+        ("looked away, nothing lost", |s| s.stall_ns = 1 << 40, 0.0, "pass", ""),
+        (
             // What one direction loses is not hidden by what the other doubles.
             "lost here, doubled there",
             |s| {
@@ -226,6 +248,26 @@ fn what_the_generator_cannot_do_is_said() {
     };
     let (answer, _) = search(&mut Confirmed::new(RANGE, PRECISE), hiccup);
     assert!(!answer.stopped_by_generator && answer.rate.unwrap() > 390_000.0, "{answer:?}");
+}
+
+#[test]
+fn a_generator_that_was_held_up_is_asked_again() {
+    let stalled = || Verdict::Invalid(vec![Reason::Stalled { ms: 5.0 }]);
+    // Three trials out of four say nothing; the fourth does.
+    let now_and_then = |rate, n: usize| match n % 4 {
+        3 if rate <= 200_000.0 => Verdict::Pass,
+        3 => fail(),
+        _ => stalled(),
+    };
+    let (answer, tried) = search(&mut Confirmed::new(RANGE, PRECISE), now_and_then);
+    let rate = answer.rate.unwrap();
+    assert!((195_000.0..=200_000.0).contains(&rate), "{rate} after {tried:?}");
+    assert!(answer.certainty.confirmed && !answer.stopped_by_generator);
+    // One that always is cannot measure, and the search ends.
+    let (answer, _) = search(&mut Confirmed::new(RANGE, PRECISE), |_, _| stalled());
+    assert!(answer.rate.is_none() && answer.stopped_by_generator, "{answer:?}");
+    // What else is wrong is no hold-up.
+    assert!(!invalid().is_stalled() && !fail().is_stalled() && !Verdict::Pass.is_stalled());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Whether a trial passed: decided from its numbers alone.
 
+use super::frames::stalled;
 use super::sample::Sample;
 use crate::pacer::Pacer;
 use std::fmt;
@@ -38,6 +39,12 @@ impl Verdict {
     /// Whether nothing is said of the device.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Verdict::Invalid(_))
+    }
+
+    /// Whether nothing else was wrong than that the generator did not get to its ports for a moment.
+    pub fn is_stalled(&self) -> bool {
+        let stalled = |reason: &Reason| matches!(reason, Reason::Stalled { .. });
+        matches!(self, Verdict::Invalid(reasons) if reasons.iter().all(stalled))
     }
 
     /// Why not.
@@ -79,7 +86,7 @@ pub enum Reason {
         /// Of all that fell due, 0 to 1.
         share: f64,
     },
-    /// Frames were lost while the generator looked at no port.
+    /// Packets were lost while the generator looked at no port.
     Stalled {
         /// For how long.
         ms: f64,
@@ -173,7 +180,7 @@ impl fmt::Display for Reason {
             Reason::Stalled { ms } => {
                 write!(
                     f,
-                    "the generator did not get to its ports for {ms:.1} ms, and frames were lost"
+                    "the generator did not get to its ports for {ms:.1} ms, and packets were lost"
                 )
             }
             Reason::BurstPaused { ms } => {
@@ -231,6 +238,9 @@ const BEHIND: f64 = 0.97;
 pub fn judge(sample: &Sample, allowed: &Allowance) -> Verdict {
     let failures = of_the_device(sample, allowed);
     let mut faults = of_the_generator(sample, allowed);
+    if failures.iter().any(|reason| matches!(reason, Reason::Lost { .. })) {
+        faults.extend(stalled(sample.stall_ns, sample.due_per_second_and_side()));
+    }
     // A device that answers nothing piles connections up at the client until no more can be
     // opened: that limit is the device's doing, and so is the rate that was not reached.
     let piled_up = sample.at_limit > 0 && !failures.is_empty();

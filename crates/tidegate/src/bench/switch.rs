@@ -4,6 +4,7 @@
 use super::BenchError;
 use super::stages::Watch;
 use crate::clock;
+use crate::switch::worker_loop::expiry_budget;
 use ::conntrack::Conntrack;
 use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
@@ -181,7 +182,12 @@ impl Switch {
 
     /// Forgets connections whose time ran out, so many at most; says whether there are more.
     pub fn expire(&mut self, now: Instant, connections_max: usize) -> bool {
-        self.conntrack.tick_within(now, connections_max) >= connections_max
+        self.conntrack.tick_within(now, connections_max)
+    }
+
+    /// The same with the worker's own, a few in each of its turns.
+    pub fn expire_own(&mut self, now: Instant, received: usize) {
+        self.worker.expire(now, expiry_budget(received as u64));
     }
 
     /// Subtables in order.

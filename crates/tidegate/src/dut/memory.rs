@@ -172,6 +172,7 @@ fn run(
                 true => turn_watched(&mut switch, now, both, seen)?,
             };
         }
+        switch.expire_own(now, received);
         if behind || now - swept >= SWEEP_EVERY {
             if !behind {
                 switch.sort();

@@ -20,6 +20,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use veth::Inside;
+pub use vhost::RING;
 
 /// The published rule set of the connection-tracking measurements; hosts know each other's
 /// Ethernet addresses, so that no rule for ARP is needed.
@@ -113,6 +114,8 @@ pub struct Wanted {
     pub queues: usize,
     /// The generator's workers, a core each.
     pub generators: usize,
+    /// Entries of each ring of a vhost-user port.
+    pub ring: u16,
 }
 
 impl Wanted {

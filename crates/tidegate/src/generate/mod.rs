@@ -113,6 +113,9 @@ pub struct PlaceOptions {
     /// The generator's workers, a core each [default: as many as the device's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub generator_workers: Option<u16>,
+    /// Entries of each ring between the device and the generator, a power of two (vhost)
+    #[arg(long, value_name = "N", default_value_t = dut::RING, value_parser = ring)]
+    pub ring: u16,
     /// Further words of DPDK's command line, for ports named dpdk:
     #[arg(long, value_name = "WORDS", default_value = dut::DPDK_EXTRA, allow_hyphen_values = true)]
     pub dpdk_extra: String,
@@ -166,7 +169,17 @@ impl PlaceOptions {
             ));
         }
         let timeout_s = None;
-        Ok(Some(Wanted { kind, ports, plain, maxconns, timeout_s, workers, queues, generators }))
+        Ok(Some(Wanted {
+            kind,
+            ports,
+            plain,
+            maxconns,
+            timeout_s,
+            workers,
+            queues,
+            generators,
+            ring: self.ring,
+        }))
     }
 
     /// Goes where devices may be made, if any have to be.
@@ -212,6 +225,13 @@ impl PlaceOptions {
     pub fn knows_neighbours(&self) -> bool {
         self.client.is_none() && self.server.is_none()
     }
+}
+
+/// What a virtio device may have (VIRTIO 1.1 section 2.6), and not too few for a burst.
+fn ring(text: &str) -> Result<u16, String> {
+    let number = text.parse::<u16>().unwrap_or(0);
+    let is_good = number.is_power_of_two() && (64..=32_768).contains(&number);
+    if is_good { Ok(number) } else { Err("a power of two from 64 to 32768".to_owned()) }
 }
 
 /// Reads a profile by name or from a file.

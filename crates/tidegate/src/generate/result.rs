@@ -93,6 +93,7 @@ pub fn sample_json(sample: &Sample) -> Value {
         "server_full": sample.server_full,
         "port_errors": sample.port_errors,
         "port_drops": sample.port_drops,
+        "longest_stall_us": sample.stall_ns as f64 / 1000.0,
         "table_before": sample.table_before,
         "table_full": sample.table_full,
         "handshake": histogram_json(&sample.handshake_ns),

@@ -107,6 +107,9 @@ pub struct Counted {
     pub errors: u64,
     /// Packets that ports had no room for.
     pub drops: u64,
+    /// The longest time in which a worker looked at no port since it was told a rate, in
+    /// nanoseconds.
+    pub stall_ns: u64,
 }
 
 impl Counted {
@@ -118,6 +121,7 @@ impl Counted {
         self.missed += other.missed;
         self.errors += other.errors;
         self.drops += other.drops;
+        self.stall_ns = self.stall_ns.max(other.stall_ns);
     }
 }
 
@@ -133,6 +137,8 @@ pub struct Sides {
     idle: u32,
     /// Time spent in turns that moved packets, in nanoseconds.
     busy_ns: u64,
+    /// The longest time between two turns since the hosts were told a rate.
+    stall_ns: u64,
     crew: Crew,
     crew_moved: u64,
 }
@@ -146,8 +152,8 @@ impl Sides {
     /// The same with other workers, whose hosts these sides speak for too.
     pub fn with(client: Option<Side>, server: Option<Side>, crew: Crew) -> Sides {
         let (pool, batch) = (Pool::new(16_384), Batch::new());
-        let (last, idle, busy_ns, crew_moved) = (None, 0, 0, 0);
-        Sides { client, server, pool, batch, last, idle, busy_ns, crew, crew_moved }
+        let (last, idle, busy_ns, stall_ns, crew_moved) = (None, 0, 0, 0, 0);
+        Sides { client, server, pool, batch, last, idle, busy_ns, stall_ns, crew, crew_moved }
     }
 
     /// How many workers drive the hosts.
@@ -180,6 +186,10 @@ impl Sides {
 
     /// Does with the own hosts what is wanted.
     pub fn obey(&mut self, order: Order) {
+        if let Order::OpenAt { .. } = order {
+            // Between trials nobody hurries.
+            (self.last, self.stall_ns) = (None, 0);
+        }
         for side in [&mut self.client, &mut self.server].into_iter().flatten() {
             match order {
                 Order::OpenAt { rate, ramp_ms, now } => side.host.open_at(rate, ramp_ms, now),
@@ -202,13 +212,16 @@ impl Sides {
             all.drops += side.dropped;
         }
         all.busy_ns += self.busy_ns;
+        all.stall_ns = all.stall_ns.max(self.stall_ns);
         all
     }
 
     /// One turn of both; returns the packets moved.
     pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
-        if let Some((before, true)) = self.last {
-            self.busy_ns += (now - before).as_nanos() as u64;
+        if let Some((before, moved)) = self.last {
+            let ns = (now - before).as_nanos() as u64;
+            self.busy_ns += if moved { ns } else { 0 };
+            self.stall_ns = self.stall_ns.max(ns);
         }
         let mut moved = 0;
         for side in [&mut self.client, &mut self.server].into_iter().flatten() {

@@ -265,6 +265,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         sample.count(&client, &server, alive, end.missed - start.missed);
         sample.port_errors = end.errors - start.errors;
         sample.port_drops = end.drops - start.drops;
+        sample.stall_ns = end.stall_ns;
         sample
     }
 }

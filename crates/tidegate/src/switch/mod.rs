@@ -28,7 +28,7 @@ mod secret;
 mod tracing;
 mod turns;
 pub mod usage;
-mod worker_loop;
+pub mod worker_loop;
 mod worker_ports;
 pub mod worker_task;
 pub mod worker_thread;
@@ -249,8 +249,9 @@ impl Switch {
         !self.upcalls.is_empty()
     }
 
-    /// Forgets connections whose time ran out, so many at most; says how many.
-    pub fn expire(&self, connections_max: usize) -> usize {
+    /// Forgets connections whose time ran out and whose worker does not, looking at so many at most;
+    /// says whether there may be more.
+    pub fn expire(&self, connections_max: usize) -> bool {
         self.conntrack.tick_within(clock::now(), connections_max)
     }
 

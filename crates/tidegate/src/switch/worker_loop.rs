@@ -39,6 +39,16 @@ const SLEEP_STEP: Duration = Duration::from_micros(1);
 /// Batches received from one port before the others get their turn.
 const BATCHES_PER_TURN: usize = 4;
 
+/// Connections that a turn looks at, for their time may be over, where nothing came.
+const EXPIRED_AT_REST: usize = 32;
+
+/// How many connections a polling worker looks at in a turn, for their time may be over: a few percent
+/// of the turn, and enough for connections of five packets and more. Where they have fewer, it stays
+/// behind, and is given more ([`conntrack::Tracker::expire`]).
+pub fn expiry_budget(received: u64) -> usize {
+    if received == 0 { EXPIRED_AT_REST } else { 4 + received as usize / 4 }
+}
+
 /// What a thread starts with.
 pub struct Start {
     /// Which of the sets of workers it belongs to.
@@ -132,6 +142,9 @@ impl Run {
             }
             let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
             self.flush(&mut out);
+            if let WorkerMode::Polling { .. } = self.mode {
+                self.worker.expire(now, expiry_budget(received));
+            }
             let worked = clock::now();
             self.turns.all += 1;
             if received > 0 {
