@@ -18,7 +18,7 @@ use flow::{ConnectionRef, Frame};
 /// What of a key's last word a packet says itself: its ports and its protocol, not the zone.
 const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
-/// No connection ends then: a deadline has less bits.
+/// No connection ends then: a deadline has fewer bits.
 const NEVER: u64 = u64::MAX;
 
 /// What packets of one moment are followed by.

@@ -224,7 +224,7 @@ impl Thread {
         let spot = index.spot(hash);
         let happened = between();
         let slab = &self.table.slab;
-        let is_key = |id| slab.fetch(id)[0].load(Ordering::Relaxed) == key;
+        let is_key = |id| slab.fetch(id, 0)[0].load(Ordering::Relaxed) == key;
         // One of those under the hash; whoever wants another looks for it.
         let found = index
             .find_at(spot, hash)

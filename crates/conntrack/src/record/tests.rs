@@ -132,6 +132,32 @@ fn generations_wrap_and_deadlines_saturate() {
 }
 
 #[test]
+fn what_is_settled_is_told_at_one_glance() {
+    let protocols = [
+        Protocol::Other(Exchange::Single),
+        Protocol::Other(Exchange::Multiple),
+        Protocol::Icmp(Query::First),
+        Protocol::Icmp(Query::Reply),
+        Protocol::Tcp(TcpPeers::from_words([0; 3])),
+        Protocol::Sctp(Association::from_words([0; 3])),
+    ];
+    for protocol in &protocols {
+        for helper in [None, Some(Helper::Ftp), Some(Helper::Tftp)] {
+            let of = |nat| State::new(protocol, nat, helper).with_header(77).with_mark(u32::MAX);
+            for state in [of(None), of(Some(NatKind::Src)), of(None).expected()] {
+                for (number, is_reply) in [(77, false), (77, true), (76, false), (0, true)] {
+                    let is_plain = helper.is_none() && number == 77;
+                    let is_settled = is_plain && state.is_settled(is_reply).is_some();
+                    assert_eq!(state.differs_from_plain(number) == 0, is_plain);
+                    let differs = state.differs_from_settled(number, is_reply);
+                    assert_eq!(differs == 0, is_settled, "{state:?} {number} {is_reply}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn an_association_changes_only_from_what_was_seen() {
     with_record(Family::V4, 0, |record| {
         let first = record.sctp_seen();
