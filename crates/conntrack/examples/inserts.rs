@@ -1,10 +1,12 @@
 //! What threads that begin connections at the same time cost each other, by processor time.
 //!
 //! `inserts COUNT ROUNDS [same] [zones] [apart] [warm]`: one thread alone, then two, in turns: in one
-//! zone, in a zone each, in a table each; `warm`, in memory that was used before. Two threads of which each has a table of its own share nothing but
-//! the machine, so that no table can do better. Threads are to run at the same time: on a machine with
-//! other work start it with `chrt --fifo 1`. How long a cache line takes from one processor to the other
-//! says whether they have a cache in common; on a virtual machine that may change from minute to minute.
+//! zone, in a zone each, in a table each; `warm`, in memory that was used before. Two threads of which
+//! each has a table of its own share nothing but the machine, so that no table can do better.
+//!
+//! Threads are to run at the same time: on a machine with other work start it with `chrt --fifo 1`. How
+//! long a cache line takes from one processor to the other says whether they have a cache in common; on
+//! a virtual machine that may change from minute to minute.
 
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, Flush};
@@ -154,7 +156,8 @@ fn main() {
             alone = [least[0], median[0]];
         }
         println!(
-            "{name}: {:.0} ns of processor time at least, {:.0} in the median, {:.0} at most; {:.2} and {:.2} of one alone; {} faults",
+            "{name}: {:.0} ns of processor time at least, {:.0} in the median, {:.0} at most; \
+             {:.2} and {:.2} of one alone; {} faults",
             least[0],
             median[0],
             most[0],
