@@ -128,6 +128,20 @@ fn a_load_sets_something() {
     }
 }
 
+/// A list of nobody was taken, and printed as what was refused when it was read again.
+#[test]
+fn dec_ttl_tells_a_controller() {
+    let no_names = |_: &str| None;
+    let error = parse_actions("dec_ttl(,,)", &no_names).unwrap_err().to_string();
+    assert!(error.contains("controller's id"), "{error}");
+    for (text, printed) in
+        [("dec_ttl", "dec_ttl"), ("dec_ttl()", "dec_ttl"), ("dec_ttl(1,2)", "dec_ttl(1,2)")]
+    {
+        let actions = parse_actions(text, &no_names).expect(text);
+        assert_eq!(format_actions(&actions, &Match::any()), printed, "{text}");
+    }
+}
+
 /// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
 #[test]
 fn a_set_async_leaves_unsaid_what_it_did() {

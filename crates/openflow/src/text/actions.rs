@@ -136,7 +136,7 @@ fn plain(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
         "ct_clear" => Action::CtClear,
         "exit" => Action::Exit,
         "clear_actions" => Action::ClearActions,
-        "dec_ttl" if pair.value.is_none() => Action::DecTtl(vec![0]),
+        "dec_ttl" if pair.rest().is_empty() => Action::DecTtl(vec![0]),
         _ => return Ok(None),
     };
     match pair.value {
@@ -196,6 +196,9 @@ fn old_set(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
         "mod_tp_dst" => Action::SetTpDst(number(0xffff)? as u16),
         "dec_ttl" => {
             let ids = pair.needed()?.pairs()?;
+            if ids.is_empty() {
+                return Err(pair.key.error("dec_ttl with parentheses needs a controller's id"));
+            }
             let ids = ids.iter().map(|id| value::number_to(id.key, 0xffff).map(|id| id as u16));
             Action::DecTtl(ids.collect::<Result<_, _>>()?)
         }
