@@ -35,9 +35,9 @@ end = time.monotonic() + 220
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
     sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
     while time.monotonic() < end:
-        for _ in range(20):
+        for _ in range(60):
             sender.sendto(bytes(100), ("10.0.0.255", 9))
-        time.sleep(0.005)
+        time.sleep(0.002)
 P
 done
 usage() { ovs-appctl dpif-netdev/pmd-rxq-show -secs 5 | awk -v port="$1" '$2 == port { print $(NF - 1) }'; }

@@ -12,7 +12,7 @@ gateway=02:00:00:00:00:02
 # between CLIENT SERVER: connections between these two ports.
 between() {
     "$TIDEGATE" generate --client "$1" --server "$2" --gateway $gateway --rate 100 --seconds 1 \
-        --json >ports.json 2>ports.printed || fail "$1 to $2: $(tail -3 ports.printed)"
+        --dpdk-extra '--no-pci --no-huge -m 256' --json >ports.json 2>ports.printed || fail "$1 to $2: $(tail -3 ports.printed)"
     $python - "$1" "$2" <<'P' || fail "$1 to $2: $(cat ports.json)"
 import json, sys
 it = json.load(open("ports.json"))

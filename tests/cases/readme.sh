@@ -39,7 +39,7 @@ follow 2 1
 follow 3 5
 follow 4 1
 follow 5 2
-follow 7 4
+follow 7 5
 same "the timeout" 3600 "$(vsctl list-zone-tp netdev | sed -n 's/.*tcp_established=\([0-9]*\).*/\1/p')"
 # The file is one that runs.
 stop_switch

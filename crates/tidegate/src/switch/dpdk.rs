@@ -174,13 +174,19 @@ impl Switch {
             return;
         }
         for (name, fault) in &faults {
-            if !self.dpdk.guest_faults.contains_key(name) {
+            let before = self.dpdk.guest_faults.get(name);
+            if before.is_none_or(|before| kind_of(before) != kind_of(fault)) {
                 log::warn!(target: "netdev_dpdk", "{name}: {fault}");
             }
         }
         self.dpdk.guest_faults = faults;
         self.mark_stale();
     }
+}
+
+/// What a fault begins with; how often it was met, or DPDK's own words, come behind.
+fn kind_of(fault: &str) -> &str {
+    fault.split([':', ';']).next().unwrap_or(fault)
 }
 
 /// A server that was killed has left its socket, which DPDK takes for one in use.
