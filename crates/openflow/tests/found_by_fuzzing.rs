@@ -142,6 +142,16 @@ fn dec_ttl_tells_a_controller() {
     }
 }
 
+/// A resubmit without parentheses could go round to where it was.
+#[test]
+fn a_resubmit_goes_somewhere_else() {
+    let no_names = |_: &str| None;
+    for text in ["resubmit:in_port", "resubmit(in_port,)", "resubmit(,255)"] {
+        let error = parse_actions(text, &no_names).expect_err(text).to_string();
+        assert!(error.contains("same table and port"), "{text}: {error}");
+    }
+}
+
 /// A set-async that says nothing of some kinds of messages came out as one that wants none of them.
 #[test]
 fn a_set_async_leaves_unsaid_what_it_did() {

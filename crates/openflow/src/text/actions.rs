@@ -294,7 +294,7 @@ fn resubmit(pair: Pair<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
             }
         }
     }
-    if in_port.is_none() && table.is_none() && pair.nested {
+    if in_port.is_none() && table.is_none() {
         return Err(span.error_with("resubmit to the same table and port", "resubmit(,TABLE)"));
     }
     Ok(Action::Resubmit { in_port, table, with_ct_orig })
