@@ -99,16 +99,21 @@ impl Pass<'_> {
         }
         let mut best: Option<Candidate> = None;
         let connections = self.connections;
+        let mut look = |cursor| {
+            let behind = index.walk(cursor, BUCKETS, |entry| {
+                let id = Connections::plain(entry);
+                let candidate = Candidate::of(id, &connections.record(id));
+                best = best.into_iter().chain(candidate).min();
+            });
+            (best.is_some(), behind.is_none())
+        };
         // Places are taken as often as new connections come there: where they were looked at more
         // often than that, nobody would be left soon, and elsewhere who may go would stay.
         for _ in 0..PLACES {
-            if best.is_none() {
-                let start = index.cursor(self.tools.random.u32(..));
-                index.walk(start, BUCKETS, |entry| {
-                    let id = Connections::plain(entry);
-                    let candidate = Candidate::of(id, &connections.record(id));
-                    best = best.into_iter().chain(candidate).min();
-                });
+            let (is_found, is_end) = look(index.cursor(self.tools.random.u32(..)));
+            // Behind the last bucket comes the first, or those of a small zone would be met seldom.
+            if is_found || is_end && look(0).0 {
+                break;
             }
         }
         best.is_some_and(|best| self.evict(best))

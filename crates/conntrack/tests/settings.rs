@@ -88,3 +88,22 @@ fn a_flood_leaves_the_reserve_to_others() {
     assert_eq!(conntrack.counters().get(Event::EvictedUnanswered), evicted);
     assert_eq!(conntrack.counters().get(Event::Full), 0);
 }
+
+/// In a full zone of a few connections, the one that may go is found wherever it stands.
+#[test]
+fn a_small_zone_makes_room_whenever_it_can() {
+    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+    let mut tracker = conntrack.tracker().expect("a tracker");
+    conntrack.set_zone_limit(Some(Zone(1)), 24);
+    for n in 0..23 {
+        send(&mut tracker, &format!("10.0.0.{n}:5>20.0.0.1:80 udp len=4"), &support::commit(1));
+        let answered =
+            send(&mut tracker, &format!("20.0.0.1:80>10.0.0.{n}:5 udp len=4"), &support::look(1));
+        assert!(answered.contains(CtState::EST));
+    }
+    for n in 0..=u8::MAX {
+        send(&mut tracker, &format!("66.0.0.{n}:5>20.0.0.1:80 udp len=4"), &support::commit(1));
+    }
+    assert_eq!(conntrack.counters().get(Event::EvictedUnanswered), 255);
+    assert_eq!(conntrack.entries(NOW, &Filter::zone(Zone(1))).count(), 24);
+}
