@@ -2,6 +2,8 @@
 //! does: `cost lookup|each|random|insert|single|refill|known|tcp COUNT`, from the repository's root
 //! `cargo build --release -p conntrack --example cost` first. Prints nanoseconds a packet.
 
+mod support;
+
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, Flush, Tracker};
 use flow::{CtAction, Frame, Headers};
@@ -9,6 +11,7 @@ use packet::Packet;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
+use support::set_source;
 
 const NOW: Instant = Instant::from_millis(1_000_000);
 
@@ -160,14 +163,4 @@ fn insert(tracker: &mut Tracker, count: u32) -> (u32, Duration) {
         }
     }
     (zones * 10_000, start.elapsed())
-}
-
-/// Gives a packet another source address, and mends the IP checksum.
-fn set_source(frame: &mut Frame, number: u32) {
-    let bytes = frame.packet.data_mut();
-    let old = u32::from_be_bytes([bytes[26], bytes[27], bytes[28], bytes[29]]);
-    let new = 0x0a00_0000 + number;
-    let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
-    bytes[24..26].copy_from_slice(&wire::checksum::update_u32(sum, old, new).to_be_bytes());
-    bytes[26..30].copy_from_slice(&new.to_be_bytes());
 }

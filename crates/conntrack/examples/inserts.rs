@@ -8,6 +8,8 @@
 //! long a cache line takes from one processor to the other says whether they have a cache in common; on
 //! a virtual machine that may change from minute to minute.
 
+mod support;
+
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, Flush};
 use flow::{CtAction, Frame};
@@ -17,6 +19,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use support::set_source;
 
 const NOW: Instant = Instant::from_millis(1_000_000);
 const BATCH: u32 = 32;
@@ -166,14 +169,4 @@ fn main() {
             median[1],
         );
     }
-}
-
-/// Gives a packet another source address, and mends the IP checksum.
-fn set_source(frame: &mut Frame, number: u32) {
-    let bytes = frame.packet.data_mut();
-    let old = u32::from_be_bytes([bytes[26], bytes[27], bytes[28], bytes[29]]);
-    let new = 0x0a00_0000 + number;
-    let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
-    bytes[24..26].copy_from_slice(&wire::checksum::update_u32(sum, old, new).to_be_bytes());
-    bytes[26..30].copy_from_slice(&new.to_be_bytes());
 }
