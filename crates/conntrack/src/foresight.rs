@@ -1,16 +1,62 @@
-//! Whether a packet of a known connection would be followed, without telling the connection of it.
+//! What must be sure before a packet of a known connection is followed.
 //!
 //! A packet that is tracked in two zones is of a connection in each. It takes its short way only where
 //! both go on as they are known, and the first must not be told of it before that is sure.
+//!
+//! Known packets of a batch are followed before those that walk. Where these may need room, a
+//! connection that may have to give way must be told of its packets in their turn.
 
 use crate::connections::Tools;
 use crate::extract::Reading;
 use crate::known::{Moment, settled};
+use crate::query::{Exchange, Query};
 use crate::record::Kind;
-use crate::tcp::{TcpPeers, Update};
+use crate::room::RESERVE_PARTS;
+use crate::tcp::{TcpPeers, TcpState, Update};
+use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Frame};
 
+/// More connections than a batch begins, also where packets are copied and each begins some.
+const BEGUN_MAX: u32 = 8 * BATCH_SIZE as u32;
+
 impl Moment<'_> {
+    /// Whether connections may have to give way to new ones of this batch.
+    #[inline]
+    pub fn may_make_room(&self, tools: &Tools) -> bool {
+        self.settings.makes_room
+            && (!self.settings.limits.is_none() || self.is_table_short() || tools.is_room_short)
+    }
+
+    fn is_table_short(&self) -> bool {
+        let quota = &self.connections.quota;
+        quota.is_short_of(quota.max() / RESERVE_PARTS + BEGUN_MAX)
+    }
+
+    /// Whether a connection may have to give way where others do, or may once it was told of a packet
+    /// that changes no more than its times and windows.
+    #[inline(never)]
+    pub fn may_give_way(&self, connection: ConnectionRef, tools: &Tools) -> bool {
+        let record = self.connections.record(connection.id);
+        let state = record.state();
+        let stays = match state.kind() {
+            Kind::Tcp => {
+                let peers = record.tcp();
+                [peers.original.state, peers.reply.state] == [TcpState::Established; 2]
+            }
+            Kind::Icmp => state.query() == Query::Reply,
+            Kind::Other => state.exchange() == Exchange::Multiple,
+            Kind::Sctp => false,
+        };
+        let is_zone_short = || self.is_zone_short(record.zone(), state.header());
+        !stays && (tools.is_room_short || self.is_table_short() || is_zone_short())
+    }
+
+    fn is_zone_short(&self, zone: u16, header: u32) -> bool {
+        let Some(limit) = self.settings.limits.of(zone) else { return false };
+        let index = self.connections.zones.index(header);
+        index.is_none_or(|index| index.connections().saturating_add(BEGUN_MAX) >= limit)
+    }
+
     /// Whether the packet goes the same way as the one before it did.
     pub fn would_follow(
         &self,
@@ -24,7 +70,7 @@ impl Moment<'_> {
         let ours = reading.filter(|it| record.direction(&it.key) == Some(is_reply));
         let Some(reading) = ours else { return false };
         match (state.kind(), reading.segment) {
-            (Kind::Other, _) => settled(state, is_reply).is_some(),
+            (Kind::Other | Kind::Icmp, _) => settled(state, is_reply).is_some(),
             (Kind::Tcp, Some(segment)) => {
                 let mut after = TcpPeers::from_words(record.tcp_words());
                 let check = self.settings.check_tcp_windows;
@@ -32,7 +78,7 @@ impl Moment<'_> {
                 tools.settle_trial(false);
                 segment.is_usual() && update == Update::Valid && timeout.is_some()
             }
-            (Kind::Tcp | Kind::Icmp | Kind::Sctp, _) => false,
+            (Kind::Tcp | Kind::Sctp, _) => false,
         }
     }
 }

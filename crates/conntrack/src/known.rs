@@ -6,6 +6,7 @@
 
 use crate::change::What;
 use crate::connections::{Connections, Tools};
+use crate::extract::Reading;
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::{Datagram, Whole};
@@ -74,7 +75,9 @@ impl<'a> Moment<'a> {
         if !Connections::is_remembered_datagram(id) {
             return self.follow_other(connection, frame, tools);
         }
-        let said = Datagram::of(frame)?;
+        let Some(said) = Datagram::of(frame) else {
+            return self.follow_settled(connection, frame);
+        };
         let record = Record::v4(self.connections.words_v4(id));
         let (life, state) = (record.life(), record.state());
         let (addresses, rest) = record.key_v4(is_reply);
@@ -121,11 +124,28 @@ impl<'a> Moment<'a> {
         self.note_packet(connection, life, timeout, frame)
     }
 
-    /// The same of TCP and UDP over IPv6.
+    /// The same of what has no handshake and is no plain UDP: ICMP's queries and their answers, and
+    /// protocols whose packets are told apart by their addresses alone. There are few such packets, so
+    /// that the whole reading serves, which knows what is wrong with each.
+    #[inline(never)]
+    fn follow_settled(&self, connection: ConnectionRef, frame: &Frame) -> Option<()> {
+        let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
+        let (life, state) = self.unchanged(&record, connection)?;
+        let timeout = settled(state, is_reply)?;
+        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related)?;
+        if record.direction(&reading.key)? != is_reply {
+            return None;
+        }
+        self.note_packet(connection, life, timeout, frame)
+    }
+
+    /// The same of TCP, UDP and ICMP over IPv6.
     fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
         let (life, state) = self.unchanged(&record, connection)?;
-        let sight = SightV6::of(frame)?;
+        let Some(sight) = SightV6::of(frame) else {
+            return self.follow_settled(connection, frame);
+        };
         if sight.direction(&record, record.zone())? != is_reply {
             return None;
         }
@@ -206,6 +226,11 @@ impl<'a> Moment<'a> {
 /// The timeout of a conversation without handshake to which a packet adds nothing.
 #[inline(always)]
 pub(crate) fn settled(state: State, is_reply: bool) -> Option<Timeout> {
+    if state.kind() == Kind::Icmp {
+        let mut query = state.query();
+        let (_, timeout) = query.update(is_reply);
+        return (query == state.query()).then_some(timeout);
+    }
     let is_answered = state.is_settled(is_reply)?;
     Some(if is_answered { Timeout::UdpMultiple } else { Timeout::UdpSingle })
 }

@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 use table::{Id, Index};
 
 /// Of how many parts of the maximum one is the reserve; also how much of it makes a zone large.
-const RESERVE_PARTS: u32 = 32;
+pub(crate) const RESERVE_PARTS: u32 = 32;
 /// Buckets of a zone's index that are looked at in a row, of some four connections each.
 const BUCKETS: usize = 6;
 /// In how many places of the index, until somebody is found who may go.

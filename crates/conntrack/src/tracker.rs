@@ -61,7 +61,9 @@ impl Tracker {
         conntrack.settings.refresh(settings);
         let (connections, settings) = (&conntrack.connections, &*settings.settings);
         tools.is_watched = settings.is_watched;
-        Following { moment: Moment::new(connections, settings), tools, _visit: reader.enter() }
+        let moment = Moment::new(connections, settings);
+        let makes_room = moment.may_make_room(tools);
+        Following { moment, tools, makes_room, _visit: reader.enter() }
     }
 
     /// Forgets connections that this thread began and whose time ran out, looking at no more than
@@ -107,6 +109,8 @@ impl Tracker {
 pub struct Following<'a> {
     moment: Moment<'a>,
     tools: &'a mut Tools,
+    /// Packets of this batch that walk may push connections out.
+    makes_room: bool,
     _visit: Visit<'a>,
 }
 
@@ -122,9 +126,15 @@ impl Following<'_> {
     /// state, zone, mark, label and translation); its connection was told of it, and its key's
     /// connection fields need not be written. False: nothing was done, and the packet must go the
     /// whole way.
+    ///
+    /// Packets that walk may have come before and be told of after: that cannot be seen, as long as
+    /// they are of other connections. So where a connection may be pushed out for theirs, False.
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let Following { moment, tools, .. } = self;
+        let Following { moment, tools, makes_room, .. } = self;
+        if *makes_room && moment.may_give_way(connection, tools) {
+            return false;
+        }
         moment.set(now, tools);
         moment.follow(connection, frame, tools).is_some()
     }
@@ -132,7 +142,10 @@ impl Following<'_> {
     /// Whether [`Self::follow_known`] would be true: for who has to know before another connection
     /// of the packet is told of it.
     pub fn would_follow(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let Following { moment, tools, .. } = self;
+        let Following { moment, tools, makes_room, .. } = self;
+        if *makes_room && moment.may_give_way(connection, tools) {
+            return false;
+        }
         moment.set(now, tools);
         moment.would_follow(connection, frame, tools)
     }

@@ -15,6 +15,7 @@ use base::Instant;
 use classifier::MegaflowTable;
 use conntrack::Following;
 use flow::{ConnectionRef, Frame, Headers};
+use wire::{ethertype, icmp, icmpv6, protocol};
 
 /// Forwards the packets of a batch of which the unified cache knows all; says how many those were.
 /// The others stay in their places.
@@ -79,8 +80,8 @@ fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
 
 /// Lets packets act on their connections, in order. A packet that is not like those before it
 /// takes the walk, and so do all after it that may be of the same connection, so that none
-/// overtakes another: those with the same addresses and ports either way, and those of translated
-/// connections, whose two directions have different ones.
+/// overtakes another: those that it [holds up](held_up_by), which have the same addresses and ports
+/// either way, and those of translated connections, whose two directions have different ones.
 fn follow(
     unified: &UnifiedCache,
     mut following: Option<&mut Following<'_>>,
@@ -111,10 +112,30 @@ fn follow(
                 ways[i] = good;
             }
         } else {
-            walking |= 1 << headers[i].pair();
+            walking |= held_up_by(&headers[i], &frames[i]);
         }
         i += 1;
     }
+}
+
+/// Which packets behind one that walks walk too, by their [`Headers::pair`]: those that may be of
+/// its connection. All do where its headers do not tell that: it may be a fragment, or an ICMP error,
+/// whose connection is that of the packet that it quotes.
+fn held_up_by(headers: &Headers, frame: &Frame) -> u64 {
+    if !headers.is_none() {
+        let is_error = headers.is_icmp() && icmp::is_error(headers.icmp_type());
+        return if is_error { u64::MAX } else { 1 << headers.pair() };
+    }
+    let key = &frame.key;
+    let is_of_none = match key.eth_type() {
+        ethertype::IPV4 => false,
+        // Neighbour discovery and the like.
+        ethertype::IPV6 => {
+            key.nw_proto() == protocol::ICMPV6 && key.tp_src() > u16::from(icmpv6::ECHO_REPLY)
+        }
+        _ => true,
+    };
+    if is_of_none || frame.packet.is_empty() { 0 } else { u64::MAX }
 }
 
 /// Whether what is known of a way still holds.

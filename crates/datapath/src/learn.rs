@@ -5,20 +5,20 @@ use crate::laps::Laps;
 use crate::step::Step;
 use crate::translate::{Translation, Tuple};
 use crate::unified::Known;
-use crate::visits::Tracking;
+use crate::visits::{Tracking, Visits};
+use crate::walks::Passes;
 use crate::way::Way;
 use crate::worker::Worker;
-use flow::Headers;
+use base::Instant;
+use flow::{Action, Headers, TupleL4};
 
 /// TCP's SYN, FIN and RST: their packets change connections, and are never like others.
 pub(crate) const CONTROL: u16 = 0x7;
-/// ICMP and ICMPv6, whose connections are told apart by more than [`Headers`] have.
-const ICMP: [u8; 2] = [1, 58];
 
 /// Puts the ways of a batch's packets into the unified cache, where they can be remembered; only
 /// some of them where it does not pay. Which ones is left to chance, since packets come in rounds
 /// that a counter could fall in step with.
-pub(crate) fn remember(worker: &mut Worker, lane: &Lane, laps: &mut impl Laps) {
+pub(crate) fn remember(worker: &mut Worker, now: Instant, lane: &Lane, laps: &mut impl Laps) {
     if !worker.unified.is_on() {
         return;
     }
@@ -28,7 +28,7 @@ pub(crate) fn remember(worker: &mut Worker, lane: &Lane, laps: &mut impl Laps) {
         }
         worker.worth.walks += 1;
         if is_chosen(worker)
-            && let Some((mask, known)) = known(worker, headers, trail)
+            && let Some((mask, known)) = known(worker, now, headers, trail)
         {
             worker.unified.insert(headers, &mask, &known);
             laps.note(|| Step::Offered);
@@ -49,15 +49,18 @@ fn is_steady(headers: &Headers, trail: &Trail) -> bool {
         Tracking::Unsteady => false,
         Tracking::Untracked => true,
         Tracking::Same(visits) => {
-            headers.tcp_flags() & CONTROL == 0
-                && visits.connections().all(|it| it.acting <= 2)
-                && !ICMP.contains(&headers.protocol())
+            headers.tcp_flags() & CONTROL == 0 && visits.connections().all(|it| it.acting <= 2)
         }
     }
 }
 
 /// What a steady packet's walk says of others like it, and which bits make them so.
-fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Headers, Known)> {
+fn known(
+    worker: &mut Worker,
+    now: Instant,
+    headers: &Headers,
+    trail: &Trail,
+) -> Option<(Headers, Known)> {
     let first = *trail.passes.first()?;
     let visits = match trail.tracking {
         Tracking::Untracked => None,
@@ -84,7 +87,51 @@ fn known(worker: &mut Worker, headers: &Headers, trail: &Trail) -> Option<(Heade
             return None;
         }
         mask = mask.union(&headers.tuple_mask());
-        translation = (tuple != trail.tuple).then(|| Translation::new(headers, &trail.tuple));
+        translation = if headers.is_icmp() {
+            let id = icmp_id_behind(worker, now, visits, &trail.passes)?;
+            let is_same = tuple == trail.tuple && id.is_none_or(|id| id == headers.icmp_id());
+            let id = id.unwrap_or(headers.icmp_id());
+            (!is_same).then(|| Translation::of_icmp(&trail.tuple, id))
+        } else {
+            (tuple != trail.tuple).then(|| Translation::new(headers, &trail.tuple))
+        };
     }
     Some((mask, Known { way, visits, translation }))
+}
+
+/// What an ICMP query's connections make of its identifier, if anything, which keys do not have.
+/// `None` where that cannot be told: where one has another identifier the other way, and the packet
+/// came to connection tracking more than once.
+fn icmp_id_behind(
+    worker: &mut Worker,
+    now: Instant,
+    visits: &Visits,
+    passes: &Passes,
+) -> Option<Option<u16>> {
+    let mut behind = None;
+    for visited in visits.connections() {
+        let entry = worker.tracker.entry(now, visited.connection)?;
+        let (TupleL4::Icmp { id: original, .. }, TupleL4::Icmp { id: reply, .. }) =
+            (entry.original.l4, entry.reply.l4)
+        else {
+            return None;
+        };
+        if original != reply {
+            behind = Some(if visited.connection.is_reply { original } else { reply });
+        }
+    }
+    if behind.is_none() {
+        return Some(None);
+    }
+    let mut tracking = passes.iter().filter_map(|hit| {
+        let actions = &worker.flows.get(hit.flow)?.actions;
+        actions.iter().find_map(|action| match action {
+            Action::Ct(ct) => Some(ct.nat.is_some()),
+            _ => None,
+        })
+    });
+    match (tracking.next()?, tracking.next()) {
+        (translates, None) => Some(behind.filter(|_| translates)),
+        _ => None,
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) fn receive(
         lane.begin_walk();
         let Lane { frames, trails, count, .. } = &mut *lane;
         walk(worker, now, &mut frames[..*count], trails, 0, out, laps);
-        learn::remember(worker, &lane, laps);
+        learn::remember(worker, now, &lane, laps);
         walk_copies(worker, now, out, laps);
         laps.lap(Stage::Walk);
     }

@@ -23,6 +23,8 @@ pub(crate) enum Translation {
     V4(TupleV4),
     /// Of any packet: a [`Tuple`], spelled out so that it takes no more room than one.
     Any { addresses: [u64; 4], ports: u32 },
+    /// Of ICMP's queries and their answers: addresses and the identifier.
+    Icmp { addresses: [u64; 4], id: u16 },
 }
 
 impl Tuple {
@@ -62,6 +64,11 @@ impl Translation {
         Translation::V4(TupleV4::new(from, (addresses, to.ports)))
     }
 
+    /// To these addresses and this identifier, of ICMP.
+    pub fn of_icmp(to: &Tuple, id: u16) -> Translation {
+        Translation::Icmp { addresses: to.addresses, id }
+    }
+
     /// Rewrites the bytes of a packet with these headers. Its key is not looked at, and may be
     /// wrong afterwards: see [`Translation::write_key`].
     #[inline]
@@ -77,6 +84,13 @@ impl Translation {
                 headers.write_packet_fields(&mut frame.key);
                 write_any(frame, &Tuple { addresses, ports });
             }
+            &Translation::Icmp { addresses, id } => {
+                headers.write_packet_fields(&mut frame.key);
+                let ports = Tuple::of(&frame.key).ports;
+                write_any(frame, &Tuple { addresses, ports });
+                let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
+                bytes::set_icmp_id(frame.l3_mut(), id, partial);
+            }
         }
     }
 
@@ -89,6 +103,10 @@ impl Translation {
                 Tuple { addresses, ports }.write(key);
             }
             &Translation::Any { addresses, ports } => Tuple { addresses, ports }.write(key),
+            &Translation::Icmp { addresses, .. } => {
+                let ports = Tuple::of(key).ports;
+                Tuple { addresses, ports }.write(key);
+            }
         }
     }
 }

@@ -14,24 +14,33 @@ const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
+/// ICMPv6's echo request and reply.
+const ECHO: std::ops::RangeInclusive<u8> = 128..=129;
 /// The outer tag's type is 0x88a8 rather than 0x8100.
 const SERVICE_TAG: u64 = 1 << 39;
 /// "More fragments" and the offset, in the first word of an IPv4 header.
 const FRAGMENT: u64 = 0x3fff;
 /// Protocol, TOS, TTL and the tag's type, in word 3.
 const PROTOCOL: u64 = 0xff << 56;
+/// Where ports stand in word 3. An ICMP message has type and code in the lower half of each, and in
+/// the upper halves its identifier, which no flow looks at, but connection tracking does.
+const PORTS: u64 = 0xffff_ffff;
+const TYPE: u64 = 0x00ff_0000;
+const TYPE_CODE: u64 = TYPE | 0xff;
 
-/// What a packet can be matched on, of an ordinary packet: whole IPv4 or IPv6 without extension
-/// headers and not a fragment, with at most one VLAN tag. All others are [`Headers::none`], and
-/// only their whole [`FlowKey`] tells what they are.
+/// What a packet can be matched on, of an ordinary packet: whole IPv4, or IPv6 without extension
+/// headers with TCP, UDP, SCTP or an ICMP echo, and not a fragment, with at most one VLAN tag. All
+/// others are [`Headers::none`], and only their whole [`FlowKey`] tells what they are.
 ///
 /// | word | high to low bits |
 /// |---|---|
 /// | 0 | port that it came in on (32), TCP flags (12), IPv6 flow label (20) |
 /// | 1 | Ethernet destination (48), Ethernet type (16) |
 /// | 2 | Ethernet source (48), VLAN tag (16) |
-/// | 3 | protocol, TOS, TTL, type of the tag (8 each), ports or ICMP type and code (16 each) |
+/// | 3 | protocol, TOS, TTL, type of the tag (8 each), ports (16 each) |
+/// | | or of ICMP half of the identifier, type, the other half, code (8 each) |
 /// | 4 | IPv4 source and destination, or the upper half of the IPv6 source |
 /// | 5, 6, 7 | the rest of the IPv6 addresses |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,10 +85,35 @@ impl Headers {
         self.words[4]
     }
 
-    /// Source and destination port, or ICMP type and code.
+    /// Source and destination port.
     #[inline]
     pub fn ports(&self) -> u32 {
         self.words[3] as u32
+    }
+
+    /// Whether the packet is an ICMP or ICMPv6 message.
+    #[inline]
+    pub fn is_icmp(&self) -> bool {
+        matches!(self.protocol(), ICMP | ICMPV6)
+    }
+
+    /// The type of an ICMP message.
+    #[inline]
+    pub fn icmp_type(&self) -> u8 {
+        (self.words[3] >> 16) as u8
+    }
+
+    /// The identifier of an ICMP query or its answer; of errors, whatever stands there.
+    #[inline]
+    pub fn icmp_id(&self) -> u16 {
+        let [high, _, low, _] = self.ports().to_be_bytes();
+        u16::from_be_bytes([high, low])
+    }
+
+    /// The bits of word 3 that stand in a key's ports.
+    #[inline]
+    fn port_bits(&self) -> u64 {
+        if self.is_icmp() { TYPE_CODE } else { PORTS }
     }
 
     /// The IP protocol.
@@ -180,7 +214,7 @@ impl Headers {
     #[inline]
     fn read_ipv6(&mut self, ip: &[u8]) -> Option<usize> {
         let header: &[u8; 40] = ip.first_chunk()?;
-        if header[0] >> 4 != 6 || !matches!(header[6], TCP | UDP | SCTP) {
+        if header[0] >> 4 != 6 || !matches!(header[6], TCP | UDP | SCTP | ICMPV6) {
             return None;
         }
         let end = 40 + be16(header, 4) as usize;
@@ -227,7 +261,7 @@ impl Headers {
         words[..3].copy_from_slice(&[h[1], h[2] & !0xffff, tag]);
         words[3..7].copy_from_slice(&addresses);
         words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xffff_ffff;
-        words[8] = h[3] << 32;
+        words[8] = (h[3] & self.port_bits()) << 32;
     }
 
     /// Which bits of these headers decide the bits of their key that `mask` looks at, in the first
@@ -240,7 +274,7 @@ impl Headers {
         words[0] = m[0] >> 32 << 32 | m[16] & 0xffff_ffff;
         words[1] = m[9] | 0xffff;
         words[2] = m[10] & !0xffff | m[11] >> 32 & 0xffff;
-        words[3] = m[16] & 0xffff_ff00_0000_0000 | m[17] >> 32;
+        words[3] = m[16] & 0xffff_ff00_0000_0000 | m[17] >> 32 & self.port_bits();
         if mask.has(Field::VlanTpid) {
             // Whether there is a tag at all stands in its presence bit.
             words[2] |= u64::from(VLAN_PRESENT);
@@ -252,8 +286,9 @@ impl Headers {
             words[4] = m[13] << 32 | m[15] & 0xffff_ffff;
         }
         if m[17] & 0xffff_ffff != 0 || m[18..].iter().any(|&word| word != 0) {
-            // What only other protocols have is zero because of the protocol.
-            words[3] |= PROTOCOL;
+            // What only other protocols have is zero because of the protocol; what only other
+            // messages have, because of the type.
+            words[3] |= PROTOCOL | if self.is_icmp() { TYPE } else { 0 };
         }
         Headers { words }
     }
@@ -262,7 +297,7 @@ impl Headers {
     #[must_use]
     pub fn tuple_mask(&self) -> Headers {
         let wide = if self.is_ipv6() { u64::MAX } else { 0 };
-        let words = [0, 0xffff, 0, PROTOCOL | 0xffff_ffff, u64::MAX, wide, wide, wide];
+        let words = [0, 0xffff, 0, PROTOCOL | PORTS, u64::MAX, wide, wide, wide];
         Headers { words }
     }
 
@@ -294,17 +329,23 @@ impl Headers {
     /// in order; others may have the same.
     #[inline]
     pub fn pair(&self) -> u64 {
-        let ports = self.words[3] ^ self.words[3] >> 16;
+        // A query and its answer have the identifier in common; IGMP's answer to none.
+        let shared = match self.protocol() {
+            ICMP | ICMPV6 => 0xff00,
+            IGMP => 0,
+            _ => 0xffff,
+        };
+        let ports = (self.words[3] ^ self.words[3] >> 16) & shared;
         let v4 = self.words[4] ^ self.words[4] >> 32;
         let v6 = self.words[5] ^ self.words[7];
         // IPv6 has its source in words 4 and 5, so that word 4 alone differs by direction.
         let addresses = if self.is_ipv6() { v6 } else { v4 & 0xffff_ffff };
-        (ports & 0xffff ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
+        (ports ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
     }
 }
 
-/// Ports, or ICMP type and code, in the low 32 bits, and TCP flags; `None` where the header is cut
-/// short.
+/// The low 32 bits of word 3, and TCP flags; `None` where the header is cut short, or where a key has
+/// more of the message.
 #[inline]
 fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
     match protocol {
@@ -314,12 +355,23 @@ fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
             Some((be64(header, 0) >> 32, be16(header, 12) & 0xfff))
         }
         SCTP => l4.first_chunk::<12>().map(|header| (be64(header, 0) >> 32, 0)),
-        ICMP | IGMP if is_ipv4 => {
+        ICMP if is_ipv4 => Some((icmp(l4.first_chunk()?), 0)),
+        ICMPV6 if !is_ipv4 => {
+            let header = l4.first_chunk::<8>()?;
+            ECHO.contains(&header[0]).then(|| (icmp(header), 0))
+        }
+        IGMP if is_ipv4 => {
             let header = l4.first_chunk::<8>()?;
             Some((u64::from(header[0]) << 16 | u64::from(header[1]), 0))
         }
         _ => Some((0, 0)),
     }
+}
+
+/// Type, code and identifier, as they stand in word 3.
+fn icmp(header: &[u8; 8]) -> u64 {
+    let [icmp_type, code, _, _, high, low, ..] = *header;
+    u64::from(u32::from_be_bytes([high, icmp_type, low, code]))
 }
 
 /// The callers pass arrays long enough.

@@ -46,8 +46,13 @@ pub struct State {
 
 impl Switch {
     pub fn new(policy: Policy, config: WorkerConfig) -> Switch {
-        let limits = Config { connections_max: 40, ..Config::default() };
+        // Nowhere is room, or everywhere, or at first, or not in one zone.
+        let connections_max = [40, 100_000, 300, 100_000][(policy.seed % 4) as usize];
+        let limits = Config { connections_max, ..Config::default() };
         let conntrack = Arc::new(Conntrack::new(policy.seed, limits));
+        if policy.seed % 4 == 3 {
+            conntrack.set_zone_limit(Some(base::Zone(2)), 10);
+        }
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
             WorkerId(0),

@@ -1,4 +1,5 @@
-//! Packets: new ones, ones that go on, answers to what the switch sent, and spoiled ones.
+//! Packets: new ones, ones that go on, answers to what the switch sent, errors about it, and spoiled
+//! ones.
 
 use fastrand::Rng;
 
@@ -38,7 +39,8 @@ impl Traffic {
             0..8 => self.fresh(),
             8..40 => self.again().unwrap_or_else(|| self.fresh()),
             40..55 => self.more().unwrap_or_else(|| self.fresh()),
-            55..96 => self.answer().unwrap_or_else(|| self.fresh()),
+            55..94 => self.answer().unwrap_or_else(|| self.fresh()),
+            94..96 => self.error().unwrap_or_else(|| self.fresh()),
             _ => self.spoiled().unwrap_or_else(|| self.fresh()),
         };
         if self.random.u32(0..40) == 0 {
@@ -55,23 +57,23 @@ impl Traffic {
         let options = ["", " ttl=9", " tos=1", " vlan=5", " svlan=6", " csum=bad", " frag=first"]
             [r.usize(0..24).saturating_sub(17)];
         let flags = ["S", "S", "S", "A ack=9", "PA ack=9 len=4", "SA ack=4", "R", "SF"];
-        let what = match r.u32(0..12) {
+        let what = match r.u32(0..15) {
             0..5 => format!("{} seq={}", flags[r.usize(0..8)], 100 * r.u32(0..3)),
             5..9 => format!("udp len={}", r.u32(0..20)),
             9 => "sctp tag=1 len=16".to_owned(),
-            _ => format!("icmp-echo id={} seq=1", r.u32(1..4)),
+            10 => format!("ip proto={} len=9", [2, 47, 47, 50][r.usize(0..4)]),
+            _ => format!("icmp-echo id={} seq={}", r.u32(1..4), r.u32(1..4)),
         };
-        let is_icmp = what.starts_with("icmp");
-        let ports = |port: u32| if is_icmp { String::new() } else { format!(":{port}") };
+        let has_ports = !what.starts_with(['i']);
+        let ports = |port: u32| if has_ports { format!(":{port}") } else { String::new() };
         let ends = match r.u32(0..4) {
-            0 if is_icmp => format!("[fd00::{a}]>[fd00::{b}]"),
+            0 if !has_ports => format!("[fd00::{a}]>[fd00::{b}]"),
             0 => format!("[fd00::{a}]{}>[fd00::{b}]{}", ports(sport), ports(dport)),
             _ => format!("10.0.0.{a}{}>10.0.0.{b}{}", ports(sport), ports(dport)),
         };
         let text = match r.u32(0..30) {
             0 => format!("10.0.0.{a}>10.0.0.{b} arp-request"),
             1 => format!("[fd00::{a}]>[fd00::{b}] nd-solicit"),
-            2 => format!("10.0.0.{a}>10.0.0.{b} ip proto=47 len=9"),
             _ => format!("{ends} {what}{options}"),
         };
         let bytes = wire::text::parse(&text)
@@ -89,6 +91,7 @@ impl Traffic {
     fn more(&mut self) -> Option<Sent> {
         let mut packet = self.random.choice(&self.received)?.clone();
         let r = &mut self.random;
+        change_icmp(&mut packet.bytes, |at| if r.u32(0..8) == 0 { at - 2 } else { at });
         change_tcp(&mut packet.bytes, |seq, ack, flags, len| {
             let used = len + u32::from(flags & 3 != 0);
             let flags = [0x10, 0x10, 0x18, 0x18, 0x11, 0x14, flags][r.usize(0..7)];
@@ -128,6 +131,24 @@ impl Traffic {
         });
         wire::builder::fill_checksums(&mut packet.bytes[l3..]);
         Some(packet)
+    }
+
+    /// What somebody on the way says of a packet that was sent: over IPv4 that its port is
+    /// unreachable, from the one that it went to or from another.
+    fn error(&mut self) -> Option<Sent> {
+        let about = self.random.choice(&self.sent)?.clone();
+        let l3 = network(&about.bytes).filter(|&l3| about.bytes[l3] >> 4 == 4)?;
+        let quoted = about.bytes.get(l3..l3 + 28)?;
+        let mut bytes = about.bytes[..l3].to_vec();
+        swap(&mut bytes, 0, 6, 6);
+        bytes.extend([0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0]);
+        let from = if self.random.bool() { &quoted[16..20] } else { &[10, 0, 0, 99] };
+        bytes.extend(from);
+        bytes.extend(&quoted[12..16]);
+        bytes.extend([3, 3, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(quoted);
+        wire::builder::fill_checksums(&mut bytes[l3..]);
+        Some(Sent { port: about.port, bytes })
     }
 
     fn spoiled(&mut self) -> Option<Sent> {
@@ -176,6 +197,17 @@ fn protocol(bytes: &[u8], l3: usize) -> u8 {
 fn transport(bytes: &[u8]) -> Option<usize> {
     let l3 = network(bytes)?;
     Some(l3 + if bytes[l3] >> 4 == 4 { usize::from(bytes[l3] & 15) * 4 } else { 40 })
+}
+
+/// Counts a word of an echo or its answer on: of the sequence number's place, `choose` says which.
+fn change_icmp(bytes: &mut [u8], choose: impl FnOnce(usize) -> usize) {
+    let (Some(l3), Some(l4)) = (network(bytes), transport(bytes)) else { return };
+    if !matches!(protocol(bytes, l3), 1 | 58) || bytes.len() < l4 + 8 {
+        return;
+    }
+    let last = choose(l4 + 6) + 1;
+    bytes[last] = bytes[last].wrapping_add(1);
+    wire::builder::fill_checksums(&mut bytes[l3..]);
 }
 
 /// Gives a TCP segment other numbers and flags, from those it has and the length of its data.

@@ -109,3 +109,39 @@ fn both_directions_of_a_connection_have_the_same_pair() {
     let back = Headers { words: [0, 0x86dd, 0, 17 << 56 | 0x0002_0001, 3, 4, 1, 2] };
     assert_eq!(there.pair(), back.pair());
 }
+
+#[test]
+fn an_echo_and_its_answer_are_told_apart_and_from_those_of_other_identifiers() {
+    for v6 in [false, true] {
+        let read = |from: u8, to: u8, icmp_type: u8, id: u16| {
+            let mut frame = vec![0; 12];
+            if v6 {
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 16, 58, 64]);
+                [from, to].iter().for_each(|&it| frame.extend(u128::from(it).to_be_bytes()));
+            } else {
+                frame.extend([8, 0, 0x45, 0, 0, 36, 0, 0, 0, 0, 64, 1, 0, 0]);
+                frame.extend([10, 0, 0, from, 10, 0, 0, to]);
+            }
+            let [high, low] = id.to_be_bytes();
+            frame.extend([icmp_type, 0, 7, 7, high, low, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]);
+            headers_of(&frame).unwrap().0
+        };
+        let [request, reply] = if v6 { [128, 129] } else { [8, 0] };
+        let there = read(1, 2, request, 0x1234);
+        let back = read(2, 1, reply, 0x1234);
+        let other = read(1, 2, request, 0x1235);
+        let ours = [there, back, other];
+        assert_eq!(ours.map(|it| it.icmp_id()), [0x1234, 0x1234, 0x1235]);
+        assert_eq!(ours.map(|it| it.icmp_type()), [request, reply, request]);
+        assert_eq!(there.pair(), back.pair());
+        assert_ne!(there.pair(), other.pair());
+        // Connection tracking tells them apart, and no flow does.
+        let differs = |one: &Headers, mask: &Headers| {
+            (0..HEADER_WORDS).any(|i| (one.words[i] ^ there.words[i]) & mask.words[i] != 0)
+        };
+        let mut all = Mask::new();
+        all.words_mut().fill(u64::MAX);
+        assert!(differs(&other, &there.tuple_mask()) && differs(&back, &there.tuple_mask()));
+        assert!(!differs(&other, &there.mask_of(&all)) && differs(&back, &there.mask_of(&all)));
+    }
+}
