@@ -6,15 +6,19 @@
 //! Known packets of a batch are followed before those that walk. Where these may need room, a
 //! connection that may have to give way must be told of its packets in their turn.
 
-use crate::connections::Tools;
+use crate::connections::{Connections, Tools};
 use crate::extract::Reading;
 use crate::known::{Moment, settled};
 use crate::query::{Exchange, Query};
 use crate::record::Kind;
 use crate::room::RESERVE_PARTS;
+use crate::sight::Datagram;
 use crate::tcp::{TcpPeers, TcpState, Update};
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Frame};
+
+/// Connections of two zones, and whether a packet acts on each twice.
+pub(crate) type Both = [(ConnectionRef, bool); 2];
 
 /// More connections than a batch begins, also where packets are copied and each begins some.
 const BEGUN_MAX: u32 = 8 * BATCH_SIZE as u32;
@@ -57,13 +61,40 @@ impl Moment<'_> {
         index.is_none_or(|index| index.connections().saturating_add(BEGUN_MAX) >= limit)
     }
 
+    /// Follows a packet that is tracked in two zones, if it goes the same way in both; says of each
+    /// connection whether the packet acts on it twice. False did nothing.
+    #[inline]
+    pub fn follow_both(&self, both: Both, frame: &Frame, tools: &mut Tools) -> bool {
+        let is_datagram =
+            |(it, _): &(ConnectionRef, bool)| Connections::is_remembered_datagram(it.id);
+        if both.iter().all(is_datagram)
+            && let Some(said) = Datagram::of(frame)
+        {
+            let [first, second] = both.map(|(it, _)| self.seen_by(it, &said));
+            let (Some(first), Some(second)) = (first, second) else { return false };
+            if self.is_over(&first) || self.is_over(&second) {
+                return false;
+            }
+            return both.into_iter().zip([first, second]).all(|((connection, is_twice), seen)| {
+                let acted = self.follow_seen(connection, seen, said.len, frame).is_some();
+                if acted && is_twice {
+                    self.follow(connection, frame, tools);
+                }
+                acted
+            });
+        }
+        self.would_follow(both[1].0, frame, tools)
+            && both.into_iter().all(|(connection, is_twice)| {
+                let acted = self.follow(connection, frame, tools).is_some();
+                if acted && is_twice {
+                    self.follow(connection, frame, tools);
+                }
+                acted
+            })
+    }
+
     /// Whether the packet goes the same way as the one before it did.
-    pub fn would_follow(
-        &self,
-        connection: ConnectionRef,
-        frame: &Frame,
-        tools: &mut Tools,
-    ) -> bool {
+    fn would_follow(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> bool {
         let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
         let Some((_, state)) = self.unchanged(&record, connection) else { return false };
         let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related);

@@ -22,6 +22,9 @@ const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 /// No connection ends then: a deadline has fewer bits.
 const NEVER: u64 = u64::MAX;
 
+/// A conversation's record, and its life and state when it was looked at.
+pub(crate) type Seen<'a> = (Record<'a>, Life, State);
+
 /// What packets of one moment are followed by.
 pub(crate) struct Moment<'a> {
     pub connections: &'a Connections,
@@ -53,11 +56,17 @@ impl<'a> Moment<'a> {
     fn go_to(&mut self, now: Instant) {
         (self.now, self.now_ms, self.next_ms) = (Some(now), passed_ms(now), next_ms(now));
         let is_usual = self.settings.zone_timeouts.is_empty() && self.settings.counts_traffic;
-        let end = |timeout| {
-            let end = self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
-            if is_usual && end > self.now_ms { end } else { NEVER }
-        };
-        self.ends_ms = [Timeout::UdpSingle, Timeout::UdpMultiple].map(end);
+        self.ends_ms = [NEVER; 2];
+        if is_usual {
+            self.ends_ms = [self.end_ms(Timeout::UdpSingle), self.end_ms(Timeout::UdpMultiple)];
+        }
+    }
+
+    /// When ends what begins now by the settings of most zones.
+    #[inline(always)]
+    fn end_ms(&self, timeout: Timeout) -> u64 {
+        let end = self.next_ms + u64::from(self.settings.timeouts.get(timeout)) * 1000;
+        if end > self.now_ms { end } else { NEVER }
     }
 
     /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
@@ -71,13 +80,21 @@ impl<'a> Moment<'a> {
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<()> {
-        let ConnectionRef { id, generation, is_reply } = connection;
-        if !Connections::is_remembered_datagram(id) {
+        if !Connections::is_remembered_datagram(connection.id) {
             return self.follow_other(connection, frame, tools);
         }
         let Some(said) = Datagram::of(frame) else {
             return self.follow_settled(connection, frame);
         };
+        let seen = self.seen_by(connection, &said)?;
+        self.follow_seen(connection, seen, said.len, frame)
+    }
+
+    /// The record, life and state of a datagram's conversation, if they are what they were and it adds
+    /// nothing; its time may be over.
+    #[inline(always)]
+    pub fn seen_by(&self, connection: ConnectionRef, said: &Datagram) -> Option<Seen<'a>> {
+        let ConnectionRef { id, generation, is_reply } = connection;
         let record = Record::v4(self.connections.words_v4(id));
         let (life, state) = (record.life(), record.state());
         let (addresses, rest) = record.key_v4(is_reply);
@@ -86,15 +103,31 @@ impl<'a> Moment<'a> {
             | (rest ^ said.ports_protocol) & OF_PACKET
             | life.differs_from(generation)
             | state.differs_from_settled(number, is_reply);
-        if differs != 0 {
-            return None;
-        }
+        (differs == 0).then_some((record, life, state))
+    }
+
+    /// Tells a conversation of a datagram.
+    #[inline(always)]
+    pub fn follow_seen(
+        &self,
+        connection: ConnectionRef,
+        (record, life, state): Seen<'a>,
+        len: usize,
+        frame: &Frame,
+    ) -> Option<()> {
+        let is_reply = connection.is_reply;
         if life.deadline_ms() != self.ends_ms[state.exchange() as usize] {
             let timeout = settled(state, is_reply).filter(|_| !life.is_over(self.now_ms))?;
             return self.note_packet(connection, life, timeout, frame);
         }
-        record.count(is_reply, said.len);
+        record.count(is_reply, len);
         Some(())
+    }
+
+    /// Whether a conversation's time is over.
+    #[inline(always)]
+    pub fn is_over(&self, (_, life, _): &Seen<'a>) -> bool {
+        life.is_over(self.now_ms)
     }
 
     /// The same of TCP over IPv4, and of all over IPv6.
@@ -113,14 +146,13 @@ impl<'a> Moment<'a> {
         if state.kind() != Kind::Tcp {
             return None;
         }
-        let whole = Whole::of(frame)?;
-        let (addresses, rest) = record.key_v4(connection.is_reply);
-        let said = u64::from(whole.ports) << 32 | u64::from(whole.protocol) << 8;
-        if (addresses ^ whole.addresses) | (rest ^ said) & OF_PACKET != 0 {
+        let (addresses, ports_protocol, segment) = Whole::segment_of(frame)?;
+        let is_reply = connection.is_reply;
+        let (ours, rest) = record.key_v4(is_reply);
+        if (ours ^ addresses) | (rest ^ ports_protocol) & OF_PACKET != 0 {
             return None;
         }
-        let is_reply = connection.is_reply;
-        let timeout = self.follow_segment(&record, is_reply, &whole.segment()?, tools)?;
+        let timeout = self.follow_segment(&record, is_reply, &segment, tools)?;
         self.note_packet(connection, life, timeout, frame)
     }
 

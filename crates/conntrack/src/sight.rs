@@ -120,10 +120,19 @@ impl<'a> Whole<'a> {
         is_whole.then_some(Whole { addresses, ports, protocol, l4 })
     }
 
-    /// Of a TCP packet, its segment.
+    /// Of a TCP packet: its addresses, as [`Key::addresses_v4`]; its ports and protocol, as in
+    /// [`Key::rest`]; and its segment.
     #[inline(always)]
-    pub fn segment(&self) -> Option<Segment> {
-        Tcp::new_checked(self.l4).ok().map(|tcp| Segment::read(&tcp))
+    pub fn segment_of(frame: &'a Frame) -> Option<(u64, u64, Segment)> {
+        let Plain { ip, total_len, addresses, protocol, ports, .. } =
+            Plain::of(frame, frame.packet.data())?;
+        let l4 = ip.get(IP_HEADER..total_len)?;
+        let tcp = Tcp::new_checked(l4).ok().filter(|_| protocol == protocol::TCP)?;
+        if !is_verified(frame) && !is_right_tcp(addresses, l4) {
+            return None;
+        }
+        let ports_protocol = u64::from(ports) << 32 | u64::from(protocol::TCP) << 8;
+        Some((addresses, ports_protocol, Segment::read(&tcp)))
     }
 }
 
@@ -234,9 +243,14 @@ fn is_verified(frame: &Frame) -> bool {
 
 #[inline(always)]
 fn is_whole_tcp(addresses: u64, l4: &[u8], frame: &Frame) -> bool {
-    let is_whole = Tcp::new_checked(l4).is_ok();
-    let pseudo = || pseudo(addresses, protocol::TCP, l4.len());
-    is_whole && (is_verified(frame) || checksum::verify_tcp(pseudo(), l4) == Verdict::Good)
+    Tcp::new_checked(l4).is_ok() && (is_verified(frame) || is_right_tcp(addresses, l4))
+}
+
+/// Of TCP behind an IPv4 header, whether the checksum is right.
+#[inline(always)]
+fn is_right_tcp(addresses: u64, l4: &[u8]) -> bool {
+    let pseudo = pseudo(addresses, protocol::TCP, l4.len());
+    checksum::verify_tcp(pseudo, l4) == Verdict::Good
 }
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {

@@ -139,15 +139,22 @@ impl Following<'_> {
         moment.follow(connection, frame, tools).is_some()
     }
 
-    /// Whether [`Self::follow_known`] would be true: for who has to know before another connection
-    /// of the packet is told of it.
-    pub fn would_follow(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
+    /// Follows a packet that is tracked in two zones, and is of a known connection in each, as
+    /// [`Self::follow_known`] does: in both, or in none. Says of each whether the packet acts on it
+    /// twice.
+    #[inline]
+    pub fn follow_both(
+        &mut self,
+        now: Instant,
+        both: [(ConnectionRef, bool); 2],
+        frame: &Frame,
+    ) -> bool {
         let Following { moment, tools, makes_room, .. } = self;
-        if *makes_room && moment.may_give_way(connection, tools) {
+        if *makes_room && both.iter().any(|(it, _)| moment.may_give_way(*it, tools)) {
             return false;
         }
         moment.set(now, tools);
-        moment.would_follow(connection, frame, tools)
+        moment.follow_both(both, frame, tools)
     }
 }
 

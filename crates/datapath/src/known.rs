@@ -156,7 +156,7 @@ fn act<I: Iterator<Item = (ConnectionRef, bool)>>(
     known: &Remembered,
     headers: &Headers,
     frame: &mut Frame,
-    all: impl Fn() -> I,
+    all: impl FnOnce() -> I,
 ) -> bool {
     let (Some(connection), Some(following)) = (known.connection, following) else {
         return known.connection.is_none();
@@ -175,18 +175,16 @@ fn act_often<I: Iterator<Item = (ConnectionRef, bool)>>(
     following: &mut Following<'_>,
     now: Instant,
     frame: &Frame,
-    all: impl Fn() -> I,
+    all: impl FnOnce() -> I,
 ) -> bool {
-    let mut others = all().skip(1);
-    if !others.all(|(connection, _)| following.would_follow(now, connection, frame)) {
-        return false;
+    let mut all = all();
+    let Some((connection, is_twice)) = all.next() else { return false };
+    if let Some(second) = all.next() {
+        return following.follow_both(now, [(connection, is_twice), second], frame);
     }
-    let mut acted = true;
-    for (connection, is_twice) in all() {
-        acted = acted && following.follow_known(now, connection, frame);
-        if acted && is_twice {
-            following.follow_known(now, connection, frame);
-        }
+    let acted = following.follow_known(now, connection, frame);
+    if acted && is_twice {
+        following.follow_known(now, connection, frame);
     }
     acted
 }

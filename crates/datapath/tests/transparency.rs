@@ -108,7 +108,6 @@ fn run(seed: u64, steps: usize, batch_max: usize, in_a_row: usize, tables: Table
             }
         }
     }
-    let shares = switches.each_ref().map(Switch::unified_share);
     switches.each_ref().map(Switch::unified_share)
 }
 
