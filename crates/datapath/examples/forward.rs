@@ -1,6 +1,6 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `forward plain|tracked|translated|zones|ipv6 CONNECTIONS PACKETS`. `zones` tracks in two
-//! zones one after the other, `ipv6` tracks IPv6. First
+//! does: `forward plain|tracked|translated|zones|ipv6|pings CONNECTIONS PACKETS`. `zones` tracks in
+//! two zones one after the other, `ipv6` tracks IPv6, `pings` tracks ICMP. First
 //! `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
 //! difference between two numbers of packets is free of the set-up.
 
@@ -30,6 +30,7 @@ enum Kind {
     Translated,
     Zones,
     Ipv6,
+    Pings,
 }
 
 fn main() {
@@ -40,7 +41,8 @@ fn main() {
         Some("translated") => Kind::Translated,
         Some("zones") => Kind::Zones,
         Some("ipv6") => Kind::Ipv6,
-        Some(word) => panic!("'{word}' is none of plain, tracked, translated, zones, ipv6"),
+        Some("pings") => Kind::Pings,
+        Some(word) => panic!("'{word}' is none of plain, tracked, translated, zones, ipv6, pings"),
     };
     let number = |at: usize, default| words.get(at).map_or(default, |it| it.parse().expect(it));
     let (connections, packets) = (number(1, 1000), number(2, 1_000_000));
@@ -140,6 +142,10 @@ fn frame(kind: Kind, number: u32) -> Vec<u8> {
         let text = format!("[fd00::{number:x}]:{port}>[fd01::1]:8080 udp len=18");
         return wire::text::parse(&text).expect("a packet");
     }
+    if kind == Kind::Pings {
+        let text = format!("16.{a}.{b}.{c}>48.0.0.1 icmp-echo id={port} seq=1 len=18");
+        return wire::text::parse(&text).expect("a packet");
+    }
     let text = format!("16.{a}.{b}.{c}:{port}>48.0.0.1:8080 udp len=18");
     let mut bytes = wire::text::parse(&text).expect("a packet");
     bytes[40..42].fill(0);
@@ -150,11 +156,17 @@ fn frame(kind: Kind, number: u32) -> Vec<u8> {
 fn answer(frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
     let is_ipv6 = frame[12..14] == [0x86, 0xdd];
-    let v4 = [(0, 6, 6), (26, 30, 4), (34, 36, 2)];
+    let is_ping = !is_ipv6 && frame[23] == 1;
+    // A ping has no ports, and its answer another type.
+    let v4 = [(0, 6, 6), (26, 30, 4), (34, 36, if is_ping { 0 } else { 2 })];
     let v6 = [(0, 6, 6), (22, 38, 16), (54, 56, 2)];
     for (a, b, len) in if is_ipv6 { v6 } else { v4 } {
         back[a..a + len].copy_from_slice(&frame[b..b + len]);
         back[b..b + len].copy_from_slice(&frame[a..a + len]);
+    }
+    if is_ping {
+        back[34] = 0;
+        wire::builder::fill_checksums(&mut back[14..]);
     }
     back
 }
