@@ -13,6 +13,7 @@ use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::sctp::Chunks;
 use crate::settings::Settings;
 use crate::sight::Sight;
+use crate::sketch;
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
@@ -373,6 +374,7 @@ impl<'a> Pass<'a> {
 
     fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
+        self.note_mark_and_label(record);
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
         }
@@ -382,6 +384,15 @@ impl<'a> Pass<'a> {
         if changed {
             record.age();
             self.tools.note(record, What::Updated);
+        }
+    }
+
+    /// Has the zone's sketch say what the action sets, before a connection has it.
+    fn note_mark_and_label(&self, record: &Record<'_>) {
+        let mark = self.action.mark.map_or(0, |it| it.value & it.mask);
+        let label = self.action.label.map_or(0, |it| it.value & it.mask);
+        if let Some(index) = self.connections.zones.index(record.state().header()) {
+            sketch::note_mark_and_label(index, mark, label);
         }
     }
 }

@@ -121,18 +121,25 @@ impl Zones {
         piece[number as usize % PIECE].get().map(|index| &**index)
     }
 
-    /// Flushes a zone; `false` if it was empty.
+    /// Flushes a zone; `false` if there was nothing in it, as far as that can be told while others
+    /// insert and remove.
+    ///
+    /// It goes by whether the zone has an index, never by the counts: while entries come and go, those
+    /// of one thread are added up before an insert and those of another behind its removal, and a zone
+    /// seems empty that is not.
     pub fn detach(&self, zone: u16) -> bool {
-        if self.index(self.number(zone)).is_none_or(Index::is_empty) {
+        // Where nothing was inserted since the last flush, nobody's line is taken away.
+        if self.number(zone) == 0 {
             return false;
         }
         let number = self.numbers[usize::from(zone)].swap(0, Ordering::AcqRel);
         let Some(index) = self.index(number) else { return false };
+        let was_empty = index.is_empty();
         index.detach();
         // The stamp is after the swap: who enters from now on does not find the index.
         let full = Full { stamp: self.epochs.stamp(), number, bucket: 0 };
         lock(&self.stores).full.push_back(full);
-        true
+        !was_empty
     }
 
     /// Flushes all zones; how many were not empty.
