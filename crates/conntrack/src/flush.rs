@@ -170,7 +170,7 @@ impl Conntrack {
     pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
         // Of a zone in which nothing was made since it was last flushed there is nothing to take a
         // hand to. This is asked before all else, since little code need then be fetched.
-        let is_unused = |zone: Zone| self.connections.zones.number(zone.0) == 0;
+        let is_unused = |zone: Zone| self.connections.zones.is_unused(zone.0);
         let is_empty = flush.zone.is_some_and(is_unused) && flush.is_whole();
         if is_empty && !self.connections.gateways.expect_any() {
             return Ok(0);

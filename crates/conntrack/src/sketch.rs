@@ -18,6 +18,7 @@
 use crate::filter::Filter;
 use crate::flush::Flush;
 use crate::key::{Address, Key};
+use flow::CtAction;
 use std::net::IpAddr;
 use table::Index;
 use wire::protocol;
@@ -120,6 +121,13 @@ pub(crate) fn note(index: &Index, original: &Key, reply: &Key) {
 pub(crate) fn note_mark_and_label(index: &Index, mark: u32, label: u128) {
     index.note(MARKS, mark.into());
     index.note(LABELS, folded(label));
+}
+
+/// Notes bits that an action will set.
+pub(crate) fn note_action(index: &Index, action: &CtAction) {
+    let mark = action.mark.map_or(0, |it| it.value & it.mask);
+    let label = action.label.map_or(0, |it| it.value & it.mask);
+    note_mark_and_label(index, mark, label);
 }
 
 #[inline(always)]

@@ -374,7 +374,10 @@ impl<'a> Pass<'a> {
 
     fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
-        self.note_mark_and_label(record);
+        // Before the connection has them.
+        if let Some(index) = self.connections.zones.index(record.state().header()) {
+            sketch::note_action(index, self.action);
+        }
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
         }
@@ -384,15 +387,6 @@ impl<'a> Pass<'a> {
         if changed {
             record.age();
             self.tools.note(record, What::Updated);
-        }
-    }
-
-    /// Has the zone's sketch say what the action sets, before a connection has it.
-    fn note_mark_and_label(&self, record: &Record<'_>) {
-        let mark = self.action.mark.map_or(0, |it| it.value & it.mask);
-        let label = self.action.label.map_or(0, |it| it.value & it.mask);
-        if let Some(index) = self.connections.zones.index(record.state().header()) {
-            sketch::note_mark_and_label(index, mark, label);
         }
     }
 }
