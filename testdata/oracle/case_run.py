@@ -13,7 +13,7 @@ from packets import fragment
 
 STATES = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"]
 # The keys of a step that look at the tracker, and those that do something to it.
-LOOKS = ["dump", "dump_all", "stats", "limits", "connections"]
+LOOKS = ["dump", "dump_all", "chosen", "stats", "limits", "connections"]
 ORDERS = ["at_ms", "tick", "flush", "check_windows", "max", "limit", "clear_limit"]
 NOTHING = "(nothing came out)"
 NO_WAY = ()
@@ -182,6 +182,7 @@ class Run:
         flush, parameters, before = step["flush"], [], len(self._dump())
         if "zone" in flush:
             parameters.append(f"zone={flush['zone']}")
+        parameters += [f"{name}={flush[name]}" for name in ("mark", "labels") if name in flush]
         if "original" in flush or "reply" in flush:
             parameters.append(flush.get("original", ""))
         if "reply" in flush:

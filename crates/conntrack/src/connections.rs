@@ -6,10 +6,12 @@
 
 mod insert;
 mod page;
+mod records;
 mod remove;
 mod tools;
 
 pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4};
+pub(crate) use records::Place;
 pub(crate) use remove::Expiry;
 pub(crate) use tools::Tools;
 
@@ -273,10 +275,7 @@ impl Connections {
 
     /// Ids of so many records by chance, of connections or free.
     pub fn some(&self, random: &mut fastrand::Rng, count: usize) -> impl Iterator<Item = Id> {
-        let [v4, v6] = [0, 1].map(|at| {
-            let highest = self.used_shards().iter().map(|shard| shard.highest[at].load(Relaxed));
-            highest.max().unwrap_or_default()
-        });
+        let [v4, v6] = [Family::V4, Family::V6].map(|family| self.highest(family));
         let all = v4.saturating_add(v6);
         let count = if all == 0 { 0 } else { count };
         (0..count).map(move |_| match random.u32(..all) + 1 {

@@ -156,7 +156,7 @@ impl Conntrack {
     /// show; one that stays shows once, however its zone grows meanwhile.
     pub fn dump(&self, now: Instant, filter: &Filter, cursor: Cursor) -> Page {
         let mut entries = Vec::new();
-        let next = self.page(filter.zone, cursor, |connections, id, record| {
+        let next = self.page(filter, cursor, |connections, id, record| {
             if filter.shows(record) {
                 let parent = connections.parent_of(id, record.state());
                 entries.extend(Entry::new(record, parent.as_ref(), now));
@@ -181,7 +181,7 @@ impl Conntrack {
         let mut stats = Stats::default();
         let mut cursor = Some(Cursor::default());
         while let Some(at) = cursor {
-            cursor = self.page(filter.zone, at, |_, _, record| {
+            cursor = self.page(filter, at, |_, _, record| {
                 if filter.shows(record) && !record.life().is_over(passed_ms(now)) {
                     stats.add(record);
                 }
@@ -193,14 +193,17 @@ impl Conntrack {
     /// Shows one part, as [`Connections::page`] does.
     fn page(
         &self,
-        zone: Option<Zone>,
+        filter: &Filter,
         cursor: Cursor,
         mut show: impl FnMut(&Connections, Id, &Record<'_>),
     ) -> Option<Cursor> {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
         let visit = hand.0.enter();
         let connections = &self.connections;
-        connections.page(&visit, zone, cursor, |id, record| show(connections, id, record))
+        let may_hold = |index: &Index| filter.may_show_of(index);
+        connections.page(&visit, filter.zone, cursor, may_hold, |id, record| {
+            show(connections, id, record);
+        })
     }
 
     /// How many connections there are, those included whose time just ran out.

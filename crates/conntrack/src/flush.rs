@@ -2,12 +2,12 @@
 
 mod text;
 
-use crate::connections::Connections;
+use crate::connections::{Connections, Place};
 use crate::conntrack::Conntrack;
 use crate::counters::Event;
 use crate::cursor::Cursor;
 use crate::error::Error;
-use crate::key::Key;
+use crate::key::{Family, Key};
 use crate::record::{Record, passed_ms};
 use base::{Instant, Zone};
 use flow::{Masked, Tuple, TupleL4, TupleMatch};
@@ -38,6 +38,38 @@ struct Walked {
     seen: u32,
     /// Those that fitted.
     flushed: u32,
+}
+
+/// Where connections that fit may be.
+struct Reach {
+    zones: Vec<Zone>,
+    /// All records are looked at sooner than the connections of these zones.
+    prefers_records: bool,
+}
+
+impl Reach {
+    /// Looking at a connection by way of its index costs as much as at so many records in a row.
+    const RECORDS_A_CONNECTION: u64 = 3;
+
+    fn of(connections: &Connections, flush: &Flush) -> Reach {
+        let all = &connections.zones;
+        let index_of = |zone: u16| all.index(all.number(zone)).filter(|it| flush.may_fit_in(it));
+        let mut reach = Reach { zones: Vec::new(), prefers_records: false };
+        let mut indexed = 0;
+        let mut add = |zone: u16| {
+            if let Some(index) = index_of(zone) {
+                reach.zones.push(Zone(zone));
+                indexed += u64::from(index.connections());
+            }
+        };
+        match flush.zone {
+            Some(zone) => add(zone.0),
+            None => all.in_use().for_each(add),
+        }
+        let records = [Family::V4, Family::V6].map(|it| u64::from(connections.highest(it)));
+        reach.prefers_records = indexed * Self::RECORDS_A_CONNECTION > records.iter().sum();
+        reach
+    }
 }
 
 /// Which direction a text is of.
@@ -77,8 +109,9 @@ impl Flush {
     }
 
     /// Whether it takes the same time however many connections there are: a flush of whole zones, or
-    /// of a tuple that is whole in one direction. Others go through all connections of their zone or
-    /// zones, and are for a thread that has the time.
+    /// of a tuple that is whole in one direction. Others go through all connections of those zones that
+    /// may hold what they ask for, by the [sketch](crate::sketch) of each, and are for a thread that has
+    /// the time.
     #[must_use]
     pub fn is_quick(&self) -> bool {
         self.is_whole() || self.keys(std::iter::empty()).is_some()
@@ -129,15 +162,15 @@ fn label(record: &Record<'_>) -> u128 {
 impl Conntrack {
     /// Forgets the connections that fit, and says how many. A whole zone, or all, costs the same
     /// whatever they hold, and a tuple that is whole in one direction a look into each zone asked
-    /// for ([`Flush::is_quick`]). Anything else goes through its zone or all zones part by part:
-    /// packets never wait, and others that ask or tidy wait for a part at most.
+    /// for ([`Flush::is_quick`]). Anything else goes part by part through the zones that may hold what
+    /// is asked for: packets never wait, and others that ask or tidy wait for a part at most.
     ///
     /// # Errors
     /// A request for one whole original tuple found nothing.
     pub fn flush(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
         // Of a zone in which nothing was made since it was last flushed there is nothing to take a
         // hand to. This is asked before all else, since little code need then be fetched.
-        let is_unused = |zone: Zone| self.connections.zones.number(zone.0) == 0;
+        let is_unused = |zone: Zone| self.connections.zones.is_unused(zone.0);
         let is_empty = flush.zone.is_some_and(is_unused) && flush.is_whole();
         if is_empty && !self.connections.gateways.expect_any() {
             return Ok(0);
@@ -191,24 +224,68 @@ impl Conntrack {
         })
     }
 
-    /// Goes through all connections of a zone or of all zones.
+    /// Goes through what may hold connections that fit: indexes of zones, or where that is cheaper, all
+    /// records as they lie.
     fn flush_walking(&self, now: Instant, flush: &Flush) -> Walked {
+        let reach = Reach::of(&self.connections, flush);
+        match reach.prefers_records {
+            true => self.flush_records(now, flush),
+            false => self.flush_indexes(now, flush, &reach.zones),
+        }
+    }
+
+    fn flush_indexes(&self, now: Instant, flush: &Flush, zones: &[Zone]) -> Walked {
         let mut walked = Walked::default();
-        let mut cursor = Some(Cursor::default());
         let mut fitting: Vec<Id> = Vec::new();
-        while let Some(at) = cursor {
-            cursor = self.with_hand(|connections, visit, tools| {
+        for &zone in zones {
+            let mut cursor = Some(Cursor { zone: zone.0, bucket: 0 });
+            while let Some(at) = cursor {
+                cursor = self.with_hand(|connections, visit, tools| {
+                    tools.now = now;
+                    let next = connections.page(
+                        visit,
+                        Some(zone),
+                        at,
+                        |_| true,
+                        |id, record| {
+                            walked.seen += 1;
+                            if flush.matches(record) && record.kill() {
+                                fitting.push(id);
+                            }
+                        },
+                    );
+                    // Within the same visit: afterwards the index could be another zone's.
+                    walked.flushed += fitting.len() as u32;
+                    for id in fitting.drain(..) {
+                        connections.bury(visit, tools, id, Event::Flushed);
+                    }
+                    next
+                });
+            }
+        }
+        walked
+    }
+
+    fn flush_records(&self, now: Instant, flush: &Flush) -> Walked {
+        let mut walked = Walked::default();
+        let mut place = Some(Place::START);
+        let mut fitting: Vec<Id> = Vec::new();
+        while let Some(at) = place {
+            place = self.with_hand(|connections, visit, tools| {
                 tools.now = now;
-                let next = connections.page(visit, flush.zone, at, |id, record| {
+                let next = connections.part_of_records(visit, at, |id, record| {
                     walked.seen += 1;
-                    if flush.matches(record) && record.kill() {
+                    if flush.matches(record) {
                         fitting.push(id);
                     }
                 });
-                // Within the same visit: afterwards the index could be another zone's.
-                walked.flushed += fitting.len() as u32;
                 for id in fitting.drain(..) {
-                    connections.bury(visit, tools, id, Event::Flushed);
+                    // What seemed to fit may have been one connection in part and another in part,
+                    // while it was written. From when it is in its index it stays what it is.
+                    let fits =
+                        connections.is_indexed(visit, id) && flush.matches(&connections.record(id));
+                    let is_gone = fits && connections.remove(visit, tools, id, Event::Flushed);
+                    walked.flushed += u32::from(is_gone);
                 }
                 next
             });
@@ -254,33 +331,93 @@ mod tests {
         flush
     }
 
-    #[test]
-    fn a_part_of_a_tuple_in_a_zone_looks_at_that_zones_connections_only() {
+    /// So many UDP connections in each zone, from port 1 of 10.0.0.1 on to port 80 of 10.0.1.ZONE.
+    fn filled(zones: &[(u16, u16)]) -> Arc<Conntrack> {
         let conntrack = Arc::new(Conntrack::new(1, Config::default()));
         let mut tracker = conntrack.tracker().unwrap();
-        let now = Instant::from_millis(1);
-        // Many in one zone, a few in the other.
-        let fill = [(Zone(1), 1000), (Zone(2), 20)];
-        for (zone, count) in fill {
-            let action = CtAction { zone, commit: true, ..CtAction::default() };
+        for &(zone, count) in zones {
+            let action = CtAction { zone: Zone(zone), commit: true, ..CtAction::default() };
             for port in 1..=count {
-                let text = format!("10.0.0.1:{port}>10.0.0.2:80 udp len=0");
-                let packet = Packet::from_bytes(&wire::text::parse(&text).unwrap());
-                let mut frame = Frame::parse(packet, PortNo(1)).unwrap();
-                tracker.execute(now, &action, std::slice::from_mut(&mut frame));
+                let text = format!("10.0.0.1:{port}>10.0.1.{zone}:80 udp len=0");
+                track(&mut tracker, &action, &text);
             }
         }
-        let partial = parsed("ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.9", "");
-        let marked = Flush { mark: Some(Masked { value: 7, mask: 7 }), ..Flush::default() };
-        for flush in [partial, marked] {
-            let seen = |zone| conntrack.flush_walking(now, &Flush { zone, ..flush }).seen;
-            let zones = [Some(Zone(1)), Some(Zone(2)), Some(Zone(3)), None];
-            assert_eq!(zones.map(seen), [1000, 20, 0, 1020]);
+        conntrack
+    }
+
+    fn track(tracker: &mut crate::Tracker, action: &CtAction, text: &str) {
+        let packet = Packet::from_bytes(&wire::text::parse(text).unwrap());
+        let mut frame = Frame::parse(packet, PortNo(1)).unwrap();
+        tracker.execute(NOW, action, std::slice::from_mut(&mut frame));
+    }
+
+    const NOW: Instant = Instant::from_millis(1);
+
+    fn seen(conntrack: &Conntrack, flush: Flush, zone: Option<u16>) -> u32 {
+        conntrack.flush_walking(NOW, &Flush { zone: zone.map(Zone), ..flush }).seen
+    }
+
+    #[test]
+    fn a_flush_looks_only_at_zones_that_may_hold_what_it_asks_for() {
+        // Many in one zone, a few in the others.
+        let conntrack = filled(&[(1, 1000), (2, 20), (3, 20)]);
+        let mark = |value| Flush { mark: Some(Masked { value, mask: 7 }), ..Flush::default() };
+        let label = Flush { label: Some(Masked { value: 1, mask: 1 }), ..Flush::default() };
+        // What each looks at in zone 1, 2, 4 and in all. Where most connections may fit, those of
+        // all zones are looked at as they lie.
+        let cases = [
+            (parsed("ct_nw_src=10.0.0.1,ct_nw_proto=17,ct_tp_src=2000", ""), [1040, 20, 0, 1040]),
+            (parsed("ct_nw_dst=10.0.1.2,ct_nw_proto=17,ct_tp_src=2000", ""), [0, 20, 0, 20]),
+            (parsed("", "ct_nw_src=10.0.1.2,ct_nw_proto=17,ct_tp_dst=2000"), [0, 20, 0, 20]),
+            (parsed("ct_nw_src=10.0.1.1", ""), [0; 4]),
+            (parsed("ct_nw_proto=17,ct_tp_dst=81", ""), [0; 4]),
+            (parsed("ct_nw_proto=6", ""), [0; 4]),
+            (mark(7), [0; 4]),
+            (label, [0; 4]),
+        ];
+        for (flush, expect) in cases {
+            let zones = [Some(1), Some(2), Some(4), None];
+            assert_eq!(zones.map(|zone| seen(&conntrack, flush, zone)), expect, "{flush:?}");
         }
         let hits = Flush { zone: Some(Zone(2)), ..parsed("ct_nw_src=10.0.0.1", "") };
         assert!(!hits.is_quick());
-        assert_eq!(conntrack.flush_walking(now, &hits), Walked { seen: 20, flushed: 20 });
-        assert_eq!(conntrack.connections(), 1000);
+        assert_eq!(conntrack.flush_walking(NOW, &hits), Walked { seen: 20, flushed: 20 });
+        assert_eq!(conntrack.connections(), 1020);
+    }
+
+    #[test]
+    fn marks_and_labels_are_noted_when_they_are_set_and_forgotten_with_their_zone() {
+        let conntrack = filled(&[(1, 30), (2, 30)]);
+        let mut tracker = conntrack.tracker().unwrap();
+        let zone = Zone(2);
+        let set = |mark, label| CtAction {
+            zone,
+            commit: true,
+            mark: Some(Masked { value: mark, mask: 3 }),
+            label: Some(Masked { value: label, mask: !0 }),
+            ..CtAction::default()
+        };
+        // Of connections that are there already; the second one is found by its reply.
+        track(&mut tracker, &set(1, 0), "10.0.0.1:1>10.0.1.2:80 udp len=0");
+        track(&mut tracker, &set(6, 1 << 100), "10.0.1.2:80>10.0.0.1:2 udp len=0");
+        let mark = |value| Flush { mark: Some(Masked { value, mask: 7 }), ..Flush::default() };
+        let label = |bit: u32| Flush {
+            label: Some(Masked { value: 1 << bit, mask: 1 << bit }),
+            ..Flush::default()
+        };
+        // Both bits are there, on two connections; bit 36 lies over bit 100.
+        let cases = [(mark(3), 60), (mark(4), 0), (label(36), 60), (label(100), 60), (label(5), 0)];
+        for (flush, expect) in cases {
+            assert_eq!([Some(1), None].map(|zone| seen(&conntrack, flush, zone)), [0, expect]);
+        }
+        conntrack.flush(NOW, &Flush::zone(zone)).unwrap();
+        while conntrack.drain() {}
+        track(&mut tracker, &set(0, 0), "10.0.0.1:1>10.0.1.2:80 udp len=0");
+        assert_eq!(
+            [mark(3), mark(0), label(36)].map(|it| seen(&conntrack, it, None)),
+            [0, 31, 0],
+            "the mark is 0"
+        );
     }
 
     #[test]

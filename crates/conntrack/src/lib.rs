@@ -54,6 +54,7 @@ mod sctp;
 mod settings;
 mod sight;
 mod sight_v6;
+mod sketch;
 mod stats;
 mod tcp;
 pub mod text;

@@ -13,6 +13,7 @@ use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::sctp::Chunks;
 use crate::settings::Settings;
 use crate::sight::Sight;
+use crate::sketch;
 use crate::tcp::{Segment, TcpPeers, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
@@ -373,6 +374,10 @@ impl<'a> Pass<'a> {
 
     fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
+        // Before the connection has them.
+        if let Some(index) = self.connections.zones.index(record.state().header()) {
+            sketch::note_action(index, self.action);
+        }
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
         }

@@ -12,7 +12,7 @@
 //!
 //! What is then expected: `ct` the state, `out` the packet, `is_mark`, `is_label`, `tuple` the
 //! original tuple in the key; and of the tracker: `dump` and `dump_all` (with `-m -s`) its lines,
-//! `stats` and `limits` texts, `count` counters, `connections` their number. Without `out` the
+//! `chosen` by a filter (`tidegate conntrack`'s words) which source ports, `stats` and `limits` texts, `count` counters, `connections` their number. Without `out` the
 //! bytes must not change unless there is `nat`.
 //!
 //! Open vSwitch 3.1.0 gives the same states, packets and dumps, but where a case says that it

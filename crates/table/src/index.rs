@@ -7,6 +7,7 @@
 //! Finds take no lock. Inserts and removals lock one bucket. Some inserts, chosen by their hashes, look
 //! after the growth; whoever finds another thread at that leaves it alone.
 
+mod notes;
 mod split;
 mod walk;
 
@@ -17,6 +18,7 @@ use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
 use crate::prefetch::{prefetch, prefetch_to_write};
+use notes::Notes;
 use std::sync::Arc;
 
 /// Buckets in the first segment; a power of two.
@@ -46,6 +48,7 @@ pub struct Index {
     /// What the counts were when this index was last empty: late comers may have counted since
     /// it was given to a zone before.
     bases: [AtomicU64; 2],
+    notes: Notes,
     shared: Arc<Shared>,
 }
 
@@ -87,6 +90,7 @@ impl Index {
             number,
             zone: AtomicU32::new(0),
             bases: [AtomicU64::new(0), AtomicU64::new(0)],
+            notes: Notes::new(),
             shared,
         }
     }
@@ -253,6 +257,7 @@ impl Index {
     /// Gives the empty index to a zone. Nobody else may know it.
     pub(crate) fn attach(&self, zone: u16) {
         self.zone.store(u32::from(zone), Ordering::Relaxed);
+        self.forget_notes();
         for what in [What::Entries, What::Connections] {
             let base = self.shared.counts.sum(self.number, what);
             self.bases[what as usize].store(base, Ordering::Relaxed);
@@ -323,4 +328,52 @@ fn place(state: u64, hash: u32) -> u32 {
     let mask = u32::MAX >> (buckets - 1).leading_zeros();
     let (large, small) = (hash & mask, hash & (mask >> 1));
     if large < buckets { large } else { small }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::epochs::Epochs;
+    use crate::zones::Zones;
+
+    /// While another thread inserts what a third takes out, their counts may add up to nothing for
+    /// whoever looks just then.
+    #[test]
+    fn a_zone_that_seems_empty_is_flushed_all_the_same() {
+        let epochs = Epochs::new();
+        let zones = Zones::new(Arc::clone(&epochs));
+        let mut reader = epochs.reader().unwrap();
+        let visit = reader.enter();
+        let index = zones.get_or_make(&visit, 3).unwrap();
+        assert_eq!(index.insert(&visit, 9, 5, |_| false), Insert::Done);
+        index.count(&visit, What::Entries, u64::MAX);
+        assert!(index.is_empty() && index.find(9, |_| true).is_some());
+        zones.detach(3);
+        assert!(index.is_detached() && zones.number(3) == 0);
+    }
+
+    #[test]
+    fn notes_last_until_the_index_is_another_zones() {
+        let epochs = Epochs::new();
+        let zones = Zones::new(Arc::clone(&epochs));
+        let mut reader = epochs.reader().unwrap();
+        let number = {
+            let visit = reader.enter();
+            let index = zones.get_or_make(&visit, 3).unwrap();
+            index.note(1, 0b101);
+            index.note(1, 0b110);
+            index.note(7, 1 << 63);
+            assert_eq!([0, 1, 7].map(|word| index.noted(word)), [0, 0b111, 1 << 63]);
+            zones.detach(3);
+            index.number()
+        };
+        // Twice: it is emptied, then rests until nobody can hold it.
+        for _ in 0..2 {
+            while zones.drain(&reader.enter(), 100, |_, _| ()) {}
+        }
+        let visit = reader.enter();
+        let index = zones.get_or_make(&visit, 4).unwrap();
+        assert_eq!(index.number(), number, "the same memory");
+        assert!((0..Index::NOTES).all(|word| index.noted(word) == 0));
+    }
 }

@@ -78,6 +78,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        // Miri has no files to write failures to, and little time.
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 8 } else { 256 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn every_place_is_found_and_no_other(
             words in any::<[u64; 8]>(), like in any::<[bool; 8]>(), hash: u32,

@@ -6,7 +6,7 @@
 //! every visit is over in which somebody could still hold it.
 
 use crate::Id;
-use crate::atomic::{AtomicU32, Mutex, OnceLock, Ordering, lock};
+use crate::atomic::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::bucket::Overflow;
 use crate::counts::Counts;
 use crate::epochs::{Epochs, Stamp, Visit};
@@ -44,6 +44,9 @@ type Piece = Box<[OnceLock<Box<Index>>]>;
 pub struct Zones {
     /// The number of each zone's index; zero where it has none.
     numbers: Box<[AtomicU32]>,
+    /// One bit for each block of zones of which one ever had an index. It stands beside what every
+    /// packet reads, so that to ask about a zone that was never used waits for no memory.
+    used_blocks: AtomicU64,
     /// All indexes that were ever made.
     indexes: Box<[OnceLock<Piece>]>,
     stores: Mutex<Stores>,
@@ -79,6 +82,7 @@ impl Zones {
             Stores { fresh: 1, full: VecDeque::new(), resting: VecDeque::new(), ready: Vec::new() };
         Zones {
             numbers: (0..ZONES).map(|_| AtomicU32::new(0)).collect(),
+            used_blocks: AtomicU64::new(0),
             indexes: (0..INDEXES.div_ceil(PIECE)).map(|_| OnceLock::new()).collect(),
             stores: Mutex::new(stores),
             shared: Arc::new(Shared { overflow: Overflow::new(OVERFLOW), counts }),
@@ -110,6 +114,13 @@ impl Zones {
         self.numbers[usize::from(zone)].load(Ordering::Acquire)
     }
 
+    /// Whether nothing was inserted in a zone since it was last flushed.
+    #[inline]
+    #[must_use]
+    pub fn is_unused(&self, zone: u16) -> bool {
+        self.used_blocks.load(Ordering::Acquire) & block(zone) == 0 || self.number(zone) == 0
+    }
+
     /// The index with this number, whether a zone has it or not.
     #[inline]
     #[must_use]
@@ -121,18 +132,25 @@ impl Zones {
         piece[number as usize % PIECE].get().map(|index| &**index)
     }
 
-    /// Flushes a zone; `false` if it was empty.
+    /// Flushes a zone; `false` if there was nothing in it, as far as that can be told while others
+    /// insert and remove.
+    ///
+    /// It goes by whether the zone has an index, never by the counts: while entries come and go, those
+    /// of one thread are added up before an insert and those of another behind its removal, and a zone
+    /// seems empty that is not.
     pub fn detach(&self, zone: u16) -> bool {
-        if self.index(self.number(zone)).is_none_or(Index::is_empty) {
+        // Nobody's line is taken away for nothing.
+        if self.is_unused(zone) {
             return false;
         }
         let number = self.numbers[usize::from(zone)].swap(0, Ordering::AcqRel);
         let Some(index) = self.index(number) else { return false };
+        let was_empty = index.is_empty();
         index.detach();
         // The stamp is after the swap: who enters from now on does not find the index.
         let full = Full { stamp: self.epochs.stamp(), number, bucket: 0 };
         lock(&self.stores).full.push_back(full);
-        true
+        !was_empty
     }
 
     /// Flushes all zones; how many were not empty.
@@ -222,6 +240,8 @@ impl Zones {
         };
         let index = self.index(number)?;
         index.attach(zone);
+        // Before anybody can find the index, and for good.
+        self.used_blocks.fetch_or(block(zone), Ordering::Release);
         match slot.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(index),
             Err(faster) => {
@@ -243,6 +263,12 @@ impl Zones {
         stores.fresh += 1;
         Some(number)
     }
+}
+
+/// The bit of the block of 1,024 zones that a zone is in.
+#[inline]
+fn block(zone: u16) -> u64 {
+    1 << (zone >> 10)
 }
 
 impl Stores {

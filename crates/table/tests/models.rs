@@ -496,6 +496,32 @@ fn what_is_inserted_while_its_zone_is_flushed_is_there_or_drained() {
 }
 
 #[test]
+fn who_finds_an_entry_finds_what_was_noted_before_it() {
+    model(2, || {
+        let table = Table::new();
+        let [mut one, other] = [(); 2].map(|()| table.thread());
+        let last = Arc::clone(&table);
+        one.insert(0, 9, 1).unwrap();
+        // Of two that note the same bit, one may find it there.
+        let threads = [(one, 2), (other, 3)].map(|(mut one, key)| {
+            let table = Arc::clone(&table);
+            thread::spawn(move || {
+                {
+                    let visit = one.reader.enter();
+                    table.zones.get(&visit, 0).unwrap().note(3, 1 << 7);
+                }
+                one.insert(0, key, 0).unwrap();
+            })
+        });
+        let index = last.zones.index(last.zones.number(0)).unwrap();
+        let found = index.find(0, |id| last.slab.words(id)[0].load(Ordering::Relaxed) == 3);
+        assert!(found.is_none() || index.noted(3) & 1 << 7 != 0);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!([2, 3].map(|word| index.noted(word)), [0, 1 << 7]);
+    });
+}
+
+#[test]
 fn a_visitor_of_one_zone_never_meets_another_zones_entries() {
     model(2, || {
         let table = Table::new();

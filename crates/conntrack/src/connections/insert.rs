@@ -4,6 +4,7 @@ use super::{Connections, REPLY_ENTRY, Tools};
 use crate::change::What;
 use crate::counters::Event;
 use crate::record::{Record, State, passed_ms};
+use crate::sketch;
 use base::Instant;
 use table::{Id, Index, Insert, Visit};
 
@@ -42,6 +43,10 @@ impl Connections {
         let only = second.is_none();
         // Before anybody can find it, and so before anybody can end it.
         index.joined(visit);
+        sketch::note(index, &original, &reply);
+        let [high, low] = record.label();
+        let label = u128::from(high) << 64 | u128::from(low);
+        sketch::note_mark_and_label(index, record.state().mark(), label);
         let first = self.insert_entry(visit, tools, (index, hash), id, now, |it| {
             if it.direction(&original).is_some() {
                 return Some(Taken::Original);
@@ -87,6 +92,7 @@ impl Connections {
     ) -> bool {
         let [addresses, rest] = key;
         index.joined(visit);
+        sketch::note_v4(index, key);
         let inserted = index.insert(visit, hash, id, |other| {
             let other = self.record_plain(other);
             let [forth, back] = [key, reversed_v4(addresses, rest)];

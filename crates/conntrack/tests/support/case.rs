@@ -4,7 +4,7 @@ use super::Tracked;
 use base::{Instant, Zone};
 use conntrack::text::Detail;
 use conntrack::{Config, Conntrack, Direction, Event, Filter, Flush, Timeout, TimeoutPolicy};
-use flow::{CtAction, CtState, Field, Frame, Masked};
+use flow::{CtAction, CtState, Field, Frame, Masked, TupleL4};
 use packet::Checksum;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -111,6 +111,8 @@ struct Step {
     tuple: Option<String>,
     dump: Option<Vec<String>>,
     dump_all: Option<Vec<String>>,
+    /// Of which source ports or identifiers are those that a filter chooses.
+    chosen: Option<BTreeMap<String, Vec<u16>>>,
     stats: Option<String>,
     limits: Option<String>,
     count: Option<BTreeMap<String, u64>>,
@@ -125,6 +127,8 @@ struct FlushStep {
     original: String,
     #[serde(default)]
     reply: String,
+    mark: Option<String>,
+    labels: Option<String>,
     /// How many go, or `None` for an error.
     gone: Option<u32>,
 }
@@ -202,8 +206,10 @@ fn order(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
     if step.tick {
         tracker.tick(now);
     }
-    if let Some(FlushStep { zone, original, reply, gone }) = &step.flush {
+    if let Some(FlushStep { zone, original, reply, mark, labels, gone }) = &step.flush {
         let mut flush = Flush { zone: zone.map(Zone), ..Flush::default() };
+        mark.iter().for_each(|text| flush.add_mark(text).unwrap());
+        labels.iter().for_each(|text| flush.add_labels(text).unwrap());
         flush.add_tuple(Direction::Original, original).unwrap();
         flush.add_tuple(Direction::Reply, reply).unwrap();
         assert_eq!(tracker.flush(now, &flush).ok(), *gone, "{at}: flushed");
@@ -318,6 +324,18 @@ fn expect(tracker: &Conntrack, step: &Step, now: Instant, at: &str) {
         let entries = super::dump(tracker, now, None);
         let dump: Vec<String> = entries.iter().map(|it| it.display(detail).to_string()).collect();
         assert_eq!(dump, *lines, "{at}: dump -m -s");
+    }
+    for (words, ports) in step.chosen.iter().flatten() {
+        let mut filter = Filter::default();
+        words.split(' ').for_each(|word| filter.add(word).unwrap());
+        let entries = tracker.entries(now, &filter).map(|entry| match entry.original.l4 {
+            TupleL4::Ports { src, .. } => src,
+            TupleL4::Icmp { id, .. } => id,
+            TupleL4::None => 0,
+        });
+        let mut found: Vec<u16> = entries.collect();
+        found.sort_unstable();
+        assert_eq!(found, *ports, "{at}: chosen by {words}");
     }
     if let Some(text) = &step.stats {
         let stats = tracker.stats(now, &Filter::default());

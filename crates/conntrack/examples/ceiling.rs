@@ -1,0 +1,116 @@
+//! What a machine gives two threads that have nothing in common: `ceiling [SECONDS]`, of each kind of
+//! work (1 by default). Prints nanoseconds a round, each thread alone and both together, and their ratio.
+//!
+//! Two threads that look connections up are compared with each alone. Where they fall behind here too,
+//! with work that touches no memory or only a thread's own, it is the clock or the core that they share,
+//! and no line of the table.
+//!
+//! `cargo run --release -p conntrack --example ceiling`
+
+use base::{Instant, PortNo, Zone};
+use conntrack::{Config, Conntrack};
+use flow::{CtAction, Frame};
+use packet::Packet;
+use std::hint::black_box;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+/// The threads; where the machine is idle, each has a processor.
+const THREADS: [usize; 2] = [0, 1];
+/// Rounds between two looks at the clock.
+const BURST: u64 = 2000;
+
+/// A round of work, made anew on each thread that does it.
+type Work = Box<dyn FnMut()>;
+
+fn main() {
+    let seconds = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1.0);
+    let time = Duration::from_secs_f64(seconds);
+    measure("registers", time, |_| registers());
+    measure("first-level cache", time, |_| cached(16 << 10));
+    measure("second-level cache", time, |_| cached(256 << 10));
+    let table = || Arc::new(Conntrack::new(7, Config::default()));
+    measure("lookups, a table each", time, |at| lookups(&table(), at));
+    let one = table();
+    measure("lookups, one table", time, |at| lookups(&one, at));
+}
+
+/// Multiplications that wait for each other, and additions beside them.
+fn registers() -> Work {
+    let mut words = [1u64, 2, 3, 4];
+    Box::new(move || {
+        for _ in 0..64 {
+            for word in &mut words {
+                *word = word.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) ^ 5;
+            }
+        }
+        black_box(&words);
+    })
+}
+
+/// Loads of which each says where the next one goes.
+fn cached(bytes: usize) -> Work {
+    let len = bytes / 4;
+    // A step of an odd number of lines, and one word, comes to all of them.
+    let words: Vec<u32> = (0..len).map(|at| ((at + 16 * 37 + 1) % len) as u32).collect();
+    let mut at = 0u32;
+    Box::new(move || {
+        for _ in 0..64 {
+            at = words[at as usize];
+        }
+        black_box(at);
+    })
+}
+
+/// Batches of 32 packets of one connection, another one for each thread.
+fn lookups(table: &Arc<Conntrack>, at: usize) -> Work {
+    let mut tracker = table.tracker().expect("a tracker");
+    let text = format!("10.0.0.{}:1000>20.0.0.1:80 udp len=0", at + 1);
+    let bytes = wire::text::parse(&text).expect("a packet");
+    let frame = || Frame::parse(Packet::from_bytes(&bytes), PortNo(1)).expect("a frame");
+    let mut frames: Vec<Frame> = (0..32).map(|_| frame()).collect();
+    let action = CtAction { commit: true, zone: Zone(at as u16), ..CtAction::default() };
+    Box::new(move || {
+        frames.iter_mut().for_each(Frame::clear_ct);
+        tracker.execute(Instant::from_millis(1_000_000), &action, &mut frames);
+    })
+}
+
+fn measure(what: &str, time: Duration, work: impl Fn(usize) -> Work + Sync) {
+    let alone = THREADS.map(|at| run(&[at], time, &work)[0]);
+    let both = run(&THREADS, time, &work);
+    let ratios = [0, 1].map(|at| alone[at] / both[at]);
+    println!(
+        "{what:22} alone {:7.1} {:7.1}   together {:7.1} {:7.1}   ratio {:.2} {:.2}",
+        alone[0], alone[1], both[0], both[1], ratios[0], ratios[1]
+    );
+}
+
+/// Nanoseconds a round of each of these threads, all at the same time: the median of bursts, so that
+/// an interruption by somebody else counts once.
+fn run(threads: &[usize], time: Duration, work: &(impl Fn(usize) -> Work + Sync)) -> Vec<f64> {
+    let begins = &Barrier::new(threads.len());
+    std::thread::scope(|scope| {
+        let start = |at: usize| {
+            scope.spawn(move || {
+                let mut work = work(at);
+                begins.wait();
+                median(time, &mut work)
+            })
+        };
+        let threads: Vec<_> = threads.iter().map(|&at| start(at)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn median(time: Duration, work: &mut Work) -> f64 {
+    let begun = std::time::Instant::now();
+    let mut bursts = Vec::new();
+    while begun.elapsed() < time {
+        let start = std::time::Instant::now();
+        (0..BURST).for_each(|_| work());
+        bursts.push(start.elapsed().as_nanos() as f64 / BURST as f64);
+    }
+    bursts.sort_unstable_by(f64::total_cmp);
+    bursts[bursts.len() / 2]
+}
