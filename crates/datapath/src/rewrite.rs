@@ -203,7 +203,7 @@ mod tests {
             // The layout itself is not for setting: it would make the bytes another packet.
             prop_assume!(!matches!(field, Field::EthType | Field::NwProto | Field::NwFrag
                 | Field::TcpFlags | Field::VlanTpid | Field::ArpOp | Field::PktMark
-                | Field::DpHash | Field::InPort | Field::VlanTci | Field::VlanVidPresent));
+                | Field::DpHash | Field::InPort | Field::InPortOxm | Field::VlanTci | Field::VlanVidPresent));
             let mut frame = frame(PACKETS[packet]);
             let is_icmp = matches!(frame.key.nw_proto(), 1 | 58) && matches!(field, Field::TpSrc | Field::TpDst);
             let mask = if is_icmp { mask & 0xff } else { mask };

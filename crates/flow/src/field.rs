@@ -166,6 +166,9 @@ fields! {
         ActsetOutput = "actset_output" @ 33, 0, 32;
     }
     views {
+        /// The port that the packet came in on, as OpenFlow 1.1 and later number ports in 32 bits.
+        /// Here are the key's own bits; who reads or writes the field turns the number.
+        InPortOxm = "in_port_oxm" @ 0, 32, 32;
         /// The VLAN id of the outer tag.
         VlanVid = "vlan_vid" @ 11, 32, 12;
         /// The VLAN id with the bit that says that there is a tag, as OXM has it.

@@ -1,8 +1,8 @@
 //! Messages and texts that broke a law under a fuzz target (`openflow`, `flow_syntax`).
 
 use flow::Match;
-use openflow::message::PortConfig;
-use openflow::text::{format_actions, format_match, parse_actions, parse_match};
+use openflow::message::{FlowModCommand, PortConfig};
+use openflow::text::{format_actions, format_match, parse_actions, parse_flow, parse_match};
 use openflow::{DecodeOptions, EncodeOptions, Message, Version, decode, encode};
 
 /// A port-mod of one version that sets all bits.
@@ -166,6 +166,36 @@ fn a_set_async_leaves_unsaid_what_it_did() {
             assert!(matches!(message, Message::SetAsync { port_status: [None, None], .. }));
             let written = encode(version, xid, &message, &EncodeOptions::default());
             assert_eq!(written, [bytes], "{version:?}");
+        }
+    }
+}
+
+/// The 32-bit port number was kept as bits of the 16-bit one, which it does not have.
+#[test]
+fn a_wide_port_number_keeps_its_name() {
+    let no_names = |_: &str| None;
+    // A load in OpenFlow 1.0 as in 1.3: from 1.5 on it is a set-field, which OpenFlow forbids for it.
+    for (text, printed) in [
+        ("push:OXM_OF_IN_PORT[]", "push:OXM_OF_IN_PORT[]"),
+        ("load:0x10002->OXM_OF_IN_PORT[]", "load:0x10002->OXM_OF_IN_PORT[]"),
+        ("load:0xffff->in_port_oxm[16..31]", "load:0xffff->OXM_OF_IN_PORT[16..31]"),
+        ("load:LOCAL->OXM_OF_IN_PORT[]", "load:0xfffffffe->OXM_OF_IN_PORT[]"),
+        ("load:2->in_port", "load:0x2->NXM_OF_IN_PORT[]"),
+        ("set_field:2->in_port", "set_field:2->in_port"),
+    ] {
+        let actions = parse_actions(text, &no_names).expect(text);
+        assert_eq!(format_actions(&actions, &Match::any()), printed, "{text}");
+        let flow = parse_flow(&format!("actions={text}"), FlowModCommand::Add, &no_names).unwrap();
+        for version in [Version::V10, Version::V13] {
+            let message = Message::FlowMod(flow.clone());
+            let bytes = encode(version, 1, &message, &EncodeOptions::default()).concat();
+            let (_, back) = decode(version, &bytes, &DecodeOptions::default()).expect(text);
+            let Message::FlowMod(back) = back else { panic!("{back:?}") };
+            let again = format_actions(&back.actions, &Match::any());
+            // OpenFlow 1.0 has no set_field.
+            let again = again.replace("load:0x2->NXM_OF_IN_PORT[]", "set_field:2->in_port");
+            let printed = printed.replace("load:0x2->NXM_OF_IN_PORT[]", "set_field:2->in_port");
+            assert_eq!(again, printed, "{version:?} {text}");
         }
     }
 }

@@ -17,7 +17,8 @@ impl Context<'_, '_> {
             ZoneSource::Immediate(zone) => Zone(zone),
             ZoneSource::Field(source) => {
                 // What was frozen is told apart by its number already.
-                let is_frozen = source.field.is_pipeline() || source.field == Field::InPort;
+                let is_frozen = source.field.is_pipeline()
+                    || matches!(source.field, Field::InPort | Field::InPortOxm);
                 if !(self.thawed && is_frozen) {
                     self.look_at(source.field, source.mask());
                 }

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::report::NoteKind;
+use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use openflow::action::Subfield;
 
@@ -15,7 +16,7 @@ impl Context<'_, '_> {
             return;
         }
         self.look_at(field, bits);
-        let old = self.key.get(field);
+        let old = whole(&self.key, field);
         self.write(field, (old & !bits) | (value & bits));
     }
 
@@ -62,12 +63,18 @@ impl Context<'_, '_> {
     }
 
     fn write_subfield(&mut self, target: Subfield, value: u128) {
-        let old = self.key.get(target.field);
+        let old = whole(&self.key, target.field);
         let placed = (value << target.offset) & target.mask();
         self.write(target.field, (old & !target.mask()) | placed);
     }
 
     fn write(&mut self, field: Field, value: u128) {
+        let value = match field {
+            // A number that no port can have stands for none (ovs: `lib/meta-flow.c`,
+            // `mf_set_flow_value`).
+            Field::InPortOxm => OfPort::from_wire32(value as u32).unwrap_or(OfPort::NONE).0.into(),
+            _ => value,
+        };
         self.key.set(field, value);
         if is_vlan(field) {
             fix_tpid(&mut self.key);
@@ -77,7 +84,17 @@ impl Context<'_, '_> {
 
 /// The value of some bits of a field.
 pub(crate) fn read(key: &FlowKey, source: Subfield) -> u128 {
-    (key.get(source.field) & source.mask()) >> source.offset
+    (whole(key, source.field) & source.mask()) >> source.offset
+}
+
+/// A field as OpenFlow shows it: ports in fields of 32 bits have the numbers of OpenFlow 1.1 and later.
+fn whole(key: &FlowKey, field: Field) -> u128 {
+    match key.get(field) {
+        port if matches!(field, Field::InPortOxm | Field::ActsetOutput) => {
+            OfPort(port as u16).to_wire32().into()
+        }
+        value => value,
+    }
 }
 
 fn is_vlan(field: Field) -> bool {

@@ -73,6 +73,8 @@ const ACTIONS: &[&str] = &[
     "clone(ct(commit),output:3)",
     "exit",
     "output:4",
+    "push:OXM_OF_IN_PORT[],pop:NXM_NX_REG0[]",
+    "move:NXM_NX_REG0[]->OXM_OF_IN_PORT[]",
 ];
 
 fn patch(name: &str, peer: &str) -> PortSpec {
@@ -329,4 +331,29 @@ fn unknown_ports_and_numbers_drop_the_packet() {
     key.set_recirc_id(base::RecircId(5));
     let translation = ofproto.translate(NOW, &key, Notes::Off);
     assert_eq!(translation.error, Some(flow::DropReason::RecircUnknown));
+}
+
+/// One port has two numbers, of 16 and of 32 bits; those of reserved ports differ.
+#[test]
+fn a_wide_port_number_is_openflow_13s() {
+    let cases: &[(u32, &str, u128, u128)] = &[
+        // Port of the datapath, actions, then register 0 and in_port.
+        (1, "move:OXM_OF_IN_PORT[]->NXM_NX_REG0[]", 1, 1),
+        (9, "move:OXM_OF_IN_PORT[]->NXM_NX_REG0[]", 0xffff_fffe, 0xfffe),
+        (9, "push:OXM_OF_IN_PORT[16..31],pop:NXM_NX_REG0[0..15]", 0xffff, 0xfffe),
+        (9, "push:NXM_OF_IN_PORT[],pop:NXM_NX_REG0[0..15]", 0xfffe, 0xfffe),
+        (1, "load:0xfffffffe->OXM_OF_IN_PORT[]", 0, 0xfffe),
+        (1, "load:0x10002->OXM_OF_IN_PORT[]", 0, 0xffff),
+        (1, "load:2->OXM_OF_IN_PORT[]", 0, 2),
+        (9, "load:2->OXM_OF_IN_PORT[0..15]", 0, 0xffff),
+        (9, "load:2->NXM_OF_IN_PORT[]", 0, 2),
+        (1, "move:OXM_OF_ACTSET_OUTPUT[]->NXM_NX_REG0[]", 0xffff_fff7, 1),
+    ];
+    for &(port, actions, reg0, in_port) in cases {
+        let (mut ofproto, _) = switch(&[format!("table=0,actions={actions},output:3")]);
+        let mut key = packet(0x0800, [0; 16]);
+        key.set_in_port_raw(port);
+        let end = ofproto.translate(NOW, &key, Notes::Off).final_key;
+        assert_eq!((end.get(Field::Reg0), end.get(Field::InPort)), (reg0, in_port), "{actions}");
+    }
 }

@@ -61,9 +61,14 @@ impl Spec {
     }
 
     /// The field that stands for bits of this one: `OXM_OF_VLAN_VID[]` is 12 bits wide, though the
-    /// field carries the bit that says that there is a tag, too.
+    /// field carries the bit that says that there is a tag, too; and `OXM_OF_IN_PORT[]` has bits that
+    /// `NXM_OF_IN_PORT[]` lacks.
     pub fn bits_field(&self) -> Field {
-        if self.field == Field::VlanVidPresent { Field::VlanVid } else { self.field }
+        match self.field {
+            Field::VlanVidPresent => Field::VlanVid,
+            Field::InPort if self.bytes == 4 => Field::InPortOxm,
+            field => field,
+        }
     }
 }
 
@@ -174,10 +179,14 @@ pub(crate) fn by_name(name: &str) -> Option<&'static Spec> {
 }
 
 /// The numbered field that stands for `field` in packets of `proto`: ports and ICMP types are
-/// numbered by protocol. Actions know `in_port` in its 16-bit form only, as `OXM_OF_IN_PORT` may
-/// not be set. `None` where OpenFlow has no number for the field.
+/// numbered by protocol, and `in_port` by its width. `None` where OpenFlow has no number for the
+/// field.
 pub(crate) fn for_field(field: Field, proto: Proto) -> Option<&'static Spec> {
-    let field = if field == Field::VlanVid { Field::VlanVidPresent } else { field };
+    let (field, is_wide) = match field {
+        Field::VlanVid => (Field::VlanVidPresent, false),
+        Field::InPortOxm => (Field::InPort, true),
+        field => (field, false),
+    };
     let places = TABLE.by_field.get(&field)?;
     let pick = match field {
         Field::TpSrc | Field::TpDst => match proto.nw_proto {
@@ -186,6 +195,7 @@ pub(crate) fn for_field(field: Field, proto: Proto) -> Option<&'static Spec> {
             _ => 0,
         },
         Field::IcmpType | Field::IcmpCode => usize::from(proto.nw_proto == 58),
+        Field::InPort => usize::from(is_wide),
         _ => 0,
     };
     TABLE.specs.get(*places.get(pick)?)

@@ -5,6 +5,7 @@ use super::{PortNames, TextError, value};
 use crate::action::{Action, SetForm, Subfield};
 use crate::actions::assignable;
 use crate::oxm::{Spec, by_name};
+use base::OfPort;
 use flow::Field;
 
 /// A field, by any of its names.
@@ -93,7 +94,13 @@ pub(super) fn load(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextE
     // Numbers, or what the field itself is written as (addresses, port names).
     let value = match value::number(from) {
         Ok(value) => value,
-        Err(_) => value::masked(subfield(to)?.1, from, ports)?.0,
+        Err(_) => {
+            let value = value::masked(subfield(to)?.1, from, ports)?.0;
+            match part.field {
+                Field::InPortOxm => OfPort(value as u16).to_wire32().into(),
+                _ => value,
+            }
+        }
     };
     if part.bits < 128 && value >> part.bits != 0 {
         return Err(from.error(format!("{} does not fit {} bits", from.text, part.bits)));

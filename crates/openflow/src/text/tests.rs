@@ -27,6 +27,24 @@ const FLOWS: &[(&str, &str)] = &[
         "in_port=1 ip nw_dst=10.0.0.0/8 idle_timeout=0 action=output:2",
         "ip,in_port=1,nw_dst=10.0.0.0/8 actions=output:2",
     ),
+    // Two fields of one port, of 16 and 32 bits.
+    (
+        "actions=push:in_port,push:in_port_oxm,push:OXM_OF_IN_PORT[0..15],pop:OXM_OF_IN_PORT[]",
+        "actions=push:NXM_OF_IN_PORT[],push:OXM_OF_IN_PORT[],push:OXM_OF_IN_PORT[0..15],\
+         pop:OXM_OF_IN_PORT[]",
+    ),
+    (
+        "actions=move:OXM_OF_IN_PORT[]->reg0,move:OXM_OF_IN_PORT[16..31]->reg1[0..15],\
+         move:reg2[]->OXM_OF_IN_PORT[],move:in_port[]->reg3[0..15],output:in_port_oxm",
+        "actions=move:OXM_OF_IN_PORT[]->NXM_NX_REG0[],\
+         move:OXM_OF_IN_PORT[16..31]->NXM_NX_REG1[0..15],\
+         move:NXM_NX_REG2[]->OXM_OF_IN_PORT[],\
+         move:NXM_OF_IN_PORT[]->NXM_NX_REG3[0..15],output:OXM_OF_IN_PORT[]",
+    ),
+    (
+        "ip,actions=ct(commit,zone=OXM_OF_IN_PORT[0..15])",
+        "ip actions=ct(commit,zone=OXM_OF_IN_PORT[0..15])",
+    ),
     ("priority=1,actions=normal", "priority=1 actions=NORMAL"),
     ("in_port=veth1 action=veth1", "in_port=7 actions=output:7"),
     (
