@@ -193,7 +193,8 @@ impl Switch {
             DpdkDevice::Devargs(devargs) => Some(devargs),
             _ => None,
         };
-        let wanted: Vec<String> = waiting.filter_map(|running| devargs(&running.interface)).collect();
+        let wanted: Vec<String> =
+            waiting.filter_map(|running| devargs(&running.interface)).collect();
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         if port_dpdk::look_at_awaited(&wanted) {
             self.retry_dpdk_ports(&[]);
