@@ -118,6 +118,7 @@ class Peer:
             "packets_per_busy_second": sum(rates) / (busy_share(text) or 1.0),
             "busy_share": busy_share(text),
             "cycles_per_packet": number(self.cpus[0], "avg processing cycles per packet"),
+            "packets_per_batch": number(self.cpus[0], "avg. packets per output batch"),
             "passes_per_packet": number(self.cpus[0], "avg. datapath passes per packet"),
             "forwarded": went / max(1, came),
             "connections": self.connections(),

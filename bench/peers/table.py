@@ -30,6 +30,16 @@ def text(report):
         case = f"{row['workers']} workers to one"
         lines.append(f"{case:24}{row['connections']:>12,} {peer:>21} {ours:>21} {'':>20}  "
                      f"{row['wanted']:g} of each switch's own")
+        programs = f"{row['workers']} programs to one"
+        lines.append(f"{programs:24}{row['connections']:>12,} {'':>21} "
+                     f"{spread(row['apart']):>21} {'':>20}  what the machine allows")
+    for row in (row for row in report["results"] if row["is_vhost"]):
+        for what, key, digits in (("worker busy, %", "busy_share", 0),
+                                  ("packets in a batch", "packets_per_batch", 1)):
+            scale = 100 if key == "busy_share" else 1
+            peer, ours = (spread([scale * value for value in row[f"{side}_{key}"]], digits)
+                          for side in ("peer", "ours"))
+            lines.append(f"  {what:22}{'':12} {peer:>21} {ours:>21}")
     return "\n".join(lines) + "\n"
 
 

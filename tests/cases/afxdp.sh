@@ -43,7 +43,7 @@ contains "connections" "$(ovs-appctl dpctl/dump-conntrack)" "tcp,orig=(src=10.0.
 # Other modes; in generic mode large frames of the peer's host have to be cut before.
 on client ethtool -K eth0 tso off gso off >/dev/null
 on server ethtool -K eth0 tso off gso off >/dev/null
-xdp_port client options:xdp-mode=generic
+xdp_port client options:xdp-mode=skb
 xdp_port server options:xdp-mode=best-effort
 load br0 <<<"actions=normal"
 works

@@ -79,12 +79,25 @@ carries "net_memif, the other way" memif1 memif0
 # A guest by DPDK's own virtio, and vhost-user in both roles; with rings that wrap, for they are shorter
 # than the file, and with two queue pairs.
 device vhost0 dpdkvhostuser
-vdev virtio0 net_virtio_user0,path=$OVS_RUNDIR/vhost0,queue_size=128
+vdev virtio0 net_virtio_user0,path=$OVS_RUNDIR/vhost0,queue_size=32
 carries "virtio to dpdkvhostuser" virtio0 vhost0
 carries "dpdkvhostuser to virtio" vhost0 virtio0
-# A guest that makes the socket waits for the other side, and the switch's control with it.
+# A guest that makes the socket waits for the other side, and nobody else with it; what nobody wants any
+# more leaves no socket behind.
+waits() {
+    says "a device that waits" "it waits until another program connects to $work/vhost1" \
+        vsctl add-port br0 virtio1 -- set interface virtio1 type=dpdk ofport_request=90 \
+        options:dpdk-devargs=net_virtio_user1,path=$work/vhost1,server=1,queues=2 options:n_rxq=2
+    same "its number" "-1" "$(ofport virtio1)"
+}
+waits
+carries "net_ring, meanwhile," ring
+vsctl del-port virtio1
+eventually 5 test ! -e $work/vhost1
+waits
 device vhost1 dpdkvhostuserclient options:vhost-server-path=$work/vhost1 options:n_rxq=2
-vdev virtio1 net_virtio_user1,path=$work/vhost1,server=1,queues=2 options:n_rxq=2
+eventually 10 reads "[]" vsctl get interface virtio1 error
+same "its number" 90 "$(ofport virtio1)"
 carries "virtio to dpdkvhostuserclient" virtio1 vhost1
 carries "dpdkvhostuserclient to virtio" vhost1 virtio1
 same "no fault of theirs" "[] []" \

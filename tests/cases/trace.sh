@@ -57,6 +57,21 @@ eventually 10 asked
 wait $pid || fail "no dropped packet was traced"
 contains "the reason" "$(cat dropped)" '"reason":"drop_action_of_pipeline"'
 
+# One in so many, where many pass.
+"$TIDEGATE" trace icmp,in_port=client --sample 1/20 --count 5 --timeout 25 --json >sampled &
+pid=$!
+eventually 5 busy
+on client ping -n -q -i 0.005 -w 20 10.0.0.2 >sampled.printed &
+pings=$!
+wait $pid || fail "no sampled packet was traced"
+kill -INT "$(pgrep -f 'ping -n -q -i 0.005')"
+wait $pings || true
+same "packets" "1 2 3 4 5" "$(grep -oE '"packet":[0-9]+' sampled | cut -d: -f2 | sort -nu | xargs)"
+# By chance; that five are among so few is as good as impossible.
+passed=$(sed -n 's/^\([0-9]*\) packets transmitted.*/\1/p' sampled.printed)
+[ "$passed" -ge 10 ] || fail "5 of $passed packets, not one in 20"
+contains "no such sample" "$(must_fail "$TIDEGATE" trace --sample 3)" "1/N"
+
 # What cannot be.
 contains "no such field" "$(must_fail "$TIDEGATE" trace nosuch=1)" "nosuch"
 contains "not when it comes in" "$(must_fail "$TIDEGATE" trace ct_state=+est)" "ct_state"

@@ -23,6 +23,11 @@ pub fn is_running() -> bool {
     false
 }
 
+/// Looks at devices that are waited for: there are none.
+pub fn look_at_awaited(_wanted: &[&str]) -> bool {
+    false
+}
+
 /// A DPDK port. There is none in this build.
 #[derive(Debug)]
 pub enum DpdkPort {}
@@ -43,6 +48,18 @@ impl DpdkPort {
     pub fn open(name: &str, _config: &DpdkConfig, _tx_queues: u16) -> Result<DpdkPort, PortError> {
         let reason = DpdkError::Absent.to_string();
         Err(PortError::Invalid { device: name.to_owned(), reason })
+    }
+
+    /// Opens a port, which this build cannot.
+    ///
+    /// # Errors
+    /// Always: there is no DPDK.
+    pub fn open_or_wait(
+        name: &str,
+        config: &DpdkConfig,
+        tx_queues: u16,
+    ) -> Result<DpdkPort, PortError> {
+        DpdkPort::open(name, config, tx_queues)
     }
 
     /// See the port of a build that has DPDK.

@@ -1,5 +1,6 @@
 //! A device that is set up, and what can be asked of it.
 
+use crate::awaited::{Found, find_or_wait};
 use crate::buffers::Buffers;
 use crate::ffi;
 use crate::receive::DpdkRx;
@@ -75,6 +76,29 @@ impl DpdkPort {
     /// DPDK does not run, there is no such device, another port has it, or it cannot be what the
     /// configuration says; in words.
     pub fn open(name: &str, config: &DpdkConfig, tx_queues: u16) -> Result<DpdkPort, PortError> {
+        DpdkPort::open_found(name, config, tx_queues, find)
+    }
+
+    /// The same, without waiting for anybody: some devices are there only when another program has
+    /// connected to them (`net_virtio_user` with `server=1`). Until then this is an error that says so;
+    /// [`crate::look_at_awaited`] tells when to try again.
+    ///
+    /// # Errors
+    /// Those of [`DpdkPort::open`], and that nobody has come yet.
+    pub fn open_or_wait(
+        name: &str,
+        config: &DpdkConfig,
+        tx_queues: u16,
+    ) -> Result<DpdkPort, PortError> {
+        DpdkPort::open_found(name, config, tx_queues, find_or_wait)
+    }
+
+    fn open_found(
+        name: &str,
+        config: &DpdkConfig,
+        tx_queues: u16,
+        find: impl FnOnce(&str) -> Found,
+    ) -> Result<DpdkPort, PortError> {
         let invalid = |reason| PortError::Invalid { device: name.to_owned(), reason };
         if !is_running() {
             return Err(invalid(DpdkError::NotStarted.to_string()));
@@ -301,7 +325,7 @@ fn locks(count: u16) -> Vec<Mutex<()>> {
 
 /// The number of the device that the arguments name, which is plugged in if it is not there, and
 /// whether it was.
-fn find(devargs: &str) -> Result<(u16, bool), String> {
+pub(crate) fn find(devargs: &str) -> Found {
     let attaching = |why: String| format!("Error attaching device '{devargs}' to DPDK: {why}");
     let text = CString::new(devargs).map_err(|_| attaching("it has a zero byte".to_owned()))?;
     let (mut port, mut attached) = (0, 0);
@@ -314,7 +338,7 @@ fn find(devargs: &str) -> Result<(u16, bool), String> {
     Ok((port, attached != 0))
 }
 
-fn close(port: u16, attached: bool) {
+pub(crate) fn close(port: u16, attached: bool) {
     // SAFETY: an order by number. Whoever calls holds the device alone: nobody else received its
     // number, or all that had it are gone.
     unsafe { ffi::tidegate_dpdk_close(port, c_int::from(attached)) }

@@ -19,6 +19,8 @@ mod options;
 mod headers;
 
 #[cfg(feature = "dpdk")]
+mod awaited;
+#[cfg(feature = "dpdk")]
 mod buffers;
 #[cfg(feature = "dpdk")]
 mod counters;
@@ -48,7 +50,9 @@ pub use facts::{Facts, Statistics};
 pub use options::EalOptions;
 
 #[cfg(not(feature = "dpdk"))]
-pub use absent::{DpdkPort, DpdkRx, DpdkTx, is_running, start, version};
+pub use absent::{DpdkPort, DpdkRx, DpdkTx, is_running, look_at_awaited, start, version};
+#[cfg(feature = "dpdk")]
+pub use awaited::look_at_awaited;
 #[cfg(feature = "dpdk")]
 pub use device::DpdkPort;
 #[cfg(feature = "dpdk")]

@@ -233,3 +233,50 @@ fn what_cannot_be_opened_is_told_in_words() {
     // What was plugged in for it was pulled out again.
     open("short", "net_null_mtu");
 }
+
+#[test]
+fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
+    if !dpdk("a_device_that_waits_for_somebody_keeps_nobody_else_waiting") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guest.sock");
+    let args = format!("net_virtio_user_waits,path={},server=1", path.display());
+    let config = DpdkConfig::new(args.clone());
+    let opened = || DpdkPort::open_or_wait("guest", &config, 1);
+    let waits = || match opened() {
+        Err(PortError::Invalid { reason, .. }) => {
+            assert!(reason.contains("waits until another program connects to"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    };
+    waits();
+    waits();
+    assert!(!look_at_awaited(&[&args]), "nobody came");
+    // Others are opened meanwhile.
+    open("other", "net_ring_other");
+    // Given up, it leaves no socket in the way of the next.
+    assert!(!look_at_awaited(&[]) && !path.exists());
+    waits();
+
+    // Somebody comes.
+    let far = vhost_devargs(77, &path, VhostRole::Client, 1).unwrap();
+    let far = open("far", &far);
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while !look_at_awaited(&[&args]) {
+        assert!(std::time::Instant::now() < end, "the other side does not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let port = opened().unwrap();
+    assert_eq!(port.facts().unwrap().driver, "net_virtio_user");
+    assert!(refusal(&config).contains("already in use by 'guest'"));
+    drop((port, far));
+
+    // What fails at once is told at once: the socket cannot be made there.
+    let nowhere = DpdkConfig::new("net_virtio_user_nowhere,path=/nosuch/a,server=1");
+    let reason = match DpdkPort::open_or_wait("nowhere", &nowhere, 1) {
+        Err(PortError::Invalid { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(reason.contains("Error attaching device"), "{reason}");
+}

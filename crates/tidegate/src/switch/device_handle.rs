@@ -71,7 +71,7 @@ impl Handle {
             }
             DeviceKind::Dpdk => {
                 let config = dpdk.ok_or_else(|| invalid("it has no devargs".to_owned()))?;
-                let port = DpdkPort::open(name, config, workers as u16)?;
+                let port = DpdkPort::open_or_wait(name, config, workers as u16)?;
                 let rx = dpdk_queues(&port)?;
                 (Handle::Dpdk(port), rx)
             }

@@ -148,6 +148,7 @@ impl Switch {
         }
         self.dpdk.looked_at = Some(now);
         self.look_at_guests();
+        self.look_at_awaited();
         let mut changed = Vec::new();
         for (name, running) in &self.configured.interfaces {
             let Some(dpdk) = self.devices.dpdk(name) else { continue };
@@ -181,6 +182,24 @@ impl Switch {
         }
         self.dpdk.guest_faults = faults;
         self.mark_stale();
+    }
+}
+
+impl Switch {
+    /// Ports whose devices wait for another program to come are opened when it has.
+    fn look_at_awaited(&mut self) {
+        let waiting = self.configured.interfaces.values().filter(|running| running.state.is_err());
+        let devargs = |interface: &Interface| match DpdkInterface::of(interface)?.ok()?.device {
+            DpdkDevice::Devargs(devargs) => Some(devargs),
+            _ => None,
+        };
+        let wanted: Vec<String> =
+            waiting.filter_map(|running| devargs(&running.interface)).collect();
+        let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        if port_dpdk::look_at_awaited(&wanted) {
+            self.retry_dpdk_ports(&[]);
+            self.mark_stale();
+        }
     }
 }
 
