@@ -38,7 +38,8 @@ impl<'a> Pass<'a> {
     pub fn begin_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
         let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
         let is_plain = sight.is_seen() && sight.id == 0 && self.action.commit;
-        if !is_plain || translates || self.action.helper.is_some() || self.was_tracked_here(frame) {
+        if !is_plain || translates || self.action.helper.is_some() || self.was_more_than_new(frame)
+        {
             return false;
         }
         if self.connections.gateways.expect_any() {
@@ -70,6 +71,23 @@ impl<'a> Pass<'a> {
         if self.action.nat.is_none() {
             frame.key.set_ct_began();
         }
+        true
+    }
+
+    /// Says of a packet at which a first look was taken and that has no candidate that it is new, where
+    /// the action commits nothing. False where that is not all there is to say; nothing was done then.
+    #[inline]
+    pub fn leave_new(&self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+        let commits = self.action.commit || self.action.force;
+        if commits || !sight.is_seen() || sight.id != 0 || self.was_more_than_new(frame) {
+            return false;
+        }
+        let begins = sight.segment(frame).is_none_or(|segment| segment.begins().is_ok());
+        if !begins || self.connections.gateways.expect_any() {
+            return false;
+        }
+        frame.key.set_ct(&self.fields_v4(CtState::NEW, sight.addresses, sight.rest));
+        frame.connection = None;
         true
     }
 

@@ -74,7 +74,10 @@ impl<'a> Pass<'a> {
         self.read(frames, &mut sights);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
+            let is_done = self.follow_seen(frame, sight)
+                || self.begin_seen(frame, sight)
+                || self.leave_new(frame, sight);
+            if !is_done {
                 self.walk_seen(frame, sight);
             }
         }
@@ -151,10 +154,7 @@ impl<'a> Pass<'a> {
         is_usual: bool,
     ) {
         let (addresses, rest) = record.key_v4(false);
-        let mut fields = self.fields(state);
-        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
-        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
-        fields.protocol = (rest >> 8) as u8;
+        let mut fields = self.fields_v4(state, addresses, rest);
         self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
@@ -183,6 +183,12 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     pub fn was_tracked_here(&self, frame: &Frame) -> bool {
         !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
+    }
+
+    /// Whether the packet was in this zone before and there is more to say of that than that it was new.
+    #[inline(always)]
+    pub fn was_more_than_new(&self, frame: &Frame) -> bool {
+        self.was_tracked_here(frame) && frame.key.ct_state() != CtState::TRK | CtState::NEW
     }
 
     /// Lets a packet act on its connection's state and time.
@@ -344,6 +350,16 @@ impl<'a> Pass<'a> {
     fn fields(&self, state: CtState) -> CtFields {
         let (state, zone) = (state | CtState::TRK, self.action.zone);
         CtFields { state, zone, ..CtFields::default() }
+    }
+
+    /// With the original direction of a connection over IPv4.
+    #[inline(always)]
+    pub fn fields_v4(&self, state: CtState, addresses: u64, rest: u64) -> CtFields {
+        let mut fields = self.fields(state);
+        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
+        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
+        fields.protocol = (rest >> 8) as u8;
+        fields
     }
 
     /// Adds what stands on the connection, and writes all of it.
