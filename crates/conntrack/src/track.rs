@@ -74,10 +74,7 @@ impl<'a> Pass<'a> {
         self.read(frames, &mut sights);
         self.find(&mut sights);
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            let is_done = self.follow_seen(frame, sight)
-                || self.begin_seen(frame, sight)
-                || self.leave_new(frame, sight);
-            if !is_done {
+            if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
                 self.walk_seen(frame, sight);
             }
         }
@@ -183,12 +180,6 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     pub fn was_tracked_here(&self, frame: &Frame) -> bool {
         !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
-    }
-
-    /// Whether the packet was in this zone before and there is more to say of that than that it was new.
-    #[inline(always)]
-    pub fn was_more_than_new(&self, frame: &Frame) -> bool {
-        self.was_tracked_here(frame) && frame.key.ct_state() != CtState::TRK | CtState::NEW
     }
 
     /// Lets a packet act on its connection's state and time.

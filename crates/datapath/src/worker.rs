@@ -1,5 +1,7 @@
 //! A worker: its flows and what it is asked to do with them.
 
+use crate::installed::HitFlow;
+pub use crate::installed::InstalledFlow;
 use crate::lane::Lane;
 use crate::laps::Laps;
 use crate::manner::{Manner, Steps};
@@ -44,59 +46,6 @@ impl Default for WorkerConfig {
             pool_packets: 512,
         }
     }
-}
-
-/// A flow in a worker's table.
-#[derive(Debug)]
-pub struct InstalledFlow {
-    /// Its number.
-    pub id: FlowId,
-    /// What is done with its packets; lent out while it is done.
-    actions: Option<Arc<[Action]>>,
-    /// What it has carried.
-    pub stats: FlowStats,
-    /// What can be remembered of its packets.
-    pub(crate) manner: Manner,
-    /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
-    pub(crate) version: u64,
-    /// Whether the packets visit connection tracking.
-    tracks: bool,
-    /// Whether they are made to forget what it said of them, before a visit if they make one.
-    clears: bool,
-    /// Whether it is in the list of flows that the next dump tells of.
-    reported: bool,
-}
-
-impl InstalledFlow {
-    /// Counts packets; says whether they are the first since the last dump.
-    #[inline]
-    fn count(&mut self, now: Instant, packets: u64, bytes: u64, tcp_flags: u16) -> bool {
-        self.stats.packets += packets;
-        self.stats.bytes += bytes;
-        self.stats.used = Some(now);
-        self.stats.tcp_flags |= tcp_flags;
-        !std::mem::replace(&mut self.reported, true)
-    }
-
-    /// What is done with its packets.
-    pub fn actions(&self) -> Option<&Arc<[Action]>> {
-        self.actions.as_ref()
-    }
-
-    /// Whether the flow ends a packet's way without connection tracking, by steps that can be
-    /// remembered.
-    pub(crate) fn ends_untracked(&self) -> bool {
-        !self.tracks && matches!(self.manner, Manner::Ends(_))
-    }
-}
-
-/// A flow that a run of packets hit, as the pipeline needs it.
-pub(crate) struct HitFlow {
-    pub handle: Handle,
-    pub version: u64,
-    pub tracks: bool,
-    pub clears: bool,
-    pub actions: Arc<[Action]>,
 }
 
 /// Forwards packets. Owned by one thread.
