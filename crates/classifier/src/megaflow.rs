@@ -9,6 +9,8 @@ use hashbrown::HashTable;
 
 /// So many rows are looked through faster than a hash is worked out.
 const FEW_ROWS: usize = 4;
+/// Places for where packets hit last, by [`hint_of`]: a few ports and passes at a time.
+const HINTS: usize = 32;
 /// Stands for the handle in a row without a flow; there are never so many flows.
 const FREE: u64 = u64::MAX;
 
@@ -27,8 +29,9 @@ pub struct MegaflowTable<V> {
     by_mask: HashTable<Handle>,
     order: Vec<Handle>,
     flows: Slab<Flow<V>>,
-    /// The subtable and row of the last hit: packets that came together often match one flow.
-    last: Option<(Handle, u32)>,
+    /// The subtable and row of the last hit of packets that came in by the same port, are in the same
+    /// pass and were tracked alike: most of them match one flow.
+    hints: [Option<(Handle, u32)>; HINTS],
     seed: u64,
     counts: LookupCounts,
 }
@@ -73,7 +76,7 @@ impl<V> MegaflowTable<V> {
             by_mask: HashTable::new(),
             order: Vec::new(),
             flows: Slab::default(),
-            last: None,
+            hints: [None; HINTS],
             seed,
             counts: LookupCounts::default(),
         }
@@ -156,7 +159,8 @@ impl<V> MegaflowTable<V> {
 
     /// The flow that the packet matches.
     pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
-        if let Some((handle, row)) = self.last
+        let hint = hint_of(key);
+        if let Some((handle, row)) = self.hints[hint]
             && let Some(subtable) = self.subtables.get_mut(handle)
             && subtable.is_for(row, key)
         {
@@ -171,7 +175,7 @@ impl<V> MegaflowTable<V> {
             if let Some(row) = subtable.find_row(key, self.seed) {
                 subtable.hits += 1;
                 self.counts.hits += 1;
-                self.last = Some((handle, row));
+                self.hints[hint] = Some((handle, row));
                 return Some(subtable.flow(row));
             }
         }
@@ -364,6 +368,14 @@ impl Subtable {
             self.free_rows.push(row);
         }
     }
+}
+
+/// Which hint is for a packet: by its port, its pass, and what connection tracking said, but for the
+/// mark.
+fn hint_of(key: &FlowKey) -> usize {
+    let [place, tracked, ..] = key.words();
+    let mixed = (place ^ (tracked & 0xffff_ffff)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (u64::BITS - HINTS.ilog2())) as usize
 }
 
 /// The packed words of a row of `stride` words whose first is the handle.

@@ -10,6 +10,7 @@ use crate::nat;
 use crate::query::Query;
 use crate::record::{Birth, Record, State};
 use crate::sight::Sight;
+use crate::tcp::Segment;
 use crate::track::Pass;
 use crate::translate::translate;
 use crate::walk::Subject;
@@ -32,20 +33,46 @@ struct Plan<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Begins a connection of a packet at which a first look was taken and that has no candidate.
-    /// False where that is not all there is to do; nothing was done then.
+    /// Says of a packet at which a first look was taken and that has no candidate that it is new, and
+    /// begins its connection if the action commits. False where that is not all there is to do;
+    /// nothing was done then.
     #[inline]
     pub fn begin_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
-        let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
-        let is_plain = sight.is_seen() && sight.id == 0 && self.action.commit;
-        if !is_plain || translates || self.action.helper.is_some() || self.was_tracked_here(frame) {
-            return false;
-        }
-        if self.connections.gateways.expect_any() {
+        let is_plain = sight.is_seen() && sight.id == 0 && !self.was_more_than_new(frame);
+        if !is_plain || self.connections.gateways.expect_any() {
             return false;
         }
         let segment = sight.segment(frame);
         if segment.is_some_and(|segment| segment.begins().is_err()) {
+            return false;
+        }
+        if self.action.commit {
+            return self.commit_seen(frame, sight, segment);
+        }
+        if self.action.force {
+            return false;
+        }
+        frame.key.set_ct(&self.fields_v4(CtState::NEW, sight.addresses, sight.rest));
+        frame.connection = None;
+        true
+    }
+
+    /// Whether the packet was in this zone before, and more was said of it than that it is new.
+    #[inline(always)]
+    fn was_more_than_new(&self, frame: &Frame) -> bool {
+        self.was_tracked_here(frame) && frame.key.ct_state() != CtState::TRK | CtState::NEW
+    }
+
+    /// Makes the connection of a packet that may begin one, where nothing is translated or announced.
+    #[inline]
+    fn commit_seen(
+        &mut self,
+        frame: &mut Frame,
+        sight: &Sight<'_>,
+        segment: Option<Segment>,
+    ) -> bool {
+        let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
+        if translates || self.action.helper.is_some() {
             return false;
         }
         let connections = self.connections;

@@ -152,10 +152,7 @@ impl<'a> Pass<'a> {
         is_usual: bool,
     ) {
         let (addresses, rest) = record.key_v4(false);
-        let mut fields = self.fields(state);
-        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
-        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
-        fields.protocol = (rest >> 8) as u8;
+        let mut fields = self.fields_v4(state, addresses, rest);
         self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
@@ -345,6 +342,16 @@ impl<'a> Pass<'a> {
     fn fields(&self, state: CtState) -> CtFields {
         let (state, zone) = (state | CtState::TRK, self.action.zone);
         CtFields { state, zone, ..CtFields::default() }
+    }
+
+    /// With the original direction of a connection over IPv4.
+    #[inline(always)]
+    pub fn fields_v4(&self, state: CtState, addresses: u64, rest: u64) -> CtFields {
+        let mut fields = self.fields(state);
+        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
+        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
+        fields.protocol = (rest >> 8) as u8;
+        fields
     }
 
     /// Adds what stands on the connection, and writes all of it.

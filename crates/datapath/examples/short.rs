@@ -1,7 +1,7 @@
 //! Short TCP connections through a worker, in memory: what one of them costs in nanoseconds, and
 //! under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Switch*turn*'` in
-//! instructions. `short CONNECTIONS`; first
-//! `cargo build --release -p datapath --example short`.
+//! instructions. `short CONNECTIONS BATCH`, where batches have at most so many packets (32 unless told);
+//! first `cargo build --release -p datapath --example short`.
 //!
 //! Each connection is eight packets: SYN, SYN-ACK, ACK, request, reply, FIN, FIN, ACK. Thousands are
 //! on the way at a time, so that the packets of a batch are of as many connections and mostly of
@@ -9,6 +9,7 @@
 //! second, those whose time ran out are looked for every 100 ms, and caches fitted to the traffic
 //! every 10 ms. Only the switch's part is timed.
 
+use base::limits::BATCH_SIZE;
 use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack, Timeout, TimeoutPolicy};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
@@ -47,6 +48,8 @@ struct Switch {
 fn main() {
     let connections: u64 =
         std::env::args().nth(1).map_or(1_000_000, |word| word.parse().expect("a number"));
+    let batch_max: usize =
+        std::env::args().nth(2).map_or(BATCH_SIZE, |word| word.parse().expect("a number"));
     let mut switch = Switch::new();
     let kinds = PACKETS.map(|(port, text)| (port, wire::text::parse(text).expect("a packet")));
     let mut random = fastrand::Rng::with_seed(7);
@@ -65,7 +68,7 @@ fn main() {
         }
         for (port, arriving) in (1..).zip(&mut arriving) {
             random.shuffle(arriving);
-            for packets in arriving.chunks(base::limits::BATCH_SIZE) {
+            for packets in arriving.chunks(batch_max) {
                 let mut batch: Batch =
                     packets.iter().map(|(number, bytes)| switch.packet(bytes, *number)).collect();
                 if step < warm_up {

@@ -26,7 +26,8 @@ pub(crate) fn execute_run(
         rest = after;
         let last = rest.is_empty();
         match action {
-            Action::Output(port) => output(worker, frames, *port, last, out, laps),
+            Action::Output(port) if last => return output(frames, *port, out, laps),
+            Action::Output(port) => output_copies(worker, frames, *port, out, laps),
             Action::Recirc(id) if last => return recirculate(frames, *id, laps),
             Action::Recirc(id) => recirculate_copies(worker, frames, *id, laps),
             Action::Ct(ct) => {
@@ -72,18 +73,22 @@ fn on_each(
     }
 }
 
-/// The packet itself goes out where nothing follows, a copy otherwise.
-fn output(
+/// The packets themselves go out where nothing follows.
+fn output(frames: &mut [Frame], port: PortNo, out: &mut Outbox, laps: &mut impl Laps) {
+    let noted = present(frames).inspect(|_| laps.note(|| Step::Output(port)));
+    out.extend(port, noted.map(|frame| &mut frame.packet));
+}
+
+/// Copies go out where something follows.
+fn output_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
     port: PortNo,
-    last: bool,
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
     for frame in present(frames) {
-        let packet = if last { frame.packet.take() } else { worker.pool.copy(&frame.packet) };
-        out.push(port, packet);
+        out.push(port, worker.pool.copy(&frame.packet));
         laps.note(|| Step::Output(port));
     }
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod execute;
+mod installed;
 mod known;
 mod lane;
 mod laps;

@@ -66,15 +66,17 @@ fn walk(
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
+    let (mut hits, mut left) = (Hits::new(), present(frames));
     for pass in passed..RECIRC_DEPTH {
-        if present(frames) == 0 {
+        if left == 0 {
             return;
         }
-        let hits = look_up(worker, frames, laps);
+        look_up(worker, frames, &mut hits, laps);
         let copies = worker.again.len();
         carry_out(worker, now, frames, trails, &hits, out, laps);
         worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
-        worker.stats.recirculated += (present(frames) + worker.again.len() - copies) as u64;
+        left = present(frames);
+        worker.stats.recirculated += (left + worker.again.len() - copies) as u64;
     }
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
         worker.refuse(frame.packet.take(), DropReason::RecircDepth, laps);
@@ -95,11 +97,11 @@ fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox, laps: &mut i
 }
 
 /// Finds each frame's flow: in the exact-match cache, or else among the megaflows.
-fn look_up(worker: &mut Worker, frames: &[Frame], laps: &mut impl Laps) -> Hits {
+fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut impl Laps) {
     let visited_before = worker.flows.counts().subtables_visited;
-    let hits = frames.iter().map(|frame| worker.flow_of(frame, laps)).collect();
+    hits.clear();
+    hits.extend(frames.iter().map(|frame| worker.flow_of(frame, laps)));
     worker.stats.subtables += worker.flows.counts().subtables_visited - visited_before;
-    hits
 }
 
 /// Carries out each flow's steps on the frames that hit it, run by run, so that frames of one flow
@@ -126,6 +128,7 @@ fn carry_out(
             .iter_mut()
             .for_each(|trail| trail.hit(Hit { flow: flow.handle, version: flow.version }));
         execute_run(worker, now, frames, &flow.actions, out, laps);
+        worker.give_back(flow.handle, flow.actions);
         if flow.clears {
             trails.iter_mut().for_each(Trail::cleared);
         }

@@ -94,7 +94,7 @@ impl Worker {
         Step::Hit {
             flow: flow.map_or(FlowId(0), |flow| flow.id),
             matching: Box::new(self.flows.matching(hit).unwrap_or_else(Match::any)),
-            actions: flow.map_or_else(|| Arc::new([]) as Arc<_>, |flow| Arc::clone(&flow.actions)),
+            actions: flow.and_then(|flow| flow.actions.clone()).unwrap_or_default(),
             by,
         }
     }

@@ -1,5 +1,7 @@
 //! A worker: its flows and what it is asked to do with them.
 
+use crate::installed::HitFlow;
+pub use crate::installed::InstalledFlow;
 use crate::lane::Lane;
 use crate::laps::Laps;
 use crate::manner::{Manner, Steps};
@@ -44,44 +46,6 @@ impl Default for WorkerConfig {
             pool_packets: 512,
         }
     }
-}
-
-/// A flow in a worker's table.
-#[derive(Debug)]
-pub struct InstalledFlow {
-    /// Its number.
-    pub id: FlowId,
-    /// What is done with its packets.
-    pub actions: Arc<[Action]>,
-    /// What it has carried.
-    pub stats: FlowStats,
-    /// What can be remembered of its packets.
-    pub(crate) manner: Manner,
-    /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
-    pub(crate) version: u64,
-    /// Whether the packets visit connection tracking.
-    tracks: bool,
-    /// Whether they are made to forget what it said of them, before a visit if they make one.
-    clears: bool,
-    /// Whether it is in the list of flows that the next dump tells of.
-    reported: bool,
-}
-
-impl InstalledFlow {
-    /// Whether the flow ends a packet's way without connection tracking, by steps that can be
-    /// remembered.
-    pub(crate) fn ends_untracked(&self) -> bool {
-        !self.tracks && matches!(self.manner, Manner::Ends(_))
-    }
-}
-
-/// A flow that a run of packets hit, as the pipeline needs it.
-pub(crate) struct HitFlow {
-    pub handle: Handle,
-    pub version: u64,
-    pub tracks: bool,
-    pub clears: bool,
-    pub actions: Arc<[Action]>,
 }
 
 /// Forwards packets. Owned by one thread.
@@ -246,14 +210,14 @@ impl Worker {
         if let Some(handle) = self.handles.get(&put.id)
             && let Some(flow) = self.flows.get_mut(*handle)
         {
-            (flow.actions, flow.manner) = (put.actions, manner);
+            (flow.actions, flow.manner) = (Some(put.actions), manner);
             (flow.tracks, flow.clears) = (tracks, clears);
             flow.version = self.epoch;
             return;
         }
         let flow = InstalledFlow {
             id: put.id,
-            actions: put.actions,
+            actions: Some(put.actions),
             stats: FlowStats::default(),
             manner,
             version: self.epoch,
@@ -343,20 +307,33 @@ impl Worker {
         }
     }
 
-    /// Counts a run of frames against the flow they hit, and gives what the pipeline needs of it.
+    /// Counts a run of frames against the flow they hit, and gives what the pipeline needs of it. The
+    /// actions are lent, as to share them takes two locked instructions a run: [`Self::give_back`].
     pub(crate) fn credit_frames(
         &mut self,
         now: Instant,
         handle: Handle,
         frames: &[Frame],
     ) -> Option<HitFlow> {
-        let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
-        let tcp_flags = frames.iter().fold(0, |flags, frame| flags | frame.key.tcp_flags());
-        self.credit(now, handle, frames.len() as u64, bytes, tcp_flags);
-        let InstalledFlow { version, tracks, clears, actions, .. } = self.flows.get(handle)?;
-        let actions = Arc::clone(actions);
-        let (version, tracks, clears) = (*version, *tracks, *clears);
+        let (mut bytes, mut tcp_flags) = (0, 0);
+        for frame in frames {
+            bytes += frame.packet.len() as u64;
+            tcp_flags |= frame.key.tcp_flags();
+        }
+        let flow = self.flows.get_mut(handle)?;
+        if flow.count(now, frames.len() as u64, bytes, tcp_flags) {
+            self.hit.push(flow.id);
+        }
+        let actions = flow.actions.take()?;
+        let (version, tracks, clears) = (flow.version, flow.tracks, flow.clears);
         Some(HitFlow { handle, version, tracks, clears, actions })
+    }
+
+    /// Gives a flow back its actions, which were carried out.
+    pub(crate) fn give_back(&mut self, handle: Handle, actions: Arc<[Action]>) {
+        if let Some(flow) = self.flows.get_mut(handle) {
+            flow.actions = Some(actions);
+        }
     }
 
     /// Counts packets against a flow.
@@ -369,13 +346,9 @@ impl Worker {
         bytes: u64,
         tcp_flags: u16,
     ) {
-        let Some(flow) = self.flows.get_mut(handle) else { return };
-        flow.stats.packets += packets;
-        flow.stats.bytes += bytes;
-        flow.stats.used = Some(now);
-        flow.stats.tcp_flags |= tcp_flags;
-        if !flow.reported {
-            flow.reported = true;
+        if let Some(flow) = self.flows.get_mut(handle)
+            && flow.count(now, packets, bytes, tcp_flags)
+        {
             self.hit.push(flow.id);
         }
     }

@@ -232,8 +232,11 @@ impl Headers {
     /// Writes the whole key of the packet.
     #[inline]
     pub fn write_key(&self, key: &mut FlowKey) {
-        *key.words_mut() = [0; crate::key::WORDS];
-        key.words_mut()[0] = self.words[0] >> 32 << 32;
+        // All but those that are written next.
+        let words = key.words_mut();
+        words[..9].fill(0);
+        words[18..].fill(0);
+        words[0] = self.words[0] >> 32 << 32;
         self.write_packet_fields(key);
     }
 

@@ -45,14 +45,40 @@ static uint8_t checksum_of(uint64_t flags) {
     (RTE_MBUF_F_RX_LRO | RTE_MBUF_F_RX_VLAN_STRIPPED | RTE_MBUF_F_RX_L4_CKSUM_GOOD |               \
      RTE_MBUF_F_RX_L4_CKSUM_NONE)
 
+/* The fewest that a guest is asked for: as many as DPDK takes at once from a packed ring. */
+#define LEAST 4
+
+/* A burst from a guest, asked for in steps that begin a little above what came the last times. Of a
+ * packed ring, DPDK's vhost library takes a buffer for each packet that it is asked for before it
+ * looks whether there is one, and gives back those that it did not need: where few come at a time,
+ * a look for a whole burst costs more than the packets that it finds. */
+static uint16_t receive_from_guest(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
+                                   uint16_t room, uint16_t *likely_count) {
+    uint16_t count = 0, asked = RTE_MIN(*likely_count, room), got;
+    for (;;) {
+        got = rte_eth_rx_burst(port, queue, mbufs + count, asked);
+        count += got;
+        if (got < asked || count == room)
+            break;
+        /* There may be more: as many again, so that few steps lead to a whole burst. */
+        asked = RTE_MIN(count, room - count);
+    }
+    uint16_t next = RTE_ALIGN_CEIL(count + 1, LEAST);
+    *likely_count = RTE_MIN(RTE_MAX(next, *likely_count / 2), TIDEGATE_BURST);
+    return count;
+}
+
 int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **heads,
-                          struct tidegate_received *others, uint16_t room, uint16_t *other_count) {
+                          struct tidegate_received *others, uint16_t room, uint16_t *other_count,
+                          uint16_t *likely_count) {
     struct rte_mbuf **mbufs = (struct rte_mbuf **)heads;
     uint16_t other = 0;
     know_thread();
     if (__atomic_load_n(&tidegate_removed[port], __ATOMIC_ACQUIRE))
         return -1;
-    uint16_t count = rte_eth_rx_burst(port, queue, mbufs, room);
+    uint16_t count = likely_count == NULL
+                         ? rte_eth_rx_burst(port, queue, mbufs, room)
+                         : receive_from_guest(port, queue, mbufs, room, likely_count);
     for (uint16_t i = 0; i < count; i++)
         rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
     for (uint16_t i = 0; i < count; i++) {

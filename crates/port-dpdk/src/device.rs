@@ -249,9 +249,14 @@ impl DpdkPort {
 }
 
 impl Device {
+    /// Whether it is a vhost-user device.
+    pub fn is_guest(&self) -> bool {
+        self.config.is_vhost()
+    }
+
     /// Whether it is a vhost-user device with nobody at the other side.
     pub fn lacks_guest(&self) -> bool {
-        self.config.is_vhost() && !facts_of(self.port).is_ok_and(|facts| facts.link_up != 0)
+        self.is_guest() && !facts_of(self.port).is_ok_and(|facts| facts.link_up != 0)
     }
 
     /// Counts packets that were not sent, some of which the device refused.

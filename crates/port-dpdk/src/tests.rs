@@ -164,6 +164,62 @@ fn a_full_ring_drops_and_counts() {
 }
 
 #[test]
+fn bursts_of_a_guest_come_whole_however_many_came_before() {
+    if !dpdk("bursts_of_a_guest_come_whole_however_many_came_before") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (number, ring) in [(7, "packed_vq=0"), (8, "packed_vq=1")] {
+        let socket = folder.path().join(number.to_string());
+        let args = vhost_devargs(number, &socket, VhostRole::Server, 1).unwrap();
+        let switch = open("switch", &args);
+        let args = format!("net_virtio_user{number},path={},queues=1,{ring}", socket.display());
+        let guest = open("guest", &args);
+        for _ in 0..500 {
+            if switch.facts().unwrap().link_up {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (mut rx, mut tx, mut pool) =
+            (switch.rx(0).unwrap(), guest.tx().unwrap(), Pool::new(64));
+        // How many are sent, and how many each look then finds.
+        let cases: [(usize, &[usize]); 9] = [
+            (0, &[0]),
+            (0, &[0, 0, 0, 0]),
+            (1, &[1, 0]),
+            (4, &[4, 0]),
+            (32, &[32, 0]),
+            (5, &[5, 0, 0, 0, 0, 0]),
+            (31, &[31, 0, 0, 0, 0, 0]),
+            (100, &[32, 32, 32, 4, 0]),
+            (7, &[7, 0, 0]),
+        ];
+        let mut next = 0u8;
+        for (count, finds) in cases {
+            for part in (0..count).collect::<Vec<_>>().chunks(base::limits::BATCH_SIZE) {
+                let numbered = |i: &usize| Packet::from_bytes(&[next.wrapping_add(*i as u8); 60]);
+                let packets = part.iter().map(numbered).collect();
+                assert_eq!(send(&mut tx, &mut pool, packets).packets, part.len() as u64, "{ring}");
+            }
+            let found: Vec<usize> = finds
+                .iter()
+                .map(|_| {
+                    let mut batch = Batch::new();
+                    rx.receive(&mut pool, &mut batch).unwrap();
+                    for packet in &batch {
+                        assert_eq!(packet.data(), [next; 60], "{ring}");
+                        next = next.wrapping_add(1);
+                    }
+                    batch.len()
+                })
+                .collect();
+            assert_eq!(found, finds, "{ring}: of {count}");
+        }
+    }
+}
+
+#[test]
 fn queues_are_as_many_as_asked_or_as_there_are() {
     if !dpdk("queues_are_as_many_as_asked_or_as_there_are") {
         return;

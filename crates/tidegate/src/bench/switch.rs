@@ -4,7 +4,7 @@
 use super::BenchError;
 use super::stages::Watch;
 use crate::clock;
-use crate::switch::worker_loop::expiry_budget;
+use crate::switch::expiry::expiry_budget;
 use ::conntrack::Conntrack;
 use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};

@@ -8,11 +8,13 @@
 //! cycles are those.
 
 use super::balance::Load;
+use super::expiry::expiry_budget;
 use super::metrics::{BatchSizes, Metrics, Sample};
+use super::nap::Nap;
 use super::tracing::{Arrival, Picker};
 use super::turns::{Turns, WorkerReport};
 use super::usage::{INTERVAL, Usage};
-use super::worker_ports::{Ports, RxSlot, send_all};
+use super::worker_ports::{Ports, RxSlot, Shift, send_all};
 use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
 use crate::clock;
 use base::{Instant, PortNo};
@@ -31,23 +33,8 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// had something, and how often it looks at them after that.
 const LOOK_ON: Duration = Duration::from_micros(200);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// So many packets from one queue in one turn end a polling worker's sleeps
-/// (ovs: `lib/dpif-netdev.c`, `PMD_SLEEP_THRESH`).
-const WIDE_AWAKE_PACKETS: u64 = 16;
-/// How much longer than the last each sleep is (ovs: `PMD_SLEEP_INC_US`).
-const SLEEP_STEP: Duration = Duration::from_micros(1);
 /// Batches received from one port before the others get their turn.
 const BATCHES_PER_TURN: usize = 4;
-
-/// Connections that a turn looks at, for their time may be over, where nothing came.
-const EXPIRED_AT_REST: usize = 32;
-
-/// How many connections a polling worker looks at in a turn, for their time may be over: a few percent
-/// of the turn, and enough for connections of five packets and more. Where they have fewer, it stays
-/// behind, and is given more ([`conntrack::Tracker::expire`]).
-pub fn expiry_budget(received: u64) -> usize {
-    if received == 0 { EXPIRED_AT_REST } else { 4 + received as usize / 4 }
-}
 
 /// What a thread starts with.
 pub struct Start {
@@ -89,8 +76,7 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         since,
         busy: Usage::default(),
         last: Load::default(),
-        sleep_max: Duration::ZERO,
-        sleep: Duration::ZERO,
+        nap: Nap::default(),
         tracing: None,
     };
     run.run()
@@ -117,9 +103,8 @@ struct Run {
     busy: Usage,
     /// Its last whole interval.
     last: Load,
-    /// The longest and the next sleep of a polling worker.
-    sleep_max: Duration,
-    sleep: Duration,
+    /// The sleeps of a polling worker.
+    nap: Nap,
     /// Which packets' steps are written down.
     tracing: Option<Picker>,
 }
@@ -220,10 +205,11 @@ impl Run {
                 if received == 0 && idle_since <= received_at {
                     self.publish();
                 }
-                self.nap()
+                let most = self.ports.rx.iter().map(|slot| slot.packets).max();
+                self.nap.next(most.unwrap_or(0)).map(std::thread::sleep)
             }
         };
-        let after = if rested.is_some() || received == 0 { clock::now() } else { now };
+        let after = if rested.is_some() { clock::now() } else { now };
         let slept_ns = if rested.is_some() { (after - now).as_nanos() as u64 } else { 0 };
         self.turns.slept += u64::from(slept_ns > 0);
         self.turns.slept_ns += slept_ns;
@@ -252,19 +238,6 @@ impl Run {
         }
     }
 
-    /// Sleeps a little longer than the last time, up to the limit, unless much came.
-    fn nap(&mut self) -> Option<()> {
-        if self.sleep_max.is_zero()
-            || self.ports.rx.iter().any(|slot| slot.packets >= WIDE_AWAKE_PACKETS)
-        {
-            self.sleep = Duration::ZERO;
-            return None;
-        }
-        let sleep = self.sleep;
-        self.sleep = (sleep + SLEEP_STEP).min(self.sleep_max);
-        (!sleep.is_zero()).then(|| std::thread::sleep(sleep))
-    }
-
     /// Carries out what the control side asked; says whether to go on.
     fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
         loop {
@@ -285,7 +258,7 @@ impl Run {
                         }
                     }
                 }
-                Ok(WorkerCommand::SleepMax(most)) => self.sleep_max = most,
+                Ok(WorkerCommand::SleepMax(most)) => self.nap.set_longest(most),
                 Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
                 Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
@@ -316,52 +289,35 @@ impl Run {
         out.remove_port(port);
     }
 
-    /// Gives each queue its turn; says how many packets came, and when the last turn ended.
+    /// Gives each queue its turn; says how many packets came, and since when the time is nobody's yet:
+    /// what is sent then is sent for all.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
-        let (mut received, mut at) = (0, now);
+        let (mut received, mut shift) = (0, Shift::new(now));
         let may_rest = matches!(self.mode, WorkerMode::Polling { .. });
-        let Run { ports, worker, tracing, events, sizes, asked: kept, .. } = self;
-        let Ports { rx, tx, failed } = ports;
-        for slot in rx.iter_mut() {
+        for place in 0..self.ports.rx.len() {
+            let slot = &mut self.ports.rx[place];
             slot.packets = 0;
             if may_rest && slot.is_at_rest(now) {
                 continue;
             }
-            for _ in 0..BATCHES_PER_TURN {
-                let asked = tracing.as_ref().map(|_| clock::now());
-                if let Err(error) = slot.rx.receive(worker.pool(), batch) {
-                    failed.push((slot.port, slot.opening, error));
-                }
-                let full = batch.is_full();
-                slot.packets += batch.len() as u64;
-                if kept.is_some() {
-                    sizes.0[batch.len()] += 1;
-                }
-                match tracing.as_mut().zip(asked) {
-                    None => worker.receive(now, slot.port, batch, out),
-                    Some((picker, asked)) => {
-                        let arrival = Arrival { port: slot.port, queue: slot.queue, asked };
-                        picker.receive(now, arrival, batch, worker, (tx, out), |traced| {
-                            let _ = events.send(WorkerEvent::Traced(traced));
-                        });
-                    }
-                }
-                if !full {
-                    break;
-                }
-            }
             // A look at an empty queue that is no system call costs less than one at the clock.
-            if slot.packets == 0 && slot.rx.wake_fd().is_none() {
-                continue;
+            let is_dear = slot.rx.wake_fd().is_some();
+            if is_dear {
+                shift.end(&mut self.ports.rx, clock::now);
             }
-            let then = clock::now();
-            if slot.packets > 0 {
-                slot.usage.add((then - at).as_nanos() as u64);
-                received += slot.packets;
-            } else if may_rest {
-                slot.rest(then);
+            self.receive_from(now, (place, &mut shift), batch, out);
+            let slot = &mut self.ports.rx[place];
+            received += slot.packets;
+            if slot.packets == 0 && is_dear {
+                shift.since = clock::now();
+                if may_rest {
+                    slot.rest(shift.since);
+                }
             }
-            at = then;
+        }
+        // Of one queue all is, what is sent as well; that needs no look at the clock between.
+        if shift.queue.is_some_and(|place| self.ports.rx[place].packets < received) {
+            shift.end(&mut self.ports.rx, clock::now);
         }
         if !self.ports.failed.is_empty() {
             for (port, opening, error) in std::mem::take(&mut self.ports.failed) {
@@ -369,7 +325,48 @@ impl Run {
                 let _ = self.events.send(WorkerEvent::PortFailed(port, opening, error));
             }
         }
-        (received, at)
+        (received, shift.since)
+    }
+
+    /// Gives one queue its turn.
+    fn receive_from(
+        &mut self,
+        now: Instant,
+        (place, shift): (usize, &mut Shift),
+        batch: &mut Batch,
+        out: &mut Outbox,
+    ) {
+        let Run { ports, worker, tracing, events, sizes, asked: kept, .. } = self;
+        let Ports { rx, tx, failed } = ports;
+        for _ in 0..BATCHES_PER_TURN {
+            let asked = tracing.as_ref().map(|_| clock::now());
+            let slot = &mut rx[place];
+            if let Err(error) = slot.rx.receive(worker.pool(), batch) {
+                failed.push((slot.port, slot.opening, error));
+            }
+            let full = batch.is_full();
+            slot.packets += batch.len() as u64;
+            if kept.is_some() {
+                sizes.0[batch.len()] += 1;
+            }
+            if batch.is_empty() {
+                break;
+            }
+            let (port, queue) = (slot.port, slot.queue);
+            shift.begin(place, rx, clock::now);
+            match tracing.as_mut().zip(asked) {
+                None => worker.receive(now, port, batch, out),
+                Some((picker, asked)) => {
+                    let arrival = Arrival { port, queue, asked };
+                    picker.receive(now, arrival, batch, worker, (tx, out), |traced| {
+                        let _ = events.send(WorkerEvent::Traced(traced));
+                    });
+                }
+            }
+            if !full {
+                break;
+            }
+        }
     }
 
     /// Sends all that lies in the outbox.

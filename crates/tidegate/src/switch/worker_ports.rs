@@ -45,6 +45,39 @@ pub struct Ports {
     pub failed: Vec<(PortNo, u64, PortError)>,
 }
 
+/// Whose packets a worker is at in a turn.
+pub struct Shift {
+    /// Since when.
+    pub since: Instant,
+    /// The place of their queue; none while they are nobody's.
+    pub queue: Option<usize>,
+}
+
+impl Shift {
+    /// A turn begins.
+    pub fn new(now: Instant) -> Self {
+        Shift { since: now, queue: None }
+    }
+
+    /// The worker is at packets of a queue. The first has the time before as well, in which its
+    /// packets were received.
+    pub fn begin(&mut self, place: usize, rx: &mut [RxSlot], clock: impl FnOnce() -> Instant) {
+        if self.queue != Some(place) {
+            self.end(rx, clock);
+            self.queue = Some(place);
+        }
+    }
+
+    /// Gives the time until now to the queue whose packets the worker was at, if it was at any. Only
+    /// then it looks at the clock.
+    pub fn end(&mut self, rx: &mut [RxSlot], clock: impl FnOnce() -> Instant) {
+        if let Some(place) = self.queue.take() {
+            let since = std::mem::replace(&mut self.since, clock());
+            rx[place].usage.add((self.since - since).as_nanos() as u64);
+        }
+    }
+}
+
 /// Sends the packets that lie in the outbox.
 pub fn send_all(worker: &mut Worker, tx: &mut TxQueues, out: &mut Outbox) {
     for (port, batch) in out.batches_mut() {
@@ -187,11 +220,20 @@ mod tests {
             ports.add_rx(slot, &mut waiter);
         }
         ports.share_out(1000, 40);
-        let mut spent = Vec::new();
-        for slot in &mut ports.rx {
-            spent.push((slot.port.0, slot.usage.end_interval()));
-        }
-        assert_eq!(spent, [(1, 750), (2, 250), (3, 0)]);
+        let spent = |ports: &mut Ports| -> Vec<_> {
+            ports.rx.iter_mut().map(|slot| (slot.port.0, slot.usage.end_interval())).collect()
+        };
+        assert_eq!(spent(&mut ports), [(1, 750), (2, 250), (3, 0)]);
+
+        let at = |ns| move || Instant::from_nanos(ns);
+        let mut shift = Shift::new(Instant::from_nanos(100));
+        shift.end(&mut ports.rx, || unreachable!("nobody's time"));
+        shift.begin(1, &mut ports.rx, || unreachable!("nor this"));
+        shift.begin(1, &mut ports.rx, || unreachable!("the same queue's"));
+        shift.begin(0, &mut ports.rx, at(130));
+        shift.end(&mut ports.rx, at(135));
+        shift.end(&mut ports.rx, || unreachable!("it was given already"));
+        assert_eq!(spent(&mut ports), [(1, 5), (2, 30), (3, 0)]);
 
         // A queue that goes to another worker takes its time along.
         let mut other = Ports::default();

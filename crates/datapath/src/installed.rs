@@ -1,0 +1,55 @@
+//! A flow in a worker's table, and what the pipeline needs of it.
+
+use crate::manner::Manner;
+use base::Instant;
+use classifier::Handle;
+use flow::{Action, FlowId, FlowStats};
+use std::sync::Arc;
+
+/// A flow in a worker's table.
+#[derive(Debug)]
+pub struct InstalledFlow {
+    /// Its number.
+    pub id: FlowId,
+    /// What is done with its packets; lent out while it is done.
+    pub(crate) actions: Option<Arc<[Action]>>,
+    /// What it has carried.
+    pub stats: FlowStats,
+    /// What can be remembered of its packets.
+    pub(crate) manner: Manner,
+    /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
+    pub(crate) version: u64,
+    /// Whether the packets visit connection tracking.
+    pub(crate) tracks: bool,
+    /// Whether they are made to forget what it said of them, before a visit if they make one.
+    pub(crate) clears: bool,
+    /// Whether it is in the list of flows that the next dump tells of.
+    pub(crate) reported: bool,
+}
+
+impl InstalledFlow {
+    /// Counts packets; says whether they are the first since the last dump.
+    #[inline]
+    pub(crate) fn count(&mut self, now: Instant, packets: u64, bytes: u64, tcp_flags: u16) -> bool {
+        self.stats.packets += packets;
+        self.stats.bytes += bytes;
+        self.stats.used = Some(now);
+        self.stats.tcp_flags |= tcp_flags;
+        !std::mem::replace(&mut self.reported, true)
+    }
+
+    /// Whether the flow ends a packet's way without connection tracking, by steps that can be
+    /// remembered.
+    pub(crate) fn ends_untracked(&self) -> bool {
+        !self.tracks && matches!(self.manner, Manner::Ends(_))
+    }
+}
+
+/// A flow that a run of packets hit, as the pipeline needs it.
+pub(crate) struct HitFlow {
+    pub handle: Handle,
+    pub version: u64,
+    pub tracks: bool,
+    pub clears: bool,
+    pub actions: Arc<[Action]>,
+}
