@@ -18,6 +18,7 @@ impl Address {
     }
 
     /// The IPv4 address, where it is one.
+    #[inline]
     pub fn as_v4(&self) -> Option<[u8; 4]> {
         let (prefix, v4) = self.0.split_first_chunk::<12>()?;
         if *prefix == MAPPED { v4.try_into().ok() } else { None }
