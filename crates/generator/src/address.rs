@@ -24,6 +24,7 @@ impl Address {
         if *prefix == MAPPED { v4.try_into().ok() } else { None }
     }
 
+    #[inline]
     fn number(self) -> u128 {
         u128::from_be_bytes(self.0)
     }
@@ -93,8 +94,9 @@ impl AddressRange {
     }
 
     /// Whether the address is one of these.
+    #[inline]
     pub(crate) fn contains(&self, address: Address) -> bool {
-        (self.first.0..=self.last.0).contains(&address.0)
+        (self.first.number()..=self.last.number()).contains(&address.number())
     }
 }
 

@@ -115,7 +115,8 @@ impl Writer<'_> {
         if let [Some(from), Some(towards)] = ends.map(|end| end.as_v4()) {
             self.ethernet(wire, to, ETHERTYPE_IPV4);
             // Don't fragment, identification 0 (RFC 6864 section 4.1), TTL 64.
-            let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            let mut header =
+                [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
             header[2..4].copy_from_slice(&(length + 20).to_be_bytes());
             header[12..16].copy_from_slice(&from);
             header[16..20].copy_from_slice(&towards);

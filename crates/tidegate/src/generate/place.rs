@@ -112,9 +112,7 @@ impl PlaceOptions {
     /// Goes where devices may be made, if any have to be.
     pub fn enter(&self, screen: &Screen) -> Result<Inside, LoadError> {
         match self.wanted()? {
-            Some(wanted) if wanted.ports.is_apart() => {
-                Inside::enter(screen, wanted.ports.huge_pages())
-            }
+            Some(wanted) if wanted.ports.is_apart() => Inside::enter(screen, wanted.huge_pages()),
             _ => Ok(Inside::Here),
         }
     }
