@@ -172,12 +172,14 @@ pub struct Place {
     pub more: Vec<(Link, Link)>,
     /// Who runs where.
     pub cores: Cores,
+    /// Packets that the queues hold in which they wait for the generator; none: not known.
+    pub queue_packets: Option<u64>,
 }
 
 impl Place {
     /// A device between these ports, for one worker of the generator.
     pub fn of(device: Box<dyn Device>, client: Option<Link>, server: Option<Link>) -> Place {
-        Place { device, client, server, more: Vec::new(), cores: Cores::any() }
+        Place { device, client, server, more: Vec::new(), cores: Cores::any(), queue_packets: None }
     }
 }
 

@@ -161,7 +161,8 @@ fn place(
     wanted: &Wanted,
     cores: Cores,
 ) -> Result<Place, LoadError> {
-    let mut place = Place { cores, ..Place::of(device, None, None) };
+    let mut place =
+        Place { cores, queue_packets: Some(wanted.ring.into()), ..Place::of(device, None, None) };
     let [client, server] = ends else { return Ok(place) };
     let link = |end: &DpdkPort, worker: usize| -> Result<Link, LoadError> {
         let rx: Box<dyn RxQueue> = match worker < wanted.queues {
