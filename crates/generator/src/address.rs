@@ -18,11 +18,13 @@ impl Address {
     }
 
     /// The IPv4 address, where it is one.
+    #[inline]
     pub fn as_v4(&self) -> Option<[u8; 4]> {
         let (prefix, v4) = self.0.split_first_chunk::<12>()?;
         if *prefix == MAPPED { v4.try_into().ok() } else { None }
     }
 
+    #[inline]
     fn number(self) -> u128 {
         u128::from_be_bytes(self.0)
     }
@@ -92,8 +94,9 @@ impl AddressRange {
     }
 
     /// Whether the address is one of these.
+    #[inline]
     pub(crate) fn contains(&self, address: Address) -> bool {
-        (self.first.0..=self.last.0).contains(&address.0)
+        (self.first.number()..=self.last.number()).contains(&address.number())
     }
 }
 

@@ -1,20 +1,29 @@
-//! All connections of one host in bounded memory: slots, the table that finds them by their
-//! addresses and ports, their timers, and the queue of those that have something to send.
+//! All connections of one host in bounded memory: slots, what finds them by their addresses and
+//! ports, their timers, the queue of those that have something to send, and those that are closed
+//! and remembered for a while.
 
+use crate::chains::{self, Chains};
 use crate::frame::Flow;
 use crate::tcp::Tcp;
+use crate::time_wait::{BYTES_PER_CLOSED, Closed, TimeWait};
 use crate::udp::Udp;
 use crate::wheel::{BYTES_PER_TIMER, Wheel};
 use base::{Instant, MacAddr};
-use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// Memory of one connection in bytes: its slot, its timer, its places in the list of free slots
-/// and in the queue to send, and its share of the table (at worst 16 / 7 buckets of 5 bytes).
-pub const BYTES_PER_CONNECTION: usize =
-    size_of::<Connection>() + BYTES_PER_TIMER + 2 * size_of::<u32>() + 12;
+/// Memory of one connection in bytes: its slot, its timer, its places in the list of free slots, in
+/// the queue to send and where it is found; and the line that remembers it in TIME-WAIT.
+pub const BYTES_PER_CONNECTION: usize = size_of::<Connection>()
+    + BYTES_PER_TIMER
+    + 2 * size_of::<u32>()
+    + chains::BYTES_PER_NUMBER
+    + BYTES_PER_CLOSED;
 
-const _: () = assert!(BYTES_PER_CONNECTION <= 296, "a connection has grown");
+const _: () = assert!(BYTES_PER_CONNECTION <= 312, "a connection has grown");
+const _: () = assert!(size_of::<Connection>() == 192, "more than three cache lines");
+
+/// Connections that may wait to be asked what to send before their queue needs more memory.
+const READY: usize = 4096;
 
 /// What a connection speaks.
 pub(crate) enum Machine {
@@ -31,7 +40,8 @@ impl Machine {
     }
 }
 
-/// One connection.
+/// One connection, in whole cache lines.
+#[repr(align(64))]
 pub(crate) struct Connection {
     pub flow: Flow,
     /// Where its frames go; `None` while that is asked for.
@@ -41,48 +51,82 @@ pub(crate) struct Connection {
     pub machine: Machine,
 }
 
-/// The connections of one host.
+/// The connections of one host. Which memory they use depends on how many there are, and not on how
+/// many there may be: a slot that was just left is the next to be taken.
 pub(crate) struct Connections {
     slots: Vec<Connection>,
     free: Vec<u32>,
     capacity: usize,
-    table: HashTable<u32>,
+    chains: Chains,
     wheel: Wheel,
     ready: VecDeque<u32>,
+    /// Those that are closed and not yet forgotten.
+    pub closed: TimeWait,
     seed: u64,
 }
 
 impl Connections {
-    /// Room for `capacity` connections, which is taken now and never grows.
+    /// Room for `capacity` connections, which is taken now and never grows; what is not used is not
+    /// touched.
     pub fn new(capacity: usize, seed: u64, now: Instant) -> Connections {
         Connections {
             slots: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             capacity,
-            table: HashTable::with_capacity(capacity),
+            chains: Chains::new(capacity),
             wheel: Wheel::new(capacity, now),
-            ready: VecDeque::with_capacity(capacity),
+            ready: VecDeque::with_capacity(READY.min(capacity)),
+            closed: TimeWait::new(capacity),
             seed: seed | 1,
         }
     }
 
-    /// Connections alive.
+    /// Connections alive, those in TIME-WAIT among them.
     pub fn len(&self) -> usize {
-        self.table.len()
+        self.chains.len() + self.closed.len()
     }
 
     /// Whether there is no room for one more.
     pub fn is_full(&self) -> bool {
-        self.table.len() >= self.capacity
+        self.len() >= self.capacity
     }
 
-    /// The connection with these addresses and ports.
-    pub fn find(&self, flow: &Flow) -> Option<u32> {
-        let same = |&id: &u32| self.slots.get(id as usize).is_some_and(|c| c.flow == *flow);
-        self.table.find(hash(flow, self.seed), same).copied()
+    /// What [`Connections::find`] finds a connection by.
+    #[inline]
+    pub fn hash(&self, flow: &Flow) -> u32 {
+        hash(flow, self.seed)
+    }
+
+    /// Begins to fetch where a connection of this hash is looked for.
+    #[inline]
+    pub fn prefetch_chain(&self, hash: u32) {
+        self.chains.prefetch(hash);
+    }
+
+    /// Begins to fetch the connection that will most likely be found.
+    #[inline]
+    pub fn prefetch_connection(&self, hash: u32) {
+        let Some(id) = self.chains.first(hash) else { return };
+        if let Some(connection) = self.slots.get(id as usize) {
+            table::prefetch_whole(connection);
+        }
+    }
+
+    /// The connection with these addresses and ports, whose hash this is.
+    #[inline]
+    pub fn find(&self, flow: &Flow, hash: u32) -> Option<u32> {
+        let is_meant = |id: u32| self.slots.get(id as usize).is_some_and(|c| c.flow == *flow);
+        self.chains.find(hash, is_meant)
+    }
+
+    /// Whether these addresses and ports are in use, or were just now.
+    pub fn is_taken(&self, flow: &Flow) -> bool {
+        let hash = self.hash(flow);
+        self.find(flow, hash).is_some() || self.closed.find(flow, hash).is_some()
     }
 
     /// The connection in slot `id`, where one is alive there.
+    #[inline]
     pub fn get_mut(&mut self, id: u32) -> Option<&mut Connection> {
         self.slots.get_mut(id as usize).filter(|connection| connection.alive)
     }
@@ -92,22 +136,21 @@ impl Connections {
         if self.is_full() {
             return None;
         }
-        let mut connection = Connection { flow, to, queued: false, alive: true, machine };
+        let hash = self.hash(&flow);
         let id = match self.free.pop() {
             Some(id) => {
                 let slot = self.slots.get_mut(id as usize)?;
                 // It may stand in the queue for what was here before.
-                connection.queued = slot.queued;
-                *slot = connection;
+                let queued = slot.queued;
+                *slot = Connection { flow, to, queued, alive: true, machine };
                 id
             }
             None => {
-                self.slots.push(connection);
+                self.slots.push(Connection { flow, to, queued: false, alive: true, machine });
                 (self.slots.len() - 1) as u32
             }
         };
-        let (slots, seed) = (&self.slots, self.seed);
-        self.table.insert_unique(hash(&flow, seed), id, |&id| hash(&slots[id as usize].flow, seed));
+        self.chains.insert(id, hash);
         Some(id)
     }
 
@@ -115,40 +158,44 @@ impl Connections {
     pub fn remove(&mut self, id: u32) {
         let Some(connection) = self.slots.get_mut(id as usize).filter(|c| c.alive) else { return };
         connection.alive = false;
-        let hash = hash(&connection.flow, self.seed);
-        if let Ok(entry) = self.table.find_entry(hash, |&other| other == id) {
-            entry.remove();
-        }
+        self.chains.remove(id);
         self.free.push(id);
     }
 
-    /// After a connection changed: it is asked what to send, and its timer is set.
+    /// Leaves of a connection only what its TIME-WAIT needs, which ends then; false, and nothing
+    /// done, where there is no room for that.
+    pub fn close(&mut self, id: u32, closed: Closed, until: u64) -> bool {
+        let hash = self.hash(&closed.flow);
+        let is_closed = self.closed.push(closed, hash, until);
+        if is_closed {
+            self.remove(id);
+        }
+        is_closed
+    }
+
+    /// After a connection changed: it is asked what to send, and then its timer is set.
+    #[inline]
     pub fn touch(&mut self, id: u32) {
         let Some(connection) = self.slots.get_mut(id as usize).filter(|c| c.alive) else { return };
         if !std::mem::replace(&mut connection.queued, true) {
             self.ready.push_back(id);
         }
-        self.wheel.set(id, connection.machine.due());
-    }
-
-    /// Sets the timer alone.
-    pub fn set_timer(&mut self, id: u32) {
-        if let Some(connection) = self.slots.get(id as usize).filter(|c| c.alive) {
-            self.wheel.set(id, connection.machine.due());
-        }
     }
 
     /// The connection that has waited longest to be asked what to send; it stays first.
+    #[inline]
     pub fn first_ready(&self) -> Option<u32> {
         self.ready.front().copied()
     }
 
-    /// The first in the queue has nothing more to send.
+    /// The first in the queue has nothing more to send: its timer is set.
+    #[inline]
     pub fn pop_ready(&mut self) {
-        if let Some(id) = self.ready.pop_front()
-            && let Some(connection) = self.slots.get_mut(id as usize)
-        {
-            connection.queued = false;
+        let Some(id) = self.ready.pop_front() else { return };
+        let Some(connection) = self.slots.get_mut(id as usize) else { return };
+        connection.queued = false;
+        if connection.alive {
+            self.wheel.set(id, connection.machine.due());
         }
     }
 
@@ -173,14 +220,14 @@ impl Connections {
         fired.truncate(kept);
     }
 
-    /// The slots of all connections alive.
+    /// The slots of all connections alive but those in TIME-WAIT.
     pub fn ids(&self) -> Vec<u32> {
-        self.table.iter().copied().collect()
+        (0u32..).zip(&self.slots).filter(|(_, c)| c.alive).map(|(id, _)| id).collect()
     }
 }
 
 /// Folded multiplications; the seed keeps a run's order its own.
-fn hash(flow: &Flow, seed: u64) -> u64 {
+fn hash(flow: &Flow, seed: u64) -> u32 {
     let fold = |a: u64, b: u64| {
         let wide = u128::from(a) * u128::from(b);
         (wide as u64) ^ (wide >> 64) as u64
@@ -195,5 +242,5 @@ fn hash(flow: &Flow, seed: u64) -> u64 {
     let (local, remote) = (&flow.local.0, &flow.remote.0);
     let low = fold(word(local, 8) ^ 0x9e37_79b9_7f4a_7c15, word(remote, 8) ^ seed);
     let high = fold(word(local, 0) ^ 0xbf58_476d_1ce4_e5b9, word(remote, 0) ^ ports ^ seed << 17);
-    fold(low ^ 0x94d0_49bb_1331_11eb, high ^ ports.rotate_left(29) ^ seed)
+    fold(low ^ 0x94d0_49bb_1331_11eb, high ^ ports.rotate_left(29) ^ seed) as u32
 }

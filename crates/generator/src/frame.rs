@@ -71,6 +71,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    #[inline]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         if let Some(to) = self.area.get_mut(self.at..self.at + N) {
             to.copy_from_slice(&bytes);
@@ -86,9 +87,12 @@ impl Writer<'_> {
         self.put(value.to_be_bytes());
     }
 
+    #[inline]
     fn ethernet(&mut self, wire: &Wire, to: MacAddr, ethertype: u16) {
-        self.put(to.0);
-        self.put(wire.mac.0);
+        let mut header = [0; 12];
+        header[..6].copy_from_slice(&to.0);
+        header[6..].copy_from_slice(&wire.mac.0);
+        self.put(header);
         if let Some(vlan) = wire.vlan {
             self.u16(ETHERTYPE_VLAN);
             self.u16(vlan & 0xfff);
@@ -98,6 +102,7 @@ impl Writer<'_> {
 
     /// The Ethernet and IP headers before `length` bytes of `protocol`; returns the start of the
     /// pseudo header's sum.
+    #[inline]
     fn network(
         &mut self,
         wire: &Wire,
@@ -110,14 +115,15 @@ impl Writer<'_> {
         if let [Some(from), Some(towards)] = ends.map(|end| end.as_v4()) {
             self.ethernet(wire, to, ETHERTYPE_IPV4);
             // Don't fragment, identification 0 (RFC 6864 section 4.1), TTL 64.
-            let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
-            [header[2], header[3]] = (length + 20).to_be_bytes();
-            let addresses = Sum::default().bytes(&from).bytes(&towards).finish();
-            let sum = Sum::default().bytes(&header).number(!addresses).finish();
-            [header[10], header[11]] = sum.to_be_bytes();
+            let mut header =
+                [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            header[2..4].copy_from_slice(&(length + 20).to_be_bytes());
+            header[12..16].copy_from_slice(&from);
+            header[16..20].copy_from_slice(&towards);
+            let addresses = Sum::default().bytes(&header[12..20]).finish();
+            let sum = Sum::default().bytes(&header[..12]).number(!addresses).finish();
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
             self.put(header);
-            self.put(from);
-            self.put(towards);
             pseudo.number(!addresses)
         } else {
             self.ethernet(wire, to, ETHERTYPE_IPV6);
@@ -134,6 +140,7 @@ impl Writer<'_> {
 
 /// Runs `write` over the packet's room and closes the frame; the 16-bit checksum of what stands
 /// from the returned start on goes to the returned place.
+#[inline]
 fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum, usize, usize)>) {
     let mut writer = Writer { area: packet.receive_area(), at: 0 };
     let checksum = write(&mut writer);

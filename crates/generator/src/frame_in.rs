@@ -3,8 +3,8 @@
 use crate::address::Address;
 use crate::checksum::Sum;
 use crate::frame::{
-    ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, PROTOCOL_ICMPV6, PROTOCOL_TCP,
-    PROTOCOL_UDP,
+    ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, Flow, PROTOCOL_ICMPV6,
+    PROTOCOL_TCP, PROTOCOL_UDP,
 };
 use base::MacAddr;
 
@@ -15,6 +15,19 @@ pub(crate) struct Arrived<'a> {
     pub source: Address,
     pub destination: Address,
     pub content: Content<'a>,
+}
+
+impl Arrived<'_> {
+    /// The connection that it is of, as its receiver sees it; without ports where it has none.
+    #[inline]
+    pub fn flow(&self) -> Flow {
+        let (local_port, remote_port, protocol) = match &self.content {
+            Content::Tcp(it) => (it.destination_port, it.source_port, PROTOCOL_TCP),
+            Content::Udp(it) => (it.destination_port, it.source_port, PROTOCOL_UDP),
+            Content::Question | Content::Answer { .. } => (0, 0, 0),
+        };
+        Flow { local: self.destination, remote: self.source, local_port, remote_port, protocol }
+    }
 }
 
 /// What is in it.
@@ -82,6 +95,7 @@ pub(crate) fn read(frame: &[u8], vlan: Option<u16>, verify: bool) -> Result<Arri
     }
 }
 
+#[inline]
 fn ipv4(source_mac: MacAddr, packet: &[u8], verify: bool) -> Result<Arrived<'_>, Discard> {
     let fixed = packet.first_chunk::<20>().ok_or(Discard::Malformed)?;
     let header_bytes = usize::from(fixed[0] & 0xf) * 4;
@@ -89,7 +103,8 @@ fn ipv4(source_mac: MacAddr, packet: &[u8], verify: bool) -> Result<Arrived<'_>,
     if fixed[0] >> 4 != 4 || header_bytes < 20 || total < header_bytes {
         return Err(Discard::Malformed);
     }
-    if verify && Sum::default().bytes(bytes(packet, 0, header_bytes)?).finish() != 0 {
+    let options = bytes(packet, 20, header_bytes - 20)?;
+    if verify && Sum::default().bytes(fixed).bytes(options).finish() != 0 {
         return Err(Discard::BadChecksum);
     }
     // Fragments are never sent here: everything goes with "don't fragment".
@@ -155,6 +170,7 @@ fn arp(source_mac: MacAddr, packet: &[u8]) -> Result<Arrived<'_>, Discard> {
     Ok(Arrived { source_mac, source, destination, content })
 }
 
+#[inline]
 fn check(protocol: u8, transport: &[u8], pseudo: Sum, verify: bool) -> Result<(), Discard> {
     let length = u16::try_from(transport.len()).map_err(|_| Discard::Malformed)?;
     let sum = pseudo.number(u16::from(protocol)).number(length);
@@ -164,6 +180,7 @@ fn check(protocol: u8, transport: &[u8], pseudo: Sum, verify: bool) -> Result<()
     Ok(())
 }
 
+#[inline]
 fn transport_of(
     protocol: u8,
     transport: &[u8],
@@ -190,6 +207,7 @@ fn transport_of(
     }
 }
 
+#[inline]
 fn tcp(bytes: &[u8]) -> Result<Segment<'_>, Discard> {
     let fixed = bytes.first_chunk::<20>().ok_or(Discard::Malformed)?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;
@@ -231,14 +249,17 @@ fn tcp(bytes: &[u8]) -> Result<Segment<'_>, Discard> {
     })
 }
 
+#[inline]
 fn bytes(from: &[u8], at: usize, length: usize) -> Result<&[u8], Discard> {
     from.get(at..at + length).ok_or(Discard::Malformed)
 }
 
+#[inline]
 fn tail(from: &[u8], at: usize) -> Result<&[u8], Discard> {
     from.get(at..).ok_or(Discard::Malformed)
 }
 
+#[inline]
 fn u16_at(from: &[u8], at: usize) -> Result<u16, Discard> {
     match from.get(at..at + 2) {
         Some(&[high, low]) => Ok(u16::from_be_bytes([high, low])),

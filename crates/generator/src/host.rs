@@ -9,15 +9,18 @@ mod arrivals;
 use crate::address::{Address, AddressRange, PortRange};
 use crate::connection::{Connections, Machine};
 use crate::frame::{self, Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut, Wire};
-use crate::frame_in::{self, Discard};
+use crate::frame_in::{self, Arrived, Discard};
 use crate::neighbours::{Lookup, Neighbours, Overdue};
 use crate::pacer::Pacer;
 use crate::profile::{Profile, ProfileError};
 use crate::statistics::{End, Statistics};
 use crate::tcp::{Settings, Tcp};
 use crate::tcp_send::Send;
+use crate::time_wait::Closed;
 use crate::tuples::Tuples;
 use crate::udp::Udp;
+use arrayvec::ArrayVec;
+use base::limits::BATCH_SIZE;
 use base::{Instant, MacAddr};
 use packet::{Batch, Checksum, Packet, Pool};
 use std::collections::VecDeque;
@@ -94,7 +97,14 @@ struct Opener {
 /// A frame that belongs to no connection.
 enum Answer {
     Resolution(Resolution),
-    Reset { flow: Flow, to: MacAddr, out: SegmentOut },
+    Segment { flow: Flow, to: MacAddr, out: SegmentOut },
+}
+
+/// A frame that was read, and what its connection is found by.
+struct Known<'a> {
+    arrived: Arrived<'a>,
+    flow: Flow,
+    hash: u32,
 }
 
 impl Host {
@@ -183,21 +193,43 @@ impl Host {
         for id in self.connections.ids() {
             self.end(id, End::Aborted);
         }
+        for id in self.connections.closed.ids() {
+            self.connections.closed.remove(id);
+            self.statistics.count_end(End::Aborted);
+        }
     }
 
     /// Takes packets that arrived, and hands their buffers to `pool`.
+    ///
+    /// All are read before the first is acted upon, so that the memory of their connections is
+    /// fetched for all of them at once, and not for one after the other.
     pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
-        for packet in batch.drain(..) {
-            self.statistics.rx_packets += 1;
+        let mut all: ArrayVec<Known<'_>, BATCH_SIZE> = ArrayVec::new();
+        self.statistics.rx_packets += batch.len() as u64;
+        for packet in batch.iter() {
             self.statistics.rx_bytes += packet.len() as u64;
             // A checksum that the kernel left undone has never been on a wire.
             let verify = packet.offload.checksum == Checksum::Unverified;
             match frame_in::read(packet.data(), self.wire.vlan, verify) {
-                Ok(arrived) => self.take(&arrived, now.as_nanos()),
+                Ok(arrived) => {
+                    let flow = arrived.flow();
+                    let hash = self.connections.hash(&flow);
+                    self.connections.prefetch_chain(hash);
+                    all.push(Known { arrived, flow, hash });
+                }
                 Err(Discard::Malformed) => self.statistics.rx_malformed += 1,
                 Err(Discard::BadChecksum) => self.statistics.rx_bad_checksum += 1,
                 Err(Discard::Foreign) => self.statistics.rx_foreign += 1,
             }
+        }
+        for known in &all {
+            self.connections.prefetch_connection(known.hash);
+        }
+        for known in &all {
+            self.take(known, now.as_nanos());
+        }
+        drop(all);
+        for packet in batch.drain(..) {
             pool.give(packet);
         }
     }
@@ -221,6 +253,9 @@ impl Host {
             }
         }
         self.fired = fired;
+        while let Some(end) = self.connections.closed.pop(now_ns) {
+            self.statistics.count_end(end);
+        }
         for overdue in self.neighbours.overdue(now_ns) {
             match overdue {
                 Overdue::Ask { local, wanted } => {
@@ -243,7 +278,7 @@ impl Host {
                 Answer::Resolution(message) => {
                     frame::resolution(&mut packet, &self.wire, &message);
                 }
-                Answer::Reset { flow, to, out } => {
+                Answer::Segment { flow, to, out } => {
                     frame::tcp(&mut packet, &self.wire, to, &flow, &out);
                 }
             }
@@ -251,41 +286,63 @@ impl Host {
         }
         while batch.remaining_capacity() > 0 {
             let Some(id) = self.connections.first_ready() else { break };
-            if !self.transmit_one(id, pool, batch, now.as_nanos()) {
+            if self.transmit_of(id, pool, batch, now.as_nanos()) {
                 self.connections.pop_ready();
-                self.connections.set_timer(id);
             }
         }
     }
 
-    /// Sends one packet of this connection; false where it has nothing more to send.
-    fn transmit_one(&mut self, id: u32, pool: &mut Pool, batch: &mut Batch, now: u64) -> bool {
-        let Some(connection) = self.connections.get_mut(id) else { return false };
-        let Some(to) = connection.to else { return false };
-        let (flow, set) = (connection.flow, &self.settings);
-        let mut packet = match &mut connection.machine {
-            Machine::Tcp(tcp) => {
-                let send = tcp.poll(now, set, &mut self.statistics);
-                let (Send::Segment(out) | Send::Last(out, _)) = send else { return false };
-                let mut packet = pool.take();
-                frame::tcp(&mut packet, &self.wire, to, &flow, &out);
-                if let Send::Last(_, end) = send {
-                    self.end(id, end);
+    /// Sends what this connection has to send, as far as there is room; says whether that was all.
+    fn transmit_of(&mut self, id: u32, pool: &mut Pool, batch: &mut Batch, now: u64) -> bool {
+        let Host { connections, settings: set, statistics: stats, wire, .. } = self;
+        let Some(connection) = connections.get_mut(id) else { return true };
+        let Some(to) = connection.to else { return true };
+        let flow = &connection.flow;
+        while batch.remaining_capacity() > 0 {
+            let mut packet;
+            let mut ended = None;
+            match &mut connection.machine {
+                Machine::Tcp(tcp) => {
+                    let send = tcp.poll(now, set, stats);
+                    let out = match &send {
+                        Send::Nothing => return true,
+                        Send::Segment(out) | Send::Last(out, _) | Send::Close(out, _) => out,
+                    };
+                    packet = pool.take();
+                    frame::tcp(&mut packet, wire, to, flow, out);
+                    ended = (!matches!(send, Send::Segment(_))).then_some(send);
                 }
-                packet
+                Machine::Udp(udp) => {
+                    let client = self.opener.is_some();
+                    let Some(message) = udp.poll(now, set) else { return true };
+                    let length = if client { set.request_bytes } else { set.reply_bytes };
+                    packet = pool.take();
+                    frame::udp(&mut packet, wire, to, flow, message, length as u16);
+                }
             }
-            Machine::Udp(udp) => {
-                let client = self.opener.is_some();
-                let Some(message) = udp.poll(now, set) else { return false };
-                let length = if client { set.request_bytes } else { set.reply_bytes };
-                let mut packet = pool.take();
-                frame::udp(&mut packet, &self.wire, to, &flow, message, length as u16);
-                packet
+            stats.tx_packets += 1;
+            stats.tx_bytes += packet.len() as u64;
+            batch.push(packet);
+            if let Some(send) = ended {
+                let flow = *flow;
+                self.sent_last(id, flow, to, send, now);
+                return true;
             }
-        };
-        packet.offload.checksum = Checksum::Unverified;
-        self.push(packet, batch);
-        true
+        }
+        false
+    }
+
+    /// A connection has sent its last segment: it ends, at once or after TIME-WAIT.
+    fn sent_last(&mut self, id: u32, flow: Flow, to: MacAddr, send: Send, now: u64) {
+        match send {
+            Send::Last(_, end) => self.end(id, end),
+            Send::Close(out, end) => {
+                let closed = Closed::new(flow, to, (out.seq, out.ack), out.window, end);
+                // Without room for it the connection stays as it is, and its timer ends it.
+                self.connections.close(id, closed, now.saturating_add(self.settings.time_wait_ns));
+            }
+            Send::Segment(_) | Send::Nothing => {}
+        }
     }
 
     fn push(&mut self, packet: Packet, batch: &mut Batch) {
@@ -355,7 +412,8 @@ impl Host {
                 remote_port: tuple.server_port,
                 protocol,
             };
-            self.connections.find(&flow).is_none().then_some(flow)
+            // What never came before cannot be in use.
+            (!tuples.comes_again || !self.connections.is_taken(&flow)).then_some(flow)
         });
         let Some(flow) = free else {
             self.statistics.tuples_exhausted += 1;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod chains;
 mod checksum;
 mod connection;
 mod flood;
@@ -29,6 +30,7 @@ mod statistics;
 pub mod stream;
 mod tcp;
 mod tcp_send;
+mod time_wait;
 mod tuples;
 mod udp;
 mod wheel;

@@ -11,6 +11,8 @@ pub(crate) enum Send {
     Segment(SegmentOut),
     /// This segment goes, and the connection has ended.
     Last(SegmentOut, End),
+    /// This segment goes, and all that is left is TIME-WAIT, after which it has ended so.
+    Close(SegmentOut, End),
     /// Nothing for now.
     Nothing,
 }
@@ -49,8 +51,11 @@ impl Tcp {
         }
         if self.flags.ack_owed {
             let out = self.segment(position.max(self.highest), ACK, 0, set);
-            let forget = self.state == State::TimeWait && set.time_wait_ns == 0;
-            return if forget { Send::Last(out, self.how_it_ends()) } else { Send::Segment(out) };
+            return match (self.state, set.time_wait_ns) {
+                (State::TimeWait, 0) => Send::Last(out, self.how_it_ends()),
+                (State::TimeWait, _) => Send::Close(out, self.how_it_ends()),
+                _ => Send::Segment(out),
+            };
         }
         Send::Nothing
     }

@@ -24,6 +24,8 @@ pub(crate) struct Tuples {
     half_bits: u32,
     keys: [u64; 4],
     next: u64,
+    /// Whether the combinations have begun to come again.
+    pub comes_again: bool,
 }
 
 impl Tuples {
@@ -48,6 +50,7 @@ impl Tuples {
             half_bits: bits.div_ceil(2).max(1),
             keys: std::array::from_fn(|_| random.u64(..)),
             next: 0,
+            comes_again: false,
         }
     }
 
@@ -62,7 +65,10 @@ impl Tuples {
                 break;
             }
         }
-        self.next = (self.next + 1) % self.count;
+        self.next += 1;
+        if self.next == self.count {
+            (self.next, self.comes_again) = (0, true);
+        }
         let mut digit = |base: u64| {
             let digit = index % base;
             index /= base;
@@ -114,6 +120,7 @@ mod tests {
             assert_eq!(all.count, 4200);
             let order: Vec<Tuple> = (0..4200).map(|_| all.next()).collect();
             assert_eq!(order.iter().collect::<HashSet<_>>().len(), 4200);
+            assert!(all.comes_again);
             assert_eq!(all.next(), order[0]);
             let mut again = tuples(seed);
             assert!(order.iter().all(|tuple| again.next() == *tuple));

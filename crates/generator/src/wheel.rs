@@ -20,6 +20,8 @@ struct Link {
     slot: u32,
 }
 
+const UNSET: Link = Link { next: NONE, previous: NONE, tick: 0, slot: NONE };
+
 /// Memory for each timer.
 pub(crate) const BYTES_PER_TIMER: usize = size_of::<Link>();
 
@@ -32,11 +34,11 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// Timers for the ids below `capacity`, none of them set, from `now` on.
+    /// Timers for the ids below `capacity`, none of them set, from `now` on; those that are never
+    /// set are never touched.
     pub fn new(capacity: usize, now: Instant) -> Wheel {
-        let unset = Link { next: NONE, previous: NONE, tick: 0, slot: NONE };
         let heads = vec![NONE; LEVELS * SLOTS];
-        Wheel { links: vec![unset; capacity], heads, now: tick_of(now.as_nanos()) }
+        Wheel { links: Vec::with_capacity(capacity), heads, now: tick_of(now.as_nanos()) }
     }
 
     /// Makes timer `id` fire at `due_ns` or earlier. A timer that is already set for an earlier
@@ -49,6 +51,9 @@ impl Wheel {
         // Rounded up, so that it never fires before its time, and never into the slot that was
         // just emptied.
         let tick = tick_of(due_ns.saturating_add((1 << TICK_SHIFT) - 1)).max(self.now + 1);
+        if id as usize >= self.links.len() {
+            self.links.resize(id as usize + 1, UNSET);
+        }
         let Some(link) = self.links.get(id as usize) else { return };
         if link.slot != NONE {
             if link.tick <= tick {

@@ -8,6 +8,7 @@
 //! - [`Zones`] and [`Index`]: finding them.
 //! - [`Wheel`]: their deadlines.
 //! - [`Array`]: large memory of one thread, for what is not shared.
+//! - [`prefetch`] and [`prefetch_whole`]: asking for memory before it is needed.
 
 mod array;
 mod barrier;
@@ -29,6 +30,7 @@ pub mod atomic;
 pub use array::Array;
 pub use epochs::{Epochs, MAX_READERS, Reader, Visit};
 pub use index::{Index, Insert, Spot};
+pub use prefetch::{prefetch, prefetch_whole};
 pub use quota::{Quota, Share};
 pub use slab::{Slab, Spare};
 pub use wheel::{Links, TICK, Wheel};

@@ -4,7 +4,7 @@
 
 /// Begins to fetch the cache line that `value` begins in.
 #[inline(always)]
-pub(crate) fn prefetch<T>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -16,7 +16,21 @@ pub(crate) fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// The same, so that it can be written soon: other processors give it up now, and not only when it is
+/// The same for all cache lines that `value` lies in.
+#[inline(always)]
+pub fn prefetch_whole<T>(value: &T) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    for at in (0..size_of::<T>()).step_by(64) {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let line = std::ptr::from_ref(value).cast::<i8>().wrapping_add(at);
+        // SAFETY: as in `prefetch`; the line is one of the value's.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+    let _ = value;
+}
+
+/// The same as [`prefetch`], so that it can be written soon: other processors give it up now, and not only when it is
 /// written, for which a locked instruction would have to wait.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(value: &T) {

@@ -1,39 +1,28 @@
 //! What a host does with a frame that it has read.
 
-use super::{Answer, Host};
+use super::{Answer, Host, Known};
 use crate::address::Address;
 use crate::connection::Machine;
-use crate::frame::{self, Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut};
-use crate::frame_in::{Arrived, Content, Datagram, Segment};
+use crate::frame::{self, Flow, Resolution, SegmentOut};
+use crate::frame_in::{Content, Datagram, Segment};
 use crate::statistics::End;
 use crate::tcp::Tcp;
+use crate::time_wait::Closed;
 use crate::udp::Udp;
 use base::MacAddr;
 
 impl Host {
-    pub(super) fn take(&mut self, arrived: &Arrived<'_>, now: u64) {
+    pub(super) fn take(&mut self, known: &Known<'_>, now: u64) {
+        let arrived = &known.arrived;
         if !self.addresses.contains(arrived.destination)
             && !matches!(arrived.content, Content::Answer { .. })
         {
             self.statistics.rx_foreign += 1;
             return;
         }
-        let flow = |local_port, remote_port, protocol| Flow {
-            local: arrived.destination,
-            remote: arrived.source,
-            local_port,
-            remote_port,
-            protocol,
-        };
         match &arrived.content {
-            Content::Tcp(segment) => {
-                let flow = flow(segment.destination_port, segment.source_port, PROTOCOL_TCP);
-                self.take_segment(&flow, arrived.source_mac, segment, now);
-            }
-            Content::Udp(datagram) => {
-                let flow = flow(datagram.destination_port, datagram.source_port, PROTOCOL_UDP);
-                self.take_datagram(&flow, arrived.source_mac, datagram, now);
-            }
+            Content::Tcp(segment) => self.take_segment(known, segment, now),
+            Content::Udp(datagram) => self.take_datagram(known, datagram, now),
             // From the unspecified address it is a duplicate address check, and nobody's question.
             Content::Question if arrived.source == Address([0; 16]) => {}
             Content::Question => self.answer(Answer::Resolution(Resolution::Answer {
@@ -49,9 +38,13 @@ impl Host {
         }
     }
 
-    fn take_segment(&mut self, flow: &Flow, from: MacAddr, segment: &Segment<'_>, now: u64) {
-        let Some(id) = self.connections.find(flow) else {
-            return self.take_first_segment(flow, from, segment, now);
+    fn take_segment(&mut self, known: &Known<'_>, segment: &Segment<'_>, now: u64) {
+        let (flow, from) = (&known.flow, known.arrived.source_mac);
+        let Some(id) = self.connections.find(flow, known.hash) else {
+            return match self.connections.closed.find(flow, known.hash) {
+                Some(id) => self.take_late_segment(id, segment),
+                None => self.take_first_segment(flow, from, segment, now),
+            };
         };
         let Some(connection) = self.connections.get_mut(id) else { return };
         let Machine::Tcp(tcp) = &mut connection.machine else { return };
@@ -63,6 +56,31 @@ impl Host {
                 self.end(id, end);
             }
             None => self.connections.touch(id),
+        }
+    }
+
+    /// A segment for a connection in TIME-WAIT: whatever takes up sequence numbers is acknowledged
+    /// once more, since the last acknowledgement was lost (RFC 9293 section 3.10.7.4).
+    fn take_late_segment(&mut self, id: u32, segment: &Segment<'_>) {
+        let Some(&closed) = self.connections.closed.get(id) else { return };
+        let ahead = segment.seq.wrapping_sub(closed.ack);
+        if segment.flags & frame::RST != 0 {
+            if ahead >= self.settings.window {
+                self.statistics.rx_unacceptable += 1;
+            } else if let Some(end) = self.connections.closed.remove(id) {
+                self.statistics.count_end(end);
+            }
+            return;
+        }
+        let takes_numbers =
+            segment.flags & (frame::SYN | frame::FIN) != 0 || !segment.payload.is_empty();
+        if takes_numbers {
+            self.statistics.rx_duplicate += 1;
+            let Closed { flow, to, seq, ack, window, .. } = closed;
+            let out = SegmentOut { seq, ack, flags: frame::ACK, window, ..SegmentOut::default() };
+            self.answer(Answer::Segment { flow, to, out });
+        } else if segment.flags & frame::ACK == 0 {
+            self.statistics.rx_unacceptable += 1;
         }
     }
 
@@ -101,16 +119,17 @@ impl Host {
             let ack = segment.seq.wrapping_add(segment.payload.len() as u32 + syn_and_fin);
             SegmentOut { ack, flags: frame::RST | frame::ACK, ..SegmentOut::default() }
         };
-        self.answer(Answer::Reset { flow: *flow, to, out });
+        self.answer(Answer::Segment { flow: *flow, to, out });
     }
 
-    fn take_datagram(&mut self, flow: &Flow, from: MacAddr, datagram: &Datagram<'_>, now: u64) {
-        let known = self.connections.find(flow).or_else(|| {
+    fn take_datagram(&mut self, known: &Known<'_>, datagram: &Datagram<'_>, now: u64) {
+        let (flow, from) = (&known.flow, known.arrived.source_mac);
+        let found = self.connections.find(flow, known.hash).or_else(|| {
             let welcome = self.opener.is_none() && self.udp_ports.contains(flow.local_port);
             let udp = || Machine::Udp(Udp::accept(now, &self.settings));
             if welcome { self.accept(flow, from, udp()) } else { None }
         });
-        let Some(id) = known else {
+        let Some(id) = found else {
             self.statistics.rx_no_connection += 1;
             return;
         };

@@ -93,17 +93,21 @@ impl FrameSample {
     }
 }
 
-/// Frames that the smallest queue behind a port holds: while the generator looked away for longer
-/// than it takes them to come, what is lost may have been lost by it.
-const QUEUE_FRAMES: f64 = 2048.0;
+/// Frames that the smallest queue behind a port holds, where nothing else is known of it: while the
+/// generator looked away for longer than it takes them to come, what is lost may have been lost by it.
+const QUEUE_FRAMES: u64 = 2048;
 /// A stall shorter than this is none, in nanoseconds.
 const STALL_NS: u64 = 1_000_000;
 
 /// What is said of a generator that looked at no port for so long, while so many packets a second
-/// came to each: nothing, where its queues had room for them.
-pub(super) fn stalled(stall_ns: u64, packets_per_second: f64) -> Option<Reason> {
+/// came to each: nothing, where its queues, which hold so many, had room for them.
+pub(super) fn stalled(
+    stall_ns: u64,
+    packets_per_second: f64,
+    queue_packets: Option<u64>,
+) -> Option<Reason> {
     let away = stall_ns as f64 / 1e9 * packets_per_second;
-    (stall_ns > STALL_NS && away > QUEUE_FRAMES)
+    (stall_ns > STALL_NS && away > queue_packets.unwrap_or(QUEUE_FRAMES) as f64)
         .then_some(Reason::Stalled { ms: stall_ns as f64 / 1e6 })
 }
 
@@ -142,7 +146,7 @@ pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
         }
     }
     if !failures.is_empty() {
-        faults.extend(stalled(sample.stall_ns, sample.offered));
+        faults.extend(stalled(sample.stall_ns, sample.offered, None));
     }
     if sample.table_full > 0 {
         failures.push(Reason::TableFull(sample.table_full));

@@ -77,6 +77,8 @@ pub struct Sample {
     pub port_drops: u64,
     /// The longest time in which the generator looked at no port, in nanoseconds.
     pub stall_ns: u64,
+    /// Packets that the queues hold in which they wait for the generator meanwhile; none: not known.
+    pub queue_packets: Option<u64>,
     /// From the client to the server.
     pub forth: Direction,
     /// From the server to the client.

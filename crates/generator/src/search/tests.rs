@@ -81,6 +81,16 @@ fn verdicts() {
             "fail",
             "server to client: 1 of",
         ),
+        (
+            "lost, and the generator looked away for longer than a small ring holds",
+            |s| {
+                s.back.received -= 1;
+                (s.stall_ns, s.queue_packets) = (20_000_000, Some(1024));
+            },
+            0.0,
+            "invalid",
+            "for 20.0 ms",
+        ),
         ("looked away, nothing lost", |s| s.stall_ns = 1 << 40, 0.0, "pass", ""),
         (
             // What one direction loses is not hidden by what the other doubles.

@@ -239,7 +239,8 @@ pub fn judge(sample: &Sample, allowed: &Allowance) -> Verdict {
     let failures = of_the_device(sample, allowed);
     let mut faults = of_the_generator(sample, allowed);
     if failures.iter().any(|reason| matches!(reason, Reason::Lost { .. })) {
-        faults.extend(stalled(sample.stall_ns, sample.due_per_second_and_side()));
+        let due = sample.due_per_second_and_side();
+        faults.extend(stalled(sample.stall_ns, due, sample.queue_packets));
     }
     // A device that answers nothing piles connections up at the client until no more can be
     // opened: that limit is the device's doing, and so is the rate that was not reached.

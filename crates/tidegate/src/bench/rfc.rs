@@ -219,8 +219,9 @@ impl RfcArgs {
 pub fn measure(args: &RfcArgs) -> Result<Outcome, BenchError> {
     let Some(test) = args.test.filter(|_| !args.list) else {
         let all = Test::value_variants();
-        let lines: String =
+        let mut lines: String =
             all.iter().map(|it| format!("{:<24}{}\n", it.name(), it.section())).collect();
+        lines.push_str(Test::ABSENT);
         let all = all.iter().map(|it| json!({"test": it.name(), "implements": it.section()}));
         return Ok(Outcome { text: lines, json: all.collect() });
     };
@@ -245,7 +246,8 @@ pub fn measure(args: &RfcArgs) -> Result<Outcome, BenchError> {
 }
 
 fn open<'a>(args: &'a RfcArgs, interrupted: &'a dyn Fn() -> bool) -> Result<Bench<'a>, LoadError> {
-    let Place { device, client, server, more, cores } = args.place.open_with_timeouts(TIMEOUT_S)?;
+    let Place { device, client, server, more, cores, .. } =
+        args.place.open_with_timeouts(TIMEOUT_S, interrupted)?;
     cores.pin_generator(0);
     let (clients, servers) = client.zip(server).into_iter().chain(more).unzip();
     let links = queues::joined(clients).zip(queues::joined(servers));

@@ -64,7 +64,7 @@ impl<'a> Session<'a> {
         interrupt: &'a Interrupt,
     ) -> Result<Session<'a>, LoadError> {
         let (source, device) = match args.generator {
-            GeneratorKind::Own => own(args, profile)?,
+            GeneratorKind::Own => own(args, profile, interrupt)?,
             GeneratorKind::Trex => trex(args, profile)?,
         };
         let sample = Duration::from_secs(args.sample_time.into());
@@ -302,9 +302,13 @@ impl<'a> Session<'a> {
 }
 
 /// This program's own hosts, and the device between their ports.
-fn own(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Device>), LoadError> {
+fn own(
+    args: &CpsNdrArgs,
+    profile: &Profile,
+    interrupt: &Interrupt,
+) -> Result<(Source, Box<dyn Device>), LoadError> {
     let capacity = profile.connections_at_once as usize + 1000;
-    let place = args.place.open()?;
+    let place = args.place.open(&|| interrupt.is_set())?;
     if place.client.is_none() || place.server.is_none() {
         return Err(LoadError::Options(
             "a search counts what both sides saw: name both --client and --server".to_owned(),

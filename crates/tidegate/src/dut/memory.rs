@@ -126,7 +126,7 @@ pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
     let (client, server) = links.next().unzip();
     let more = links.collect();
     let device = Running { wanted: *wanted, cores: cores.clone(), conntrack, stop, workers };
-    Ok(Place { device: Box::new(device), client, server, more, cores })
+    Ok(Place { device: Box::new(device), client, server, more, cores, queue_packets: None })
 }
 
 /// The queues that a worker receives from, two by two; it sends to a queue of its own, where

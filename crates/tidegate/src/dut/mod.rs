@@ -88,11 +88,6 @@ impl PortsKind {
     pub fn is_apart(self) -> bool {
         self != PortsKind::Memory
     }
-
-    /// Huge pages that are wanted.
-    pub fn huge_pages(self) -> usize {
-        if self == PortsKind::Vhost { vhost::HUGE_PAGES } else { 0 }
-    }
 }
 
 /// What a device is made from.
@@ -119,6 +114,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// Huge pages that are wanted.
+    pub fn huge_pages(&self) -> usize {
+        if self.ports == PortsKind::Vhost { vhost::huge_pages(self) } else { 0 }
+    }
+
     /// The timeouts by name, in seconds.
     fn timeouts(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let instead = self.timeout_s;
@@ -172,12 +172,14 @@ pub struct Place {
     pub more: Vec<(Link, Link)>,
     /// Who runs where.
     pub cores: Cores,
+    /// Packets that the queues hold in which they wait for the generator; none: not known.
+    pub queue_packets: Option<u64>,
 }
 
 impl Place {
     /// A device between these ports, for one worker of the generator.
     pub fn of(device: Box<dyn Device>, client: Option<Link>, server: Option<Link>) -> Place {
-        Place { device, client, server, more: Vec::new(), cores: Cores::any() }
+        Place { device, client, server, more: Vec::new(), cores: Cores::any(), queue_packets: None }
     }
 }
 

@@ -12,10 +12,16 @@ use port_linux::affinity::allowed_cpus;
 use port_linux::{Links, PacketPort, TapKind, TapPort};
 use serde_json::{Value, json};
 use std::os::fd::RawFd;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 /// Further words of DPDK's command line where the user says nothing: no network card is taken
 /// from the kernel, and other processes can share the memory.
 pub const DPDK_EXTRA: &str = "--no-pci --single-file-segments";
+
+/// How often somebody who waits for a port looks whether to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is known of it: nothing but the ports.
 #[derive(Debug)]
@@ -39,6 +45,7 @@ pub fn outside(
     client: Option<&str>,
     server: Option<&str>,
     dpdk_extra: &str,
+    interrupted: &dyn Fn() -> bool,
 ) -> Result<Place, LoadError> {
     if client.is_some() && client == server {
         let same = "--client and --server name the same port; each side needs one of its own";
@@ -46,20 +53,42 @@ pub fn outside(
     }
     let device = External { client: client.map(str::to_owned), server: server.map(str::to_owned) };
     let open = |name: &str| match name.strip_prefix("dpdk:") {
-        Some(devargs) => open_dpdk(devargs, dpdk_extra),
+        Some(devargs) => open_dpdk(devargs, dpdk_extra, interrupted),
         None => open(name),
     };
     let (client, server) = (client.map(open).transpose()?, server.map(open).transpose()?);
     Ok(Place::of(Box::new(device), client, server))
 }
 
-/// The DPDK device of these arguments, as Open vSwitch takes them.
-fn open_dpdk(devargs: &str, extra: &str) -> Result<Link, LoadError> {
+/// The DPDK device of these arguments, as Open vSwitch takes them. DPDK waits without end for the
+/// other side of some (a virtio device that listens), and is left to that once somebody asked to end.
+fn open_dpdk(
+    devargs: &str,
+    extra: &str,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Link, LoadError> {
     let cpu = allowed_cpus().ok().and_then(|cpus| cpus.last().copied()).unwrap_or(0);
     let options = EalOptions { extra: Some(extra.to_owned()), ..EalOptions::default() };
     port_dpdk::start(&options, cpu)
         .map_err(|error| LoadError::Ended(format!("dpdk:{devargs}: {error}")))?;
-    let port = DpdkPort::open(devargs, &DpdkConfig::new(devargs), 1)?;
+    let (tell, told) = mpsc::channel();
+    let name = devargs.to_owned();
+    thread::spawn(move || tell.send(DpdkPort::open(&name, &DpdkConfig::new(&name), 1)));
+    let port = loop {
+        match told.recv_timeout(LOOK_EVERY) {
+            Ok(port) => break port?,
+            Err(mpsc::RecvTimeoutError::Timeout) if !interrupted() => {}
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                return Err(LoadError::Ended(format!(
+                    "dpdk:{devargs}: interrupted while DPDK opened it; a device that listens \
+                     waits for its other side to come"
+                )));
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(LoadError::Ended(format!("dpdk:{devargs}: opening it failed")));
+            }
+        }
+    };
     Ok(Link { rx: Box::new(port.rx(0)?), tx: Box::new(port.tx()?) })
 }
 

@@ -157,7 +157,7 @@ pub fn sides_of(
     known: bool,
     place: Place,
 ) -> Result<(Box<dyn Device>, Sides), LoadError> {
-    let Place { device, client, server, more, cores } = place;
+    let Place { device, client, server, more, cores, queue_packets } = place;
     let shares = Shares::new(profile, 1 + more.len(), options.vlan);
     let room = capacity.div_ceil(shares.workers());
     let (to, from): (Vec<Link>, Vec<Link>) = more.into_iter().unzip();
@@ -179,7 +179,9 @@ pub fn sides_of(
     }
     let crew = Crew::start(others, &cores)?;
     cores.pin_generator(0);
-    Ok((device, Sides::with(client, server, crew)))
+    let mut sides = Sides::with(client, server, crew);
+    sides.queue_packets = queue_packets;
+    Ok((device, sides))
 }
 
 impl Drop for Crew {

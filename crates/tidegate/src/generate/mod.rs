@@ -202,7 +202,7 @@ fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError>
     let interrupt = Interrupt::listen()?;
     let ceiling = args.place.ceiling(&profile, &args.hosts)?;
     let capacity = profile.connections_at_once as usize + 1000;
-    let place = args.place.open()?;
+    let place = args.place.open(&|| interrupt.is_set())?;
     let known = args.place.knows_neighbours();
     let (mut device, mut sides) = sides_of(&profile, &args.hosts, capacity, known, place)?;
     let sample = drive(args, &profile, &mut sides, screen, &interrupt);

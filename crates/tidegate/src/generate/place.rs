@@ -112,30 +112,34 @@ impl PlaceOptions {
     /// Goes where devices may be made, if any have to be.
     pub fn enter(&self, screen: &Screen) -> Result<Inside, LoadError> {
         match self.wanted()? {
-            Some(wanted) if wanted.ports.is_apart() => {
-                Inside::enter(screen, wanted.ports.huge_pages())
-            }
+            Some(wanted) if wanted.ports.is_apart() => Inside::enter(screen, wanted.huge_pages()),
             _ => Ok(Inside::Here),
         }
     }
 
     /// Opens ports and brings up the device.
-    pub fn open(&self) -> Result<Place, LoadError> {
+    /// Waiting for a port ends when somebody asks to end.
+    pub fn open(&self, interrupted: &dyn Fn() -> bool) -> Result<Place, LoadError> {
         match self.wanted()? {
             Some(wanted) => dut::bring_up(&wanted),
-            None => self.outside(),
+            None => self.outside(interrupted),
         }
     }
 
-    fn outside(&self) -> Result<Place, LoadError> {
-        dut::outside(self.client.as_deref(), self.server.as_deref(), &self.dpdk_extra)
+    fn outside(&self, interrupted: &dyn Fn() -> bool) -> Result<Place, LoadError> {
+        let (client, server) = (self.client.as_deref(), self.server.as_deref());
+        dut::outside(client, server, &self.dpdk_extra, interrupted)
     }
 
     /// The same with one timeout, in seconds, in place of all the published ones.
-    pub fn open_with_timeouts(&self, timeout_s: u32) -> Result<Place, LoadError> {
+    pub fn open_with_timeouts(
+        &self,
+        timeout_s: u32,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Place, LoadError> {
         match self.wanted()? {
             Some(wanted) => dut::bring_up(&Wanted { timeout_s: Some(timeout_s), ..wanted }),
-            None => self.outside(),
+            None => self.outside(interrupted),
         }
     }
 

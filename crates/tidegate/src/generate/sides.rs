@@ -131,6 +131,8 @@ pub struct Sides {
     pub client: Option<Side>,
     /// The side that accepts.
     pub server: Option<Side>,
+    /// Packets that the queues hold in which they wait for these; none: not known.
+    pub queue_packets: Option<u64>,
     pool: Pool,
     batch: Batch,
     last: Option<(Instant, bool)>,
@@ -153,7 +155,19 @@ impl Sides {
     pub fn with(client: Option<Side>, server: Option<Side>, crew: Crew) -> Sides {
         let (pool, batch) = (Pool::new(16_384), Batch::new());
         let (last, idle, busy_ns, stall_ns, crew_moved) = (None, 0, 0, 0, 0);
-        Sides { client, server, pool, batch, last, idle, busy_ns, stall_ns, crew, crew_moved }
+        Sides {
+            client,
+            server,
+            queue_packets: None,
+            pool,
+            batch,
+            last,
+            idle,
+            busy_ns,
+            stall_ns,
+            crew,
+            crew_moved,
+        }
     }
 
     /// How many workers drive the hosts.

@@ -266,6 +266,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         sample.port_errors = end.errors - start.errors;
         sample.port_drops = end.drops - start.drops;
         sample.stall_ns = end.stall_ns;
+        sample.queue_packets = self.sides.queue_packets;
         sample
     }
 }

@@ -57,6 +57,15 @@ pub enum Test {
 pub const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 
 impl Test {
+    /// Which of these documents' tests are not here, and why, for people.
+    pub const ABSENT: &'static str = "\
+Not here, of RFC 3511: section 5.1, which is RFC 2544's throughput with connections (see
+rfc9693-throughput); 5.4, the rate of closing connections, which rfc9411-connection-rate has to
+sustain by FIN at the rate it opens them and rfc9693-teardown measures at the table itself; 5.6 to
+5.8, whose subjects (HTTP transfers, what a policy forbids) are a proxy's or a firewall's; 5.9, since
+hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-latency measure.
+";
+
     /// Its name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())

@@ -1,0 +1,178 @@
+//! Finding numbers by a hash: chains whose heads are as many as there are numbers, however few or
+//! many those are, so that what is looked at lies close together.
+//!
+//! It grows by a chain at a time (linear hashing: Litwin, VLDB 1980), and hence never stands still to
+//! move everything, as a table that doubles does just when connections are opened the fastest.
+
+const NONE: u32 = u32::MAX;
+/// Chains from the beginning on.
+const FIRST: usize = 64;
+/// Chains for each number at least, so that few chains hold two.
+const SPARE: usize = 2;
+
+/// The place of one number in its chain.
+#[derive(Clone, Copy)]
+struct Link {
+    hash: u32,
+    next: u32,
+}
+
+/// Memory of one number: its place, and its share of the heads.
+pub(crate) const BYTES_PER_NUMBER: usize = size_of::<Link>() + SPARE * size_of::<u32>();
+
+/// Which numbers there are with a hash. The numbers should be as low as they can be.
+pub(crate) struct Chains {
+    heads: Vec<u32>,
+    links: Vec<Link>,
+    len: usize,
+}
+
+impl Chains {
+    /// None, with room for the numbers below `capacity`; what is not used is not touched.
+    pub fn new(capacity: usize) -> Chains {
+        let mut heads = Vec::with_capacity((SPARE * capacity).max(FIRST));
+        heads.resize(FIRST, NONE);
+        Chains { heads, links: Vec::with_capacity(capacity), len: 0 }
+    }
+
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Begins to fetch what looking for this hash will look at first.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        if let Some(head) = self.heads.get(self.chain(hash)) {
+            table::prefetch(head);
+        }
+    }
+
+    /// The number that looking for this hash will most likely find, and its link is fetched.
+    #[inline]
+    pub fn first(&self, hash: u32) -> Option<u32> {
+        let first = *self.heads.get(self.chain(hash))?;
+        table::prefetch(self.links.get(first as usize)?);
+        Some(first)
+    }
+
+    /// The number with this hash that is meant.
+    #[inline]
+    pub fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut number = *self.heads.get(self.chain(hash))?;
+        while let Some(link) = self.links.get(number as usize) {
+            if link.hash == hash && is_meant(number) {
+                return Some(number);
+            }
+            number = link.next;
+        }
+        None
+    }
+
+    /// Takes a number in that is not there.
+    pub fn insert(&mut self, number: u32, hash: u32) {
+        self.len += 1;
+        if self.heads.len() < SPARE * self.len {
+            self.split();
+            self.split();
+        }
+        let at = number as usize;
+        if at >= self.links.len() {
+            self.links.resize(at + 1, Link { hash: 0, next: NONE });
+        }
+        let chain = self.chain(hash);
+        if let (Some(head), Some(link)) = (self.heads.get_mut(chain), self.links.get_mut(at)) {
+            *link = Link { hash, next: std::mem::replace(head, number) };
+        }
+    }
+
+    /// Takes a number out that is there.
+    pub fn remove(&mut self, number: u32) {
+        let Some(&gone) = self.links.get(number as usize) else { return };
+        let chain = self.chain(gone.hash);
+        let Some(head) = self.heads.get_mut(chain) else { return };
+        if *head == number {
+            *head = gone.next;
+            self.len -= 1;
+            return;
+        }
+        let mut before = *head;
+        while let Some(link) = self.links.get_mut(before as usize) {
+            if link.next == number {
+                link.next = gone.next;
+                self.len -= 1;
+                return;
+            }
+            before = link.next;
+        }
+    }
+
+    /// The chain of this hash: as many of its lowest bits as number the chains, without the highest
+    /// where there is no such chain yet.
+    #[inline]
+    fn chain(&self, hash: u32) -> usize {
+        let last = self.heads.len() - 1;
+        let mask = (1usize << (usize::BITS - last.leading_zeros())) - 1;
+        let chain = hash as usize & mask;
+        if chain <= last { chain } else { chain & (mask >> 1) }
+    }
+
+    /// One chain more: it takes its numbers from the one that had them until now.
+    fn split(&mut self) {
+        let new = self.heads.len();
+        let old = new & !(1 << (usize::BITS - 1 - new.leading_zeros()));
+        self.heads.push(NONE);
+        let mut number = std::mem::replace(&mut self.heads[old], NONE);
+        while let Some(&link) = self.links.get(number as usize) {
+            let chain = self.chain(link.hash);
+            self.links[number as usize].next = std::mem::replace(&mut self.heads[chain], number);
+            number = link.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        /// Whatever comes and goes, exactly what is there is found, also among equal hashes.
+        #[test]
+        fn finds_what_a_map_finds(
+            steps in proptest::collection::vec((0u32..400, any::<bool>()), 1..1500),
+            hashes in proptest::collection::vec(prop_oneof![any::<u32>(), 0u32..9], 400),
+        ) {
+            let (mut chains, mut there) = (Chains::new(400), HashMap::new());
+            for (number, comes) in steps {
+                let hash = hashes[number as usize];
+                if comes && there.insert(number, hash).is_none() {
+                    chains.insert(number, hash);
+                } else if !comes && there.remove(&number).is_some() {
+                    chains.remove(number);
+                }
+                prop_assert_eq!(chains.len(), there.len());
+            }
+            for number in 0..400 {
+                let found = chains.find(hashes[number as usize], |other| other == number);
+                prop_assert_eq!(found, there.contains_key(&number).then_some(number));
+            }
+        }
+    }
+
+    #[test]
+    fn chains_stay_short_as_they_grow() {
+        let mut chains = Chains::new(100_000);
+        for number in 0..100_000u32 {
+            chains.insert(number, number.wrapping_mul(0x9e37_79b9));
+        }
+        let length = |&head: &u32| {
+            let next = |&number: &u32| chains.links.get(number as usize).map(|link| link.next);
+            std::iter::successors(Some(head), next).filter(|&number| number != NONE).count()
+        };
+        assert_eq!(chains.heads.iter().map(length).sum::<usize>(), 100_000);
+        assert!(chains.heads.iter().map(length).max() <= Some(6));
+        assert!(chains.heads.len() >= 200_000);
+    }
+}
