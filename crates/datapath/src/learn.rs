@@ -124,7 +124,7 @@ fn icmp_id_behind(
         return Some(None);
     }
     let mut tracking = passes.iter().filter_map(|hit| {
-        let actions = &worker.flows.get(hit.flow)?.actions;
+        let actions = worker.flows.get(hit.flow)?.actions.as_ref()?;
         actions.iter().find_map(|action| match action {
             Action::Ct(ct) => Some(ct.nat.is_some()),
             _ => None,
