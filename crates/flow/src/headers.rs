@@ -366,8 +366,7 @@ fn without_ports(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<u64> {
         ICMP if is_ipv4 => l4.first_chunk().map(icmp),
         ICMPV6 if !is_ipv4 => l4.first_chunk().filter(|it| ECHO.contains(&it[0])).map(icmp),
         IGMP if is_ipv4 => {
-            let header = l4.first_chunk::<8>()?;
-            Some(u64::from(header[0]) << 16 | u64::from(header[1]))
+            l4.first_chunk::<8>().map(|it| be16(it, 0) << 8 & TYPE | be16(it, 0) & 0xff)
         }
         _ => Some(0),
     }
