@@ -346,7 +346,7 @@ impl Headers {
 
 /// The low 32 bits of word 3, and TCP flags; `None` where the header is cut short, or where a key has
 /// more of the message.
-#[inline]
+#[inline(always)]
 fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
     match protocol {
         UDP => l4.first_chunk::<8>().map(|header| (be64(header, 0) >> 32, 0)),
