@@ -25,10 +25,9 @@ const BEGUN_MAX: u32 = 8 * BATCH_SIZE as u32;
 
 impl Moment<'_> {
     /// Whether connections may have to give way to new ones of this batch.
-    #[inline]
     pub fn may_make_room(&self, tools: &Tools) -> bool {
-        self.settings.makes_room
-            && (!self.settings.limits.is_none() || self.is_table_short() || tools.is_room_short)
+        let is_short = || self.is_table_short() || !self.settings.limits.is_none();
+        self.settings.makes_room && (tools.is_room_short || is_short())
     }
 
     fn is_table_short(&self) -> bool {

@@ -212,8 +212,10 @@ impl Sight<'_> {
 fn words(header: &[u8; SHORTEST]) -> ([u64; 2], [u32; 3]) {
     let word = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
     let half = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
-    let words = [0, 8].map(|at| u64::from_be_bytes(word(at)));
-    (words, [16, 20, 24].map(|at| u32::from_be_bytes(half(at))))
+    // Spelled out: mapping an array is a call where this is read in more than one place.
+    let words = [u64::from_be_bytes(word(0)), u64::from_be_bytes(word(8))];
+    let [third, ports, udp] = [half(16), half(20), half(24)];
+    (words, [u32::from_be_bytes(third), u32::from_be_bytes(ports), u32::from_be_bytes(udp)])
 }
 
 /// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo

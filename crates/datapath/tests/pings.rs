@@ -122,7 +122,7 @@ fn check(nat: bool, packets: &[Sent<'_>]) -> Vec<u8> {
         assert_eq!(came, *comes, "{text}: {:?}", with.1);
     }
     assert_eq!(on_entries, off_entries);
-    on.into_iter().filter_map(|(_, mut sent, _)| Some(sent.pop()?.1)).last().unwrap()
+    on.into_iter().filter_map(|(_, mut sent, _)| Some(sent.pop()?.1)).next_back().unwrap()
 }
 
 /// The addresses of both ends, of each IP version.

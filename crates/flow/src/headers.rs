@@ -349,7 +349,7 @@ impl Headers {
 
 /// The low 32 bits of word 3, and TCP flags; `None` where the header is cut short, or where a key has
 /// more of the message.
-#[inline]
+#[inline(always)]
 fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
     match protocol {
         UDP => l4.first_chunk::<8>().map(|header| (be64(header, 0) >> 32, 0)),
@@ -358,16 +358,20 @@ fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
             Some((be64(header, 0) >> 32, be16(header, 12) & 0xfff))
         }
         SCTP => l4.first_chunk::<12>().map(|header| (be64(header, 0) >> 32, 0)),
-        ICMP if is_ipv4 => Some((icmp(l4.first_chunk()?), 0)),
-        ICMPV6 if !is_ipv4 => {
-            let header = l4.first_chunk::<8>()?;
-            ECHO.contains(&header[0]).then(|| (icmp(header), 0))
-        }
+        _ => without_ports(l4, protocol, is_ipv4).map(|word| (word, 0)),
+    }
+}
+
+/// The same of protocols that have no ports.
+#[inline(never)]
+fn without_ports(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<u64> {
+    match protocol {
+        ICMP if is_ipv4 => l4.first_chunk().map(icmp),
+        ICMPV6 if !is_ipv4 => l4.first_chunk().filter(|it| ECHO.contains(&it[0])).map(icmp),
         IGMP if is_ipv4 => {
-            let header = l4.first_chunk::<8>()?;
-            Some((u64::from(header[0]) << 16 | u64::from(header[1]), 0))
+            l4.first_chunk::<8>().map(|it| be16(it, 0) << 8 & TYPE | be16(it, 0) & 0xff)
         }
-        _ => Some((0, 0)),
+        _ => Some(0),
     }
 }
 
