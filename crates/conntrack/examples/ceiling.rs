@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// The threads; where the machine is idle, each has a processor.
 const THREADS: [usize; 2] = [0, 1];
-/// Rounds between two looks at the clock.
-const BURST: u64 = 2000;
+/// Rounds between two looks at the clock: far less time than a thread has its processor for.
+const BURST: u64 = 100;
 
 /// A round of work, made anew on each thread that does it.
 type Work = Box<dyn FnMut()>;

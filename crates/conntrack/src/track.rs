@@ -85,11 +85,11 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     fn read(&self, frames: &[Frame], sights: &mut Sights<'a>) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
-        sights.extend(frames.iter().map(|frame| {
+        for frame in frames {
             let mut sight = Sight::of(frame, zone, secrets);
             sight.spot = self.index.map(|index| index.spot(sight.hash));
-            sight
-        }));
+            sights.push(sight);
+        }
     }
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
