@@ -71,6 +71,7 @@ pub(crate) enum Update {
 
 impl Segment {
     /// Reads a header that is whole.
+    #[inline(always)]
     pub fn read(tcp: &Tcp<&[u8]>) -> Segment {
         let flags = tcp.flags();
         let scale = match flags.contains(TcpFlags::SYN).then(|| tcp.window_scale()).flatten() {
