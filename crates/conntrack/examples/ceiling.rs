@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// The threads; where the machine is idle, each has a processor.
 const THREADS: [usize; 2] = [0, 1];
-/// Rounds between two looks at the clock.
-const BURST: u64 = 2000;
+/// Rounds between two looks at the clock: far less time than a thread has its processor for.
+const BURST: u64 = 100;
 
 /// A round of work, made anew on each thread that does it.
 type Work = Box<dyn FnMut()>;
@@ -79,16 +79,37 @@ fn lookups(table: &Arc<Conntrack>, at: usize) -> Work {
 fn measure(what: &str, time: Duration, work: impl Fn(usize) -> Work + Sync) {
     let alone = THREADS.map(|at| run(&[at], time, &work)[0]);
     let both = run(&THREADS, time, &work);
-    let ratios = [0, 1].map(|at| alone[at] / both[at]);
+    let ratios = [0, 1].map(|at| alone[at].round_ns / both[at].round_ns);
     println!(
         "{what:22} alone {:7.1} {:7.1}   together {:7.1} {:7.1}   ratio {:.2} {:.2}",
-        alone[0], alone[1], both[0], both[1], ratios[0], ratios[1]
+        alone[0].round_ns,
+        alone[1].round_ns,
+        both[0].round_ns,
+        both[1].round_ns,
+        ratios[0],
+        ratios[1]
     );
+    let away = alone.iter().chain(&both).map(|it| it.away).fold(0.0, f64::max);
+    if away > 0.05 {
+        println!(
+            "    worth nothing: a thread was without a processor for {:.0}% of the time",
+            100.0 * away
+        );
+    }
+}
+
+/// What a thread did.
+#[derive(Clone, Copy)]
+struct Done {
+    /// Nanoseconds of a round.
+    round_ns: f64,
+    /// The part of the time that went into more than that: the thread had no processor.
+    away: f64,
 }
 
 /// Nanoseconds a round of each of these threads, all at the same time: the median of bursts, so that
 /// an interruption by somebody else counts once.
-fn run(threads: &[usize], time: Duration, work: &(impl Fn(usize) -> Work + Sync)) -> Vec<f64> {
+fn run(threads: &[usize], time: Duration, work: &(impl Fn(usize) -> Work + Sync)) -> Vec<Done> {
     let begins = &Barrier::new(threads.len());
     std::thread::scope(|scope| {
         let start = |at: usize| {
@@ -103,7 +124,7 @@ fn run(threads: &[usize], time: Duration, work: &(impl Fn(usize) -> Work + Sync)
     })
 }
 
-fn median(time: Duration, work: &mut Work) -> f64 {
+fn median(time: Duration, work: &mut Work) -> Done {
     let begun = std::time::Instant::now();
     let mut bursts = Vec::new();
     while begun.elapsed() < time {
@@ -112,5 +133,7 @@ fn median(time: Duration, work: &mut Work) -> f64 {
         bursts.push(start.elapsed().as_nanos() as f64 / BURST as f64);
     }
     bursts.sort_unstable_by(f64::total_cmp);
-    bursts[bursts.len() / 2]
+    let round_ns = bursts[bursts.len() / 2];
+    let mean = bursts.iter().sum::<f64>() / bursts.len() as f64;
+    Done { round_ns, away: 1.0 - (round_ns / mean).min(1.0) }
 }

@@ -379,6 +379,7 @@ impl<'a> Pass<'a> {
         frame.key.set_ct(fields);
     }
 
+    #[inline(never)]
     fn set_mark_and_label(&mut self, record: &Record<'_>) {
         let mut changed = false;
         // Before the connection has them.

@@ -39,13 +39,19 @@ const FIRST_EPOCH: u64 = 2;
 pub struct Epochs {
     epoch: Line<AtomicU64>,
     /// What each reader is doing: [`FREE`], [`AWAY`], or the epoch in which its visit began.
-    readers: Box<[Line<AtomicU64>]>,
+    readers: Box<[Slot]>,
     /// Slots from here on were never used.
     used: AtomicUsize,
     barrier: Barrier,
     /// Stamps below this one have a heavy fence behind them.
     fenced: AtomicU64,
 }
+
+/// A reader's word. Each call for packets writes it twice, so no two of them share a cache line, nor a
+/// pair of lines that a processor fetches together: once one thread had to fetch its own again, the
+/// other would lose its, and so on in turns.
+#[repr(align(128))]
+struct Slot(AtomicU64);
 
 /// A moment that has passed once every visit that began before it is over.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -76,7 +82,7 @@ impl Epochs {
             barrier,
             fenced: AtomicU64::new(0),
             epoch: Line(AtomicU64::new(FIRST_EPOCH)),
-            readers: (0..MAX_READERS).map(|_| Line(AtomicU64::new(FREE))).collect(),
+            readers: (0..MAX_READERS).map(|_| Slot(AtomicU64::new(FREE))).collect(),
             used: AtomicUsize::new(0),
         })
     }

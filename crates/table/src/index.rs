@@ -311,9 +311,9 @@ impl Index {
     fn bucket(&self, number: u32) -> &Bucket {
         // 0 for numbers below FIRST, 1 for those below twice that, 2 below four times, ...
         let segment = 32 - FIRST_BITS - (number | (FIRST - 1)).leading_zeros();
-        let start = (u64::from(FIRST) << segment >> 1) as u32 & !(FIRST - 1);
         match self.segments[segment as usize].get() {
-            Some(buckets) => &buckets[(number - start) as usize],
+            // A segment begins with a multiple of its size, a power of two.
+            Some(buckets) => &buckets[number as usize & (buckets.len() - 1)],
             // A segment is made before the count of buckets says that it is there.
             None => unreachable!("bucket {number} was never made"),
         }
