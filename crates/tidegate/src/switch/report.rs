@@ -38,8 +38,7 @@ pub struct Database {
     cur_cfg: Option<i64>,
     /// When statistics were last reported.
     reported_statistics: Option<Instant>,
-    /// The interfaces whose statistics were reported. A new one gets them at once
-    /// (ovs: `vswitchd/bridge.c`, `iface_create`).
+    /// Whose statistics were reported: a new interface gets them at once (ovs: `iface_create`).
     counted: BTreeSet<String>,
     /// The first configuration was reported.
     ready: bool,
@@ -217,13 +216,12 @@ impl Switch {
         bridges.map(|bridge| (bridge.config.name.clone(), status(bridge))).collect()
     }
 
-    fn interface_statuses(&mut self, all_statistics: bool) -> BTreeMap<String, InterfaceStatus> {
+    fn interface_statuses(&mut self, all: bool) -> BTreeMap<String, InterfaceStatus> {
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
         let counted = self.database.as_mut().map(|db| std::mem::take(&mut db.counted));
-        let counted = counted.unwrap_or_default();
         let mut statuses = BTreeMap::new();
         for name in names {
-            let with_statistics = all_statistics || !counted.contains(&name);
+            let with_statistics = all || counted.as_ref().is_none_or(|it| !it.contains(&name));
             let Some(run) = self.configured.interfaces.get(&name) else { continue };
             let (has_device, link_resets) = (run.has_device(), run.link_resets);
             let fault = run.fault.clone();
@@ -257,8 +255,7 @@ impl Switch {
             statuses.insert(name, status);
         }
         if let Some(database) = &mut self.database {
-            let runs = |status: &InterfaceStatus| matches!(status, InterfaceStatus::Running(_));
-            let running = statuses.iter().filter(|(_, status)| runs(status));
+            let running = statuses.iter().filter(|of| matches!(of.1, InterfaceStatus::Running(_)));
             database.counted = running.map(|(name, _)| name.clone()).collect();
         }
         statuses
