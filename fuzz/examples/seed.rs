@@ -53,7 +53,8 @@ fn main() -> std::io::Result<()> {
     let config: Vec<&str> = lines.skip_while(|line| *line != "```toml").skip(1).collect();
     let config = config.join("\n").replace("```", "");
     let parts = config.split("\n[[bridge]]").map(|part| format!("[[bridge]]{part}"));
-    write_all(&corpus("toml"), parts.chain([config.clone()]).map(String::into_bytes))?;
+    let more = read_all(&root.join("seeds/toml"))?.into_iter();
+    write_all(&corpus("toml"), parts.chain([config.clone()]).chain(more).map(String::into_bytes))?;
 
     let sessions = read_all(&root.join("seeds/ovsdb"))?.into_iter();
     write_all(&corpus("ovsdb"), sessions.map(String::into_bytes))

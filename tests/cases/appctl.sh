@@ -11,7 +11,8 @@ for command in coverage/show dpctl/ct-del-limits dpctl/ct-get-limits dpctl/ct-ge
     dpctl/ct-get-nconns dpctl/ct-set-limits dpctl/ct-set-maxconns dpctl/ct-stats-show \
     dpctl/dump-conntrack dpctl/dump-flows dpctl/flush-conntrack dpctl/show \
     dpif-netdev/pmd-rxq-show dpif-netdev/pmd-stats-clear dpif-netdev/pmd-stats-show dpif/show \
-    exit fdb/flush fdb/show list-commands memory/show ofproto/trace upcall/show version \
+    exit fdb/flush fdb/show list-commands memory/show ofproto/list ofproto/trace upcall/show version \
+    vlog/disable-rate-limit vlog/enable-rate-limit \
     vlog/close vlog/list vlog/list-pattern vlog/reopen vlog/set; do
     grep -q "^  $command " <<<"$commands" || fail "list-commands has no $command"
 done

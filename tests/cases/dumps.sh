@@ -20,6 +20,7 @@ same "ct-get-nconns" 1 "$(ovs-appctl dpctl/ct-get-nconns)"
 same "ct-stats-show" "Connections Stats:
     Total: 1
   UDP: 1" "$(ovs-appctl dpctl/ct-stats-show)"
+same "verbose" "$(ovs-appctl dpctl/ct-stats-show -m)" "$(ovs-appctl dpctl/ct-stats-show zone=0 verbose)"
 
 shown=$(ovs-appctl dpctl/dump-flows)
 same "heading" "flow-dump from the main thread:" "$(head -1 <<<"$shown")"

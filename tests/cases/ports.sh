@@ -4,6 +4,8 @@ start_switch
 vsctl add-br br0 -- set bridge br0 datapath_type=netdev
 vsctl add-port br0 client -- set interface client ofport_request=7
 vsctl add-port br0 server
+# What was counted stands there as soon as the port does, and not at the next interval.
+contains "statistics" "$(vsctl get interface server statistics)" "rx_packets="
 same "number asked for" 7 "$(ofport client)"
 same "number given" 1 "$(ofport server)"
 same "the bridge's own" 65534 "$(ofport br0)"

@@ -1,5 +1,5 @@
 //! `cargo xtask licences`: checks the licence of every package that this platform's build uses
-//! against the list in deny.toml, without the network.
+//! against the list in deny.toml, and that all come from one registry, without the network.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub fn run() -> Result<bool, String> {
         .map_err(|e| format!("cannot read {DENY}: {e}"))?;
     let allowed = parse_allowed(&text)?;
     let packages = used_packages(&metadata);
-    let problems = check(&packages, &allowed);
+    let mut problems = check(&packages, &allowed);
+    problems.extend(check_sources(&packages));
     for problem in &problems {
         println!("{problem}");
     }
@@ -69,6 +70,27 @@ fn check(packages: &[&Package], allowed: &Allowed) -> Vec<Problem> {
             }
             None => format!("`{name}` states no licence; use another package"),
         };
+        problems.push(Problem::new(DENY, 1, text));
+    }
+    problems
+}
+
+/// All packages come from one registry, as deny.toml demands: what stands in a repository somewhere may
+/// be another tomorrow, or gone.
+fn check_sources(packages: &[&Package]) -> Vec<Problem> {
+    let source = |package: &Package| package.source.clone();
+    let registry = packages.iter().find_map(|p| source(p).filter(|s| s.starts_with("registry+")));
+    let mut problems = Vec::new();
+    for package in packages {
+        let Some(source) = source(package).filter(|source| Some(source) != registry.as_ref())
+        else {
+            continue;
+        };
+        let name = format!("{} {}", package.name, package.version);
+        let text = format!(
+            "`{name}` comes from `{source}`, and not from the registry of the others; use a \
+             released version"
+        );
         problems.push(Problem::new(DENY, 1, text));
     }
     problems
@@ -141,6 +163,26 @@ mod tests {
         assert_eq!(texts.len(), expect.len(), "{texts:?}");
         for (text, start) in texts.iter().zip(expect) {
             assert!(text.starts_with(start), "{text:?} does not begin with {start:?}");
+        }
+    }
+
+    #[test]
+    fn packages_come_from_one_registry() {
+        let with = |source: &str| {
+            METADATA.replace(r#""id": "b","#, &format!(r#""id": "b", "source": "{source}","#))
+        };
+        let other = r#""id": "c", "source": "registry+https://a.example/index","#;
+        let cases = [
+            (METADATA.to_owned(), 0),
+            (with("registry+https://a.example/index"), 0),
+            (with("git+https://a.example/b#123"), 1),
+            (with("sparse+https://a.example/b/"), 1),
+            (with("registry+https://b.example/index").replace(r#""id": "c","#, other), 1),
+        ];
+        for (text, problems) in cases {
+            let metadata = Metadata::parse(text.as_bytes()).unwrap();
+            let found = check_sources(&used_packages(&metadata));
+            assert_eq!(found.len(), problems, "{text}");
         }
     }
 

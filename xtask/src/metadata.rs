@@ -27,6 +27,8 @@ pub struct Package {
     pub id: String,
     /// Its SPDX licence expression.
     pub license: Option<String>,
+    /// Where it comes from; absent for the workspace's own.
+    pub source: Option<String>,
     /// Its Cargo.toml.
     pub manifest_path: PathBuf,
     /// What its Cargo.toml depends on.

@@ -4,8 +4,11 @@
 //! result lines of `cargo test`, the closing line of the whole-program tests, and every line that
 //! begins with `SKIPPED:`, which is how a check says that it could not run here and why.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -19,6 +22,8 @@ use crate::tally::{Reports, Tally};
 const LOG: &str = "target/test.log";
 /// The whole-program tests.
 const WHOLE_PROGRAM: &str = "tests/run";
+/// The variable by which test programs are told how many tests to run at a time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// How long a stage's output may stay open after the stage itself has ended.
 const LEFT_OPEN: Duration = Duration::from_secs(5);
 
@@ -114,6 +119,7 @@ fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiv
     let child = Command::new(path)
         .args(args)
         .current_dir(root)
+        .env(TEST_THREADS, test_threads())
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer)
@@ -121,6 +127,15 @@ fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiv
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || send_lines(reader, &sender));
     Ok((child, lines))
+}
+
+/// How many tests of one program run at a time, where the caller does not say: some wait more than they
+/// compute, so there are two for each processor, as `tests/run` has it.
+fn test_threads() -> OsString {
+    env::var_os(TEST_THREADS).unwrap_or_else(|| {
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        (2 * processors).to_string().into()
+    })
 }
 
 /// Sends every line until the pipe is closed by all who write to it.
@@ -182,6 +197,13 @@ mod tests {
         let (seen, code, left_open) = shell("echo a; echo b >&2; printf c; exit 3");
         assert_eq!(seen, ["a", "b", "c"]);
         assert_eq!((code, left_open), (3, false));
+    }
+
+    #[test]
+    fn tests_may_wait_beside_each_other() {
+        let (seen, code, _) = shell("echo $RUST_TEST_THREADS");
+        let threads: usize = seen.concat().parse().unwrap();
+        assert!(threads >= 1 && code == 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use control::{
 use ofproto::BridgeId;
 use ovsdb::{Event, Session, SessionConfig, TransactionId};
 use port_linux::{Duplex, LinkInfo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The lock that one `ovs-vswitchd` of a database holds.
@@ -38,6 +38,8 @@ pub struct Database {
     cur_cfg: Option<i64>,
     /// When statistics were last reported.
     reported_statistics: Option<Instant>,
+    /// Whose statistics were reported: a new interface gets them at once (ovs: `iface_create`).
+    counted: BTreeSet<String>,
     /// The first configuration was reported.
     ready: bool,
     /// Why the connection must be closed.
@@ -56,6 +58,7 @@ impl Switch {
             stale: false,
             cur_cfg: None,
             reported_statistics: None,
+            counted: BTreeSet::new(),
             ready: false,
             failure: None,
             warned: Vec::new(),
@@ -213,10 +216,12 @@ impl Switch {
         bridges.map(|bridge| (bridge.config.name.clone(), status(bridge))).collect()
     }
 
-    fn interface_statuses(&mut self, with_statistics: bool) -> BTreeMap<String, InterfaceStatus> {
+    fn interface_statuses(&mut self, all: bool) -> BTreeMap<String, InterfaceStatus> {
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
+        let counted = self.database.as_mut().map(|db| std::mem::take(&mut db.counted));
         let mut statuses = BTreeMap::new();
         for name in names {
+            let with_statistics = all || counted.as_ref().is_none_or(|it| !it.contains(&name));
             let Some(run) = self.configured.interfaces.get(&name) else { continue };
             let (has_device, link_resets) = (run.has_device(), run.link_resets);
             let fault = run.fault.clone();
@@ -248,6 +253,10 @@ impl Switch {
                 }
             };
             statuses.insert(name, status);
+        }
+        if let Some(database) = &mut self.database {
+            let running = statuses.iter().filter(|of| matches!(of.1, InterfaceStatus::Running(_)));
+            database.counted = running.map(|(name, _)| name.clone()).collect();
         }
         statuses
     }

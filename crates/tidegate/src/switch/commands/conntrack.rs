@@ -26,9 +26,14 @@ pub fn dump(words: &[String]) -> Result<Work, String> {
     }))
 }
 
-/// `dpctl/ct-stats-show [-m] [dp] [zone=N]`
+/// `dpctl/ct-stats-show [-m] [dp] [zone=N] [verbose]`: the last word is what `-m` was before
+/// (ovs: `lib/dpctl.c`, `dpctl_ct_stats_show`).
 pub fn stats(words: &[String]) -> Result<Work, String> {
-    let mut arguments = Arguments::read(words)?;
+    let words: Vec<String> = words
+        .iter()
+        .map(|word| if word == "verbose" { "-m".to_owned() } else { word.clone() })
+        .collect();
+    let mut arguments = Arguments::read(&words)?;
     let more = arguments.flag("-m") | arguments.flag("--more");
     let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;

@@ -89,8 +89,8 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 fn add_conntrack(commands: &mut Commands<Switch>) {
     let usage = "[-m] [-s] [dp] [zone=N]";
     add_beside(commands, "dpctl/dump-conntrack", usage, 0..=4, conntrack::dump);
-    let usage = "[-m] [dp] [zone=N]";
-    add_beside(commands, "dpctl/ct-stats-show", usage, 0..=3, conntrack::stats);
+    let usage = "[-m] [dp] [zone=N] [verbose]";
+    add_beside(commands, "dpctl/ct-stats-show", usage, 0..=4, conntrack::stats);
     let usage = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
     add_beside(commands, "dpctl/flush-conntrack", usage, 0..=6, conntrack::flush);
     add(commands, "dpctl/ct-get-nconns", "[dp]", 0..=1, conntrack::connections);
