@@ -4,6 +4,7 @@
 //! connected to it, however long that takes. Each such device is plugged in on a thread of its own, so
 //! that whoever opens ports need not wait with it.
 
+use crate::config::remove_left_socket;
 use crate::device::{close, find};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -75,6 +76,7 @@ impl Awaited {
     /// Begins to plug it in. Whoever asks DPDK for another device meanwhile must not meet this one in
     /// lists that are not locked, so this returns when it waits or has failed.
     fn begin(devargs: &str, socket: &Path) -> Result<Awaited, String> {
+        remove_left_socket(socket);
         let text = devargs.to_owned();
         let thread = std::thread::Builder::new().name("dpdk-plug".to_owned());
         let thread = thread.spawn(move || find(&text)).map_err(|error| error.to_string())?;

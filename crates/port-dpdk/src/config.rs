@@ -1,5 +1,7 @@
 //! What a port is to be made of.
 
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Descriptors of a queue where nothing else is said (ovs: `lib/netdev-dpdk.c`,
@@ -88,6 +90,16 @@ pub fn vhost_devargs(
     Ok(format!("net_vhost_tidegate{number},iface={path},queues={queues},client={client}"))
 }
 
+/// Removes a socket that nobody listens at: whoever was killed has left it, and DPDK takes it for one in
+/// use.
+pub fn remove_left_socket(path: &Path) {
+    let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        // If it stays, DPDK says so.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +115,20 @@ mod tests {
         }
         assert!(DpdkConfig::new("net_vhost0,iface=/a").is_vhost());
         assert!(!DpdkConfig::new("0000:01:00.0").is_vhost());
+    }
+
+    #[test]
+    fn only_sockets_that_nobody_listens_at_are_removed() {
+        use std::os::unix::net::UnixListener;
+        let folder = tempfile::tempdir().unwrap();
+        let [left, used, file] = ["left", "used", "file"].map(|name| folder.path().join(name));
+        drop(UnixListener::bind(&left).unwrap());
+        let listener = UnixListener::bind(&used).unwrap();
+        std::fs::write(&file, "text").unwrap();
+        for path in [&left, &used, &file, &folder.path().join("nosuch")] {
+            remove_left_socket(path);
+        }
+        assert!(!left.exists() && used.exists() && file.exists());
+        drop(listener);
     }
 }

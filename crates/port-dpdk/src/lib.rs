@@ -44,7 +44,7 @@ mod start;
 #[cfg(not(feature = "dpdk"))]
 mod absent;
 
-pub use config::{DEFAULT_DESCRIPTORS, DpdkConfig, VhostRole, vhost_devargs};
+pub use config::{DEFAULT_DESCRIPTORS, DpdkConfig, VhostRole, remove_left_socket, vhost_devargs};
 pub use error::DpdkError;
 pub use facts::{Facts, Statistics};
 pub use options::EalOptions;

@@ -313,6 +313,8 @@ fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
     open("other", "net_ring_other");
     // Given up, it leaves no socket in the way of the next.
     assert!(!look_at_awaited(&[]) && !path.exists());
+    // Nor does a switch that was killed.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     waits();
 
     // Somebody comes.

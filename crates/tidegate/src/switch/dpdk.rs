@@ -5,11 +5,12 @@ use super::report::named;
 use base::{Instant, OfPort};
 use control::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions, Interface, LinkStatus};
 use port::PortError;
-use port_dpdk::{DpdkConfig, DpdkError, DpdkPort, EalOptions, Facts, VhostRole, vhost_devargs};
+use port_dpdk::{
+    DpdkConfig, DpdkError, DpdkPort, EalOptions, Facts, VhostRole, remove_left_socket,
+    vhost_devargs,
+};
 use port_linux::{LinkInfo, LinkStatistics, affinity};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -206,15 +207,6 @@ impl Switch {
 /// What a fault begins with; how often it was met, or DPDK's own words, come behind.
 fn kind_of(fault: &str) -> &str {
     fault.split([':', ';']).next().unwrap_or(fault)
-}
-
-/// A server that was killed has left its socket, which DPDK takes for one in use.
-fn remove_left_socket(path: &Path) {
-    let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).is_err() {
-        // If it stays, DPDK says so.
-        let _ = std::fs::remove_file(path);
-    }
 }
 
 /// What a DPDK port is, in the words of the system's devices.
