@@ -220,20 +220,11 @@ mod tests {
             ports.add_rx(slot, &mut waiter);
         }
         ports.share_out(1000, 40);
-        let spent = |ports: &mut Ports| -> Vec<_> {
-            ports.rx.iter_mut().map(|slot| (slot.port.0, slot.usage.end_interval())).collect()
-        };
-        assert_eq!(spent(&mut ports), [(1, 750), (2, 250), (3, 0)]);
-
-        let at = |ns| move || Instant::from_nanos(ns);
-        let mut shift = Shift::new(Instant::from_nanos(100));
-        shift.end(&mut ports.rx, || unreachable!("nobody's time"));
-        shift.begin(1, &mut ports.rx, || unreachable!("nor this"));
-        shift.begin(1, &mut ports.rx, || unreachable!("the same queue's"));
-        shift.begin(0, &mut ports.rx, at(130));
-        shift.end(&mut ports.rx, at(135));
-        shift.end(&mut ports.rx, || unreachable!("it was given already"));
-        assert_eq!(spent(&mut ports), [(1, 5), (2, 30), (3, 0)]);
+        let mut spent = Vec::new();
+        for slot in &mut ports.rx {
+            spent.push((slot.port.0, slot.usage.end_interval()));
+        }
+        assert_eq!(spent, [(1, 750), (2, 250), (3, 0)]);
 
         // A queue that goes to another worker takes its time along.
         let mut other = Ports::default();
@@ -246,5 +237,21 @@ mod tests {
         ports.forget_rx(PortNo(2), &mut waiter);
         ports.forget_rx(PortNo(3), &mut waiter);
         assert_eq!(ports.quiet_for(), None);
+    }
+
+    #[test]
+    fn the_clock_is_looked_at_where_one_queue_s_time_ends() {
+        let (near, _far) = MemoryPort::pair(4);
+        let slot = |port| RxSlot::new(PortNo(port), 1, 0, Box::new(near.rx()));
+        let mut rx = [slot(1), slot(2)];
+        let at = |ns| move || Instant::from_nanos(ns);
+        let mut shift = Shift::new(Instant::from_nanos(100));
+        shift.end(&mut rx, || unreachable!("nobody's time"));
+        shift.begin(1, &mut rx, || unreachable!("nor this"));
+        shift.begin(1, &mut rx, || unreachable!("the same queue's"));
+        shift.begin(0, &mut rx, at(130));
+        shift.end(&mut rx, at(135));
+        shift.end(&mut rx, || unreachable!("it was given already"));
+        assert_eq!(rx.map(|mut slot| slot.usage.end_interval()), [5, 30]);
     }
 }
