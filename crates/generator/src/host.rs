@@ -103,7 +103,6 @@ enum Answer {
 /// A frame that was read, and what its connection is found by.
 struct Known<'a> {
     arrived: Arrived<'a>,
-    flow: Flow,
     hash: u32,
 }
 
@@ -212,10 +211,9 @@ impl Host {
             let verify = packet.offload.checksum == Checksum::Unverified;
             match frame_in::read(packet.data(), self.wire.vlan, verify) {
                 Ok(arrived) => {
-                    let flow = arrived.flow();
-                    let hash = self.connections.hash(&flow);
+                    let hash = self.connections.hash(&arrived.flow());
                     self.connections.prefetch_chain(hash);
-                    all.push(Known { arrived, flow, hash });
+                    all.push(Known { arrived, hash });
                 }
                 Err(Discard::Malformed) => self.statistics.rx_malformed += 1,
                 Err(Discard::BadChecksum) => self.statistics.rx_bad_checksum += 1,
