@@ -25,6 +25,8 @@ pub(crate) struct Chains {
     heads: Vec<u32>,
     links: Vec<Link>,
     len: usize,
+    /// The lowest bits that number as many chains as there are, or more.
+    mask: usize,
 }
 
 impl Chains {
@@ -32,7 +34,7 @@ impl Chains {
     pub fn new(capacity: usize) -> Chains {
         let mut heads = Vec::with_capacity((SPARE * capacity).max(FIRST));
         heads.resize(FIRST, NONE);
-        Chains { heads, links: Vec::with_capacity(capacity), len: 0 }
+        Chains { heads, links: Vec::with_capacity(capacity), len: 0, mask: FIRST - 1 }
     }
 
     /// How many numbers there are.
@@ -111,10 +113,8 @@ impl Chains {
     /// where there is no such chain yet.
     #[inline]
     fn chain(&self, hash: u32) -> usize {
-        let last = self.heads.len() - 1;
-        let mask = (1usize << (usize::BITS - last.leading_zeros())) - 1;
-        let chain = hash as usize & mask;
-        if chain <= last { chain } else { chain & (mask >> 1) }
+        let chain = hash as usize & self.mask;
+        if chain < self.heads.len() { chain } else { chain & (self.mask >> 1) }
     }
 
     /// One chain more: it takes its numbers from the one that had them until now.
@@ -122,6 +122,7 @@ impl Chains {
         let new = self.heads.len();
         let old = new & !(1 << (usize::BITS - 1 - new.leading_zeros()));
         self.heads.push(NONE);
+        self.mask |= new;
         let mut number = std::mem::replace(&mut self.heads[old], NONE);
         while let Some(&link) = self.links.get(number as usize) {
             let chain = self.chain(link.hash);

@@ -1,6 +1,7 @@
 //! The Internet checksum (RFC 1071).
 
-/// A running one's complement sum.
+/// A running one's complement sum, of numbers in this machine's own order: the sum of numbers whose
+/// bytes are swapped is the sum with its bytes swapped (RFC 1071 section 2(B)).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum(u64);
 
@@ -10,14 +11,19 @@ impl Sum {
     pub fn bytes(mut self, bytes: &[u8]) -> Sum {
         // Summing 32 bits at a time is the same sum, since 2^16 is 1 in one's complement; a frame
         // of 64 KB cannot overflow 64 bits.
-        let (words, rest) = bytes.as_chunks::<4>();
+        let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
-            self.0 += u64::from(u32::from_be_bytes(*word));
+            let word = u64::from_ne_bytes(*word);
+            self.0 += (word & 0xffff_ffff) + (word >> 32);
+        }
+        let (halves, rest) = rest.as_chunks::<4>();
+        for half in halves {
+            self.0 += u64::from(u32::from_ne_bytes(*half));
         }
         self.0 += u64::from(match *rest {
-            [a] => u32::from_be_bytes([a, 0, 0, 0]),
-            [a, b] => u32::from_be_bytes([a, b, 0, 0]),
-            [a, b, c] => u32::from_be_bytes([a, b, c, 0]),
+            [a] => u32::from_ne_bytes([a, 0, 0, 0]),
+            [a, b] => u32::from_ne_bytes([a, b, 0, 0]),
+            [a, b, c] => u32::from_ne_bytes([a, b, c, 0]),
             _ => 0,
         });
         self
@@ -26,7 +32,7 @@ impl Sum {
     /// Adds a number.
     #[inline]
     pub fn number(mut self, number: u16) -> Sum {
-        self.0 += u64::from(number);
+        self.0 += u64::from(number.to_be());
         self
     }
 
@@ -38,7 +44,7 @@ impl Sum {
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
-        !(sum as u16)
+        u16::from_be(!(sum as u16))
     }
 }
 

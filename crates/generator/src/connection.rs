@@ -66,8 +66,8 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Room for `capacity` connections, which is taken now and never grows; what is not used is not
-    /// touched.
+    /// Room for `capacity` connections, which is taken now and never grows, but for a longer queue
+    /// than is usual; what is not used is not touched.
     pub fn new(capacity: usize, seed: u64, now: Instant) -> Connections {
         Connections {
             slots: Vec::with_capacity(capacity),

@@ -102,7 +102,7 @@ impl Writer<'_> {
 
     /// The Ethernet and IP headers before `length` bytes of `protocol`; returns the start of the
     /// pseudo header's sum.
-    #[inline]
+    #[inline(always)]
     fn network(
         &mut self,
         wire: &Wire,

@@ -180,7 +180,7 @@ fn check(protocol: u8, transport: &[u8], pseudo: Sum, verify: bool) -> Result<()
     Ok(())
 }
 
-#[inline]
+#[inline(always)]
 fn transport_of(
     protocol: u8,
     transport: &[u8],
@@ -207,7 +207,7 @@ fn transport_of(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn tcp(bytes: &[u8]) -> Result<Segment<'_>, Discard> {
     let fixed = bytes.first_chunk::<20>().ok_or(Discard::Malformed)?;
     let header_bytes = usize::from(fixed[12] >> 4) * 4;

@@ -5,24 +5,23 @@
 //! batch any more.
 
 mod arrivals;
+mod departures;
 
 use crate::address::{Address, AddressRange, PortRange};
 use crate::connection::{Connections, Machine};
-use crate::frame::{self, Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut, Wire};
+use crate::frame::{Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut, Wire};
 use crate::frame_in::{self, Arrived, Discard};
 use crate::neighbours::{Lookup, Neighbours, Overdue};
 use crate::pacer::Pacer;
 use crate::profile::{Profile, ProfileError};
 use crate::statistics::{End, Statistics};
 use crate::tcp::{Settings, Tcp};
-use crate::tcp_send::Send;
-use crate::time_wait::Closed;
 use crate::tuples::Tuples;
 use crate::udp::Udp;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use base::{Instant, MacAddr};
-use packet::{Batch, Checksum, Packet, Pool};
+use packet::{Batch, Checksum, Pool};
 use std::collections::VecDeque;
 
 /// Answers that wait to be sent at most; more are dropped and counted.
@@ -103,7 +102,6 @@ enum Answer {
 /// A frame that was read, and what its connection is found by.
 struct Known<'a> {
     arrived: Arrived<'a>,
-    flow: Flow,
     hash: u32,
 }
 
@@ -212,10 +210,9 @@ impl Host {
             let verify = packet.offload.checksum == Checksum::Unverified;
             match frame_in::read(packet.data(), self.wire.vlan, verify) {
                 Ok(arrived) => {
-                    let flow = arrived.flow();
-                    let hash = self.connections.hash(&flow);
+                    let hash = self.connections.hash(&arrived.flow());
                     self.connections.prefetch_chain(hash);
-                    all.push(Known { arrived, flow, hash });
+                    all.push(Known { arrived, hash });
                 }
                 Err(Discard::Malformed) => self.statistics.rx_malformed += 1,
                 Err(Discard::BadChecksum) => self.statistics.rx_bad_checksum += 1,
@@ -267,88 +264,6 @@ impl Host {
             }
         }
         self.open_due(now);
-    }
-
-    /// Fills the batch's free room with packets that are to be sent, in buffers from `pool`.
-    pub fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
-        while batch.remaining_capacity() > 0 {
-            let Some(answer) = self.answers.pop_front() else { break };
-            let mut packet = pool.take();
-            match answer {
-                Answer::Resolution(message) => {
-                    frame::resolution(&mut packet, &self.wire, &message);
-                }
-                Answer::Segment { flow, to, out } => {
-                    frame::tcp(&mut packet, &self.wire, to, &flow, &out);
-                }
-            }
-            self.push(packet, batch);
-        }
-        while batch.remaining_capacity() > 0 {
-            let Some(id) = self.connections.first_ready() else { break };
-            if self.transmit_of(id, pool, batch, now.as_nanos()) {
-                self.connections.pop_ready();
-            }
-        }
-    }
-
-    /// Sends what this connection has to send, as far as there is room; says whether that was all.
-    fn transmit_of(&mut self, id: u32, pool: &mut Pool, batch: &mut Batch, now: u64) -> bool {
-        let Host { connections, settings: set, statistics: stats, wire, .. } = self;
-        let Some(connection) = connections.get_mut(id) else { return true };
-        let Some(to) = connection.to else { return true };
-        let flow = &connection.flow;
-        while batch.remaining_capacity() > 0 {
-            let mut packet;
-            let mut ended = None;
-            match &mut connection.machine {
-                Machine::Tcp(tcp) => {
-                    let send = tcp.poll(now, set, stats);
-                    let out = match &send {
-                        Send::Nothing => return true,
-                        Send::Segment(out) | Send::Last(out, _) | Send::Close(out, _) => out,
-                    };
-                    packet = pool.take();
-                    frame::tcp(&mut packet, wire, to, flow, out);
-                    ended = (!matches!(send, Send::Segment(_))).then_some(send);
-                }
-                Machine::Udp(udp) => {
-                    let client = self.opener.is_some();
-                    let Some(message) = udp.poll(now, set) else { return true };
-                    let length = if client { set.request_bytes } else { set.reply_bytes };
-                    packet = pool.take();
-                    frame::udp(&mut packet, wire, to, flow, message, length as u16);
-                }
-            }
-            stats.tx_packets += 1;
-            stats.tx_bytes += packet.len() as u64;
-            batch.push(packet);
-            if let Some(send) = ended {
-                let flow = *flow;
-                self.sent_last(id, flow, to, send, now);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// A connection has sent its last segment: it ends, at once or after TIME-WAIT.
-    fn sent_last(&mut self, id: u32, flow: Flow, to: MacAddr, send: Send, now: u64) {
-        match send {
-            Send::Last(_, end) => self.end(id, end),
-            Send::Close(out, end) => {
-                let closed = Closed::new(flow, to, (out.seq, out.ack), out.window, end);
-                // Without room for it the connection stays as it is, and its timer ends it.
-                self.connections.close(id, closed, now.saturating_add(self.settings.time_wait_ns));
-            }
-            Send::Segment(_) | Send::Nothing => {}
-        }
-    }
-
-    fn push(&mut self, packet: Packet, batch: &mut Batch) {
-        self.statistics.tx_packets += 1;
-        self.statistics.tx_bytes += packet.len() as u64;
-        batch.push(packet);
     }
 
     fn answer(&mut self, answer: Answer) {

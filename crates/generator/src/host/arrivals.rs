@@ -39,7 +39,7 @@ impl Host {
     }
 
     fn take_segment(&mut self, known: &Known<'_>, segment: &Segment<'_>, now: u64) {
-        let (flow, from) = (&known.flow, known.arrived.source_mac);
+        let (flow, from) = (&known.arrived.flow(), known.arrived.source_mac);
         let Some(id) = self.connections.find(flow, known.hash) else {
             return match self.connections.closed.find(flow, known.hash) {
                 Some(id) => self.take_late_segment(id, segment),
@@ -123,7 +123,7 @@ impl Host {
     }
 
     fn take_datagram(&mut self, known: &Known<'_>, datagram: &Datagram<'_>, now: u64) {
-        let (flow, from) = (&known.flow, known.arrived.source_mac);
+        let (flow, from) = (&known.arrived.flow(), known.arrived.source_mac);
         let found = self.connections.find(flow, known.hash).or_else(|| {
             let welcome = self.opener.is_none() && self.udp_ports.contains(flow.local_port);
             let udp = || Machine::Udp(Udp::accept(now, &self.settings));

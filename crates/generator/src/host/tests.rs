@@ -1,4 +1,5 @@
 use super::*;
+use crate::frame;
 use crate::frame_in::{Arrived, Content};
 use proptest::prelude::*;
 

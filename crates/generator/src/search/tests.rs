@@ -85,7 +85,7 @@ fn verdicts() {
             "lost, and the generator looked away for longer than a small ring holds",
             |s| {
                 s.back.received -= 1;
-                (s.stall_ns, s.queue_packets) = (20_000_000, Some(1024));
+                (s.stall_ns, s.queue_packets) = (20_000_000, Some(512));
             },
             0.0,
             "invalid",
