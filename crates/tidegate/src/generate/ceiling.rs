@@ -18,9 +18,9 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// Connections at once when nothing waits, for each worker: enough to fill batches, few enough for
 /// the cache.
 const AT_ONCE: u32 = 1000;
-/// The same where rings between processes hold no more than 1024 packets, of which a connection
-/// may have two on their way.
-const AT_ONCE_IN_RINGS: u32 = 400;
+/// The same for each ten packets of rings between processes, of which a connection may have two on
+/// their way.
+const AT_ONCE_IN_TEN: u64 = 4;
 /// A device carries less than this share of the ceiling, or else the generator was the limit.
 pub const SHARE: f64 = 0.8;
 
@@ -92,7 +92,8 @@ pub fn measure(
         time_wait_ms: 0,
         connections_per_second: None,
         connections_at_once: {
-            let each = if ports == "vhost" { AT_ONCE_IN_RINGS } else { AT_ONCE };
+            let in_rings = |packets: u64| (packets * AT_ONCE_IN_TEN / 10) as u32;
+            let each = place.queue_packets.map_or(AT_ONCE, |it| in_rings(it).min(AT_ONCE));
             profile.connections_at_once.min(each * (1 + place.more.len() as u32))
         },
         ..profile.clone()
