@@ -1,7 +1,8 @@
 //! A first look at a frame: reads what most packets are, whole TCP and UDP packets over IPv4 without
 //! options, in a few dozen instructions. All else, and whatever is wrong, is left to the whole reading
-//! ([`Reading`](crate::extract::Reading)), which also finds the reason.
+//! ([`Reading`]), which also finds the reason.
 
+use crate::extract::Reading;
 use crate::hash::Secrets;
 use crate::key::{Family, Key, zone_protocol};
 use crate::record::WORDS_V4;
@@ -205,6 +206,11 @@ impl Sight<'_> {
         let l4 = frame.packet.data().get(usize::from(self.l4)..usize::from(self.end))?;
         Tcp::new_checked(l4).ok().map(|tcp| Segment::read(&tcp))
     }
+
+    /// What the whole reading would have said of this packet.
+    pub fn reading(&self, frame: &Frame) -> Reading {
+        Reading { segment: self.segment(frame), ..Reading::of_key(self.key()) }
+    }
 }
 
 /// The IP header in two words and a half; ports; of UDP, length and checksum.
@@ -268,7 +274,6 @@ fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::Reading;
     use base::PortNo;
     use packet::Packet;
     use proptest::prelude::*;

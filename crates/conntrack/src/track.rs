@@ -7,7 +7,6 @@
 
 use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
-use crate::extract::Reading;
 use crate::original_tuple::{self, Named};
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::sctp::Chunks;
@@ -396,11 +395,5 @@ impl<'a> Pass<'a> {
             record.age();
             self.tools.note(record, What::Updated);
         }
-    }
-}
-
-impl Sight<'_> {
-    pub fn reading(&self, frame: &Frame) -> Reading {
-        Reading { segment: self.segment(frame), ..Reading::of_key(self.key()) }
     }
 }

@@ -1,8 +1,9 @@
 //! The headers of an ordinary packet in one cache line, read with few instructions.
 
-use crate::field::Field;
+mod mask;
+
 use crate::frame::Layers;
-use crate::key::{FlowKey, Mask, VLAN_PRESENT};
+use crate::key::{FlowKey, VLAN_PRESENT};
 use base::PortNo;
 
 /// Words in [`Headers`].
@@ -265,57 +266,6 @@ impl Headers {
         words[3..7].copy_from_slice(&addresses);
         words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xffff_ffff;
         words[8] = (h[3] & self.port_bits()) << 32;
-    }
-
-    /// Which bits of these headers decide the bits of their key that `mask` looks at, in the first
-    /// pass. Packets that agree in them agree in all that the mask looks at. The Ethernet type is
-    /// always among them, as the meaning of the addresses hangs on it.
-    #[must_use]
-    pub fn mask_of(&self, mask: &Mask) -> Headers {
-        let m = mask.words();
-        let mut words = [0; HEADER_WORDS];
-        words[0] = m[0] >> 32 << 32 | m[16] & 0xffff_ffff;
-        words[1] = m[9] | 0xffff;
-        words[2] = m[10] & !0xffff | m[11] >> 32 & 0xffff;
-        words[3] = m[16] & 0xffff_ff00_0000_0000 | m[17] >> 32 & self.port_bits();
-        if mask.has(Field::VlanTpid) {
-            // Whether there is a tag at all stands in its presence bit.
-            words[2] |= u64::from(VLAN_PRESENT);
-            words[3] |= SERVICE_TAG;
-        }
-        if self.is_ipv6() {
-            words[4..].copy_from_slice(&m[12..16]);
-        } else {
-            words[4] = m[13] << 32 | m[15] & 0xffff_ffff;
-        }
-        if m[17] & 0xffff_ffff != 0 || m[18..].iter().any(|&word| word != 0) {
-            // What only other protocols have is zero because of the protocol; what only other
-            // messages have, because of the type.
-            words[3] |= PROTOCOL | if self.is_icmp() { TYPE } else { 0 };
-        }
-        Headers { words }
-    }
-
-    /// All bits that tell connections apart, besides the Ethernet type.
-    #[must_use]
-    pub fn tuple_mask(&self) -> Headers {
-        let wide = if self.is_ipv6() { u64::MAX } else { 0 };
-        let words = [0, 0xffff, 0, PROTOCOL | PORTS, u64::MAX, wide, wide, wide];
-        Headers { words }
-    }
-
-    /// All bits.
-    #[must_use]
-    pub fn exact_mask(&self) -> Headers {
-        let wide = if self.is_ipv6() { u64::MAX } else { 0 };
-        let narrow = u64::MAX;
-        Headers { words: [narrow, narrow, narrow, narrow, narrow, wide, wide, wide] }
-    }
-
-    /// The bits of both masks.
-    #[must_use]
-    pub fn union(&self, other: &Headers) -> Headers {
-        Headers { words: std::array::from_fn(|i| self.words[i] | other.words[i]) }
     }
 
     /// Whether two packets agree in the bits of a mask. Of IPv6 packets it is not asked: they never

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::extract::extract;
+use crate::key::Mask;
 use proptest::prelude::*;
 
 const IN_PORT: PortNo = PortNo(3);
