@@ -33,7 +33,8 @@ demo: build
 	target/release/tidegate demo
 
 .PHONY: test
-test: setup
+test:
+	@scripts/setup test
 	@cargo xtask test
 
 # What the tests of the workspace leave out: the ports of DPDK with DPDK itself.

@@ -5,7 +5,7 @@
 //! begins with `SKIPPED:`, which is how a check says that it could not run here and why.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::num::NonZeroUsize;
@@ -116,7 +116,13 @@ fn run_stage(stage: &Stage, root: &Path, log: &mut File) -> Result<Tally, String
 fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiver<String>)> {
     let (reader, writer) = io::pipe()?;
     let path = if program.contains('/') { root.join(program) } else { program.into() };
-    let child = Command::new(path)
+    let mut command = Command::new(path);
+    // What cargo says of this program would be taken for the caller's wish by build scripts that look at
+    // it, and what they make for `make test` be made anew for `make build`.
+    for (name, _) in env::vars_os().filter(|(name, _)| is_of_this_program(name)) {
+        command.env_remove(name);
+    }
+    let child = command
         .args(args)
         .current_dir(root)
         .env(TEST_THREADS, test_threads())
@@ -127,6 +133,12 @@ fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiv
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || send_lines(reader, &sender));
     Ok((child, lines))
+}
+
+/// Whether cargo sets this variable for the program that it runs, to tell it what it is.
+fn is_of_this_program(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|it| it.starts_with("CARGO_PKG_") || it.starts_with("CARGO_MANIFEST_"))
 }
 
 /// How many tests of one program run at a time, where the caller does not say: some wait more than they
