@@ -42,13 +42,13 @@ pub(crate) fn forward(
         laps.note(|| Step::Probed { is_known: at != NOT_FOUND });
     }
     laps.lap(Stage::Lookup);
-    let is_good = |way| is_good(way, walks, *epoch, flows);
+    let mut is_good = |way| is_good(way, walks, *epoch, flows);
     let walking = match among.come_late {
         Late::Never => 0,
-        Late::Established => held_up_at_once(unified, None, lane),
-        Late::New => held_up_at_once(unified, following.as_ref(), lane),
+        Late::Established => held_up_at_once(unified, None, lane, &mut is_good),
+        Late::New => held_up_at_once(unified, following.as_ref(), lane, &mut is_good),
     };
-    follow(unified, following.as_mut(), now, lane, walking, is_good);
+    follow(unified, following.as_mut(), now, lane, walking, &mut is_good);
     drop(following);
     if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
         laps.note(|| followed(worker, now, at, lane.ways[0]));
@@ -127,15 +127,20 @@ fn follow(
 /// Which packets of a batch walk whatever comes before them, by their [`Headers::pair`]. All that walk
 /// are in their first pass before any is in the next: one that comes to a connection late, or twice,
 /// finds it there as later packets left it in an earlier pass. So it walks where any of those does:
-/// what nobody knows, and with `following` what is known of a connection that is another one now, which
-/// may find a new one and make it established.
+/// what nobody knows, what is known of flows that are other ones now, and with `following` what is known
+/// of a connection that is another one now, which may find a new one and make it established.
 #[inline(never)]
-fn held_up_at_once(unified: &UnifiedCache, following: Option<&Following<'_>>, lane: &Lane) -> u64 {
+fn held_up_at_once(
+    unified: &UnifiedCache,
+    following: Option<&Following<'_>>,
+    lane: &Lane,
+    mut is_good: impl FnMut(Way) -> bool,
+) -> u64 {
     let Lane { frames, headers, found, count, .. } = lane;
     let is_other = |(it, _)| following.is_some_and(|following| !following.is_unchanged(it));
     let mut walking = 0;
     for i in 0..*count {
-        let is_known = found[i] != NOT_FOUND
+        let is_known = unified.get(found[i]).is_some_and(|it| is_good(it.way))
             && (following.is_none()
                 || !unified.connections(found[i]).into_iter().flatten().any(is_other));
         if !is_known {

@@ -96,7 +96,7 @@ fn known(
         } else {
             (tuple != trail.tuple).then(|| Translation::new(headers, &trail.tuple))
         };
-        if visits.are_several() || !worker.flows.get(first.flow)?.tracks {
+        if visits.are_several || !worker.flows.get(first.flow)?.tracks {
             late = if visits.was_new { Late::New } else { Late::Established };
         }
         is_shared = visits.connections().any(|it| is_reached(worker, it));

@@ -26,6 +26,8 @@ pub(crate) struct Visits {
     is_new: bool,
     /// A visit said so.
     pub was_new: bool,
+    /// There was more than one.
+    pub are_several: bool,
     /// The packet's addresses and ports when it first came to the second connection. Whoever
     /// remembers it has only those that it came in with.
     between: Option<Tuple>,
@@ -55,6 +57,7 @@ impl Tracking {
                 last: Some(visited.zone),
                 is_new,
                 was_new: is_new,
+                are_several: false,
                 between: None,
             }),
             Tracking::Same(visits) => visits.and(visited, is_new, came_with),
@@ -83,7 +86,7 @@ impl Visits {
         }
         place.acting = place.acting.saturating_add(u8::from(acts));
         (self.last, self.is_new) = (Some(visited.zone), is_new);
-        self.was_new |= is_new;
+        (self.was_new, self.are_several) = (self.was_new | is_new, true);
         Some(self)
     }
 
@@ -96,11 +99,6 @@ impl Visits {
     /// are two.
     pub fn are_seen_with(&self, came_in_with: &Tuple) -> bool {
         self.between.is_none_or(|between| between == *came_in_with)
-    }
-
-    /// Whether they are more than one, as far as they acted.
-    pub fn are_several(&self) -> bool {
-        self.second.is_some() || self.first.acting > 1
     }
 
     /// The connections.

@@ -5,8 +5,8 @@ use base::{Instant, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack, Filter};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
-    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
-    PortSelection,
+    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Masked, Match, Nat, NatKind,
+    NatRange, PortSelection,
 };
 use packet::{Batch, Packet};
 use std::sync::Arc;
@@ -175,6 +175,36 @@ fn no_visit_to_a_second_zone_comes_before_a_later_packets_first() {
     let answers: &[Action] = &[ct(1, false, None), told];
     let flows = by_ttl(&[(9, BEGIN, other), (9, AGAIN, commits), (64, BEGIN, answers)]);
     check_late(&flows, 6);
+}
+
+/// A second visit says what others left there meanwhile, though the packet does nothing to the connection
+/// any more (transparency's seed 323).
+#[test]
+fn no_mark_that_a_later_packet_sets_is_missed_by_a_second_visit() {
+    let (again, told) = (Action::Recirc(AGAIN), Action::Recirc(TRACKED));
+    let marks = Action::Ct(Box::new(CtAction {
+        commit: true,
+        zone: Zone(1),
+        mark: Some(Masked { value: 1, mask: 1 }),
+        ..CtAction::default()
+    }));
+    let begins: &[Action] = &[ct(1, true, None), Action::Output(PortNo(2))];
+    let visits: &[Action] = &[ct(1, false, None), again.clone()];
+    let once_more: &[Action] = &[ct(1, false, None), told];
+    let steps = [(7, BEGIN, begins), (9, BEGIN, visits), (9, AGAIN, once_more)];
+    let flow = |(ttl, id, steps): (u8, _, &[Action])| {
+        (from(id).with(Field::NwTtl, ttl.into()), steps.to_vec())
+    };
+    let mut flows: Vec<_> = steps.into_iter().map(flow).collect();
+    flows.push(flow((64, BEGIN, &[marks, Action::Output(PortNo(2))])));
+    flows.extend([3, 4].map(|port: u32| {
+        let matching = from(TRACKED).with_masked(Field::CtMark, (port - 3).into(), 1);
+        (matching, vec![Action::Output(PortNo(port))])
+    }));
+    let there = |ttl: u8| packet(&format!("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl={ttl}"));
+    let back = packet("10.0.0.9:80>10.0.0.1:1000 udp len=4 ttl=7");
+    let one = [there(9)];
+    check(3000, &flows, &[&[there(7)], &[back], &one, &one, &[there(9), there(64)]], 3);
 }
 
 fn source_nat() -> Nat {
