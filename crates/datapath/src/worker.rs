@@ -13,7 +13,7 @@ use crate::unified::UnifiedCache;
 use crate::upcall_queue::UpcallQueue;
 use crate::walks::Walks;
 use crate::way::{Route, Way};
-use crate::worth::Worth;
+use crate::worth::{self, Worth};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
@@ -284,6 +284,21 @@ impl Worker {
             self.hit_step(hit, FoundBy::Table { subtables })
         });
         Some(hit)
+    }
+
+    /// Whether the unified cache is asked about the packets of a batch, and their walks are noted so
+    /// that it may be told of them. Which batches those are is left to chance, where they are not all.
+    #[inline]
+    pub(crate) fn notes_batch(&mut self) -> bool {
+        let inverse = self.batches_per_note();
+        self.unified.is_on() && (inverse == 1 || self.next_random().is_multiple_of(inverse))
+    }
+
+    /// Of how many batches one is noted.
+    #[inline]
+    pub(crate) fn batches_per_note(&self) -> u32 {
+        let inverse = if self.worth.asks_seldom() { worth::BATCHES_PER_NOTE } else { 1 };
+        inverse.min(self.config.unified_insert_inverse).max(1)
     }
 
     /// The flow that packets which go this way hit after so many others.
