@@ -72,17 +72,22 @@ fn walk(
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
-    let (mut hits, mut left) = (Hits::new(), present(frames));
+    let mut hits = Hits::new();
     for pass in passed..RECIRC_DEPTH {
+        let left = look_up(worker, frames, &mut hits, laps);
+        if pass > passed {
+            worker.stats.recirculated += left as u64;
+        }
         if left == 0 {
             return;
         }
-        look_up(worker, frames, &mut hits, laps);
         let copies = worker.again.len();
         carry_out(worker, now, frames, trails, &hits, out, laps);
         worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
-        left = present(frames);
-        worker.stats.recirculated += (left + worker.again.len() - copies) as u64;
+        worker.stats.recirculated += (worker.again.len() - copies) as u64;
+    }
+    if passed < RECIRC_DEPTH {
+        worker.stats.recirculated += present(frames) as u64;
     }
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
         worker.refuse(frame.packet.take(), DropReason::RecircDepth, laps);
@@ -101,12 +106,23 @@ fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox, laps: &mut i
     }
 }
 
-/// Finds each frame's flow: in the exact-match cache, or else among the megaflows.
-fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut impl Laps) {
+/// Finds each frame's flow: in the exact-match cache, or else among the megaflows. Says how many
+/// packets there are.
+fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut impl Laps) -> usize {
     let visited_before = worker.flows.counts().subtables_visited;
+    let mut left = 0;
     hits.clear();
-    hits.extend(frames.iter().map(|frame| worker.flow_of(frame, laps)));
+    while let Some(frame) = frames.get(hits.len()) {
+        if frame.packet.is_empty() {
+            hits.push(None);
+            continue;
+        }
+        let (hit, count) = worker.flow_of(&frames[hits.len()..], laps);
+        left += count;
+        hits.extend(std::iter::repeat_n(hit, count));
+    }
     worker.stats.subtables += worker.flows.counts().subtables_visited - visited_before;
+    left
 }
 
 /// Carries out each flow's steps on the frames that hit it, run by run, so that frames of one flow
