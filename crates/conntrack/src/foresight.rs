@@ -13,7 +13,7 @@ use crate::query::{Exchange, Query};
 use crate::record::Kind;
 use crate::room::RESERVE_PARTS;
 use crate::sight::Datagram;
-use crate::tcp::{TcpPeers, TcpState, Update};
+use crate::tcp::{Ends, TcpState, Update};
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Frame};
 
@@ -102,9 +102,9 @@ impl Moment<'_> {
         match (state.kind(), reading.segment) {
             (Kind::Other | Kind::Icmp, _) => settled(state, is_reply).is_some(),
             (Kind::Tcp, Some(segment)) => {
-                let mut after = TcpPeers::from_words(record.tcp_words());
+                let mut ends = Ends::from_words(record.tcp_words(), is_reply);
                 let check = self.settings.check_tcp_windows;
-                let (update, timeout) = after.update(&segment, is_reply, check, &mut tools.trial);
+                let (update, timeout) = ends.update(&segment, check, &mut tools.trial);
                 tools.settle_trial(false);
                 segment.is_usual() && update == Update::Valid && timeout.is_some()
             }

@@ -9,9 +9,9 @@ use crate::connections::{Connections, Tools};
 use crate::extract::Reading;
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::settings::Settings;
-use crate::sight::{Datagram, Whole};
+use crate::sight::{self, Datagram};
 use crate::sight_v6::SightV6;
-use crate::tcp::{Segment, TcpPeers, Update};
+use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
@@ -146,7 +146,7 @@ impl<'a> Moment<'a> {
         if state.kind() != Kind::Tcp {
             return None;
         }
-        let (addresses, ports_protocol, segment) = Whole::segment_of(frame)?;
+        let (addresses, ports_protocol, segment) = sight::segment_of(frame)?;
         let is_reply = connection.is_reply;
         let (ours, rest) = record.key_v4(is_reply);
         if (ours ^ addresses) | (rest ^ ports_protocol) & OF_PACKET != 0 {
@@ -216,15 +216,16 @@ impl<'a> Moment<'a> {
             return None;
         }
         let before = record.tcp_words();
-        let mut after = TcpPeers::from_words(before);
+        let mut ends = Ends::from_words(before, is_reply);
         let check = self.settings.check_tcp_windows;
         let trial = &mut tools.trial;
-        let (update, timeout) = after.update(segment, is_reply, check, trial);
+        let (update, timeout) = ends.update(segment, check, trial);
+        let after = ends.words(is_reply);
         let counted = !trial.is_zero();
         let followed =
-            update == Update::Valid && timeout.is_some() && record.set_tcp(before, &after);
-        let shown = || TcpPeers::from_words(before).shown();
-        if followed && tools.is_watched && shown() != after.shown() {
+            update == Update::Valid && timeout.is_some() && record.set_tcp(before, after);
+        let shown = |words| TcpPeers::from_words(words).shown();
+        if followed && tools.is_watched && shown(before) != shown(after) {
             tools.note(record, What::Updated);
         }
         if counted {

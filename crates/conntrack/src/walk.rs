@@ -58,7 +58,7 @@ impl<'a> Pass<'a> {
     #[inline(never)]
     pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) {
         match sight.is_seen() {
-            true => self.walk(frame, sight.reading(frame), sight.hash),
+            true => self.walk(frame, sight.reading(), sight.hash),
             false => self.walk_unseen(frame),
         }
     }
