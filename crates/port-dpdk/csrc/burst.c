@@ -1,6 +1,7 @@
 /* Packets in and out, a burst a call. Workers call these. */
 #include "shim.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include <rte_ethdev.h>
@@ -15,11 +16,15 @@ static struct rte_mbuf *mbuf_of(struct tidegate_head *head) {
     return (struct rte_mbuf *)(void *)head - 1;
 }
 
+_Static_assert(offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, refcnt) + 2,
+               "head_of reads both at once");
+
 /* Fills in the head of a packet that may keep its buffer: one that is in no chain, that nobody else
  * has, and that came from a pool with heads. */
 static struct tidegate_head *head_of(struct rte_mbuf *mbuf) {
+    static const uint16_t ONE_EACH[2] = {1, 1};
     struct tidegate_head *head = (void *)(mbuf + 1);
-    int is_plain = mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1 &&
+    int is_plain = memcmp(&mbuf->refcnt, ONE_EACH, sizeof ONE_EACH) == 0 &&
                    mbuf->buf_addr == (void *)(head + 1) && RTE_MBUF_DIRECT(mbuf);
     if (!is_plain)
         return NULL;
@@ -47,8 +52,7 @@ static uint8_t checksum_of(uint64_t flags) {
      RTE_MBUF_F_RX_L4_CKSUM_NONE)
 
 int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **heads,
-                          struct tidegate_received *others, uint16_t room, uint16_t *other_count,
-                          uint16_t *likely_count) {
+                          struct tidegate_received *others, uint16_t room, uint16_t *other_count) {
     struct rte_mbuf **mbufs = (struct rte_mbuf **)heads;
     uint16_t other = 0;
     know_thread();
@@ -56,9 +60,9 @@ int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **
         return -1;
     struct guest *guest = tidegate_guests[port];
     uint16_t count;
-    if (guest != NULL && likely_count != NULL) {
+    if (guest != NULL) {
         /* This processor has just copied the packets, so that there is nothing to fetch. */
-        count = tidegate_receive_from_guest(guest, queue, mbufs, room, likely_count);
+        count = tidegate_receive_from_guest(guest, queue, mbufs, room);
     } else {
         count = rte_eth_rx_burst(port, queue, mbufs, room);
         for (uint16_t i = 0; i < count; i++)

@@ -20,17 +20,19 @@ enum { GUEST_RECEIVES, GUEST_SENDS };
 /* The fewest that a guest is asked for: as many as DPDK takes at once from a packed ring. */
 #define LEAST 4
 
-/* A ring, and who is at it. One thread at a time sends, and one receives. */
+/* A ring, and who is at it. One thread at a time sends, and one receives; different ones write to no
+ * line in common, nor to a pair of lines that a processor fetches together. */
 struct guest_ring {
     int vid;     /* the library's number of the guest, or -1 */
     int is_busy; /* somebody may be at it */
+    uint16_t likely_count; /* how many packets the next look will likely find */
     uint64_t packets, bytes;
-} __rte_cache_aligned;
+} __rte_aligned(2 * RTE_CACHE_LINE_SIZE);
 
 struct guest {
     struct rte_mempool *pool;
     uint16_t count;
-    struct guest_ring rings[] __rte_cache_aligned;
+    struct guest_ring rings[];
 };
 
 struct guest *tidegate_guests[RTE_MAX_ETHPORTS];
@@ -79,13 +81,15 @@ int tidegate_expect_guest(uint16_t port, uint16_t queues, struct rte_mempool *po
     uint16_t count = 2 * queues;
     struct guest *guest = NULL;
     size_t bytes = sizeof *guest + count * sizeof guest->rings[0];
-    if (posix_memalign((void **)&guest, RTE_CACHE_LINE_SIZE, bytes) != 0)
+    if (posix_memalign((void **)&guest, _Alignof(struct guest), bytes) != 0)
         return -ENOMEM;
     memset(guest, 0, bytes);
     guest->pool = pool;
     guest->count = count;
-    for (uint16_t i = 0; i < count; i++)
+    for (uint16_t i = 0; i < count; i++) {
         guest->rings[i].vid = -1;
+        guest->rings[i].likely_count = TIDEGATE_BURST;
+    }
     pthread_mutex_lock(&guests_lock);
     tidegate_guests[port] = guest;
     /* It may have come while the device was started. */
@@ -159,10 +163,10 @@ static void leave(struct guest_ring *ring, struct rte_mbuf **mbufs, uint16_t cou
  * there is one, and gives back those that it did not need: where few come at a time, a look for a
  * whole burst costs more than the packets that it finds. */
 uint16_t tidegate_receive_from_guest(struct guest *guest, uint16_t queue, struct rte_mbuf **mbufs,
-                                     uint16_t room, uint16_t *likely_count) {
-    uint16_t number = 2 * queue + GUEST_SENDS;
-    uint16_t count = 0, asked = RTE_MIN(*likely_count, room), got;
+                                     uint16_t room) {
+    uint16_t number = 2 * queue + GUEST_SENDS, count = 0, got;
     struct guest_ring *ring = &guest->rings[number];
+    uint16_t asked = RTE_MIN(ring->likely_count, room);
     int vid = enter(ring);
     if (vid < 0)
         return 0;
@@ -176,7 +180,7 @@ uint16_t tidegate_receive_from_guest(struct guest *guest, uint16_t queue, struct
     }
     leave(ring, mbufs, count);
     uint16_t next = RTE_ALIGN_CEIL(count + 1, LEAST);
-    *likely_count = RTE_MIN(RTE_MAX(next, *likely_count / 2), TIDEGATE_BURST);
+    ring->likely_count = RTE_MIN(RTE_MAX(next, ring->likely_count / 2), TIDEGATE_BURST);
     return count;
 }
 

@@ -25,9 +25,9 @@ void tidegate_count_guest(uint16_t port, struct tidegate_counters *counters);
 /* What is to be added to one of the driver's counters, by its name. */
 uint64_t tidegate_guest_counter(uint16_t port, const char *name);
 
-/* As rte_eth_rx_burst; `likely_count` as shim.h says. */
+/* As rte_eth_rx_burst. */
 uint16_t tidegate_receive_from_guest(struct guest *guest, uint16_t queue, struct rte_mbuf **mbufs,
-                                     uint16_t room, uint16_t *likely_count);
+                                     uint16_t room);
 /* Gives how many of the first ones the guest took, which is offered what is left `retries` times. All
  * of them stay the caller's. */
 uint16_t tidegate_send_to_guest(struct guest *guest, uint16_t queue, struct rte_mbuf **mbufs,
