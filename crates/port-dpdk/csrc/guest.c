@@ -53,7 +53,10 @@ static void tell_rings(uint16_t port, int may_have_guest) {
         struct guest_ring *ring = &guest->rings[i];
         int now = i < has ? vid : -1;
         int before = __atomic_exchange_n(&ring->vid, now, __ATOMIC_SEQ_CST);
-        while (before != now && __atomic_load_n(&ring->is_busy, __ATOMIC_SEQ_CST))
+        /* Of a ring that was nobody's, nobody is waited for: who is at it is at the new guest's, and may
+         * wait for a lock that the library holds while it calls the driver. */
+        int must_leave = before >= 0 && before != now;
+        while (must_leave && __atomic_load_n(&ring->is_busy, __ATOMIC_SEQ_CST))
             rte_pause();
     }
 }
