@@ -92,6 +92,12 @@ impl Segment {
         self.flags.intersects(flag)
     }
 
+    /// Whether its acknowledgement number says something: it has ACK, and is not the RST with ACK
+    /// but a number of 0 that broken stacks send.
+    pub fn acknowledges(&self) -> bool {
+        self.has(TcpFlags::ACK) && !(self.ack == 0 && self.has(TcpFlags::RST))
+    }
+
     /// Whether it neither begins nor ends anything.
     #[inline]
     pub fn is_usual(&self) -> bool {
@@ -237,9 +243,7 @@ impl Fit {
         if sender.state < TcpState::SynSent {
             fit.meet(segment, sender, receiver);
         }
-        // Without ACK there is no acknowledgement, and broken stacks send a RST with ACK but 0.
-        let unset = fit.ack == 0 && segment.flags.contains(TcpFlags::ACK | TcpFlags::RST);
-        if !segment.has(TcpFlags::ACK) || unset {
+        if !segment.acknowledges() {
             fit.ack = receiver.sent_end;
         }
         // What carries nothing may stand anywhere.
