@@ -10,7 +10,7 @@ use operations::{Operation, run};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn the_tracker_does_as_the_oracle_does(

@@ -27,6 +27,8 @@ struct Piece {
 #[derive(Default)]
 pub struct Fragments {
     held: Vec<Piece>,
+    /// Datagrams of IPv6 in which something overlapped, and since when.
+    given_up: Vec<(Datagram, u64)>,
 }
 
 pub enum Taken {
@@ -77,6 +79,10 @@ impl Fragments {
         if begun.is_some_and(|begun| now_ms >= begun + LIFETIME_MS) {
             self.held.retain(|it| it.datagram != datagram);
         }
+        self.given_up.retain(|(_, since_ms)| now_ms < since_ms + LIFETIME_MS);
+        if self.given_up.iter().any(|(it, _)| *it == datagram) {
+            return Taken::Refused;
+        }
         let is_odd = !piece.is_last && !piece.len.is_multiple_of(8);
         if (!piece.is_last && bytes < least)
             || is_odd
@@ -86,8 +92,12 @@ impl Fragments {
             return Taken::Refused;
         }
         let same = || self.held.iter().filter(|it| it.datagram == datagram);
+        // A copy of IPv6 must be a copy (RFC 8200 section 4.5).
+        let data = |it: &Piece| it.bytes[it.data..it.data + it.len].to_vec();
+        let is_same_data = |it: &Piece| version == IpVersion::V4 || data(it) == data(&piece);
         let is_again = |it: &Piece| {
             (it.offset, it.len, it.is_last) == (piece.offset, piece.len, piece.is_last)
+                && is_same_data(it)
         };
         if same().any(is_again) {
             return Taken::Refused;
@@ -100,6 +110,7 @@ impl Fragments {
         };
         if same().any(overlaps) {
             if version == IpVersion::V6 {
+                self.given_up.push((datagram, begun.unwrap_or(now_ms)));
                 self.held.retain(|it| it.datagram != datagram);
             }
             return Taken::Refused;
