@@ -191,9 +191,7 @@ impl Fit {
         if sender.state < TcpState::SynSent {
             fit.meet(segment, sender, receiver);
         }
-        // Without ACK there is no acknowledgement, and broken stacks send a RST with ACK but 0.
-        let unset = fit.ack == 0 && segment.flags.contains(TcpFlags::ACK | TcpFlags::RST);
-        if !segment.has(TcpFlags::ACK) || unset {
+        if !segment.acknowledges() {
             fit.ack = receiver.sent_end;
         }
         // What carries nothing may stand anywhere.

@@ -44,6 +44,13 @@ impl Segment {
         self.flags.intersects(flag)
     }
 
+    /// Whether its acknowledgement number says something: it has ACK, and is not the RST with ACK
+    /// but a number of 0 that broken stacks send.
+    #[inline(always)]
+    pub fn acknowledges(&self) -> bool {
+        self.has(TcpFlags::ACK) && !(self.ack == 0 && self.has(TcpFlags::RST))
+    }
+
     /// Whether it neither begins nor ends anything.
     #[inline]
     pub fn is_usual(&self) -> bool {
