@@ -78,12 +78,12 @@ impl Outcome<'_> {
             _ if self.stopped.is_some() => {
                 lines.push("stopped before any rate passed, by what is said below".to_owned());
             }
+            _ if self.interrupted => lines.push("interrupted before any rate passed".to_owned()),
             _ if self.status() == 3 => lines.push(
                 "no answer: the generator did not do what was asked; lower --max-cps, or give it \
                  more of the machine"
                     .to_owned(),
             ),
-            _ if self.interrupted => lines.push("interrupted before any rate passed".to_owned()),
             _ => lines.push(format!(
                 "no rate passed, not even {} connections/s; lower --min-cps, or see the errors \
                  above",
