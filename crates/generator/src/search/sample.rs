@@ -63,6 +63,10 @@ pub struct Sample {
     pub failed: Failures,
     /// Connections that had not ended when the time to wait for them was over.
     pub unfinished: u64,
+    /// Connections that the generator itself ended, since the trial had failed or was interrupted.
+    pub cut_short: u64,
+    /// The trial did not go on to its end, since nothing could come of it any more.
+    pub ended_early: bool,
     /// Opens that fell due and that the generator was too late for.
     pub missed: u64,
     /// Opens for which too many connections were alive.
@@ -111,6 +115,7 @@ impl Sample {
         self.opened = client.opened;
         self.completed = client.completed;
         self.failed = client.failed;
+        self.cut_short = std::mem::take(&mut self.failed.aborted);
         self.unfinished = alive as u64;
         self.missed = missed;
         self.at_limit = client.at_limit;

@@ -79,6 +79,8 @@ pub fn sample_json(sample: &Sample) -> Value {
         "completed": sample.completed,
         "failed": named(&sample.failed.by_name()),
         "unfinished": sample.unfinished,
+        "cut_short": sample.cut_short,
+        "ended_early": sample.ended_early,
         "client_to_server": sample.forth,
         "server_to_client": sample.back,
         "loss_ratio": sample.loss_ratio(),
