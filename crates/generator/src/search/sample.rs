@@ -44,8 +44,12 @@ pub struct Window {
     pub payload_bytes: u64,
     /// Packets that the client sent and received.
     pub client_packets: u64,
-    /// Share of the time in which the generator was at work, 0 to 1.
+    /// Share of the time in which the generator was at work, 0 to 1: turns that moved a packet, however
+    /// few. What it has time for beside them does not show.
     pub busy: f64,
+    /// Share of the time in which it left something over that had arrived or was to be sent, 0 to 1: it
+    /// could not do more. None: not known.
+    pub behind: Option<f64>,
 }
 
 /// One trial of one rate.

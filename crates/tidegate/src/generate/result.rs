@@ -75,6 +75,7 @@ pub fn sample_json(sample: &Sample) -> Value {
         "tx_bits_per_second": rate(it.tx_bytes * 8, it),
         "rx_bits_per_second": rate(it.rx_bytes * 8, it),
         "generator_busy": it.busy,
+        "generator_behind": it.behind,
         "opened": sample.opened,
         "completed": sample.completed,
         "failed": named(&sample.failed.by_name()),

@@ -114,8 +114,9 @@ impl Reading {
     fn window(&self, before: &Reading, active: usize) -> Window {
         let client = self.all.client.since(&before.all.client);
         let server = self.all.server.since(&before.all.server);
-        let busy_ns = (self.all.busy_ns - before.all.busy_ns) / self.workers as u64;
         let seconds = (self.at - before.at).as_secs_f64();
+        let worker_ns = self.workers as f64 * seconds.max(1e-9) * 1e9;
+        let share = |now: u64, then: u64| (now - then) as f64 / worker_ns;
         Window {
             seconds,
             opened: client.opened,
@@ -127,7 +128,8 @@ impl Reading {
             rx_bytes: client.rx_bytes + server.rx_bytes,
             payload_bytes: client.acknowledged_bytes + client.rx_payload_bytes,
             client_packets: client.tx_packets + client.rx_packets,
-            busy: busy_ns as f64 / 1e9 / seconds.max(1e-9),
+            busy: share(self.all.busy_ns, before.all.busy_ns),
+            behind: Some(share(self.all.behind_ns, before.all.behind_ns)),
         }
     }
 }

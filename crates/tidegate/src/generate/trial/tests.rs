@@ -91,6 +91,7 @@ fn over_a_cable_everything_adds_up() {
     assert_eq!((sample.completed, sample.missed), (sample.opened, 0));
     assert_eq!(sample.forth.sent + sample.back.sent, 7 * sample.opened);
     assert_eq!((sample.forth.lost(), sample.back.lost(), sample.retransmitted), (0, 0, 0));
+    assert_eq!(sample.window.behind, Some(0.0), "{:?}", sample.window);
     assert!((sample.opened_per_second() - 2000.0).abs() < 10.0, "{:?}", sample.window);
     assert!((sample.completed_per_second() - 2000.0).abs() < 20.0, "{:?}", sample.window);
     // Half a second of TIME-WAIT keeps half of a second's connections.
@@ -192,4 +193,16 @@ fn whoever_interrupts_gets_what_there_is() {
     assert!(took < second * 6, "{took:?}");
     assert!(sample.cut_short > 500 && sample.unfinished == 0, "{sample:?}");
     assert_eq!(sample.opened, sample.completed + sample.failed.total() + sample.cut_short);
+}
+
+#[test]
+fn a_generator_asked_for_more_than_it_can_sends_nothing_twice() {
+    // Every 5 ms a side reads and sends 256 packets at most, which are 13,000 connections a second.
+    let sample = trial(40_000.0, Duration::from_secs(1), FaultRates::default(), 5_000_000);
+    let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
+    assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());
+    assert_eq!((sample.retransmitted, sample.duplicates), (0, 0), "{:?}", sample.window);
+    assert!(sample.completed_per_second() > 8_000.0, "{:?}", sample.window);
+    assert!(sample.window.behind > Some(0.3), "{:?}", sample.window);
+    assert_eq!((sample.failed.total(), sample.forth.lost(), sample.back.lost()), (0, 0, 0));
 }
