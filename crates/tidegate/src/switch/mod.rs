@@ -19,6 +19,7 @@ mod fresh;
 mod interfaces;
 pub mod link_task;
 mod metrics;
+mod mtu;
 mod nap;
 pub mod openflow_tasks;
 mod options;
