@@ -34,8 +34,8 @@ const V6: Id = 1 << 31;
 /// Set in an index entry that stands under the hash of a translated connection's reply.
 const REPLY_ENTRY: Id = 1 << 30;
 /// The same bit in a [`ConnectionRef`](flow::ConnectionRef), which never says by which entry a
-/// connection was found: its packets are TCP's.
-const REMEMBERED_TCP: Id = REPLY_ENTRY;
+/// connection was found: its packets are TCP's, SCTP's or ICMP's.
+const NO_DATAGRAM: Id = REPLY_ENTRY;
 /// Ids that a slab may hand out; they stay clear of the two bits.
 const IDS: u32 = REPLY_ENTRY - 65_536;
 /// Threads that may track at a time.
@@ -170,23 +170,24 @@ impl Connections {
         }
     }
 
-    /// By which a connection is remembered; TCP's ones are marked.
+    /// By which a connection is remembered; those of protocols that are told more of their packets than
+    /// UDP is are marked.
     #[inline(always)]
     pub fn remembered(id: Id, state: State) -> Id {
-        id | if state.kind() == Kind::Tcp { REMEMBERED_TCP } else { 0 }
+        id | if state.kind() == Kind::Other { 0 } else { NO_DATAGRAM }
     }
 
-    /// Whether a connection that is [remembered](Self::remembered) is none of TCP nor of IPv6.
+    /// Whether a connection that is [remembered](Self::remembered) may be UDP's over IPv4.
     #[inline(always)]
     pub fn is_remembered_datagram(remembered: Id) -> bool {
-        remembered & (V6 | REMEMBERED_TCP) == 0
+        remembered & (V6 | NO_DATAGRAM) == 0
     }
 
     /// Begins to fetch what packets need of a connection that is [remembered](Self::remembered).
     #[inline(always)]
     pub fn fetch_remembered(&self, remembered: Id) {
         if remembered & V6 == 0 {
-            self.fetch_v4(remembered & !REMEMBERED_TCP, remembered & REMEMBERED_TCP != 0);
+            self.fetch_v4(remembered & !NO_DATAGRAM, remembered & NO_DATAGRAM != 0);
         } else {
             self.fetch(remembered);
         }

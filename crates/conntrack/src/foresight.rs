@@ -7,13 +7,13 @@
 //! connection that may have to give way must be told of its packets in their turn.
 
 use crate::connections::{Connections, Tools};
-use crate::extract::Reading;
-use crate::known::{Moment, settled};
+use crate::known::{Moment, Unchanged, settle};
 use crate::query::{Exchange, Query};
 use crate::record::Kind;
 use crate::room::RESERVE_PARTS;
+use crate::said::{self, Listen, Said};
 use crate::sight::Datagram;
-use crate::tcp::{Ends, TcpState, Update};
+use crate::tcp::TcpState;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Frame};
 
@@ -82,33 +82,41 @@ impl Moment<'_> {
                 acted
             });
         }
-        self.would_follow(both[1].0, frame, tools)
-            && both.into_iter().all(|(connection, is_twice)| {
-                let acted = self.follow(connection, frame, tools).is_some();
-                if acted && is_twice {
-                    self.follow(connection, frame, tools);
-                }
-                acted
-            })
+        let acted = self.follow_both_others(both, frame, tools).is_some();
+        settle(tools, acted);
+        acted
     }
 
-    /// Whether the packet goes the same way as the one before it did.
-    fn would_follow(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> bool {
-        let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
-        let Some((_, state)) = self.unchanged(&record, connection) else { return false };
-        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related);
-        let ours = reading.filter(|it| record.direction(&it.key) == Some(is_reply));
-        let Some(reading) = ours else { return false };
-        match (state.kind(), reading.segment) {
-            (Kind::Other | Kind::Icmp, _) => settled(state, is_reply).is_some(),
-            (Kind::Tcp, Some(segment)) => {
-                let mut ends = Ends::from_words(record.tcp_words(), is_reply);
-                let check = self.settings.check_tcp_windows;
-                let (update, timeout) = ends.update(&segment, check, &mut tools.trial);
-                tools.settle_trial(false);
-                segment.is_usual() && update == Update::Valid && timeout.is_some()
-            }
-            (Kind::Tcp | Kind::Sctp, _) => false,
+    /// The same of all but UDP over IPv4 without options.
+    #[inline(never)]
+    fn follow_both_others(&self, both: Both, frame: &Frame, tools: &mut Tools) -> Option<()> {
+        let [(first, _), (second, _)] = both;
+        let unchanged = [self.unchanged(first)?, self.unchanged(second)?];
+        let are_twice = both.map(|(_, is_twice)| is_twice);
+        let pair = Pair { moment: self, unchanged, are_twice, frame, tools };
+        said::read(frame, Connections::is_v4(first.id), pair)
+    }
+}
+
+/// Follows a packet that is of a connection in each of two zones.
+struct Pair<'m, 'a> {
+    moment: &'m Moment<'a>,
+    unchanged: [Unchanged<'a>; 2],
+    are_twice: [bool; 2],
+    frame: &'m Frame,
+    tools: &'m mut Tools,
+}
+
+impl Listen for Pair<'_, '_> {
+    fn hear(self, said: &impl Said) -> Option<()> {
+        let Pair { moment, unchanged: [first, second], are_twice, frame, tools } = self;
+        let step = moment.judge(&first, said, tools)?;
+        let second_step = moment.judge(&second, said, tools)?;
+        moment.take(&first, &step, frame, tools)?;
+        moment.take(&second, &second_step, frame, tools)?;
+        for (of, _) in [first, second].iter().zip(are_twice).filter(|(_, is_twice)| *is_twice) {
+            moment.follow_again(of.connection, said, frame, tools);
         }
+        Some(())
     }
 }

@@ -6,24 +6,53 @@
 
 use crate::change::What;
 use crate::connections::{Connections, Tools};
-use crate::extract::Reading;
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
+use crate::said::{self, Listen, OF_PACKET, Said};
+use crate::sctp::Chunks;
 use crate::settings::Settings;
-use crate::sight::{self, Datagram};
-use crate::sight_v6::SightV6;
+use crate::sight::Datagram;
 use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
-
-/// What of a key's last word a packet says itself: its ports and its protocol, not the zone.
-const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
 /// No connection ends then: a deadline has fewer bits.
 const NEVER: u64 = u64::MAX;
 
 /// A conversation's record, and its life and state when it was looked at.
 pub(crate) type Seen<'a> = (Record<'a>, Life, State);
+
+/// A connection that is as it was remembered, and what its record said when it was looked at.
+pub(crate) struct Unchanged<'a> {
+    pub connection: ConnectionRef,
+    record: Record<'a>,
+    life: Life,
+    state: State,
+}
+
+/// What a packet does to its connection: begins its time anew, and of TCP changes its sides.
+pub(crate) struct Step {
+    timeout: Timeout,
+    /// What they were, and become.
+    peers: Option<([u64; 3], [u64; 3])>,
+}
+
+/// Follows a packet that is of one connection.
+struct One<'m, 'a> {
+    moment: &'m Moment<'a>,
+    unchanged: Unchanged<'a>,
+    frame: &'m Frame,
+    tools: &'m mut Tools,
+}
+
+impl Listen for One<'_, '_> {
+    #[inline(always)]
+    fn hear(self, said: &impl Said) -> Option<()> {
+        let One { moment, unchanged, frame, tools } = self;
+        let step = moment.judge(&unchanged, said, tools)?;
+        moment.take(&unchanged, &step, frame, tools)
+    }
+}
 
 /// What packets of one moment are followed by.
 pub(crate) struct Moment<'a> {
@@ -73,7 +102,7 @@ impl<'a> Moment<'a> {
     ///
     /// Here is the way of UDP over IPv4 in a conversation to which it adds nothing, in one line of the
     /// record; all others' is beside it.
-    #[inline]
+    #[inline(always)]
     pub fn follow(
         &self,
         connection: ConnectionRef,
@@ -84,7 +113,7 @@ impl<'a> Moment<'a> {
             return self.follow_other(connection, frame, tools);
         }
         let Some(said) = Datagram::of(frame) else {
-            return self.follow_settled(connection, frame);
+            return self.follow_other(connection, frame, tools);
         };
         let seen = self.seen_by(connection, &said)?;
         self.follow_seen(connection, seen, said.len, frame)
@@ -130,7 +159,7 @@ impl<'a> Moment<'a> {
         life.is_over(self.now_ms)
     }
 
-    /// The same of TCP over IPv4, and of all over IPv6.
+    /// The same of all but UDP over IPv4 without options.
     #[inline(never)]
     fn follow_other(
         &self,
@@ -138,100 +167,94 @@ impl<'a> Moment<'a> {
         frame: &Frame,
         tools: &mut Tools,
     ) -> Option<()> {
-        if !Connections::is_v4(connection.id) {
-            return self.follow_v6(connection, frame, tools);
-        }
-        let record = Record::v4(self.connections.words_v4(connection.id));
-        let (life, state) = self.unchanged(&record, connection)?;
-        if state.kind() != Kind::Tcp {
-            return None;
-        }
-        let (addresses, ports_protocol, segment) = sight::segment_of(frame)?;
-        let is_reply = connection.is_reply;
-        let (ours, rest) = record.key_v4(is_reply);
-        if (ours ^ addresses) | (rest ^ ports_protocol) & OF_PACKET != 0 {
-            return None;
-        }
-        let timeout = self.follow_segment(&record, is_reply, &segment, tools)?;
-        self.note_packet(connection, life, timeout, frame)
+        let unchanged = self.unchanged(connection)?;
+        let is_v4 = Connections::is_v4(connection.id);
+        let one = One { moment: self, unchanged, frame, tools: &mut *tools };
+        let followed = said::read(frame, is_v4, one);
+        settle(tools, followed.is_some());
+        followed
     }
 
-    /// The same of what has no handshake and is no plain UDP: ICMP's queries and their answers, and
-    /// protocols whose packets are told apart by their addresses alone. There are few such packets, so
-    /// that the whole reading serves, which knows what is wrong with each.
+    /// The same of a packet that was read, once more.
     #[inline(never)]
-    fn follow_settled(&self, connection: ConnectionRef, frame: &Frame) -> Option<()> {
-        let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
-        let (life, state) = self.unchanged(&record, connection)?;
-        let timeout = settled(state, is_reply)?;
-        let reading = Reading::of(frame, record.zone()).ok().filter(|it| !it.related)?;
-        if record.direction(&reading.key)? != is_reply {
-            return None;
-        }
-        self.note_packet(connection, life, timeout, frame)
-    }
-
-    /// The same of TCP, UDP and ICMP over IPv6.
-    fn follow_v6(&self, connection: ConnectionRef, frame: &Frame, tools: &mut Tools) -> Option<()> {
-        let (record, is_reply) = (self.connections.record(connection.id), connection.is_reply);
-        let (life, state) = self.unchanged(&record, connection)?;
-        let Some(sight) = SightV6::of(frame) else {
-            return self.follow_settled(connection, frame);
-        };
-        if sight.direction(&record, record.zone())? != is_reply {
-            return None;
-        }
-        let timeout = match state.kind() {
-            Kind::Other => settled(state, is_reply)?,
-            Kind::Tcp => self.follow_segment(&record, is_reply, &sight.segment()?, tools)?,
-            Kind::Icmp | Kind::Sctp => return None,
-        };
-        self.note_packet(connection, life, timeout, frame)
-    }
-
-    /// Life and state of a connection of which flows see what they saw.
-    #[inline(always)]
-    pub fn unchanged(
+    pub fn follow_again(
         &self,
-        record: &Record<'_>,
         connection: ConnectionRef,
-    ) -> Option<(Life, State)> {
+        said: &impl Said,
+        frame: &Frame,
+        tools: &mut Tools,
+    ) -> Option<()> {
+        let unchanged = self.unchanged(connection)?;
+        One { moment: self, unchanged, frame, tools }.hear(said)
+    }
+
+    /// A connection that lives, and of which flows see what they saw.
+    #[inline(always)]
+    pub fn unchanged(&self, connection: ConnectionRef) -> Option<Unchanged<'a>> {
+        let record = self.connections.record(connection.id);
         let (life, state) = (record.life(), record.state());
         let is_over = life.differs_from(connection.generation) != 0 || life.is_over(self.now_ms);
         // A helper reads all of its connection's packets.
         let number = self.connections.zones.number(record.zone());
-        (!is_over && state.differs_from_plain(number) == 0).then_some((life, state))
+        let is_same = !is_over && state.differs_from_plain(number) == 0;
+        is_same.then_some(Unchanged { connection, record, life, state })
     }
 
-    /// A timeout's absence, which is a segment that fits only loosely, ends in `None` too: those are
-    /// few, and the whole way knows what to do with them.
-    fn follow_segment(
+    /// What a packet does to its connection, if flows see nothing of it. A timeout's absence, which is
+    /// a segment that fits only loosely, ends in `None` too: those are few, and the whole way knows
+    /// what to do with them. What is counted, is counted on trial.
+    #[inline(always)]
+    pub fn judge(
         &self,
-        record: &Record<'_>,
-        is_reply: bool,
-        segment: &Segment,
+        unchanged: &Unchanged<'_>,
+        said: &impl Said,
         tools: &mut Tools,
-    ) -> Option<Timeout> {
-        if !segment.is_usual() {
+    ) -> Option<Step> {
+        let Unchanged { record, state, .. } = unchanged;
+        let is_reply = unchanged.connection.is_reply;
+        if !said.is_of(record, is_reply) {
             return None;
         }
-        let before = record.tcp_words();
-        let mut ends = Ends::from_words(before, is_reply);
-        let check = self.settings.check_tcp_windows;
-        let trial = &mut tools.trial;
-        let (update, timeout) = ends.update(segment, check, trial);
-        let after = ends.words(is_reply);
-        let counted = !trial.is_zero();
-        let followed =
-            update == Update::Valid && timeout.is_some() && record.set_tcp(before, after);
-        let shown = |words| TcpPeers::from_words(words).shown();
-        if followed && tools.is_watched && shown(before) != shown(after) {
-            tools.note(record, What::Updated);
+        match state.kind() {
+            Kind::Tcp => {
+                let segment = said.segment().filter(Segment::is_usual)?;
+                let before = record.tcp_words();
+                let mut ends = Ends::from_words(before, is_reply);
+                let check = self.settings.check_tcp_windows;
+                let (update, timeout) = ends.update(&segment, check, &mut tools.trial);
+                let timeout = timeout.filter(|_| update == Update::Valid)?;
+                Some(Step { timeout, peers: Some((before, ends.words(is_reply))) })
+            }
+            Kind::Other | Kind::Icmp => {
+                Some(Step { timeout: settled(*state, is_reply)?, peers: None })
+            }
+            Kind::Sctp => {
+                let timeout = judge_chunks(record, is_reply, &said.chunks()?, tools)?;
+                Some(Step { timeout, peers: None })
+            }
         }
-        if counted {
-            tools.settle_trial(followed);
+    }
+
+    /// Lets a packet do to its connection what it was found to do. `None` did nothing.
+    #[inline(always)]
+    pub fn take(
+        &self,
+        unchanged: &Unchanged<'_>,
+        step: &Step,
+        frame: &Frame,
+        tools: &mut Tools,
+    ) -> Option<()> {
+        let Unchanged { connection, record, life, .. } = unchanged;
+        if let Some((before, after)) = &step.peers {
+            if !record.set_tcp(*before, *after) {
+                return None;
+            }
+            let shown = |words| TcpPeers::from_words(words).shown();
+            if tools.is_watched && shown(*before) != shown(*after) {
+                tools.note(record, What::Updated);
+            }
         }
-        timeout.filter(|_| followed)
+        self.note_packet(*connection, *life, step.timeout, frame)
     }
 
     /// Begins the connection's time anew, and counts the packet.
@@ -256,9 +279,32 @@ impl<'a> Moment<'a> {
     }
 }
 
+/// Ends what was on trial, if anything was counted.
+#[inline(always)]
+pub(crate) fn settle(tools: &mut Tools, came_to_pass: bool) {
+    if !tools.trial.is_zero() {
+        tools.settle_trial(came_to_pass);
+    }
+}
+
+/// The timeout of an association of which a packet changes nothing, as those with data do not.
+#[inline(never)]
+fn judge_chunks(
+    record: &Record<'_>,
+    is_reply: bool,
+    chunks: &Chunks,
+    tools: &mut Tools,
+) -> Option<Timeout> {
+    let seen = record.sctp_seen();
+    let mut after = seen.0;
+    let (update, timeout) = after.update(chunks, is_reply, &mut tools.trial);
+    let is_same = after == seen.0 && record.set_sctp(seen, &after);
+    timeout.filter(|_| is_same && update == Update::Valid)
+}
+
 /// The timeout of a conversation without handshake to which a packet adds nothing.
 #[inline(always)]
-pub(crate) fn settled(state: State, is_reply: bool) -> Option<Timeout> {
+fn settled(state: State, is_reply: bool) -> Option<Timeout> {
     if state.kind() == Kind::Icmp {
         let mut query = state.query();
         let (_, timeout) = query.update(is_reply);

@@ -50,6 +50,7 @@ mod query;
 mod quoted;
 mod record;
 mod room;
+mod said;
 mod sctp;
 mod settings;
 mod sight;

@@ -145,7 +145,7 @@ impl<'a> Record<'a> {
     }
 
     /// Of an IPv6 record, whether it has the key of these words; in which direction.
-    #[inline]
+    #[inline(always)]
     pub fn direction_v6(&self, addresses: &[u64; 4], rest: u64) -> Option<bool> {
         let is_key = |at: usize| {
             let differs = |i: usize, word: u64| self.key[at + i].load(Relaxed) ^ word;
@@ -295,7 +295,9 @@ impl<'a> Record<'a> {
     /// The same, as [`TcpPeers::words`].
     #[inline(always)]
     pub fn tcp_words(&self) -> [u64; 3] {
-        [PEERS, SEQ[0], SEQ[1]].map(|at| self.common[at].load(Relaxed))
+        // Spelled out: mapping an array is a call where this is read in more than one place.
+        let word = |at: usize| self.common[at].load(Relaxed);
+        [word(PEERS), word(SEQ[0]), word(SEQ[1])]
     }
 
     /// Stores what a segment changed between `before` and `after`; false if the other direction's

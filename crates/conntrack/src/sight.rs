@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use table::atomic::AtomicU64;
 use table::{Id, Spot};
 use wire::checksum::{self, Verdict};
-use wire::{ethertype, protocol};
+use wire::{ethertype, icmp, protocol};
 
 const IP_HEADER: usize = 20;
 /// Version 4, and a header of five words.
@@ -33,8 +33,8 @@ struct Plain<'a> {
     addresses: u64,
     protocol: u8,
     ports: u32,
-    /// Of UDP, length and checksum.
-    udp: u32,
+    /// Behind the ports: of UDP, length and checksum; of an echo, its identifier and number.
+    next: u32,
 }
 
 impl<'a> Plain<'a> {
@@ -44,7 +44,7 @@ impl<'a> Plain<'a> {
             return None;
         }
         let ip = data.get(usize::from(frame.layers.l3)..)?;
-        let ([first, second], [third, ports, udp]) = words(ip.first_chunk()?);
+        let ([first, second], [third, ports, next]) = words(ip.first_chunk()?);
         let total_len = (first >> 32 & 0xffff) as usize;
         // Both at once: what there must not be of either shows as a bit.
         let odd = (first >> 56 ^ VERSION_LENGTH) | first & FRAGMENT;
@@ -54,13 +54,13 @@ impl<'a> Plain<'a> {
             return None;
         }
         let addresses = second << 32 | u64::from(third);
-        Some(Plain { ip, total_len, addresses, protocol: (second >> 48) as u8, ports, udp })
+        Some(Plain { ip, total_len, addresses, protocol: (second >> 48) as u8, ports, next })
     }
 
     /// Whether it is a whole UDP packet, taken for one.
     #[inline(always)]
     fn is_whole_udp(&self, frame: &Frame) -> bool {
-        let (length, sum) = ((self.udp >> 16) as usize, self.udp as u16);
+        let (length, sum) = ((self.next >> 16) as usize, self.next as u16);
         // Again both bounds at once.
         if length.wrapping_sub(8) > self.total_len - SHORTEST {
             return false;
@@ -102,16 +102,36 @@ impl Datagram {
     }
 }
 
-/// Of a whole TCP packet over IPv4 without options, lengths and checksums verified: its addresses, as
-/// [`Key::addresses_v4`]; its ports and protocol, as in [`Key::rest`]; and its segment.
-#[inline(always)]
-pub(crate) fn segment_of(frame: &Frame) -> Option<(u64, u64, Segment)> {
-    let plain = Plain::of(frame, frame.packet.data())?;
-    if plain.protocol != protocol::TCP {
-        return None;
+/// A whole TCP packet over IPv4 without options, or a whole ICMP echo or its answer.
+pub(crate) struct SegmentOrEcho {
+    /// Source and destination, as [`Key::addresses_v4`].
+    pub addresses: u64,
+    /// What tells it from others between them, and its protocol, as in [`Key::rest`], which has the
+    /// zone besides.
+    pub rest: u64,
+    /// Of TCP.
+    pub segment: Option<Segment>,
+}
+
+impl SegmentOrEcho {
+    /// Reads a frame. `None` is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &Frame) -> Option<Self> {
+        let plain = Plain::of(frame, frame.packet.data())?;
+        let Plain { ip, total_len, addresses, protocol, ports, next } = plain;
+        if protocol == protocol::ICMP {
+            let l4 = ip.get(IP_HEADER..total_len)?;
+            let type_code = echo(ports).filter(|_| is_verified(frame) || is_right_icmp(l4))?;
+            let id = u64::from(next >> 16) << 48;
+            let rest = id | type_code << 32 | u64::from(protocol::ICMP) << 8;
+            return Some(SegmentOrEcho { addresses, rest, segment: None });
+        }
+        if protocol != protocol::TCP {
+            return None;
+        }
+        let rest = u64::from(ports) << 32 | u64::from(protocol::TCP) << 8;
+        Some(SegmentOrEcho { addresses, rest, segment: Some(plain.segment(frame)?) })
     }
-    let ports_protocol = u64::from(plain.ports) << 32 | u64::from(protocol::TCP) << 8;
-    Some((plain.addresses, ports_protocol, plain.segment(frame)?))
 }
 
 /// A packet that was seen to be whole.
@@ -183,15 +203,15 @@ impl Sight<'_> {
     }
 }
 
-/// The IP header in two words and a half; ports; of UDP, length and checksum.
+/// The IP header in two words and a half; ports; what is behind them.
 #[inline(always)]
 fn words(header: &[u8; SHORTEST]) -> ([u64; 2], [u32; 3]) {
     let word = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
     let half = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
     // Spelled out: mapping an array is a call where this is read in more than one place.
     let words = [u64::from_be_bytes(word(0)), u64::from_be_bytes(word(8))];
-    let [third, ports, udp] = [half(16), half(20), half(24)];
-    (words, [u32::from_be_bytes(third), u32::from_be_bytes(ports), u32::from_be_bytes(udp)])
+    let [third, ports, next] = [half(16), half(20), half(24)];
+    (words, [u32::from_be_bytes(third), u32::from_be_bytes(ports), u32::from_be_bytes(next)])
 }
 
 /// Whether the header's ones' complement sum is right (RFC 1071): 2^64 and 2^16 are both 1 modulo
@@ -217,6 +237,20 @@ fn is_right_udp(addresses: u64, ip: &[u8], length: usize) -> bool {
 #[inline(always)]
 fn is_verified(frame: &Frame) -> bool {
     frame.packet.offload.checksum != Checksum::Unverified
+}
+
+/// Of ICMP behind an IPv4 header, whether the checksum is right.
+#[inline(never)]
+fn is_right_icmp(l4: &[u8]) -> bool {
+    checksum::verify_icmp(l4) == Verdict::Good
+}
+
+/// Type and code, of an echo or its answer, whose code is 0; the word has its checksum besides.
+#[inline(always)]
+fn echo(word: u32) -> Option<u64> {
+    const TYPES: [u8; 2] = [icmp::ECHO_REQUEST, icmp::ECHO_REPLY];
+    let [icmp_type, code, ..] = word.to_be_bytes();
+    (TYPES.contains(&icmp_type) && code == 0).then_some(u64::from(icmp_type) << 8)
 }
 
 fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
@@ -252,7 +286,7 @@ mod tests {
                 format!("10.0.0.1:1000>10.0.0.2:80 S seq=5 win=100 len={len}"),
                 format!("10.0.0.1:1000>10.0.0.2:80 udp len={len}"),
                 format!("10.0.0.1:1000>10.0.0.2:80 A seq=5 ack=9 win=100 len={len}"),
-                format!("10.0.0.1>10.0.0.2 icmp-echo id=1 seq=1 len={len}"),
+                format!("10.0.0.1>10.0.0.2 icmp-echo id=77 seq=1 len={len}"),
                 format!("[fd00::1]:1000>[fd00::2]:80 udp len={len}"),
                 format!("10.0.0.1>10.0.0.2 ip proto=47 len={len}"),
             ];
@@ -267,6 +301,13 @@ mod tests {
                 frame.packet.offload.checksum = Checksum::Good;
             }
             let secrets = Secrets::seed(1);
+            if let Some(said) = SegmentOrEcho::of(&frame) {
+                let reading = Reading::of(&frame, 0).unwrap();
+                let rest = said.rest | u64::from(zone_protocol(0, 0, Family::V4));
+                prop_assert_eq!((said.addresses, rest), (reading.key.addresses_v4(), reading.key.rest()));
+                prop_assert_eq!(said.segment, reading.segment);
+                prop_assert!(!reading.related);
+            }
             let reading = Reading::of(&frame, 9);
             match Some(Sight::of(&frame, 9, &secrets)).filter(Sight::is_seen) {
                 Some(sight) => {

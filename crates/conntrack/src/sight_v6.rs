@@ -1,6 +1,6 @@
 //! A first look at a frame of IPv6, as [`Sight`](crate::sight::Sight) is one of IPv4: reads whole TCP
-//! and UDP packets without extension headers. All else is left to the whole reading
-//! ([`Reading`](crate::extract::Reading)).
+//! and UDP packets, echoes and their answers, without extension headers. All else is left to the whole
+//! reading ([`Reading`](crate::extract::Reading)).
 
 use crate::key::{Family, zone_protocol};
 use crate::record::Record;
@@ -9,7 +9,7 @@ use flow::Frame;
 use packet::Checksum;
 use std::net::Ipv6Addr;
 use wire::checksum::{self, Verdict};
-use wire::{Tcp, ethertype, protocol};
+use wire::{Tcp, ethertype, icmpv6, protocol};
 
 const IP_HEADER: usize = 40;
 
@@ -17,6 +17,7 @@ const IP_HEADER: usize = 40;
 pub(crate) struct SightV6<'a> {
     /// Source and destination, the upper halves first.
     addresses: [u64; 4],
+    /// Or of an echo, identifier, type and code, as [`Key::l4`](crate::key::Key).
     ports: u32,
     protocol: u8,
     l4: &'a [u8],
@@ -24,7 +25,7 @@ pub(crate) struct SightV6<'a> {
 
 impl<'a> SightV6<'a> {
     /// Reads a frame. That nothing is seen is no verdict.
-    #[inline]
+    #[inline(always)]
     pub fn of(frame: &'a Frame) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV6 || frame.layers.l4.is_none() {
             return None;
@@ -34,8 +35,13 @@ impl<'a> SightV6<'a> {
         let (words, _) = header.as_chunks::<8>();
         let [first, addresses @ ..] = words.first_chunk::<5>()?.map(u64::from_be_bytes);
         let l4 = ip.get(IP_HEADER..)?.get(..(first >> 16 & 0xffff) as usize)?;
-        let (protocol, ports) = ((first >> 8) as u8, u32::from_be_bytes(*l4.first_chunk()?));
-        if first >> 60 != 6 || ports < 1 << 16 || ports as u16 == 0 {
+        let protocol = (first >> 8) as u8;
+        let ports = match protocol {
+            protocol::ICMPV6 => echo(l4.first_chunk()?)?,
+            _ => u32::from_be_bytes(*l4.first_chunk()?),
+        };
+        let has_port_0 = protocol != protocol::ICMPV6 && (ports < 1 << 16 || ports as u16 == 0);
+        if first >> 60 != 6 || has_port_0 {
             return None;
         }
         let sight = SightV6 { addresses, ports, protocol, l4 };
@@ -61,6 +67,10 @@ impl<'a> SightV6<'a> {
                 let verdict = || checksum::verify_tcp(self.pseudo(l4.len()), l4);
                 Tcp::new_checked(l4).is_ok() && (!verify || verdict() == Verdict::Good)
             }
+            protocol::ICMPV6 => {
+                let verdict = || checksum::verify_icmpv6(self.pseudo(l4.len()), l4);
+                !verify || verdict() == Verdict::Good
+            }
             _ => false,
         }
     }
@@ -74,19 +84,28 @@ impl<'a> SightV6<'a> {
     }
 
     /// Which direction of a connection in a zone the packet is of, if it is of that connection.
-    #[inline]
+    #[inline(always)]
     pub fn direction(&self, record: &Record<'_>, zone: u16) -> Option<bool> {
         let shared = u64::from(zone_protocol(zone, self.protocol, Family::V6));
         record.direction_v6(&self.addresses, u64::from(self.ports) << 32 | shared)
     }
 
     /// The TCP segment in it.
-    pub fn segment(&self) -> Option<Segment> {
+    pub fn tcp_segment(&self) -> Option<Segment> {
         if self.protocol != protocol::TCP {
             return None;
         }
         Segment::of(self.l4)
     }
+}
+
+/// Identifier, type and code of an echo or its answer, whose code is 0.
+#[inline]
+fn echo(header: &[u8; 8]) -> Option<u32> {
+    const TYPES: [u8; 2] = [icmpv6::ECHO_REQUEST, icmpv6::ECHO_REPLY];
+    let [icmp_type, code, _, _, high, low, ..] = *header;
+    let is_echo = TYPES.contains(&icmp_type) && code == 0;
+    is_echo.then(|| u32::from_be_bytes([high, low, icmp_type, code]))
 }
 
 #[cfg(test)]
@@ -109,7 +128,7 @@ mod tests {
                 format!("[fd00::1]:1000>[fd00::2]:80 S seq=5 win=100 len={len}"),
                 format!("[fd00::1]:1000>[fd00::2]:80 udp len={len}"),
                 format!("[fd00::1]:1000>[fd00::2]:80 A seq=5 ack=9 win=100 len={len}"),
-                format!("[fd00::1]>[fd00::2] icmp-echo id=1 seq=1 len={len}"),
+                format!("[fd00::1]>[fd00::2] icmp-echo id=77 seq=1 len={len}"),
                 format!("[fd00::1]:1000>[fd00::2]:80 udp len={len} vlan=5"),
                 format!("10.0.0.1:1000>10.0.0.2:80 udp len={len}"),
             ];
@@ -134,12 +153,13 @@ mod tests {
                     let shared = zone_protocol(9, sight.protocol, Family::V6);
                     let rest = u64::from(sight.ports) << 32 | u64::from(shared);
                     prop_assert_eq!(rest, reading.key.rest());
-                    prop_assert_eq!(sight.segment(), reading.segment);
+                    prop_assert_eq!(sight.tcp_segment(), reading.segment);
                     prop_assert!(!reading.related);
                 }
                 None => {
                     let usual = |it: &Reading| it.key.family == Family::V6
-                        && matches!(it.key.protocol, protocol::TCP | protocol::UDP) && !it.related;
+                        && matches!(it.key.protocol, protocol::TCP | protocol::UDP | protocol::ICMPV6)
+                        && !it.related;
                     let is_plain = frame.l3().get(6).is_some_and(|&next| next == frame.key.nw_proto());
                     prop_assert!(!is_plain || !reading.is_ok_and(|it| usual(&it)));
                 }

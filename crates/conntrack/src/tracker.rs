@@ -99,6 +99,12 @@ impl Tracker {
         Entry::new(&record, None, now).filter(|_| is_same)
     }
 
+    /// Whether a connection translates.
+    pub fn is_translated(&mut self, connection: ConnectionRef) -> bool {
+        let _visit = self.reader.enter();
+        self.conntrack.connections.record(connection.id).state().is_translated()
+    }
+
     /// [`Following::follow_known`] for one packet.
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         self.visit().follow_known(now, connection, frame)
@@ -137,6 +143,13 @@ impl Following<'_> {
         }
         moment.set(now, tools);
         moment.follow(connection, frame, tools).is_some()
+    }
+
+    /// Whether flows see of a connection what they saw, if it lives.
+    #[inline]
+    pub fn is_unchanged(&self, connection: ConnectionRef) -> bool {
+        let record = self.moment.connections.record(connection.id);
+        record.life().differs_from(connection.generation) == 0
     }
 
     /// Follows a packet that is tracked in two zones, and is of a known connection in each, as

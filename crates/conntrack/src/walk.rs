@@ -124,7 +124,9 @@ impl<'a> Pass<'a> {
         let record = connection.map(|id| (id, connections.record(id)));
         let Reading { related, segment, chunks, .. } = &subject.reading;
         let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
-        let is_odd = *related || chunks.is_some() || has_helper;
+        // What is new of an association is not its data.
+        let begins = chunks.is_some() && !subject.state.contains(CtState::EST);
+        let is_odd = *related || begins || has_helper;
         let is_usual = !is_odd && segment.is_none_or(|it| it.is_usual());
         let is_reply = subject.is_reply;
         let connection = record.as_ref().map(|(id, it)| (Found { id: *id, is_reply }, it));

@@ -6,7 +6,7 @@ use crate::laps::{Laps, Stage};
 use crate::manner::Steps;
 use crate::outbox::Outbox;
 use crate::step::{FoundBy, Step};
-use crate::unified::{NOT_FOUND, Remembered, UnifiedCache};
+use crate::unified::{Late, NOT_FOUND, Remembered, UnifiedCache};
 use crate::walks::Walks;
 use crate::way::Route;
 use crate::way::Way;
@@ -28,7 +28,7 @@ pub(crate) fn forward(
 ) -> usize {
     let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
     let mut following = unified.has_tracked().then(|| tracker.visit());
-    let translates = unified.look_up(&lane.headers[..lane.count], &mut lane.found, |connection| {
+    let among = unified.look_up(&lane.headers[..lane.count], &mut lane.found, |connection| {
         if let Some(following) = &following {
             following.prefetch(connection);
         }
@@ -40,7 +40,12 @@ pub(crate) fn forward(
     }
     laps.lap(Stage::Lookup);
     let is_good = |way| is_good(way, walks, *epoch, flows);
-    follow(unified, following.as_mut(), now, lane, is_good);
+    let walking = match among.come_late {
+        Late::Never => 0,
+        Late::Established => held_up_at_once(unified, None, lane),
+        Late::New => held_up_at_once(unified, following.as_ref(), lane),
+    };
+    follow(unified, following.as_mut(), now, lane, walking, is_good);
     drop(following);
     if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
         laps.note(|| followed(worker, now, at, lane.ways[0]));
@@ -58,7 +63,7 @@ pub(crate) fn forward(
                 frames: &mut frames[range.clone()],
                 headers: &headers[range.clone()],
                 found: &found[range],
-                translates,
+                translates: among.translate,
             };
             run.send(worker, now, way, out, laps);
         }
@@ -78,21 +83,22 @@ fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
 /// Lets packets act on their connections, in order. A packet that is not like those before it
 /// takes the walk, and so do all after it that may be of the same connection, so that none
 /// overtakes another: those that it [holds up](held_up_by), which have the same addresses and ports
-/// either way, and those of translated connections, whose two directions have different ones.
+/// either way, and those of which others with different ones may be. Some are held up already.
 fn follow(
     unified: &UnifiedCache,
     mut following: Option<&mut Following<'_>>,
     now: Instant,
     lane: &mut Lane,
+    mut walking: u64,
     mut is_good: impl FnMut(Way) -> bool,
 ) {
     let Lane { frames, headers, found, ways, count, .. } = lane;
-    let (mut walking, mut good) = (0u64, Way::NONE);
+    let mut good = Way::NONE;
     let mut i = 0;
     while i < *count {
         ways[i] = Way::NONE;
         if let Some(it) = unified.get(found[i])
-            && (walking == 0 || (!it.is_translated && walking & 1 << headers[i].pair() == 0))
+            && (walking == 0 || (!it.is_shared && walking & 1 << headers[i].pair() == 0))
             && (it.way == good || is_good(it.way))
             && act(following.as_deref_mut(), now, &it, &headers[i], &mut frames[i], || {
                 unified.connections(found[i])
@@ -113,6 +119,27 @@ fn follow(
         }
         i += 1;
     }
+}
+
+/// Which packets of a batch walk whatever comes before them, by their [`Headers::pair`]. All that walk
+/// are in their first pass before any is in the next: one that comes to a connection late, or twice,
+/// finds it there as later packets left it in an earlier pass. So it walks where any of those does:
+/// what nobody knows, and with `following` what is known of a connection that is another one now, which
+/// may find a new one and make it established.
+#[inline(never)]
+fn held_up_at_once(unified: &UnifiedCache, following: Option<&Following<'_>>, lane: &Lane) -> u64 {
+    let Lane { frames, headers, found, count, .. } = lane;
+    let is_other = |(it, _)| following.is_some_and(|following| !following.is_unchanged(it));
+    let mut walking = 0;
+    for i in 0..*count {
+        let is_known = found[i] != NOT_FOUND
+            && (following.is_none()
+                || !unified.connections(found[i]).into_iter().flatten().any(is_other));
+        if !is_known {
+            walking |= held_up_by(&headers[i], &frames[i]);
+        }
+    }
+    walking
 }
 
 /// Which packets behind one that walks walk too, by their [`Headers::pair`]: those that may be of
@@ -147,13 +174,13 @@ fn is_good(way: Way, walks: &mut Walks, epoch: u64, flows: &MegaflowTable<Instal
 /// Lets a packet act on its connection, if it is of one, as others before it did. `all` gives what
 /// there is to act on where that is more than one connection once.
 #[inline(always)]
-fn act<I: Iterator<Item = (ConnectionRef, bool)>>(
+fn act(
     following: Option<&mut Following<'_>>,
     now: Instant,
     known: &Remembered,
     headers: &Headers,
     frame: &mut Frame,
-    all: impl FnOnce() -> I,
+    all: impl FnOnce() -> [Option<(ConnectionRef, bool)>; 2],
 ) -> bool {
     let (Some(connection), Some(following)) = (known.connection, following) else {
         return known.connection.is_none();
@@ -162,21 +189,20 @@ fn act<I: Iterator<Item = (ConnectionRef, bool)>>(
     if known.is_usual {
         following.follow_known(now, connection, frame)
     } else {
-        act_often(following, now, frame, all)
+        act_often(following, now, frame, all())
     }
 }
 
 /// Lets a packet act on connections once or twice, if it can on all.
 #[inline(never)]
-fn act_often<I: Iterator<Item = (ConnectionRef, bool)>>(
+fn act_often(
     following: &mut Following<'_>,
     now: Instant,
     frame: &Frame,
-    all: impl FnOnce() -> I,
+    all: [Option<(ConnectionRef, bool)>; 2],
 ) -> bool {
-    let mut all = all();
-    let Some((connection, is_twice)) = all.next() else { return false };
-    if let Some(second) = all.next() {
+    let [Some((connection, is_twice)), second] = all else { return false };
+    if let Some(second) = second {
         return following.follow_both(now, [(connection, is_twice), second], frame);
     }
     let acted = following.follow_known(now, connection, frame);

@@ -4,8 +4,8 @@ use crate::lane::{Lane, Trail};
 use crate::laps::Laps;
 use crate::step::Step;
 use crate::translate::{Translation, Tuple};
-use crate::unified::Known;
-use crate::visits::{Tracking, Visits};
+use crate::unified::{Known, Late};
+use crate::visits::{Tracking, Visited, Visits};
 use crate::walks::Passes;
 use crate::way::Way;
 use crate::worker::Worker;
@@ -78,6 +78,7 @@ fn known(
         mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
     }
     let mut translation = None;
+    let (mut late, mut is_shared) = (Late::Never, false);
     if let Some(visits) = &visits {
         let tuple = Tuple::of_headers(headers);
         if !visits.are_seen_with(&tuple) {
@@ -92,8 +93,18 @@ fn known(
         } else {
             (tuple != trail.tuple).then(|| Translation::new(headers, &trail.tuple))
         };
+        if visits.are_several() || !worker.flows.get(first.flow)?.tracks {
+            late = if visits.was_new { Late::New } else { Late::Established };
+        }
+        is_shared = visits.connections().any(|it| is_reached(worker, it));
     }
-    Some((mask, Known { way, visits, translation }))
+    Some((mask, Known { way, visits, translation, late, is_shared }))
+}
+
+/// Whether packets that came in with other addresses and ports may come to a connection: its own, the
+/// other way, or those that were given its addresses and ports before.
+fn is_reached(worker: &mut Worker, visited: &Visited) -> bool {
+    worker.rewrites.reach(visited.zone) || worker.tracker.is_translated(visited.connection)
 }
 
 /// What an ICMP query's connections make of its identifier, if anything, which keys do not have.

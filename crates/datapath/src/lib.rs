@@ -18,6 +18,7 @@ mod miss;
 mod outbox;
 mod pipeline;
 mod rewrite;
+mod rewrites;
 mod stats;
 mod step;
 mod translate;

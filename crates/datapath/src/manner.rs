@@ -62,7 +62,8 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
     }
 }
 
-fn is_tuple(field: Field) -> bool {
+/// Whether a field is one of the addresses and ports that connections have.
+pub(crate) fn is_tuple(field: Field) -> bool {
     use Field::{Ipv4Dst, Ipv4Src, Ipv6Dst, Ipv6Src, TpDst, TpSrc};
     matches!(field, Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst | TpSrc | TpDst)
 }

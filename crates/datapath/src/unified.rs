@@ -15,8 +15,8 @@ mod probe;
 mod tags;
 
 use self::entry::{
-    Entry, NARROW, REPLY, Rest, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TRANSLATED,
-    TWICE, USED, WAYS,
+    Entry, LATE, LATE_NEW, NARROW, REPLY, Rest, SECOND, SECOND_REPLY, SECOND_TWICE, SHARED, Second,
+    TRACKED, TRANSLATED, TWICE, USED, WAYS,
 };
 use self::look_up::kind;
 use self::mask::{MaskInUse, Secrets};
@@ -45,6 +45,20 @@ pub(crate) struct Known {
     pub visits: Option<Visits>,
     /// What the connection makes of addresses and ports, where it does.
     pub translation: Option<Translation>,
+    pub late: Late,
+    /// Packets with other addresses and ports may come to a connection of these.
+    pub is_shared: bool,
+}
+
+/// Whether packets come to a connection more than once, or not in their first pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Late {
+    /// They do not.
+    Never,
+    /// They do, to established ones.
+    Established,
+    /// They do, and one was new.
+    New,
 }
 
 /// What an entry says at first sight.
@@ -52,9 +66,19 @@ pub(crate) struct Known {
 pub(crate) struct Remembered {
     pub way: Way,
     pub connection: Option<ConnectionRef>,
-    pub is_translated: bool,
+    /// Packets with other addresses and ports may come to a connection of these.
+    pub is_shared: bool,
     /// The packets act on their connection once, and on no other.
     pub is_usual: bool,
+}
+
+/// What there is among the entries of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Among {
+    /// Some translate.
+    pub translate: bool,
+    /// The most that holds of some.
+    pub come_late: Late,
 }
 
 /// The entry of each packet of a batch, or [`NOT_FOUND`].
@@ -146,6 +170,11 @@ impl UnifiedCache {
         }
     }
 
+    /// Forgets everything.
+    pub fn forget(&mut self) {
+        self.clear(self.entries.len());
+    }
+
     fn clear(&mut self, entries: usize) {
         // The old ones go first, so that there is never memory for both.
         (self.entries, self.rest, self.seconds, self.tags) = Default::default();
@@ -167,22 +196,23 @@ impl UnifiedCache {
     pub fn get(&self, at: u32) -> Option<Remembered> {
         let entry = self.entries.get(at as usize)?;
         let connection = entry.connection();
-        let is_translated = entry.flags & TRANSLATED != 0;
+        let is_shared = entry.flags & SHARED != 0;
         let is_usual = entry.flags & (TWICE | SECOND) == 0;
-        Some(Remembered { way: entry.way, connection, is_translated, is_usual })
+        Some(Remembered { way: entry.way, connection, is_shared, is_usual })
     }
 
     /// The connections of an entry's packets, and which of them they act on twice.
-    pub fn connections(&self, at: u32) -> impl Iterator<Item = (ConnectionRef, bool)> {
-        let entry = self.entries.get(at as usize);
-        let flags = entry.map_or(0, |entry| entry.flags);
-        let first = entry.and_then(Entry::connection).map(|it| (it, flags & TWICE != 0));
-        let second = self.seconds.get(at as usize).filter(|_| flags & SECOND != 0);
-        let second = second.map(|&Second { id, generation }| {
-            let is_reply = flags & SECOND_REPLY != 0;
-            (ConnectionRef { id, generation, is_reply }, flags & SECOND_TWICE != 0)
-        });
-        first.into_iter().chain(second)
+    #[inline]
+    pub fn connections(&self, at: u32) -> [Option<(ConnectionRef, bool)>; 2] {
+        let Some(entry) = self.entries.get(at as usize) else { return [None; 2] };
+        let flags = entry.flags;
+        let first = entry.connection().map(|it| (it, flags & TWICE != 0));
+        if flags & SECOND == 0 {
+            return [first, None];
+        }
+        let Second { id, generation } = self.seconds[at as usize];
+        let second = ConnectionRef { id, generation, is_reply: flags & SECOND_REPLY != 0 };
+        [first, Some((second, flags & SECOND_TWICE != 0))]
     }
 
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
@@ -213,7 +243,9 @@ impl UnifiedCache {
         self.tags.set(at, probe.tag());
         entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
         (entry.way, entry.mask) = (known.way, in_use.serial);
-        entry.flags = 0;
+        entry.flags = flag(SHARED, known.is_shared)
+            | flag(LATE, known.late == Late::Established)
+            | flag(LATE_NEW, known.late == Late::New);
         if let Some(visits) = known.visits {
             self.has_tracked = true;
             let ConnectionRef { id, generation, is_reply } = visits.first.connection;

@@ -24,6 +24,8 @@ pub(crate) struct Visits {
     last: Option<Zone>,
     /// The last visit said that the connection is new.
     is_new: bool,
+    /// A visit said so.
+    pub was_new: bool,
     /// The packet's addresses and ports when it first came to the second connection. Whoever
     /// remembers it has only those that it came in with.
     between: Option<Tuple>,
@@ -33,7 +35,7 @@ pub(crate) struct Visits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Visited {
     pub connection: ConnectionRef,
-    zone: Zone,
+    pub zone: Zone,
     /// How many visits acted on the connection. A packet of an established connection acts once
     /// however often it comes by, unless it was somewhere else meanwhile or forgot about it; one of a
     /// new connection each time.
@@ -52,6 +54,7 @@ impl Tracking {
                 second: None,
                 last: Some(visited.zone),
                 is_new,
+                was_new: is_new,
                 between: None,
             }),
             Tracking::Same(visits) => visits.and(visited, is_new, came_with),
@@ -80,6 +83,7 @@ impl Visits {
         }
         place.acting = place.acting.saturating_add(u8::from(acts));
         (self.last, self.is_new) = (Some(visited.zone), is_new);
+        self.was_new |= is_new;
         Some(self)
     }
 
@@ -92,6 +96,11 @@ impl Visits {
     /// are two.
     pub fn are_seen_with(&self, came_in_with: &Tuple) -> bool {
         self.between.is_none_or(|between| between == *came_in_with)
+    }
+
+    /// Whether they are more than one, as far as they acted.
+    pub fn are_several(&self) -> bool {
+        self.second.is_some() || self.first.acting > 1
     }
 
     /// The connections.

@@ -7,6 +7,7 @@ use crate::laps::Laps;
 use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
 use crate::pipeline;
+use crate::rewrites::Rewrites;
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
 use crate::unified::UnifiedCache;
@@ -58,6 +59,8 @@ pub struct Worker {
     pub(crate) unified: UnifiedCache,
     pub(crate) walks: Walks,
     pub(crate) worth: Worth,
+    /// Flows that it ever had.
+    pub(crate) rewrites: Rewrites,
     /// Changes with every change of a flow.
     pub(crate) epoch: u64,
     pub(crate) pool: Pool,
@@ -94,6 +97,7 @@ impl Worker {
             unified: UnifiedCache::new(config.unified_entries, seed),
             walks: Walks::new(seed),
             worth: Worth::new(),
+            rewrites: Rewrites::Nowhere,
             epoch: 0,
             pool: Pool::new(config.pool_packets),
             stats: WorkerStats::default(),
@@ -204,6 +208,10 @@ impl Worker {
     /// Puts a flow in, or gives the one of that number other actions.
     fn put(&mut self, put: FlowPut) {
         self.epoch += 1;
+        let rewrites = self.rewrites.with(&put.actions);
+        if rewrites != std::mem::replace(&mut self.rewrites, rewrites) {
+            self.unified.forget();
+        }
         let manner = Manner::of(&put.actions);
         let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
         let clears = put.actions.contains(&Action::CtClear);

@@ -1,16 +1,20 @@
 //! Known packets of a batch are told of before those that walk, and nobody can tell: where their order
 //! would show, they walk too.
 
-use base::{Instant, PortNo, RecircId, WorkerId};
+use base::{Instant, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack, Filter};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
-use flow::{Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match};
+use flow::{
+    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
+    PortSelection,
+};
 use packet::{Batch, Packet};
 use std::sync::Arc;
 use std::time::Duration;
 
 const NOW: Instant = Instant::from_millis(1_000_000);
 const TRACKED: RecircId = RecircId(1);
+const AGAIN: RecircId = RecircId(2);
 
 /// All is committed and sent on.
 fn commits() -> Vec<(Match, Vec<Action>)> {
@@ -21,18 +25,38 @@ fn commits() -> Vec<(Match, Vec<Action>)> {
 
 /// All is committed, and sent by a port of its own by what connection tracking says of it.
 fn tells_apart() -> Vec<(Match, Vec<Action>)> {
-    let from =
-        |id: RecircId| Match::any().with(Field::EthType, 0x800).with(Field::RecircId, id.0.into());
-    let commit = Action::Ct(Box::new(CtAction { commit: true, ..CtAction::default() }));
-    let mut flows = vec![(from(RecircId(0)), vec![commit, Action::Recirc(TRACKED)])];
+    let mut flows = told();
+    flows.push((from(RecircId(0)), vec![ct(0, true, None), Action::Recirc(TRACKED)]));
+    flows
+}
+
+/// What packets of each TTL do in their first pass, and some in the next, before they are told apart.
+fn by_ttl(steps: &[(u8, RecircId, &[Action])]) -> Vec<(Match, Vec<Action>)> {
+    let mut flows = told();
+    flows.extend(steps.iter().map(|&(ttl, recirc_id, steps)| {
+        (from(recirc_id).with(Field::NwTtl, ttl.into()), steps.to_vec())
+    }));
+    flows
+}
+
+/// Packets that were tracked, each by the port of its state.
+fn told() -> Vec<(Match, Vec<Action>)> {
     let states = [CtState::NEW, CtState::EST, CtState::EST | CtState::RPL, CtState::INV];
     let related = [CtState::REL, CtState::REL | CtState::RPL];
-    for (port, state) in (2..).zip(states.into_iter().chain(related)) {
+    let port_of = |(port, state): (u32, CtState)| {
         let state = u128::from((state | CtState::TRK).bits());
         let matching = from(TRACKED).with_masked(Field::CtState, state, 0xff);
-        flows.push((matching, vec![Action::Output(PortNo(port))]));
-    }
-    flows
+        (matching, vec![Action::Output(PortNo(port))])
+    };
+    (2..).zip(states.into_iter().chain(related)).map(port_of).collect()
+}
+
+fn from(id: RecircId) -> Match {
+    Match::any().with(Field::EthType, 0x800).with(Field::RecircId, id.0.into())
+}
+
+fn ct(zone: u16, commit: bool, nat: Option<Nat>) -> Action {
+    Action::Ct(Box::new(CtAction { commit, zone: Zone(zone), nat, ..CtAction::default() }))
 }
 
 /// Sends batches, a second apart, with the cache on and off, and compares what comes out and what
@@ -110,4 +134,82 @@ fn nothing_of_its_connection_overtakes_an_error() {
     let e: &[Vec<u8>] = &[error, packet(far)];
     let f: &[Vec<u8>] = &[tcp("A seq=9009 ack=1 win=60000 len=4")];
     check(3000, &tells_apart(), &[a, b, c, d, e, f], 4);
+}
+
+/// A batch of the packet with TTL 9 and of what changes its connection after it, when the packet was
+/// known for so many passes. All packets of a batch make their first pass before one makes its second
+/// (transparency's seed 10367).
+fn check_late(flows: &[(Match, Vec<Action>)], passes: u64) {
+    let there = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=9");
+    let back = packet("10.0.0.9:80>10.0.0.1:1000 udp len=4");
+    let one = std::slice::from_ref(&there);
+    check(3000, flows, &[one, one, one, &[there.clone(), back]], passes);
+}
+
+const BEGIN: RecircId = RecircId(0);
+
+#[test]
+fn no_second_visit_comes_before_a_later_packets_first() {
+    let (again, told) = (Action::Recirc(AGAIN), Action::Recirc(TRACKED));
+    let visits: &[Action] = &[ct(1, false, None), again];
+    let commits: &[Action] = &[ct(1, true, None), told.clone()];
+    let answers: &[Action] = &[ct(1, false, None), told];
+    let flows = by_ttl(&[(9, BEGIN, visits), (9, AGAIN, commits), (64, BEGIN, answers)]);
+    check_late(&flows, 3);
+}
+
+#[test]
+fn no_visit_in_a_second_pass_comes_before_a_later_packets_first() {
+    let (again, told) = (Action::Recirc(AGAIN), Action::Recirc(TRACKED));
+    let commits: &[Action] = &[ct(1, true, None), told.clone()];
+    let answers: &[Action] = &[ct(1, false, None), told];
+    let flows = by_ttl(&[(9, BEGIN, &[again]), (9, AGAIN, commits), (64, BEGIN, answers)]);
+    check_late(&flows, 6);
+}
+
+#[test]
+fn no_visit_to_a_second_zone_comes_before_a_later_packets_first() {
+    let (again, told) = (Action::Recirc(AGAIN), Action::Recirc(TRACKED));
+    let other: &[Action] = &[ct(2, true, None), again];
+    let commits: &[Action] = &[ct(1, true, None), told.clone()];
+    let answers: &[Action] = &[ct(1, false, None), told];
+    let flows = by_ttl(&[(9, BEGIN, other), (9, AGAIN, commits), (64, BEGIN, answers)]);
+    check_late(&flows, 6);
+}
+
+fn source_nat() -> Nat {
+    let address = std::net::IpAddr::from([20, 0, 0, 1]);
+    Nat::Translate(NatRange {
+        kind: NatKind::Src,
+        addresses: Some((address, address)),
+        ports: None,
+        selection: PortSelection::Default,
+        persistent: false,
+    })
+}
+
+#[test]
+fn nothing_overtakes_what_is_translated_into_its_connection() {
+    let told = Action::Recirc(TRACKED);
+    let commit = ct(1, true, None);
+    let commits: &[Action] = &[commit.clone(), told.clone()];
+    let translates: &[Action] = &[ct(2, true, Some(source_nat())), commit, told];
+    let flows = by_ttl(&[(9, BEGIN, commits), (64, BEGIN, translates)]);
+    let there = packet("10.0.0.9:80>20.0.0.1:1000 udp len=4 ttl=9");
+    let back = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4");
+    let one = std::slice::from_ref(&there);
+    check(3000, &flows, &[one, one, one, &[back, there.clone()]], 4);
+}
+
+#[test]
+fn nothing_overtakes_on_a_translated_connection_though_it_is_not_translated_itself() {
+    let told = Action::Recirc(TRACKED);
+    let looks: &[Action] = &[ct(1, false, None), told.clone()];
+    let translates: &[Action] = &[ct(1, true, Some(source_nat())), told];
+    let flows = by_ttl(&[(7, BEGIN, translates), (9, BEGIN, looks), (64, BEGIN, looks)]);
+    let first = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=7");
+    let there = packet("10.0.0.1:1000>10.0.0.9:80 udp len=4 ttl=9");
+    let back = packet("10.0.0.9:80>20.0.0.1:1000 udp len=4");
+    let one = std::slice::from_ref(&there);
+    check(3000, &flows, &[&[first], one, one, &[back, there.clone()]], 2);
 }

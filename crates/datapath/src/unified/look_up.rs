@@ -1,33 +1,38 @@
 //! Finding the entries of a batch: all are hashed and begun to be fetched, then all are compared, so
 //! that the waits for memory overlap.
 
-use super::entry::{TRANSLATED, USED};
+use super::entry::{LATE, LATE_NEW, TRANSLATED, USED};
 use super::mask::MaskInUse;
 use super::probe::Probe;
-use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
+use super::{Among, Found, KINDS, Late, NOT_FOUND, UnifiedCache};
 use crate::learn::CONTROL;
 use flow::{ConnectionRef, Headers};
 
 impl UnifiedCache {
     /// Finds entries for packets. A packet that is like the one before it, as far as anybody looks,
     /// needs no probe of its own. `fetch` is told of each connection that was found, so that it is on
-    /// its way when the first of them is asked for. Says whether any of them translates.
+    /// its way when the first of them is asked for. Says what there is among the entries.
     pub fn look_up(
         &mut self,
         headers: &[Headers],
         found: &mut Found,
         mut fetch: impl FnMut(ConnectionRef),
-    ) -> bool {
+    ) -> Among {
         if self.masks.is_empty() || self.entries.is_empty() {
             *found = [NOT_FOUND; _];
-            return false;
+            return Among { translate: false, come_late: Late::Never };
         }
         let probes = self.probe_all(headers, found);
         let (away, mut flags) = self.compare_all(probes, headers, found, &mut fetch);
         if away != 0 {
             flags |= self.find_all_away(away, headers, found, &mut fetch);
         }
-        flags & TRANSLATED != 0
+        let come_late = match flags & (LATE | LATE_NEW) {
+            0 => Late::Never,
+            LATE => Late::Established,
+            _ => Late::New,
+        };
+        Among { translate: flags & TRANSLATED != 0, come_late }
     }
 
     /// Says where each packet, or several in a row, are looked for; gives how many probes there are.

@@ -15,7 +15,8 @@ fn client(number: u32) -> Headers {
 }
 
 fn known(slot: u32) -> Known {
-    Known { way: Way::walk(WalkId { slot, generation: 0 }), visits: None, translation: None }
+    let way = Way::walk(WalkId { slot, generation: 0 });
+    Known { way, visits: None, translation: None, late: Late::Never, is_shared: false }
 }
 
 fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<Way> {
