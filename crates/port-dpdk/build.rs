@@ -11,16 +11,24 @@ fn main() {
     }
 }
 
-/// What the shim itself calls; drivers are loaded by DPDK, from its own folder, as it starts.
+/// What the shim itself calls; other drivers are loaded by DPDK, from its own folder, as it starts.
 /// All that `pkg-config --libs` lists would tie the program to fifty libraries that it never uses.
 #[cfg(feature = "dpdk")]
-const LIBRARIES: [&str; 6] =
-    ["rte_ethdev", "rte_net", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
+const LIBRARIES: [&str; 8] = [
+    "rte_net_vhost",
+    "rte_vhost",
+    "rte_ethdev",
+    "rte_net",
+    "rte_mbuf",
+    "rte_mempool",
+    "rte_ring",
+    "rte_eal",
+];
 
 #[cfg(feature = "dpdk")]
 fn dpdk() -> Result<(), String> {
     let mut build = cc::Build::new();
-    build.files(["csrc/start.c", "csrc/device.c", "csrc/burst.c"]);
+    build.files(["csrc/start.c", "csrc/device.c", "csrc/burst.c", "csrc/guest.c"]);
     // Among the flags is the processor that DPDK's inline functions need at least.
     for flag in pkg_config(&["--cflags", "libdpdk >= 21.11"])? {
         build.flag(flag);

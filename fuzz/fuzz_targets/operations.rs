@@ -3,11 +3,11 @@
 
 #![no_main]
 
-#[path = "../../crates/conntrack/tests/support/oracle.rs"]
-mod oracle;
+#[path = "../../crates/conntrack/tests/support/operations.rs"]
+mod operations;
 
 use libfuzzer_sys::fuzz_target;
-use oracle::{Operation, run};
+use operations::{Operation, run};
 
 fuzz_target!(|operations: Vec<Operation>| {
     let some = operations.len().min(400);

@@ -4,11 +4,10 @@
 
 use control::{Desired, difference};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use tidegate_fuzz::known::CONFIGURATION;
-use tidegate_fuzz::lines::mutate;
+use tidegate_fuzz::configuration::mutate;
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    mutate(data, (size, max_size, 0), seed, &CONFIGURATION, fuzzer_mutate)
+    mutate(data, (size, max_size), seed, fuzzer_mutate)
 });
 
 fuzz_target!(|data: &[u8]| {

@@ -35,33 +35,6 @@ pub static PACKETS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 pub static SCENES: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| [&FLOWS[..], &PACKETS[..], &["bridge"]].concat());
 
-/// Lines of a configuration file: each key that is documented with the value that it has there, and
-/// as often with one that some test gives to something.
-pub static CONFIGURATION: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let source = include_str!("../../crates/control/src/file.rs");
-    let lines: Vec<_> = source.lines().filter_map(|line| line.strip_prefix("//! ")).collect();
-    let tests = [
-        include_str!("../../crates/control/src/dpdk.rs"),
-        include_str!("../../crates/control/src/file/tests.rs"),
-        include_str!("../../crates/control/src/queues.rs"),
-        include_str!("../../crates/control/src/rows/tests.rs"),
-        include_str!("../seeds/values.txt"),
-    ];
-    let values: BTreeSet<&str> = tests.iter().flat_map(|source| quoted(source)).collect();
-    let texts = lines.iter().filter_map(|line| Some(line.split_once(" = \"")?.0));
-    let others: Vec<&'static str> = texts
-        .flat_map(|key| values.iter().map(move |value| &*format!("{key} = \"{value}\"").leak()))
-        .collect();
-    let documented = lines.iter().copied().cycle().take(others.len());
-    documented.chain(others.iter().copied()).collect()
-});
-
-/// The short texts in a source.
-fn quoted(source: &'static str) -> impl Iterator<Item = &'static str> {
-    let texts = source.lines().flat_map(|line| line.split('"').skip(1).step_by(2));
-    texts.filter(|text| text.len() < 40 && !text.contains('\\'))
-}
-
 /// OpenFlow messages that stock tools and switches sent, whole.
 pub static MESSAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata");

@@ -2,12 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod configuration;
 pub mod dice;
 pub mod json;
 pub mod known;
 pub mod lines;
 pub mod openflow_stream;
+pub mod status;
 pub mod switch;
+pub mod toml;
 pub mod tracked;
 
 /// Puts what was mutated behind `prefix`, as far as there is room, and gives the size of all.

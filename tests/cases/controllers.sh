@@ -16,9 +16,23 @@ vsctl set-controller br0 tcp:127.0.0.1:6653
 eventually 8 connected
 eventually 5 hands_shaken tcp.printed
 contains "status" "$(vsctl get controller br0 status)" "state=ACTIVE"
+same "role" "other" "$(vsctl get controller br0 role)"
 same "flows gone to the controller" "" "$(flows br0 -O OpenFlow13)"
+status() { vsctl get controller br0 status; }
+# Somebody wants it to connect again; it does.
+asked=$(grep -c "^type=6 length=32" tcp.printed)
+same "bridge/reconnect" "" "$(ovs-appctl bridge/reconnect br0)"
+again() { [ "$(grep -c "^type=6 length=32" tcp.printed)" -gt "$asked" ]; }
+eventually 10 again
+eventually 8 connected
+contains "no bridge" "$(must_fail ovs-appctl bridge/reconnect nosuch)" "Unknown bridge"
 kill $controller
 eventually 8 lost
+eventually 8 reads 'last_error="Connection refused"' status
+for fact in state=BACKOFF sec_since_connect= sec_since_disconnect=; do
+    contains "status" "$(status)" "$fact"
+done
+same "role" "[]" "$(vsctl get controller br0 role)"
 # Open vSwitch waits three probe intervals before it takes over.
 vsctl set controller br0 inactivity_probe=5000
 eventually 20 pings client 10.0.0.2

@@ -2,7 +2,8 @@
 """controller.py (listen|connect) (tcp|ssl) PORT VERSION [CERTIFICATE KEY CA]
 
 An OpenFlow controller that only shakes hands: hello, features request, echo replies. Prints one
-line for each message it gets: its type's number and its length."""
+line for each message it gets: its type's number and its length. One that listens serves one switch
+after the other."""
 import socket
 import ssl
 import struct
@@ -13,14 +14,16 @@ how, transport, port, version = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(
 HELLO, ECHO_REQUEST, ECHO_REPLY, FEATURES_REQUEST = 0, 2, 3, 5
 
 
-def reach():
+def connections():
     if how == "listen":
         service = socket.create_server(("127.0.0.1", port))
         print("ready", flush=True)
-        return service.accept()[0]
+        while True:
+            yield service.accept()[0]
     for _ in range(50):
         try:
-            return socket.create_connection(("127.0.0.1", port))
+            yield socket.create_connection(("127.0.0.1", port))
+            return
         except ConnectionRefusedError:
             time.sleep(0.1)
     sys.exit("nobody listens on port %d" % port)
@@ -37,15 +40,20 @@ def wrapped(connection):
     return context.wrap_socket(connection, server_side=True)
 
 
-def main():
-    connection = wrapped(reach())
+def receive(connection):
+    try:
+        return connection.recv(65536)
+    except ConnectionResetError:
+        return b""
 
+
+def serve(connection):
     def send(kind, body=b"", xid=1):
         connection.sendall(struct.pack("!BBHI", version, kind, 8 + len(body), xid) + body)
 
     send(HELLO)
     waiting = b""
-    while received := connection.recv(65536):
+    while received := receive(connection):
         waiting += received
         while len(waiting) >= 8:
             _, kind, length, xid = struct.unpack("!BBHI", waiting[:8])
@@ -59,4 +67,6 @@ def main():
                 send(ECHO_REPLY, body, xid)
 
 
-main()
+for connection in connections():
+    with wrapped(connection) as wrapped_connection:
+        serve(wrapped_connection)

@@ -1,18 +1,17 @@
 //! The datapath's flows: a packet matches at most one, so that the first hit is the answer.
 
-use crate::layout::{Layout, hash_mask, hash_packed};
+mod rows;
+
+use self::rows::Subtable;
+use crate::layout::hash_mask;
 use crate::slab::{Handle, Slab};
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
 
-/// So many rows are looked through faster than a hash is worked out.
-const FEW_ROWS: usize = 4;
 /// Places for where packets hit last, by [`hint_of`]: a few ports and passes at a time.
 const HINTS: usize = 32;
-/// Stands for the handle in a row without a flow; there are never so many flows.
-const FREE: u64 = u64::MAX;
 
 /// Masked flows that do not overlap, each with a value `V`, owned by one worker.
 ///
@@ -52,19 +51,6 @@ struct Flow<V> {
     subtable: Handle,
     row: u32,
     value: V,
-}
-
-/// The flows of one mask.
-#[derive(Clone, Debug)]
-struct Subtable {
-    mask: Mask,
-    layout: Layout,
-    /// Rows one after the other: the flow's handle, then its packed words.
-    rows: Vec<u64>,
-    free_rows: Vec<u32>,
-    index: HashTable<u32>,
-    /// Since the last sorting.
-    hits: u64,
 }
 
 impl<V> MegaflowTable<V> {
@@ -159,6 +145,28 @@ impl<V> MegaflowTable<V> {
 
     /// The flow that the packet matches.
     pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
+        let (subtable, row) = self.place_of(key)?;
+        Some(self.subtables.get(subtable)?.flow(row))
+    }
+
+    /// The flow that the first of some packets matches, and how many of them in a row do, that one
+    /// included. Each counts as looked up by itself.
+    pub fn lookup_run<'k>(
+        &mut self,
+        mut keys: impl Iterator<Item = &'k FlowKey>,
+    ) -> Option<(Handle, usize)> {
+        let (handle, row) = self.place_of(keys.next()?)?;
+        let subtable = self.subtables.get_mut(handle)?;
+        let (layout, words) = (&subtable.layout, subtable.words(row));
+        let more = keys.take_while(|key| layout.matches_soon(words, key)).count();
+        subtable.hits += more as u64;
+        self.counts.subtables_visited += more as u64;
+        self.counts.hits += more as u64;
+        Some((subtable.flow(row), more + 1))
+    }
+
+    /// The subtable and row of the flow that the packet matches, which is counted.
+    fn place_of(&mut self, key: &FlowKey) -> Option<(Handle, u32)> {
         let hint = hint_of(key);
         if let Some((handle, row)) = self.hints[hint]
             && let Some(subtable) = self.subtables.get_mut(handle)
@@ -167,7 +175,7 @@ impl<V> MegaflowTable<V> {
             subtable.hits += 1;
             self.counts.subtables_visited += 1;
             self.counts.hits += 1;
-            return Some(subtable.flow(row));
+            return Some((handle, row));
         }
         for &handle in &self.order {
             let Some(subtable) = self.subtables.get_mut(handle) else { continue };
@@ -176,7 +184,7 @@ impl<V> MegaflowTable<V> {
                 subtable.hits += 1;
                 self.counts.hits += 1;
                 self.hints[hint] = Some((handle, row));
-                return Some(subtable.flow(row));
+                return Some((handle, row));
             }
         }
         self.counts.misses += 1;
@@ -285,103 +293,12 @@ impl<V> MegaflowTable<V> {
     }
 }
 
-impl Subtable {
-    fn new(mask: &Mask) -> Self {
-        Subtable {
-            mask: mask.clone(),
-            layout: Layout::of(mask),
-            rows: Vec::new(),
-            free_rows: Vec::new(),
-            index: HashTable::new(),
-            hits: 0,
-        }
-    }
-
-    fn stride(&self) -> usize {
-        self.layout.len() + 1
-    }
-
-    /// The packed words of a row.
-    fn words(&self, row: u32) -> &[u64] {
-        words(&self.rows, self.stride(), row)
-    }
-
-    /// The flow in a row.
-    fn flow(&self, row: u32) -> Handle {
-        Handle::from_word(self.rows[row as usize * self.stride()])
-    }
-
-    /// Whether there is a flow in a row, and a packet matches it.
-    #[inline]
-    fn is_for(&self, row: u32, key: &FlowKey) -> bool {
-        let stride = self.stride();
-        self.layout.matches_soon(words(&self.rows, stride, row), key)
-            && self.rows[row as usize * stride] != FREE
-    }
-
-    #[inline]
-    fn find(&self, key: &FlowKey, hash: u64) -> Option<Handle> {
-        self.index
-            .find(hash, |&row| self.layout.matches(self.words(row), key))
-            .map(|&row| self.flow(row))
-    }
-
-    /// The row that a packet matches.
-    #[inline]
-    fn find_row(&self, key: &FlowKey, seed: u64) -> Option<u32> {
-        let rows = self.rows.len() / self.stride();
-        if rows <= FEW_ROWS {
-            return (0..rows as u32).find(|&row| self.is_for(row, key));
-        }
-        let hash = self.layout.hash(key, seed);
-        self.index.find(hash, |&row| self.layout.matches(self.words(row), key)).copied()
-    }
-
-    /// Adds a flow that is not there yet and says in which row.
-    fn insert(&mut self, key: &FlowKey, handle: Handle, seed: u64) -> u32 {
-        let stride = self.stride();
-        let row = self.free_rows.pop().unwrap_or_else(|| {
-            let row = self.rows.len() / stride;
-            self.rows.resize((row + 1) * stride, 0);
-            row as u32
-        });
-        let start = row as usize * stride;
-        self.rows[start] = handle.to_word();
-        for (word, packed) in
-            self.rows[start + 1..start + stride].iter_mut().zip(self.layout.pack(key))
-        {
-            *word = packed;
-        }
-        let rows = &self.rows;
-        self.index.insert_unique(self.layout.hash(key, seed), row, |&row| {
-            hash_packed(words(rows, stride, row), seed)
-        });
-        row
-    }
-
-    fn remove(&mut self, row: u32, seed: u64) {
-        let hash = hash_packed(self.words(row), seed);
-        if let Ok(entry) = self.index.find_entry(hash, |&have| have == row) {
-            entry.remove();
-            let stride = self.stride();
-            self.rows[row as usize * stride] = FREE;
-            self.free_rows.push(row);
-        }
-    }
-}
-
 /// Which hint is for a packet: by its port, its pass, and what connection tracking said, but for the
 /// mark.
 fn hint_of(key: &FlowKey) -> usize {
     let [place, tracked, ..] = key.words();
     let mixed = (place ^ (tracked & 0xffff_ffff)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (u64::BITS - HINTS.ilog2())) as usize
-}
-
-/// The packed words of a row of `stride` words whose first is the handle.
-fn words(rows: &[u64], stride: usize, row: u32) -> &[u64] {
-    let start = row as usize * stride;
-    &rows[start + 1..start + stride]
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl<'a> Pass<'a> {
         if !is_plain || self.connections.gateways.expect_any() {
             return false;
         }
-        let segment = sight.segment(frame);
+        let segment = sight.segment;
         if segment.is_some_and(|segment| segment.begins().is_err()) {
             return false;
         }

@@ -10,7 +10,7 @@ use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
 use wire::checksum::{self, Verdict};
-use wire::{Addresses, Ipv4, Ipv6, Tcp, ethertype, icmp, icmpv6, protocol};
+use wire::{Addresses, Ipv4, Ipv6, ethertype, icmp, icmpv6, protocol};
 
 /// How much of a quoted packet's transport header ICMP errors must have (RFC 792).
 const QUOTED_BYTES: usize = 8;
@@ -72,10 +72,10 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
     let mut reading = Reading::of_key(key);
     match key.protocol {
         protocol::TCP => {
-            let tcp = Tcp::new_checked(l4).map_err(|_| Event::Truncated)?;
+            let segment = Segment::of(l4).ok_or(Event::Truncated)?;
             verify_checksum(&key, l4, verify)?;
             reading.key.l4 = ports(l4)?;
-            reading.segment = Some(Segment::read(&tcp));
+            reading.segment = Some(segment);
         }
         protocol::UDP => {
             let udp = wire::Udp::new_checked(l4).map_err(|_| Event::Truncated)?;

@@ -84,7 +84,9 @@ impl Gateways {
     /// A segment with its acknowledgement as the sender of what it acknowledges counts. Use it
     /// before the connection's windows are looked at, for packets that are not yet translated.
     pub fn unshift(&self, connection: Id, is_reply: bool, mut segment: Segment) -> Segment {
-        if let Some(session) = self.sessions.get(&connection) {
+        if let Some(session) = self.sessions.get(&connection)
+            && segment.acknowledges()
+        {
             segment.ack = session.shifts[usize::from(!is_reply)].back(segment.ack);
         }
         segment

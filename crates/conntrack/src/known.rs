@@ -11,7 +11,7 @@ use crate::said::{self, Listen, OF_PACKET, Said};
 use crate::sctp::Chunks;
 use crate::settings::Settings;
 use crate::sight::Datagram;
-use crate::tcp::{Segment, TcpPeers, Update};
+use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
@@ -34,7 +34,7 @@ pub(crate) struct Unchanged<'a> {
 pub(crate) struct Step {
     timeout: Timeout,
     /// What they were, and become.
-    peers: Option<([u64; 3], TcpPeers)>,
+    peers: Option<([u64; 3], [u64; 3])>,
 }
 
 /// Follows a packet that is of one connection.
@@ -219,11 +219,11 @@ impl<'a> Moment<'a> {
             Kind::Tcp => {
                 let segment = said.segment().filter(Segment::is_usual)?;
                 let before = record.tcp_words();
-                let mut after = TcpPeers::from_words(before);
+                let mut ends = Ends::from_words(before, is_reply);
                 let check = self.settings.check_tcp_windows;
-                let (update, timeout) = after.update(&segment, is_reply, check, &mut tools.trial);
+                let (update, timeout) = ends.update(&segment, check, &mut tools.trial);
                 let timeout = timeout.filter(|_| update == Update::Valid)?;
-                Some(Step { timeout, peers: Some((before, after)) })
+                Some(Step { timeout, peers: Some((before, ends.words(is_reply))) })
             }
             Kind::Other | Kind::Icmp => {
                 Some(Step { timeout: settled(*state, is_reply)?, peers: None })
@@ -246,11 +246,11 @@ impl<'a> Moment<'a> {
     ) -> Option<()> {
         let Unchanged { connection, record, life, .. } = unchanged;
         if let Some((before, after)) = &step.peers {
-            if !record.set_tcp(*before, after) {
+            if !record.set_tcp(*before, *after) {
                 return None;
             }
-            let shown = || TcpPeers::from_words(*before).shown();
-            if tools.is_watched && shown() != after.shown() {
+            let shown = |words| TcpPeers::from_words(words).shown();
+            if tools.is_watched && shown(*before) != shown(*after) {
                 tools.note(record, What::Updated);
             }
         }

@@ -63,6 +63,7 @@ mod timeout;
 mod track;
 mod tracker;
 mod translate;
+mod update;
 mod walk;
 
 pub use change::{Change, Changes, What};

@@ -303,8 +303,7 @@ impl<'a> Record<'a> {
     /// Stores what a segment changed between `before` and `after`; false if the other direction's
     /// packets changed the sides' states meanwhile, and nothing was stored.
     #[inline(always)]
-    pub fn set_tcp(&self, before: [u64; 3], after: &TcpPeers) -> bool {
-        let after = after.words();
+    pub fn set_tcp(&self, before: [u64; 3], after: [u64; 3]) -> bool {
         if before[0] != after[0] {
             let peers = &self.common[PEERS];
             if peers.compare_exchange(before[0], after[0], AcqRel, Relaxed).is_err() {

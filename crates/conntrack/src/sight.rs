@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use table::atomic::AtomicU64;
 use table::{Id, Spot};
 use wire::checksum::{self, Verdict};
-use wire::{Tcp, ethertype, icmp, protocol};
+use wire::{ethertype, icmp, protocol};
 
 const IP_HEADER: usize = 20;
 /// Version 4, and a header of five words.
@@ -67,6 +67,15 @@ impl<'a> Plain<'a> {
         }
         sum == 0 || is_verified(frame) || is_right_udp(self.addresses, self.ip, length)
     }
+
+    /// The segment of a whole TCP packet, taken for one.
+    #[inline(always)]
+    fn segment(&self, frame: &Frame) -> Option<Segment> {
+        let l4 = self.ip.get(IP_HEADER..self.total_len)?;
+        let segment = Segment::of(l4)?;
+        let is_right = || checksum::verify_tcp_v4(self.addresses, l4) == Verdict::Good;
+        (is_verified(frame) || is_right()).then_some(segment)
+    }
 }
 
 /// A whole UDP packet over IPv4 without options, lengths and checksums verified.
@@ -93,35 +102,6 @@ impl Datagram {
     }
 }
 
-/// A whole TCP or UDP packet over IPv4 without options, lengths and checksums verified.
-#[derive(Clone, Copy)]
-pub(crate) struct Whole<'a> {
-    /// Source and destination, as [`Key::addresses_v4`].
-    pub addresses: u64,
-    /// Source and destination. One of them may be 0, which no connection has.
-    pub ports: u32,
-    /// TCP or UDP.
-    pub protocol: u8,
-    /// From the transport header to the end of the packet.
-    pub l4: &'a [u8],
-}
-
-impl<'a> Whole<'a> {
-    /// Reads a frame. `None` is no verdict.
-    #[inline(always)]
-    pub fn of(frame: &'a Frame) -> Option<Self> {
-        let plain = Plain::of(frame, frame.packet.data())?;
-        let Plain { ip, total_len, addresses, protocol, ports, .. } = plain;
-        let l4 = ip.get(IP_HEADER..total_len)?;
-        let is_whole = match protocol {
-            protocol::UDP => plain.is_whole_udp(frame),
-            protocol::TCP => is_whole_tcp(addresses, l4, frame),
-            _ => false,
-        };
-        is_whole.then_some(Whole { addresses, ports, protocol, l4 })
-    }
-}
-
 /// A whole TCP packet over IPv4 without options, or a whole ICMP echo or its answer.
 pub(crate) struct SegmentOrEcho {
     /// Source and destination, as [`Key::addresses_v4`].
@@ -137,21 +117,20 @@ impl SegmentOrEcho {
     /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
-        let Plain { ip, total_len, addresses, protocol, ports, next } =
-            Plain::of(frame, frame.packet.data())?;
-        let l4 = ip.get(IP_HEADER..total_len)?;
+        let plain = Plain::of(frame, frame.packet.data())?;
+        let Plain { ip, total_len, addresses, protocol, ports, next } = plain;
         if protocol == protocol::ICMP {
+            let l4 = ip.get(IP_HEADER..total_len)?;
             let type_code = echo(ports).filter(|_| is_verified(frame) || is_right_icmp(l4))?;
             let id = u64::from(next >> 16) << 48;
             let rest = id | type_code << 32 | u64::from(protocol::ICMP) << 8;
             return Some(SegmentOrEcho { addresses, rest, segment: None });
         }
-        let tcp = Tcp::new_checked(l4).ok().filter(|_| protocol == protocol::TCP)?;
-        if !is_verified(frame) && !is_right_tcp(addresses, l4) {
+        if protocol != protocol::TCP {
             return None;
         }
         let rest = u64::from(ports) << 32 | u64::from(protocol::TCP) << 8;
-        Some(SegmentOrEcho { addresses, rest, segment: Some(Segment::read(&tcp)) })
+        Some(SegmentOrEcho { addresses, rest, segment: Some(plain.segment(frame)?) })
     }
 }
 
@@ -168,16 +147,14 @@ pub(crate) struct Sight<'a> {
     pub candidate: Option<&'a [AtomicU64; WORDS_V4]>,
     pub id: Id,
     pub hash: u32,
-    /// Where the transport header begins and the packet ends, in bytes from the frame's start. Both
-    /// 0 of a packet that is not to be judged here.
-    l4: u16,
-    end: u16,
+    /// Of TCP.
+    pub segment: Option<Segment>,
 }
 
 impl Sight<'_> {
     /// Nothing was seen.
     const NOTHING: Sight<'static> =
-        Sight { addresses: 0, rest: 0, spot: None, candidate: None, id: 0, hash: 0, l4: 0, end: 0 };
+        Sight { addresses: 0, rest: 0, spot: None, candidate: None, id: 0, hash: 0, segment: None };
 
     /// Reads a frame that is tracked in `zone`. That nothing is seen is no verdict.
     #[inline(always)]
@@ -188,26 +165,31 @@ impl Sight<'_> {
     /// Whether there is anything to go by.
     #[inline(always)]
     pub fn is_seen(&self) -> bool {
-        self.l4 != 0
+        self.rest != 0
     }
 
     #[inline(always)]
     fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
-        let Whole { addresses, ports, protocol, l4 } = Whole::of(frame)?;
+        let plain = Plain::of(frame, frame.packet.data())?;
+        let Plain { addresses, ports, protocol, .. } = plain;
+        let segment = match protocol {
+            protocol::UDP if plain.is_whole_udp(frame) => None,
+            protocol::TCP => Some(plain.segment(frame)?),
+            _ => return None,
+        };
+        // No connection has port 0.
         if ports < 1 << 16 || ports as u16 == 0 {
             return None;
         }
         let shared = zone_protocol(zone, protocol, Family::V4);
         let hash = secrets.v4(addresses, ports, shared);
         let rest = u64::from(ports) << 32 | u64::from(shared);
-        let start = usize::from(frame.layers.l3) + IP_HEADER;
-        let (l4, end) = (start as u16, (start + l4.len()) as u16);
-        Some(Sight { addresses, rest, hash, l4, end, ..Self::NOTHING })
+        Some(Sight { addresses, rest, hash, segment, ..Self::NOTHING })
     }
 
     #[inline(always)]
     pub fn is_tcp(&self) -> bool {
-        (self.rest >> 8) as u8 == protocol::TCP
+        self.segment.is_some()
     }
 
     /// The same, as the rest of connection tracking has it.
@@ -215,19 +197,9 @@ impl Sight<'_> {
         Key::from_words_v4(self.addresses, self.rest)
     }
 
-    /// The TCP segment in the frame that this was read from.
-    #[inline(always)]
-    pub fn segment(&self, frame: &Frame) -> Option<Segment> {
-        if !self.is_tcp() {
-            return None;
-        }
-        let l4 = frame.packet.data().get(usize::from(self.l4)..usize::from(self.end))?;
-        Tcp::new_checked(l4).ok().map(|tcp| Segment::read(&tcp))
-    }
-
     /// What the whole reading would have said of this packet.
-    pub fn reading(&self, frame: &Frame) -> Reading {
-        Reading { segment: self.segment(frame), ..Reading::of_key(self.key()) }
+    pub fn reading(&self) -> Reading {
+        Reading { segment: self.segment, ..Reading::of_key(self.key()) }
     }
 }
 
@@ -265,18 +237,6 @@ fn is_right_udp(addresses: u64, ip: &[u8], length: usize) -> bool {
 #[inline(always)]
 fn is_verified(frame: &Frame) -> bool {
     frame.packet.offload.checksum != Checksum::Unverified
-}
-
-#[inline(always)]
-fn is_whole_tcp(addresses: u64, l4: &[u8], frame: &Frame) -> bool {
-    Tcp::new_checked(l4).is_ok() && (is_verified(frame) || is_right_tcp(addresses, l4))
-}
-
-/// Of TCP behind an IPv4 header, whether the checksum is right.
-#[inline(always)]
-fn is_right_tcp(addresses: u64, l4: &[u8]) -> bool {
-    let pseudo = pseudo(addresses, protocol::TCP, l4.len());
-    checksum::verify_tcp(pseudo, l4) == Verdict::Good
 }
 
 /// Of ICMP behind an IPv4 header, whether the checksum is right.
@@ -354,7 +314,7 @@ mod tests {
                     let reading = reading.unwrap();
                     prop_assert_eq!(sight.key(), reading.key);
                     prop_assert_eq!(sight.hash, reading.key.hash(&secrets));
-                    prop_assert_eq!(sight.segment(&frame), reading.segment);
+                    prop_assert_eq!(sight.segment, reading.segment);
                     prop_assert!(!reading.related);
                 }
                 None => {

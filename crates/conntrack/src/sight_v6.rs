@@ -95,7 +95,7 @@ impl<'a> SightV6<'a> {
         if self.protocol != protocol::TCP {
             return None;
         }
-        Tcp::new_checked(self.l4).ok().map(|tcp| Segment::read(&tcp))
+        Segment::of(self.l4)
     }
 }
 

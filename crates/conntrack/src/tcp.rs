@@ -8,16 +8,18 @@
 //! section 2.
 
 mod scale;
+mod segment;
 mod state;
 mod words;
 
 use scale::SCALE_MAX;
 pub(crate) use scale::Scale;
+pub(crate) use segment::Segment;
 pub use state::TcpState;
 
 use crate::counters::{Counters, Event};
 use crate::timeout::Timeout;
-use wire::{Tcp, TcpFlags};
+use wire::TcpFlags;
 
 /// How far an acknowledgement may be off, and how far the loose checks reach: the largest window
 /// without scaling and one Ethernet packet.
@@ -44,16 +46,12 @@ pub(crate) struct TcpPeers {
     pub reply: Peer,
 }
 
-/// What matters of a segment.
+/// Both sides, as a segment finds them. Which of them sent it is settled once: to ask it with each
+/// number costs more than to judge the segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Segment {
-    seq: u32,
-    pub ack: u32,
-    flags: TcpFlags,
-    window: u16,
-    payload_bytes: u32,
-    /// The window scale option of a SYN.
-    scale: Scale,
+pub(crate) struct Ends {
+    sender: Peer,
+    receiver: Peer,
 }
 
 /// What a packet does to its connection.
@@ -67,65 +65,6 @@ pub(crate) enum Update {
     Reopens,
     /// It does not belong to it.
     Invalid,
-}
-
-impl Segment {
-    /// Reads a header that is whole.
-    #[inline(always)]
-    pub fn read(tcp: &Tcp<&[u8]>) -> Segment {
-        let flags = tcp.flags();
-        let scale = match flags.contains(TcpFlags::SYN).then(|| tcp.window_scale()).flatten() {
-            Some(shift) => Scale::known(shift),
-            None => Scale::NONE,
-        };
-        Segment {
-            seq: tcp.seq(),
-            ack: tcp.ack(),
-            flags,
-            window: tcp.window(),
-            payload_bytes: tcp.payload().len() as u32,
-            scale,
-        }
-    }
-
-    fn has(&self, flag: TcpFlags) -> bool {
-        self.flags.intersects(flag)
-    }
-
-    /// Whether it neither begins nor ends anything.
-    #[inline]
-    pub fn is_usual(&self) -> bool {
-        !self.has(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST)
-    }
-
-    /// The sequence number behind the segment: SYN and FIN take one each (RFC 9293 section 3.4).
-    fn end(&self) -> u32 {
-        let controls = u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN));
-        self.seq.wrapping_add(self.payload_bytes).wrapping_add(controls)
-    }
-
-    /// Whether no TCP sends these flags together.
-    fn has_odd_flags(&self) -> bool {
-        let odd_with_syn = TcpFlags::RST | TcpFlags::FIN;
-        let need_ack = TcpFlags::FIN | TcpFlags::PSH | TcpFlags::URG;
-        match self.has(TcpFlags::SYN) {
-            true if self.has(odd_with_syn) => true,
-            false if !self.has(TcpFlags::ACK | TcpFlags::RST) => true,
-            _ => !self.has(TcpFlags::ACK) && self.has(need_ack),
-        }
-    }
-
-    /// Whether a connection may begin with it: with a SYN, or from the midst of one that began
-    /// unseen, but not with the second step of the handshake.
-    pub fn begins(&self) -> Result<(), Event> {
-        if self.has_odd_flags() {
-            Err(Event::TcpFlags)
-        } else if self.flags.contains(TcpFlags::SYN | TcpFlags::ACK) {
-            Err(Event::TcpNewSynAck)
-        } else {
-            Ok(())
-        }
-    }
 }
 
 impl TcpPeers {
@@ -156,7 +95,8 @@ impl TcpPeers {
         (TcpPeers { original, reply }, Timeout::TcpSynSent)
     }
 
-    /// Follows a segment. A timeout is given where the connection's time begins anew.
+    /// [`Ends::update`].
+    #[cfg(test)]
     pub fn update(
         &mut self,
         segment: &Segment,
@@ -164,10 +104,23 @@ impl TcpPeers {
         check_windows: bool,
         counters: &mut Counters,
     ) -> (Update, Option<Timeout>) {
-        let (sender, receiver) = match is_reply {
-            false => (&mut self.original, &mut self.reply),
-            true => (&mut self.reply, &mut self.original),
-        };
+        let mut ends = Ends::from_words(self.words(), is_reply);
+        let answer = ends.update(segment, check_windows, counters);
+        *self = TcpPeers::from_words(ends.words(is_reply));
+        answer
+    }
+}
+
+impl Ends {
+    /// Follows a segment. A timeout is given where the connection's time begins anew.
+    #[inline(always)]
+    pub fn update(
+        &mut self,
+        segment: &Segment,
+        check_windows: bool,
+        counters: &mut Counters,
+    ) -> (Update, Option<Timeout>) {
+        let Ends { sender, receiver } = self;
         if segment.has_odd_flags() {
             counters.count(Event::TcpFlags);
             return (Update::Invalid, None);
@@ -223,6 +176,7 @@ struct Fit {
 
 impl Fit {
     /// Takes the numbers from a segment; what is the first from its side sets the side up.
+    #[inline(always)]
     fn new(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) -> Fit {
         let (sender_shift, receiver_shift) = shifts(segment, sender, receiver);
         let mut fit = Fit {
@@ -237,9 +191,7 @@ impl Fit {
         if sender.state < TcpState::SynSent {
             fit.meet(segment, sender, receiver);
         }
-        // Without ACK there is no acknowledgement, and broken stacks send a RST with ACK but 0.
-        let unset = fit.ack == 0 && segment.flags.contains(TcpFlags::ACK | TcpFlags::RST);
-        if !segment.has(TcpFlags::ACK) || unset {
+        if !segment.acknowledges() {
             fit.ack = receiver.sent_end;
         }
         // What carries nothing may stand anywhere.
@@ -250,6 +202,7 @@ impl Fit {
     }
 
     /// The first segment from this side.
+    #[inline(always)]
     fn meet(&mut self, segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
         if segment.has(TcpFlags::SYN) && receiver.scale.is_known() {
             sender.scale = segment.scale;
@@ -277,6 +230,7 @@ impl Fit {
         sender.max_window = sender.max_window.max(self.window);
     }
 
+    #[inline(always)]
     fn within_windows(&self, segment: &Segment, sender: &Peer, receiver: &Peer) -> bool {
         let receiver_window = u32::from(receiver.max_window) << self.receiver_shift;
         let ack_behind =
@@ -294,6 +248,7 @@ impl Fit {
     }
 
     /// Before a side is known, and around the end of a connection, segments stray.
+    #[inline(always)]
     fn within_loose_bounds(&self, sender: &Peer, receiver: &Peer) -> bool {
         let straying = receiver.state < TcpState::SynSent
             || receiver.state >= TcpState::FinWait2
@@ -303,6 +258,7 @@ impl Fit {
             && at_or_after(self.seq, sender.sent_end.wrapping_sub(ACK_SLACK))
     }
 
+    #[inline(always)]
     fn slide(&self, sender: &mut Peer, receiver: &mut Peer) {
         sender.max_window = sender.max_window.max(self.window);
         if self.end != sender.sent_end && at_or_after(self.end, sender.sent_end) {
@@ -316,6 +272,7 @@ impl Fit {
 }
 
 /// How far the windows of sender and receiver are shifted in this segment.
+#[inline(always)]
 fn shifts(segment: &Segment, sender: &Peer, receiver: &Peer) -> (u8, u8) {
     if segment.has(TcpFlags::SYN) {
         (0, 0)
@@ -328,6 +285,7 @@ fn shifts(segment: &Segment, sender: &Peer, receiver: &Peer) -> (u8, u8) {
     }
 }
 
+#[inline(always)]
 fn advance_states(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
     if segment.has(TcpFlags::FIN) {
         sender.state = sender.state.max(TcpState::Closing);
@@ -345,6 +303,7 @@ fn advance_states(segment: &Segment, sender: &mut Peer, receiver: &mut Peer) {
 }
 
 /// How long a connection with sides in these states is remembered.
+#[inline(always)]
 fn timeout(a: TcpState, b: TcpState) -> Timeout {
     let (nearer, further) = (a.min(b), a.max(b));
     if nearer >= TcpState::FinWait2 {

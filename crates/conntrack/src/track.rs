@@ -8,12 +8,11 @@
 use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::original_tuple::{self, Named};
-use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
-use crate::sctp::Chunks;
+use crate::record::{Life, Record, State, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::Sight;
 use crate::sketch;
-use crate::tcp::{Segment, TcpPeers, Update};
+use crate::tcp::Update;
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
@@ -129,7 +128,7 @@ impl<'a> Pass<'a> {
                 self.set_deadline(&record, found, life, timeout);
                 (state, true)
             }
-            None => match self.follow_segment(frame, sight, found, &record) {
+            None => match self.follow_segment(sight, found, &record) {
                 Some(followed) => followed,
                 None => return false,
             },
@@ -160,13 +159,12 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     fn follow_segment(
         &mut self,
-        frame: &Frame,
         sight: &Sight<'_>,
         found: Found,
         record: &Record<'_>,
     ) -> Option<(CtState, bool)> {
-        let segment = sight.segment(frame)?;
-        let state = match self.update(record, found, Some(&segment), None) {
+        let segment = sight.segment.as_ref()?;
+        let state = match self.update_segment(record, found, segment) {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
             Update::Invalid => CtState::INV,
@@ -182,25 +180,9 @@ impl<'a> Pass<'a> {
         !frame.key.ct_state().is_empty() && frame.key.ct_zone() == self.action.zone
     }
 
-    /// Lets a packet act on its connection's state and time.
-    #[inline]
-    pub fn update(
-        &mut self,
-        record: &Record<'_>,
-        found: Found,
-        segment: Option<&Segment>,
-        chunks: Option<&Chunks>,
-    ) -> Update {
-        let (update, timeout) = self.update_state(record, found.is_reply, segment, chunks);
-        if let Some(timeout) = timeout {
-            self.set_deadline(record, found, record.life(), timeout);
-        }
-        update
-    }
-
     /// Begins a connection's time anew.
     #[inline(always)]
-    fn set_deadline(&self, record: &Record<'_>, found: Found, seen: Life, timeout: Timeout) {
+    pub fn set_deadline(&self, record: &Record<'_>, found: Found, seen: Life, timeout: Timeout) {
         let deadline = self.deadline_ms(timeout);
         let before = record.set_deadline(seen, deadline);
         if before.is_some_and(|before| deadline < before) {
@@ -212,99 +194,6 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     pub fn deadline_ms(&self, timeout: Timeout) -> u64 {
         self.next_ms + u64::from(self.policy.get(timeout)) * 1000
-    }
-
-    #[inline]
-    fn update_state(
-        &mut self,
-        record: &Record<'_>,
-        is_reply: bool,
-        segment: Option<&Segment>,
-        chunks: Option<&Chunks>,
-    ) -> (Update, Option<Timeout>) {
-        let mut state = record.state();
-        if state.kind() == Kind::Tcp {
-            // A TCP connection's packets all have a segment; without one there is nothing to learn.
-            let Some(segment) = segment else { return (Update::Invalid, None) };
-            return self.update_tcp(record, is_reply, segment);
-        }
-        if state.kind() == Kind::Sctp {
-            // The same holds of an association's packets and their chunks.
-            let Some(chunks) = chunks else { return (Update::Invalid, None) };
-            return self.update_sctp(record, is_reply, chunks);
-        }
-        loop {
-            let (progress, update, timeout) = match state.kind() {
-                Kind::Icmp => {
-                    let mut query = state.query();
-                    let (update, timeout) = query.update(is_reply);
-                    (query as u8, update, timeout)
-                }
-                _ => {
-                    let mut exchange = state.exchange();
-                    let (update, timeout) = exchange.update(is_reply);
-                    (exchange as u8, update, timeout)
-                }
-            };
-            let next = state.with_progress(progress);
-            if next == state {
-                return (update, Some(timeout));
-            }
-            match record.replace_state(state, next) {
-                Ok(()) => {
-                    // What was new to flows is established now.
-                    if update == Update::Valid {
-                        record.age();
-                        self.tools.note(record, What::Updated);
-                    }
-                    return (update, Some(timeout));
-                }
-                Err(changed) => state = changed,
-            }
-        }
-    }
-
-    #[cold]
-    fn update_sctp(
-        &mut self,
-        record: &Record<'_>,
-        is_reply: bool,
-        chunks: &Chunks,
-    ) -> (Update, Option<Timeout>) {
-        loop {
-            let seen = record.sctp_seen();
-            let mut after = seen.0;
-            let answer = after.update(chunks, is_reply, &mut self.tools.counters);
-            if record.set_sctp(seen, &after) {
-                if seen.0.state != after.state {
-                    self.tools.note(record, What::Updated);
-                }
-                return answer;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn update_tcp(
-        &mut self,
-        record: &Record<'_>,
-        is_reply: bool,
-        segment: &Segment,
-    ) -> (Update, Option<Timeout>) {
-        loop {
-            let before = record.tcp_words();
-            let mut after = TcpPeers::from_words(before);
-            let check = self.settings.check_tcp_windows;
-            let answer = after.update(segment, is_reply, check, &mut self.tools.counters);
-            // Where the other direction changed the states meanwhile, the segment is judged anew.
-            if record.set_tcp(before, &after) {
-                let shown = || TcpPeers::from_words(before).shown();
-                if self.tools.is_watched && shown() != after.shown() {
-                    self.tools.note(record, What::Updated);
-                }
-                return answer;
-            }
-        }
     }
 
     #[inline(always)]

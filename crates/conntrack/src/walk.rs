@@ -58,7 +58,7 @@ impl<'a> Pass<'a> {
     #[inline(never)]
     pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) {
         match sight.is_seen() {
-            true => self.walk(frame, sight.reading(frame), sight.hash),
+            true => self.walk(frame, sight.reading(), sight.hash),
             false => self.walk_unseen(frame),
         }
     }
@@ -106,6 +106,8 @@ impl<'a> Pass<'a> {
             begins = true;
         }
         if begins {
+            // It may have been a reply of the connection whose place it takes.
+            subject.is_reply = false;
             connection = self.begin(&mut subject, frame);
             subject.began = connection.is_some() && self.action.nat.is_none();
             // A first packet may announce something already, as TFTP's does.

@@ -1,14 +1,16 @@
-//! The tracker does as the oracle does: commits, answers, closes, flushes, time, the maximum and
-//! limits as they change, and translation, in any order. The fuzz target `operations` runs the same.
+//! The tracker does as the oracle does: commits, answers, segments in and out of their windows,
+//! handshakes and ends of SCTP, FTP's and TFTP's announcements, ICMP errors, fragments, flushes, time,
+//! the maximum and limits as they change, and translation, in any order. The fuzz target `operations`
+//! runs the same.
 
-#[path = "support/oracle.rs"]
-mod oracle;
+#[path = "support/operations.rs"]
+mod operations;
 
-use oracle::{Operation, run};
+use operations::{Operation, run};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn the_tracker_does_as_the_oracle_does(

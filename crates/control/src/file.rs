@@ -41,6 +41,7 @@
 //!
 //! [[bridge]]
 //! name = "br0"
+//! datapath_type = "netdev"          # or "system", which means the same
 //! fail_mode = "secure"              # or "standalone"
 //! datapath_id = "0000000000000001"
 //! hwaddr = "02:00:00:00:00:01"
@@ -62,7 +63,7 @@
 //! type = "internal"                 # a device that the switch makes; "tap" is another
 //! mac = "02:00:00:00:00:02"
 //! mtu = 1500
-//! vlan_mode = "trunk"               # access, native-tagged, native-untagged, dot1q-tunnel
+//! vlan_mode = "trunk"               # "access", "native-tagged", "native-untagged", "dot1q-tunnel"
 //! trunks = [10, 20]
 //! protected = false
 //! priority_tags = "never"           # or "if-nonzero", "always"

@@ -26,9 +26,6 @@ pub(crate) fn forward(
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) -> usize {
-    if !worker.unified.is_on() {
-        return 0;
-    }
     let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
     let mut following = unified.has_tracked().then(|| tracker.visit());
     let among = unified.look_up(&lane.headers[..lane.count], &mut lane.found, |connection| {

@@ -92,9 +92,12 @@ impl Lane {
         batch.clear();
     }
 
-    /// Gets packets that are still in their places ready for a walk: writes the rest of their keys.
-    pub fn begin_walk(&mut self) {
-        self.trails[..self.count].iter_mut().for_each(Trail::clear);
+    /// Gets packets that are still in their places ready for a walk: writes the rest of their keys,
+    /// and wipes the trails where walks are noted.
+    pub fn begin_walk(&mut self, is_noted: bool) {
+        if is_noted {
+            self.trails[..self.count].iter_mut().for_each(Trail::clear);
+        }
         for (frame, headers) in self.frames.iter_mut().zip(&self.headers).take(self.count) {
             if !frame.packet.is_empty() && !headers.is_none() {
                 headers.write_key(&mut frame.key);

@@ -19,9 +19,6 @@ pub(crate) const CONTROL: u16 = 0x7;
 /// some of them where it does not pay. Which ones is left to chance, since packets come in rounds
 /// that a counter could fall in step with.
 pub(crate) fn remember(worker: &mut Worker, now: Instant, lane: &Lane, laps: &mut impl Laps) {
-    if !worker.unified.is_on() {
-        return;
-    }
     for (headers, trail) in lane.headers.iter().zip(&lane.trails).take(lane.count) {
         if !is_steady(headers, trail) {
             continue;
@@ -36,9 +33,9 @@ pub(crate) fn remember(worker: &mut Worker, now: Instant, lane: &Lane, laps: &mu
     }
 }
 
-/// Whether a walk that could be remembered is.
+/// Whether a walk that could be remembered is; of those of all batches together one in so many.
 fn is_chosen(worker: &mut Worker) -> bool {
-    let inverse = worker.config.unified_insert_inverse;
+    let inverse = worker.config.unified_insert_inverse / worker.batches_per_note();
     !worker.worth.learns_seldom() || worker.next_random().is_multiple_of(inverse.max(1))
 }
 

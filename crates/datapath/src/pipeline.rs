@@ -28,11 +28,16 @@ pub(crate) fn receive(
     let Some(mut lane) = worker.lane.take() else { return };
     lane.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, laps));
     laps.lap(Stage::Parse);
-    if known::forward(worker, now, &mut lane, out, laps) < lane.count {
-        lane.begin_walk();
+    let is_noted = worker.notes_batch();
+    let known = if is_noted { known::forward(worker, now, &mut lane, out, laps) } else { 0 };
+    if known < lane.count {
+        lane.begin_walk(is_noted);
         let Lane { frames, trails, count, .. } = &mut *lane;
+        let trails = if is_noted { &mut trails[..*count] } else { &mut [] };
         walk(worker, now, &mut frames[..*count], trails, 0, out, laps);
-        learn::remember(worker, now, &lane, laps);
+        if is_noted {
+            learn::remember(worker, now, &lane, laps);
+        }
         walk_copies(worker, now, out, laps);
         laps.lap(Stage::Walk);
     }
@@ -51,12 +56,13 @@ pub(crate) fn execute(
     let mut frames = [frame];
     execute_run(worker, now, &mut frames, actions, out, laps);
     worker.stats.recirculated += (present(&frames) + worker.again.len()) as u64;
-    walk(worker, now, &mut frames, &mut [Trail::new()], 0, out, laps);
+    walk(worker, now, &mut frames, &mut [], 0, out, laps);
     walk_copies(worker, now, out, laps);
 }
 
 /// Pass after pass over the tables, until no packet is left in its place. The number of passes is
-/// bounded, so that flows that send packets round for ever harm nobody.
+/// bounded, so that flows that send packets round for ever harm nobody. There is a trail for each
+/// frame, or none at all where nobody will remember them.
 fn walk(
     worker: &mut Worker,
     now: Instant,
@@ -66,17 +72,22 @@ fn walk(
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
-    let (mut hits, mut left) = (Hits::new(), present(frames));
+    let mut hits = Hits::new();
     for pass in passed..RECIRC_DEPTH {
+        let left = look_up(worker, frames, &mut hits, laps);
+        if pass > passed {
+            worker.stats.recirculated += left as u64;
+        }
         if left == 0 {
             return;
         }
-        look_up(worker, frames, &mut hits, laps);
         let copies = worker.again.len();
         carry_out(worker, now, frames, trails, &hits, out, laps);
         worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
-        left = present(frames);
-        worker.stats.recirculated += (left + worker.again.len() - copies) as u64;
+        worker.stats.recirculated += (worker.again.len() - copies) as u64;
+    }
+    if passed < RECIRC_DEPTH {
+        worker.stats.recirculated += present(frames) as u64;
     }
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
         worker.refuse(frame.packet.take(), DropReason::RecircDepth, laps);
@@ -87,21 +98,31 @@ fn walk(
 /// goes first, so that the fragments of a datagram stay in order, and each with all that comes of it,
 /// so that few wait at a time.
 fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox, laps: &mut impl Laps) {
-    let mut trail = [Trail::new()];
     worker.again.reverse();
     while let Some((passed, frame)) = worker.again.pop() {
         let waiting = worker.again.len();
-        walk(worker, now, &mut [frame], &mut trail, passed, out, laps);
+        walk(worker, now, &mut [frame], &mut [], passed, out, laps);
         worker.again[waiting..].reverse();
     }
 }
 
-/// Finds each frame's flow: in the exact-match cache, or else among the megaflows.
-fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut impl Laps) {
+/// Finds each frame's flow: in the exact-match cache, or else among the megaflows. Says how many
+/// packets there are.
+fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut impl Laps) -> usize {
     let visited_before = worker.flows.counts().subtables_visited;
+    let mut left = 0;
     hits.clear();
-    hits.extend(frames.iter().map(|frame| worker.flow_of(frame, laps)));
+    while let Some(frame) = frames.get(hits.len()) {
+        if frame.packet.is_empty() {
+            hits.push(None);
+            continue;
+        }
+        let (hit, count) = worker.flow_of(&frames[hits.len()..], laps);
+        left += count;
+        hits.extend(std::iter::repeat_n(hit, count));
+    }
     worker.stats.subtables += worker.flows.counts().subtables_visited - visited_before;
+    left
 }
 
 /// Carries out each flow's steps on the frames that hit it, run by run, so that frames of one flow
@@ -119,7 +140,8 @@ fn carry_out(
     for run in hits.chunk_by(|a, b| a == b) {
         let range = start..start + run.len();
         start = range.end;
-        let (frames, trails) = (&mut frames[range.clone()], &mut trails[range]);
+        let frames = &mut frames[range.clone()];
+        let trails = trails.get_mut(range).unwrap_or_default();
         let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
             frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, laps));
             continue;

@@ -14,7 +14,7 @@ use crate::unified::UnifiedCache;
 use crate::upcall_queue::UpcallQueue;
 use crate::walks::Walks;
 use crate::way::{Route, Way};
-use crate::worth::Worth;
+use crate::worth::{self, Worth};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
@@ -262,36 +262,60 @@ impl Worker {
         FlowDump { worker: self.id, flows }
     }
 
-    /// Finds a frame's flow in one pass: in the exact-match cache, where that is worth it, or else
-    /// among the megaflows.
-    pub(crate) fn flow_of(&mut self, frame: &Frame, laps: &mut impl Laps) -> Option<Handle> {
-        if frame.packet.is_empty() {
-            return None;
-        }
+    /// Finds the flow of the first of some frames in one pass, in the exact-match cache, where that is
+    /// worth it, or else among the megaflows; and says of how many in a row it is. The first has a
+    /// packet.
+    pub(crate) fn flow_of(
+        &mut self,
+        frames: &[Frame],
+        laps: &mut impl Laps,
+    ) -> (Option<Handle>, usize) {
         if self.config.exact_insert_inverse == 0 || !self.worth.asks_exact() {
-            return self.flow_in_table(frame, laps);
+            return self.flow_in_table(frames, laps);
         }
+        let frame = &frames[0];
         let hash = classifier::hash(&frame.key, self.seed);
         if let Some(hit) = self.exact.lookup(&frame.key, hash, &self.flows) {
             self.stats.exact_hits += 1;
             laps.note(|| self.hit_step(hit, FoundBy::Exact));
-            return Some(hit);
+            return (Some(hit), 1);
         }
-        let hit = self.flow_in_table(frame, laps)?;
-        let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
-        self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
-        Some(hit)
+        let (hit, _) = self.flow_in_table(&frames[..1], laps);
+        if let Some(hit) = hit {
+            let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
+            self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
+        }
+        (hit, 1)
     }
 
-    fn flow_in_table(&mut self, frame: &Frame, laps: &mut impl Laps) -> Option<Handle> {
+    fn flow_in_table(&mut self, frames: &[Frame], laps: &mut impl Laps) -> (Option<Handle>, usize) {
         let visited = self.flows.counts().subtables_visited;
-        let hit = self.flows.lookup(&frame.key)?;
-        self.stats.megaflow_hits += 1;
+        let there = frames.iter().take_while(|frame| !frame.packet.is_empty());
+        let Some((hit, count)) = self.flows.lookup_run(there.map(|frame| &frame.key)) else {
+            return (None, 1);
+        };
+        self.stats.megaflow_hits += count as u64;
         laps.note(|| {
             let subtables = self.flows.counts().subtables_visited - visited;
             self.hit_step(hit, FoundBy::Table { subtables })
         });
-        Some(hit)
+        (Some(hit), count)
+    }
+
+    /// Whether the unified cache is asked about the packets of a batch, and their walks are noted so
+    /// that it may be told of them. Which batches those are is left to chance, where they are not all.
+    #[inline]
+    pub(crate) fn notes_batch(&mut self) -> bool {
+        let is_all = !self.worth.asks_seldom();
+        self.unified.is_on()
+            && (is_all || self.next_random().is_multiple_of(self.batches_per_note()))
+    }
+
+    /// Of how many batches one is noted.
+    #[inline]
+    pub(crate) fn batches_per_note(&self) -> u32 {
+        let inverse = if self.worth.asks_seldom() { worth::BATCHES_PER_NOTE } else { 1 };
+        inverse.min(self.config.unified_insert_inverse).max(1)
     }
 
     /// The flow that packets which go this way hit after so many others.

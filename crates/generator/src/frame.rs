@@ -161,6 +161,9 @@ fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum
     packet.set_received(end, Offload::default());
 }
 
+/// Bytes of headers at most: Ethernet with a tag, IPv6, TCP with its options.
+pub(crate) const HEADERS: usize = 14 + 4 + 40 + 28;
+
 /// Writes a TCP segment whose payload is the stream's pattern, or the host's own text.
 pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, out: &SegmentOut) {
     build(packet, |w| {

@@ -10,7 +10,7 @@ mod departures;
 use crate::address::{Address, AddressRange, PortRange};
 use crate::connection::{Connections, Machine};
 use crate::frame::{Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut, Wire};
-use crate::frame_in::{self, Arrived, Discard};
+use crate::frame_in::{self, Discard};
 use crate::neighbours::{Lookup, Neighbours, Overdue};
 use crate::pacer::Pacer;
 use crate::profile::{Profile, ProfileError};
@@ -21,7 +21,7 @@ use crate::udp::Udp;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use base::{Instant, MacAddr};
-use packet::{Batch, Checksum, Pool};
+use packet::{Batch, Checksum, Offload, Pool};
 use std::collections::VecDeque;
 
 /// Answers that wait to be sent at most; more are dropped and counted.
@@ -99,10 +99,11 @@ enum Answer {
     Segment { flow: Flow, to: MacAddr, out: SegmentOut },
 }
 
-/// A frame that was read, and what its connection is found by.
-struct Known<'a> {
-    arrived: Arrived<'a>,
+/// Whose a frame is: its connection, what that is found by, and who sent it.
+struct Known {
+    flow: Flow,
     hash: u32,
+    from: MacAddr,
 }
 
 impl Host {
@@ -199,35 +200,46 @@ impl Host {
 
     /// Takes packets that arrived, and hands their buffers to `pool`.
     ///
-    /// All are read before the first is acted upon, so that the memory of their connections is
-    /// fetched for all of them at once, and not for one after the other.
+    /// Whose they are is looked up for all before the first is read, so that the memory of their
+    /// connections is fetched for all of them at once, and not for one after the other.
     pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
-        let mut all: ArrayVec<Known<'_>, BATCH_SIZE> = ArrayVec::new();
-        self.statistics.rx_packets += batch.len() as u64;
+        let mut hashes: ArrayVec<Option<u32>, BATCH_SIZE> = ArrayVec::new();
         for packet in batch.iter() {
+            let flow = frame_in::likely_flow(packet.data(), self.wire.vlan);
+            let hash = flow.map(|flow| self.connections.hash(&flow));
+            hash.into_iter().for_each(|hash| self.connections.prefetch_chain(hash));
+            hashes.push(hash);
+        }
+        for hash in hashes.iter().flatten() {
+            self.connections.prefetch_connection(*hash);
+        }
+        self.statistics.rx_packets += batch.len() as u64;
+        for (packet, hash) in batch.drain(..).zip(hashes) {
             self.statistics.rx_bytes += packet.len() as u64;
-            // A checksum that the kernel left undone has never been on a wire.
-            let verify = packet.offload.checksum == Checksum::Unverified;
-            match frame_in::read(packet.data(), self.wire.vlan, verify) {
-                Ok(arrived) => {
-                    let hash = self.connections.hash(&arrived.flow());
-                    self.connections.prefetch_chain(hash);
-                    all.push(Known { arrived, hash });
-                }
-                Err(Discard::Malformed) => self.statistics.rx_malformed += 1,
-                Err(Discard::BadChecksum) => self.statistics.rx_bad_checksum += 1,
-                Err(Discard::Foreign) => self.statistics.rx_foreign += 1,
-            }
-        }
-        for known in &all {
-            self.connections.prefetch_connection(known.hash);
-        }
-        for known in &all {
-            self.take(known, now.as_nanos());
-        }
-        drop(all);
-        for packet in batch.drain(..) {
+            self.read(packet.data(), &packet.offload, hash, now.as_nanos());
             pool.give(packet);
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, frame: &[u8], offload: &Offload, hash: Option<u32>, now: u64) {
+        // A checksum that the kernel left undone has never been on a wire.
+        let verify = offload.checksum == Checksum::Unverified;
+        if let (None, Some(hash)) = (self.wire.vlan, hash)
+            && let Some((from, flow, segment)) = frame_in::read_plain(frame, verify)
+        {
+            if self.addresses.contains(flow.local) {
+                self.take_segment(&Known { flow, hash, from }, &segment, now);
+            } else {
+                self.statistics.rx_foreign += 1;
+            }
+            return;
+        }
+        match frame_in::read(frame, self.wire.vlan, verify) {
+            Ok(arrived) => self.take(&arrived, now),
+            Err(Discard::Malformed) => self.statistics.rx_malformed += 1,
+            Err(Discard::BadChecksum) => self.statistics.rx_bad_checksum += 1,
+            Err(Discard::Foreign) => self.statistics.rx_foreign += 1,
         }
     }
 

@@ -4,25 +4,30 @@ use base::Instant;
 
 /// Opens fall due in groups of those of a fiftieth of a millisecond, or one by one where the rate is
 /// lower than that: even within a millisecond, and no clockwork for each packet that arrives between
-/// them. What a caller comes too late for is made up at twice the rate, and never in a burst that
-/// no one asked for; what is later than [`Pacer::LATE_NS`] is counted as missed.
+/// them. What a caller comes too late for is made up little by little, at five quarters of the rate or
+/// by one open more in each group, and never in a burst that no one asked for: a device that carries
+/// the rate would lose what comes at twice the rate, and would be blamed for it. What is later than
+/// [`Pacer::LATE_NS`] is counted as missed.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     per_second: u64,
     ramp_ns: u64,
     start: u64,
     asked_at: u64,
+    /// What fell due until so long after the start has been handed out or missed. It is behind the
+    /// time where a caller came too late, and catches up with it.
+    until: u64,
     /// Opens that were handed out or missed since the start.
     settled: u64,
     missed: u64,
 }
 
-/// How much faster than the rate late opens are made up.
-const CATCH_UP: u64 = 2;
+/// Late opens are made up this much faster than the rate, as a part of it.
+const CATCH_UP_PART: u64 = 4;
 /// The shortest time between two groups, in nanoseconds.
 const GRAIN_NS: u64 = 20_000;
 /// The longest time whose opens are handed out at once, in nanoseconds.
-const BURST_NS: u64 = 1_000_000;
+const BURST_NS: u64 = 2_000_000;
 
 impl Pacer {
     /// How late an open may be made, in nanoseconds: a few time slices of the system's scheduler.
@@ -32,7 +37,7 @@ impl Pacer {
     pub fn new(per_second: u64, ramp_ms: u64, start: Instant) -> Pacer {
         let ramp_ns = ramp_ms.saturating_mul(1_000_000);
         let start = start.as_nanos();
-        Pacer { per_second, ramp_ns, start, asked_at: start, settled: 0, missed: 0 }
+        Pacer { per_second, ramp_ns, start, asked_at: start, until: 0, settled: 0, missed: 0 }
     }
 
     /// How many connections are to be opened now.
@@ -44,18 +49,19 @@ impl Pacer {
 
     fn next_group(&mut self, now: Instant) -> u64 {
         let elapsed = now.as_nanos().saturating_sub(self.start);
-        let total = self.cumulative(elapsed);
+        let oldest = elapsed.saturating_sub(Self::LATE_NS);
         // One may always be late, or low rates would miss all of theirs.
-        let oldest = self.cumulative(elapsed.saturating_sub(Self::LATE_NS));
-        let forgiven = oldest.saturating_sub(1);
+        let forgiven = self.cumulative(oldest).saturating_sub(1);
         if self.settled < forgiven {
             self.missed += forgiven - self.settled;
             self.settled = forgiven;
         }
         let gap = now.as_nanos().saturating_sub(self.asked_at).min(BURST_NS);
         self.asked_at = now.as_nanos();
-        let at_most = self.per_second.saturating_mul(CATCH_UP * gap).div_ceil(1_000_000_000) + 1;
-        let due = total.saturating_sub(self.settled).min(at_most);
+        let one_open = 1_000_000_000 / self.per_second.max(1);
+        let more = one_open.max(gap / CATCH_UP_PART);
+        self.until = elapsed.min(self.until.max(oldest) + gap + more);
+        let due = self.cumulative(self.until).saturating_sub(self.settled);
         self.settled += due;
         due
     }
@@ -90,7 +96,7 @@ mod tests {
             let mut total = 0;
             for step in 1..=100_000u64 {
                 let due = pacer.due(Instant::from_nanos(step * 10_000));
-                assert!(due <= rate / 50_000 + 1, "{rate}: {due} at once");
+                assert!(due <= rate.div_ceil(50_000), "{rate}: {due} at once");
                 total += due;
             }
             assert_eq!((total, pacer.missed()), (rate, 0));
@@ -101,14 +107,21 @@ mod tests {
     fn late_callers_miss_opens_and_the_ramp_is_half() {
         let mut pacer = Pacer::new(1_000_000, 0, Instant::ZERO);
         let due = pacer.due(Instant::from_millis(500));
-        assert_eq!((due, pacer.missed()), (2001, 479_999));
-        // The rest of what is not too late comes at twice the rate.
+        assert_eq!((due, pacer.missed()), (2501, 479_999));
+        // The rest of what is not too late comes at five quarters of the rate.
         let (mut total, mut most) = (due, 0);
-        for us in (500_010..=600_000).step_by(10) {
+        for us in (500_010..=700_000).step_by(10) {
             let due = pacer.due(Instant::from_nanos(us * 1000));
             (total, most) = (total + due, most.max(due));
         }
-        assert_eq!((total + pacer.missed(), most), (600_000, 41));
+        assert_eq!((total + pacer.missed(), most), (700_000, 25));
+        // At a low rate one more each time is soon all.
+        let mut pacer = Pacer::new(1000, 0, Instant::ZERO);
+        let due = pacer.due(Instant::from_millis(500));
+        assert_eq!((due, pacer.missed()), (4, 479));
+        let asked: Vec<u64> =
+            (1..=18).map(|n| pacer.due(Instant::from_nanos(500_000_000 + n * 20_000))).collect();
+        assert_eq!((asked.iter().sum::<u64>(), asked.iter().max()), (17, Some(&1)));
         let mut pacer = Pacer::new(1000, 2000, Instant::ZERO);
         let total: u64 = (1..=4000).map(|ms| pacer.due(Instant::from_millis(ms))).sum();
         assert_eq!((total, pacer.missed()), (3000, 0));

@@ -45,7 +45,11 @@ pub struct Profile {
     pub initial_window: u8,
     /// Retransmission timeout before anything was measured, in milliseconds; for UDP, always.
     pub initial_rto_ms: u32,
-    /// Shortest retransmission timeout, in milliseconds.
+    /// Shortest retransmission timeout, in milliseconds. It should be 1,000 (RFC 6298 section 2.4), and
+    /// is 200 in Linux (`TCP_RTO_MIN` of `include/net/tcp.h`) and so here: hosts behind a switch are
+    /// mostly Linux, what is lost counts as lost whenever it is sent again, and a connection that lost
+    /// its last segment ends within the sample. All queues between two hosts of this crate together
+    /// last for a tenth of it at the rates that are measured.
     pub min_rto_ms: u32,
     /// Longest retransmission timeout, in milliseconds.
     pub max_rto_ms: u32,

@@ -31,6 +31,11 @@ impl FlowLimit {
         *self = FlowLimit { current: self.current.max(AT_LEAST).min(maximum), maximum };
     }
 
+    /// Sets the limit of now, whatever dumps took.
+    pub fn set_current(&mut self, current: usize) {
+        self.current = current;
+    }
+
     /// A dump of so many flows took so long.
     pub fn adapt(&mut self, flows: usize, dump_ms: u64) {
         let dump_ms = usize::try_from(dump_ms.max(1)).unwrap_or(usize::MAX);

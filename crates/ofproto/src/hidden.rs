@@ -39,6 +39,9 @@ pub(crate) struct HiddenFlows {
 }
 
 impl HiddenFlows {
+    /// How many they are.
+    pub const COUNT: usize = 4;
+
     /// Those of a new bridge.
     pub fn new(created: Instant) -> Self {
         let none = Carried::default();

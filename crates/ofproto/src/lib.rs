@@ -18,6 +18,7 @@
 mod bridge;
 pub mod connection;
 mod events;
+mod fdb;
 mod flow_limit;
 mod flow_mod;
 mod hidden;
@@ -335,37 +336,6 @@ impl Ofproto {
     pub fn device_name(&self, device: PortNo) -> Option<&str> {
         let (bridge, port) = self.bridges.of_device(device)?;
         Some(&self.bridges.get(bridge)?.port(port)?.spec.name)
-    }
-
-    /// Forgets all learned addresses of a bridge.
-    pub fn flush_macs(&mut self, id: BridgeId) {
-        if let Some(bridge) = self.bridges.get_mut(id) {
-            bridge.macs.flush();
-            self.changes.macs(bridge, &self.installed);
-        }
-    }
-
-    /// Forgets what was learned behind a port.
-    fn flush_port_macs(&mut self, id: BridgeId, port: OfPort) {
-        if let Some(bridge) = self.bridges.get_mut(id) {
-            bridge.macs.flush_port(port);
-            self.changes.macs(bridge, &self.installed);
-        }
-    }
-
-    /// Puts an address into a bridge's table, as `fdb/add` asks.
-    pub fn learn_mac(
-        &mut self,
-        id: BridgeId,
-        vlan: u16,
-        mac: base::MacAddr,
-        port: OfPort,
-        now: Instant,
-    ) {
-        if let Some(bridge) = self.bridges.get_mut(id) {
-            bridge.macs.learn(now, vlan, mac, port);
-            self.changes.macs(bridge, &self.installed);
-        }
     }
 
     /// What decides where packets that come in there are seen.

@@ -16,6 +16,8 @@ pub struct MacEntry {
     pub port: OfPort,
     /// When it was last seen.
     pub seen: Instant,
+    /// Somebody put it there (`fdb/add`): it stays until somebody takes it out.
+    pub is_static: bool,
     /// Its place in the order of use.
     order: u64,
 }
@@ -25,8 +27,10 @@ pub struct MacEntry {
 #[derive(Debug)]
 pub struct MacTable {
     entries: HashMap<(u16, MacAddr), MacEntry>,
-    /// The least recently seen first.
+    /// Those that were learned, the least recently seen first.
     by_use: BTreeMap<u64, (u16, MacAddr)>,
+    /// Those that somebody put there, in that order.
+    fixed: BTreeMap<u64, (u16, MacAddr)>,
     last_order: u64,
     size: usize,
     aging: Duration,
@@ -54,6 +58,7 @@ impl MacTable {
         MacTable {
             entries: HashMap::new(),
             by_use: BTreeMap::new(),
+            fixed: BTreeMap::new(),
             last_order: 0,
             size,
             aging: Duration::from_secs(aging_s),
@@ -81,9 +86,10 @@ impl MacTable {
     }
 
     /// Whether seeing the address there would change anything but its age. Group addresses are
-    /// never learned.
+    /// never learned, and static ones never move.
     pub fn would_learn(&self, vlan: u16, mac: MacAddr, port: OfPort) -> bool {
-        !mac.is_multicast() && self.lookup(vlan, mac) != Some(port)
+        let known = self.entries.get(&(vlan, mac));
+        !mac.is_multicast() && known.is_none_or(|entry| entry.port != port && !entry.is_static)
     }
 
     /// Remembers that an address was seen.
@@ -95,7 +101,7 @@ impl MacTable {
         let order = self.last_order;
         if let Some(entry) = self.entries.get_mut(&(vlan, mac)) {
             // Statistics come late: what was seen elsewhere since then counts.
-            if entry.port != port && now < entry.seen {
+            if entry.is_static || entry.port != port && now < entry.seen {
                 return;
             }
             self.by_use.remove(&entry.order);
@@ -109,10 +115,44 @@ impl MacTable {
             return;
         }
         self.make_room(self.size - 1);
+        if self.entries.len() >= self.size {
+            return;
+        }
         self.by_use.insert(order, (vlan, mac));
-        self.entries.insert((vlan, mac), MacEntry { vlan, mac, port, seen: now, order });
+        let entry = MacEntry { vlan, mac, port, seen: now, is_static: false, order };
+        self.entries.insert((vlan, mac), entry);
         self.counters.learned += 1;
         self.changed.insert((vlan, mac));
+    }
+
+    /// Puts an address behind a port for good, and gives the entry whose place it takes. Group
+    /// addresses may be put there too.
+    pub fn set_static(
+        &mut self,
+        now: Instant,
+        vlan: u16,
+        mac: MacAddr,
+        port: OfPort,
+    ) -> Option<MacEntry> {
+        let before = self.entries.get(&(vlan, mac)).copied();
+        self.forget((vlan, mac));
+        self.make_room(self.size.saturating_sub(1));
+        self.last_order += 1;
+        let entry =
+            MacEntry { vlan, mac, port, seen: now, is_static: true, order: self.last_order };
+        self.fixed.insert(entry.order, (vlan, mac));
+        self.entries.insert((vlan, mac), entry);
+        self.changed.insert((vlan, mac));
+        before
+    }
+
+    /// Takes out an address that somebody put there; whether there was one.
+    pub fn remove_static(&mut self, vlan: u16, mac: MacAddr) -> bool {
+        let is_static = self.entries.get(&(vlan, mac)).is_some_and(|entry| entry.is_static);
+        if is_static {
+            self.forget((vlan, mac));
+        }
+        is_static
     }
 
     /// Forgets what was not seen for too long.
@@ -127,9 +167,10 @@ impl MacTable {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything that was learned.
     pub fn flush(&mut self) {
-        self.changed.extend(self.entries.drain().map(|(key, _)| key));
+        let learned = self.entries.extract_if(|_, entry| !entry.is_static);
+        self.changed.extend(learned.map(|(key, _)| key));
         self.by_use.clear();
     }
 
@@ -144,12 +185,19 @@ impl MacTable {
 
     /// Addresses, the one not seen for the longest time first.
     pub fn iter(&self) -> impl Iterator<Item = &MacEntry> {
-        self.by_use.values().filter_map(|key| self.entries.get(key))
+        let mut entries: Vec<&MacEntry> = self.entries.values().collect();
+        entries.sort_unstable_by_key(|entry| entry.order);
+        entries.into_iter()
     }
 
     /// How many addresses there are.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// How many of them somebody put there.
+    pub fn static_len(&self) -> usize {
+        self.fixed.len()
     }
 
     /// Whether there are none.
@@ -167,6 +215,11 @@ impl MacTable {
         self.counters
     }
 
+    /// Counts from nothing again.
+    pub fn clear_counters(&mut self) {
+        self.counters = MacCounters::default();
+    }
+
     fn make_room(&mut self, size: usize) {
         while self.entries.len() > size {
             let Some((_, &key)) = self.by_use.first_key_value() else { return };
@@ -178,6 +231,7 @@ impl MacTable {
     fn forget(&mut self, key: (u16, MacAddr)) {
         if let Some(entry) = self.entries.remove(&key) {
             self.by_use.remove(&entry.order);
+            self.fixed.remove(&entry.order);
             self.changed.insert(key);
         }
     }
@@ -227,5 +281,40 @@ mod tests {
         table.learn(at(20), 0, mac(1), OfPort(1));
         table.flush();
         assert_eq!(table.take_changed().collect::<Vec<_>>(), [(0, mac(1))]);
+    }
+
+    #[test]
+    fn what_somebody_put_there_stays() {
+        let mut table = MacTable::new(2, 10);
+        let at = |s: u64| Instant::from_millis(s * 1000);
+        let shown = |table: &MacTable| {
+            let entry = |e: &MacEntry| (e.mac.0[5], e.port.0, e.is_static);
+            table.iter().map(entry).collect::<Vec<_>>()
+        };
+        table.learn(at(0), 0, mac(1), OfPort(1));
+        let before = table.set_static(at(1), 0, mac(1), OfPort(2)).unwrap();
+        assert_eq!((before.port, before.is_static), (OfPort(1), false));
+        // It does not move, does not age, is not flushed and makes no room.
+        assert!(!table.would_learn(0, mac(1), OfPort(3)));
+        table.learn(at(2), 0, mac(1), OfPort(3));
+        table.learn(at(2), 0, mac(2), OfPort(4));
+        table.learn(at(3), 0, mac(3), OfPort(5));
+        assert_eq!(shown(&table), [(1, 2, true), (3, 5, false)]);
+        table.expire(at(99));
+        table.flush();
+        assert_eq!((shown(&table), table.static_len()), (vec![(1, 2, true)], 1));
+        // Where all are static, nothing is learned.
+        assert!(table.set_static(at(99), 7, MacAddr::BROADCAST, OfPort(1)).is_none());
+        table.learn(at(99), 0, mac(4), OfPort(4));
+        assert_eq!(table.len(), 2);
+        let _ = table.take_changed().count();
+        assert!(table.remove_static(0, mac(1)) && !table.remove_static(0, mac(1)));
+        assert_eq!(table.take_changed().collect::<Vec<_>>(), [(0, mac(1))]);
+        table.learn(at(99), 0, mac(4), OfPort(4));
+        assert!(!table.remove_static(0, mac(4)), "learned");
+        table.flush_port(OfPort(1));
+        assert_eq!((table.len(), table.static_len()), (1, 0));
+        table.clear_counters();
+        assert_eq!(table.counters(), MacCounters::default());
     }
 }

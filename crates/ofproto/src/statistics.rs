@@ -2,6 +2,7 @@
 
 use crate::Ofproto;
 use crate::bridge::BridgeId;
+use crate::hidden::HiddenFlows;
 use crate::rule::Rule;
 use base::{Instant, OfPort};
 use flow::Match;
@@ -39,6 +40,11 @@ impl Ofproto {
         now: Instant,
     ) -> Vec<FlowStatsEntry> {
         self.bridges.get(bridge).map_or_else(Vec::new, |bridge| bridge.hidden.asked(request, now))
+    }
+
+    /// How many flows there are in all bridges, the hidden ones among them.
+    pub fn flow_count(&self) -> usize {
+        self.rules.len() + HiddenFlows::COUNT * self.bridges.iter().count()
     }
 
     /// All flows, with those that every bridge has and that only a request for their table names.

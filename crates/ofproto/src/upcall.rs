@@ -136,6 +136,11 @@ impl Ofproto {
         self.flow_limit.current()
     }
 
+    /// Sets how many megaflows there may be just now; the next dumps go on from there.
+    pub fn set_flow_limit(&mut self, limit: usize) {
+        self.flow_limit.set_current(limit);
+    }
+
     /// Working in a dump took so long: fewer megaflows are allowed if it was long, more if it was
     /// short.
     pub fn adapt_flow_limit(&mut self, dump_ms: u64) {
@@ -190,7 +195,8 @@ impl Ofproto {
         }
     }
 
-    pub(crate) fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
+    /// Takes one megaflow out of the datapath.
+    pub fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
         let Some(flow) = self.installed.get(id) else { return };
         out.commands.push((flow.worker, FlowCommand::Delete(id)));
         self.installed.remove(id, now, &mut self.recirc);

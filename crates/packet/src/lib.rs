@@ -13,7 +13,7 @@ mod pool;
 pub use head::{Head, Lender};
 pub use offload::{Checksum, Gso, GsoKind, Offload};
 pub use packet::{HEADROOM, Packet};
-pub use pool::Pool;
+pub use pool::{Pool, SMALL_FRAME_BYTES};
 
 /// Up to 32 packets that travel together.
 pub type Batch = arrayvec::ArrayVec<Packet, { base::limits::BATCH_SIZE }>;

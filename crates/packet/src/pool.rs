@@ -3,24 +3,49 @@
 use crate::packet::Packet;
 use base::limits::FRAME_BYTES;
 
+/// Bytes of a frame that a buffer on the small shelf takes: Ethernet's longest with two VLAN tags,
+/// without FCS.
+pub const SMALL_FRAME_BYTES: usize = 1522;
+
 /// Free packets, each with room for the largest frame. Belongs to one worker; when the switch is
 /// in its stride every packet taken comes back, and nothing is allocated.
+///
+/// It may also keep some smaller ones on a shelf of their own: whoever answers what a driver's own
+/// buffers brought answers in the same ones, which are in the processor's cache and need no copy.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Packet>,
     keep: usize,
+    small: Vec<Packet>,
+    keep_small: usize,
 }
 
 impl Pool {
     /// A pool that keeps at most `keep` free packets; it starts empty.
     pub fn new(keep: usize) -> Self {
-        Pool { free: Vec::with_capacity(keep), keep }
+        Pool { free: Vec::with_capacity(keep), keep, small: Vec::new(), keep_small: 0 }
+    }
+
+    /// The same with a shelf of at most `keep` that take [`SMALL_FRAME_BYTES`] and no largest frame.
+    #[must_use]
+    pub fn with_small(mut self, keep: usize) -> Self {
+        self.small = Vec::with_capacity(keep);
+        self.keep_small = keep;
+        self
     }
 
     /// An empty packet that takes a frame of [`FRAME_BYTES`].
     #[inline]
     pub fn take(&mut self) -> Packet {
         self.free.pop().unwrap_or_else(|| Packet::with_capacity(FRAME_BYTES))
+    }
+
+    /// A packet that takes a frame of so many bytes, [`FRAME_BYTES`] at most; from the shelf where
+    /// one there will do. What stood in it is there until it is written to.
+    #[inline]
+    pub fn take_for(&mut self, bytes: usize) -> Packet {
+        let small = if bytes <= SMALL_FRAME_BYTES { self.small.pop() } else { None };
+        small.unwrap_or_else(|| self.take())
     }
 
     /// A copy of `packet`.
@@ -33,8 +58,13 @@ impl Pool {
     /// keeps are freed.
     #[inline]
     pub fn give(&mut self, packet: Packet) {
-        if self.free.len() < self.keep && packet.room() >= FRAME_BYTES {
-            self.free.push(packet);
+        let room = packet.room();
+        if room >= FRAME_BYTES {
+            if self.free.len() < self.keep {
+                self.free.push(packet);
+            }
+        } else if self.small.len() < self.keep_small && room >= SMALL_FRAME_BYTES {
+            self.small.push(packet);
         }
     }
 }
@@ -53,5 +83,20 @@ mod tests {
         pool.give(b);
         assert_eq!(pool.free.len(), 1);
         assert_eq!(pool.copy(&Packet::from_bytes(&[1, 2])).data(), [1, 2]);
+    }
+
+    #[test]
+    fn small_ones_are_taken_for_small_frames_only() {
+        let mut pool = Pool::new(1).with_small(1);
+        let small = || Packet::with_capacity(SMALL_FRAME_BYTES);
+        pool.give(Packet::with_capacity(SMALL_FRAME_BYTES - 1));
+        assert_eq!(pool.small.len(), 0);
+        pool.give(small());
+        pool.give(small());
+        assert_eq!((pool.small.len(), pool.free.len()), (1, 0));
+        assert!(pool.take().room() >= FRAME_BYTES);
+        assert!(pool.take_for(SMALL_FRAME_BYTES + 1).room() >= FRAME_BYTES);
+        assert_eq!(pool.take_for(SMALL_FRAME_BYTES).room(), SMALL_FRAME_BYTES);
+        assert!(pool.take_for(SMALL_FRAME_BYTES).room() >= FRAME_BYTES);
     }
 }

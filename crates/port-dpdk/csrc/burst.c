@@ -1,6 +1,7 @@
 /* Packets in and out, a burst a call. Workers call these. */
 #include "shim.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include <rte_ethdev.h>
@@ -8,17 +9,22 @@
 #include <rte_memcpy.h>
 #include <rte_prefetch.h>
 
+#include "guest.h"
 #include "internal.h"
 
 static struct rte_mbuf *mbuf_of(struct tidegate_head *head) {
     return (struct rte_mbuf *)(void *)head - 1;
 }
 
+_Static_assert(offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, refcnt) + 2,
+               "head_of reads both at once");
+
 /* Fills in the head of a packet that may keep its buffer: one that is in no chain, that nobody else
  * has, and that came from a pool with heads. */
 static struct tidegate_head *head_of(struct rte_mbuf *mbuf) {
+    static const uint16_t ONE_EACH[2] = {1, 1};
     struct tidegate_head *head = (void *)(mbuf + 1);
-    int is_plain = mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1 &&
+    int is_plain = memcmp(&mbuf->refcnt, ONE_EACH, sizeof ONE_EACH) == 0 &&
                    mbuf->buf_addr == (void *)(head + 1) && RTE_MBUF_DIRECT(mbuf);
     if (!is_plain)
         return NULL;
@@ -45,42 +51,23 @@ static uint8_t checksum_of(uint64_t flags) {
     (RTE_MBUF_F_RX_LRO | RTE_MBUF_F_RX_VLAN_STRIPPED | RTE_MBUF_F_RX_L4_CKSUM_GOOD |               \
      RTE_MBUF_F_RX_L4_CKSUM_NONE)
 
-/* The fewest that a guest is asked for: as many as DPDK takes at once from a packed ring. */
-#define LEAST 4
-
-/* A burst from a guest, asked for in steps that begin a little above what came the last times. Of a
- * packed ring, DPDK's vhost library takes a buffer for each packet that it is asked for before it
- * looks whether there is one, and gives back those that it did not need: where few come at a time,
- * a look for a whole burst costs more than the packets that it finds. */
-static uint16_t receive_from_guest(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
-                                   uint16_t room, uint16_t *likely_count) {
-    uint16_t count = 0, asked = RTE_MIN(*likely_count, room), got;
-    for (;;) {
-        got = rte_eth_rx_burst(port, queue, mbufs + count, asked);
-        count += got;
-        if (got < asked || count == room)
-            break;
-        /* There may be more: as many again, so that few steps lead to a whole burst. */
-        asked = RTE_MIN(count, room - count);
-    }
-    uint16_t next = RTE_ALIGN_CEIL(count + 1, LEAST);
-    *likely_count = RTE_MIN(RTE_MAX(next, *likely_count / 2), TIDEGATE_BURST);
-    return count;
-}
-
 int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **heads,
-                          struct tidegate_received *others, uint16_t room, uint16_t *other_count,
-                          uint16_t *likely_count) {
+                          struct tidegate_received *others, uint16_t room, uint16_t *other_count) {
     struct rte_mbuf **mbufs = (struct rte_mbuf **)heads;
     uint16_t other = 0;
     know_thread();
     if (__atomic_load_n(&tidegate_removed[port], __ATOMIC_ACQUIRE))
         return -1;
-    uint16_t count = likely_count == NULL
-                         ? rte_eth_rx_burst(port, queue, mbufs, room)
-                         : receive_from_guest(port, queue, mbufs, room, likely_count);
-    for (uint16_t i = 0; i < count; i++)
-        rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
+    struct guest *guest = tidegate_guests[port];
+    uint16_t count;
+    if (guest != NULL) {
+        /* This processor has just copied the packets, so that there is nothing to fetch. */
+        count = tidegate_receive_from_guest(guest, queue, mbufs, room);
+    } else {
+        count = rte_eth_rx_burst(port, queue, mbufs, room);
+        for (uint16_t i = 0; i < count; i++)
+            rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
+    }
     for (uint16_t i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = mbufs[i];
         uint64_t flags = mbuf->ol_flags;
@@ -206,19 +193,33 @@ static uint16_t transmit(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
     return sent;
 }
 
+/* Gives buffers back that were kept and that nobody else has. They are as their pool wants them, since
+ * only such are kept (head_of). */
+static void give_back_kept(struct rte_mbuf **mbufs, uint16_t count) {
+    for (uint16_t first = 0, end = 0; first < count; first = end) {
+        struct rte_mempool *pool = mbufs[first]->pool;
+        while (end < count && mbufs[end]->pool == pool)
+            end++;
+        rte_mempool_put_bulk(pool, (void **)mbufs + first, end - first);
+    }
+}
+
 uint16_t tidegate_dpdk_send_kept(uint16_t port, uint16_t queue, struct tidegate_head *const *heads,
                                  uint16_t count, uint16_t retries, uint64_t *unsent) {
     struct rte_mbuf *mbufs[TIDEGATE_BURST];
+    struct guest *guest = tidegate_guests[port];
     know_thread();
     count = RTE_MIN(count, TIDEGATE_BURST);
     for (uint16_t i = 0; i < count; i++)
         mbufs[i] = ready_mbuf(heads[i]);
-    uint16_t sent = transmit(port, queue, mbufs, count, retries);
+    uint16_t sent = guest != NULL ? tidegate_send_to_guest(guest, queue, mbufs, count, retries)
+                                  : transmit(port, queue, mbufs, count, retries);
     *unsent = 0;
     for (uint16_t i = sent; i < count; i++)
         *unsent += mbufs[i]->pkt_len;
-    if (sent < count)
-        rte_pktmbuf_free_bulk(mbufs + sent, count - sent);
+    /* A device keeps what it sends; a guest has a copy. */
+    uint16_t left = guest != NULL ? 0 : sent;
+    give_back_kept(mbufs + left, count - left);
     return sent;
 }
 
@@ -245,8 +246,11 @@ uint16_t tidegate_dpdk_send(uint16_t port, uint16_t queue, void *pool,
         good = rte_eth_tx_prepare(port, queue, mbufs, ready);
         *refused = ready - good;
     }
-    uint16_t sent = transmit(port, queue, mbufs, good, retries);
-    if (sent < count)
-        rte_pktmbuf_free_bulk(mbufs + sent, count - sent);
+    struct guest *guest = flags == 0 ? tidegate_guests[port] : NULL;
+    uint16_t sent = guest != NULL ? tidegate_send_to_guest(guest, queue, mbufs, good, retries)
+                                  : transmit(port, queue, mbufs, good, retries);
+    uint16_t left = guest != NULL ? 0 : sent;
+    if (left < count)
+        rte_pktmbuf_free_bulk(mbufs + left, count - left);
     return sent;
 }

@@ -140,12 +140,9 @@ void *tidegate_dpdk_pool(const char *name, uint32_t buffers, uint16_t data_bytes
                          const struct tidegate_head *head);
 
 /* Gives how many packets were received, or -1 where the device is gone. Their heads are filled in,
- * but for null in the places of the `other_count` ones that `others` tells of. `likely_count` is null
- * but for guests: how many will likely be there, from 1 to TIDEGATE_BURST, and what to say of that
- * the next time. */
+ * but for null in the places of the `other_count` ones that `others` tells of. */
 int tidegate_dpdk_receive(uint16_t port, uint16_t queue, struct tidegate_head **heads,
-                          struct tidegate_received *others, uint16_t room, uint16_t *other_count,
-                          uint16_t *likely_count);
+                          struct tidegate_received *others, uint16_t room, uint16_t *other_count);
 /* Copies all of a chain; gives the bytes copied, at most `room`. */
 uint32_t tidegate_dpdk_copy(void *mbuf, uint8_t *to, uint32_t room);
 /* Takes back a buffer that a packet kept. */

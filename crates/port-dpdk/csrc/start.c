@@ -13,6 +13,7 @@
 #include <rte_log.h>
 #include <rte_version.h>
 
+#include "guest.h"
 #include "internal.h"
 
 static tidegate_log *log_line;
@@ -53,7 +54,7 @@ int tidegate_dpdk_start(int argc, char **argv, tidegate_log *log) {
     if (!rte_mp_disable())
         return -EBUSY;
     rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_RMV, device_removed, NULL);
-    return 0;
+    return tidegate_watch_guests();
 }
 
 const char *tidegate_dpdk_version(void) { return rte_version(); }

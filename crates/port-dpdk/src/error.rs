@@ -16,7 +16,7 @@ pub enum DpdkError {
     #[error("DPDK does not run; set other_config:dpdk-init=true")]
     NotStarted,
     /// It refused to start.
-    #[error("{}", describe(.source, .words))]
+    #[error("{}", describe(.source, .words, "other_config:dpdk-extra="))]
     Start {
         /// The system's error.
         source: io::Error,
@@ -34,16 +34,60 @@ pub enum DpdkError {
     },
 }
 
-fn describe(source: &io::Error, words: &str) -> String {
+impl DpdkError {
+    /// The same where DPDK's words are given by this option of a command line, and not by the switch's.
+    #[must_use]
+    pub fn on_command_line(&self, option: &str) -> String {
+        match self {
+            DpdkError::Start { source, words } => describe(source, words, &format!("{option} ")),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// `option` is what stands before DPDK's words.
+fn describe(source: &io::Error, words: &str, option: &str) -> String {
     let advice = match source.raw_os_error() {
         // Both are what it says where there are no huge pages.
-        Some(13 | 12) => {
+        Some(13 | 12) => format!(
             "; it needs huge pages (sysctl vm.nr_hugepages=1024) and the right to use them, or \
-             other_config:dpdk-extra=--no-huge for a test"
+             {option}'--no-pci --no-huge -m 512' for a test"
+        ),
+        Some(22) => {
+            let name = option.trim_end_matches(['=', ' ']);
+            format!("; look at {name}, and at what else DPDK was told")
         }
-        Some(22) => "; look at other_config:dpdk-extra and the other dpdk- options",
-        _ => "",
+        _ => String::new(),
     };
     let quoted = if words.is_empty() { String::new() } else { format!(" ({words})") };
     format!("Unable to initialize DPDK: {source}{quoted}{advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_told_what_to_do_has_that_option() {
+        let check = |errno, switch: &str, command: &str| {
+            let (source, words) = (io::Error::from_raw_os_error(errno), "EAL: no".to_owned());
+            let error = DpdkError::Start { source, words };
+            let said = [error.to_string(), error.on_command_line("--dpdk-extra")];
+            for (said, expect) in said.iter().zip([switch, command]) {
+                assert!(said.contains(expect) && said.contains("(EAL: no)"), "{said}");
+            }
+            assert!(!said[1].contains("other_config"), "{}", said[1]);
+        };
+        for errno in [12, 13] {
+            check(
+                errno,
+                "or other_config:dpdk-extra='--no-pci --no-huge -m 512' for",
+                "or --dpdk-extra '--no-pci --no-huge -m 512' for",
+            );
+        }
+        check(22, "look at other_config:dpdk-extra, and", "look at --dpdk-extra, and");
+        check(5, "Unable to initialize DPDK", "Unable to initialize DPDK");
+        let error = DpdkError::NotStarted;
+        assert_eq!(error.on_command_line("--dpdk-extra"), error.to_string());
+    }
 }

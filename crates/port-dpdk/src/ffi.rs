@@ -151,7 +151,6 @@ unsafe extern "C" {
         others: *mut Received,
         room: u16,
         other_count: *mut u16,
-        likely_count: *mut u16,
     ) -> c_int;
     pub fn tidegate_dpdk_copy(mbuf: *mut c_void, to: *mut u8, room: u32) -> u32;
     pub fn tidegate_dpdk_take_back(head: *mut c_void);

@@ -4,7 +4,8 @@
 //! that `dpdk-devargs` names and sets it up; its queues are [`port::RxQueue`] and
 //! [`port::TxQueue`], which any thread may own. A packet keeps the buffer that DPDK received it in
 //! and leaves through another DPDK port without being copied; frames in several buffers, and what
-//! goes to or comes from other kinds of ports, are copied.
+//! goes to or comes from other kinds of ports, are copied. Between a guest behind vhost-user and a queue
+//! there is DPDK's vhost library alone; its driver `net_vhost` sets the device up and answers questions.
 //!
 //! DPDK is the system's own (`libdpdk-dev`), called through the C shim in `csrc/`, and only where
 //! the feature `dpdk` is on. Without it everything here is still there: options are read and

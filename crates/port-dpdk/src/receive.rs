@@ -18,8 +18,6 @@ pub struct DpdkRx {
     device: Arc<Device>,
     queue: u16,
     burst: Box<Burst>,
-    /// Of a guest's queue, how many packets will likely be there.
-    likely_count: Option<u16>,
 }
 
 /// What one call tells of packets that their heads do not; kept, so that it need not be cleared for
@@ -50,8 +48,7 @@ impl DpdkRx {
             checksum: 0,
             has_vlan: 0,
         };
-        let likely_count = device.is_guest().then_some(BURST as u16);
-        DpdkRx { device, queue, burst: Box::new(Burst([nothing; BURST])), likely_count }
+        DpdkRx { device, queue, burst: Box::new(Burst([nothing; BURST])) }
     }
 }
 
@@ -65,7 +62,7 @@ impl Drop for DpdkRx {
 
 impl RxQueue for DpdkRx {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
-        let DpdkRx { device, queue, burst, likely_count } = self;
+        let DpdkRx { device, queue, burst } = self;
         guest::serve(device.port);
         let (before, mut other_count) = (batch.len(), 0);
         // SAFETY: this queue has one owner, who borrows it exclusively; behind the batch's packets
@@ -79,7 +76,6 @@ impl RxQueue for DpdkRx {
                 burst.0.as_mut_ptr(),
                 batch.remaining_capacity().min(BURST) as u16,
                 &raw mut other_count,
-                likely_count.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut),
             )
         };
         let Ok(count) = usize::try_from(answer) else {

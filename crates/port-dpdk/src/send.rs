@@ -7,8 +7,8 @@ use crate::guest;
 use crate::headers::Headers;
 use packet::{Batch, Checksum, GsoKind, Packet, Pool};
 use port::{TxCounters, TxQueue, offload};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// A transmit queue of a DPDK port. Several may stand for one queue of the device; they take
 /// turns.
@@ -69,7 +69,7 @@ impl DpdkTx {
             }
         }
         let mut refused = 0;
-        let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = lock.take();
         guest::serve(device.port);
         // SAFETY: each frame is a buffer that was lent and is given back here, or points into a
         // packet in `copied`, whose bytes stay where they are when it moves and are copied before
@@ -110,7 +110,7 @@ impl DpdkTx {
             bytes += packet.len() as u64;
         }
         let (count, mut unsent) = (batch.len() as u16, 0);
-        let turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = lock.take();
         guest::serve(device.port);
         // SAFETY: a packet is a pointer to its head, and these are heads of buffers that were lent
         // and are given back here, for which the batch forgets them; the lock gives this thread the

@@ -36,8 +36,15 @@ const LINE_WORDS: usize = 8;
 const PIECE_MAX: u32 = 1 << 14;
 #[cfg(loom)]
 const PIECE_MAX: u32 = 1;
-/// A piece is no more than this part of all ids that were handed out before: of ids taken at random
-/// most have then been used.
+/// The smallest: a processor that goes along one thread's records fetches some lines behind them, which
+/// another thread is writing where its piece begins there. With pieces of 64, two threads with a thousand
+/// connections each took up to 40% longer for a packet than one alone.
+#[cfg(not(loom))]
+const PIECE_MIN: u32 = 1 << 10;
+#[cfg(loom)]
+const PIECE_MIN: u32 = 1;
+/// Above that, a piece is no more than this part of all ids that were handed out before: of ids taken at
+/// random most have then been used.
 const PIECE_PART: u32 = 16;
 /// How many ids before its turn a record is fetched.
 const AHEAD: usize = 4;
@@ -81,7 +88,7 @@ pub struct Spare {
 
 impl<const WORDS: usize> Slab<WORDS> {
     /// An empty slab that will never have more than `capacity` ids, those included that threads keep:
-    /// allow each some 600 that wait to be used again, and a piece, of a sixteenth of all or 16,384.
+    /// allow each some 600 that wait to be used again, and a piece, of a sixteenth of all, but 1,024 to 16,384.
     #[must_use]
     pub fn new(epochs: Arc<Epochs>, capacity: u32) -> Self {
         // Zero is no id, so that a word of zeros can mean "none".
@@ -215,7 +222,7 @@ impl<const WORDS: usize> Slab<WORDS> {
     /// A piece of ids that were never used before; an empty one where there are none.
     fn cut_piece(&self, stock: &mut Stock) -> Range<Id> {
         let start = stock.fresh;
-        let part = (start / PIECE_PART).clamp(BATCH as u32, PIECE_MAX);
+        let part = (start / PIECE_PART).clamp(PIECE_MIN, PIECE_MAX);
         // So that pieces of the largest size begin where pages do.
         let size = 1 << part.ilog2();
         let end = ((start / size + 1) * size).min(self.capacity);
@@ -319,6 +326,19 @@ mod tests {
         for &id in &ids {
             assert_eq!(slab.words(id)[23].load(Ordering::Relaxed), u64::from(id));
             assert!(std::ptr::eq(slab.fetch(id, 2), slab.words(id)));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many thousand steps")]
+    fn records_of_threads_that_begin_at_once_lie_apart() {
+        let slab = Slab::<1>::new(Epochs::new(), 50_000);
+        let mut spares = [(); 2].map(|()| slab.spare());
+        let ids: Vec<_> = (0..1000).map(|_| spares.each_mut().map(|it| slab.take(it))).collect();
+        for thread in 0..2 {
+            let first = ids[0][thread].unwrap();
+            let mine: Vec<_> = ids.iter().filter_map(|each| each[thread]).collect();
+            assert_eq!(mine, (first..first + 1000).collect::<Vec<_>>());
         }
     }
 

@@ -117,4 +117,28 @@ proptest! {
         let counts = table.counts();
         prop_assert_eq!((counts.hits, counts.misses), (hits, packets - hits));
     }
+
+    /// Packets that are looked up in runs find what each would find alone, and count as much.
+    #[test]
+    fn runs_are_lookups_in_a_row(
+        ports in prop::collection::btree_set(0..6u128, 0..6),
+        packets in prop::collection::vec(0..6u16, 1..40),
+    ) {
+        let mut table = MegaflowTable::new(1);
+        ports.iter().for_each(|&number| { table.insert(&port(number), ()); });
+        let keys: Vec<FlowKey> = packets.into_iter().map(key_to).collect();
+        let alone: Vec<Option<Handle>> = keys.iter().map(|key| table.lookup(key)).collect();
+        let before = table.counts();
+        let mut found = Vec::new();
+        while found.len() < keys.len() {
+            let run = table.lookup_run(keys[found.len()..].iter());
+            let (hit, count) = run.map_or((None, 1), |(hit, count)| (Some(hit), count));
+            found.extend(std::iter::repeat_n(hit, count));
+            // No run ends early.
+            prop_assert!(hit.is_none() || alone.get(found.len()).is_none_or(|next| *next != hit));
+        }
+        prop_assert_eq!(found, alone);
+        let LookupCounts { hits, misses, .. } = table.counts();
+        prop_assert_eq!((hits, misses), (2 * before.hits, 2 * before.misses));
+    }
 }

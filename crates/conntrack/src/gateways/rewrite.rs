@@ -1,6 +1,7 @@
 //! Puts a translated endpoint into a segment, and moves sequence numbers.
 
 use super::sequence::Shift;
+use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
 use wire::{Ipv4, Ipv6, Tcp, UpperLayer, ethertype, tcp};
@@ -34,6 +35,7 @@ pub(super) fn apply(frame: &mut Frame, rewrite: Option<&Rewrite>, forward: &Shif
     let Some(l4) = frame.layers.l4.map(usize::from) else { return };
     let Some(Ok(tcp)) = frame.l4().map(Tcp::new_checked) else { return };
     let (seq, ack, header) = (tcp.seq(), tcp.ack(), tcp.header_len());
+    let acknowledges = frame.l4().and_then(Segment::of).is_some_and(|it| it.acknowledges());
     let rewrite = rewrite.filter(|it| {
         it.seq == seq && tcp.payload().get(it.at..).is_some_and(|rest| rest.starts_with(&it.old))
     });
@@ -51,7 +53,9 @@ pub(super) fn apply(frame: &mut Frame, rewrite: Option<&Rewrite>, forward: &Shif
     let Some(segment) = frame.l3_mut().get_mut(l4 - l3..) else { return };
     if let Ok(mut tcp) = Tcp::new_checked(&mut *segment) {
         tcp.set_seq(forward.forward(seq));
-        tcp.set_ack(back.back(ack));
+        if acknowledges {
+            tcp.set_ack(back.back(ack));
+        }
     }
     if let Some(options) = segment.get_mut(tcp::HEADER_LEN..header) {
         move_selective(options, back);

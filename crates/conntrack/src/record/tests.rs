@@ -92,7 +92,7 @@ proptest! {
         let read = |bytes: &[u8; 20]| {
             let mut bytes = *bytes;
             bytes[12] = 0x50 | bytes[12] & 0xf;
-            Segment::read(&wire::Tcp::new_checked(&bytes[..]).unwrap())
+            Segment::of(&bytes).unwrap()
         };
         let (mut peers, _) = TcpPeers::new(&read(&segments[0].0));
         let mut counters = crate::counters::Counters::new();

@@ -175,3 +175,27 @@ fn flags_that_do_not_go_together() {
         assert_eq!(segment(flags, 1, 1, 1, 0).has_odd_flags(), odd, "{flags}");
     }
 }
+
+proptest! {
+    /// Read at once, a segment says what its header says field by field.
+    #[test]
+    fn a_segment_is_what_its_header_says(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..80), words in 0..16u8,
+    ) {
+        if let Some(offset) = bytes.get_mut(12) {
+            *offset = words << 4 | *offset & 0xf;
+        }
+        let expect = wire::Tcp::new_checked(&bytes[..]).ok().map(|tcp| {
+            let has_scale = tcp.flags().contains(TcpFlags::SYN);
+            Segment {
+                seq: tcp.seq(),
+                ack: tcp.ack(),
+                flags: tcp.flags(),
+                window: tcp.window(),
+                payload_bytes: tcp.payload().len() as u32,
+                scale: tcp.window_scale().filter(|_| has_scale).map_or(Scale::NONE, Scale::known),
+            }
+        });
+        prop_assert_eq!(Segment::of(&bytes), expect);
+    }
+}

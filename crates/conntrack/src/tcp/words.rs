@@ -1,6 +1,6 @@
 //! Both sides of a connection as words, which records keep.
 
-use super::{Peer, Scale, TcpPeers, TcpState};
+use super::{Ends, Peer, Scale, TcpPeers, TcpState};
 
 impl TcpState {
     /// The state of a number; beyond the last, the last.
@@ -51,6 +51,33 @@ impl TcpPeers {
     }
 }
 
+impl Ends {
+    /// Both sides in words like [`TcpPeers::words`], as a segment of one direction finds them.
+    #[inline(always)]
+    pub fn from_words(words: [u64; 3], is_reply: bool) -> Ends {
+        let TcpPeers { original: sender, reply: receiver } =
+            TcpPeers::from_words(turned(words, is_reply));
+        Ends { sender, receiver }
+    }
+
+    /// The other way of [`Ends::from_words`].
+    #[inline(always)]
+    pub fn words(&self, is_reply: bool) -> [u64; 3] {
+        let Ends { sender: original, receiver: reply } = *self;
+        turned(TcpPeers { original, reply }.words(), is_reply)
+    }
+}
+
+/// The words of the same two sides with the other one first, for a reply.
+#[inline(always)]
+fn turned([sides, forward, backward]: [u64; 3], is_reply: bool) -> [u64; 3] {
+    match is_reply {
+        false => [sides, forward, backward],
+        true => [sides.rotate_left(32), backward, forward],
+    }
+}
+
+#[inline(always)]
 fn pair(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }

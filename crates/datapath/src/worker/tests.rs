@@ -225,6 +225,33 @@ fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
     }
 }
 
+/// Where nobody sends twice the cache is hardly asked, and it is again once somebody sends on.
+#[test]
+fn who_sends_on_is_known_after_many_who_did_not() {
+    let mut bench = Bench::new(0);
+    track_in_zones(&mut bench, 1);
+    for number in 0..2_000 {
+        let client = format!("10.0.{}.{}", number / 250, number % 250 + 1);
+        bench.send(1, &[&format!("{client}:1000>10.9.0.1:80 udp")]);
+        if number % 100 == 0 {
+            bench.worker.tick();
+        }
+    }
+    assert!(bench.worker.worth.asks_seldom());
+    let one = ["10.1.0.1:1000>10.9.0.1:80 udp"; 2];
+    for number in 0..2_000 {
+        bench.send(1, &one);
+        if number % 1_000 == 999 {
+            bench.worker.tick();
+        }
+    }
+    assert!(!bench.worker.worth.asks_seldom());
+    let before = bench.worker.stats().unified_hits;
+    (0..10).for_each(|_| bench.send(1, &one));
+    assert_eq!(bench.worker.stats().unified_hits - before, 2 * 20);
+    assert_eq!(bench.sent().len(), 2_000 + 2 * 2_010);
+}
+
 /// Flows that track in zones 1 and 2, or only in the first, and pass all between ports 1 and 2.
 fn track_in_zones(bench: &mut Bench, zones: u64) {
     let mut id = 0;

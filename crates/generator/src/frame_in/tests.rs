@@ -17,6 +17,12 @@ fn flow(v6: bool, protocol: u8) -> Flow {
     Flow { local, remote, local_port: 1234, remote_port: 80, protocol }
 }
 
+/// What the short way reads, as the long way says it.
+fn arrived_of((source_mac, flow, segment): (MacAddr, Flow, Segment<'_>)) -> Arrived<'_> {
+    let content = Content::Tcp(segment);
+    Arrived { source_mac, source: flow.remote, destination: flow.local, content }
+}
+
 proptest! {
     #[test]
     fn segments_are_read_as_written_and_one_changed_bit_is_seen(
@@ -35,6 +41,11 @@ proptest! {
         let arrived = read(packet.data(), vlan, true).unwrap();
         prop_assert_eq!(arrived.source_mac, wire.mac);
         prop_assert_eq!((arrived.source, arrived.destination), (flow.local, flow.remote));
+        // The short ways say the same where they say anything.
+        prop_assert_eq!(likely_flow(packet.data(), vlan), (!v6).then_some(arrived.flow()));
+        let plain = read_plain(packet.data(), true).map(arrived_of);
+        prop_assert_eq!(plain.is_some(), !v6 && vlan.is_none());
+        prop_assert!(plain.is_none_or(|plain| plain == arrived));
         let Content::Tcp(segment) = arrived.content else { panic!("not TCP") };
         prop_assert_eq!((segment.source_port, segment.destination_port), (1234, 80));
         prop_assert_eq!((segment.seq, segment.ack, segment.flags), (seq, ack, flags));
@@ -48,6 +59,7 @@ proptest! {
         let at = start + flip % (packet.len() - start);
         packet.data_mut()[at] ^= 1 << (flip % 8);
         prop_assert_eq!(read(packet.data(), vlan, true), Err(Discard::BadChecksum));
+        prop_assert_eq!(read_plain(packet.data(), true), None);
     }
 
     #[test]
@@ -75,8 +87,11 @@ proptest! {
             frame[if kind == 0 { 23 } else { 20 }] =
                 [PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_ICMPV6, protocol][usize::from(protocol) % 4];
         }
-        let _ = read(&frame, vlan, false);
-        let _ = read(&frame, None, true);
+        let _ = (read(&frame, vlan, false), likely_flow(&frame, vlan));
+        for verify in [false, true] {
+            let (all, plain) = (read(&frame, None, verify), read_plain(&frame, verify));
+            prop_assert!(plain.is_none_or(|plain| all == Ok(arrived_of(plain))));
+        }
     }
 }
 

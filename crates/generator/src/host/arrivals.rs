@@ -4,7 +4,7 @@ use super::{Answer, Host, Known};
 use crate::address::Address;
 use crate::connection::Machine;
 use crate::frame::{self, Flow, Resolution, SegmentOut};
-use crate::frame_in::{Content, Datagram, Segment};
+use crate::frame_in::{Arrived, Content, Datagram, Segment};
 use crate::statistics::End;
 use crate::tcp::Tcp;
 use crate::time_wait::Closed;
@@ -12,17 +12,20 @@ use crate::udp::Udp;
 use base::MacAddr;
 
 impl Host {
-    pub(super) fn take(&mut self, known: &Known<'_>, now: u64) {
-        let arrived = &known.arrived;
+    pub(super) fn take(&mut self, arrived: &Arrived<'_>, now: u64) {
         if !self.addresses.contains(arrived.destination)
             && !matches!(arrived.content, Content::Answer { .. })
         {
             self.statistics.rx_foreign += 1;
             return;
         }
+        let known = || {
+            let flow = arrived.flow();
+            Known { flow, hash: self.connections.hash(&flow), from: arrived.source_mac }
+        };
         match &arrived.content {
-            Content::Tcp(segment) => self.take_segment(known, segment, now),
-            Content::Udp(datagram) => self.take_datagram(known, datagram, now),
+            Content::Tcp(segment) => self.take_segment(&known(), segment, now),
+            Content::Udp(datagram) => self.take_datagram(&known(), datagram, now),
             // From the unspecified address it is a duplicate address check, and nobody's question.
             Content::Question if arrived.source == Address([0; 16]) => {}
             Content::Question => self.answer(Answer::Resolution(Resolution::Answer {
@@ -38,8 +41,9 @@ impl Host {
         }
     }
 
-    fn take_segment(&mut self, known: &Known<'_>, segment: &Segment<'_>, now: u64) {
-        let (flow, from) = (&known.arrived.flow(), known.arrived.source_mac);
+    #[inline]
+    pub(super) fn take_segment(&mut self, known: &Known, segment: &Segment<'_>, now: u64) {
+        let (flow, from) = (&known.flow, known.from);
         let Some(id) = self.connections.find(flow, known.hash) else {
             return match self.connections.closed.find(flow, known.hash) {
                 Some(id) => self.take_late_segment(id, segment),
@@ -122,8 +126,8 @@ impl Host {
         self.answer(Answer::Segment { flow: *flow, to, out });
     }
 
-    fn take_datagram(&mut self, known: &Known<'_>, datagram: &Datagram<'_>, now: u64) {
-        let (flow, from) = (&known.arrived.flow(), known.arrived.source_mac);
+    fn take_datagram(&mut self, known: &Known, datagram: &Datagram<'_>, now: u64) {
+        let (flow, from) = (&known.flow, known.from);
         let found = self.connections.find(flow, known.hash).or_else(|| {
             let welcome = self.opener.is_none() && self.udp_ports.contains(flow.local_port);
             let udp = || Machine::Udp(Udp::accept(now, &self.settings));

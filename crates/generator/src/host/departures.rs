@@ -2,7 +2,7 @@
 
 use super::{Answer, Host};
 use crate::connection::Machine;
-use crate::frame::{self, Flow};
+use crate::frame::{self, Flow, HEADERS};
 use crate::tcp_send::Send;
 use crate::time_wait::Closed;
 use base::{Instant, MacAddr};
@@ -13,7 +13,7 @@ impl Host {
     pub fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
         while batch.remaining_capacity() > 0 {
             let Some(answer) = self.answers.pop_front() else { break };
-            let mut packet = pool.take();
+            let mut packet = pool.take_for(HEADERS);
             match answer {
                 Answer::Resolution(message) => {
                     frame::resolution(&mut packet, &self.wire, &message);
@@ -48,7 +48,7 @@ impl Host {
                         Send::Nothing => return true,
                         Send::Segment(out) | Send::Last(out, _) | Send::Close(out, _) => out,
                     };
-                    packet = pool.take();
+                    packet = pool.take_for(HEADERS + usize::from(out.length));
                     frame::tcp(&mut packet, wire, to, flow, out);
                     ended = (!matches!(send, Send::Segment(_))).then_some(send);
                 }
@@ -56,7 +56,7 @@ impl Host {
                     let client = self.opener.is_some();
                     let Some(message) = udp.poll(now, set) else { return true };
                     let length = if client { set.request_bytes } else { set.reply_bytes };
-                    packet = pool.take();
+                    packet = pool.take_for(HEADERS + length as usize);
                     frame::udp(&mut packet, wire, to, flow, message, length as u16);
                 }
             }

@@ -44,8 +44,12 @@ pub struct Window {
     pub payload_bytes: u64,
     /// Packets that the client sent and received.
     pub client_packets: u64,
-    /// Share of the time in which the generator was at work, 0 to 1.
+    /// Share of the time in which the generator was at work, 0 to 1: turns that moved a packet, however
+    /// few. What it has time for beside them does not show.
     pub busy: f64,
+    /// Share of the time in which it left something over that had arrived or was to be sent, 0 to 1: it
+    /// could not do more. None: not known.
+    pub behind: Option<f64>,
 }
 
 /// One trial of one rate.
@@ -63,6 +67,10 @@ pub struct Sample {
     pub failed: Failures,
     /// Connections that had not ended when the time to wait for them was over.
     pub unfinished: u64,
+    /// Connections that the generator itself ended, since the trial had failed or was interrupted.
+    pub cut_short: u64,
+    /// The trial did not go on to its end, since nothing could come of it any more.
+    pub ended_early: bool,
     /// Opens that fell due and that the generator was too late for.
     pub missed: u64,
     /// Opens for which too many connections were alive.
@@ -111,6 +119,7 @@ impl Sample {
         self.opened = client.opened;
         self.completed = client.completed;
         self.failed = client.failed;
+        self.cut_short = std::mem::take(&mut self.failed.aborted);
         self.unfinished = alive as u64;
         self.missed = missed;
         self.at_limit = client.at_limit;

@@ -156,6 +156,7 @@ fn verdicts() {
             "fail",
             "timed out opening: 200",
         ),
+        ("ended early", |s| s.ended_early = true, 1.0, "fail", "on their way than queues hold"),
         ("slower than opened", |s| s.window.completed /= 2, 0.0, "fail", "completed of"),
         (
             "nothing forwarded",

@@ -155,6 +155,8 @@ pub enum Reason {
     Unfinished(u64),
     /// Connections did not add up.
     Unaccounted(u64),
+    /// Packets were so long on their way that they were taken for lost.
+    EndedEarly,
     /// Fewer connections were completed than opened, and the backlog grew.
     Behind {
         /// Opened, each second.
@@ -223,6 +225,7 @@ impl fmt::Display for Reason {
             }
             Reason::Unfinished(n) => write!(f, "connections that did not end: {n}"),
             Reason::Unaccounted(n) => write!(f, "connections that do not add up: {n}"),
+            Reason::EndedEarly => write!(f, "more packets were on their way than queues hold"),
             Reason::Behind { opened, completed } => {
                 write!(f, "{completed:.0} connections a second completed of {opened:.0} opened")
             }
@@ -310,14 +313,19 @@ fn of_the_device(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
             found.push(Reason::Unfinished(sample.unfinished));
         }
     }
-    let ended = sample.completed + sample.failed.total() + sample.unfinished;
+    let ended = sample.completed + sample.failed.total() + sample.unfinished + sample.cut_short;
     if ended != sample.opened {
         found.push(Reason::Unaccounted(ended.abs_diff(sample.opened)));
     }
     let (opened, completed) = (sample.opened_per_second(), sample.completed_per_second());
     // Whoever drives the trial waits for a connection's whole life before the window begins, so
     // that as many end in it as begin. Edges and timers' grains are forgiven.
-    if completed * sample.window.seconds + 10.0 < opened * sample.window.seconds * BEHIND {
+    if sample.ended_early {
+        // Its window is no steady one; and whatever ended it early, it never is a pass.
+        if found.is_empty() {
+            found.push(Reason::EndedEarly);
+        }
+    } else if completed * sample.window.seconds + 10.0 < opened * sample.window.seconds * BEHIND {
         found.push(Reason::Behind { opened, completed });
     }
     found

@@ -128,6 +128,13 @@ impl Connections {
         }
     }
 
+    /// Somebody wants a bridge's connections to end.
+    pub fn hang_up(&mut self, bridge: BridgeId) {
+        for session in self.sessions.values_mut().filter(|session| session.bridge == bridge) {
+            session.close(CloseReason::Asked);
+        }
+    }
+
     /// The connections of a bridge, oldest first.
     pub fn connections_of(&self, bridge: BridgeId) -> impl Iterator<Item = ConnId> {
         let of_bridge = move |session: &&Session| session.bridge == bridge;

@@ -90,6 +90,9 @@ pub enum CloseReason {
     /// The bridge was removed.
     #[error("the bridge was removed")]
     BridgeGone,
+    /// Somebody asked for it (`bridge/reconnect`).
+    #[error("asked to connect again")]
+    Asked,
 }
 
 /// How a connection stands.

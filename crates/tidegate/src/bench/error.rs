@@ -41,7 +41,7 @@ pub enum BenchError {
     #[error(transparent)]
     Conntrack(#[from] conntrack::Error),
     /// DPDK does not start.
-    #[error(transparent)]
+    #[error("{}", .0.on_command_line("--dpdk-extra"))]
     Dpdk(#[from] port_dpdk::DpdkError),
     /// Load can't be generated.
     #[error(transparent)]

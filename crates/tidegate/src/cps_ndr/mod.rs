@@ -36,37 +36,37 @@ A line is printed for each sample: \u{25b2}\u{25b2}\u{25b2} passed, \u{25bc}\u{2
 asked, so that the sample says nothing. The exit status is 0 with an answer, 1 if no rate passed,
 2 for options that cannot be meant, 3 where samples were invalid or nothing could be measured.")]
 pub struct CpsNdrArgs {
-    /// How long the rate is sampled, in seconds
+    /// How long the rate is sampled, in seconds, 1 to 600
     #[arg(short = 'T', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=600))]
     sample_time: u32,
     /// Samples before the search ends [default: as many as it takes; bisect: until interrupted]
     #[arg(short = 'i', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
-    /// Packets, and connections, that may be lost, in percent
+    /// Packets, and connections, that may be lost, in percent, 0 to 100
     #[arg(short = 'e', long, value_name = "PERCENT", default_value = "0.0", value_parser = percent)]
     error_threshold: f64,
-    /// Share of UDP connections, in percent
+    /// Share of UDP connections, in percent, 0 to 100
     #[arg(short = 'u', long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
     udp_percent: f64,
-    /// Requests and replies in a connection
+    /// Requests and replies in a connection, 1 to 10000
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     num_messages: u32,
-    /// Bytes of each
+    /// Bytes of each, 20 to 1456
     #[arg(short = 's', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..=1456))]
     message_size: u32,
-    /// How long the server waits before each reply, in milliseconds
+    /// How long the server waits before each reply, in milliseconds, 0 to 500
     #[arg(short = 'w', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=500))]
     server_wait: u32,
-    /// Lower bound, in connections a second (500, 2.4k, 1.2m)
+    /// Lower bound, in connections a second (500, 2.4k), 100 to 1m
     #[arg(short = 'm', long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 100.0, 1e6))]
     min_cps: f64,
-    /// Upper bound
+    /// Upper bound (500k, 1.2m), 100 to 2m
     #[arg(short = 'M', long, value_name = "N", default_value = "500k", value_parser = |text: &str| bounded(text, 100.0, 2e6))]
     max_cps: f64,
-    /// Most connections alive at once [default: as many as the rate makes, up to 2m]
+    /// Most connections alive at once, 100 to 4m [default: as many as the rate makes, up to 2m]
     #[arg(short = 'f', long, value_name = "N", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     max_flows: Option<f64>,
-    /// Linear rise to each rate, in seconds
+    /// Linear rise to each rate, in seconds, 0 to 20
     #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
     ramp_up: u32,
     /// Let bounds grow after more than three good or bad samples in a row, in percent (bisect)
@@ -271,7 +271,7 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
     if let (true, Some(rate), Ok(()), false) = (args.perf, answer, &ended, interrupt.is_set()) {
         ended = session.look_at_workers(rate);
     }
-    let outcome = session.outcome(&mut chosen, &profile, &ceiling);
+    let outcome = session.outcome(&mut chosen, &profile, &ceiling, ended.as_ref().err());
     let json = outcome.json();
     if let Some(file) = &args.output {
         std::fs::write(file, format!("{json}\n"))
@@ -282,9 +282,10 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
     } else {
         result::print(&outcome.text());
     }
+    let status = outcome.status();
     // What was measured has been told; what went wrong comes last.
     ended?;
-    Ok(ExitCode::from(outcome.status()))
+    Ok(ExitCode::from(status))
 }
 
 #[cfg(test)]

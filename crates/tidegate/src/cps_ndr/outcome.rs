@@ -4,6 +4,7 @@ use super::CpsNdrArgs;
 use super::session::Told;
 use crate::dut::profile::Profile;
 use crate::generate::ceiling::{Ceiling, SHARE};
+use crate::generate::error::LoadError;
 use crate::generate::machine;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
@@ -22,6 +23,8 @@ pub struct Outcome<'a> {
     pub dut: Value,
     pub table_seen: bool,
     pub interrupted: bool,
+    /// Why nothing more could be measured.
+    pub stopped: Option<&'a LoadError>,
     pub plan: &'a Plan,
     /// Where the device's busiest worker spends its time.
     pub worker: Option<&'a Profile>,
@@ -54,8 +57,12 @@ impl Outcome<'_> {
         Some(if sample.window.busy >= SHARE { "generator" } else { "dut" })
     }
 
-    /// 0 with an answer, 1 if no rate passed, 3 if nothing was said of the device.
+    /// 0 with an answer, 1 if no rate passed, 3 if nothing was said of the device; what stopped the
+    /// search has a status of its own.
     pub fn status(&self) -> u8 {
+        if let Some(stopped) = self.stopped {
+            return stopped.status();
+        }
         if self.answer.rate.is_some() {
             return 0;
         }
@@ -68,12 +75,15 @@ impl Outcome<'_> {
         let mut lines = Vec::new();
         match (self.sample(), self.answer.rate) {
             (Some(sample), Some(_)) => lines.extend(self.answer_lines(sample)),
+            _ if self.stopped.is_some() => {
+                lines.push("stopped before any rate passed, by what is said below".to_owned());
+            }
+            _ if self.interrupted => lines.push("interrupted before any rate passed".to_owned()),
             _ if self.status() == 3 => lines.push(
                 "no answer: the generator did not do what was asked; lower --max-cps, or give it \
                  more of the machine"
                     .to_owned(),
             ),
-            _ if self.interrupted => lines.push("interrupted before any rate passed".to_owned()),
             _ => lines.push(format!(
                 "no rate passed, not even {} connections/s; lower --min-cps, or see the errors \
                  above",
@@ -96,13 +106,16 @@ impl Outcome<'_> {
                 format!("the generator could not offer {}", human(upper))
             }
             Some(upper) => format!("{} did not pass", human(upper)),
-            None => "nothing higher was asked for; raise --max-cps".to_owned(),
+            None if self.answer.rate.is_some_and(|rate| rate >= self.args.max_cps) => {
+                "nothing higher was asked for; raise --max-cps".to_owned()
+            }
+            None => "nothing higher was tried".to_owned(),
         };
         let sure = if certainty.confirmed { "confirmed" } else { "not confirmed" };
-        let table = if self.table_seen {
-            "the device's table was seen empty before every sample"
-        } else {
-            "the device's table was not always seen empty"
+        let table = match (self.table_seen, sample.table_before) {
+            (true, _) => "the device's table was seen empty before every sample",
+            (false, None) => "the device's table cannot be seen",
+            (false, Some(_)) => "the device's table was not always seen empty",
         };
         vec![
             format!(
@@ -115,7 +128,11 @@ impl Outcome<'_> {
                 "passed {} of {} samples, {sure}; {above}{}",
                 certainty.passed,
                 certainty.trials,
-                if self.interrupted { "; interrupted" } else { "" }
+                match (self.interrupted, self.stopped) {
+                    (true, _) => "; interrupted",
+                    (false, Some(_)) => "; stopped by what is said below",
+                    (false, None) => "",
+                }
             ),
             format!("{table}; lost {:.4}% of packets", 100.0 * sample.loss_ratio()),
             self.limit_line(sample, rate),
@@ -178,6 +195,7 @@ impl Outcome<'_> {
             "worker": self.worker.map(Profile::json),
             "seed": self.args.hosts.seed,
             "interrupted": self.interrupted,
+            "stopped": self.stopped.map(ToString::to_string),
             "exit_status": self.status(),
             "machine": machine::describe(),
             "samples": self.samples.iter().map(told_json).collect::<Vec<_>>(),
@@ -234,6 +252,15 @@ mod tests {
 
     /// What is told of a search over a device that does this at each rate.
     fn told(of: impl Fn(f64) -> Verdict) -> (u8, String, Value) {
+        stopped(of, 99, None)
+    }
+
+    /// The same of one that was stopped by that after so many samples.
+    fn stopped(
+        of: impl Fn(f64) -> Verdict,
+        most: usize,
+        by: Option<&LoadError>,
+    ) -> (u8, String, Value) {
         let args = read("-m 1k -M 16k --precision 10").unwrap();
         let mut chosen = args.search();
         let search = chosen.search();
@@ -245,6 +272,9 @@ mod tests {
             (sample.window.opened, sample.window.seconds) = (rate as u64, 1.0);
             let number = samples.len() as u32 + 1;
             samples.push(Told { number, purpose, bounds: (1e3, 16e3), sample, verdict });
+            if samples.len() >= most {
+                break;
+            }
         }
         let zero = Duration::ZERO;
         let plan = Plan {
@@ -253,8 +283,7 @@ mod tests {
             settle_window: zero,
             lifetime: zero,
             sample: zero,
-            first_look: zero,
-            allowed: 0.0,
+            limits: None,
             drain: zero,
         };
         let outcome = Outcome {
@@ -267,6 +296,7 @@ mod tests {
             dut: Value::Null,
             table_seen: true,
             interrupted: false,
+            stopped: by,
             plan: &plan,
             worker: None,
         };
@@ -291,5 +321,27 @@ mod tests {
         let (status, text, json) = told(|rate| if rate <= 5000.0 { Verdict::Pass } else { late() });
         assert!(status == 0 && text.contains("the generator could not offer"), "{text}");
         assert_eq!(json["limited_by"], "generator");
+    }
+
+    #[test]
+    fn what_stopped_a_search_is_its_status_and_said() {
+        let gone = LoadError::Ended("the port is gone".to_owned());
+        for (most, expect) in [(1, "; stopped by what"), (2, "; stopped by what")] {
+            let (status, text, json) = stopped(|_| Verdict::Pass, most, Some(&gone));
+            assert!(status == 3 && text.contains(expect), "{text}");
+            assert!(text.contains("nothing higher was tried") && !text.contains("raise"), "{text}");
+            assert_eq!(
+                (&json["exit_status"], &json["stopped"]),
+                (&json!(3), &json!("the port is gone"))
+            );
+            assert_eq!(json["samples"].as_array().unwrap().len(), most);
+        }
+        let lost = || Verdict::Fail(vec![Reason::TableFull(1)]);
+        let (status, text, json) = stopped(|_| lost(), 1, Some(&gone));
+        assert!(status == 3 && text.contains("stopped before any rate passed"), "{text}");
+        assert!(json["connections_per_second"].is_null());
+        // The highest rate of all is not one that was not tried.
+        let (_, text, json) = told(|_| Verdict::Pass);
+        assert!(text.contains("raise --max-cps") && json["stopped"].is_null(), "{text}");
     }
 }

@@ -10,7 +10,7 @@ use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::human;
 use crate::generate::result::{error_lines, flows_line};
-use crate::generate::trial::{Clock, Live, Plan, Wall, Watch};
+use crate::generate::trial::{Clock, Limits, Live, Plan, Wall, Watch};
 use crate::generate::{lifetime, live_line, sides_of};
 use generator::Profile;
 use generator::search::{Allowance, Next, Purpose, Sample, Search, Verdict, judge};
@@ -75,8 +75,7 @@ impl<'a> Session<'a> {
             settle_window: Duration::from_millis(500),
             lifetime,
             sample,
-            first_look: Duration::from_secs(1),
-            allowed: args.error_threshold / 100.0,
+            limits: None,
             drain: lifetime + Duration::from_secs(3),
         };
         let allowed =
@@ -107,8 +106,7 @@ impl<'a> Session<'a> {
             settle_window: Duration::ZERO,
             lifetime: Duration::ZERO,
             sample: LOOK,
-            first_look: LOOK,
-            allowed: 1.0,
+            limits: None,
             drain: self.plan.drain,
         };
         let sample = self.trial(&plan)?;
@@ -162,7 +160,13 @@ impl<'a> Session<'a> {
             ));
             let table_before = self.device.table()?;
             let refused = self.device.refused();
-            let plan = Plan { rate: Some(rate), ..self.plan.clone() };
+            let limits = Limits {
+                failed: self.allowed.loss,
+                lost: self.allowed.loss,
+                missed: self.allowed.shortfall,
+                cut: table_before.is_some(),
+            };
+            let plan = Plan { rate: Some(rate), limits: Some(limits), ..self.plan.clone() };
             let mut sample = self.trial(&plan)?;
             self.source.check()?;
             self.device.check()?;
@@ -191,7 +195,7 @@ impl<'a> Session<'a> {
     pub fn look_at_workers(&mut self, rate: f64) -> Result<(), LoadError> {
         let Some(watch) = self.device.watch() else { return Ok(()) };
         self.screen.write("... the answer once more, with a look at the device's workers\n");
-        let plan = Plan { rate: Some(rate), allowed: 1.0, ..self.plan.clone() };
+        let plan = Plan { rate: Some(rate), ..self.plan.clone() };
         // The rate stands by then, and does so until the looking is over.
         let (before, time) = (plan.ramp + plan.lifetime + plan.settle_window, plan.sample);
         let looking = thread::spawn(move || {
@@ -218,11 +222,13 @@ impl<'a> Session<'a> {
         }
         if self.args.verbose {
             self.screen.write(&format!(
-                "    opened {}, completed {}, failed {}, unfinished {}; generator {:.0}% busy\n",
+                "    opened {}, completed {}, failed {}, unfinished {}, cut short {}; generator {:.0}% \
+                 busy\n",
                 sample.opened,
                 sample.completed,
                 sample.failed.total(),
                 sample.unfinished,
+                sample.cut_short,
                 sample.window.busy * 100.0
             ));
         }
@@ -284,6 +290,7 @@ impl<'a> Session<'a> {
         chosen: &'b mut Chosen,
         profile: &'b Profile,
         ceiling: &'b Ceiling,
+        stopped: Option<&'b LoadError>,
     ) -> Outcome<'b> {
         Outcome {
             args: self.args,
@@ -295,6 +302,7 @@ impl<'a> Session<'a> {
             dut: self.device.describe(),
             table_seen: self.table_seen,
             interrupted: self.interrupt.is_set(),
+            stopped,
             plan: &self.plan,
             worker: self.profile.as_ref(),
         }

@@ -69,8 +69,9 @@ fn open_dpdk(
 ) -> Result<Link, LoadError> {
     let cpu = allowed_cpus().ok().and_then(|cpus| cpus.last().copied()).unwrap_or(0);
     let options = EalOptions { extra: Some(extra.to_owned()), ..EalOptions::default() };
-    port_dpdk::start(&options, cpu)
-        .map_err(|error| LoadError::Ended(format!("dpdk:{devargs}: {error}")))?;
+    port_dpdk::start(&options, cpu).map_err(|error| {
+        LoadError::Ended(format!("dpdk:{devargs}: {}", error.on_command_line("--dpdk-extra")))
+    })?;
     let (tell, told) = mpsc::channel();
     let name = devargs.to_owned();
     thread::spawn(move || tell.send(DpdkPort::open(&name, &DpdkConfig::new(&name), 1)));

@@ -232,8 +232,7 @@ fn drive(
         settle_window: Duration::ZERO,
         lifetime: Duration::ZERO,
         sample: Duration::from_secs(args.seconds.into()),
-        first_look: Duration::from_secs(args.seconds.into()),
-        allowed: 1.0,
+        limits: None,
         drain: lifetime + Duration::from_secs(10),
     };
     let mut second = 0;

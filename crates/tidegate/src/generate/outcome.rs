@@ -79,11 +79,15 @@ fn text(
     let mut lines = vec![result::flows_line(sample)];
     if both {
         lines.push(format!(
-            "{} connections opened, {} completed, {} failed, {} did not end",
+            "{} connections opened, {} completed, {} failed, {} did not end{}",
             sample.opened,
             sample.completed,
             sample.failed.total(),
-            sample.unfinished
+            sample.unfinished,
+            match sample.cut_short {
+                0 => String::new(),
+                cut => format!(", {cut} were cut short"),
+            }
         ));
         lines.push(format!(
             "client to server: {} packets sent, {} received; server to client: {} sent, {} received",

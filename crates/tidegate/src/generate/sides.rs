@@ -3,12 +3,21 @@
 use super::crew::{Crew, Order};
 use super::error::LoadError;
 use base::Instant;
+use base::limits::BATCH_SIZE;
 use generator::{Host, Statistics};
 use packet::{Batch, Pool};
 use port::{RxQueue, TxCounters, TxQueue};
+use std::time::Duration;
 
 /// Batches that a side takes in or sends in one turn, so that the other side is not kept waiting.
 const BATCHES: usize = 8;
+
+/// How long what arrives without end may hold up timers: less than the shortest retransmission
+/// timeout, and more than any queue lasts.
+const HOLD: Duration = Duration::from_millis(100);
+
+/// Small buffers that are kept for what is to be sent: as many as both sides send in one turn.
+const SMALL: usize = 2 * BATCHES * BATCH_SIZE;
 
 /// Turns without a packet before the core is given away for a moment: whoever gives it away at
 /// once comes too late for what falls due next.
@@ -23,42 +32,47 @@ pub struct Link {
 }
 
 impl Link {
-    /// Hands over what arrived, some batches at most; returns the packets.
+    /// Hands over what arrived, some batches at most; returns the packets, and whether that was all.
     pub fn take_in(
         &mut self,
         pool: &mut Pool,
         batch: &mut Batch,
         mut receive: impl FnMut(&mut Pool, &mut Batch),
-    ) -> Result<u64, LoadError> {
+    ) -> Result<(u64, bool), LoadError> {
         let mut moved = 0;
         for _ in 0..BATCHES {
             self.rx.receive(pool, batch)?;
             if batch.is_empty() {
-                break;
+                return Ok((moved, true));
             }
             moved += batch.len() as u64;
             receive(pool, batch);
         }
-        Ok(moved)
+        Ok((moved, false))
     }
 
-    /// Sends what there is, some batches at most; returns the packets and what became of them.
+    /// Sends what there is, some batches at most; returns the packets, what became of them, and
+    /// whether that was all.
     pub fn send_out(
         &mut self,
         pool: &mut Pool,
         batch: &mut Batch,
         mut transmit: impl FnMut(&mut Pool, &mut Batch),
-    ) -> (u64, TxCounters) {
+    ) -> (u64, TxCounters, bool) {
         let (mut moved, mut sent) = (0, TxCounters::default());
         for _ in 0..BATCHES {
             transmit(pool, batch);
             if batch.is_empty() {
-                break;
+                return (moved, sent, true);
             }
-            moved += batch.len() as u64;
+            let count = batch.len();
+            moved += count as u64;
             sent += self.tx.send(pool, batch);
+            if count < BATCH_SIZE {
+                return (moved, sent, true);
+            }
         }
-        (moved, sent)
+        (moved, sent, false)
     }
 }
 
@@ -71,24 +85,39 @@ pub struct Side {
     pub dropped: u64,
     /// Packets that the port refused.
     pub errors: u64,
+    /// All that had arrived was read in this turn, and all that was to be said was sent in the last.
+    is_caught_up: bool,
 }
 
 impl Side {
     /// A host at this port.
     pub fn new(host: Host, link: Link) -> Side {
-        Side { host, link, dropped: 0, errors: 0 }
+        Side { host, link, dropped: 0, errors: 0, is_caught_up: true }
     }
 
-    /// Takes in, lets time pass, sends; returns the packets moved.
-    fn turn(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> Result<u64, LoadError> {
+    /// Takes in what arrived; returns the packets.
+    fn take_in(
+        &mut self,
+        pool: &mut Pool,
+        batch: &mut Batch,
+        now: Instant,
+    ) -> Result<u64, LoadError> {
         let Side { host, link, .. } = self;
-        let mut moved = link.take_in(pool, batch, |pool, batch| host.receive(pool, batch, now))?;
-        host.tick(now);
-        let (out, sent) = link.send_out(pool, batch, |pool, batch| host.transmit(pool, batch, now));
-        moved += out;
+        let (moved, all) =
+            link.take_in(pool, batch, |pool, batch| host.receive(pool, batch, now))?;
+        self.is_caught_up &= all;
+        Ok(moved)
+    }
+
+    /// Sends what there is to be said; returns the packets.
+    fn send_out(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> u64 {
+        let Side { host, link, .. } = self;
+        let (moved, sent, all) =
+            link.send_out(pool, batch, |pool, batch| host.transmit(pool, batch, now));
+        self.is_caught_up = all;
         self.dropped += sent.dropped;
         self.errors += sent.errors;
-        Ok(moved)
+        moved
     }
 }
 
@@ -101,6 +130,8 @@ pub struct Counted {
     pub server: Statistics,
     /// Time spent in turns that moved packets, in nanoseconds, of all workers together.
     pub busy_ns: u64,
+    /// The part of it after which something was left over that had arrived or was to be sent.
+    pub behind_ns: u64,
     /// Opens that fell due and were missed.
     pub missed: u64,
     /// Packets that ports refused as wrong.
@@ -118,11 +149,20 @@ impl Counted {
         self.client.add(&other.client);
         self.server.add(&other.server);
         self.busy_ns += other.busy_ns;
+        self.behind_ns += other.behind_ns;
         self.missed += other.missed;
         self.errors += other.errors;
         self.drops += other.drops;
         self.stall_ns = self.stall_ns.max(other.stall_ns);
     }
+}
+
+/// What became of a turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    at: Instant,
+    moved: bool,
+    is_behind: bool,
 }
 
 /// One or both sides.
@@ -135,12 +175,16 @@ pub struct Sides {
     pub queue_packets: Option<u64>,
     pool: Pool,
     batch: Batch,
-    last: Option<(Instant, bool)>,
+    last: Option<Turn>,
     idle: u32,
     /// Time spent in turns that moved packets, in nanoseconds.
     busy_ns: u64,
+    /// The part of it after which something was left over.
+    behind_ns: u64,
     /// The longest time between two turns since the hosts were told a rate.
     stall_ns: u64,
+    /// When time passed for the hosts.
+    ticked_at: Instant,
     crew: Crew,
     crew_moved: u64,
 }
@@ -153,8 +197,8 @@ impl Sides {
 
     /// The same with other workers, whose hosts these sides speak for too.
     pub fn with(client: Option<Side>, server: Option<Side>, crew: Crew) -> Sides {
-        let (pool, batch) = (Pool::new(16_384), Batch::new());
-        let (last, idle, busy_ns, stall_ns, crew_moved) = (None, 0, 0, 0, 0);
+        let (pool, batch) = (Pool::new(16_384).with_small(SMALL), Batch::new());
+        let (last, idle, crew_moved) = (None, 0, 0);
         Sides {
             client,
             server,
@@ -163,8 +207,10 @@ impl Sides {
             batch,
             last,
             idle,
-            busy_ns,
-            stall_ns,
+            busy_ns: 0,
+            behind_ns: 0,
+            stall_ns: 0,
+            ticked_at: Instant::ZERO,
             crew,
             crew_moved,
         }
@@ -226,22 +272,43 @@ impl Sides {
             all.drops += side.dropped;
         }
         all.busy_ns += self.busy_ns;
+        all.behind_ns += self.behind_ns;
         all.stall_ns = all.stall_ns.max(self.stall_ns);
         all
     }
 
-    /// One turn of both; returns the packets moved.
+    /// One turn of both: takes in, lets time pass, sends; returns the packets moved.
+    ///
+    /// What has arrived is read first, and what is under way is said first. Time passes for the hosts
+    /// only when neither is left over, so that nobody sends again what was answered in a packet that
+    /// lies unread, and nobody opens connections while those that are open wait: a generator that was
+    /// away for a moment, or is asked for more than it can do, would otherwise fill its queues with
+    /// ever more of both and never come back.
     pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
-        if let Some((before, moved)) = self.last {
-            let ns = (now - before).as_nanos() as u64;
-            self.busy_ns += if moved { ns } else { 0 };
+        if let Some(last) = self.last {
+            let ns = (now - last.at).as_nanos() as u64;
+            self.busy_ns += if last.moved { ns } else { 0 };
+            self.behind_ns += if last.is_behind { ns } else { 0 };
             self.stall_ns = self.stall_ns.max(ns);
         }
-        let mut moved = 0;
-        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
-            moved += side.turn(&mut self.pool, &mut self.batch, now)?;
+        let Sides { client, server, pool, batch, .. } = self;
+        let (mut moved, mut is_caught_up) = (0, true);
+        for side in [&mut *client, &mut *server].into_iter().flatten() {
+            moved += side.take_in(pool, batch, now)?;
+            is_caught_up &= side.is_caught_up;
         }
-        self.last = Some((now, moved > 0));
+        let passes = is_caught_up || now - self.ticked_at >= HOLD;
+        for side in [client, server].into_iter().flatten() {
+            if passes {
+                side.host.tick(now);
+            }
+            moved += side.send_out(pool, batch, now);
+            is_caught_up &= side.is_caught_up;
+        }
+        if passes {
+            self.ticked_at = now;
+        }
+        self.last = Some(Turn { at: now, moved: moved > 0, is_behind: !is_caught_up });
         if self.crew.len() > 0 {
             self.crew.go();
             let all = self.crew.moved();

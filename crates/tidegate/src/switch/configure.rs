@@ -37,6 +37,8 @@ pub struct Configured {
     pub bridges: BTreeMap<String, RunningBridge>,
     /// Interfaces by name.
     pub interfaces: BTreeMap<String, RunningInterface>,
+    /// The smallest MTU of each bridge's ports when that was last looked at.
+    pub mtus: BTreeMap<String, u32>,
 }
 
 /// What became of the connections to a controller.
@@ -81,6 +83,7 @@ impl Switch {
         if changed {
             self.retry_dpdk_ports(&added);
             self.choose_addresses();
+            self.follow_mtus();
             self.load_flow_files();
             self.settle();
         }
@@ -141,6 +144,7 @@ impl Switch {
         for port in ports {
             self.remove_port(name, &port);
         }
+        self.configured.mtus.remove(name);
         if let Some(bridge) = self.configured.bridges.remove(name) {
             self.connections.remove_bridge(bridge.id);
             self.configured.history.retain(|(id, _), _| *id != bridge.id);

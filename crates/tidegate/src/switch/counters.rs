@@ -128,7 +128,8 @@ impl Switch {
     }
 
     /// The text of `coverage/show`, with rates over three times: each since the oldest sample
-    /// that is not older, or since the start.
+    /// that is not older, or since the start, when nothing had happened before either
+    /// (ovs: `lib/coverage.c`, `coverage_array_sum`).
     pub fn describe_coverage(&self) -> String {
         let now = clock::now();
         let since = |seconds: u64| {
@@ -136,10 +137,10 @@ impl Switch {
             self.samples.iter().find(|(at, _)| young(*at))
         };
         let (second5, minute, hour) = (since(5), since(60), since(3600));
-        let rate = |name: &str, total: u64, sample: Option<&Sample>| {
+        let rate = |name: &str, total: u64, sample: Option<&Sample>, seconds: f64| {
             let before = sample.and_then(|(_, counters)| value_of(counters, name)).unwrap_or(0);
             let at = sample.map_or(self.started, |(at, _)| *at);
-            total.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1.0)
+            total.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(seconds)
         };
         let (hit, never): (Vec<_>, Vec<_>) = self.counters().into_iter().partition(|(_, n)| *n > 0);
         // The same hash for the same events, so that two listings can be told apart at a glance.
@@ -154,9 +155,9 @@ impl Switch {
             let _ = writeln!(
                 text,
                 "{name:<24} {:5.1}/sec {:9.3}/sec {:13.4}/sec   total: {total}",
-                rate(name, *total, second5),
-                rate(name, *total, minute),
-                rate(name, *total, hour),
+                rate(name, *total, second5, 5.0),
+                rate(name, *total, minute, 60.0),
+                rate(name, *total, hour, 3600.0),
             );
         }
         let _ = writeln!(text, "{} events never hit", never.len());
@@ -169,15 +170,21 @@ impl Switch {
         Ok(format!("{}\n", value_of(&self.counters(), name).unwrap_or(0)))
     }
 
-    /// The text of `memory/show`.
+    /// The text of `memory/show`: what there is nothing of is left out (ovs: `lib/simap.c`).
     pub fn describe_memory(&self) -> String {
-        let ports: usize = self.ofproto.bridges().iter().map(|b| b.ports().count()).sum();
-        format!(
-            "connections:{} handlers:1 ports:{ports} revalidators:1 rules:{} udpif keys:{}\n",
-            self.conntrack.connections(),
-            self.ofproto.rules().len(),
-            self.ofproto.megaflows().count(),
-        )
+        let bridges = || self.ofproto.bridges().iter();
+        let any = usize::from(bridges().next().is_some());
+        let counts = [
+            ("connections", self.conntrack.connections() as usize),
+            ("handlers", any),
+            ("ports", bridges().map(|bridge| bridge.ports().count()).sum()),
+            ("revalidators", any),
+            ("rules", self.ofproto.flow_count()),
+            ("udpif keys", self.ofproto.megaflows().count()),
+        ];
+        let some = counts.iter().filter(|(_, count)| *count > 0);
+        let words: Vec<String> = some.map(|(name, count)| format!("{name}:{count}")).collect();
+        words.join(" ") + "\n"
     }
 
     /// The text of `upcall/show`.

@@ -43,6 +43,7 @@ pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortErr
                         LinkEvent::Vanished { name, .. } => switch.device_vanished(&name),
                     }
                 }
+                switch.follow_mtus();
                 switch.mark_stale();
                 switch.report();
             }

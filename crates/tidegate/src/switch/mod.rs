@@ -6,6 +6,7 @@
 
 mod assignment;
 mod balance;
+mod capabilities;
 pub mod commands;
 mod configure;
 mod counters;
@@ -19,6 +20,7 @@ mod fresh;
 mod interfaces;
 pub mod link_task;
 mod metrics;
+mod mtu;
 mod nap;
 pub mod openflow_tasks;
 mod options;
@@ -213,6 +215,16 @@ impl Switch {
         self.ofproto.delete_megaflows(clock::now(), &mut self.outbox);
     }
 
+    /// Takes one megaflow out of the datapath.
+    pub fn delete_megaflow(&mut self, id: flow::FlowId) {
+        self.ofproto.delete_megaflow(id, clock::now(), &mut self.outbox);
+    }
+
+    /// Ends the OpenFlow connections of a bridge; those that it makes itself are made again.
+    pub fn hang_up(&mut self, bridge: BridgeId) {
+        self.connections.hang_up(bridge);
+    }
+
     /// Connection tracking.
     pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
@@ -322,7 +334,8 @@ impl Switch {
         if let Some(target) = &service.target {
             self.configured.sessions.insert(id, (bridge, target.clone()));
             let history = self.configured.history.entry((bridge, target.clone())).or_default();
-            (history.connected, history.last_error) = (Some(clock::now()), None);
+            // Why the last attempt failed is told for as long as nothing else did (ovs: `lib/rconn.c`).
+            history.connected = Some(clock::now());
         }
         self.controllers_changed(bridge);
         Session { id, output }

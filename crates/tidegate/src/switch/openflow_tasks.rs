@@ -75,8 +75,9 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
                     }
                 }
                 Err(error) => {
-                    log::info!(target: "rconn", "{target}: connection failed ({error})");
-                    with(&shared, |switch| switch.controller_failed(&service, error.to_string()));
+                    let why = crate::daemon::reason(&error);
+                    log::info!(target: "rconn", "{target}: connection failed ({why})");
+                    with(&shared, |switch| switch.controller_failed(&service, why));
                 }
             }
             tokio::time::sleep(wait).await;

@@ -1,11 +1,12 @@
 //! The database: its rows become the configuration, and the switch's state goes into its rows.
 
 use super::Switch;
+use super::capabilities::capabilities;
 use crate::clock;
 use base::{Instant, OfPort};
 use control::{
     BridgeStatus, Controller, ControllerKind, ControllerStatus, Desired, InterfaceStatus,
-    LinkStatus, Status, userspace_capabilities,
+    LinkStatus, Status,
 };
 use ofproto::BridgeId;
 use ovsdb::{Event, Session, SessionConfig, TransactionId};
@@ -15,18 +16,6 @@ use std::time::Duration;
 
 /// The lock that one `ovs-vswitchd` of a database holds.
 const LOCK: &str = "ovs_vswitchd";
-/// What Open vSwitch's userspace datapath can do and this switch can't.
-const LACKING: [(&str, &str); 8] = [
-    ("add_mpls", "false"),
-    ("check_pkt_len", "false"),
-    ("lb_output_action", "false"),
-    ("max_hash_alg", "0"),
-    ("max_mpls_depth", "0"),
-    ("sample_nesting", "false"),
-    ("tnl_push_pop", "false"),
-    ("trunc", "false"),
-];
-
 /// The session with the database, and what is under way in it.
 pub struct Database {
     session: Session,
@@ -191,10 +180,6 @@ impl Switch {
     }
 
     fn status(&mut self, cur_cfg: Option<i64>, with_statistics: bool) -> Status {
-        let mut capabilities = userspace_capabilities();
-        for (name, value) in LACKING {
-            capabilities.insert(name.to_owned(), value.to_owned());
-        }
         let names = |list: &[&str]| Some(list.iter().map(|&name| name.to_owned()).collect());
         Status {
             cur_cfg,
@@ -203,7 +188,7 @@ impl Switch {
             iface_types: names(&interface_types()),
             dpdk_runs: port_dpdk::is_running(),
             dpdk_version: port_dpdk::version(),
-            capabilities: Some(capabilities),
+            capabilities: Some(capabilities()),
             bridges: self.bridge_statuses(),
             interfaces: self.interface_statuses(with_statistics),
             controllers: self.controller_statuses(),

@@ -169,6 +169,7 @@ impl Reading {
             ]),
             client_packets: one.tx_packets + one.rx_packets,
             busy: self.busy,
+            behind: None,
         }
     }
 

@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 /// Between two looks at the rate until it has settled, and how many there are at most.
 const SETTLE: (Duration, u32) = (Duration::from_secs(1), 5);
+/// A sample is looked at after this time, and goes on only if nothing has failed.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How much longer than its parts a trial may last, since calls take time.
 const SLACK: Duration = Duration::from_secs(3);
 /// How often somebody is told how it goes.
@@ -258,11 +260,12 @@ impl Trex {
         course.pass(self, watch, Phase::Settle, plan.lifetime)?;
         course.settle(self, watch)?;
         let (began_at, began) = self.read()?;
-        let first = plan.first_look.min(plan.sample);
+        let first = FIRST_LOOK.min(plan.sample);
         course.pass(self, watch, Phase::Sample, first)?;
         let looked = self.read()?.1.sample(&start, rate, Default::default());
         let failed = looked.failed.total();
-        if failed as f64 <= plan.allowed * looked.opened as f64 {
+        let allowed = plan.limits.map_or(1.0, |limits| limits.failed);
+        if failed as f64 <= allowed * looked.opened as f64 {
             course.pass(self, watch, Phase::Sample, plan.sample.saturating_sub(first))?;
         }
         let (ended_at, ended) = self.read()?;

@@ -15,8 +15,7 @@ fn plan(rate: f64) -> Plan {
         settle_window: Duration::ZERO,
         lifetime: Duration::ZERO,
         sample: Duration::from_secs(1),
-        first_look: Duration::from_secs(1),
-        allowed: 1.0,
+        limits: None,
         drain: Duration::from_secs(10),
     }
 }

@@ -46,6 +46,23 @@ proptest! {
         prop_assert_eq!(sum(&bytes), plain_sum(&bytes));
     }
 
+    /// The one with its pseudo header is the one with a sum of it, whatever stands in it.
+    #[test]
+    fn tcp_over_ipv4_all_at_once(
+        a: u32, b: u32, mut segment in prop::collection::vec(any::<u8>(), 20..200), right: bool,
+    ) {
+        let pseudo =
+            pseudo_v4(Ipv4Addr::from_bits(a), Ipv4Addr::from_bits(b), crate::protocol::TCP, segment.len());
+        if right {
+            segment[16..18].fill(0);
+            let filled = !combine(pseudo, sum(&segment));
+            segment[16..18].copy_from_slice(&filled.to_be_bytes());
+        }
+        let verdict = verify_tcp_v4(u64::from(a) << 32 | u64::from(b), &segment);
+        prop_assert_eq!(verdict, verify_tcp(pseudo, &segment));
+        prop_assert!(!right || verdict == Verdict::Good);
+    }
+
     #[test]
     fn pieces_combine(
         bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0usize..50,

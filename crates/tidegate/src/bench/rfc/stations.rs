@@ -31,9 +31,9 @@ struct End {
 impl End {
     fn turn(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> Result<u64, LoadError> {
         let End { station, link, .. } = self;
-        let mut moved =
+        let (mut moved, _) =
             link.take_in(pool, batch, |pool, batch| station.receive(pool, batch, now))?;
-        let (out, sent) =
+        let (out, sent, _) =
             link.send_out(pool, batch, |pool, batch| station.transmit(pool, batch, now));
         moved += out;
         self.dropped += sent.dropped;

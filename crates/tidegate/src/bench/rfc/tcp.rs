@@ -9,7 +9,7 @@ use crate::generate::error::LoadError;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
 use crate::generate::sides::{Side, Sides};
-use crate::generate::trial::{self, Live, Phase, Plan, Watch};
+use crate::generate::trial::{self, Limits, Live, Phase, Plan, Watch};
 use crate::generate::{CLIENT_MAC, SERVER_MAC, hosts_at, lifetime};
 use generator::search::{Allowance, Reason, Sample, Verdict, Window, judge};
 use generator::{Close, Flood, FloodConfig, Profile, RangeError};
@@ -309,8 +309,12 @@ fn steady_trial(bench: &mut Bench<'_>, rate: f64) -> Result<Trial, LoadError> {
         settle_window: Duration::ZERO,
         lifetime: lifetime(&profile),
         sample: sustain,
-        first_look: sustain.min(Duration::from_secs(1)),
-        allowed: FAILURES,
+        limits: Some(Limits {
+            lost: 1.0,
+            failed: FAILURES,
+            missed: Allowance::SHORTFALL,
+            cut: false,
+        }),
         drain: lifetime(&profile) + PATIENCE,
     };
     let mut windows = Vec::new();

@@ -43,6 +43,18 @@ fn sides(profile: &Profile, rates: FaultRates) -> Sides {
 }
 
 fn trial(rate: f64, sample: Duration, rates: FaultRates, step_ns: u64) -> Sample {
+    limited(rate, sample, rates, step_ns, None, &|_| false).0
+}
+
+/// The same within limits, until somebody interrupts; with how long it took.
+fn limited(
+    rate: f64,
+    sample: Duration,
+    rates: FaultRates,
+    step_ns: u64,
+    limits: Option<Limits>,
+    interrupted: &dyn Fn(Instant) -> bool,
+) -> (Sample, Duration) {
     // A network that loses may swallow a connection's last words: nobody waits for them long.
     let profile = Profile {
         connections_at_once: 100_000,
@@ -56,15 +68,20 @@ fn trial(rate: f64, sample: Duration, rates: FaultRates, step_ns: u64) -> Sample
         settle_window: Duration::from_millis(200),
         lifetime: Duration::from_millis(500),
         sample,
-        first_look: Duration::from_secs(1),
-        allowed: 1.0,
+        limits,
         drain: Duration::from_secs(30),
     };
     let clock = Steps(Cell::new(1), step_ns);
     let mut live = |_: &Live| ();
-    let mut watch = Watch { clock: &clock, live: &mut live, interrupted: &|| false };
-    Trial::start(&mut sides(&profile, rates), &plan, &mut watch).run().unwrap()
+    let interrupted = || interrupted(Instant::from_nanos(clock.0.get()));
+    let mut watch = Watch { clock: &clock, live: &mut live, interrupted: &interrupted };
+    let mut sides = sides(&profile, rates);
+    sides.queue_packets = Some(100);
+    let sample = Trial::start(&mut sides, &plan, &mut watch).run().unwrap();
+    (sample, clock.now() - Instant::ZERO)
 }
+
+const STRICT: Limits = Limits { failed: 0.0, lost: 0.0, missed: Allowance::SHORTFALL, cut: true };
 
 #[test]
 fn over_a_cable_everything_adds_up() {
@@ -74,6 +91,7 @@ fn over_a_cable_everything_adds_up() {
     assert_eq!((sample.completed, sample.missed), (sample.opened, 0));
     assert_eq!(sample.forth.sent + sample.back.sent, 7 * sample.opened);
     assert_eq!((sample.forth.lost(), sample.back.lost(), sample.retransmitted), (0, 0, 0));
+    assert_eq!(sample.window.behind, Some(0.0), "{:?}", sample.window);
     assert!((sample.opened_per_second() - 2000.0).abs() < 10.0, "{:?}", sample.window);
     assert!((sample.completed_per_second() - 2000.0).abs() < 20.0, "{:?}", sample.window);
     // Half a second of TIME-WAIT keeps half of a second's connections.
@@ -120,4 +138,71 @@ fn a_generator_that_comes_too_late_is_no_figure() {
     let sample = trial(5000.0, Duration::from_secs(2), FaultRates::default(), 40_000_000);
     let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
     assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());
+}
+
+#[test]
+fn a_trial_that_can_only_fail_ends_at_once() {
+    let rates = FaultRates { lose_ppm: 200_000, ..FaultRates::default() };
+    let minute = Duration::from_secs(60);
+    for cut in [true, false] {
+        let limits = Some(Limits { cut, ..STRICT });
+        let (sample, took) = limited(3000.0, minute, rates, 50_000, limits, &|_| false);
+        assert!(sample.ended_early && took < Duration::from_secs(40), "{took:?}");
+        // Each connection and packet is accounted for all the same.
+        let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
+        let said: Vec<_> = verdict.reasons().iter().map(ToString::to_string).collect();
+        assert!(verdict.word() == "fail" && said.len() >= 2, "{said:?}");
+        assert!(
+            !said.iter().any(|it| it.contains("add up") || it.contains("completed")),
+            "{said:?}"
+        );
+        assert_eq!((sample.cut_short > 0, cut || took > Duration::from_secs(3)), (cut, true));
+        assert!(!cut || took < Duration::from_secs(4), "{took:?}");
+        assert!((sample.opened_per_second() - 3000.0).abs() < 20.0, "{:?}", sample.window);
+    }
+    // One that is over soon after its sample began has rates of all the time that the rate stood.
+    let rates = FaultRates { lose_ppm: 80_000, ..FaultRates::default() };
+    let (sample, took) = limited(300.0, minute, rates, 20_000, Some(STRICT), &|_| false);
+    assert!(sample.ended_early && took < Duration::from_secs(4), "{took:?}");
+    assert!(sample.window.seconds > 1.5, "{:?}", sample.window);
+    // So is one for which the generator comes too late.
+    let none = FaultRates::default();
+    let (sample, took) = limited(5000.0, minute, none, 40_000_000, Some(STRICT), &|_| false);
+    let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
+    assert!(sample.ended_early && verdict.is_invalid(), "{:?}", verdict.reasons());
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[test]
+fn a_trial_within_its_limits_goes_on() {
+    let rates = FaultRates { lose_ppm: 4000, ..FaultRates::default() };
+    let limits = Some(Limits { failed: 0.006, lost: 0.006, ..STRICT });
+    let time = Duration::from_secs(3);
+    let (sample, _) = limited(2000.0, time, rates, 20_000, limits, &|_| false);
+    assert!(!sample.ended_early && sample.cut_short == 0, "{sample:?}");
+    assert!((sample.window.seconds - 3.0).abs() < 0.1, "{:?}", sample.window);
+}
+
+#[test]
+fn whoever_interrupts_gets_what_there_is() {
+    // Nothing comes back, so that no connection ends by itself.
+    let rates = FaultRates { lose_ppm: 1_000_000, ..FaultRates::default() };
+    let second = Duration::from_secs(1);
+    let interrupted = |now: Instant| now - Instant::ZERO > second * 2;
+    let (sample, took) = limited(500.0, second * 60, rates, 50_000, None, &interrupted);
+    assert!(took < second * 6, "{took:?}");
+    assert!(sample.cut_short > 500 && sample.unfinished == 0, "{sample:?}");
+    assert_eq!(sample.opened, sample.completed + sample.failed.total() + sample.cut_short);
+}
+
+#[test]
+fn a_generator_asked_for_more_than_it_can_sends_nothing_twice() {
+    // Every 5 ms a side reads and sends 256 packets at most, which are 13,000 connections a second.
+    let sample = trial(40_000.0, Duration::from_secs(1), FaultRates::default(), 5_000_000);
+    let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
+    assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());
+    assert_eq!((sample.retransmitted, sample.duplicates), (0, 0), "{:?}", sample.window);
+    assert!(sample.completed_per_second() > 8_000.0, "{:?}", sample.window);
+    assert!(sample.window.behind > Some(0.3), "{:?}", sample.window);
+    assert_eq!((sample.failed.total(), sample.forth.lost(), sample.back.lost()), (0, 0, 0));
 }

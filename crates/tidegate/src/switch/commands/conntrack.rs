@@ -69,6 +69,26 @@ pub fn flush(words: &[String]) -> Result<Work, String> {
     }))
 }
 
+/// `dpctl/ct-bkts [dp] [gt=N]`: all connections are in one bucket, as in Open vSwitch's userspace
+/// datapath (ovs: `lib/conntrack.c`, `conntrack_dump_start`); small buckets are told by a point.
+pub fn buckets(words: &[String]) -> Result<Work, String> {
+    let mut arguments = Arguments::read(words)?;
+    let least = arguments.named("gt").map(|text| text.parse::<usize>());
+    let least = least.transpose().map_err(|_| super::NO_DATAPATH)?.unwrap_or(0);
+    arguments.end()?;
+    Ok(Box::new(move |conntrack| {
+        let count = conntrack.entries(clock::now(), &Filter::default()).count();
+        let mut text = format!("Total Buckets: 1\nCurrent Connections: {count}\n\n");
+        if count > 0 {
+            let line = format!("+{}+{}+\n", "-".repeat(11), "-".repeat(41));
+            let title = "|  Buckets  |         Connections per Buckets         |\n";
+            let shown = if count > least { count.to_string() } else { ".".to_owned() };
+            let _ = write!(text, "{line}{title}{line}   0..  7   | {shown:>5}\n\n");
+        }
+        Ok(text)
+    }))
+}
+
 /// `dpctl/ct-get-nconns [dp]`
 pub fn connections(switch: &mut Switch, words: &[String]) -> Answer {
     Arguments::read(words)?.end()?;

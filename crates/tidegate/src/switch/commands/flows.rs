@@ -7,9 +7,12 @@ use crate::switch::Switch;
 use crate::switch::worker_thread::WorkerMode;
 use crate::unixctl::{Commands, Reply};
 use base::{OfPort, PortNo};
-use flow::{CtState, Frame, Match};
-use ofproto::text::{DumpOptions, PortNames, format_megaflow, parse_flow};
-use ofproto::{BridgeId, TraceRequest};
+use flow::{CtState, FlowId, Frame, Match};
+use ofproto::text::{
+    DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
+};
+use ofproto::{BridgeId, DatapathFlow, TraceRequest};
+use openflow::Action;
 use packet::Packet;
 use std::fmt::Write;
 
@@ -19,6 +22,8 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add_fresh(commands, "dpctl/dump-flows", usage, 0..=6, dump);
     let usage = "[-m] [--names | --no-names] bridge";
     add_fresh(commands, "dpif/dump-flows", usage, 1..=4, dump_bridge);
+    add_fresh(commands, "dpctl/get-flow", "[-m] [--names] [dp] ufid", 1..=4, get);
+    add_fresh(commands, "dpctl/del-flow", "[-s] [dp] flow", 1..=3, delete);
     add(commands, "dpctl/del-flows", "[dp] [file]", 0..=1, |switch, words| {
         Arguments::read(words)?.end()?;
         switch.delete_megaflows();
@@ -31,7 +36,14 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add_fresh(commands, "revalidator/wait", "", 0..=0, |_, _| Ok(String::new()));
     add_fresh(commands, "bridge/dump-flows", "[--offload-stats] bridge", 1..=2, dump_rules);
     let usage = "{[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet]";
-    add(commands, "ofproto/trace", usage, 1..=usize::MAX, trace);
+    add(commands, "ofproto/trace", usage, 1..=usize::MAX, |switch, words| {
+        trace(switch, words, None)
+    });
+    let usage = "[-consistent] {[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet] actions";
+    add(commands, "ofproto/trace-packet-out", usage, 2..=usize::MAX, |switch, words| {
+        let (actions, words) = words.split_last().ok_or("Must specify actions")?;
+        trace(switch, words, Some(actions))
+    });
 }
 
 /// Adds a command that answers when statistics are fresh.
@@ -92,6 +104,52 @@ pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> 
         .map_err(|error| format!("Failed to parse filter ({error})"))
 }
 
+/// The megaflow that is told by its identifier, `ufid:...`, or by the whole key of its packet.
+fn told<'a>(switch: &'a Switch, text: &str) -> Result<Option<&'a DatapathFlow>, String> {
+    let mut flows = switch.ofproto().megaflows();
+    if let Some(ufid) = text.strip_prefix("ufid:") {
+        let ufid = ufid.split(',').next().unwrap_or_default();
+        if ufid.len() != format_ufid(FlowId(0)).len() {
+            return Err("parsing flow ufid (Invalid argument)".to_owned());
+        }
+        return Ok(flows.find(|flow| format_ufid(flow.id) == ufid));
+    }
+    let device = |name: &str| switch.devices().number_of(name);
+    let (key, _) =
+        parse_flow(text, &device).map_err(|error| format!("{error} (Invalid argument)"))?;
+    Ok(flows.find(|flow| flow.key == key))
+}
+
+/// One megaflow as in a dump.
+fn get(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let verbose = arguments.flag("-m") | arguments.flag("--more");
+    let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
+    arguments.end_before(1)?;
+    let text = arguments.next().unwrap_or_default();
+    arguments.end()?;
+    if !text.starts_with("ufid:") {
+        return Err("parsing flow ufid (Invalid argument)".to_owned());
+    }
+    let flow = told(switch, &text)?.ok_or("getting flow (No such file or directory)")?;
+    let (id, worker) = (flow.id, flow.worker);
+    Ok(dump_of(switch, verbose, names, |flow| (flow.id, flow.worker) == (id, worker)))
+}
+
+/// Takes one megaflow out; `-s` tells what it had carried.
+fn delete(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let statistics = arguments.flag("-s") | arguments.flag("--statistics");
+    arguments.end_before(1)?;
+    let text = arguments.next().unwrap_or_default();
+    arguments.end()?;
+    let missing = "deleting flow (No such file or directory)\nPerhaps you need to specify a UFID?";
+    let flow = told(switch, &text)?.ok_or(missing)?;
+    let (id, carried) = (flow.id, format_stats(&flow.stats, clock::now()));
+    switch.delete_megaflow(id);
+    Ok(if statistics { carried + "\n" } else { String::new() })
+}
+
 /// The megaflows whose packets came in on a bridge's ports.
 fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
     let (flags, names): (Vec<&String>, Vec<&String>) =
@@ -149,8 +207,9 @@ fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
     Ok(text)
 }
 
-/// `ofproto/trace`: follows one packet through the tables, in words.
-fn trace(switch: &mut Switch, words: &[String]) -> Answer {
+/// `ofproto/trace`: follows one packet through the tables, in words; `ofproto/trace-packet-out`: one
+/// that a controller sends with these actions.
+fn trace(switch: &mut Switch, words: &[String], actions: Option<&str>) -> Answer {
     let mut ct_next = Vec::new();
     let (mut names, mut generate, mut rest) = (false, false, Vec::new());
     let mut words = words.iter();
@@ -159,6 +218,8 @@ fn trace(switch: &mut Switch, words: &[String]) -> Answer {
             "--names" => names = true,
             "--no-names" => names = false,
             "-generate" | "--generate" => generate = true,
+            // Actions that a controller must not give are refused with and without it.
+            "-consistent" | "--consistent" => {}
             "--ct-next" | "-ct-next" => {
                 ct_next.push(states(words.next().map_or("", String::as_str))?);
             }
@@ -179,8 +240,26 @@ fn trace(switch: &mut Switch, words: &[String]) -> Answer {
     } else if generate {
         request.packet_bytes = Some(0);
     }
+    request.actions = actions.map(|text| sent_actions(switch, request.bridge, text)).transpose()?;
     (request.ct_next, request.names) = (ct_next, names);
     Ok(switch.ofproto_mut().trace(clock::now(), &request))
+}
+
+/// Reads the actions of a packet-out, which has no instructions.
+fn sent_actions(switch: &Switch, bridge: BridgeId, text: &str) -> Result<Vec<Action>, String> {
+    let ports = |name: &str| switch.ofproto().port_number(bridge, name);
+    let actions = openflow::text::parse_actions(text, &ports).map_err(|error| error.to_string())?;
+    let instruction = actions.iter().find_map(|action| match action {
+        Action::GotoTable(_) => Some("goto_table"),
+        Action::WriteActions(_) => Some("write_actions"),
+        Action::ClearActions => Some("clear_actions"),
+        Action::WriteMetadata { .. } => Some("write_metadata"),
+        _ => None,
+    });
+    match instruction {
+        Some(name) => Err(format!("{name} instruction not allowed here")),
+        None => Ok(actions),
+    }
 }
 
 /// Reads `bridge br_flow` or `[dp] odp_flow`, with a packet's bytes behind.

@@ -93,6 +93,7 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
     add_beside(commands, "dpctl/ct-stats-show", usage, 0..=4, conntrack::stats);
     let usage = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
     add_beside(commands, "dpctl/flush-conntrack", usage, 0..=6, conntrack::flush);
+    add_beside(commands, "dpctl/ct-bkts", "[dp] [gt=N]", 0..=2, conntrack::buckets);
     add(commands, "dpctl/ct-get-nconns", "[dp]", 0..=1, conntrack::connections);
     add(commands, "dpctl/ct-get-maxconns", "[dp]", 0..=1, conntrack::get_maximum);
     add(commands, "dpctl/ct-set-maxconns", "[dp] maxconns", 1..=2, conntrack::set_maximum);

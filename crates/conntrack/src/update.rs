@@ -1,0 +1,173 @@
+//! What a packet does to the state and the time of its connection.
+
+use crate::change::What;
+use crate::connections::Found;
+use crate::record::{Kind, Record};
+use crate::sctp::Chunks;
+use crate::tcp::{Ends, Segment, TcpPeers, Update};
+use crate::timeout::Timeout;
+use crate::track::Pass;
+
+impl Pass<'_> {
+    /// Lets a packet act on its connection's state and time.
+    #[inline]
+    pub fn update(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
+    ) -> Update {
+        let (update, timeout) = self.update_state(record, found.is_reply, segment, chunks);
+        if let Some(timeout) = timeout {
+            self.set_deadline(record, found, record.life(), timeout);
+        }
+        update
+    }
+
+    /// The same of a TCP segment.
+    #[inline(never)]
+    pub fn update_segment(
+        &mut self,
+        record: &Record<'_>,
+        found: Found,
+        segment: &Segment,
+    ) -> Update {
+        let (update, timeout) = self.update_tcp(record, found.is_reply, segment);
+        if let Some(timeout) = timeout {
+            self.set_deadline(record, found, record.life(), timeout);
+        }
+        update
+    }
+
+    #[inline]
+    fn update_state(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: Option<&Segment>,
+        chunks: Option<&Chunks>,
+    ) -> (Update, Option<Timeout>) {
+        let mut state = record.state();
+        if state.kind() == Kind::Tcp {
+            // A TCP connection's packets all have a segment; without one there is nothing to learn.
+            let Some(segment) = segment else { return (Update::Invalid, None) };
+            return self.update_tcp(record, is_reply, segment);
+        }
+        if state.kind() == Kind::Sctp {
+            // The same holds of an association's packets and their chunks.
+            let Some(chunks) = chunks else { return (Update::Invalid, None) };
+            return self.update_sctp(record, is_reply, chunks);
+        }
+        loop {
+            let (progress, update, timeout) = match state.kind() {
+                Kind::Icmp => {
+                    let mut query = state.query();
+                    let (update, timeout) = query.update(is_reply);
+                    (query as u8, update, timeout)
+                }
+                _ => {
+                    let mut exchange = state.exchange();
+                    let (update, timeout) = exchange.update(is_reply);
+                    (exchange as u8, update, timeout)
+                }
+            };
+            let next = state.with_progress(progress);
+            if next == state {
+                return (update, Some(timeout));
+            }
+            match record.replace_state(state, next) {
+                Ok(()) => {
+                    // What was new to flows is established now.
+                    if update == Update::Valid {
+                        record.age();
+                        self.tools.note(record, What::Updated);
+                    }
+                    return (update, Some(timeout));
+                }
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    #[cold]
+    fn update_sctp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        chunks: &Chunks,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            let seen = record.sctp_seen();
+            let mut after = seen.0;
+            let answer = after.update(chunks, is_reply, &mut self.tools.counters);
+            if record.set_sctp(seen, &after) {
+                if seen.0.state != after.state {
+                    self.tools.note(record, What::Updated);
+                }
+                return answer;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn update_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> (Update, Option<Timeout>) {
+        match self.try_tcp(record, is_reply, segment) {
+            Some(answer) => answer,
+            None => self.retry_tcp(record, is_reply, segment),
+        }
+    }
+
+    /// Not a loop around the first try: what it could compute once it would keep in memory, for the
+    /// second time that hardly ever comes.
+    #[cold]
+    #[inline(never)]
+    fn retry_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> (Update, Option<Timeout>) {
+        loop {
+            if let Some(answer) = self.try_tcp(record, is_reply, segment) {
+                return answer;
+            }
+        }
+    }
+
+    /// `None` where the other direction changed the states meanwhile, so that the segment must be
+    /// judged anew.
+    #[inline(always)]
+    fn try_tcp(
+        &mut self,
+        record: &Record<'_>,
+        is_reply: bool,
+        segment: &Segment,
+    ) -> Option<(Update, Option<Timeout>)> {
+        let before = record.tcp_words();
+        let mut ends = Ends::from_words(before, is_reply);
+        let check = self.settings.check_tcp_windows;
+        let answer = ends.update(segment, check, &mut self.tools.counters);
+        let after = ends.words(is_reply);
+        if !record.set_tcp(before, after) {
+            return None;
+        }
+        if self.tools.is_watched {
+            self.note_tcp(record, before, after);
+        }
+        Some(answer)
+    }
+
+    #[cold]
+    fn note_tcp(&mut self, record: &Record<'_>, before: [u64; 3], after: [u64; 3]) {
+        let shown = |words| TcpPeers::from_words(words).shown();
+        if shown(before) != shown(after) {
+            self.tools.note(record, What::Updated);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The addresses of bridges, as the `fdb/*` commands and ports that go change them. What a megaflow
+//! took from an address is translated again.
+
+use crate::{BridgeId, MacEntry, MacTable, Ofproto};
+use base::{Instant, MacAddr, OfPort};
+
+impl Ofproto {
+    /// Forgets all learned addresses of a bridge.
+    pub fn flush_macs(&mut self, id: BridgeId) {
+        self.change_macs(id, MacTable::flush);
+    }
+
+    /// Forgets what lies behind a port.
+    pub(crate) fn flush_port_macs(&mut self, id: BridgeId, port: OfPort) {
+        self.change_macs(id, |macs| macs.flush_port(port));
+    }
+
+    /// Puts an address into a bridge's table, as a packet would.
+    pub fn learn_mac(&mut self, id: BridgeId, vlan: u16, mac: MacAddr, port: OfPort, now: Instant) {
+        self.change_macs(id, |macs| macs.learn(now, vlan, mac, port));
+    }
+
+    /// Puts an address into a bridge's table for good; gives the entry whose place it takes.
+    pub fn set_static_mac(
+        &mut self,
+        id: BridgeId,
+        (vlan, mac): (u16, MacAddr),
+        port: OfPort,
+        now: Instant,
+    ) -> Option<MacEntry> {
+        self.change_macs(id, |macs| macs.set_static(now, vlan, mac, port)).flatten()
+    }
+
+    /// Takes out an address that was put there for good; whether there was one.
+    pub fn remove_static_mac(&mut self, id: BridgeId, vlan: u16, mac: MacAddr) -> bool {
+        self.change_macs(id, |macs| macs.remove_static(vlan, mac)).unwrap_or_default()
+    }
+
+    /// Counts what becomes of a bridge's addresses from nothing again.
+    pub fn clear_mac_counters(&mut self, id: BridgeId) {
+        self.change_macs(id, MacTable::clear_counters);
+    }
+
+    fn change_macs<R>(&mut self, id: BridgeId, how: impl FnOnce(&mut MacTable) -> R) -> Option<R> {
+        let bridge = self.bridges.get_mut(id)?;
+        let result = how(&mut bridge.macs);
+        self.changes.macs(bridge, &self.installed);
+        Some(result)
+    }
+}

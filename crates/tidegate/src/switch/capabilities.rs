@@ -1,0 +1,92 @@
+//! What the datapath can do, as the database and `dpif/show-dp-features` tell it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What Open vSwitch's userspace datapath can do and this switch can't.
+const LACKING: [(&str, &str); 8] = [
+    ("add_mpls", "false"),
+    ("check_pkt_len", "false"),
+    ("lb_output_action", "false"),
+    ("max_hash_alg", "0"),
+    ("max_mpls_depth", "0"),
+    ("sample_nesting", "false"),
+    ("tnl_push_pop", "false"),
+    ("trunc", "false"),
+];
+
+/// What people are told of each, in the words and the order of Open vSwitch
+/// (ovs: `ofproto/ofproto-dpif.c`, `dpif_show_support`; `lib/odp-util.h`).
+const TITLES: [(&str, &str); 26] = [
+    ("masked_set_action", "Masked set action"),
+    ("tnl_push_pop", "Tunnel push pop"),
+    ("ufid", "Ufid"),
+    ("trunc", "Truncate action"),
+    ("clone", "Clone action"),
+    ("sample_nesting", "Sample nesting"),
+    ("ct_eventmask", "Conntrack eventmask"),
+    ("ct_clear", "Conntrack clear"),
+    ("max_hash_alg", "Max dp_hash algorithm"),
+    ("check_pkt_len", "Check pkt length action"),
+    ("ct_timeout", "Conntrack timeout policy"),
+    ("explicit_drop_action", "Explicit Drop action"),
+    ("lb_output_action", "Optimized Balance TCP mode"),
+    ("ct_zero_snat", "Conntrack all-zero IP SNAT"),
+    ("add_mpls", "MPLS Label add"),
+    ("max_vlan_headers", "Max VLAN headers"),
+    ("max_mpls_depth", "Max MPLS depth"),
+    ("recirc", "Recirc"),
+    ("ct_state", "CT state"),
+    ("ct_zone", "CT zone"),
+    ("ct_mark", "CT mark"),
+    ("ct_label", "CT label"),
+    ("ct_state_nat", "CT state NAT"),
+    ("ct_orig_tuple", "CT orig tuple"),
+    ("ct_orig_tuple6", "CT orig tuple for IPv6"),
+    ("nd_ext", "IPv6 ND Extension"),
+];
+
+/// For `Datapath.capabilities`.
+pub fn capabilities() -> BTreeMap<String, String> {
+    let mut capabilities = control::userspace_capabilities();
+    for (name, value) in LACKING {
+        capabilities.insert(name.to_owned(), value.to_owned());
+    }
+    capabilities
+}
+
+/// For `dpif/show-dp-features`.
+pub fn describe() -> String {
+    let capabilities = capabilities();
+    let mut text = String::new();
+    for (name, title) in TITLES {
+        let value = match capabilities.get(name).map_or("false", String::as_str) {
+            // How many samples may stand within each other; the database says only whether some may.
+            "false" if name == "sample_nesting" => "0",
+            "true" => "Yes",
+            "false" => "No",
+            number => number,
+        };
+        let _ = writeln!(text, "{title}: {value}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_capability_has_its_title() {
+        let named: Vec<&str> = TITLES.iter().map(|(name, _)| *name).collect();
+        let untold: Vec<String> =
+            capabilities().into_keys().filter(|name| !named.contains(&name.as_str())).collect();
+        // Open vSwitch 3.1 writes this one into the database alone.
+        assert_eq!(untold, ["ct_flush"]);
+        let text = describe();
+        for line in ["Recirc: Yes\n", "Truncate action: No\n", "Sample nesting: 0\n"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert_eq!(text.lines().count() + untold.len(), capabilities().len());
+    }
+}
