@@ -125,9 +125,9 @@ impl Conntrack {
         self.turn(now, TICK_BUDGET).gone
     }
 
-    /// The same, looking at no more than so many connections of each thread: for whoever shares a
-    /// processor with a worker, and must not keep it for long. Returns whether there may be more to
-    /// do at once.
+    /// The same, looking at no more than so many connections of each thread, and of flushed zones: for
+    /// whoever shares a processor with a worker, and must not keep it for long. Returns whether there may
+    /// be more to do at once.
     pub fn tick_within(&self, now: Instant, connections_max: usize) -> bool {
         self.turn(now, connections_max).is_behind
     }
@@ -136,8 +136,9 @@ impl Conntrack {
         self.fragments.tick(now);
         self.with_hand(|connections, visit, tools| {
             tools.now = now;
-            connections.drain(visit, tools, DRAIN_BUDGET.min(connections_max));
-            connections.expire(visit, tools, now, connections_max)
+            let is_draining = connections.drain(visit, tools, DRAIN_BUDGET.min(connections_max));
+            let expiry = connections.expire(visit, tools, now, connections_max);
+            Expiry { is_behind: expiry.is_behind | is_draining, ..expiry }
         })
     }
 

@@ -144,6 +144,21 @@ fn flushes_take_what_fits_and_nothing_else() {
     }
 }
 
+/// Whoever goes on while there is more to do leaves no record of a flushed zone behind.
+#[test]
+fn a_flushed_zone_is_more_to_do_until_its_records_are_back() {
+    let tracked = support::tracker();
+    for port in 1..=2000 {
+        let mut frame = support::frame(&format!("10.1.1.1:{port}>10.1.1.2:80 udp len=4"));
+        tracked.execute(NOW, &support::commit(5), std::slice::from_mut(&mut frame));
+    }
+    assert!(!tracked.tick_within(NOW, 100));
+    assert_eq!(tracked.flush(NOW, &flush("zone=5")), Ok(2000));
+    let turns = (0..1000).take_while(|_| tracked.tick_within(NOW, 100)).count();
+    assert!((10..999).contains(&turns), "{turns}");
+    assert!(!tracked.drain());
+}
+
 #[test]
 fn a_tuple_that_nobody_has_is_told() {
     let tracked = table();
