@@ -263,8 +263,8 @@ impl Switch {
         !self.upcalls.is_empty()
     }
 
-    /// Forgets connections whose time ran out and whose worker does not, looking at so many at most;
-    /// says whether there may be more.
+    /// Forgets connections whose time ran out and whose worker does not, and hands back the memory of
+    /// flushed zones, looking at so many at most; says whether there may be more.
     pub fn expire(&self, connections_max: usize) -> bool {
         self.conntrack.tick_within(clock::now(), connections_max)
     }
@@ -272,7 +272,6 @@ impl Switch {
     /// Time went by.
     pub fn tick(&mut self) {
         let now = clock::now();
-        self.conntrack.drain();
         self.unwatch_connections(now);
         self.end_unwatched_trace(now);
         self.ofproto.tick(now, &mut self.outbox);
