@@ -84,6 +84,23 @@ pings client 10.0.0.3
 vsctl del-port vhost1
 eventually 3 test ! -e $OVS_RUNDIR/vhost1
 
+# A guest that has fewer queues than the port gets what every worker sends, also those of a queue that
+# it has not.
+vsctl set open_vswitch . other_config:pmd-cpu-mask=3 \
+    other_config:pmd-rxq-assign=group other_config:pmd-rxq-isolate=false \
+    -- set interface client other_config:pmd-rxq-affinity=0:0 \
+    -- set interface other other_config:pmd-rxq-affinity=0:1
+workers=$(ovs-appctl dpif-netdev/pmd-rxq-show |
+    awk '/core_id/ { core = $NF } /port: (client|other) / { print core }')
+same "workers of the two hosts" "0: 1:" "$(sort <<<"$workers" | xargs)"
+vsctl add-port br0 vhost4 -- set interface vhost4 type=dpdkvhostuser options:n_rxq=2
+start_guest "net_virtio_user0,path=$OVS_RUNDIR/vhost4,queues=1"
+eventually 20 reads up link vhost4
+eventually 8 pings client 10.0.0.2
+eventually 8 pings other 10.0.0.2
+stop_guest
+vsctl del-port vhost4
+
 says "a path that DPDK cannot be told" "cannot be the path of a socket" \
     vsctl add-port br0 vhost2 -- set interface vhost2 type=dpdkvhostuserclient \
     options:vhost-server-path=/tmp/a,b

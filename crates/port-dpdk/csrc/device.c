@@ -177,7 +177,7 @@ int tidegate_dpdk_configure(uint16_t port, struct tidegate_setup *setup) {
     setup->failed_step = TIDEGATE_STEP_START;
     error = rte_eth_dev_start(port);
     if (error == 0 && is_guest(port))
-        error = tidegate_expect_guest(port, RTE_MAX(setup->rx_queues, setup->tx_queues), setup->pool);
+        error = tidegate_expect_guest(port, setup->rx_queues, setup->tx_queues, setup->pool);
     if (error != 0)
         return error;
     /* The switch forwards what is not addressed to it. A device that can't has no other mode. */

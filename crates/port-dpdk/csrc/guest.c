@@ -26,19 +26,47 @@ struct guest_ring {
     int vid;     /* the library's number of the guest, or -1 */
     int is_busy; /* somebody may be at it */
     uint16_t likely_count; /* how many packets the next look will likely find */
+    uint16_t stand_in;     /* the queue that the guest receives from in place of this one */
     uint64_t packets, bytes;
 } __rte_aligned(2 * RTE_CACHE_LINE_SIZE);
 
 struct guest {
     struct rte_mempool *pool;
     uint16_t count;
+    uint16_t send_queues;
     struct guest_ring rings[];
 };
 
 struct guest *tidegate_guests[RTE_MAX_ETHPORTS];
 
+/* Which queues the guest of a port receives from: the driver tells of changes alone, and a guest stays
+ * when its port is set up anew. */
+static uint8_t receives_from[RTE_MAX_ETHPORTS][RTE_MAX_QUEUES_PER_PORT];
+
 /* Held by whoever sets a port up or tells its rings of a guest. */
 static pthread_mutex_t guests_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hear_of_queues(uint16_t port) {
+    struct rte_eth_vhost_queue_event event;
+    while (rte_eth_vhost_get_queue_event(port, &event) == 0)
+        if (!event.rx)
+            receives_from[port][event.queue_id] = event.enable;
+}
+
+/* A guest may receive from fewer queues than there are, and from which it says when it runs: what
+ * would go to the rest goes to these in turn. */
+static void choose_stand_ins(uint16_t port, struct guest *guest) {
+    uint16_t open[RTE_MAX_QUEUES_PER_PORT], open_count = 0;
+    for (uint16_t queue = 0; queue < guest->send_queues; queue++)
+        if (receives_from[port][queue])
+            open[open_count++] = queue;
+    for (uint16_t queue = 0; queue < guest->send_queues; queue++) {
+        int is_closed = open_count > 0 && !receives_from[port][queue];
+        uint16_t stand_in = is_closed ? open[queue % open_count] : queue;
+        uint16_t *place = &guest->rings[2 * queue + GUEST_RECEIVES].stand_in;
+        __atomic_store_n(place, stand_in, __ATOMIC_RELAXED);
+    }
+}
 
 /* Tells the rings of a port which guest is there. When this returns, nobody is at the rings of another,
  * so that the library may forget it. Called with the lock held. */
@@ -59,13 +87,18 @@ static void tell_rings(uint16_t port, int may_have_guest) {
         while (must_leave && __atomic_load_n(&ring->is_busy, __ATOMIC_SEQ_CST))
             rte_pause();
     }
+    choose_stand_ins(port, guest);
 }
 
 /* The driver calls this on the library's thread: when a guest has come, before it is forgotten, and
  * when it turned a ring on or off, of which there may be more than before. */
 static int guest_changed(uint16_t port, enum rte_eth_event_type event, void *cookie, void *result) {
-    (void)event, (void)cookie, (void)result;
+    (void)cookie, (void)result;
     pthread_mutex_lock(&guests_lock);
+    hear_of_queues(port);
+    /* Queues are told of before their guest is there, and all are forgotten with it. */
+    if (event == RTE_ETH_EVENT_INTR_LSC && rte_eth_vhost_get_vid_from_port_id(port) < 0)
+        memset(receives_from[port], 0, sizeof receives_from[port]);
     tell_rings(port, 1);
     pthread_mutex_unlock(&guests_lock);
     return 0;
@@ -80,8 +113,9 @@ int tidegate_watch_guests(void) {
                                          NULL);
 }
 
-int tidegate_expect_guest(uint16_t port, uint16_t queues, struct rte_mempool *pool) {
-    uint16_t count = 2 * queues;
+int tidegate_expect_guest(uint16_t port, uint16_t rx_queues, uint16_t tx_queues,
+                          struct rte_mempool *pool) {
+    uint16_t count = 2 * RTE_MAX(rx_queues, tx_queues);
     struct guest *guest = NULL;
     size_t bytes = sizeof *guest + count * sizeof guest->rings[0];
     if (posix_memalign((void **)&guest, _Alignof(struct guest), bytes) != 0)
@@ -89,12 +123,14 @@ int tidegate_expect_guest(uint16_t port, uint16_t queues, struct rte_mempool *po
     memset(guest, 0, bytes);
     guest->pool = pool;
     guest->count = count;
+    guest->send_queues = tx_queues;
     for (uint16_t i = 0; i < count; i++) {
         guest->rings[i].vid = -1;
         guest->rings[i].likely_count = TIDEGATE_BURST;
     }
     pthread_mutex_lock(&guests_lock);
     tidegate_guests[port] = guest;
+    hear_of_queues(port);
     /* It may have come while the device was started. */
     tell_rings(port, 1);
     pthread_mutex_unlock(&guests_lock);
@@ -185,6 +221,13 @@ uint16_t tidegate_receive_from_guest(struct guest *guest, uint16_t queue, struct
     uint16_t next = RTE_ALIGN_CEIL(count + 1, LEAST);
     ring->likely_count = RTE_MIN(RTE_MAX(next, ring->likely_count / 2), TIDEGATE_BURST);
     return count;
+}
+
+uint16_t tidegate_dpdk_send_queue(uint16_t port, uint16_t queue) {
+    const struct guest *guest = tidegate_guests[port];
+    if (guest == NULL)
+        return queue;
+    return __atomic_load_n(&guest->rings[2 * queue + GUEST_RECEIVES].stand_in, __ATOMIC_RELAXED);
 }
 
 uint16_t tidegate_send_to_guest(struct guest *guest, uint16_t queue, struct rte_mbuf **mbufs,

@@ -16,7 +16,8 @@ extern struct guest *tidegate_guests[RTE_MAX_ETHPORTS];
 /* From now on queues are told of guests, as DPDK gives 0 or an error. */
 int tidegate_watch_guests(void);
 /* A port that was set up takes guests now, with so many queues at most in each direction. */
-int tidegate_expect_guest(uint16_t port, uint16_t queues, struct rte_mempool *pool);
+int tidegate_expect_guest(uint16_t port, uint16_t rx_queues, uint16_t tx_queues,
+                          struct rte_mempool *pool);
 /* A port takes none any more; nobody is at its queues. */
 void tidegate_forget_guest(uint16_t port);
 

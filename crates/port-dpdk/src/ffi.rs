@@ -155,6 +155,7 @@ unsafe extern "C" {
     pub fn tidegate_dpdk_copy(mbuf: *mut c_void, to: *mut u8, room: u32) -> u32;
     pub fn tidegate_dpdk_take_back(head: *mut c_void);
     pub fn tidegate_dpdk_release(mbufs: *mut *mut c_void, count: u16);
+    pub fn tidegate_dpdk_send_queue(port: u16, queue: u16) -> u16;
     pub fn tidegate_dpdk_send(
         port: u16,
         queue: u16,

@@ -49,8 +49,9 @@ impl DpdkTx {
         packets: impl Iterator<Item = Packet>,
         counters: &mut TxCounters,
     ) {
-        let DpdkTx { device, queue, frames, .. } = self;
-        let Some(lock) = device.tx_locks.get(usize::from(*queue)) else { return };
+        let queue = self.queue_now();
+        let DpdkTx { device, frames, .. } = self;
+        let Some(lock) = device.tx_locks.get(usize::from(queue)) else { return };
         let (mut count, mut copied) = (0, Batch::new());
         for (frame, packet) in frames.iter_mut().zip(packets) {
             count += 1;
@@ -78,7 +79,7 @@ impl DpdkTx {
         let sent = unsafe {
             ffi::tidegate_dpdk_send(
                 device.port,
-                *queue,
+                queue,
                 device.buffers.as_ptr(),
                 frames.as_ptr(),
                 count,
@@ -98,8 +99,8 @@ impl DpdkTx {
     /// Sends a batch whose packets all lie in DPDK's own buffers and are as they should be sent;
     /// says no, and does nothing, with any other.
     fn send_kept(&mut self, batch: &mut Batch, counters: &mut TxCounters) -> bool {
-        let DpdkTx { device, queue, .. } = self;
-        let Some(lock) = device.tx_locks.get(usize::from(*queue)) else { return false };
+        let (queue, device) = (self.queue_now(), &self.device);
+        let Some(lock) = device.tx_locks.get(usize::from(queue)) else { return false };
         let mut bytes = 0;
         for packet in batch.iter() {
             let is_plain = packet.offload.gso.is_none()
@@ -119,7 +120,7 @@ impl DpdkTx {
             batch.set_len(0);
             ffi::tidegate_dpdk_send_kept(
                 device.port,
-                *queue,
+                queue,
                 batch.as_ptr().cast(),
                 count,
                 device.retries,
@@ -133,6 +134,14 @@ impl DpdkTx {
             device.count_unsent(u64::from(count - sent), 0, counters);
         }
         true
+    }
+
+    /// The device's queue that serves this one at the moment.
+    #[inline]
+    fn queue_now(&self) -> u16 {
+        // SAFETY: the device is open for as long as this holds it, and what is known of its guest
+        // changes only while nobody has a queue; the queue is one of those that it was set up with.
+        unsafe { ffi::tidegate_dpdk_send_queue(self.device.port, self.queue) }
     }
 
     /// Whether the device sends a packet as it is.
