@@ -55,6 +55,11 @@ print(f"{what}, IPv{family}: {frames} frames with right checksums, {full} of the
 assert full >= 10000, f"{full} full frames"
 P
 }
+# How many TCP segments with wrong checksums came to the server.
+checksum_errors() {
+    on server awk '$1 == "Tcp:" && !column { while (column++ < NF && $column != "InCsumErrors"); next }
+        $1 == "Tcp:" { print $column }' /proc/net/snmp
+}
 # carries WHAT TYPE [OPTION...]: the server is behind a port of this type. What goes to it is recorded by
 # our own port and by DPDK's, neither of which has offloads.
 carries() {
@@ -85,7 +90,7 @@ R
         vsctl del-port own -- del-port dpdk
         check_file own.pcap $family "$what, and our own file"
         check_file dpdk.pcap $family "$what, and DPDK's file"
-        same "errors of TCP checksums" 0 "$(on server awk '/^Tcp: [0-9]/ { print $15 }' /proc/net/snmp)"
+        same "errors of TCP checksums" 0 "$(checksum_errors)"
         # And back, where frames have no checksums left to do.
         on client bash -c "nc -l -N ${address/2/1} 9001 >came" &
         eventually 5 on client grep -qE ":2329 [0-9A-F]+:0000 0A" /proc/net/tcp /proc/net/tcp6
