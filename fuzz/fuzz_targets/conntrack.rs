@@ -5,7 +5,7 @@
 
 use base::{Instant, PortNo, Zone};
 use conntrack::{Config, Conntrack, Entry, Filter, Flush, Timeout, TimeoutPolicy, Tracker};
-use flow::{CtAction, CtState, Field, Frame, Nat, Tuple, TupleL4, TupleMatch};
+use flow::{CtAction, CtState, Field, Frame, Nat, Tuple, TupleMatch};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use packet::Packet;
@@ -270,23 +270,8 @@ impl World {
     fn flush_one(&mut self, which: usize) {
         let entries = self.dump();
         let Some(entry) = entries.get(which % entries.len().max(1)) else { return };
-        let Tuple { src, dst, protocol, l4 } = entry.original;
-        let mut original = TupleMatch { src: Some(src), dst: Some(dst), ..TupleMatch::default() };
-        match l4 {
-            TupleL4::Ports { src, dst } => {
-                (original.src_port, original.dst_port) = (Some(src), Some(dst));
-            }
-            TupleL4::Icmp { id, icmp_type, code } => {
-                (original.icmp_id, original.icmp_type) = (Some(id), Some(icmp_type));
-                original.icmp_code = Some(code);
-            }
-            // Other protocols have no whole tuple.
-            TupleL4::None => return,
-        }
-        let reply = TupleMatch::default();
-        let protocol = Some(protocol);
-        let zone = Some(entry.zone);
-        let flush = Flush { zone, protocol, original, reply, ..Flush::default() };
+        // Other protocols have no whole tuple.
+        let Some(flush) = Flush::connection(entry.zone, &entry.original) else { return };
         let flushed = self.conntrack.flush(self.now, &flush);
         assert_eq!(flushed.ok(), Some(1), "{entry}");
         assert_eq!(self.dump().len(), entries.len() - 1, "{entry}");

@@ -31,6 +31,27 @@ pub struct Flush {
     pub label: Option<Masked<u128>>,
 }
 
+impl Flush {
+    /// The one connection of a zone that has this tuple as its original direction; None for a protocol
+    /// without ports or ICMP ids, which has no whole tuple.
+    pub fn connection(zone: Zone, tuple: &Tuple) -> Option<Flush> {
+        let Tuple { src, dst, protocol, l4 } = *tuple;
+        let mut original = TupleMatch { src: Some(src), dst: Some(dst), ..TupleMatch::default() };
+        match l4 {
+            TupleL4::Ports { src, dst } => {
+                (original.src_port, original.dst_port) = (Some(src), Some(dst));
+            }
+            TupleL4::Icmp { id, icmp_type, code } => {
+                (original.icmp_id, original.icmp_type) = (Some(id), Some(icmp_type));
+                original.icmp_code = Some(code);
+            }
+            TupleL4::None => return None,
+        }
+        let (zone, protocol) = (Some(zone), Some(protocol));
+        Some(Flush { zone, protocol, original, ..Flush::default() })
+    }
+}
+
 /// How far a flush went that goes through connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Walked {

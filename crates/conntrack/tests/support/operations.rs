@@ -386,21 +386,9 @@ impl World {
     fn flush_one(&mut self, which: u8, at: &str) {
         self.oracle.expire(Instant::from_millis(self.now_ms));
         let Some(index) = usize::from(which).checked_rem(self.oracle.known.len()) else { return };
-        let Known { zone, original: Tuple { src, dst, protocol, l4 }, .. } =
-            self.oracle.known[index];
-        let mut original = TupleMatch { src: Some(src), dst: Some(dst), ..TupleMatch::default() };
-        match l4 {
-            TupleL4::Ports { src, dst } => {
-                (original.src_port, original.dst_port) = (Some(src), Some(dst));
-            }
-            TupleL4::Icmp { id, icmp_type, code } => {
-                (original.icmp_id, original.icmp_type) = (Some(id), Some(icmp_type));
-                original.icmp_code = Some(code);
-            }
-            TupleL4::None => return,
-        }
-        let (zone, protocol) = (Some(Zone(zone)), Some(protocol));
-        self.flush(&Flush { zone, protocol, original, ..Flush::default() }, at);
+        let Known { zone, original, .. } = &self.oracle.known[index];
+        let Some(flush) = Flush::connection(Zone(*zone), original) else { return };
+        self.flush(&flush, at);
     }
 
     fn compare(&mut self, at: &str) {
