@@ -23,6 +23,9 @@ pub const UNIFIED_CACHE_ENTRIES: usize = 1 << 19;
 pub const FLOW_LIMIT: usize = 200_000;
 /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
 pub const MAX_IDLE_MS: u64 = 10_000;
+/// The default and least time after which an OpenFlow bundle without messages is discarded, in seconds (ovs:
+/// `ofproto/connmgr.c`, `BUNDLE_IDLE_TIMEOUT_DEFAULT`).
+pub const BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
 /// Connections that may be tracked unless `ct-set-maxconns` says otherwise.
 pub const CONNECTIONS: u32 = 3_000_000;
 /// Upcalls waiting for one port; more are dropped and counted.

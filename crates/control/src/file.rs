@@ -22,6 +22,7 @@
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! vlan_limit = 1
 //! stats_update_interval_ms = 5000
+//! bundle_idle_timeout_s = 10        # how long an OpenFlow bundle stays without messages
 //! run_dir = "/run/openvswitch"      # where br0.mgmt lies
 //! unixctl = "/run/openvswitch/tidegate.ctl"
 //! dpdk_init = "true"                # and dpdk_socket_mem, dpdk_extra and the like, all texts
@@ -104,7 +105,7 @@ use crate::{
     Bridge, BridgeSettings, Controller, CoreSet, Desired, DpdkOptions, FailMode, Interface,
     InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
 };
-use base::Zone;
+use base::{Zone, limits};
 use port::check_device_name;
 use section::{Errors, Section, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,14 +238,11 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
     let numbers = SwitchOptions {
         flow_limit: number("flow_limit", default.flow_limit),
         max_idle_ms: number("max_idle_ms", default.max_idle_ms),
-        max_revalidator_ms: number("max_revalidator_ms", default.max_revalidator_ms),
-        min_revalidate_pps: number("min_revalidate_pps", default.min_revalidate_pps),
         emc_insert_inv_prob: number("emc_insert_inv_prob", default.emc_insert_inv_prob),
-        tx_flush_interval_us: number("tx_flush_interval_us", default.tx_flush_interval_us),
         ..default
     };
     let stats = SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS;
-    let bundle = SwitchOptions::MIN_BUNDLE_IDLE_TIMEOUT_S;
+    let bundle = limits::BUNDLE_IDLE_TIMEOUT_S;
     let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
     SwitchOptions {
         unified_cache_entries: section

@@ -18,11 +18,6 @@ pub struct SwitchOptions {
     pub flow_limit: u32,
     /// A megaflow without packets for this long goes (`max-idle`), in milliseconds.
     pub max_idle_ms: u32,
-    /// How long one pass of revalidation may take (`max-revalidator`), in milliseconds.
-    pub max_revalidator_ms: u32,
-    /// Megaflows with fewer packets a second than this are not revalidated but deleted when
-    /// revalidation takes long (`min-revalidate-pps`).
-    pub min_revalidate_pps: u32,
     /// How many VLAN tags are matched on, 1 or 2 (`vlan-limit`).
     pub vlan_limit: u8,
     /// One in this many packets that miss the exact-match cache is put into it; 0 never
@@ -33,9 +28,6 @@ pub struct SwitchOptions {
     pub unified_cache_entries: u32,
     /// Whether polling workers keep histograms and a history of their turns (`pmd-perf-metrics`).
     pub perf_metrics: bool,
-    /// How long packets may wait for a batch to fill before they are sent
-    /// (`tx-flush-interval`), in microseconds.
-    pub tx_flush_interval_us: u32,
     /// How often `Interface.statistics` is written (`stats-update-interval`), in milliseconds.
     pub stats_update_interval_ms: u32,
     /// An OpenFlow bundle without messages for this long is dropped (`bundle-idle-timeout`),
@@ -62,8 +54,6 @@ pub struct CoreSet(BTreeSet<u16>);
 impl SwitchOptions {
     /// The default and least [`SwitchOptions::stats_update_interval_ms`].
     pub const MIN_STATS_UPDATE_INTERVAL_MS: u32 = 5000;
-    /// The default and least [`SwitchOptions::bundle_idle_timeout_s`].
-    pub const MIN_BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
     /// The most [`SwitchOptions::unified_cache_entries`]: 8 GiB a worker.
     pub const MAX_UNIFIED_CACHE_ENTRIES: u32 = 1 << 26;
     /// The most VLAN tags that are matched on (ovs: `include/openvswitch/flow.h`,
@@ -86,15 +76,12 @@ impl Default for SwitchOptions {
             queues: QueueOptions::default(),
             flow_limit: limits::FLOW_LIMIT as u32,
             max_idle_ms: limits::MAX_IDLE_MS as u32,
-            max_revalidator_ms: 500,
-            min_revalidate_pps: 5,
             vlan_limit: limits::VLAN_HEADERS as u8,
             emc_insert_inv_prob: 100,
             unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,
             perf_metrics: false,
-            tx_flush_interval_us: 0,
             stats_update_interval_ms: Self::MIN_STATS_UPDATE_INTERVAL_MS,
-            bundle_idle_timeout_s: Self::MIN_BUNDLE_IDLE_TIMEOUT_S,
+            bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
             flow_restore_wait: false,
             dpdk: DpdkOptions::default(),
             max_connections: None,

@@ -164,15 +164,12 @@ impl<'a> Reader<'a> {
         SwitchOptions {
             flow_limit: number("flow-limit", default.flow_limit),
             max_idle_ms: number("max-idle", default.max_idle_ms),
-            max_revalidator_ms: number("max-revalidator", default.max_revalidator_ms),
-            min_revalidate_pps: number("min-revalidate-pps", default.min_revalidate_pps),
             vlan_limit: SwitchOptions::vlan_limit_of(number("vlan-limit", 1)),
             emc_insert_inv_prob: number("emc-insert-inv-prob", default.emc_insert_inv_prob),
-            tx_flush_interval_us: number("tx-flush-interval", default.tx_flush_interval_us),
             stats_update_interval_ms: number("stats-update-interval", 0)
                 .max(SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS),
             bundle_idle_timeout_s: number("bundle-idle-timeout", 0)
-                .max(SwitchOptions::MIN_BUNDLE_IDLE_TIMEOUT_S),
+                .max(limits::BUNDLE_IDLE_TIMEOUT_S),
             worker_cores: self.parsed(
                 place,
                 "pmd-cpu-mask",

@@ -88,11 +88,19 @@ pub struct Config {
     pub flow_limit: usize,
     /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
     pub max_idle_ms: u64,
+    /// An OpenFlow bundle without messages for this long is discarded
+    /// (`other_config:bundle-idle-timeout`), in seconds.
+    pub bundle_idle_timeout_s: u32,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { workers: 1, flow_limit: limits::FLOW_LIMIT, max_idle_ms: limits::MAX_IDLE_MS }
+        Config {
+            workers: 1,
+            flow_limit: limits::FLOW_LIMIT,
+            max_idle_ms: limits::MAX_IDLE_MS,
+            bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
+        }
     }
 }
 

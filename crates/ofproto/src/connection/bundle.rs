@@ -3,15 +3,12 @@
 use super::session::Session;
 use super::{Switch, check};
 use crate::Outbox;
-use base::Instant;
+use base::{Instant, limits};
 use openflow::message::Message;
 use openflow::{ErrorCode, OfError};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A bundle that nobody touches for this long is discarded (ovs: `ofproto/connmgr.c`,
-/// `BUNDLE_IDLE_TIMEOUT_DEFAULT`).
-const IDLE_TIME: Duration = Duration::from_secs(10);
 /// Bundles that one connection may have open.
 const BUNDLES: usize = 64;
 /// Bytes of messages that one connection's bundles may hold in all.
@@ -26,9 +23,11 @@ const COMMIT: u16 = 4;
 const DISCARD: u16 = 6;
 
 /// The bundles of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bundles {
     open: BTreeMap<u32, Bundle>,
+    /// One that nobody touches for this long is discarded, in seconds.
+    idle_s: u32,
 }
 
 #[derive(Debug)]
@@ -48,6 +47,12 @@ struct Entry {
     message: Message,
     /// The bundle-add message, to be named when it fails.
     bytes: Vec<u8>,
+}
+
+impl Default for Bundles {
+    fn default() -> Self {
+        Bundles { open: BTreeMap::new(), idle_s: limits::BUNDLE_IDLE_TIMEOUT_S }
+    }
 }
 
 impl Bundles {
@@ -100,15 +105,21 @@ impl Bundles {
     /// Discards bundles that nobody touched for too long; gives their opening messages, to be
     /// refused.
     pub fn expire(&mut self, now: Instant) -> Vec<(Vec<u8>, OfError)> {
-        let is_over = |_: &u32, bundle: &mut Bundle| bundle.used + IDLE_TIME <= now;
+        let idle = self.idle_time();
+        let is_over = |_: &u32, bundle: &mut Bundle| bundle.used + idle <= now;
         let over = self.open.extract_if(.., is_over);
-        let error = |id| refused(ErrorCode::BundleTimeout, id, "was not used for 10 seconds");
+        let words = format!("was not used for {} seconds", self.idle_s);
+        let error = |id| refused(ErrorCode::BundleTimeout, id, &words);
         over.map(|(id, bundle)| (bundle.opening, error(id))).collect()
     }
 
     /// When a bundle is over next.
     pub fn next_expiry(&self) -> Option<Instant> {
-        self.open.values().map(|bundle| bundle.used + IDLE_TIME).min()
+        self.open.values().map(|bundle| bundle.used + self.idle_time()).min()
+    }
+
+    fn idle_time(&self) -> Duration {
+        Duration::from_secs(self.idle_s.into())
     }
 
     fn bytes(&self) -> usize {
@@ -139,6 +150,7 @@ impl Session {
         switch: &mut Switch<'_>,
     ) -> Result<Message, OfError> {
         self.may_change()?;
+        self.bundles.idle_s = switch.core.config().bundle_idle_timeout_s;
         match control {
             OPEN => self.bundles.open(id, flags, bytes, switch.now)?,
             CLOSE => self.bundles.close(id, flags, switch.now)?,
@@ -163,15 +175,16 @@ impl Session {
         xids: (u32, u32),
         message: Message,
         bytes: &[u8],
-        now: Instant,
+        switch: &Switch<'_>,
     ) -> Result<(), OfError> {
         self.may_change()?;
+        self.bundles.idle_s = switch.core.config().bundle_idle_timeout_s;
         if xids.0 != xids.1 {
             let code = ErrorCode::BundleMessageBadXid;
             return Err(refused(code, id, "is given a message of another transaction"));
         }
         check::bundled(&message, self.version())?;
-        self.bundles.add(id, flags, Entry { message, bytes: bytes.to_vec() }, now)
+        self.bundles.add(id, flags, Entry { message, bytes: bytes.to_vec() }, switch.now)
     }
 
     /// Carries a bundle out: all of it, or nothing. The message that failed is refused itself,

@@ -62,7 +62,7 @@ impl Connections {
                 session.bundle_control(bundle, control, flags, bytes, switch)?
             }
             Message::BundleAdd { bundle, flags, xid: inner, message, .. } => {
-                session.bundle_add(bundle, flags, (xid, inner), *message, bytes, switch.now)?;
+                session.bundle_add(bundle, flags, (xid, inner), *message, bytes, switch)?;
                 return Ok(None);
             }
             Message::FlowMod(flow_mod) => {

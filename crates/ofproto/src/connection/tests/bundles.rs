@@ -198,6 +198,18 @@ fn a_forgotten_bundle_is_discarded() {
 }
 
 #[test]
+fn how_long_a_bundle_may_be_forgotten_is_configured() {
+    let (mut bench, id) = sessions().into_iter().next().unwrap();
+    let config = crate::Config { bundle_idle_timeout_s: 20, ..bench.core.config().clone() };
+    bench.core.set_config(config);
+    bench.ask(id, &control(OPEN));
+    bench.pass(19_999);
+    assert!(!bench.connections.has_output(id));
+    bench.pass(1);
+    assert_eq!(codes(&bench.heard(id)), [ErrorCode::BundleTimeout]);
+}
+
+#[test]
 fn bundles_have_limits() {
     let (mut bench, id) = sessions().into_iter().next().unwrap();
     for bundle in 0..64 {
