@@ -2,6 +2,7 @@
 //! TOML has for it, and files of many tables, so that no input waits for a chance that hardly comes.
 
 use crate::dice::Dice;
+use crate::texts;
 use crate::toml::{any_value, key, line_end, list, number, one_of, string, table};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -56,10 +57,6 @@ static KEYS: LazyLock<Vec<Known>> = LazyLock::new(|| {
     keys.extend(dpdk.map(|name| Known { table: "switch", name, values: text() }));
     let numbers = vec!["[]".to_owned(), "[1, 2, 4095]".to_owned()];
     keys.push(Known { table: "bridge.port", name: "cvlans", values: numbers });
-    let ignored = ["max_revalidator_ms", "min_revalidate_pps", "tx_flush_interval_us"];
-    let ignored = ignored.into_iter().chain(["bundle_idle_timeout_s"]);
-    let zero = || vec!["0".to_owned()];
-    keys.extend(ignored.map(|name| Known { table: "switch", name, values: zero() }));
     let timeouts = quoted(include_str!("../../crates/control/src/desired.rs"))
         .filter(|name| ["tcp_", "udp_", "icmp_"].iter().any(|kind| name.starts_with(kind)));
     let seconds = || vec!["0".to_owned(), "60".to_owned()];
@@ -146,6 +143,10 @@ fn value_of(dice: &mut Dice, known: &Known) -> String {
 }
 
 fn text(dice: &mut Dice) -> String {
+    if dice.below(3) == 0 {
+        let text = texts::text(dice);
+        return string(dice, &text);
+    }
     let text = one_of(dice, &TEXTS);
     string(dice, text)
 }

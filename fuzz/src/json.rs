@@ -1,6 +1,7 @@
 //! JSON that is mutated value by value, so that it stays JSON.
 
 use crate::dice::{Dice, NUMBERS};
+use crate::texts;
 use std::ops::Range;
 
 /// Mutates `data` of `size` bytes, of which the first `prefix` are no JSON, and returns the new size.
@@ -34,7 +35,7 @@ fn change(
         return;
     };
     let value = text[other].to_vec();
-    match dice.below(10) {
+    match dice.below(11) {
         0..3 => _ = text.splice(at, value),
         3 | 4 => {
             let known = dice.pick(known).copied().unwrap_or("null");
@@ -67,6 +68,7 @@ fn change(
             inside.truncate(len);
             text.splice(at, inside);
         }
+        9 => _ = text.splice(at, format!("\"{}\"", texts::text(dice)).bytes()),
         _ => {
             let pair = [b"[\"map\",[[", &value[..], b",", &text[at.clone()], b"]]]"].concat();
             text.splice(at, pair);

@@ -10,6 +10,7 @@ pub mod lines;
 pub mod openflow_stream;
 pub mod status;
 pub mod switch;
+pub mod texts;
 pub mod toml;
 pub mod tracked;
 
