@@ -92,7 +92,7 @@ fn main() {
         }
         if now - ticked >= Duration::from_millis(10) {
             ticked = now;
-            switch.worker.tick();
+            switch.worker.tick_alone();
         }
     }
     switch.report(elapsed.as_nanos() as f64, (warm_up * AT_A_TIME, connections));

@@ -34,5 +34,6 @@ pub use laps::{Laps, Stage};
 pub use outbox::Outbox;
 pub use stats::WorkerStats;
 pub use step::{FoundBy, Step};
+pub use unified::{Room, RoomWanted};
 pub use upcall_queue::{QueueFull, UpcallQueue};
 pub use worker::{InstalledFlow, Worker, WorkerConfig};

@@ -12,23 +12,24 @@ mod entry;
 mod look_up;
 mod mask;
 mod probe;
+mod room;
 mod tags;
 
 use self::entry::{
-    Entry, LATE, LATE_NEW, NARROW, REPLY, Rest, SECOND, SECOND_REPLY, SECOND_TWICE, SHARED, Second,
-    TRACKED, TRANSLATED, TWICE, USED, WAYS,
+    LATE, LATE_NEW, NARROW, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, SHARED, Second, TRACKED,
+    TRANSLATED, TWICE, USED, WAYS,
 };
 use self::look_up::kind;
 use self::mask::{MaskInUse, Secrets};
 use self::probe::Probe;
-use self::tags::Tags;
 use crate::translate::Translation;
 use crate::visits::Visits;
 use crate::way::Way;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Headers};
-use table::Array;
+
+pub use self::room::{Room, RoomWanted};
 
 /// Different masks at a time.
 const MASKS: usize = 8;
@@ -91,17 +92,13 @@ pub(crate) struct UnifiedCache {
     masks: ArrayVec<MaskInUse, MASKS>,
     /// By kind of packet, which mask to try first.
     first_mask: [u8; KINDS],
-    entries: Array<Entry>,
-    /// What few entries have, in the same places.
-    rest: Array<Rest>,
-    /// What hardly any has.
-    seconds: Array<Second>,
-    /// Of the same places again.
-    tags: Tags,
+    room: Room,
     occupied: usize,
     /// Packets of some entries are tracked.
     has_tracked: bool,
     entries_max: usize,
+    /// More room is being prepared.
+    awaits_room: bool,
     /// Numbers masks, so that an entry of a mask that went is not taken for one of the next.
     serial: u16,
     /// Hardly any packet is known, so that tags are asked before entries are fetched.
@@ -119,13 +116,11 @@ impl UnifiedCache {
         let mut cache = UnifiedCache {
             masks: ArrayVec::new(),
             first_mask: [0; KINDS],
-            entries: Array::default(),
-            rest: Array::default(),
-            seconds: Array::default(),
-            tags: Tags::default(),
+            room: Room::default(),
             occupied: 0,
             has_tracked: false,
             entries_max: 0,
+            awaits_room: false,
             serial: 0,
             expects_few: false,
             secrets: std::array::from_fn(|_| split_mix(&mut state)),
@@ -140,20 +135,20 @@ impl UnifiedCache {
         let entries = if entries == 0 { 0 } else { entries.next_power_of_two().max(WAYS) };
         if entries != self.entries_max {
             self.entries_max = entries;
-            self.clear(entries.min(ENTRIES_FIRST));
+            self.awaits_room = false;
+            self.replace(Room::new(entries.min(ENTRIES_FIRST)));
         }
     }
 
     /// Whether there is a cache.
     #[inline]
     pub fn is_on(&self) -> bool {
-        !self.entries.is_empty()
+        !self.room.entries.is_empty()
     }
 
-    /// Now and then: makes room for other masks, and for more entries where many are used. What
-    /// was known is then forgotten, since moving it would hold packets up longer than learning it
-    /// anew. `expects_few` says whether few packets are likely to be known.
-    pub fn tick(&mut self, expects_few: bool) {
+    /// Now and then: makes room for other masks, and asks for more room where much is used.
+    /// `expects_few` says whether few packets are likely to be known.
+    pub fn tick(&mut self, expects_few: bool) -> Option<RoomWanted> {
         self.expects_few = expects_few;
         let before = self.masks.len();
         if self.masks.is_full() {
@@ -165,24 +160,35 @@ impl UnifiedCache {
         for mask in &mut self.masks {
             mask.is_used = false;
         }
-        if self.occupied * 2 > self.entries.len() && self.entries.len() < self.entries_max {
-            self.clear((self.entries.len() * GROWTH).min(self.entries_max));
+        let places = self.room.entries.len();
+        if self.awaits_room || self.occupied * 2 <= places || places >= self.entries_max {
+            return None;
         }
+        self.awaits_room = true;
+        Some(RoomWanted::new((places * GROWTH).min(self.entries_max)))
+    }
+
+    /// Goes on in the room that was asked for, unless other settings came meanwhile; gives back what
+    /// is not needed any more. What was known is forgotten, since moving it would hold packets up
+    /// longer than learning it anew.
+    pub fn take(&mut self, room: Room) -> Room {
+        let is_for_this = room.entries.len() <= self.entries_max;
+        if !std::mem::take(&mut self.awaits_room) || !is_for_this {
+            return room;
+        }
+        self.replace(room)
     }
 
     /// Forgets everything.
     pub fn forget(&mut self) {
-        self.clear(self.entries.len());
+        // Nobody looks for entries of a mask that went.
+        self.masks.clear();
+        (self.first_mask, self.has_tracked) = ([0; KINDS], false);
     }
 
-    fn clear(&mut self, entries: usize) {
-        // The old ones go first, so that there is never memory for both.
-        (self.entries, self.rest, self.seconds, self.tags) = Default::default();
-        self.entries = Array::filled(Entry::EMPTY, entries);
-        self.rest = Array::filled(Rest::EMPTY, entries);
-        self.seconds = Array::filled(Second::NONE, entries);
-        self.tags = Tags::empty(entries);
+    fn replace(&mut self, room: Room) -> Room {
         (self.occupied, self.has_tracked) = (0, false);
+        std::mem::replace(&mut self.room, room)
     }
 
     /// Whether packets that are known may be tracked.
@@ -194,7 +200,7 @@ impl UnifiedCache {
     /// What an entry says of its packets.
     #[inline(always)]
     pub fn get(&self, at: u32) -> Option<Remembered> {
-        let entry = self.entries.get(at as usize)?;
+        let entry = self.room.entries.get(at as usize)?;
         let connection = entry.connection();
         let is_shared = entry.flags & SHARED != 0;
         let is_usual = entry.flags & (TWICE | SECOND) == 0;
@@ -204,13 +210,13 @@ impl UnifiedCache {
     /// The connections of an entry's packets, and which of them they act on twice.
     #[inline]
     pub fn connections(&self, at: u32) -> [Option<(ConnectionRef, bool)>; 2] {
-        let Some(entry) = self.entries.get(at as usize) else { return [None; 2] };
+        let Some(entry) = self.room.entries.get(at as usize) else { return [None; 2] };
         let flags = entry.flags;
         let first = entry.connection().map(|it| (it, flags & TWICE != 0));
         if flags & SECOND == 0 {
             return [first, None];
         }
-        let Second { id, generation } = self.seconds[at as usize];
+        let Second { id, generation } = self.room.seconds[at as usize];
         let second = ConnectionRef { id, generation, is_reply: flags & SECOND_REPLY != 0 };
         [first, Some((second, flags & SECOND_TWICE != 0))]
     }
@@ -218,11 +224,11 @@ impl UnifiedCache {
     /// What the connection makes of addresses and ports of an entry's packets, where it does.
     #[inline]
     pub fn translation(&self, at: u32) -> Option<&Translation> {
-        let entry = self.entries.get(at as usize)?;
+        let entry = self.room.entries.get(at as usize)?;
         if entry.flags & TRANSLATED == 0 {
             return None;
         }
-        self.rest[at as usize].translation.as_ref()
+        self.room.rest[at as usize].translation.as_ref()
     }
 
     /// Remembers what became of a packet, and that only these bits of its headers decided it;
@@ -238,9 +244,9 @@ impl UnifiedCache {
         let in_use = self.masks[mask];
         let mask = in_use.mask;
         let Some(at) = self.place_for(headers, &probe) else { return false };
-        let entry = &mut self.entries[at];
+        let entry = &mut self.room.entries[at];
         self.occupied += usize::from(entry.way.is_none());
-        self.tags.set(at, probe.tag());
+        self.room.tags.set(at, probe.tag());
         entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
         (entry.way, entry.mask) = (known.way, in_use.serial);
         entry.flags = flag(SHARED, known.is_shared)
@@ -254,18 +260,18 @@ impl UnifiedCache {
             entry.flags |= TRACKED | flag(REPLY, is_reply) | flag(TWICE, is_twice);
             if let Some(second) = visits.second {
                 let ConnectionRef { id, generation, is_reply } = second.connection;
-                self.seconds[at] = Second { id, generation };
+                self.room.seconds[at] = Second { id, generation };
                 let is_twice = second.acting > 1;
                 entry.flags |= SECOND | flag(SECOND_REPLY, is_reply) | flag(SECOND_TWICE, is_twice);
             }
         }
         if headers.is_ipv6() {
-            self.rest[at].words =
+            self.room.rest[at].words =
                 std::array::from_fn(|i| headers.words()[NARROW + i] & mask.words()[NARROW + i]);
         }
         if let Some(translation) = known.translation {
             entry.flags |= TRANSLATED;
-            self.rest[at].translation = Some(translation);
+            self.room.rest[at].translation = Some(translation);
         }
         true
     }
@@ -273,17 +279,17 @@ impl UnifiedCache {
     /// The entry with the same key, else a free one, else one that nobody used lately. Where all
     /// were used they are asked to be so once more before the next one comes.
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
-        let (in_use, last) = (&self.masks[usize::from(probe.mask)], self.entries.len() - 1);
+        let (in_use, last) = (&self.masks[usize::from(probe.mask)], self.room.entries.len() - 1);
         let is_same =
-            |&at: &usize| self.tags.at(at) == probe.tag() && self.is_for(at, headers, in_use);
-        let is_free = |&at: &usize| self.tags.at(at) == 0;
-        let is_idle = |&at: &usize| self.entries[at].flags & USED == 0;
+            |&at: &usize| self.room.tags.at(at) == probe.tag() && self.is_for(at, headers, in_use);
+        let is_free = |&at: &usize| self.room.tags.at(at) == 0;
+        let is_idle = |&at: &usize| self.room.entries[at].flags & USED == 0;
         let place = probe.places(last).find(is_same).or_else(|| probe.places(last).find(is_free));
         if let Some(place) = place.or_else(|| probe.places(last).find(is_idle)) {
             return Some(place);
         }
         for at in probe.places(last) {
-            self.entries[at].flags &= !USED;
+            self.room.entries[at].flags &= !USED;
         }
         None
     }
@@ -298,7 +304,7 @@ impl UnifiedCache {
         self.serial = self.serial.wrapping_add(1);
         if self.serial == 0 {
             // Numbers begin again: nobody may have an old one.
-            self.clear(self.entries.len());
+            self.replace(Room::new(self.room.entries.len()));
         }
         self.masks.push(MaskInUse::new(*mask, self.serial));
         Some(self.masks.len() - 1)

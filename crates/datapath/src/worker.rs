@@ -1,5 +1,8 @@
 //! A worker: its flows and what it is asked to do with them.
 
+mod config;
+
+pub use self::config::WorkerConfig;
 use crate::installed::HitFlow;
 pub use crate::installed::InstalledFlow;
 use crate::lane::Lane;
@@ -10,7 +13,7 @@ use crate::pipeline;
 use crate::rewrites::Rewrites;
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
-use crate::unified::UnifiedCache;
+use crate::unified::{Room, RoomWanted, UnifiedCache};
 use crate::upcall_queue::UpcallQueue;
 use crate::walks::Walks;
 use crate::way::{Route, Way};
@@ -22,32 +25,6 @@ use flow::{Action, DropReason, Execute, FlowCommand, FlowDump, FlowId, FlowPut, 
 use hashbrown::HashMap;
 use packet::{Batch, Pool};
 use std::sync::Arc;
-
-/// How a worker goes about its work.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkerConfig {
-    /// One in so many megaflow hits enters the exact-match cache; 1 is every one, 0 none
-    /// (`other_config:emc-insert-inv-prob`).
-    pub exact_insert_inverse: u32,
-    /// How many entries the unified flow cache may grow to; 0 turns it off.
-    pub unified_entries: usize,
-    /// Where hardly any packet is like those before it, the unified flow cache remembers one in so
-    /// many; whoever sends on and on is known all the same, a little later. 1 is every one.
-    pub unified_insert_inverse: u32,
-    /// Free packet buffers to keep.
-    pub pool_packets: usize,
-}
-
-impl Default for WorkerConfig {
-    fn default() -> Self {
-        WorkerConfig {
-            exact_insert_inverse: 100,
-            unified_entries: base::limits::UNIFIED_CACHE_ENTRIES,
-            unified_insert_inverse: 32,
-            pool_packets: 512,
-        }
-    }
-}
 
 /// Forwards packets. Owned by one thread.
 pub struct Worker {
@@ -155,11 +132,25 @@ impl Worker {
         }
     }
 
-    /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic.
-    pub fn tick(&mut self) {
+    /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
+    /// what room is to be prepared for the unified flow cache.
+    pub fn tick(&mut self) -> Option<RoomWanted> {
         self.worth.decide(self.flows.counts());
         self.flows.resort();
-        self.unified.tick(self.worth.learns_seldom());
+        self.unified.tick(self.worth.learns_seldom())
+    }
+
+    /// The same where nobody else prepares the room.
+    pub fn tick_alone(&mut self) {
+        if let Some(wanted) = self.tick() {
+            drop(self.take(wanted.prepare()));
+        }
+    }
+
+    /// Goes on with the room that was asked for; gives back what is to be freed.
+    #[must_use = "freeing much memory takes long"]
+    pub fn take(&mut self, room: Room) -> Room {
+        self.unified.take(room)
     }
 
     /// Forgets connections of its own whose time ran out, looking at no more than `budget`: for

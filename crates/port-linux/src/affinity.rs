@@ -25,6 +25,14 @@ pub fn sleep_precisely() -> io::Result<()> {
     Ok(())
 }
 
+/// Lets all other threads go before the calling one, for work that nobody waits for (setpriority(2):
+/// it is a thread's own on Linux).
+pub fn give_way() -> io::Result<()> {
+    const LEAST: i32 = 19;
+    rustix::process::setpriority_process(None, LEAST)?;
+    Ok(())
+}
+
 /// The CPUs that the calling thread may run on, in ascending order.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;

@@ -4,6 +4,7 @@
 use super::entry::{LATE, LATE_NEW, TRANSLATED, USED};
 use super::mask::MaskInUse;
 use super::probe::Probe;
+use super::room::Room;
 use super::{Among, Found, KINDS, Late, NOT_FOUND, UnifiedCache};
 use crate::learn::CONTROL;
 use flow::{ConnectionRef, Headers};
@@ -18,7 +19,7 @@ impl UnifiedCache {
         found: &mut Found,
         mut fetch: impl FnMut(ConnectionRef),
     ) -> Among {
-        if self.masks.is_empty() || self.entries.is_empty() {
+        if self.masks.is_empty() || self.room.entries.is_empty() {
             *found = [NOT_FOUND; _];
             return Among { translate: false, come_late: Late::Never };
         }
@@ -39,7 +40,8 @@ impl UnifiedCache {
     /// Of tracked packets, those that change their connections are never known.
     #[inline(never)]
     fn probe_all(&mut self, headers: &[Headers], found: &mut Found) -> usize {
-        let UnifiedCache { masks, first_mask, entries, rest, tags, secrets, probes, .. } = self;
+        let UnifiedCache { masks, first_mask, room, secrets, probes, .. } = self;
+        let Room { entries, rest, tags, .. } = room;
         let last = entries.len() - 1;
         let has_untracked = masks.iter().any(|mask| mask.has_untracked);
         let in_port = headers.first().map_or(0, in_port);
@@ -81,7 +83,8 @@ impl UnifiedCache {
         found: &mut Found,
         fetch: &mut impl FnMut(ConnectionRef),
     ) -> (u32, u16) {
-        let UnifiedCache { masks, entries, rest, tags, probes, .. } = self;
+        let UnifiedCache { masks, room, probes, .. } = self;
+        let Room { entries, rest, tags, .. } = room;
         let last = entries.len() - 1;
         let (mut away, mut flags) = (0, 0);
         for (number, probe) in probes[..count].iter().enumerate() {
@@ -127,12 +130,12 @@ impl UnifiedCache {
         fetch: &mut impl FnMut(ConnectionRef),
     ) -> u16 {
         let mut flags = 0;
-        let last = self.entries.len() - 1;
+        let last = self.room.entries.len() - 1;
         for number in bits(away) {
             let probe = &self.probes[number];
-            if self.tags.may_have(probe, last) {
-                let places = probe.places(last).filter(|&at| self.tags.at(at) == probe.tag());
-                places.for_each(|at| self.entries.prefetch(at));
+            if self.room.tags.may_have(probe, last) {
+                let places = probe.places(last).filter(|&at| self.room.tags.at(at) == probe.tag());
+                places.for_each(|at| self.room.entries.prefetch(at));
             }
         }
         for number in bits(away) {
@@ -141,7 +144,7 @@ impl UnifiedCache {
             let end = headers.len().min(first + usize::from(probe.packets));
             for (one, found) in headers[first..end].iter().zip(&mut found[first..end]) {
                 *found = self.find_away(one, &probe);
-                let Some(entry) = self.entries.get_mut(*found as usize) else { continue };
+                let Some(entry) = self.room.entries.get_mut(*found as usize) else { continue };
                 entry.flags |= USED;
                 flags |= entry.flags;
                 if let Some(connection) = entry.connection() {
@@ -175,13 +178,13 @@ impl UnifiedCache {
     }
 
     fn find(&mut self, headers: &Headers, probe: &Probe) -> u32 {
-        let last = self.entries.len() - 1;
-        if !self.tags.may_have(probe, last) {
+        let last = self.room.entries.len() - 1;
+        if !self.room.tags.may_have(probe, last) {
             return NOT_FOUND;
         }
         let in_use = &self.masks[usize::from(probe.mask)];
         let is_it =
-            |&at: &usize| self.tags.at(at) == probe.tag() && self.is_for(at, headers, in_use);
+            |&at: &usize| self.room.tags.at(at) == probe.tag() && self.is_for(at, headers, in_use);
         let Some(at) = probe.places(last).find(is_it) else { return NOT_FOUND };
         self.masks[usize::from(probe.mask)].is_used = true;
         at as u32
@@ -194,8 +197,8 @@ impl UnifiedCache {
 
     /// Whether the entry at a place stands for packets like this.
     pub(super) fn is_for(&self, at: usize, headers: &Headers, in_use: &MaskInUse) -> bool {
-        self.entries[at].is_for(headers, in_use)
-            && (!headers.is_ipv6() || self.rest[at].is_for(headers, &in_use.mask))
+        self.room.entries[at].is_for(headers, in_use)
+            && (!headers.is_ipv6() || self.room.rest[at].is_for(headers, &in_use.mask))
     }
 }
 

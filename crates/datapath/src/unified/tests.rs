@@ -70,12 +70,29 @@ fn flows_of_one_packet_do_not_push_out_those_in_use() {
 fn a_cache_in_demand_grows_to_its_limit_at_a_tick() {
     let mut cache = UnifiedCache::new(1 << 20, 1);
     let mask = client(0).tuple_mask();
-    assert_eq!(cache.entries.len(), ENTRIES_FIRST);
+    assert_eq!(cache.room.entries.len(), ENTRIES_FIRST);
     for i in 0..ENTRIES_FIRST as u32 {
         cache.insert(&client(i), &mask, &known(i));
     }
-    cache.tick(false);
-    assert_eq!((cache.entries.len(), cache.occupied), (ENTRIES_FIRST * GROWTH, 0));
+    let wanted = cache.tick(false).expect("half of it is used");
+    assert_eq!(cache.tick(false), None, "it has asked");
+    assert_eq!(find(&mut cache, &client(7)), Some(known(7).way), "and knows what it knew");
+    let _ = cache.take(wanted.prepare());
+    assert_eq!((cache.room.entries.len(), cache.occupied), (ENTRIES_FIRST * GROWTH, 0));
     cache.set_entries_max(5);
-    assert_eq!(cache.entries.len(), 8);
+    assert_eq!(cache.room.entries.len(), 8);
+    let _ = cache.take(wanted.prepare());
+    assert_eq!(cache.room.entries.len(), 8, "other settings came meanwhile");
+}
+
+#[test]
+fn what_is_forgotten_is_not_found_in_the_same_room() {
+    let mut cache = UnifiedCache::new(256, 1);
+    let mask = client(0).tuple_mask();
+    cache.insert(&client(1), &mask, &known(1));
+    cache.forget();
+    assert_eq!(find(&mut cache, &client(1)), None);
+    cache.insert(&client(2), &mask, &known(2));
+    assert_eq!(find(&mut cache, &client(1)), None, "under the same mask, anew");
+    assert_eq!(find(&mut cache, &client(2)), Some(known(2).way));
 }

@@ -234,7 +234,7 @@ fn who_sends_on_is_known_after_many_who_did_not() {
         let client = format!("10.0.{}.{}", number / 250, number % 250 + 1);
         bench.send(1, &[&format!("{client}:1000>10.9.0.1:80 udp")]);
         if number % 100 == 0 {
-            bench.worker.tick();
+            bench.worker.tick_alone();
         }
     }
     assert!(bench.worker.worth.asks_seldom());
@@ -242,7 +242,7 @@ fn who_sends_on_is_known_after_many_who_did_not() {
     for number in 0..2_000 {
         bench.send(1, &one);
         if number % 1_000 == 999 {
-            bench.worker.tick();
+            bench.worker.tick_alone();
         }
     }
     assert!(!bench.worker.worth.asks_seldom());

@@ -178,7 +178,7 @@ impl Switch {
     }
 
     pub fn tick(&mut self, now: Instant) {
-        self.worker.tick();
+        self.worker.tick_alone();
         while self.conntrack.tick(now) > 0 {}
     }
 

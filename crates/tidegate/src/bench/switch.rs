@@ -176,7 +176,7 @@ impl Switch {
 
     /// What the switch does now and then: subtables in order, connections forgotten.
     pub fn tick(&mut self, now: Instant) {
-        self.worker.tick();
+        self.worker.tick_alone();
         while self.conntrack.tick(now) > 0 {}
     }
 
@@ -192,7 +192,7 @@ impl Switch {
 
     /// Subtables in order.
     pub fn sort(&mut self) {
-        self.worker.tick();
+        self.worker.tick_alone();
     }
 
     /// The worker's counters.

@@ -144,7 +144,10 @@ impl Run {
             }
             if worked - ticked >= SLEEP_MAX {
                 ticked = worked;
-                self.worker.tick();
+                if let Some(wanted) = self.worker.tick() {
+                    let (generation, id) = (self.generation, self.worker.id());
+                    let _ = self.events.send(WorkerEvent::WantsRoom(generation, id, wanted));
+                }
                 self.publish();
             }
             let before = if received > 0 { worked } else { now };
@@ -262,6 +265,9 @@ impl Run {
                 Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
                 Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
+                Ok(WorkerCommand::Room(room)) => {
+                    let _ = self.events.send(WorkerEvent::Spent(self.worker.take(room)));
+                }
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();
                     (self.turns, self.since, self.asked) = (Turns::default(), now, None);

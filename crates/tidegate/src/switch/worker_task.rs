@@ -1,6 +1,6 @@
 //! What workers tell the control thread.
 
-use super::worker_thread::WorkerEvent;
+use super::worker_thread::{WorkerEvent, WorkerThread};
 use super::{Shared, Switch};
 use crate::clock;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -31,6 +31,15 @@ impl Switch {
         let now = clock::now();
         match event {
             WorkerEvent::Upcalls => return,
+            WorkerEvent::Spent(room) => return drop(room),
+            WorkerEvent::WantsRoom(generation, id, wanted) => {
+                let asks =
+                    |worker: &&WorkerThread| worker.id == id && generation == self.generation;
+                if let Some(worker) = self.workers.iter().find(asks) {
+                    worker.prepare(wanted);
+                }
+                return;
+            }
             // Flows of workers that were replaced are forgotten already.
             WorkerEvent::Dump(generation, _) if generation != self.generation => return,
             WorkerEvent::Traced(traced) => {

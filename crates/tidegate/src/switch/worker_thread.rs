@@ -10,10 +10,10 @@ use super::worker_ports::RxSlot;
 use crate::clock;
 use base::{PortNo, WorkerId};
 use conntrack::Conntrack;
-use datapath::{UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use datapath::{Room, RoomWanted, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{FlowCommand, FlowDump};
 use port::{PortError, TxQueue};
-use port_linux::{Waiter, Waker};
+use port_linux::{Waiter, Waker, affinity};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -50,6 +50,8 @@ pub enum WorkerCommand {
     Configure(WorkerConfig),
     /// Write the steps of some packets down; of none any more.
     Trace(Option<Arc<Order>>),
+    /// Room for the unified flow cache, which was asked for.
+    Room(Room),
     /// Forget the counters.
     ClearStats,
     /// End.
@@ -67,6 +69,10 @@ pub enum WorkerEvent {
     Traced(Box<Traced>),
     /// The device of a port, opened so, failed; it is received from no longer.
     PortFailed(PortNo, u64, PortError),
+    /// A worker started in this generation has use for so much room in its unified flow cache.
+    WantsRoom(u32, WorkerId, RoomWanted),
+    /// Room that is not needed any more; freeing it takes long, too.
+    Spent(Room),
 }
 
 /// What workers share.
@@ -146,6 +152,20 @@ impl WorkerThread {
         // A worker that has ended has no use for it.
         let _ = self.commands.send(command);
         self.waker.wake();
+    }
+
+    /// Prepares room for the worker, on a thread that nobody waits for.
+    pub fn prepare(&self, wanted: RoomWanted) {
+        let (commands, waker) = (self.commands.clone(), self.waker.clone());
+        let prepare = move || {
+            // At another priority it holds a worker up that shares its processor.
+            let _ = affinity::give_way();
+            let _ = commands.send(WorkerCommand::Room(wanted.prepare()));
+            waker.wake();
+        };
+        if let Err(error) = std::thread::Builder::new().name("room".to_owned()).spawn(prepare) {
+            log::warn!(target: "dpif_netdev", "worker {}: its cache stays as it is: {error}", self.id);
+        }
     }
 
     /// The worker's counters, at most a second old.

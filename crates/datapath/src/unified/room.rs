@@ -1,0 +1,56 @@
+//! The memory that a unified flow cache lies in. Much of it takes long to prepare, for the system gives pages
+//! when they are first written: 64 MiB some 25 ms, in which a worker's queues would run over. So a worker
+//! asks for it, and goes on with what it has until another thread has prepared it.
+
+use super::entry::{Entry, Rest, Second};
+use super::tags::Tags;
+use table::Array;
+
+/// Places for entries.
+#[derive(Default)]
+pub struct Room {
+    pub(super) entries: Array<Entry>,
+    /// What few entries have, in the same places.
+    pub(super) rest: Array<Rest>,
+    /// What hardly any has.
+    pub(super) seconds: Array<Second>,
+    /// Of the same places again.
+    pub(super) tags: Tags,
+}
+
+/// How much room a worker asks for.
+#[must_use = "a worker asks once, and waits"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoomWanted {
+    entries: usize,
+}
+
+impl Room {
+    /// So many empty places.
+    pub(super) fn new(entries: usize) -> Room {
+        Room {
+            entries: Array::filled(Entry::EMPTY, entries),
+            rest: Array::filled(Rest::EMPTY, entries),
+            seconds: Array::filled(Second::NONE, entries),
+            tags: Tags::empty(entries),
+        }
+    }
+}
+
+impl RoomWanted {
+    pub(super) fn new(entries: usize) -> RoomWanted {
+        RoomWanted { entries }
+    }
+
+    /// Prepares it, on a thread for which no packet waits.
+    #[must_use]
+    pub fn prepare(self) -> Room {
+        Room::new(self.entries)
+    }
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room").field("entries", &self.entries.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,27 @@
+//! The settings of a worker.
+
+/// How a worker goes about its work.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerConfig {
+    /// One in so many megaflow hits enters the exact-match cache; 1 is every one, 0 none
+    /// (`other_config:emc-insert-inv-prob`).
+    pub exact_insert_inverse: u32,
+    /// How many entries the unified flow cache may grow to; 0 turns it off.
+    pub unified_entries: usize,
+    /// Where hardly any packet is like those before it, the unified flow cache remembers one in so
+    /// many; whoever sends on and on is known all the same, a little later. 1 is every one.
+    pub unified_insert_inverse: u32,
+    /// Free packet buffers to keep.
+    pub pool_packets: usize,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        WorkerConfig {
+            exact_insert_inverse: 100,
+            unified_entries: base::limits::UNIFIED_CACHE_ENTRIES,
+            unified_insert_inverse: 32,
+            pool_packets: 512,
+        }
+    }
+}
