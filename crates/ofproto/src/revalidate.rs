@@ -14,7 +14,7 @@ use crate::translate::{Notes, datapath_mask};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, TableId};
-use flow::{DropReason, FlowCommand, FlowId, FlowPut};
+use flow::{FlowCommand, FlowId, FlowPut};
 use hashbrown::HashSet;
 use std::sync::Arc;
 
@@ -97,12 +97,9 @@ impl Ofproto {
         let translation = self.translate(now, &key, Notes::Off);
         self.installed.counters.revalidated += 1;
         let Some(flow) = self.installed.get_mut(id) else { return };
-        // Its port, bridge or frozen state is no more, and another may come under that number.
-        let gone = matches!(
-            translation.error,
-            Some(DropReason::NoPort | DropReason::NoBridge | DropReason::RecircUnknown)
-        );
-        if gone || !datapath_mask(&translation.mask).is_within(flow.matching.mask()) {
+        if translation.is_orphan()
+            || !datapath_mask(&translation.mask).is_within(flow.matching.mask())
+        {
             self.installed.counters.outdated += 1;
             self.delete_megaflow(id, now, out);
             return;

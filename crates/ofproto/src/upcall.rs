@@ -37,10 +37,13 @@ impl Ofproto {
             used: Some(upcall.received),
             tcp_flags: 0,
         };
-        let links = Arc::new(links(&translation, &upcall.key));
+        let (links, is_orphan) =
+            (Arc::new(links(&translation, &upcall.key)), translation.is_orphan());
         let actions: Arc<[flow::Action]> = translation.actions.into();
         let matching = Match::new(&upcall.key, &datapath_mask(&translation.mask));
-        self.install(now, &upcall, matching, &actions, &links, out);
+        if !is_orphan {
+            self.install(now, &upcall, matching, &actions, &links, out);
+        }
         // Only then, for what the packet teaches may concern its own megaflow, which was translated
         // before: a new address can push the one out that it goes to.
         self.credit(&links, &packet, now);

@@ -262,6 +262,24 @@ proptest! {
 }
 
 #[test]
+fn what_comes_back_too_late_leaves_no_megaflow() {
+    let mut switch = Switch::new(false);
+    let text = "table=0,priority=1,hard_timeout=1,actions=ct(table=2)".to_owned();
+    let late = Event::Miss { device: 1, packet: PACKETS[0], recirculated: true };
+    for event in [
+        Event::Flow { bridge: 0, command: FlowModCommand::Add, text },
+        Event::Miss { device: 1, packet: PACKETS[0], recirculated: false },
+        Event::Wait { s: 1 },
+        Event::Wait { s: 10 },
+    ] {
+        switch.happen(&event);
+    }
+    switch.state();
+    switch.happen(&late);
+    assert_eq!(switch.state(), (vec!["execute [Drop(RecircUnknown)]".to_owned()], vec![]));
+}
+
+#[test]
 fn a_change_costs_what_depends_on_it() {
     let mut switch = Switch::new(false);
     let flow = |text: &str| {

@@ -78,6 +78,17 @@ pub(crate) struct Translation {
     pub forks: Vec<Fork>,
 }
 
+impl Translation {
+    /// The packet's port, bridge or frozen state is no more, and another may come under that number: no
+    /// megaflow is to stand for it.
+    pub fn is_orphan(&self) -> bool {
+        matches!(
+            self.error,
+            Some(DropReason::NoPort | DropReason::NoBridge | DropReason::RecircUnknown)
+        )
+    }
+}
+
 /// A packet from a controller instead of one from a port.
 pub(crate) struct Sent<'a> {
     pub bridge: BridgeId,
