@@ -70,7 +70,12 @@ fn change(
         }
         9 => _ = text.splice(at, format!("\"{}\"", texts::text(dice)).bytes()),
         _ => {
-            let pair = [b"[\"map\",[[", &value[..], b",", &text[at.clone()], b"]]]"].concat();
+            let known = dice.pick(known).filter(|known| known.starts_with('"'));
+            let pair = match known.filter(|_| dice.below(2) == 0) {
+                Some(key) => format!("{key},\"{}\"", texts::text(dice)).into_bytes(),
+                None => [&value[..], b",", &text[at.clone()]].concat(),
+            };
+            let pair = [b"[\"map\",[[", &pair[..], b"]]]"].concat();
             text.splice(at, pair);
         }
     }
