@@ -12,7 +12,7 @@
 
 use crate::Id;
 use crate::atomic::{AtomicU64, Mutex, lock};
-use crate::chunks::Chunks;
+use crate::chunks::{CHUNK, Chunks};
 use crate::epochs::{Epochs, Stamp};
 use crate::prefetch::prefetch;
 use std::collections::VecDeque;
@@ -32,15 +32,21 @@ const PATIENCE: usize = 1;
 /// Words of a cache line.
 const LINE_WORDS: usize = 8;
 /// The largest piece of ids that were never used before: with 16 words, a page of 2 MiB.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const PIECE_MAX: u32 = 1 << 14;
+#[cfg(miri)]
+const PIECE_MAX: u32 = 1 << 6;
 #[cfg(loom)]
 const PIECE_MAX: u32 = 1;
+/// A piece begins at a multiple of its size, so that it lies in the one chunk that is made for it.
+const _: () = assert!(PIECE_MAX as usize <= CHUNK && PIECE_MIN <= PIECE_MAX);
 /// The smallest: a processor that goes along one thread's records fetches some lines behind them, which
 /// another thread is writing where its piece begins there. With pieces of 64, two threads with a thousand
 /// connections each took up to 40% longer for a packet than one alone.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 const PIECE_MIN: u32 = 1 << 10;
+#[cfg(miri)]
+const PIECE_MIN: u32 = 1 << 6;
 #[cfg(loom)]
 const PIECE_MIN: u32 = 1;
 /// Above that, a piece is no more than this part of all ids that were handed out before: of ids taken at
