@@ -37,8 +37,8 @@ impl Ofproto {
             used: Some(upcall.received),
             tcp_flags: 0,
         };
-        let (links, is_orphan) =
-            (Arc::new(links(&translation, &upcall.key)), translation.is_orphan());
+        let is_orphan = translation.is_orphan();
+        let links = Arc::new(links(&translation, &upcall.key));
         let actions: Arc<[flow::Action]> = translation.actions.into();
         let matching = Match::new(&upcall.key, &datapath_mask(&translation.mask));
         if !is_orphan {
