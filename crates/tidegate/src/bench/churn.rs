@@ -1,9 +1,9 @@
 //! Short TCP connections, one after the other: three packets to begin, four to end.
 
-use super::conntrack::{Run, Start, on_threads};
 use super::flame::PerfArgs;
 use super::packets::{IP_CHECKSUM, IP_SOURCE, L4_SOURCE, Lot, put, take};
 use super::progress::Progress;
+use super::threads::{Run, Start, Worked, on_threads};
 use super::{BenchError, Outcome, memory};
 use crate::clock;
 use ::conntrack::{Config, Conntrack, Event, Timeout, TimeoutPolicy, Tracker};
@@ -61,12 +61,12 @@ impl Asked {
     }
 
     /// What one thread does.
-    fn work(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> u64 {
+    fn work(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> Worked {
         let action = CtAction { commit: true, ..CtAction::default() };
         let mut lots = STEPS.map(|step| step.lot(self.batch));
         let first = u64::from(thread) * self.groups() * self.batch as u64;
         let (mut tracked, mut swept) = (0, clock::now());
-        start.wait();
+        let begun = start.wait();
         for group in 0..self.groups() {
             let number = first + group * self.batch as u64;
             let now = clock::now();
@@ -83,7 +83,7 @@ impl Asked {
             }
             seen.advance(self.batch as u64);
         }
-        tracked
+        begun.ended(tracked)
     }
 }
 
@@ -99,7 +99,7 @@ pub fn measure(asked: &Asked, perf: &PerfArgs) -> Result<Outcome, BenchError> {
     let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
     let progress = Progress::start("making connections", asked.connections());
     let looking = perf.start()?;
-    let run = on_threads(&conntrack, asked.threads, |tracker, thread, start| {
+    let run = on_threads(&conntrack, 0..asked.threads, &[], |tracker, thread, start| {
         asked.work(tracker, thread, start, &progress)
     })?;
     let seen = looking.stop("tidegate bench conntrack --churn")?;

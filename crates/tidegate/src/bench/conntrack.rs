@@ -8,17 +8,18 @@
 use super::flame::PerfArgs;
 use super::packets::{self, Lot};
 use super::progress::Progress;
+use super::rounds::{self, Rounds};
+use super::threads::{Run, Start, Worked, on_threads};
 use super::{BenchError, Outcome, churn, inserts, memory};
 use crate::clock;
 use ::conntrack::{Config, Conntrack, Tracker};
 use base::limits::BATCH_SIZE;
 use clap::{Args, ValueEnum};
 use flow::CtAction;
+use port_linux::affinity;
 use serde_json::json;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread;
+use std::sync::Arc;
 
 /// Packets between two looks at how far the work is.
 const STRETCH: u64 = 1 << 18;
@@ -33,7 +34,8 @@ const PREPARED: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
   tidegate bench conntrack 1 10000000 32 --random 1000000     a million connections, at random
   tidegate bench conntrack 1 7000000 32 --churn --json        a million short TCP connections
   tidegate bench conntrack 1 33554432 32 --perf=lookups.svg   where the time goes, as a picture
-  tidegate bench conntrack 2 4000000 32 --insert              new connections, two threads, one zone
+  tidegate bench conntrack 2 1000000 32 --insert --rounds 9   new connections, two threads, one zone
+  tidegate bench conntrack 2 1000000 32 --rounds 100          two threads against each of them alone
 
 For each call of connection tracking a packet's tuple is read from its bytes and the IP checksum is
 verified; nothing is remembered from call to call but where its headers begin. 'ns a packet' is the time of one
@@ -67,9 +69,12 @@ pub struct ConntrackArgs {
     /// Make and end short TCP connections instead, of 7 packets each
     #[arg(long, conflicts_with = "random")]
     churn: bool,
-    /// Make a connection of each packet instead, all threads in one zone; first one thread alone
+    /// Make a connection of each packet instead, all threads into one zone, which is filled once before
     #[arg(long, conflicts_with_all = ["random", "churn"])]
     insert: bool,
+    /// Compare: each thread alone on a processor of its own, then all together, N times PACKETS each
+    #[arg(long, value_name = "N", conflicts_with = "churn", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
     /// With --churn, the timeout of connections that are not established, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "churn", value_parser = clap::value_parser!(u32).range(1..=3600))]
     close_timeout: u32,
@@ -89,29 +94,6 @@ enum Mode {
     Each,
 }
 
-/// What one run took.
-#[derive(Clone, Copy, Debug)]
-pub struct Run {
-    /// From when all threads began until all had ended, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// Packets tracked by all threads.
-    pub packets: u64,
-    /// Threads.
-    pub threads: u16,
-}
-
-impl Run {
-    /// The time of one thread for one of its packets.
-    pub fn ns_per_packet(&self) -> f64 {
-        self.elapsed_ns as f64 * f64::from(self.threads) / self.packets as f64
-    }
-
-    /// Of all threads together.
-    pub fn packets_per_second(&self) -> f64 {
-        self.packets as f64 * 1e9 / self.elapsed_ns.max(1) as f64
-    }
-}
-
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
     let (threads, batch) = (args.threads, args.batch as usize);
@@ -121,7 +103,13 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
         return churn::measure(&asked, &args.perf);
     }
     if args.insert {
-        return inserts::measure(&inserts::Asked { threads, connections: args.packets, batch });
+        let rounds = args.rounds.unwrap_or(1);
+        return inserts::measure(&inserts::Asked {
+            threads,
+            connections: args.packets,
+            batch,
+            rounds,
+        });
     }
     // First of all, while nothing that was freed lies about to be used again.
     let bytes = memory::bytes_per_connection();
@@ -132,76 +120,43 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
     if let Some(count) = args.random {
         populate(&mut conntrack.tracker()?, count);
     }
-    let progress = Progress::start("tracking packets", args.packets * u64::from(threads));
     let looking = args.perf.start()?;
-    let run = on_threads(&conntrack, threads, |tracker, thread, start| {
-        args.lookups(tracker, thread, start, &progress)
-    })?;
+    let measured = args.track(&conntrack)?;
     let seen = looking.stop("tidegate bench conntrack")?;
-    drop(progress);
     let made = conntrack.connections();
     if made != connections {
         let wrong = format!("there are {made} connections, not {connections}");
         return Err(BenchError::WrongWork(wrong));
     }
     drop(conntrack);
-    let mut outcome = report(args, &run, connections, bytes);
+    let mut outcome = report(args, &measured, connections, bytes);
     seen.add_to(&mut outcome);
     Ok(outcome)
 }
 
-/// Where threads wait for each other before they begin.
-#[derive(Debug)]
-pub struct Start {
-    barrier: Barrier,
-    /// When the first thread began and the last one ended. The threads look themselves: where all
-    /// cores are busy, whoever waits for them wakes late.
-    first_ns: AtomicU64,
-    last_ns: AtomicU64,
-}
-
-impl Start {
-    /// Waits for the others; the time counts from here.
-    pub fn wait(&self) {
-        self.barrier.wait();
-        self.first_ns.fetch_min(clock::now().as_nanos(), Ordering::Relaxed);
-    }
-}
-
-/// Runs work on so many threads, which begin together. The work gets its thread's tracker and number
-/// and what to wait at before it begins, and gives how many packets it tracked.
-pub fn on_threads(
-    conntrack: &Arc<Conntrack>,
-    threads: u16,
-    work: impl Fn(&mut Tracker, u16, &Start) -> u64 + Sync,
-) -> Result<Run, BenchError> {
-    let trackers = (0..threads).map(|_| conntrack.tracker());
-    let trackers: Vec<Tracker> = trackers.collect::<Result<_, _>>()?;
-    let start = Start {
-        barrier: Barrier::new(threads.into()),
-        first_ns: AtomicU64::new(u64::MAX),
-        last_ns: AtomicU64::new(0),
-    };
-    let (work, start) = (&work, &start);
-    let counts = thread::scope(|scope| {
-        let run = move |mut tracker: Tracker, number| {
-            let packets = work(&mut tracker, number, start);
-            start.last_ns.fetch_max(clock::now().as_nanos(), Ordering::Relaxed);
-            packets
-        };
-        let numbered = trackers.into_iter().zip(0..threads);
-        let running: Vec<_> =
-            numbered.map(|(tracker, number)| scope.spawn(move || run(tracker, number))).collect();
-        running.into_iter().map(|thread| thread.join()).sum::<Result<u64, _>>()
-    });
-    let panicked = |_| BenchError::WrongWork("a thread ended by a panic".into());
-    let packets = counts.map_err(panicked)?;
-    let (first, last) = (&start.first_ns, &start.last_ns);
-    let elapsed_ns = last.load(Ordering::Relaxed).saturating_sub(first.load(Ordering::Relaxed));
-    Ok(Run { elapsed_ns, packets, threads })
+/// What was measured of packets with connections that are there.
+enum Measured {
+    Once(Run),
+    Rounds(Rounds),
 }
 
 impl ConntrackArgs {
+    /// Has all threads track their packets, once or in rounds.
+    fn track(&self, conntrack: &Arc<Conntrack>) -> Result<Measured, BenchError> {
+        let each = self.packets.saturating_mul(self.threads.into());
+        let total = each.saturating_mul(self.rounds.map_or(1, |count| 2 * u64::from(count)));
+        let progress = Progress::start("tracking packets", total);
+        let work = |tracker: &mut Tracker, thread, start: &Start| {
+            self.lookups(tracker, thread, start, &progress)
+        };
+        let Some(count) = self.rounds else {
+            return on_threads(conntrack, 0..self.threads, &[], work).map(Measured::Once);
+        };
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let run = |numbers| on_threads(conntrack, numbers, &cpus, work);
+        rounds::compare(self.threads, count, run).map(Measured::Rounds)
+    }
+
     /// How many connections there are at the end.
     fn connections(&self) -> u32 {
         let each = match (self.random, self.mode) {
@@ -227,13 +182,19 @@ impl ConntrackArgs {
     }
 
     /// What one thread does.
-    fn lookups(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> u64 {
+    fn lookups(
+        &self,
+        tracker: &mut Tracker,
+        thread: u16,
+        start: &Start,
+        seen: &Progress,
+    ) -> Worked {
         let action = CtAction { commit: true, ..CtAction::default() };
         let mut lot = self.lot(thread);
         let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(thread.into()));
         let now = clock::now();
         let (mut tracked, mut stretch) = (0, 0);
-        start.wait();
+        let begun = start.wait();
         while tracked < self.packets {
             self.choose(&mut lot, &mut random);
             tracker.execute(now, &action, lot.untracked());
@@ -245,7 +206,7 @@ impl ConntrackArgs {
                 stretch = 0;
             }
         }
-        tracked
+        begun.ended(tracked)
     }
 
     /// With `--random`, makes each packet one of another connection.
@@ -285,7 +246,16 @@ fn populate(tracker: &mut Tracker, count: u32) {
     }
 }
 
-fn report(args: &ConntrackArgs, run: &Run, connections: u32, bytes: Option<f64>) -> Outcome {
+fn report(
+    args: &ConntrackArgs,
+    measured: &Measured,
+    connections: u32,
+    bytes: Option<f64>,
+) -> Outcome {
+    let (run, rounds) = match measured {
+        Measured::Once(run) => (run, None),
+        Measured::Rounds(rounds) => (&rounds.together, Some(rounds)),
+    };
     let preparing = args.preparing_ns();
     let (ns, rate) = (run.ns_per_packet(), run.packets_per_second());
     let mode = match (args.random, args.mode) {
@@ -302,6 +272,7 @@ fn report(args: &ConntrackArgs, run: &Run, connections: u32, bytes: Option<f64>)
         rate / 1e6,
         run.threads
     );
+    text += &rounds.map_or(String::new(), Rounds::text);
     if let Some(bytes) = bytes {
         let _ = writeln!(text, "{bytes:.0} bytes a connection, of {} in one table", memory::SAMPLE);
     }
@@ -315,6 +286,7 @@ fn report(args: &ConntrackArgs, run: &Run, connections: u32, bytes: Option<f64>)
         "ns_per_packet": ns,
         "prepare_ns_per_packet": preparing,
         "packets_per_second": rate,
+        "rounds": rounds.map(Rounds::json),
         "bytes_per_connection": bytes,
         "connections_per_second": null,
         "udp_timeouts_s": {"first": 60, "single": 60, "multiple": 30},
@@ -352,6 +324,8 @@ mod tests {
             ("1 1 1 --mode each --churn", "cannot be used with"),
             ("1 1 1 --random 5 --insert", "cannot be used with"),
             ("1 1 1 --close-timeout 5", "--churn"),
+            ("1 1 1 --rounds 0", "0 is not in"),
+            ("1 1 1 --rounds 2 --churn", "cannot be used with"),
         ];
         for (line, expect) in refused {
             let error = read(line).map(|_| ()).unwrap_err().to_string();
@@ -396,8 +370,11 @@ mod tests {
     }
 
     #[test]
-    fn times_are_by_thread_and_rates_of_all() {
-        let run = Run { elapsed_ns: 1000, packets: 200, threads: 2 };
-        assert_eq!((run.ns_per_packet(), run.packets_per_second()), (10.0, 200e6));
+    fn in_rounds_each_thread_also_works_alone() {
+        let Outcome { text, json } = measure(&read("2 64 32 --rounds 3").unwrap()).unwrap();
+        assert!(text.contains("3 rounds: "), "{text}");
+        assert_eq!(json["packets"], 3 * 2 * 64);
+        assert_eq!(json["rounds"]["count"], 3);
+        assert!(json["rounds"]["times_alone"]["median"].as_f64().unwrap() > 0.0, "{json}");
     }
 }

@@ -1,36 +1,22 @@
 //! New connections of one packet each, which all threads put into one zone.
 
-use super::conntrack::{Run, Start, on_threads};
 use super::packets::Lot;
 use super::progress::Progress;
+use super::rounds::{self, Rounds};
+use super::threads::{Run, Start, Worked, on_threads};
 use super::{BenchError, Outcome, memory};
 use crate::clock;
-use ::conntrack::{Config, Conntrack, Tracker};
+use ::conntrack::{Config, Conntrack, Flush, Tracker};
+use base::Zone;
 use flow::CtAction;
+use port_linux::affinity;
 use serde_json::json;
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Connections that are made in all, at most: 16 GB of them.
 const CONNECTIONS_MAX: u64 = 100_000_000;
-
-/// What a run took.
-#[derive(Clone, Copy, Debug)]
-struct Made {
-    run: Run,
-    /// Processor time of all threads.
-    worked: Duration,
-}
-
-impl Made {
-    /// Processor time of a connection: where the machine has other work too, this is the figure that
-    /// is not of that work.
-    fn worked_ns(&self) -> f64 {
-        self.worked.as_nanos() as f64 / self.run.packets as f64
-    }
-}
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +27,27 @@ pub struct Asked {
     pub connections: u64,
     /// Packets a call.
     pub batch: usize,
+    /// How often.
+    pub rounds: u32,
 }
 
-/// Makes the connections: first one thread alone, then all of them, in a table of their own.
+/// Makes the connections: once all of them, and then in each round each thread alone and all together,
+/// in a table that was emptied. So what is measured is the table; how fast the system gives memory that
+/// nobody had before, to one thread or to two, is not.
 pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
     asked.check()?;
     let bytes = memory::bytes_per_connection();
-    let alone = Asked { threads: 1, ..*asked }.run()?;
-    let together = if asked.threads == 1 { alone } else { asked.run()? };
-    Ok(report(asked, &alone, &together, bytes))
+    // Twice as many may be, so that none gives way to another.
+    let config = Config { connections_max: 2 * asked.total() as u32, ..Config::default() };
+    let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let fills = 1 + u64::from(asked.rounds) * 2;
+    let progress = Progress::start("making connections", asked.total().saturating_mul(fills));
+    let run = |numbers| asked.run(&conntrack, numbers, &cpus, &progress);
+    let fresh = run(0..asked.threads)?;
+    let rounds = rounds::compare(asked.threads, asked.rounds, run)?;
+    drop(progress);
+    Ok(report(asked, &fresh, &rounds, bytes))
 }
 
 impl Asked {
@@ -71,42 +69,36 @@ impl Asked {
         Err(BenchError::WrongWork(wrong))
     }
 
-    fn run(&self) -> Result<Made, BenchError> {
-        let total = self.total();
-        // Twice as many may be, so that none gives way to another.
-        let connections_max = 2 * total as u32;
-        let config = Config { connections_max, ..Config::default() };
-        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
-        let progress = Progress::start("making connections", total);
-        let worked_ns = AtomicU64::new(0);
-        let run = on_threads(&conntrack, self.threads, |tracker, thread, start| {
-            let (tracked, worked) = self.work(tracker, thread, start, &progress);
-            worked_ns.fetch_add(worked.as_nanos() as u64, Ordering::Relaxed);
-            tracked
-        })?;
-        drop(progress);
+    /// Fills the table, which is emptied first.
+    fn run(
+        &self,
+        conntrack: &Arc<Conntrack>,
+        numbers: Range<u16>,
+        cpus: &[usize],
+        seen: &Progress,
+    ) -> Result<Run, BenchError> {
+        // Only a flush of one tuple can find nothing.
+        let _ = conntrack.flush(clock::now(), &Flush::zone(Zone::default()));
+        while conntrack.drain() {}
+        let total = self.packets() * numbers.len() as u64;
+        let work =
+            |tracker: &mut Tracker, thread, start: &Start| self.work(tracker, thread, start, seen);
+        let run = on_threads(conntrack, numbers, cpus, work)?;
         let made = conntrack.connections();
         if u64::from(made) != total {
             let wrong = format!("there are {made} connections, not {total}");
             return Err(BenchError::WrongWork(wrong));
         }
-        Ok(Made { run, worked: Duration::from_nanos(worked_ns.into_inner()) })
+        Ok(run)
     }
 
-    /// What one thread does: how many packets it tracks, and how long it has a processor for it.
-    fn work(
-        &self,
-        tracker: &mut Tracker,
-        thread: u16,
-        start: &Start,
-        seen: &Progress,
-    ) -> (u64, Duration) {
+    /// What one thread does.
+    fn work(&self, tracker: &mut Tracker, thread: u16, start: &Start, seen: &Progress) -> Worked {
         let action = CtAction { commit: true, ..CtAction::default() };
         let (mut lot, now) = (Lot::new(self.batch), clock::now());
         let mut number = (self.packets() * u64::from(thread)) as u32;
         let mut tracked = 0;
-        start.wait();
-        let begun = clock::thread_time();
+        let begun = start.wait();
         while tracked < self.packets() {
             for index in 0..lot.len() {
                 lot.set_connection(index, number);
@@ -118,26 +110,24 @@ impl Asked {
                 seen.advance(1 << 15);
             }
         }
-        (tracked, clock::thread_time() - begun)
+        begun.ended(tracked)
     }
 }
 
-fn report(asked: &Asked, alone: &Made, together: &Made, bytes: Option<f64>) -> Outcome {
-    let (worked_alone, worked) = (alone.worked_ns(), together.worked_ns());
-    let (alone, together) = (alone.run, together.run);
-    let (ns_alone, ns) = (alone.ns_per_packet(), together.ns_per_packet());
-    let (rate, times) = (together.packets_per_second(), ns_alone / ns);
+fn report(asked: &Asked, fresh: &Run, rounds: &Rounds, bytes: Option<f64>) -> Outcome {
+    let together = &rounds.together;
+    let (ns, rate) = (together.ns_per_packet(), together.packets_per_second());
     let mut text = format!("conntrack:  {:5} ms\n", together.elapsed_ns / 1_000_000);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{ns:.1} ns a new connection, {ns_alone:.1} of one thread alone");
-    let _ = writeln!(text, "{worked:.1} ns of processor time, {worked_alone:.1} of one alone");
     let _ = writeln!(
         text,
-        "{:.2} million connections a second, {} threads into one zone, each {times:.2} times as fast \
-         as one alone",
+        "{ns:.1} ns a new connection, {:.2} million a second, {} threads into one zone",
         rate / 1e6,
         asked.threads
     );
+    text += &rounds.text();
+    let fresh_ns = fresh.ns_per_packet();
+    let _ = writeln!(text, "{fresh_ns:.1} ns in memory that was not used before");
     let json = json!({
         "mode": "insert",
         "threads": asked.threads,
@@ -146,10 +136,9 @@ fn report(asked: &Asked, alone: &Made, together: &Made, bytes: Option<f64>) -> O
         "connections": together.packets,
         "elapsed_ms": together.elapsed_ns as f64 / 1e6,
         "ns_per_packet": ns,
-        "alone_ns_per_packet": ns_alone,
-        "times_alone": times,
-        "processor_ns_per_packet": worked,
-        "alone_processor_ns_per_packet": worked_alone,
+        "processor_ns_per_packet": together.processor_ns_per_packet(),
+        "fresh_ns_per_packet": fresh_ns,
+        "rounds": rounds.json(),
         "packets_per_second": rate,
         "bytes_per_connection": bytes,
         "connections_per_second": rate,
@@ -161,24 +150,30 @@ fn report(asked: &Asked, alone: &Made, together: &Made, bytes: Option<f64>) -> O
 mod tests {
     use super::*;
 
+    const ASKED: Asked = Asked { threads: 1, connections: 64, batch: 32, rounds: 1 };
+
     #[test]
     fn every_thread_makes_connections_of_its_own() {
-        for (threads, connections, batch, packets) in [(1, 64, 32, 64), (3, 100, 32, 384)] {
-            let asked = Asked { threads, connections, batch };
+        let cases = [
+            (ASKED, 64),
+            (Asked { threads: 3, connections: 100, ..ASKED }, 384),
+            (Asked { threads: 2, rounds: 4, ..ASKED }, 512),
+        ];
+        for (asked, packets) in cases {
             let Outcome { text, json } = measure(&asked).unwrap();
             assert!(text.starts_with("conntrack:  "), "{text}");
             assert_eq!(json["packets"], packets);
-            for number in
-                ["ns_per_packet", "alone_ns_per_packet", "times_alone", "processor_ns_per_packet"]
-            {
-                assert!(json[number].as_f64().unwrap() > 0.0, "{json}");
+            assert_eq!(json["rounds"]["count"], asked.rounds);
+            let times = &json["rounds"]["times_alone"]["median"];
+            for number in [&json["ns_per_packet"], &json["processor_ns_per_packet"], times] {
+                assert!(number.as_f64().unwrap() > 0.0, "{json}");
             }
         }
     }
 
     #[test]
     fn more_than_there_is_room_for_are_refused() {
-        let asked = Asked { threads: 2, connections: CONNECTIONS_MAX, batch: 32 };
+        let asked = Asked { threads: 2, connections: CONNECTIONS_MAX, ..ASKED };
         assert!(measure(&asked).unwrap_err().to_string().contains("are more than"));
     }
 }
