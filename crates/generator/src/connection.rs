@@ -25,6 +25,9 @@ const _: () = assert!(size_of::<Connection>() == 192, "more than three cache lin
 /// Connections that may wait to be asked what to send before their queue needs more memory.
 const READY: usize = 4096;
 
+/// How many timers before its turn a connection whose timer ran out is fetched.
+const AHEAD: usize = 8;
+
 /// What a connection speaks.
 pub(crate) enum Machine {
     Tcp(Tcp),
@@ -110,6 +113,7 @@ impl Connections {
         if let Some(connection) = self.slots.get(id as usize) {
             table::prefetch_whole(connection);
         }
+        self.wheel.prefetch(id);
     }
 
     /// The connection with these addresses and ports, whose hash this is.
@@ -205,6 +209,11 @@ impl Connections {
         // A timer may fire early, or for what was in the slot before.
         let mut kept = 0;
         for index in 0..fired.len() {
+            if let Some(ahead) =
+                fired.get(index + AHEAD).and_then(|&id| self.slots.get(id as usize))
+            {
+                table::prefetch_whole(ahead);
+            }
             let id = fired[index];
             let Some(connection) = self.slots.get(id as usize).filter(|c| c.alive) else {
                 continue;

@@ -11,6 +11,7 @@ use crate::address::{Address, AddressRange, PortRange};
 use crate::connection::{Connections, Machine};
 use crate::frame::{Flow, PROTOCOL_TCP, PROTOCOL_UDP, Resolution, SegmentOut, Wire};
 use crate::frame_in::{self, Discard};
+use crate::late::Late;
 use crate::neighbours::{Lookup, Neighbours, Overdue};
 use crate::pacer::Pacer;
 use crate::profile::{Profile, ProfileError};
@@ -71,6 +72,8 @@ pub struct Host {
     neighbours: Neighbours,
     answers: VecDeque<Answer>,
     fired: Vec<u32>,
+    /// When the timers think it is.
+    late: Late,
     random: fastrand::Rng,
     opener: Option<Opener>,
     statistics: Statistics,
@@ -140,6 +143,7 @@ impl Host {
             neighbours: Neighbours::default(),
             answers: VecDeque::with_capacity(ANSWERS),
             fired: Vec::new(),
+            late: Late::new(now),
             random: fastrand::Rng::with_seed(seed),
             opener,
             statistics: Statistics::default(),
@@ -247,7 +251,7 @@ impl Host {
     pub fn tick(&mut self, now: Instant) {
         let mut fired = std::mem::take(&mut self.fired);
         fired.clear();
-        self.connections.advance(now, &mut fired);
+        self.connections.advance(self.late.now(now), &mut fired);
         let now_ns = now.as_nanos();
         for &id in &fired {
             let Some(connection) = self.connections.get_mut(id) else { continue };

@@ -19,6 +19,7 @@ mod frame;
 mod frame_in;
 mod histogram;
 mod host;
+mod late;
 mod neighbours;
 mod pacer;
 mod pattern;

@@ -23,7 +23,8 @@ pub struct Profile {
     pub request_bytes: u32,
     /// Bytes of each reply.
     pub reply_bytes: u32,
-    /// How long the server waits before each reply, in milliseconds.
+    /// How long the server waits before each reply, in milliseconds: the first one from the request on,
+    /// each later one from when the one before was due, and half as long from its own request at least.
     pub server_wait_ms: u32,
     /// How long the client waits after each reply but the last, in milliseconds.
     pub think_time_ms: u32,

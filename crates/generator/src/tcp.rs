@@ -155,8 +155,9 @@ pub(crate) struct Tcp {
     pub timed_at: u64,
     pub retransmit_at: u64,
     pub wait_until: u64,
-    /// When the client sent its first SYN or wrote its last request; 0: nothing is asked.
-    pub request_at: u64,
+    /// When the client sent its first SYN or wrote its last request; 0: nothing is asked. When the
+    /// server's last pause was to end; 0: there was none.
+    pub asked_at: u64,
 }
 
 impl Tcp {
@@ -192,7 +193,7 @@ impl Tcp {
             timed_at: 0,
             retransmit_at: NEVER,
             wait_until: now.saturating_add(set.idle_ns),
-            request_at: now,
+            asked_at: now,
         }
     }
 
@@ -201,6 +202,7 @@ impl Tcp {
         let mut tcp = Tcp::connect(initial_seq, now, set);
         tcp.state = State::SynReceived;
         tcp.flags.client = false;
+        tcp.asked_at = 0;
         tcp.take_syn(syn, set);
         tcp
     }
@@ -282,8 +284,8 @@ impl Tcp {
         self.state = State::Open;
         self.flags.ack_owed = true;
         stats.established += 1;
-        stats.handshake_ns.record(now.saturating_sub(self.request_at));
-        self.request_at = 0;
+        stats.handshake_ns.record(now.saturating_sub(self.asked_at));
+        self.asked_at = 0;
         self.advance_application(now, set, stats);
         None
     }
@@ -333,6 +335,7 @@ impl Tcp {
                 Waiting::TimeWait => return Some(self.how_it_ends()),
                 Waiting::Peer => return Some(self.timed_out()),
                 Waiting::Pause => {
+                    self.asked_at = self.wait_until;
                     self.write(now, set);
                     self.advance_application(now, set, stats);
                 }

@@ -17,6 +17,8 @@ pub(crate) struct Udp {
     message: u32,
     /// The answer that waits for the server's pause to end.
     paused: Option<u32>,
+    /// When the client asked; 0: nothing is asked. When the server's last pause was to end; 0: there
+    /// was none.
     asked_at: u64,
     due: u64,
 }
@@ -111,7 +113,7 @@ impl Udp {
         }
         if set.server_wait_ns > 0 {
             self.paused = Some(number);
-            self.due = now.saturating_add(set.server_wait_ns);
+            self.due = set.reply_at(self.asked_at, now);
         } else {
             self.outgoing = Some(number);
             self.linger(now, set);
@@ -139,6 +141,7 @@ impl Udp {
     pub fn on_timer(&mut self, now: u64, set: &Settings, stats: &mut Statistics) -> Option<End> {
         if !self.client {
             if let Some(number) = self.paused.take() {
+                self.asked_at = self.due;
                 self.outgoing = Some(number);
                 self.linger(now, set);
                 return None;
