@@ -103,13 +103,11 @@ pub fn measure(args: &ConntrackArgs) -> Result<Outcome, BenchError> {
         return churn::measure(&asked, &args.perf);
     }
     if args.insert {
-        let rounds = args.rounds.unwrap_or(1);
-        return inserts::measure(&inserts::Asked {
-            threads,
-            connections: args.packets,
-            batch,
-            rounds,
-        });
+        let (connections, rounds) = (args.packets, args.rounds.unwrap_or(1));
+        return inserts::measure(
+            &inserts::Asked { threads, connections, batch, rounds },
+            &args.perf,
+        );
     }
     // First of all, while nothing that was freed lies about to be used again.
     let bytes = memory::bytes_per_connection();

@@ -1,5 +1,6 @@
 //! New connections of one packet each, which all threads put into one zone.
 
+use super::flame::PerfArgs;
 use super::packets::Lot;
 use super::progress::Progress;
 use super::rounds::{self, Rounds};
@@ -34,7 +35,7 @@ pub struct Asked {
 /// Makes the connections: once all of them, and then in each round each thread alone and all together,
 /// in a table that was emptied. So what is measured is the table; how fast the system gives memory that
 /// nobody had before, to one thread or to two, is not.
-pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
+pub fn measure(asked: &Asked, perf: &PerfArgs) -> Result<Outcome, BenchError> {
     asked.check()?;
     let bytes = memory::bytes_per_connection();
     // Twice as many may be, so that none gives way to another.
@@ -45,9 +46,13 @@ pub fn measure(asked: &Asked) -> Result<Outcome, BenchError> {
     let progress = Progress::start("making connections", asked.total().saturating_mul(fills));
     let run = |numbers| asked.run(&conntrack, numbers, &cpus, &progress);
     let fresh = run(0..asked.threads)?;
+    let looking = perf.start()?;
     let rounds = rounds::compare(asked.threads, asked.rounds, run)?;
+    let seen = looking.stop("tidegate bench conntrack --insert")?;
     drop(progress);
-    Ok(report(asked, &fresh, &rounds, bytes))
+    let mut outcome = report(asked, &fresh, &rounds, bytes);
+    seen.add_to(&mut outcome);
+    Ok(outcome)
 }
 
 impl Asked {
@@ -160,7 +165,7 @@ mod tests {
             (Asked { threads: 2, rounds: 4, ..ASKED }, 512),
         ];
         for (asked, packets) in cases {
-            let Outcome { text, json } = measure(&asked).unwrap();
+            let Outcome { text, json } = measure(&asked, &PerfArgs::default()).unwrap();
             assert!(text.starts_with("conntrack:  "), "{text}");
             assert_eq!(json["packets"], packets);
             assert_eq!(json["rounds"]["count"], asked.rounds);
@@ -174,6 +179,11 @@ mod tests {
     #[test]
     fn more_than_there_is_room_for_are_refused() {
         let asked = Asked { threads: 2, connections: CONNECTIONS_MAX, ..ASKED };
-        assert!(measure(&asked).unwrap_err().to_string().contains("are more than"));
+        assert!(
+            measure(&asked, &PerfArgs::default())
+                .unwrap_err()
+                .to_string()
+                .contains("are more than")
+        );
     }
 }
