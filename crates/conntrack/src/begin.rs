@@ -9,7 +9,7 @@ use crate::key::{Family, Key};
 use crate::nat;
 use crate::query::Query;
 use crate::record::{Birth, Record, State};
-use crate::sight::Sight;
+use crate::sight::{Segments, Sight};
 use crate::tcp::Segment;
 use crate::track::Pass;
 use crate::translate::translate;
@@ -37,12 +37,17 @@ impl<'a> Pass<'a> {
     /// begins its connection if the action commits. False where that is not all there is to do;
     /// nothing was done then.
     #[inline]
-    pub fn begin_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+    pub fn begin_seen(
+        &mut self,
+        frame: &mut Frame,
+        sight: &Sight<'_>,
+        segments: &Segments,
+    ) -> bool {
         let is_plain = sight.is_seen() && sight.id == 0 && !self.was_more_than_new(frame);
         if !is_plain || self.connections.gateways.expect_any() {
             return false;
         }
-        let segment = sight.segment;
+        let segment = sight.segment(segments);
         if segment.is_some_and(|segment| segment.begins().is_err()) {
             return false;
         }
@@ -69,7 +74,7 @@ impl<'a> Pass<'a> {
         &mut self,
         frame: &mut Frame,
         sight: &Sight<'_>,
-        segment: Option<Segment>,
+        segment: Option<&Segment>,
     ) -> bool {
         let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
         if translates || self.action.helper.is_some() {
@@ -79,7 +84,7 @@ impl<'a> Pass<'a> {
         let Ok(index) = self.room() else { return false };
         let Some(id) = connections.take(self.visit, self.tools, Family::V4) else { return false };
         let record = Record::v4(connections.words_v4(id));
-        let (protocol, timeout) = Protocol::of_segment(segment.as_ref());
+        let (protocol, timeout) = Protocol::of_segment(segment);
         let state = State::new(&protocol, None, None).with_header(index.number());
         let birth = Birth { shard: self.tools.shard(), start: self.now };
         let key = [sight.addresses, sight.rest];

@@ -270,7 +270,7 @@ impl<'a> Moment<'a> {
         let seconds = self.settings.policy(record.zone()).get(timeout);
         let deadline = self.next_ms + u64::from(seconds) * 1000;
         if deadline < record.set_deadline(life, deadline)? {
-            self.connections.hasten(&record, Connections::plain(connection.id), deadline);
+            self.connections.hasten(record, Connections::plain(connection.id), deadline);
         }
         if self.settings.counts_traffic {
             record.count(connection.is_reply, frame.packet.len());

@@ -7,6 +7,7 @@ use crate::hash::Secrets;
 use crate::key::{Family, Key, zone_protocol};
 use crate::record::WORDS_V4;
 use crate::tcp::Segment;
+use base::limits::BATCH_SIZE;
 use flow::Frame;
 use packet::Checksum;
 use std::net::Ipv4Addr;
@@ -134,6 +135,10 @@ impl SegmentOrEcho {
     }
 }
 
+/// The segments of a batch's TCP packets: apart from what all packets have, which UDP would carry
+/// their room about with.
+pub(crate) type Segments = arrayvec::ArrayVec<Segment, BATCH_SIZE>;
+
 /// A packet that was seen to be whole.
 #[derive(Clone, Copy)]
 pub(crate) struct Sight<'a> {
@@ -147,20 +152,14 @@ pub(crate) struct Sight<'a> {
     pub candidate: Option<&'a [AtomicU64; WORDS_V4]>,
     pub id: Id,
     pub hash: u32,
-    /// Of TCP.
-    pub segment: Option<Segment>,
+    /// Of TCP, which of the segments is its.
+    segment: usize,
 }
 
 impl Sight<'_> {
     /// Nothing was seen.
-    const NOTHING: Sight<'static> =
-        Sight { addresses: 0, rest: 0, spot: None, candidate: None, id: 0, hash: 0, segment: None };
-
-    /// Reads a frame that is tracked in `zone`. That nothing is seen is no verdict.
-    #[inline(always)]
-    pub fn of(frame: &Frame, zone: u16, secrets: &Secrets) -> Self {
-        Self::read(frame, zone, secrets).unwrap_or(Self::NOTHING)
-    }
+    pub const NOTHING: Sight<'static> =
+        Sight { addresses: 0, rest: 0, spot: None, candidate: None, id: 0, hash: 0, segment: 0 };
 
     /// Whether there is anything to go by.
     #[inline(always)]
@@ -168,18 +167,25 @@ impl Sight<'_> {
         self.rest != 0
     }
 
+    /// Reads a frame that is tracked in `zone`. `None` is no verdict.
     #[inline(always)]
-    fn read(frame: &Frame, zone: u16, secrets: &Secrets) -> Option<Self> {
+    pub fn of(
+        frame: &Frame,
+        zone: u16,
+        secrets: &Secrets,
+        segments: &mut Segments,
+    ) -> Option<Self> {
         let plain = Plain::of(frame, frame.packet.data())?;
         let Plain { addresses, ports, protocol, .. } = plain;
-        let segment = match protocol {
-            protocol::UDP if plain.is_whole_udp(frame) => None,
-            protocol::TCP => Some(plain.segment(frame)?),
-            _ => return None,
-        };
         // No connection has port 0.
         if ports < 1 << 16 || ports as u16 == 0 {
             return None;
+        }
+        let segment = segments.len();
+        match protocol {
+            protocol::UDP if plain.is_whole_udp(frame) => {}
+            protocol::TCP => segments.push(plain.segment(frame)?),
+            _ => return None,
         }
         let shared = zone_protocol(zone, protocol, Family::V4);
         let hash = secrets.v4(addresses, ports, shared);
@@ -189,7 +195,13 @@ impl Sight<'_> {
 
     #[inline(always)]
     pub fn is_tcp(&self) -> bool {
-        self.segment.is_some()
+        (self.rest >> 8) as u8 == protocol::TCP
+    }
+
+    /// Of TCP.
+    #[inline(always)]
+    pub fn segment<'a>(&self, segments: &'a Segments) -> Option<&'a Segment> {
+        if self.is_tcp() { segments.get(self.segment) } else { None }
     }
 
     /// The same, as the rest of connection tracking has it.
@@ -198,8 +210,8 @@ impl Sight<'_> {
     }
 
     /// What the whole reading would have said of this packet.
-    pub fn reading(&self) -> Reading {
-        Reading { segment: self.segment, ..Reading::of_key(self.key()) }
+    pub fn reading(&self, segments: &Segments) -> Reading {
+        Reading { segment: self.segment(segments).copied(), ..Reading::of_key(self.key()) }
     }
 }
 
@@ -309,12 +321,14 @@ mod tests {
                 prop_assert!(!reading.related);
             }
             let reading = Reading::of(&frame, 9);
-            match Some(Sight::of(&frame, 9, &secrets)).filter(Sight::is_seen) {
+            let mut segments = Segments::new();
+            match Sight::of(&frame, 9, &secrets, &mut segments) {
                 Some(sight) => {
                     let reading = reading.unwrap();
                     prop_assert_eq!(sight.key(), reading.key);
                     prop_assert_eq!(sight.hash, reading.key.hash(&secrets));
-                    prop_assert_eq!(sight.segment, reading.segment);
+                    prop_assert!(sight.is_seen());
+                    prop_assert_eq!(sight.segment(&segments), reading.segment.as_ref());
                     prop_assert!(!reading.related);
                 }
                 None => {

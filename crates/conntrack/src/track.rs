@@ -8,16 +8,17 @@
 use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
 use crate::original_tuple::{self, Named};
-use crate::record::{Life, Record, State, next_ms, passed_ms};
+use crate::record::{Life, Record, State, WORDS_V4, next_ms, passed_ms};
 use crate::settings::Settings;
-use crate::sight::Sight;
+use crate::sight::{Segments, Sight};
 use crate::sketch;
-use crate::tcp::Update;
+use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
-use table::{Index, Visit};
+use table::atomic::AtomicU64;
+use table::{Index, Lookup, Visit};
 
 /// What a first look saw of each frame of a batch.
 type Sights<'a> = arrayvec::ArrayVec<Sight<'a>, BATCH_SIZE>;
@@ -69,34 +70,47 @@ impl<'a> Pass<'a> {
     /// Tracks a batch.
     #[inline]
     pub fn track(&mut self, frames: &mut [Frame]) {
-        let mut sights = Sights::new();
-        self.read(frames, &mut sights);
-        self.find(&mut sights);
+        let (mut sights, mut segments) = (Sights::new(), Segments::new());
+        let lookup = self.index.map(Index::lookup);
+        self.read(frames, lookup, &mut sights, &mut segments);
+        if let Some(lookup) = lookup {
+            self.find(lookup, &mut sights);
+        }
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            if !self.follow_seen(frame, sight) && !self.begin_seen(frame, sight) {
-                self.walk_seen(frame, sight);
+            let is_done = self.follow_seen(frame, sight, &segments)
+                || self.begin_seen(frame, sight, &segments);
+            if !is_done {
+                self.walk_seen(frame, sight, &segments);
             }
         }
     }
 
     /// Reads and hashes all packets, and fetches the buckets that their connections stand in.
     #[inline(always)]
-    fn read(&self, frames: &[Frame], sights: &mut Sights<'a>) {
+    fn read(
+        &self,
+        frames: &[Frame],
+        lookup: Option<Lookup<'a>>,
+        sights: &mut Sights<'a>,
+        segments: &mut Segments,
+    ) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
         for frame in frames {
-            let mut sight = Sight::of(frame, zone, secrets);
-            sight.spot = self.index.map(|index| index.spot(sight.hash));
+            let Some(mut sight) = Sight::of(frame, zone, secrets, segments) else {
+                sights.push(Sight::NOTHING);
+                continue;
+            };
+            sight.spot = lookup.map(|lookup| lookup.spot(sight.hash));
             sights.push(sight);
         }
     }
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
     #[inline(always)]
-    fn find(&self, sights: &mut Sights<'a>) {
-        let Some(index) = self.index else { return };
+    fn find(&self, lookup: Lookup<'a>, sights: &mut Sights<'a>) {
         for sight in sights {
             let Some(spot) = sight.spot else { continue };
-            if let Some(id) = index.find_at(spot, sight.hash) {
+            if let Some(id) = lookup.find_at(spot, sight.hash) {
                 sight.id = Connections::plain(id);
                 // What has the same hash by chance may be of the other family.
                 sight.candidate =
@@ -108,7 +122,7 @@ impl<'a> Pass<'a> {
     /// Lets a packet act on its candidate. False where that is not its connection, or where more is
     /// to be done than to follow it; nothing was done then.
     #[inline(always)]
-    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) -> bool {
+    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) -> bool {
         let Some(words) = sight.candidate else { return false };
         let record = Record::v4(words);
         let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
@@ -120,23 +134,54 @@ impl<'a> Pass<'a> {
             return false;
         }
         let found = Found { id: sight.id, is_reply };
-        let (state, is_usual) = match state.is_settled(is_reply) {
-            Some(is_answered) => {
-                let new = (CtState::NEW, Timeout::UdpSingle);
-                let established = (CtState::EST, Timeout::UdpMultiple);
-                let (state, timeout) = if is_answered { established } else { new };
-                self.set_deadline(&record, found, life, timeout);
-                (state, true)
-            }
-            None => match self.follow_segment(sight, found, &record) {
-                Some(followed) => followed,
-                None => return false,
-            },
+        let Some(is_answered) = state.is_settled(is_reply) else {
+            return self.follow_segment(frame, sight.segment(segments), found, words);
         };
-        self.count(&record, frame, is_reply);
-        let reply = if is_reply && state == CtState::EST { CtState::RPL } else { CtState::empty() };
-        self.write_seen(frame, state | reply, found, &record, is_usual);
+        let new = (CtState::NEW, Timeout::UdpSingle);
+        let established = (CtState::EST, Timeout::UdpMultiple);
+        let (state, timeout) = if is_answered { established } else { new };
+        self.set_deadline(&record, found, life, timeout);
+        self.write_followed(frame, state, found, &record, true);
         true
+    }
+
+    /// Lets a TCP segment act on its connection. False did nothing that a second look at it does not
+    /// do again.
+    #[inline(always)]
+    fn follow_segment(
+        &mut self,
+        frame: &mut Frame,
+        segment: Option<&Segment>,
+        found: Found,
+        words: &[AtomicU64; WORDS_V4],
+    ) -> bool {
+        let Some(segment) = segment else { return false };
+        let record = Record::v4(words);
+        let state = match self.update_segment(words, found, segment) {
+            Update::Valid => CtState::EST,
+            Update::ValidNew => CtState::NEW,
+            Update::Invalid => CtState::INV,
+            // It ends this connection and begins another.
+            Update::Reopens => return false,
+        };
+        self.write_followed(frame, state, found, &record, segment.is_usual());
+        true
+    }
+
+    /// Counts a packet, and writes what became of it.
+    #[inline(always)]
+    fn write_followed(
+        &mut self,
+        frame: &mut Frame,
+        state: CtState,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
+        self.count(record, frame, found.is_reply);
+        let is_answer = found.is_reply && state == CtState::EST;
+        let reply = if is_answer { CtState::RPL } else { CtState::empty() };
+        self.write_seen(frame, state | reply, found, record, is_usual);
     }
 
     /// [`Pass::write`] for TCP and UDP over IPv4.
@@ -154,26 +199,6 @@ impl<'a> Pass<'a> {
         self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
-    /// Lets a TCP segment act on its connection: gives its state, and whether it is a usual one.
-    /// `None` did nothing that a second look at it does not do again.
-    #[inline(always)]
-    fn follow_segment(
-        &mut self,
-        sight: &Sight<'_>,
-        found: Found,
-        record: &Record<'_>,
-    ) -> Option<(CtState, bool)> {
-        let segment = sight.segment.as_ref()?;
-        let state = match self.update_segment(record, found, segment) {
-            Update::Valid => CtState::EST,
-            Update::ValidNew => CtState::NEW,
-            Update::Invalid => CtState::INV,
-            // It ends this connection and begins another.
-            Update::Reopens => return None,
-        };
-        Some((state, segment.is_usual()))
-    }
-
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.
     #[inline(always)]
     pub fn was_tracked_here(&self, frame: &Frame) -> bool {
@@ -186,7 +211,7 @@ impl<'a> Pass<'a> {
         let deadline = self.deadline_ms(timeout);
         let before = record.set_deadline(seen, deadline);
         if before.is_some_and(|before| deadline < before) {
-            self.connections.hasten(record, found.id, deadline);
+            self.connections.hasten(*record, found.id, deadline);
         }
     }
 
@@ -253,7 +278,7 @@ impl<'a> Pass<'a> {
         is_usual: bool,
     ) {
         if self.action.mark.is_some() || self.action.label.is_some() {
-            self.set_mark_and_label(record);
+            self.set_mark_and_label(*record);
         }
         // The generation first: what is newer than it is only looked up once more.
         let generation = record.life().generation();
@@ -268,7 +293,7 @@ impl<'a> Pass<'a> {
     }
 
     #[inline(never)]
-    fn set_mark_and_label(&mut self, record: &Record<'_>) {
+    fn set_mark_and_label(&mut self, record: Record<'_>) {
         let mut changed = false;
         // Before the connection has them.
         if let Some(index) = self.connections.zones.index(record.state().header()) {
@@ -282,7 +307,7 @@ impl<'a> Pass<'a> {
         }
         if changed {
             record.age();
-            self.tools.note(record, What::Updated);
+            self.tools.note(&record, What::Updated);
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::change::What;
 use crate::connections::Found;
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Record, WORDS_V4};
 use crate::sctp::Chunks;
 use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use crate::track::Pass;
+use table::atomic::AtomicU64;
 
 impl Pass<'_> {
     /// Lets a packet act on its connection's state and time.
@@ -29,10 +30,11 @@ impl Pass<'_> {
     #[inline(never)]
     pub fn update_segment(
         &mut self,
-        record: &Record<'_>,
+        words: &[AtomicU64; WORDS_V4],
         found: Found,
         segment: &Segment,
     ) -> Update {
+        let record = &Record::v4(words);
         let (update, timeout) = self.update_tcp(record, found.is_reply, segment);
         if let Some(timeout) = timeout {
             self.set_deadline(record, found, record.life(), timeout);

@@ -10,7 +10,7 @@ use crate::key::Key;
 use crate::nat;
 use crate::original_tuple::{self, Named};
 use crate::quoted;
-use crate::sight::Sight;
+use crate::sight::{Segments, Sight};
 use crate::tcp::Update;
 use crate::track::Pass;
 use crate::translate::translate;
@@ -56,9 +56,9 @@ impl<'a> Pass<'a> {
 
     /// Tracks a packet at which a first look was taken.
     #[inline(never)]
-    pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>) {
+    pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) {
         match sight.is_seen() {
-            true => self.walk(frame, sight.reading(), sight.hash),
+            true => self.walk(frame, sight.reading(segments), sight.hash),
             false => self.walk_unseen(frame),
         }
     }

@@ -7,17 +7,20 @@
 //! Finds take no lock. Inserts and removals lock one bucket. Some inserts, chosen by their hashes, look
 //! after the growth; whoever finds another thread at that leaves it alone.
 
+mod lookup;
 mod notes;
 mod split;
 mod walk;
 
 use crate::Id;
 use crate::atomic::{AtomicU32, AtomicU64, Line, OnceLock, Ordering, pause};
-use crate::bucket::{self, Bucket, Chain, Entry, First, Look, Overflow, WORDS};
+use crate::bucket::{self, Bucket, Chain, Entry, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
 use crate::epochs::Visit;
 use crate::pages::Pages;
-use crate::prefetch::{prefetch, prefetch_to_write};
+use crate::prefetch::prefetch;
+use lookup::Places;
+pub use lookup::{Lookup, Spot};
 use notes::Notes;
 use std::sync::Arc;
 
@@ -56,13 +59,6 @@ pub struct Index {
 pub(crate) struct Shared {
     pub overflow: Overflow,
     pub counts: Counts,
-}
-
-/// Where the entries of a hash were, for a moment.
-#[derive(Clone, Copy)]
-pub struct Spot<'a> {
-    bucket: &'a Bucket,
-    state: u64,
 }
 
 /// What became of an insert.
@@ -143,40 +139,6 @@ impl Index {
                 }
             }
         }
-    }
-
-    /// Begins to fetch the bucket of this hash, and remembers where it is.
-    #[inline(always)]
-    pub fn spot(&self, hash: u32) -> Spot<'_> {
-        let state = self.state.0.load(Ordering::Acquire);
-        let bucket = self.bucket(place(state, hash));
-        prefetch(&bucket[0]);
-        Spot { bucket, state }
-    }
-
-    /// An id under this hash, whichever of them if there are several: at the spot of the hash if
-    /// it is still there.
-    #[inline(always)]
-    pub fn find_at(&self, Spot { bucket, state }: Spot<'_>, hash: u32) -> Option<Id> {
-        if hash == 0 {
-            return self.find(hash, |_| true);
-        }
-        let control = bucket[0].load(Ordering::Acquire);
-        match bucket::first_with(bucket, hash) {
-            First::Found(id) => return Some(id),
-            First::Gone => return self.find(hash, |_| true),
-            First::Nowhere => {}
-        }
-        // Nothing moved, it goes on nowhere, and no split made another bucket the hash's.
-        let is_missed = bucket::is_alone(control)
-            && bucket[0].load(Ordering::Relaxed) == control
-            && self.state.0.load(Ordering::Acquire) == state;
-        if is_missed {
-            // What is not there is mostly put there next.
-            prefetch_to_write(&bucket[0]);
-            return None;
-        }
-        self.find(hash, |_| true)
     }
 
     /// Puts `id` under `hash`, unless an id is there that `is_rival`. That is asked under the
@@ -320,14 +282,10 @@ impl Index {
     }
 }
 
-/// The bucket that a hash belongs to, in a given state: the lowest bits of the hash that give a
-/// number of a bucket that is there.
+/// The bucket that a hash belongs to, in a given state.
 #[inline]
 fn place(state: u64, hash: u32) -> u32 {
-    let buckets = (state & BUCKETS) as u32;
-    let mask = u32::MAX >> (buckets - 1).leading_zeros();
-    let (large, small) = (hash & mask, hash & (mask >> 1));
-    if large < buckets { large } else { small }
+    Places::of(state).place(hash)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -29,7 +29,7 @@ pub mod atomic;
 
 pub use array::Array;
 pub use epochs::{Epochs, MAX_READERS, Reader, Visit};
-pub use index::{Index, Insert, Spot};
+pub use index::{Index, Insert, Lookup, Spot};
 pub use prefetch::{prefetch, prefetch_whole};
 pub use quota::{Quota, Share};
 pub use slab::{Slab, Spare};

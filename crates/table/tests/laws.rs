@@ -38,7 +38,8 @@ impl Table {
         let visit = thread.reader.enter();
         let index = self.zones.get(&visit, zone)?;
         let found = index.find(hash, |id| self.is_key(id, key));
-        let at_its_spot = index.find_at(index.spot(hash), hash);
+        let lookup = index.lookup();
+        let at_its_spot = lookup.find_at(lookup.spot(hash), hash);
         assert_eq!(at_its_spot, index.find(hash, |_| true), "zone {zone}, key {key}");
         found
     }

@@ -84,7 +84,7 @@ impl Connections {
     }
 
     /// The wheel must look at a connection sooner than it would.
-    pub fn hasten(&self, record: &Record<'_>, id: Id, deadline_ms: u64) {
+    pub fn hasten(&self, record: Record<'_>, id: Id, deadline_ms: u64) {
         if let Some(shard) = self.shards.get(usize::from(record.birth().shard)) {
             shard.wheel.hasten(self, id, Instant::from_millis(deadline_ms));
         }
