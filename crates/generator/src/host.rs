@@ -169,6 +169,7 @@ impl Host {
     /// From `now` on, a client opens so many connections each second, after a linear rise over
     /// `ramp_ms` from none; what it opened before goes on.
     pub fn open_at(&mut self, per_second: u64, ramp_ms: u64, now: Instant) {
+        self.settings.spreads_waits = true;
         if let Some(opener) = &mut self.opener {
             let missed = opener.pacer.as_ref().map_or(0, Pacer::missed);
             opener.missed_before += missed;

@@ -25,6 +25,7 @@ pub struct Profile {
     pub reply_bytes: u32,
     /// How long the server waits before each reply, in milliseconds: the first one from the request on,
     /// each later one from when the one before was due, and half as long from its own request at least.
+    /// At a rate of connections each wait is up to a fiftieth longer or shorter by chance.
     pub server_wait_ms: u32,
     /// How long the client waits after each reply but the last, in milliseconds.
     pub think_time_ms: u32,

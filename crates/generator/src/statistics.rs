@@ -54,6 +54,11 @@ pub struct Statistics {
     pub rx_payload_bytes: u64,
     /// Payload bytes that the peer acknowledged (TCP) or answered (UDP).
     pub acknowledged_bytes: u64,
+    /// Pauses before messages that ended.
+    pub pauses: u64,
+    /// Those that lasted so much longer than they should, since the host was not driven often enough,
+    /// that the connection lived longer for it.
+    pub pauses_overrun: u64,
     /// Replies to ARP, neighbour solicitations and resets that found their queue full.
     pub answers_dropped: u64,
     /// SYN to SYN/ACK at a client.
@@ -118,7 +123,7 @@ macro_rules! of_all {
             tx_packets, tx_bytes, rx_packets, rx_bytes, rx_malformed, rx_bad_checksum,
             rx_foreign, rx_no_connection, retransmitted, retransmitted_syn,
             retransmission_timeouts, rx_duplicate, rx_out_of_order, rx_unacceptable,
-            rx_payload_bytes, acknowledged_bytes, answers_dropped;
+            rx_payload_bytes, acknowledged_bytes, pauses, pauses_overrun, answers_dropped;
             $($more),*
         )
     };

@@ -9,6 +9,8 @@
 mod application;
 mod arrivals;
 
+pub(crate) use application::thrown;
+
 use crate::frame::{ACK, RST, SYN};
 use crate::frame_in::Segment;
 use crate::profile::{Close, Profile};
@@ -26,6 +28,7 @@ pub(crate) struct Settings {
     pub request_bytes: u32,
     pub reply_bytes: u32,
     pub server_wait_ns: u64,
+    pub spreads_waits: bool,
     pub think_ns: u64,
     pub idle_ns: u64,
     pub time_wait_ns: u64,
@@ -55,6 +58,7 @@ impl Settings {
             request_bytes: profile.request_bytes,
             reply_bytes: profile.reply_bytes,
             server_wait_ns: ns(profile.server_wait_ms),
+            spreads_waits: profile.connections_per_second.is_some(),
             think_ns: ns(profile.think_time_ms),
             idle_ns: ns(profile.idle_timeout_ms),
             time_wait_ns: ns(profile.time_wait_ms),
@@ -335,6 +339,7 @@ impl Tcp {
                 Waiting::TimeWait => return Some(self.how_it_ends()),
                 Waiting::Peer => return Some(self.timed_out()),
                 Waiting::Pause => {
+                    set.count_pause(self.wait_until, now, stats);
                     self.asked_at = self.wait_until;
                     self.write(now, set);
                     self.advance_application(now, set, stats);

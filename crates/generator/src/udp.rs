@@ -4,13 +4,15 @@
 use crate::frame_in::Datagram;
 use crate::pattern;
 use crate::statistics::{End, Statistics};
-use crate::tcp::{NEVER, Settings};
+use crate::tcp::{NEVER, Settings, thrown};
 
 /// One end of one exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Udp {
     client: bool,
     retries: u8,
+    /// What tells it from others, by which its dice fall.
+    own: u32,
     /// The datagram that is to be sent now: its message's number.
     outgoing: Option<u32>,
     /// The message that is asked (client), or how many were answered in order (server).
@@ -28,14 +30,14 @@ impl Udp {
     pub fn connect(now: u64) -> Udp {
         let (outgoing, due) = (Some(0), NEVER);
         let asked_at = now;
-        Udp { client: true, retries: 0, outgoing, message: 0, paused: None, asked_at, due }
+        Udp { client: true, retries: 0, own: 0, outgoing, message: 0, paused: None, asked_at, due }
     }
 
     /// A server about to be given its first datagram.
-    pub fn accept(now: u64, set: &Settings) -> Udp {
+    pub fn accept(own: u32, now: u64, set: &Settings) -> Udp {
         let due = now.saturating_add(set.idle_ns);
         let (outgoing, paused) = (None, None);
-        Udp { client: false, retries: 0, outgoing, message: 0, paused, asked_at: 0, due }
+        Udp { client: false, retries: 0, own, outgoing, message: 0, paused, asked_at: 0, due }
     }
 
     /// When [`Udp::on_timer`] has something to do next.
@@ -113,7 +115,7 @@ impl Udp {
         }
         if set.server_wait_ns > 0 {
             self.paused = Some(number);
-            self.due = set.reply_at(self.asked_at, now);
+            self.due = set.reply_at(self.asked_at, now, thrown(self.own, number));
         } else {
             self.outgoing = Some(number);
             self.linger(now, set);
@@ -141,6 +143,7 @@ impl Udp {
     pub fn on_timer(&mut self, now: u64, set: &Settings, stats: &mut Statistics) -> Option<End> {
         if !self.client {
             if let Some(number) = self.paused.take() {
+                set.count_pause(self.due, now, stats);
                 self.asked_at = self.due;
                 self.outgoing = Some(number);
                 self.linger(now, set);
@@ -150,6 +153,7 @@ impl Udp {
             return Some(if all { End::Completed } else { End::TimedOut });
         }
         if self.asked_at == 0 {
+            set.count_pause(self.due, now, stats);
             self.ask(now);
             return None;
         }

@@ -130,7 +130,7 @@ impl Host {
         let (flow, from) = (&known.flow, known.from);
         let found = self.connections.find(flow, known.hash).or_else(|| {
             let welcome = self.opener.is_none() && self.udp_ports.contains(flow.local_port);
-            let udp = || Machine::Udp(Udp::accept(now, &self.settings));
+            let udp = || Machine::Udp(Udp::accept(known.hash, now, &self.settings));
             if welcome { self.accept(flow, from, udp()) } else { None }
         });
         let Some(id) = found else {

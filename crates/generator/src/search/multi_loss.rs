@@ -229,3 +229,32 @@ pub(super) fn tests_class(goal: &Goal, losses: &[f64]) -> String {
     let load = Load { rate: 1.0, losses: losses.to_vec(), invalid: false };
     format!("{:?}", load.class(goal))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reason;
+    use super::*;
+
+    #[test]
+    fn answers_at_the_ends_of_the_range_are_irregular() {
+        let range = Range { min: 10_000.0, max: 500_000.0 };
+        let goal = Goal { loss_ratio: 0.0, exceed_ratio: 0.5, trials: 3, width: 0.05 };
+        for (passes, regular, lower) in
+            [(0.0, false, false), (50_000.0, true, true), (1e9, false, true)]
+        {
+            let mut search = MultiLoss::new(range, vec![goal], None);
+            while let Next::Trial { rate, .. } = search.next() {
+                let lost = Reason::Lost { way: "there", lost: 1, sent: 2 };
+                let verdict =
+                    if rate <= passes { Verdict::Pass } else { Verdict::Fail(vec![lost]) };
+                search.record(&verdict, if rate <= passes { 0.0 } else { 0.1 });
+            }
+            let result = search.results()[0];
+            assert_eq!(
+                (result.is_regular(), result.lower.is_some()),
+                (regular, lower),
+                "{result:?}"
+            );
+        }
+    }
+}

@@ -73,6 +73,10 @@ pub struct Sample {
     pub ended_early: bool,
     /// Opens that fell due and that the generator was too late for.
     pub missed: u64,
+    /// Pauses before messages that ended.
+    pub pauses: u64,
+    /// Those of them that the generator ended so late that connections lived longer for it.
+    pub pauses_overrun: u64,
     /// Opens for which too many connections were alive.
     pub at_limit: u64,
     /// Opens that found no free addresses and ports.
@@ -122,6 +126,8 @@ impl Sample {
         self.cut_short = std::mem::take(&mut self.failed.aborted);
         self.unfinished = alive as u64;
         self.missed = missed;
+        self.pauses = client.pauses + server.pauses;
+        self.pauses_overrun = client.pauses_overrun + server.pauses_overrun;
         self.at_limit = client.at_limit;
         self.tuples_exhausted = client.tuples_exhausted;
         self.server_full = server.table_full;

@@ -86,6 +86,13 @@ pub enum Reason {
         /// Of all that fell due, 0 to 1.
         share: f64,
     },
+    /// Hosts waited longer before messages than they should.
+    Overrun {
+        /// Pauses that lasted too long.
+        overrun: u64,
+        /// Of how many.
+        of: u64,
+    },
     /// Packets were lost while the generator looked at no port.
     Stalled {
         /// For how long.
@@ -179,6 +186,10 @@ impl fmt::Display for Reason {
                 "the generator was too late for {missed} frames, {:.2}% of {asked:.0} a second",
                 100.0 * share
             ),
+            Reason::Overrun { overrun, of } => {
+                let share = 100.0 * *overrun as f64 / (*of).max(1) as f64;
+                write!(f, "the generator was too late for {overrun} messages ~ {share:.2}%")
+            }
             Reason::Stalled { ms } => {
                 write!(
                     f,
@@ -284,6 +295,11 @@ fn of_the_generator(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
     {
         let asked = sample.offered.max(opened);
         found.push(Reason::NotOffered { asked, opened, missed: sample.missed });
+    }
+    let (overrun, of) = (sample.pauses_overrun, sample.pauses);
+    // Otherwise the device would be blamed for connections that end late.
+    if overrun as f64 > (1.0 - BEHIND) * of as f64 {
+        found.push(Reason::Overrun { overrun, of });
     }
     let counted = [
         (sample.at_limit, Reason::AtLimit as fn(u64) -> Reason),

@@ -1,6 +1,7 @@
 //! The application that talks over a connection: requests and replies, pauses, and who closes.
 
 use super::{Settings, State, Tcp, Waiting};
+use crate::pacer::Pacer;
 use crate::profile::Close;
 use crate::statistics::Statistics;
 
@@ -12,12 +13,32 @@ impl Settings {
     /// connections live, until with many such pauses they come in bursts that no queue holds. And a
     /// slow device would be offered less than a fast one.
     ///
+    /// Where a rate is asked for, waits differ besides by up to a fiftieth, as `dice` fall: connections
+    /// that are opened evenly would otherwise meet again and again, at 1,000 a second and 50 ms every
+    /// fiftieth of them at the same moment.
+    ///
     /// `last` and `now` are in nanoseconds; `last` is 0 before the first reply.
-    pub fn reply_at(&self, last: u64, now: u64) -> u64 {
+    pub fn reply_at(&self, last: u64, now: u64, dice: u32) -> u64 {
         let wait = self.server_wait_ns;
         let from = if last == 0 { now } else { last };
-        from.saturating_add(wait).max(now.saturating_add(wait / 2))
+        let more = ((u128::from(wait / 25) * u128::from(dice)) >> 32) as u64;
+        let this_wait = if self.spreads_waits { wait - wait / 50 + more } else { wait };
+        from.saturating_add(this_wait).max(now.saturating_add(wait / 2))
     }
+
+    /// Counts a pause that was to end at `due` and ends now. By half of a server's wait its replies may be
+    /// late, [`Settings::reply_at`] makes up for that.
+    pub fn count_pause(&self, due: u64, now: u64, stats: &mut Statistics) {
+        let made_up = Pacer::LATE_NS.max(self.server_wait_ns / 2);
+        stats.pauses += 1;
+        stats.pauses_overrun += u64::from(now.saturating_sub(due) > made_up);
+    }
+}
+
+/// Dice for a message of a connection whose own number this is, from nothing to all bits.
+pub(crate) fn thrown(own: u32, message: u32) -> u32 {
+    let mixed = (own ^ message.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
+    (mixed ^ (mixed >> 15)).wrapping_mul(0xc2b2_ae35)
 }
 
 impl Tcp {
@@ -86,7 +107,8 @@ impl Tcp {
             && self.heard() >= (self.messages + 1) * set.request_bytes
         {
             if set.server_wait_ns > 0 {
-                return self.pause(set.reply_at(self.asked_at, now));
+                let dice = thrown(self.initial_seq, self.messages);
+                return self.pause(set.reply_at(self.asked_at, now, dice));
             }
             self.write(now, set);
         }
@@ -124,23 +146,41 @@ mod tests {
     use super::*;
     use crate::profile::Profile;
 
-    /// A wait of 50 ms: when the last reply was due and when the request was read, in milliseconds, and
-    /// when the reply is due.
+    /// A wait of 50 ms: when the last reply was due and when the request was read, in milliseconds; how
+    /// the dice fall where waits are spread; and when the reply is due, in milliseconds.
     #[test]
     fn replies_keep_to_their_own_time() {
         let profile = Profile { server_wait_ms: 50, ..Profile::default() };
-        let set = Settings::new(&profile);
+        let even = Settings::new(&profile);
+        let spread = Settings::new(&Profile { connections_per_second: Some(1), ..profile });
         let cases = [
-            ("the first one", 0, 1000, 1050),
-            ("asked for at once", 1050, 1050, 1100),
-            ("asked for by a slow network", 1050, 1070, 1100),
-            ("read late, after a pause of the generator", 1050, 1075, 1100),
-            ("read so late that its time is near", 1050, 1090, 1115),
-            ("read after its time", 1050, 1300, 1325),
+            ("the first one", 0, 1000, None, 1050),
+            ("asked for at once", 1050, 1050, None, 1100),
+            ("asked for by a slow network", 1050, 1070, None, 1100),
+            ("read late, after a pause of the generator", 1050, 1075, None, 1100),
+            ("read so late that its time is near", 1050, 1090, None, 1115),
+            ("read after its time", 1050, 1300, None, 1325),
+            ("the shortest", 1050, 1050, Some(0), 1099),
+            ("the middle", 1050, 1050, Some(1 << 31), 1100),
+            ("three quarters", 1050, 1050, Some(3 << 30), 1100),
+            ("the longest", 1050, 1050, Some(u32::MAX), 1100),
+            ("late all the same", 1050, 1300, Some(0), 1325),
         ];
-        for (name, last, now, expect) in cases {
-            let due = set.reply_at(last * 1_000_000, now * 1_000_000);
-            assert_eq!(due, expect * 1_000_000, "{name}");
+        for (name, last, now, dice, expect) in cases {
+            let set = if dice.is_some() { &spread } else { &even };
+            let due = set.reply_at(last * 1_000_000, now * 1_000_000, dice.unwrap_or(0));
+            assert_eq!(due / 1_000_000, expect, "{name}");
         }
+        let due = spread.reply_at(1_050_000_000, 1_050_000_000, 3 << 30);
+        assert_eq!(due, 1_100_500_000, "half a millisecond more");
+    }
+
+    #[test]
+    fn dice_fall_evenly() {
+        let mut counts = [0; 10];
+        for (own, message) in (0..100).flat_map(|own| (0..100).map(move |message| (own, message))) {
+            counts[((u64::from(thrown(own, message)) * 10) >> 32) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (800..=1200).contains(count)), "{counts:?}");
     }
 }

@@ -91,6 +91,7 @@ pub fn sample_json(sample: &Sample) -> Value {
         "garbage": sample.garbage,
         "no_connection": sample.no_connection,
         "missed_opens": sample.missed,
+        "late_messages": sample.pauses_overrun,
         "at_limit": sample.at_limit,
         "tuples_exhausted": sample.tuples_exhausted,
         "server_full": sample.server_full,
