@@ -221,12 +221,13 @@ impl Thread {
     ) -> (T, Option<Id>) {
         let visit = self.reader.enter();
         let index = self.table.zones.get(&visit, zone).expect("the zone has an index");
-        let spot = index.spot(hash);
+        let lookup = index.lookup();
+        let spot = lookup.spot(hash);
         let happened = between();
         let slab = &self.table.slab;
         let is_key = |id| slab.fetch(id, 0)[0].load(Ordering::Relaxed) == key;
         // One of those under the hash; whoever wants another looks for it.
-        let found = index
+        let found = lookup
             .find_at(spot, hash)
             .and_then(|id| if is_key(id) { Some(id) } else { index.find(hash, is_key) });
         assert!(found.is_none_or(is_key), "it stays what it is while the visit lasts");
