@@ -65,6 +65,7 @@ mod tracker;
 mod translate;
 mod update;
 mod walk;
+mod write;
 
 pub use change::{Change, Changes, What};
 pub use conntrack::{Config, Conntrack, Page};

@@ -152,14 +152,28 @@ pub(crate) struct Sight<'a> {
     pub candidate: Option<&'a [AtomicU64; WORDS_V4]>,
     pub id: Id,
     pub hash: u32,
+    /// It is of the same direction of the same connection as the packet before it, as most are of a
+    /// sender that has much to say; what they have in common was looked up for that one.
+    pub repeats: bool,
     /// Of TCP, which of the segments is its.
-    segment: usize,
+    segment: u8,
 }
+
+const _: () = assert!(BATCH_SIZE <= u8::MAX as usize);
+const _: () = assert!(size_of::<Sight<'_>>() == 48);
 
 impl Sight<'_> {
     /// Nothing was seen.
-    pub const NOTHING: Sight<'static> =
-        Sight { addresses: 0, rest: 0, spot: None, candidate: None, id: 0, hash: 0, segment: 0 };
+    pub const NOTHING: Sight<'static> = Sight {
+        addresses: 0,
+        rest: 0,
+        spot: None,
+        candidate: None,
+        id: 0,
+        hash: 0,
+        repeats: false,
+        segment: 0,
+    };
 
     /// Whether there is anything to go by.
     #[inline(always)]
@@ -167,30 +181,30 @@ impl Sight<'_> {
         self.rest != 0
     }
 
-    /// Reads a frame that is tracked in `zone`. `None` is no verdict.
+    /// Reads a frame that is tracked in `zone`, but has no [hash](Self::hashed) yet. `None` is no
+    /// verdict.
     #[inline(always)]
-    pub fn of(
-        frame: &Frame,
-        zone: u16,
-        secrets: &Secrets,
-        segments: &mut Segments,
-    ) -> Option<Self> {
+    pub fn of(frame: &Frame, zone: u16, segments: &mut Segments) -> Option<Self> {
         let plain = Plain::of(frame, frame.packet.data())?;
         let Plain { addresses, ports, protocol, .. } = plain;
         // No connection has port 0.
         if ports < 1 << 16 || ports as u16 == 0 {
             return None;
         }
-        let segment = segments.len();
+        let segment = segments.len() as u8;
         match protocol {
             protocol::UDP if plain.is_whole_udp(frame) => {}
             protocol::TCP => segments.push(plain.segment(frame)?),
             _ => return None,
         }
-        let shared = zone_protocol(zone, protocol, Family::V4);
-        let hash = secrets.v4(addresses, ports, shared);
-        let rest = u64::from(ports) << 32 | u64::from(shared);
-        Some(Sight { addresses, rest, hash, segment, ..Self::NOTHING })
+        let rest = u64::from(ports) << 32 | u64::from(zone_protocol(zone, protocol, Family::V4));
+        Some(Sight { addresses, rest, segment, ..Self::NOTHING })
+    }
+
+    /// The hash of its connection.
+    #[inline(always)]
+    pub fn hashed(&self, secrets: &Secrets) -> u32 {
+        secrets.v4(self.addresses, (self.rest >> 32) as u32, self.rest as u32)
     }
 
     #[inline(always)]
@@ -201,7 +215,7 @@ impl Sight<'_> {
     /// Of TCP.
     #[inline(always)]
     pub fn segment<'a>(&self, segments: &'a Segments) -> Option<&'a Segment> {
-        if self.is_tcp() { segments.get(self.segment) } else { None }
+        if self.is_tcp() { segments.get(usize::from(self.segment)) } else { None }
     }
 
     /// The same, as the rest of connection tracking has it.
@@ -322,9 +336,10 @@ mod tests {
             }
             let reading = Reading::of(&frame, 9);
             let mut segments = Segments::new();
-            match Sight::of(&frame, 9, &secrets, &mut segments) {
-                Some(sight) => {
+            match Sight::of(&frame, 9, &mut segments) {
+                Some(mut sight) => {
                     let reading = reading.unwrap();
+                    sight.hash = sight.hashed(&secrets);
                     prop_assert_eq!(sight.key(), reading.key);
                     prop_assert_eq!(sight.hash, reading.key.hash(&secrets));
                     prop_assert!(sight.is_seen());

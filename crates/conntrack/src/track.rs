@@ -4,21 +4,34 @@
 //! from memory is fetched while the others are worked on. It carries whole TCP and UDP packets over
 //! IPv4 of connections that are known and need no translation. Every other packet goes by
 //! [`walk`](crate::walk), which is right for all of them and looks everything up again.
+//!
+//! Senders that have much to say send packets of one connection one after the other: what such a
+//! run has in common is hashed and looked up once, and where its first packet settled what the
+//! others do, they only say the same and are counted.
 
-use crate::change::What;
 use crate::connections::{Connections, Found, Tools};
-use crate::original_tuple::{self, Named};
 use crate::record::{Life, Record, State, WORDS_V4, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::{Segments, Sight};
-use crate::sketch;
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
-use flow::{ConnectionRef, CtAction, CtFields, CtState, Frame, Masked};
+use flow::{CtAction, CtState, Frame};
 use table::atomic::AtomicU64;
-use table::{Index, Lookup, Visit};
+use table::{Index, Lookup, Spot, Visit};
+
+/// What became of a packet and its candidate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    /// It is not of that connection, or more is to be done than to follow it. Nothing was done that a
+    /// second look at the packet does not do again.
+    Not,
+    /// It acted on the connection.
+    Once,
+    /// It did, and the same packet once more would change nothing but what is counted.
+    Settled,
+}
 
 /// What a first look saw of each frame of a batch.
 type Sights<'a> = arrayvec::ArrayVec<Sight<'a>, BATCH_SIZE>;
@@ -70,18 +83,58 @@ impl<'a> Pass<'a> {
     /// Tracks a batch.
     #[inline]
     pub fn track(&mut self, frames: &mut [Frame]) {
+        match frames {
+            [frame] => self.track_one(frame),
+            _ => self.track_many(frames),
+        }
+    }
+
+    /// Tracks a packet that came alone: what is seen of it needs no memory to wait in.
+    #[inline(always)]
+    fn track_one(&mut self, frame: &mut Frame) {
+        let mut segments = Segments::new();
+        let zone = self.action.zone.0;
+        let mut sight = Sight::of(frame, zone, &mut segments).unwrap_or(Sight::NOTHING);
+        if sight.is_seen() {
+            sight.hash = sight.hashed(&self.connections.secrets);
+            if let Some(lookup) = self.index.map(Index::lookup) {
+                let spot = lookup.spot(sight.hash);
+                self.find_one(lookup, spot, &mut sight);
+            }
+        }
+        if self.follow_seen(frame, &sight, &segments) == Followed::Not {
+            self.track_unknown(frame, &sight, &segments);
+        }
+    }
+
+    #[inline(always)]
+    fn track_many(&mut self, frames: &mut [Frame]) {
         let (mut sights, mut segments) = (Sights::new(), Segments::new());
         let lookup = self.index.map(Index::lookup);
         self.read(frames, lookup, &mut sights, &mut segments);
         if let Some(lookup) = lookup {
             self.find(lookup, &mut sights);
         }
+        // The packet before, where it settled what one more like it does.
+        let mut settled: Option<&Frame> = None;
         for (frame, sight) in frames.iter_mut().zip(&sights) {
-            let is_done = self.follow_seen(frame, sight, &segments)
-                || self.begin_seen(frame, sight, &segments);
-            if !is_done {
-                self.walk_seen(frame, sight, &segments);
+            let before = if sight.repeats { settled } else { None };
+            let followed = match before.is_some_and(|before| self.repeat(frame, sight, before)) {
+                true => Followed::Settled,
+                false => self.follow_seen(frame, sight, &segments),
+            };
+            if followed == Followed::Not {
+                self.track_unknown(frame, sight, &segments);
             }
+            settled = (followed == Followed::Settled).then_some(frame);
+        }
+    }
+
+    /// Tracks a packet that has no candidate that it may act on.
+    #[inline(never)]
+    fn track_unknown(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) {
+        if !self.begin_seen(frame, sight, segments) {
+            self.walk_seen(frame, sight, segments);
         }
     }
 
@@ -95,12 +148,20 @@ impl<'a> Pass<'a> {
         segments: &mut Segments,
     ) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
+        let (mut before, mut hash) = ((0, 0), 0);
         for frame in frames {
-            let Some(mut sight) = Sight::of(frame, zone, secrets, segments) else {
+            let Some(mut sight) = Sight::of(frame, zone, segments) else {
                 sights.push(Sight::NOTHING);
                 continue;
             };
-            sight.spot = lookup.map(|lookup| lookup.spot(sight.hash));
+            let words = (sight.addresses, sight.rest);
+            sight.repeats = words == before;
+            if !sight.repeats {
+                hash = sight.hashed(secrets);
+                sight.spot = lookup.map(|lookup| lookup.spot(hash));
+                before = words;
+            }
+            sight.hash = hash;
             sights.push(sight);
         }
     }
@@ -108,30 +169,63 @@ impl<'a> Pass<'a> {
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
     #[inline(always)]
     fn find(&self, lookup: Lookup<'a>, sights: &mut Sights<'a>) {
+        let mut before = (0, None);
         for sight in sights {
-            let Some(spot) = sight.spot else { continue };
-            if let Some(id) = lookup.find_at(spot, sight.hash) {
-                sight.id = Connections::plain(id);
-                // What has the same hash by chance may be of the other family.
-                sight.candidate =
-                    Connections::is_v4(id).then(|| self.connections.fetch_v4(id, sight.is_tcp()));
+            if sight.repeats {
+                (sight.id, sight.candidate) = before;
+                continue;
             }
+            let Some(spot) = sight.spot else { continue };
+            self.find_one(lookup, spot, sight);
+            before = (sight.id, sight.candidate);
         }
     }
 
-    /// Lets a packet act on its candidate. False where that is not its connection, or where more is
-    /// to be done than to follow it; nothing was done then.
     #[inline(always)]
-    fn follow_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) -> bool {
-        let Some(words) = sight.candidate else { return false };
+    fn find_one(&self, lookup: Lookup<'a>, spot: Spot<'a>, sight: &mut Sight<'a>) {
+        if let Some(id) = lookup.find_at(spot, sight.hash) {
+            sight.id = Connections::plain(id);
+            // What has the same hash by chance may be of the other family.
+            sight.candidate =
+                Connections::is_v4(id).then(|| self.connections.fetch_v4(id, sight.is_tcp()));
+        }
+    }
+
+    /// Lets one more packet act on a connection of which the one `before` it settled what it does: it
+    /// says the same, and is counted. False where more is to be done; nothing was done then.
+    #[inline(always)]
+    fn repeat(&self, frame: &mut Frame, sight: &Sight<'_>, before: &Frame) -> bool {
+        let (Some(words), Some(connection)) = (sight.candidate, before.connection) else {
+            return false;
+        };
+        if self.was_tracked_here(frame) {
+            return false;
+        }
+        self.count(&Record::v4(words), frame, connection.is_reply);
+        frame.key.copy_ct(&before.key);
+        frame.connection = before.connection;
+        true
+    }
+
+    /// Lets a packet act on its candidate.
+    #[inline(always)]
+    fn follow_seen(
+        &mut self,
+        frame: &mut Frame,
+        sight: &Sight<'_>,
+        segments: &Segments,
+    ) -> Followed {
+        let Some(words) = sight.candidate else { return Followed::Not };
         let record = Record::v4(words);
-        let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else { return false };
+        let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else {
+            return Followed::Not;
+        };
         let (life, state) = (record.life(), record.state());
         let is_special = self.action.force && is_reply
             || state.has_any(self.whole_way)
             || self.was_tracked_here(frame);
         if is_special || life.is_over(self.now_ms) {
-            return false;
+            return Followed::Not;
         }
         let found = Found { id: sight.id, is_reply };
         let Some(is_answered) = state.is_settled(is_reply) else {
@@ -142,11 +236,10 @@ impl<'a> Pass<'a> {
         let (state, timeout) = if is_answered { established } else { new };
         self.set_deadline(&record, found, life, timeout);
         self.write_followed(frame, state, found, &record, true);
-        true
+        Followed::Settled
     }
 
-    /// Lets a TCP segment act on its connection. False did nothing that a second look at it does not
-    /// do again.
+    /// Lets a TCP segment act on its connection.
     #[inline(always)]
     fn follow_segment(
         &mut self,
@@ -154,21 +247,21 @@ impl<'a> Pass<'a> {
         segment: Option<&Segment>,
         found: Found,
         words: &[AtomicU64; WORDS_V4],
-    ) -> bool {
-        let Some(segment) = segment else { return false };
+    ) -> Followed {
+        let Some(segment) = segment else { return Followed::Not };
         let record = Record::v4(words);
         let state = match self.update_segment(words, found, segment) {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
             Update::Invalid => CtState::INV,
             // It ends this connection and begins another.
-            Update::Reopens => return false,
+            Update::Reopens => return Followed::Not,
         };
         self.write_followed(frame, state, found, &record, segment.is_usual());
-        true
+        Followed::Once
     }
 
-    /// Counts a packet, and writes what became of it.
+    /// Counts a packet, unless it is invalid, and writes what became of it.
     #[inline(always)]
     fn write_followed(
         &mut self,
@@ -178,25 +271,12 @@ impl<'a> Pass<'a> {
         record: &Record<'_>,
         is_usual: bool,
     ) {
-        self.count(record, frame, found.is_reply);
+        if state != CtState::INV {
+            self.count(record, frame, found.is_reply);
+        }
         let is_answer = found.is_reply && state == CtState::EST;
         let reply = if is_answer { CtState::RPL } else { CtState::empty() };
         self.write_seen(frame, state | reply, found, record, is_usual);
-    }
-
-    /// [`Pass::write`] for TCP and UDP over IPv4.
-    #[inline(always)]
-    pub fn write_seen(
-        &mut self,
-        frame: &mut Frame,
-        state: CtState,
-        found: Found,
-        record: &Record<'_>,
-        is_usual: bool,
-    ) {
-        let (addresses, rest) = record.key_v4(false);
-        let mut fields = self.fields_v4(state, addresses, rest);
-        self.write_connection(frame, &mut fields, found, record, is_usual);
     }
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.
@@ -225,89 +305,6 @@ impl<'a> Pass<'a> {
     pub fn count(&self, record: &Record<'_>, frame: &Frame, is_reply: bool) {
         if self.settings.counts_traffic {
             record.count(is_reply, frame.packet.len());
-        }
-    }
-
-    /// Writes into the key what became of the packet, and onto the connection the mark and label
-    /// that the action sets. `named` is what stands in the key of a packet without a connection. A
-    /// packet that is not `usual` is not remembered as its connection's.
-    pub fn write(
-        &mut self,
-        frame: &mut Frame,
-        state: CtState,
-        connection: Option<(Found, &Record<'_>)>,
-        named: &Named<'_>,
-        is_usual: bool,
-    ) {
-        let mut fields = self.fields(state);
-        let Some((found, record)) = connection else {
-            named.write(&mut fields);
-            frame.key.set_ct(&fields);
-            frame.connection = None;
-            return;
-        };
-        let parent = self.connections.parent_of(found.id, record.state());
-        original_tuple::write(&mut fields, &parent.unwrap_or_else(|| record.original()));
-        self.write_connection(frame, &mut fields, found, record, is_usual);
-    }
-
-    #[inline(always)]
-    fn fields(&self, state: CtState) -> CtFields {
-        let (state, zone) = (state | CtState::TRK, self.action.zone);
-        CtFields { state, zone, ..CtFields::default() }
-    }
-
-    /// With the original direction of a connection over IPv4.
-    #[inline(always)]
-    pub fn fields_v4(&self, state: CtState, addresses: u64, rest: u64) -> CtFields {
-        let mut fields = self.fields(state);
-        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
-        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
-        fields.protocol = (rest >> 8) as u8;
-        fields
-    }
-
-    /// Adds what stands on the connection, and writes all of it.
-    #[inline(always)]
-    fn write_connection(
-        &mut self,
-        frame: &mut Frame,
-        fields: &mut CtFields,
-        found: Found,
-        record: &Record<'_>,
-        is_usual: bool,
-    ) {
-        if self.action.mark.is_some() || self.action.label.is_some() {
-            self.set_mark_and_label(*record);
-        }
-        // The generation first: what is newer than it is only looked up once more.
-        let generation = record.life().generation();
-        let state = record.state();
-        fields.mark = state.mark();
-        fields.label = record.label_in(state);
-        let Found { id, is_reply } = found;
-        let id = Connections::remembered(id, state);
-        let is_remembered = is_usual && !fields.state.contains(CtState::INV);
-        frame.connection = is_remembered.then_some(ConnectionRef { id, generation, is_reply });
-        frame.key.set_ct(fields);
-    }
-
-    #[inline(never)]
-    fn set_mark_and_label(&mut self, record: Record<'_>) {
-        let mut changed = false;
-        // Before the connection has them.
-        if let Some(index) = self.connections.zones.index(record.state().header()) {
-            sketch::note_action(index, self.action);
-        }
-        if let Some(Masked { value, mask }) = self.action.mark {
-            changed |= record.set_mark(value, mask);
-        }
-        if let Some(Masked { value, mask }) = self.action.label {
-            changed |= record.set_label(value, mask);
-        }
-        if changed {
-            record.age();
-            self.tools.note(&record, What::Updated);
         }
     }
 }

@@ -10,6 +10,10 @@
 //! and ND as in Open vSwitch (ovs: `include/openvswitch/flow.h`). A match on any of them must
 //! therefore match `eth_type` exactly, which OpenFlow demands anyway (prerequisites).
 
+mod ct_fields;
+
+pub use ct_fields::CtFields;
+
 use crate::ct_state::CtState;
 use crate::field::Field;
 use base::{MacAddr, PortNo, RecircId, Zone};
@@ -29,9 +33,6 @@ pub const FRAG_LATER: u8 = 2;
 /// `vlan_tci` bit that says that a tag is there (the place of the CFI bit).
 pub const VLAN_PRESENT: u16 = 0x1000;
 
-/// Word and bit of [`FlowKey::ct_began`], among the connection's words and in no field's place.
-const CT_BEGAN: (usize, u64) = (4, 1);
-
 /// The values of all fields of one packet.
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
@@ -44,27 +45,6 @@ pub struct FlowKey {
 #[repr(C, align(64))]
 pub struct Mask {
     words: [u64; WORDS],
-}
-
-/// All that connection tracking says of a packet, as the key's words hold it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CtFields {
-    /// What became of it.
-    pub state: CtState,
-    /// The zone that it was tracked in.
-    pub zone: Zone,
-    /// Its connection's mark.
-    pub mark: u32,
-    /// Its connection's label, the upper half first.
-    pub label: [u64; 2],
-    /// Source of the original direction, the upper half first; an IPv4 address in the low 32 bits.
-    pub src: [u64; 2],
-    /// Destination of the original direction.
-    pub dst: [u64; 2],
-    /// Source and destination port of the original direction, or type and code.
-    pub ports: [u16; 2],
-    /// Protocol of the original direction.
-    pub protocol: u8,
 }
 
 macro_rules! words {
@@ -222,40 +202,6 @@ impl FlowKey {
     /// Sets [`Self::ct_zone`].
     pub fn set_ct_zone(&mut self, zone: Zone) {
         self.set(Field::CtZone, zone.0.into());
-    }
-
-    /// Writes all that connection tracking says at once, and so over what it said before.
-    #[inline]
-    pub fn set_ct(&mut self, ct: &CtFields) {
-        let state = u64::from(ct.state.bits());
-        let [source, destination] = ct.ports.map(u64::from);
-        self.words[1..9].copy_from_slice(&[
-            u64::from(ct.mark) << 32 | state << 16 | u64::from(ct.zone.0),
-            ct.label[0],
-            ct.label[1],
-            source << 48 | destination << 32 | u64::from(ct.protocol) << 24,
-            ct.src[0],
-            ct.src[1],
-            ct.dst[0],
-            ct.dst[1],
-        ]);
-    }
-
-    /// Whether the packet's last `ct` made the connection that the key names. It travels with the
-    /// packet and is no field: nothing matches on it.
-    pub fn ct_began(&self) -> bool {
-        self.words[CT_BEGAN.0] & CT_BEGAN.1 != 0
-    }
-
-    /// Notes that a `ct` made the packet's connection; forgotten with all else that `ct` said.
-    pub fn set_ct_began(&mut self) {
-        self.words[CT_BEGAN.0] |= CT_BEGAN.1;
-    }
-
-    /// Forgets all that connection tracking said (`ct_clear`).
-    #[inline]
-    pub fn clear_ct(&mut self) {
-        self.words[1..9].fill(0);
     }
 
     /// Ethernet source.

@@ -398,7 +398,9 @@ impl World {
                 .into_iter()
                 .map(|it| {
                     let detail = conntrack::text::Detail { more: true, statistics: true };
-                    (it.zone.0, it.original, it.display(detail).to_string())
+                    let traffic = [it.original_traffic, it.reply_traffic];
+                    let traffic = traffic.map(|it| (it.packets, it.bytes));
+                    (it.zone.0, it.original, it.display(detail).to_string(), traffic)
                 })
                 .collect();
             shown.sort_unstable();

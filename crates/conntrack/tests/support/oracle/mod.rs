@@ -45,6 +45,8 @@ pub struct Known {
     pub helper: Option<&'static str>,
     parent: Option<Tuple>,
     session: Session,
+    /// What was carried in each direction; invalid packets and errors about it do not count.
+    traffic: [Traffic; 2],
     born_ms: u64,
 }
 
@@ -129,6 +131,12 @@ pub fn reverse(tuple: Tuple) -> Tuple {
 }
 
 impl Known {
+    fn count(&mut self, is_reply: bool, frame: &Frame) {
+        let traffic = &mut self.traffic[usize::from(is_reply)];
+        traffic.packets += 1;
+        traffic.bytes += frame.packet.len() as u64;
+    }
+
     /// How its packets of a direction look on the other side of the translation.
     fn translated(&self, is_reply: bool) -> Tuple {
         reverse(if is_reply { self.original } else { self.reply })
@@ -202,8 +210,8 @@ impl Known {
             sctp: if let Progress::Sctp(it) = &self.progress { Some(it.shown()) } else { None },
             helper: self.helper,
             parent: self.parent,
-            original_traffic: Traffic::default(),
-            reply_traffic: Traffic::default(),
+            original_traffic: self.traffic[0],
+            reply_traffic: self.traffic[1],
             age_s: (now_ms - self.born_ms) / 1000,
         }
     }
@@ -328,6 +336,9 @@ impl Oracle {
             followed.event.into_iter().for_each(|event| self.count(event));
             if let Some(timeout) = followed.timeout {
                 self.renew(at, timeout, now_ms);
+            }
+            if matches!(followed.verdict, Verdict::New | Verdict::Established) {
+                self.known[at].count(is_reply, frame);
             }
             let related = match self.known[at].parent {
                 Some(_) => CtState::REL,
@@ -476,6 +487,7 @@ impl Oracle {
             let naming = expected.as_ref().map_or(Naming::Tuple(tuple), Naming::Expected);
             return write(frame, zone, state, naming);
         };
+        self.known[at].count(false, frame);
         let helped = self.help(at, false, now_ms, seen, frame, state);
         self.mark(at, action);
         self.pass(action, frame, at, false, state | helped);
@@ -541,6 +553,7 @@ impl Oracle {
             helper: action.helper,
             parent: expected.map(|it| it.parent),
             session: Session::default(),
+            traffic: [Traffic::default(); 2],
             born_ms: now_ms,
         });
         if let Some(expected) = expected {

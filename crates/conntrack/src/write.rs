@@ -1,0 +1,110 @@
+//! What is written of a packet: into its key what became of it, onto its connection the mark and
+//! label that the action sets.
+
+use crate::change::What;
+use crate::connections::{Connections, Found};
+use crate::original_tuple::{self, Named};
+use crate::record::Record;
+use crate::sketch;
+use crate::track::Pass;
+use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
+
+impl Pass<'_> {
+    /// [`Pass::write`] for TCP and UDP over IPv4.
+    #[inline(always)]
+    pub fn write_seen(
+        &mut self,
+        frame: &mut Frame,
+        state: CtState,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
+        let (addresses, rest) = record.key_v4(false);
+        let mut fields = self.fields_v4(state, addresses, rest);
+        self.write_connection(frame, &mut fields, found, record, is_usual);
+    }
+
+    /// Writes into the key what became of the packet, and onto the connection the mark and label
+    /// that the action sets. `named` is what stands in the key of a packet without a connection. A
+    /// packet that is not `usual` is not remembered as its connection's.
+    pub fn write(
+        &mut self,
+        frame: &mut Frame,
+        state: CtState,
+        connection: Option<(Found, &Record<'_>)>,
+        named: &Named<'_>,
+        is_usual: bool,
+    ) {
+        let mut fields = self.fields(state);
+        let Some((found, record)) = connection else {
+            named.write(&mut fields);
+            frame.key.set_ct(&fields);
+            frame.connection = None;
+            return;
+        };
+        let parent = self.connections.parent_of(found.id, record.state());
+        original_tuple::write(&mut fields, &parent.unwrap_or_else(|| record.original()));
+        self.write_connection(frame, &mut fields, found, record, is_usual);
+    }
+
+    #[inline(always)]
+    fn fields(&self, state: CtState) -> CtFields {
+        let (state, zone) = (state | CtState::TRK, self.action.zone);
+        CtFields { state, zone, ..CtFields::default() }
+    }
+
+    /// With the original direction of a connection over IPv4.
+    #[inline(always)]
+    pub fn fields_v4(&self, state: CtState, addresses: u64, rest: u64) -> CtFields {
+        let mut fields = self.fields(state);
+        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
+        fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
+        fields.protocol = (rest >> 8) as u8;
+        fields
+    }
+
+    /// Adds what stands on the connection, and writes all of it.
+    #[inline(always)]
+    fn write_connection(
+        &mut self,
+        frame: &mut Frame,
+        fields: &mut CtFields,
+        found: Found,
+        record: &Record<'_>,
+        is_usual: bool,
+    ) {
+        if self.action.mark.is_some() || self.action.label.is_some() {
+            self.set_mark_and_label(*record);
+        }
+        // The generation first: what is newer than it is only looked up once more.
+        let generation = record.life().generation();
+        let state = record.state();
+        fields.mark = state.mark();
+        fields.label = record.label_in(state);
+        let Found { id, is_reply } = found;
+        let id = Connections::remembered(id, state);
+        let is_remembered = is_usual && !fields.state.contains(CtState::INV);
+        frame.connection = is_remembered.then_some(ConnectionRef { id, generation, is_reply });
+        frame.key.set_ct(fields);
+    }
+
+    #[inline(never)]
+    fn set_mark_and_label(&mut self, record: Record<'_>) {
+        let mut changed = false;
+        // Before the connection has them.
+        if let Some(index) = self.connections.zones.index(record.state().header()) {
+            sketch::note_action(index, self.action);
+        }
+        if let Some(Masked { value, mask }) = self.action.mark {
+            changed |= record.set_mark(value, mask);
+        }
+        if let Some(Masked { value, mask }) = self.action.label {
+            changed |= record.set_label(value, mask);
+        }
+        if changed {
+            record.age();
+            self.tools.note(&record, What::Updated);
+        }
+    }
+}
