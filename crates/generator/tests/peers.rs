@@ -163,7 +163,8 @@ fn wrk_asks_our_servers() {
     // wrk leaves in the middle of its last requests.
     let ended = s.completed + server.alive() as u64;
     assert!((requests..=requests + 16).contains(&ended), "{requests} asked, {ended} answered");
-    assert!(s.failed.total() <= 8, "{:?}", s.failed);
+    // Its eight connections at its end, and the one that it opens and closes before it begins.
+    assert!(s.failed.total() <= 9, "{:?}", s.failed);
     assert_eq!((s.rx_malformed, s.rx_bad_checksum), (0, 0));
 }
 

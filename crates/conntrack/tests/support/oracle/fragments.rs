@@ -76,10 +76,10 @@ impl Fragments {
         // A datagram's time runs from its first fragment on.
         let begun =
             self.held.iter().filter(|it| it.datagram == datagram).map(|it| it.since_ms).min();
-        if begun.is_some_and(|begun| now_ms >= begun + LIFETIME_MS) {
+        if begun.is_some_and(|begun| now_ms > begun + LIFETIME_MS) {
             self.held.retain(|it| it.datagram != datagram);
         }
-        self.given_up.retain(|(_, since_ms)| now_ms < since_ms + LIFETIME_MS);
+        self.given_up.retain(|(_, since_ms)| now_ms <= since_ms + LIFETIME_MS);
         if self.given_up.iter().any(|(it, _)| *it == datagram) {
             return Taken::Refused;
         }
