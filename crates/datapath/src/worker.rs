@@ -143,7 +143,7 @@ impl Worker {
     /// The same where nobody else prepares the room.
     pub fn tick_alone(&mut self) {
         if let Some(wanted) = self.tick() {
-            drop(self.take(wanted.prepare()));
+            drop(self.take(wanted.prepare(|| ())));
         }
     }
 

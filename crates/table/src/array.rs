@@ -10,6 +10,9 @@ use std::ptr::NonNull;
 /// Arrays from this size lie in large pages.
 const LARGE_FROM: usize = 2 << 20;
 
+/// What is filled without a pause.
+const PIECE_BYTES: usize = 512 << 10;
+
 /// A fixed number of values, as a `Box<[T]>` has them.
 #[derive(Debug)]
 pub struct Array<T: Copy> {
@@ -27,6 +30,12 @@ impl<T: Copy> Array<T> {
     /// So many times this value. Where the system has no memory of its own for a large array, it
     /// lies where all other memory does.
     pub fn filled(value: T, len: usize) -> Self {
+        Self::filled_slowly(value, len, &mut || ())
+    }
+
+    /// The same, with a pause before each piece of some 512 KiB of a large array: the system clears
+    /// each page when it is first written, and whoever shares the processor is kept waiting.
+    pub fn filled_slowly(value: T, len: usize, pause: &mut dyn FnMut()) -> Self {
         const { assert!(align_of::<T>() <= 4096, "mapped memory begins at a page") };
         let bytes = len.saturating_mul(size_of::<T>());
         let mapped = if bytes >= LARGE_FROM { crate::pages::map(bytes) } else { None };
@@ -35,7 +44,11 @@ impl<T: Copy> Array<T> {
             return Array { start, len, is_mapped: false };
         };
         let start = start.cast::<T>();
+        let piece = (PIECE_BYTES / size_of::<T>().max(1)).max(1);
         for at in 0..len {
+            if at.is_multiple_of(piece) {
+                pause();
+            }
             // SAFETY: needed because the values are not there yet. `len` of them lie in the mapping,
             // which begins at a page, hence aligned, and which nobody else knows of.
             unsafe { start.add(at).write(value) };
@@ -120,5 +133,15 @@ mod tests {
             assert_eq!(moved.ok(), Some(len));
         }
         assert!(Array::<Line>::default().is_empty());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "nothing is mapped there")]
+    fn a_large_array_is_filled_with_pauses() {
+        let mut pauses = 0;
+        let array =
+            Array::filled_slowly(Line([7; 8]), 4 * PIECE_BYTES / 64 + 1, &mut || pauses += 1);
+        assert!(array.iter().all(|line| *line == Line([7; 8])));
+        assert_eq!(pauses, 5);
     }
 }

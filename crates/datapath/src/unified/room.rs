@@ -28,11 +28,15 @@ pub struct RoomWanted {
 impl Room {
     /// So many empty places.
     pub(super) fn new(entries: usize) -> Room {
+        Room::new_slowly(entries, &mut || ())
+    }
+
+    fn new_slowly(entries: usize, pause: &mut dyn FnMut()) -> Room {
         Room {
-            entries: Array::filled(Entry::EMPTY, entries),
-            rest: Array::filled(Rest::EMPTY, entries),
-            seconds: Array::filled(Second::NONE, entries),
-            tags: Tags::empty(entries),
+            entries: Array::filled_slowly(Entry::EMPTY, entries, pause),
+            rest: Array::filled_slowly(Rest::EMPTY, entries, pause),
+            seconds: Array::filled_slowly(Second::NONE, entries, pause),
+            tags: Tags::empty(entries, pause),
         }
     }
 }
@@ -42,10 +46,10 @@ impl RoomWanted {
         RoomWanted { entries }
     }
 
-    /// Prepares it, on a thread for which no packet waits.
+    /// Prepares it, on a thread for which no packet waits; `pause` is called before each piece of it.
     #[must_use]
-    pub fn prepare(self) -> Room {
-        Room::new(self.entries)
+    pub fn prepare(self, mut pause: impl FnMut()) -> Room {
+        Room::new_slowly(self.entries, &mut pause)
     }
 }
 

@@ -77,11 +77,11 @@ fn a_cache_in_demand_grows_to_its_limit_at_a_tick() {
     let wanted = cache.tick(false).expect("half of it is used");
     assert_eq!(cache.tick(false), None, "it has asked");
     assert_eq!(find(&mut cache, &client(7)), Some(known(7).way), "and knows what it knew");
-    let _ = cache.take(wanted.prepare());
+    let _ = cache.take(wanted.prepare(|| ()));
     assert_eq!((cache.room.entries.len(), cache.occupied), (ENTRIES_FIRST * GROWTH, 0));
     cache.set_entries_max(5);
     assert_eq!(cache.room.entries.len(), 8);
-    let _ = cache.take(wanted.prepare());
+    let _ = cache.take(wanted.prepare(|| ()));
     assert_eq!(cache.room.entries.len(), 8, "other settings came meanwhile");
 }
 

@@ -160,7 +160,10 @@ impl WorkerThread {
         let prepare = move || {
             // At another priority it holds a worker up that shares its processor.
             let _ = affinity::give_way();
-            let _ = commands.send(WorkerCommand::Room(wanted.prepare()));
+            // A thread that does not rest keeps a processor until the system's next tick, 4 ms and more,
+            // whatever its priority.
+            let room = wanted.prepare(|| std::thread::sleep(Duration::from_millis(1)));
+            let _ = commands.send(WorkerCommand::Room(room));
             waker.wake();
         };
         if let Err(error) = std::thread::Builder::new().name("room".to_owned()).spawn(prepare) {
