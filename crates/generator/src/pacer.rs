@@ -7,7 +7,7 @@ use base::Instant;
 /// them. What a caller comes too late for is made up little by little, at five quarters of the rate or
 /// by one open more in each group, and never in a burst that no one asked for: a device that carries
 /// the rate would lose what comes at twice the rate, and would be blamed for it. What is later than
-/// [`Pacer::LATE_NS`] is counted as missed.
+/// [`Pacer::LATE_NS`], or than so many opens take as no queue feels, is counted as missed.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     per_second: u64,
@@ -26,6 +26,10 @@ pub struct Pacer {
 const CATCH_UP_PART: u64 = 4;
 /// The shortest time between two groups, in nanoseconds.
 const GRAIN_NS: u64 = 20_000;
+/// Opens that may always be late: one a group, they are no burst to any queue. At low rates they take
+/// longer than [`Pacer::LATE_NS`], but nobody calls half a second late the same rate.
+const LATE_OPENS: u64 = 100;
+const LATE_MOST_NS: u64 = 500_000_000;
 /// The longest time whose opens are handed out at once, in nanoseconds.
 const BURST_NS: u64 = 2_000_000;
 
@@ -49,7 +53,9 @@ impl Pacer {
 
     fn next_group(&mut self, now: Instant) -> u64 {
         let elapsed = now.as_nanos().saturating_sub(self.start);
-        let oldest = elapsed.saturating_sub(Self::LATE_NS);
+        let one_open = 1_000_000_000 / self.per_second.max(1);
+        let oldest =
+            elapsed.saturating_sub((LATE_OPENS * one_open).clamp(Self::LATE_NS, LATE_MOST_NS));
         // One may always be late, or low rates would miss all of theirs.
         let forgiven = self.cumulative(oldest).saturating_sub(1);
         if self.settled < forgiven {
@@ -58,7 +64,6 @@ impl Pacer {
         }
         let gap = now.as_nanos().saturating_sub(self.asked_at).min(BURST_NS);
         self.asked_at = now.as_nanos();
-        let one_open = 1_000_000_000 / self.per_second.max(1);
         let more = one_open.max(gap / CATCH_UP_PART);
         self.until = elapsed.min(self.until.max(oldest) + gap + more);
         let due = self.cumulative(self.until).saturating_sub(self.settled);
@@ -115,13 +120,13 @@ mod tests {
             (total, most) = (total + due, most.max(due));
         }
         assert_eq!((total + pacer.missed(), most), (700_000, 25));
-        // At a low rate one more each time is soon all.
+        // At a low rate one more each time is soon all, and more of it is waited for.
         let mut pacer = Pacer::new(1000, 0, Instant::ZERO);
         let due = pacer.due(Instant::from_millis(500));
-        assert_eq!((due, pacer.missed()), (4, 479));
+        assert_eq!((due, pacer.missed()), (4, 399));
         let asked: Vec<u64> =
-            (1..=18).map(|n| pacer.due(Instant::from_nanos(500_000_000 + n * 20_000))).collect();
-        assert_eq!((asked.iter().sum::<u64>(), asked.iter().max()), (17, Some(&1)));
+            (1..=45).map(|n| pacer.due(Instant::from_nanos(500_000_000 + n * 20_000))).collect();
+        assert_eq!((asked.iter().sum::<u64>(), asked.iter().max()), (45, Some(&1)));
         let mut pacer = Pacer::new(1000, 2000, Instant::ZERO);
         let total: u64 = (1..=4000).map(|ms| pacer.due(Instant::from_millis(ms))).sum();
         assert_eq!((total, pacer.missed()), (3000, 0));
