@@ -136,7 +136,7 @@ impl UnifiedCache {
         if entries != self.entries_max {
             self.entries_max = entries;
             self.awaits_room = false;
-            self.replace(Room::new(entries.min(ENTRIES_FIRST)));
+            self.replace(Room::new(entries.min(ENTRIES_FIRST), &mut || ()));
         }
     }
 
@@ -304,7 +304,7 @@ impl UnifiedCache {
         self.serial = self.serial.wrapping_add(1);
         if self.serial == 0 {
             // Numbers begin again: nobody may have an old one.
-            self.replace(Room::new(self.room.entries.len()));
+            self.replace(Room::new(self.room.entries.len(), &mut || ()));
         }
         self.masks.push(MaskInUse::new(*mask, self.serial));
         Some(self.masks.len() - 1)

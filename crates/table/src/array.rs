@@ -29,13 +29,10 @@ unsafe impl<T: Copy + Sync> Sync for Array<T> {}
 impl<T: Copy> Array<T> {
     /// So many times this value. Where the system has no memory of its own for a large array, it
     /// lies where all other memory does.
-    pub fn filled(value: T, len: usize) -> Self {
-        Self::filled_slowly(value, len, &mut || ())
-    }
-
-    /// The same, with a pause before each piece of some 512 KiB of a large array: the system clears
-    /// each page when it is first written, and whoever shares the processor is kept waiting.
-    pub fn filled_slowly(value: T, len: usize, pause: &mut dyn FnMut()) -> Self {
+    ///
+    /// `pause` is called before each piece of some 512 KiB of a large array: the system clears each page
+    /// when it is first written, and whoever shares the processor is kept waiting meanwhile.
+    pub fn filled(value: T, len: usize, pause: &mut dyn FnMut()) -> Self {
         const { assert!(align_of::<T>() <= 4096, "mapped memory begins at a page") };
         let bytes = len.saturating_mul(size_of::<T>());
         let mapped = if bytes >= LARGE_FROM { crate::pages::map(bytes) } else { None };
@@ -118,7 +115,7 @@ mod tests {
     fn values_are_there_aligned_and_can_be_changed() {
         let large = if cfg!(miri) { 0 } else { LARGE_FROM / 64 + 5 };
         for len in [0, 1, 100, large] {
-            let mut array = Array::filled(Line([7; 8]), len);
+            let mut array = Array::filled(Line([7; 8]), len, &mut || ());
             assert_eq!(array.len(), len);
             assert_eq!(array.as_ptr().addr() % 64, 0);
             if len == large && !cfg!(miri) {
@@ -139,8 +136,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "nothing is mapped there")]
     fn a_large_array_is_filled_with_pauses() {
         let mut pauses = 0;
-        let array =
-            Array::filled_slowly(Line([7; 8]), 4 * PIECE_BYTES / 64 + 1, &mut || pauses += 1);
+        let array = Array::filled(Line([7; 8]), 4 * PIECE_BYTES / 64 + 1, &mut || pauses += 1);
         assert!(array.iter().all(|line| *line == Line([7; 8])));
         assert_eq!(pauses, 5);
     }

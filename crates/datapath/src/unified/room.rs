@@ -26,16 +26,12 @@ pub struct RoomWanted {
 }
 
 impl Room {
-    /// So many empty places.
-    pub(super) fn new(entries: usize) -> Room {
-        Room::new_slowly(entries, &mut || ())
-    }
-
-    fn new_slowly(entries: usize, pause: &mut dyn FnMut()) -> Room {
+    /// So many empty places; `pause` is called before each piece of them.
+    pub(super) fn new(entries: usize, pause: &mut dyn FnMut()) -> Room {
         Room {
-            entries: Array::filled_slowly(Entry::EMPTY, entries, pause),
-            rest: Array::filled_slowly(Rest::EMPTY, entries, pause),
-            seconds: Array::filled_slowly(Second::NONE, entries, pause),
+            entries: Array::filled(Entry::EMPTY, entries, pause),
+            rest: Array::filled(Rest::EMPTY, entries, pause),
+            seconds: Array::filled(Second::NONE, entries, pause),
             tags: Tags::empty(entries, pause),
         }
     }
@@ -49,7 +45,7 @@ impl RoomWanted {
     /// Prepares it, on a thread for which no packet waits; `pause` is called before each piece of it.
     #[must_use]
     pub fn prepare(self, mut pause: impl FnMut()) -> Room {
-        Room::new_slowly(self.entries, &mut pause)
+        Room::new(self.entries, &mut pause)
     }
 }
 
