@@ -1,7 +1,7 @@
 //! Flow-mods in their three forms: OpenFlow 1.0's, Nicira's, and OpenFlow 1.1's
 //! (ovs: `lib/ofp-flow.c`).
 
-use crate::actions::{ActionForm, put_actions, put_flow_actions, take_actions, take_flow_actions};
+use crate::actions::{ActionForm, put_flow_actions, take_flow_actions};
 use crate::bytes::{Input, Output};
 use crate::codec::{DecodeOptions, EncodeOptions};
 use crate::error::{ErrorCode, OfError};
@@ -155,7 +155,7 @@ fn take10(input: &mut Input<'_>, options: &DecodeOptions) -> Result<FlowMod, OfE
         // OpenFlow 1.0, section 3.4: a flow without wildcards goes before all others.
         out.priority = u16::MAX;
     }
-    out.actions = take_actions(input.take(input.len())?, Version::V10)?;
+    out.actions = take_flow_actions(input.take(input.len())?, Version::V10)?;
     Ok(out)
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn take_nicira(
     }
     check_ct_addresses(&out.matching)?;
     (out.cookie, out.cookie_mask) = (select.value, select.mask);
-    out.actions = take_actions(input.take(input.len())?, version)?;
+    out.actions = take_flow_actions(input.take(input.len())?, version)?;
     Ok(out)
 }
 
@@ -257,7 +257,7 @@ pub(crate) fn put(
         out.set_u16(at, len);
     }
     let form = ActionForm { version, proto: Proto::of(&flow_mod.matching) };
-    put_actions(out, &flow_mod.actions, form);
+    put_flow_actions(out, &flow_mod.actions, form);
     if nicira { 4 } else { 14 }
 }
 

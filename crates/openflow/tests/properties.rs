@@ -6,9 +6,14 @@ mod generate;
 use base::TableId;
 use flow::{Field, Match};
 use generate::Generate;
-use openflow::message::{FlowModCommand, PacketIn, PacketInFormat, StatsReply, StatsRequest};
+use openflow::message::{
+    FlowMod, FlowModCommand, FlowStatsEntry, PacketIn, PacketInFormat, StatsReply, StatsRequest,
+};
 use openflow::text::{format_actions, format_match, parse_flow};
-use openflow::{DecodeOptions, EncodeOptions, Framer, Message, Version, decode, encode};
+use openflow::{
+    Action, DecodeOptions, EncodeOptions, ErrorCode, Framer, Message, Place, Version, decode,
+    encode,
+};
 use proptest::prelude::*;
 
 fn versions() -> impl Strategy<Value = Version> {
@@ -30,6 +35,49 @@ fn round_trip(version: Version, message: &Message, format: PacketInFormat) {
     assert_eq!(&back, message, "{version:?}");
 }
 
+/// The flow as a switch would keep it; `None` if it refuses it.
+fn accepted(version: Version, flow_mod: &FlowMod) -> Option<FlowStatsEntry> {
+    let bytes =
+        encode(version, 1, &Message::FlowMod(flow_mod.clone()), &options(Default::default()));
+    let Ok((_, Message::FlowMod(read))) = decode(version, &bytes[0], &DECODE) else { return None };
+    let place = Place { version, table: read.table, tables: 255 };
+    openflow::check(&read.actions, &read.matching, place).ok()?;
+    Some(FlowStatsEntry {
+        table: read.table.unwrap_or(TableId(0)),
+        matching: read.matching,
+        priority: read.priority,
+        cookie: read.new_cookie,
+        duration_ns: 0,
+        idle_timeout_s: read.idle_timeout_s,
+        hard_timeout_s: read.hard_timeout_s,
+        idle_age_s: 0,
+        hard_age_s: 0,
+        importance: read.importance,
+        flags: read.flags,
+        packets: 0,
+        bytes: 0,
+        actions: read.actions,
+    })
+}
+
+#[test]
+fn write_metadata_before_other_actions_is_refused() {
+    let metadata = Action::WriteMetadata { value: 1, mask: u64::MAX };
+    let base = Generate::new(1, Version::V10).unordered_flow_mod();
+    let cases = [
+        (vec![metadata.clone(), Action::Exit], Err(ErrorCode::ActionUnsupportedOrder)),
+        (vec![metadata.clone(), metadata.clone()], Err(ErrorCode::ActionUnsupportedOrder)),
+        (vec![Action::Exit, metadata.clone()], Ok(())),
+        (vec![Action::Clone(vec![metadata])], Err(ErrorCode::InstructionUnsupported)),
+    ];
+    for (actions, expect) in cases {
+        let message = Message::FlowMod(FlowMod { actions, ..base.clone() });
+        let bytes = encode(Version::V10, 1, &message, &options(Default::default()));
+        let got = decode(Version::V10, &bytes[0], &DECODE);
+        assert_eq!(got.map(|_| ()).map_err(|error| error.code), expect, "{message:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -39,6 +87,20 @@ proptest! {
         let message = generate.message();
         // The form that says all that a packet-in can hold.
         round_trip(version, &message, PacketInFormat::Nxt2);
+    }
+
+    #[test]
+    fn an_accepted_flow_is_decoded_from_a_dump_of_any_version(version in versions(), seed: u64) {
+        let flow_mod = Generate::new(seed, version).unordered_flow_mod();
+        let Some(flow) = accepted(version, &flow_mod) else { return Ok(()) };
+        for dump in Version::ALL {
+            for nicira in [false, true] {
+                let reply = StatsReply::Flow { flows: vec![flow.clone()], nicira };
+                let parts = encode(dump, 9, &Message::StatsReply(reply), &EncodeOptions::default());
+                let back = decode(dump, &parts[0], &DECODE);
+                prop_assert!(back.is_ok(), "{version:?} to {dump:?}: {flow:?}: {back:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Lists of actions, and OpenFlow 1.1's instructions around them.
 
-use super::{nicira, nicira_out, standard};
+use super::order::{self, Instruction};
+use super::{nicira, nicira_out, set, standard};
 use crate::action::Action;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
 use crate::oxm::Proto;
 use base::TableId;
+use flow::Field;
 
 /// OFPAT_VENDOR / OFPAT_EXPERIMENTER
 const EXPERIMENTER: u16 = 0xffff;
@@ -25,17 +27,24 @@ fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
 
-/// Reads actions up to the end of `bytes`.
+/// Reads actions up to the end of `bytes`, where no instructions are allowed.
 pub(crate) fn take_actions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
     take_nested(bytes, version, DEPTH)
 }
 
-/// Reads a list within `clone`, `ct` or an instruction.
+/// Reads a list within `clone` or `ct`.
 pub(super) fn take_nested(
     bytes: &[u8],
     version: Version,
     depth: u32,
 ) -> Result<Vec<Action>, OfError> {
+    let actions = take_list(bytes, version, depth)?;
+    order::check_list(&actions)?;
+    Ok(actions)
+}
+
+/// Reads a list whose order the caller checks.
+fn take_list(bytes: &[u8], version: Version, depth: u32) -> Result<Vec<Action>, OfError> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(bad(ErrorCode::ActionTooMany, "actions nest too deep"));
     };
@@ -59,10 +68,12 @@ pub(super) fn take_nested(
 
 /// Reads what a flow does: actions in OpenFlow 1.0, instructions later.
 pub(crate) fn take_flow_actions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
-    if version == Version::V10 {
-        return take_actions(bytes, version);
-    }
-    take_instructions(bytes, version)
+    let actions = match version {
+        Version::V10 => take_list(bytes, version, DEPTH)?,
+        _ => take_instructions(bytes, version)?,
+    };
+    order::check_flow(&actions)?;
+    Ok(actions)
 }
 
 /// Instructions by number, each at most once, handed out in the order in which they are done.
@@ -104,7 +115,7 @@ fn take_instruction(
         }
         3 => {
             body.skip(4)?;
-            let actions = take_actions(body.take(body.len())?, version)?;
+            let actions = take_list(body.take(body.len())?, version, DEPTH)?;
             if let Some(action) = actions.iter().find(|action| !fits_action_set(action)) {
                 let reason = format!("{action:?} can't be part of an action set");
                 return Err(bad(ErrorCode::ActionBadType, reason));
@@ -113,7 +124,7 @@ fn take_instruction(
         }
         4 => {
             body.skip(4)?;
-            (0, take_actions(body.take(body.len())?, version)?)
+            (0, take_list(body.take(body.len())?, version, DEPTH)?)
         }
         5 => {
             body.skip(4)?;
@@ -168,17 +179,9 @@ pub(super) fn put_action(out: &mut Vec<u8>, action: &Action, form: &mut ActionFo
 /// Writes what a flow does: actions in OpenFlow 1.0, instructions later.
 pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: ActionForm) {
     if form.version == Version::V10 {
-        return put_actions(out, actions, form);
+        return put_flow_actions10(out, actions, form);
     }
-    let is_instruction = |action: &&Action| {
-        matches!(
-            action,
-            Action::ClearActions
-                | Action::WriteActions(_)
-                | Action::WriteMetadata { .. }
-                | Action::GotoTable(_)
-        )
-    };
+    let is_instruction = |action: &&Action| Instruction::of(action) != Instruction::ApplyActions;
     if actions.iter().any(|action| !is_instruction(&action)) {
         put_instruction(out, 4, |out| {
             out.put_zeros(4);
@@ -202,6 +205,21 @@ pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: Acti
             }),
             Action::GotoTable(table) => put_instruction(out, 1, |out| out.put(&[table.0, 0, 0, 0])),
             _ => {}
+        }
+    }
+}
+
+/// Writes what a flow does in OpenFlow 1.0. `goto_table` is a resubmit there, an action, which can't
+/// stand behind `write_metadata`; assignments to the field stand in for the latter.
+fn put_flow_actions10(out: &mut Vec<u8>, actions: &[Action], mut form: ActionForm) {
+    for (i, action) in actions.iter().enumerate() {
+        let before_goto = matches!(actions.get(i + 1), Some(Action::GotoTable(_)));
+        match action {
+            Action::WriteMetadata { value, mask } if before_goto => {
+                let (value, mask) = (u128::from(value & mask), u128::from(*mask));
+                set::put_loads(out, &form, Field::Metadata, value, mask);
+            }
+            _ => put_action(out, action, &mut form),
         }
     }
 }

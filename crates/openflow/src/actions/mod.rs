@@ -4,6 +4,7 @@ mod check;
 mod list;
 mod nicira;
 mod nicira_out;
+mod order;
 mod set;
 mod standard;
 
@@ -12,4 +13,5 @@ pub use check::{Place, check};
 pub(crate) use list::{
     ActionForm, fits_action_set, put_actions, put_flow_actions, take_actions, take_flow_actions,
 };
+pub(crate) use order::check_flow as check_order;
 pub(crate) use set::{assignable, segments};

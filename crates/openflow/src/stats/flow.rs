@@ -1,7 +1,7 @@
 //! Flows with their statistics.
 
 use super::oxs;
-use crate::actions::{ActionForm, put_actions, put_flow_actions, take_actions, take_flow_actions};
+use crate::actions::{ActionForm, put_flow_actions, take_flow_actions};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::flow_mod::flags_number;
@@ -79,7 +79,7 @@ pub(super) fn take_nicira(input: &mut Input<'_>) -> Result<FlowStatsEntry, OfErr
     flow.hard_age_s = u64::from(input.u16()?.saturating_sub(1));
     (flow.cookie, flow.packets, flow.bytes) = (input.u64()?, input.u64()?, input.u64()?);
     flow.matching = oxm::take_nxm_match(input, match_len, None)?;
-    flow.actions = take_actions(input.take(input.len())?, Version::V10)?;
+    flow.actions = take_flow_actions(input.take(input.len())?, Version::V10)?;
     Ok(flow)
 }
 
@@ -91,11 +91,11 @@ pub(super) fn put(out: &mut Vec<u8>, version: Version, flow: &FlowStatsEntry, ni
     match version {
         Version::V10 if nicira => {
             put_nicira(out, flow);
-            put_actions(out, &flow.actions, form);
+            put_flow_actions(out, &flow.actions, form);
         }
         Version::V10 => {
             put10(out, flow);
-            put_actions(out, &flow.actions, form);
+            put_flow_actions(out, &flow.actions, form);
         }
         Version::V13 | Version::V14 => {
             put13(out, version, flow);

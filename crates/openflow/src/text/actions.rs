@@ -3,7 +3,7 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, assign, ct, value};
 use crate::action::{Action, SetForm, ToController};
-use crate::actions::fits_action_set;
+use crate::actions::{check_order, fits_action_set};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
 
@@ -31,22 +31,10 @@ pub fn parse_actions(text: &str, ports: PortNames<'_>) -> Result<Vec<Action>, Te
 
 pub(super) fn parse(span: Span<'_>, ports: PortNames<'_>) -> Result<Vec<Action>, TextError> {
     let actions = list(span, ports, Nesting::top())?;
-    let rank = |action: &Action| match action {
-        Action::ClearActions => 1,
-        Action::WriteActions(_) => 2,
-        Action::WriteMetadata { .. } => 3,
-        Action::GotoTable(_) => 4,
-        _ => 0,
-    };
-    for pair in actions.windows(2) {
-        if let [first, second] = pair {
-            let (before, behind) = (rank(first), rank(second));
-            if before > behind || (before == behind && before > 0) {
-                let hint = "actions, clear_actions, write_actions, write_metadata, goto_table";
-                return Err(span.error_with("instructions stand in the wrong order", hint));
-            }
-        }
-    }
+    check_order(&actions).map_err(|error| {
+        let hint = "actions, clear_actions, write_actions, write_metadata, goto_table";
+        span.error_with(error.reason, hint)
+    })?;
     Ok(actions)
 }
 

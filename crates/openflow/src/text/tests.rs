@@ -233,7 +233,7 @@ fn what_is_wrong_is_said_with_its_column() {
         ("arp,actions=load:0x102->arp_op", 18, "can't be set to 0x102"),
         ("arp,actions=set_field:0x102->arp_op", 23, "does not fit arp_op"),
         ("actions=set_field:1->ct_state", 22, "can't be written"),
-        ("actions=goto_table:1,output:1", 9, "wrong order"),
+        ("actions=goto_table:1,output:1", 9, "can't stand behind goto_table"),
         ("actions=drop,1", 9, "stands alone"),
         ("ct_state=+foo,actions=1", 11, "no flag 'foo'"),
         ("reg0=1,reg0=2,actions=1", 8, "given twice"),

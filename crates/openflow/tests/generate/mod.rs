@@ -321,6 +321,22 @@ impl Generate {
         }
     }
 
+    /// A flow-mod whose instructions stand anywhere in the list.
+    pub fn unordered_flow_mod(&mut self) -> FlowMod {
+        let mut flow_mod = self.flow_mod();
+        flow_mod.command = FlowModCommand::Add;
+        (flow_mod.cookie, flow_mod.cookie_mask, flow_mod.out_group) = (0, 0, None);
+        for _ in 0..self.below(3) {
+            let instruction = match self.below(3) {
+                0 => Action::GotoTable(TableId(254)),
+                _ => Action::WriteMetadata { value: self.next(), mask: self.next() },
+            };
+            let at = self.below(flow_mod.actions.len() as u64 + 1) as usize;
+            flow_mod.actions.insert(at, instruction);
+        }
+        flow_mod
+    }
+
     pub fn flow(&mut self) -> FlowStatsEntry {
         let (v10, v15) = (self.v10(), self.version == Version::V15);
         FlowStatsEntry {
