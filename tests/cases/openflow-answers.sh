@@ -4,8 +4,8 @@ start_switch
 bridge br0 client server
 pings client 10.0.0.2
 all=OpenFlow10,OpenFlow11,OpenFlow12,OpenFlow13,OpenFlow14,OpenFlow15
-vsctl set bridge br0 protocols=OpenFlow10,OpenFlow13,OpenFlow15
-for version in 10 13 15; do
+vsctl set bridge br0 protocols=$all
+for version in 10 11 12 13 14 15; do
     ofctl() { ovs-ofctl -O OpenFlow$version "$@"; }
     contains "show" "$(ofctl show br0)" " 1(client): addr:"
     contains "show" "$(ofctl show br0)" " LOCAL(br0): addr:"
@@ -26,14 +26,14 @@ for version in 10 13 15; do
 done
 # There are no groups and no meters here. What asks for one that is not there gets the same error from
 # Open vSwitch, which has them; what would make one is refused.
-for version in 10 13 15; do
+for version in 10 11 12 13 14 15; do
     failing() { must_fail ovs-ofctl -O OpenFlow$version "$@"; }
     working() { ovs-ofctl -O OpenFlow$version "$@"; }
     bucket=type=all,bucket=actions=1
     contains "group" "$(failing add-flow br0 actions=group:5)" "OFPBAC_BAD_OUT_GROUP"
     contains "mod-group" "$(failing mod-group br0 "group_id=9,$bucket")" "OFPGMFC_UNKNOWN_GROUP"
     working del-groups br0
-    if [ $version != 10 ]; then
+    if [ $version -ge 13 ]; then
         band=pktps,band=type=drop,rate=10
         contains "meter" "$(failing add-flow br0 actions=meter:5,1)" "OFPMMFC_INVALID_METER"
         contains "mod-meter" "$(failing mod-meter br0 "meter=7,$band")" "OFPMMFC_UNKNOWN_METER"
@@ -45,7 +45,7 @@ for version in 10 13 15; do
     fi
     ours || continue
     contains "add-group" "$(failing add-group br0 "group_id=1,$bucket")" "OFPGMFC_OUT_OF_GROUPS"
-    [ $version = 10 ] ||
+    [ $version -lt 13 ] ||
         contains "add-meter" "$(failing add-meter br0 "meter=1,$band")" "OFPMMFC_OUT_OF_METERS"
 done
 vsctl set bridge br0 protocols=OpenFlow13

@@ -174,13 +174,15 @@ pub(crate) const DEFAULT_CONTROLLER_QUEUE: u32 = 100;
 
 /// The versions of a bridge that does not restrict them.
 pub(crate) fn all_versions() -> BTreeSet<Version> {
-    BTreeSet::from([Version::V10, Version::V13, Version::V14, Version::V15])
+    BTreeSet::from(Version::ALL)
 }
 
 /// The version that `Bridge.protocols` calls so; None for those that are not spoken.
 pub(crate) fn version_from_name(name: &str) -> Option<Version> {
     Some(match name {
         "OpenFlow10" => Version::V10,
+        "OpenFlow11" => Version::V11,
+        "OpenFlow12" => Version::V12,
         "OpenFlow13" => Version::V13,
         "OpenFlow14" => Version::V14,
         "OpenFlow15" => Version::V15,

@@ -374,8 +374,7 @@ fn versions(
             }
             None => {
                 let words = format!(
-                    "\"{name}\" is not spoken; choose from \"OpenFlow10\", \"OpenFlow13\", \
-                     \"OpenFlow14\" and \"OpenFlow15\""
+                    "\"{name}\" is not spoken; choose from \"OpenFlow10\" to \"OpenFlow15\""
                 );
                 errors.add(span, words);
             }

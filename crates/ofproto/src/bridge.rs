@@ -75,6 +75,18 @@ pub struct ControllerState {
     pub wants_misses: bool,
 }
 
+/// How flow tables treat IP fragments, as controllers set it (OpenFlow's `OFPC_FRAG_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fragments {
+    /// As packets without ports.
+    #[default]
+    Normal,
+    /// They are dropped.
+    Drop,
+    /// First fragments have their ports, so that flows can match all that is there.
+    NxMatch,
+}
+
 /// A bridge.
 #[derive(Debug)]
 pub struct Bridge {
@@ -87,6 +99,7 @@ pub struct Bridge {
     /// Where it has seen Ethernet addresses.
     pub macs: MacTable,
     pub(crate) controllers: ControllerState,
+    pub(crate) fragments: Fragments,
     pub(crate) hidden: HiddenFlows,
     ports: BTreeMap<OfPort, Port>,
     by_name: HashMap<String, OfPort>,
@@ -110,6 +123,7 @@ impl Bridge {
             config,
             tables: Tables::default(),
             controllers: ControllerState::default(),
+            fragments: Fragments::default(),
             hidden: HiddenFlows::new(now),
             ports: BTreeMap::new(),
             by_name: HashMap::new(),

@@ -209,7 +209,7 @@ impl Ofproto {
             let Some(old) = self.rules.get(*old).cloned() else { continue };
             let order = self.rules.next_order();
             let mut rule = Rule { actions: actions.clone(), modified: now, order, ..old.clone() };
-            if flow_mod.new_cookie != u64::MAX {
+            if flow_mod.modify_cookie {
                 rule.cookie = flow_mod.new_cookie;
             }
             if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
@@ -268,6 +268,7 @@ impl Ofproto {
             cookie: 0,
             cookie_mask: 0,
             new_cookie: 0,
+            modify_cookie: false,
             table: Some(TableId(0)),
             idle_timeout_s: 0,
             hard_timeout_s: 0,

@@ -38,7 +38,7 @@ mod translate;
 mod upcall;
 mod vlan;
 
-pub use bridge::{Bridge, BridgeConfig, BridgeId, Bridges, ControllerState, FailMode};
+pub use bridge::{Bridge, BridgeConfig, BridgeId, Bridges, ControllerState, FailMode, Fragments};
 pub use events::Event;
 pub use flow_mod::Transaction;
 pub use installed::{DatapathFlow, InstalledCounters};
@@ -240,6 +240,14 @@ impl Ofproto {
             self.begin_flows(id, now);
         }
         if before != state {
+            self.changes.configuration();
+        }
+    }
+
+    /// Says how a bridge's flow tables treat IP fragments.
+    pub fn set_fragments(&mut self, id: BridgeId, fragments: Fragments) {
+        let Some(bridge) = self.bridges.get_mut(id) else { return };
+        if std::mem::replace(&mut bridge.fragments, fragments) != fragments {
             self.changes.configuration();
         }
     }

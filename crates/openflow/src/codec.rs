@@ -132,7 +132,7 @@ fn decode_body(
         kind::PACKET_OUT => packet_out::take(input, version)?,
         kind::FLOW_MOD => Message::FlowMod(flow_mod::take(input, version, options)?),
         _ if version == Version::V10 => decode10(message_type, input)?,
-        _ => decode13(version, message_type, input, options)?,
+        _ => decode11(version, message_type, input, options)?,
     };
     input.done()?;
     Ok(message)
@@ -177,7 +177,7 @@ fn decode10(message_type: u8, input: &mut Input<'_>) -> Result<Message, OfError>
     })
 }
 
-fn decode13(
+fn decode11(
     version: Version,
     message_type: u8,
     input: &mut Input<'_>,
@@ -191,10 +191,10 @@ fn decode13(
         19 => Message::StatsReply(stats::take_reply(input, version)?),
         20 => Message::BarrierRequest,
         21 => Message::BarrierReply,
-        24 | 25 => control::take_role(input, message_type == 25)?,
+        24 | 25 if version >= Version::V12 => control::take_role(input, message_type == 25)?,
         28 if v14 => control::take_async14(input)?,
-        28 => control::take_async(input)?,
-        29 => return Err(no_meter(input)?),
+        28 if version == Version::V13 => control::take_async(input)?,
+        29 if version >= Version::V13 => return Err(no_meter(input)?),
         33 if v14 => bundle::take_control(input)?,
         34 if v14 => bundle::take_add(input, version, options)?,
         _ => return Err(unknown(message_type)),

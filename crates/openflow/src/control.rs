@@ -219,7 +219,7 @@ fn put_role(
     generation: Option<u64>,
     reply: bool,
 ) -> u8 {
-    if version == Version::V10 {
+    if version < Version::V12 {
         start(out, if reply { NXT_ROLE_REPLY } else { NXT_ROLE_REQUEST });
         out.put_u32(match role {
             Role::NoChange | Role::Equal => 0,
@@ -257,9 +257,9 @@ fn put_async(out: &mut Vec<u8>, version: Version, masks: [[Option<u32>; 2]; 3]) 
         }
         return if version < Version::V14 { VENDOR } else { 28 };
     }
-    if version == Version::V10 {
+    if version < Version::V13 {
         start(out, NXT_SET_ASYNC_CONFIG);
     }
     masks.iter().flatten().for_each(|mask| out.put_u32(mask.unwrap_or(0)));
-    if version == Version::V10 { VENDOR } else { 28 }
+    if version < Version::V13 { VENDOR } else { 28 }
 }

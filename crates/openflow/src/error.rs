@@ -59,6 +59,8 @@ pub enum ErrorCode {
     ActionMatchInconsistent,
     /// OFPBAC_UNSUPPORTED_ORDER
     ActionUnsupportedOrder,
+    /// OFPBAC_BAD_TAG
+    ActionBadTag,
     /// OFPBAC_BAD_SET_TYPE
     ActionBadSetType,
     /// OFPBAC_BAD_SET_LEN
@@ -73,6 +75,8 @@ pub enum ErrorCode {
     InstructionUnsupported,
     /// OFPBIC_BAD_TABLE_ID
     InstructionBadTableId,
+    /// OFPBIC_BAD_EXPERIMENTER
+    InstructionBadExperimenter,
     /// OFPBIC_BAD_LEN
     InstructionBadLen,
     /// OFPBIC_DUP_INST / DUP_TYPE
@@ -117,6 +121,8 @@ pub enum ErrorCode {
     QueueBadPort,
     /// OFPQOFC_BAD_QUEUE
     QueueBadQueue,
+    /// OFPSCFC_BAD_FLAGS
+    ConfigBadFlags,
     /// OFPRRFC_STALE
     RoleStale,
     /// OFPRRFC_BAD_ROLE
@@ -201,5 +207,6 @@ impl std::error::Error for OfError {}
 
 impl Version {
     /// All versions spoken, the highest last.
-    pub const ALL: [Version; 4] = [Version::V10, Version::V13, Version::V14, Version::V15];
+    pub const ALL: [Version; 6] =
+        [Version::V10, Version::V11, Version::V12, Version::V13, Version::V14, Version::V15];
 }

@@ -11,7 +11,7 @@ use ErrorCode as E;
 
 /// OFPET_EXPERIMENTER of OpenFlow 1.2 and later.
 const EXPERIMENTER: u16 = 0xffff;
-/// NXET_VENDOR and NXVC_VENDOR_ERROR, by which OpenFlow 1.0 carries a vendor's error.
+/// NXET_VENDOR and NXVC_VENDOR_ERROR, by which OpenFlow 1.0 and 1.1 carry a vendor's error.
 const NX_VENDOR: u16 = 0xb0c2;
 const NX_VENDOR_ERROR: u16 = 0;
 
@@ -20,157 +20,126 @@ const NX_VENDOR_ERROR: u16 = 0;
 enum Number {
     /// Type and code of the standard.
     Of(u16, u16),
-    /// Nicira's type and code (the code only in OpenFlow 1.0).
+    /// Nicira's type and code (the code only before OpenFlow 1.2).
     Nx(u16, u16),
-    /// The ONF's type, in OpenFlow 1.3.
+    /// The ONF's type, from OpenFlow 1.2 on.
     Onf(u16),
 }
 use Number::{Nx, Of, Onf};
 
-struct Row {
-    code: ErrorCode,
-    v10: Option<Number>,
-    v13: Option<Number>,
-    /// 1.4 and 1.5 agree but for `ActionBadSetMask`.
-    v14: Option<Number>,
-}
+/// An error, and its number from a version on until the next one listed. Versions before the first
+/// have no number for it.
+type Row = (ErrorCode, &'static [(Version, Number)]);
 
-const fn row(
-    code: ErrorCode,
-    v10: Option<Number>,
-    v13: Option<Number>,
-    v14: Option<Number>,
-) -> Row {
-    Row { code, v10, v13, v14 }
-}
-
-/// The same numbers everywhere.
-const fn all(code: ErrorCode, of: Number) -> Row {
-    row(code, Some(of), Some(of), Some(of))
-}
-
-/// One number in 1.0, another from 1.3 on.
-const fn two(code: ErrorCode, v10: Number, v13: Number) -> Row {
-    row(code, Some(v10), Some(v13), Some(v13))
-}
-
-/// Not in 1.0.
-const fn new(code: ErrorCode, v13: Number) -> Row {
-    row(code, None, Some(v13), Some(v13))
-}
-
-/// A bundle error: ONF's in 1.3, standard from 1.4 on.
-const fn bundle(code: ErrorCode, n: u16) -> Row {
-    row(code, None, Some(Onf(2300 + n)), Some(Of(17, n)))
-}
-
-/// A property error: standard from 1.4 on, and before that among the errors of table features.
-const fn property(code: ErrorCode, n: u16) -> Row {
-    row(code, Some(Nx(13, n + 2)), Some(Of(13, n + 2)), Some(Of(14, n)))
-}
+use Version::{V10, V11, V12, V13, V14, V15};
 
 /// The order matters where two errors share a number: the first is the one that is read.
+#[rustfmt::skip]
 const ROWS: &[Row] = &[
-    all(E::HelloIncompatible, Of(0, 0)),
-    all(E::BadVersion, Of(1, 0)),
-    all(E::BadType, Of(1, 1)),
-    all(E::BadStat, Of(1, 2)),
-    all(E::BadVendor, Of(1, 3)),
-    all(E::BadSubtype, Of(1, 4)),
-    all(E::RequestEperm, Of(1, 5)),
-    two(E::IsSecondary, Of(1, 5), Of(1, 10)),
-    all(E::BadLen, Of(1, 6)),
-    all(E::BufferUnknown, Of(1, 8)),
-    two(E::BadTableId, Nx(1, 512), Of(1, 9)),
-    two(E::BadPort, Nx(1, 514), Of(1, 11)),
-    new(E::BadPacket, Of(1, 12)),
-    all(E::ActionBadType, Of(2, 0)),
-    all(E::ActionBadLen, Of(2, 1)),
-    all(E::ActionBadVendor, Of(2, 2)),
-    all(E::ActionBadVendorType, Of(2, 3)),
-    all(E::ActionBadOutPort, Of(2, 4)),
-    all(E::ActionBadArgument, Of(2, 5)),
-    all(E::ActionTooMany, Of(2, 7)),
-    two(E::ActionBadOutGroup, Nx(2, 9), Of(2, 9)),
-    two(E::ActionMatchInconsistent, Nx(1, 522), Of(2, 10)),
-    new(E::ActionUnsupportedOrder, Of(2, 11)),
-    two(E::ActionBadSetType, Nx(1, 523), Of(2, 13)),
-    two(E::ActionBadSetLen, Nx(1, 524), Of(2, 14)),
-    two(E::ActionBadSetArgument, Nx(1, 525), Of(2, 15)),
-    row(E::ActionBadSetMask, None, Some(Onf(4250)), Some(Onf(4250))),
-    new(E::InstructionUnknown, Of(3, 0)),
-    two(E::InstructionUnsupported, Nx(2, 257), Of(3, 1)),
-    new(E::InstructionBadTableId, Of(3, 2)),
-    new(E::InstructionBadLen, Of(3, 7)),
-    row(E::InstructionDuplicate, None, Some(Onf(2600)), Some(Of(3, 9))),
-    new(E::MatchBadType, Of(4, 0)),
-    new(E::MatchBadLen, Of(4, 1)),
-    two(E::MatchBadWildcards, Nx(1, 262), Of(4, 5)),
-    two(E::MatchBadField, Nx(0, 263), Of(4, 6)),
-    two(E::MatchBadValue, Nx(1, 258), Of(4, 7)),
-    two(E::MatchBadMask, Nx(1, 259), Of(4, 8)),
-    two(E::MatchBadPrereq, Nx(1, 260), Of(4, 9)),
-    two(E::MatchDuplicateField, Nx(1, 261), Of(4, 10)),
-    new(E::FlowModUnknown, Of(5, 0)),
-    two(E::TableFull, Of(3, 0), Of(5, 1)),
-    new(E::FlowModBadTableId, Of(5, 2)),
-    two(E::Overlap, Of(3, 1), Of(5, 3)),
-    two(E::FlowModEperm, Of(3, 2), Of(5, 4)),
-    new(E::BadTimeout, Of(5, 5)),
-    two(E::BadCommand, Of(3, 4), Of(5, 6)),
-    two(E::BadFlags, Nx(3, 258), Of(5, 7)),
-    two(E::PortModBadPort, Of(4, 0), Of(7, 0)),
-    two(E::PortModBadHwAddr, Of(4, 1), Of(7, 1)),
-    two(E::QueueBadPort, Of(5, 0), Of(9, 0)),
-    two(E::QueueBadQueue, Of(5, 1), Of(9, 1)),
-    new(E::RoleStale, Of(11, 0)),
-    two(E::RoleBad, Nx(1, 513), Of(11, 2)),
+    (E::HelloIncompatible, &[(V10, Of(0, 0))]),
+    (E::BadVersion, &[(V10, Of(1, 0))]),
+    (E::BadType, &[(V10, Of(1, 1))]),
+    (E::BadStat, &[(V10, Of(1, 2))]),
+    (E::BadVendor, &[(V10, Of(1, 3))]),
+    (E::BadSubtype, &[(V10, Of(1, 4))]),
+    (E::RequestEperm, &[(V10, Of(1, 5))]),
+    (E::IsSecondary, &[(V10, Of(1, 5)), (V12, Of(1, 10))]),
+    (E::BadLen, &[(V10, Of(1, 6))]),
+    (E::BufferUnknown, &[(V10, Of(1, 8))]),
+    (E::BadTableId, &[(V10, Nx(1, 512)), (V11, Of(1, 9))]),
+    (E::BadPort, &[(V10, Nx(1, 514)), (V12, Of(1, 11))]),
+    (E::BadPacket, &[(V12, Of(1, 12))]),
+    (E::ActionBadType, &[(V10, Of(2, 0))]),
+    (E::ActionBadLen, &[(V10, Of(2, 1))]),
+    (E::ActionBadVendor, &[(V10, Of(2, 2))]),
+    (E::ActionBadVendorType, &[(V10, Of(2, 3))]),
+    (E::ActionBadOutPort, &[(V10, Of(2, 4))]),
+    (E::ActionBadArgument, &[(V10, Of(2, 5))]),
+    (E::ActionTooMany, &[(V10, Of(2, 7))]),
+    (E::ActionBadOutGroup, &[(V10, Nx(2, 9)), (V11, Of(2, 9))]),
+    (E::ActionMatchInconsistent, &[(V10, Nx(1, 522)), (V11, Of(2, 10))]),
+    (E::ActionUnsupportedOrder, &[(V11, Of(2, 11))]),
+    (E::ActionBadTag, &[(V11, Of(2, 12))]),
+    (E::ActionBadSetType, &[(V10, Nx(1, 523)), (V12, Of(2, 13))]),
+    (E::ActionBadSetLen, &[(V10, Nx(1, 524)), (V12, Of(2, 14))]),
+    (E::ActionBadSetArgument, &[(V10, Nx(1, 525)), (V12, Of(2, 15))]),
+    (E::ActionBadSetMask, &[(V13, Onf(4250)), (V15, Of(2, 16))]),
+    (E::InstructionUnknown, &[(V11, Of(3, 0))]),
+    (E::InstructionUnsupported, &[(V10, Nx(2, 257)), (V11, Of(3, 1))]),
+    (E::InstructionBadTableId, &[(V11, Of(3, 2))]),
+    (E::InstructionBadExperimenter, &[(V11, Of(3, 5))]),
+    (E::InstructionBadLen, &[(V12, Of(3, 7))]),
+    (E::InstructionDuplicate, &[(V11, Nx(3, 256)), (V12, Onf(2600)), (V14, Of(3, 9))]),
+    (E::MatchBadType, &[(V11, Of(4, 0))]),
+    (E::MatchBadLen, &[(V11, Of(4, 1))]),
+    (E::MatchBadWildcards, &[(V10, Nx(1, 262)), (V11, Of(4, 5))]),
+    (E::MatchBadField, &[(V10, Nx(0, 263)), (V11, Of(4, 6))]),
+    (E::MatchBadValue, &[(V10, Nx(1, 258)), (V11, Of(4, 7))]),
+    (E::MatchBadMask, &[(V10, Nx(1, 259)), (V12, Of(4, 8))]),
+    (E::MatchBadPrereq, &[(V10, Nx(1, 260)), (V12, Of(4, 9))]),
+    (E::MatchDuplicateField, &[(V10, Nx(1, 261)), (V12, Of(4, 10))]),
+    (E::FlowModUnknown, &[(V11, Of(5, 0))]),
+    (E::TableFull, &[(V10, Of(3, 0)), (V11, Of(5, 1))]),
+    (E::FlowModBadTableId, &[(V11, Of(5, 2))]),
+    (E::Overlap, &[(V10, Of(3, 1)), (V11, Of(5, 3))]),
+    (E::FlowModEperm, &[(V10, Of(3, 2)), (V11, Of(5, 4))]),
+    (E::BadTimeout, &[(V11, Of(5, 5))]),
+    (E::BadCommand, &[(V10, Of(3, 4)), (V11, Of(5, 6))]),
+    (E::BadFlags, &[(V10, Nx(3, 258)), (V11, Nx(5, 258)), (V12, Of(5, 7))]),
+    (E::PortModBadPort, &[(V10, Of(4, 0)), (V11, Of(7, 0))]),
+    (E::PortModBadHwAddr, &[(V10, Of(4, 1)), (V11, Of(7, 1))]),
+    (E::QueueBadPort, &[(V10, Of(5, 0)), (V11, Of(9, 0))]),
+    (E::QueueBadQueue, &[(V10, Of(5, 1)), (V11, Of(9, 1))]),
+    (E::ConfigBadFlags, &[(V11, Of(10, 0))]),
+    (E::RoleStale, &[(V12, Of(11, 0))]),
+    (E::RoleBad, &[(V10, Nx(1, 513)), (V12, Of(11, 2))]),
     // No groups can be made: OFPGMFC_OUT_OF_GROUPS. No meters: OFPMMFC_OUT_OF_METERS.
-    two(E::GroupUnsupported, Nx(6, 3), Of(6, 3)),
-    two(E::GroupUnknown, Nx(6, 8), Of(6, 8)),
-    two(E::GroupBadCommand, Nx(6, 11), Of(6, 11)),
-    new(E::MeterInvalid, Of(12, 2)),
-    new(E::MeterUnknown, Of(12, 3)),
-    new(E::MeterBadCommand, Of(12, 4)),
-    new(E::MeterUnsupported, Of(12, 10)),
-    bundle(E::BundleUnknown, 0),
-    bundle(E::BundleEperm, 1),
-    bundle(E::BundleBadId, 2),
-    bundle(E::BundleExists, 3),
-    bundle(E::BundleClosed, 4),
-    bundle(E::BundleBadType, 6),
-    bundle(E::BundleBadFlags, 7),
-    bundle(E::BundleMessageBadXid, 9),
-    bundle(E::BundleMessageUnsupported, 10),
-    bundle(E::BundleMessageFailed, 13),
-    bundle(E::BundleOutOfBundles, 5),
-    bundle(E::BundleMessageTooMany, 12),
-    bundle(E::BundleTimeout, 14),
-    row(E::AsyncUnsupported, None, Some(Onf(2371)), Some(Of(15, 1))),
-    property(E::PropertyBadType, 0),
-    property(E::PropertyBadLen, 1),
-    property(E::PropertyBadValue, 2),
-    two(E::MustBeZero, Nx(1, 515), Nx(4, 0)),
-    two(E::NxmInvalid, Nx(1, 256), Nx(2, 0)),
+    (E::GroupUnsupported, &[(V10, Nx(6, 3)), (V11, Of(6, 3))]),
+    (E::GroupUnknown, &[(V10, Nx(6, 8)), (V11, Of(6, 8))]),
+    (E::GroupBadCommand, &[(V10, Nx(6, 11)), (V12, Of(6, 11))]),
+    (E::MeterInvalid, &[(V13, Of(12, 2))]),
+    (E::MeterUnknown, &[(V13, Of(12, 3))]),
+    (E::MeterBadCommand, &[(V13, Of(12, 4))]),
+    (E::MeterUnsupported, &[(V13, Of(12, 10))]),
+    (E::BundleUnknown, &[(V13, Onf(2300)), (V14, Of(17, 0))]),
+    (E::BundleEperm, &[(V13, Onf(2301)), (V14, Of(17, 1))]),
+    (E::BundleBadId, &[(V13, Onf(2302)), (V14, Of(17, 2))]),
+    (E::BundleExists, &[(V13, Onf(2303)), (V14, Of(17, 3))]),
+    (E::BundleClosed, &[(V13, Onf(2304)), (V14, Of(17, 4))]),
+    (E::BundleBadType, &[(V13, Onf(2306)), (V14, Of(17, 6))]),
+    (E::BundleBadFlags, &[(V13, Onf(2307)), (V14, Of(17, 7))]),
+    (E::BundleMessageBadXid, &[(V13, Onf(2309)), (V14, Of(17, 9))]),
+    (E::BundleMessageUnsupported, &[(V13, Onf(2310)), (V14, Of(17, 10))]),
+    (E::BundleMessageFailed, &[(V13, Onf(2313)), (V14, Of(17, 13))]),
+    (E::BundleOutOfBundles, &[(V13, Onf(2305)), (V14, Of(17, 5))]),
+    (E::BundleMessageTooMany, &[(V13, Onf(2312)), (V14, Of(17, 12))]),
+    (E::BundleTimeout, &[(V13, Onf(2314)), (V14, Of(17, 14))]),
+    (E::AsyncUnsupported, &[(V13, Onf(2371)), (V14, Of(15, 1))]),
+    (E::PropertyBadType, &[(V10, Nx(13, 2)), (V12, Nx(25, 0)), (V13, Of(13, 2)), (V14, Of(14, 0))]),
+    (E::PropertyBadLen, &[(V10, Nx(13, 3)), (V12, Nx(26, 0)), (V13, Of(13, 3)), (V14, Of(14, 1))]),
+    (E::PropertyBadValue, &[(V10, Nx(13, 4)), (V12, Nx(27, 0)), (V13, Of(13, 4)), (V14, Of(14, 2))]),
+    (E::MustBeZero, &[(V10, Nx(1, 515)), (V12, Nx(4, 0))]),
+    (E::NxmInvalid, &[(V10, Nx(1, 256)), (V12, Nx(2, 0))]),
 ];
 
 fn number(row: &Row, version: Version) -> Option<Number> {
-    match version {
-        Version::V10 => row.v10,
-        Version::V13 => row.v13,
-        Version::V15 if row.code == E::ActionBadSetMask => Some(Of(2, 16)),
-        Version::V14 | Version::V15 => row.v14,
-    }
+    row.1.iter().rev().find(|(since, _)| *since <= version).map(|(_, number)| *number)
+}
+
+/// Whether a vendor's error carries its numbers in OpenFlow 1.0's way, before there were
+/// experimenters' errors.
+fn is_old(version: Version) -> bool {
+    version < V12
 }
 
 /// Writes the body of an error message, without the offending bytes.
 pub(crate) fn put_error(out: &mut Vec<u8>, version: Version, code: ErrorCode) {
     // NXBRC_UNENCODABLE_ERROR says that there is an error that this version can't name.
-    let unencodable = if version == Version::V10 { Nx(1, 521) } else { Nx(10, 0) };
+    let unencodable = if is_old(version) { Nx(1, 521) } else { Nx(10, 0) };
     let number = match code {
         E::Raw { error_type, code } => Of(error_type, code),
         code => {
-            let row = ROWS.iter().find(|row| row.code == code);
+            let row = ROWS.iter().find(|row| row.0 == code);
             row.and_then(|row| number(row, version)).unwrap_or(unencodable)
         }
     };
@@ -183,7 +152,7 @@ pub(crate) fn put_error(out: &mut Vec<u8>, version: Version, code: ErrorCode) {
         Nx(error_type, code) => (NICIRA, error_type, code),
         Onf(error_type) => (ONF, error_type, 0),
     };
-    if version == Version::V10 {
+    if is_old(version) {
         out.put_u16(NX_VENDOR);
         out.put_u16(NX_VENDOR_ERROR);
         out.put_u32(vendor);
@@ -203,11 +172,11 @@ pub(crate) fn take_error(input: &mut Input<'_>, version: Version) -> Result<Erro
     let behind = *input;
     let raw = ErrorCode::Raw { error_type, code };
     let read = match (version, error_type, code) {
-        (Version::V10, NX_VENDOR, NX_VENDOR_ERROR) => {
+        (_, NX_VENDOR, NX_VENDOR_ERROR) if is_old(version) => {
             let (vendor, error_type, code) = (input.u32()?, input.u16()?, input.u16()?);
             (vendor == NICIRA).then_some(Nx(error_type, code))
         }
-        (Version::V10, ..) => Some(Of(error_type, code)),
+        _ if is_old(version) => Some(Of(error_type, code)),
         (_, EXPERIMENTER, _) => match input.u32()? {
             NICIRA => Some(Nx(code, 0)),
             ONF => Some(Onf(code)),
@@ -221,7 +190,7 @@ pub(crate) fn take_error(input: &mut Input<'_>, version: Version) -> Result<Erro
             *input = behind;
             raw
         },
-        |row| row.code,
+        |row| row.0,
     ))
 }
 
@@ -234,15 +203,15 @@ mod tests {
         for version in Version::ALL {
             for row in ROWS {
                 let mut out = Vec::new();
-                put_error(&mut out, version, row.code);
+                put_error(&mut out, version, row.0);
                 let mut input = Input::new(&out, ErrorCode::BadLen, "error");
                 let back = take_error(&mut input, version).unwrap();
                 let left = if matches!(back, E::Raw { .. }) { vendor_len(version) } else { 0 };
-                assert_eq!(input.len(), left, "{:?} {version:?}", row.code);
+                assert_eq!(input.len(), left, "{:?} {version:?}", row.0);
                 match number(row, version) {
                     Some(n) => {
                         let first = ROWS.iter().find(|row| number(row, version) == Some(n));
-                        assert_eq!(Some(back), first.map(|row| row.code), "{version:?}");
+                        assert_eq!(Some(back), first.map(|row| row.0), "{version:?}");
                     }
                     None => assert!(matches!(back, E::Raw { .. }), "{back:?}"),
                 }
@@ -251,7 +220,7 @@ mod tests {
     }
     /// What stands between the numbers of a vendor's error and the offending bytes.
     fn vendor_len(version: Version) -> usize {
-        if version == Version::V10 { 8 } else { 4 }
+        if is_old(version) { 8 } else { 4 }
     }
 
     /// Found by fuzzing: the vendor of an unknown error was lost.

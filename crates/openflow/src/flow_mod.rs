@@ -6,10 +6,10 @@ use crate::bytes::{Input, Output};
 use crate::codec::{DecodeOptions, EncodeOptions};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{FlowFlags, FlowMod, FlowModCommand, Version};
-use crate::of10_match;
 use crate::oxm::{self, Cookie, MatchForm, Proto};
 use crate::port::{put_port, take_port};
 use crate::vendor::NICIRA;
+use crate::{of10_match, of11_match};
 use base::TableId;
 use flow::Match;
 
@@ -52,31 +52,32 @@ impl FlowModCommand {
     }
 }
 
-/// The flags' bits, which 1.0 and later share but for the third.
-fn flags(raw: u16, command: FlowModCommand, version: Version) -> Result<FlowFlags, OfError> {
-    if version != Version::V10 {
-        return FlowFlags::from_bits(raw)
-            .ok_or_else(|| bad(ErrorCode::BadFlags, format!("flow-mod flags {raw:#x}")));
+/// The flags that a version has.
+fn known_flags(version: Version) -> FlowFlags {
+    match version {
+        Version::V10 | Version::V11 => FlowFlags::SEND_FLOW_REM | FlowFlags::CHECK_OVERLAP,
+        Version::V12 => known_flags(Version::V11) | FlowFlags::RESET_COUNTS,
+        Version::V13 | Version::V14 | Version::V15 => FlowFlags::all(),
     }
-    if raw & EMERGENCY != 0 {
+}
+
+fn flags(raw: u16, command: FlowModCommand, version: Version) -> Result<FlowFlags, OfError> {
+    if version == Version::V10 && raw & EMERGENCY != 0 {
         return Err(bad(ErrorCode::TableFull, "there is no cache of emergency flows"));
     }
-    let mut flags = FlowFlags::from_bits(raw & 3).unwrap_or_default();
-    if raw & !3 != 0 {
+    let known = FlowFlags::from_bits(raw).filter(|flags| known_flags(version).contains(*flags));
+    let Some(flags) = known else {
         return Err(bad(ErrorCode::BadFlags, format!("flow-mod flags {raw:#x}")));
-    }
-    if command == FlowModCommand::Add {
-        // In OpenFlow 1.0 a flow that is added again starts counting from zero.
-        flags |= FlowFlags::RESET_COUNTS;
+    };
+    if command == FlowModCommand::Add && version < Version::V12 {
+        // Before OpenFlow 1.2 a flow that is added again starts counting from zero.
+        return Ok(flags | FlowFlags::RESET_COUNTS);
     }
     Ok(flags)
 }
 
 pub(crate) fn flags_number(flags: FlowFlags, version: Version) -> u16 {
-    match version {
-        Version::V10 => flags.bits() & 3,
-        _ => flags.bits(),
-    }
+    (flags & known_flags(version)).bits()
 }
 
 fn buffer(raw: u32) -> Option<u32> {
@@ -98,7 +99,7 @@ pub(crate) fn take(
     version: Version,
     options: &DecodeOptions,
 ) -> Result<FlowMod, OfError> {
-    if version == Version::V10 { take10(input, options) } else { take13(input, version) }
+    if version == Version::V10 { take10(input, options) } else { take11(input, version) }
 }
 
 /// Command and table out of OpenFlow 1.0's 16 bits.
@@ -135,6 +136,7 @@ fn take_tail(
         cookie: 0,
         cookie_mask: 0,
         new_cookie,
+        modify_cookie: new_cookie != u64::MAX,
         table,
         idle_timeout_s,
         hard_timeout_s,
@@ -180,25 +182,32 @@ pub(crate) fn take_nicira(
     Ok(out)
 }
 
-fn take13(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
+/// In OpenFlow 1.1 alone a modification that selects by no cookie adds the flow where there is none.
+fn adds_what_is_missing(version: Version, command: FlowModCommand, cookie_mask: u64) -> bool {
+    let modifies = matches!(command, FlowModCommand::Modify | FlowModCommand::ModifyStrict);
+    version == Version::V11 && modifies && cookie_mask == 0
+}
+
+fn take11(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
     let (cookie, cookie_mask) = (input.u64()?, input.u64()?);
     let (table, command_number) = (input.u8()?, input.u8()?);
     let (idle_timeout_s, hard_timeout_s, priority) = (input.u16()?, input.u16()?, input.u16()?);
     let buffer_id = buffer(input.u32()?);
     let out_port = take_port(input, version)?;
     let (out_group, raw_flags, importance) = (input.u32()?, input.u16()?, input.u16()?);
-    let matching = oxm::take_oxm_match(input)?;
+    let matching = of11_match::take(input)?;
     check_ct_addresses(&matching)?;
     let command = command(command_number)?;
-    if table == 0xff && !command.is_delete() {
-        let reason = "all tables (255) stand only in a flow-mod that deletes";
+    if table == 0xff && (!command.is_delete() || version == Version::V11) {
+        let reason = "all tables (255) stand only in a flow-mod that deletes, from OpenFlow 1.2 on";
         return Err(bad(ErrorCode::FlowModBadTableId, reason));
     }
     let actions = take_flow_actions(input.take(input.len())?, version)?;
     let add = command == FlowModCommand::Add;
     let flags = flags(raw_flags, command, version)?;
+    let may_add = add || adds_what_is_missing(version, command, cookie_mask);
     let (select, mask, new_cookie) =
-        if add { (0, 0, cookie) } else { (cookie & cookie_mask, cookie_mask, u64::MAX) };
+        if may_add { (0, 0, cookie) } else { (cookie & cookie_mask, cookie_mask, u64::MAX) };
     Ok(FlowMod {
         command,
         matching,
@@ -206,6 +215,7 @@ fn take13(input: &mut Input<'_>, version: Version) -> Result<FlowMod, OfError> {
         cookie: select,
         cookie_mask: mask,
         new_cookie,
+        modify_cookie: false,
         table: (table != 0xff).then_some(TableId(table)),
         idle_timeout_s,
         hard_timeout_s,
@@ -227,7 +237,7 @@ pub(crate) fn put(
     options: &EncodeOptions,
 ) -> u8 {
     if version != Version::V10 {
-        put13(out, version, flow_mod);
+        put11(out, version, flow_mod);
         return 14;
     }
     let table = flow_mod.table.filter(|_| options.flow_mod_table_id);
@@ -261,10 +271,11 @@ pub(crate) fn put(
     if nicira { 4 } else { 14 }
 }
 
-fn put13(out: &mut Vec<u8>, version: Version, flow_mod: &FlowMod) {
+fn put11(out: &mut Vec<u8>, version: Version, flow_mod: &FlowMod) {
     let add = flow_mod.command == FlowModCommand::Add;
     let delete = flow_mod.command.is_delete();
-    let cookie = if add { flow_mod.new_cookie } else { flow_mod.cookie & flow_mod.cookie_mask };
+    let may_add = add || adds_what_is_missing(version, flow_mod.command, flow_mod.cookie_mask);
+    let cookie = if may_add { flow_mod.new_cookie } else { flow_mod.cookie & flow_mod.cookie_mask };
     out.put_u64(cookie);
     out.put_u64(flow_mod.cookie_mask);
     out.put_u8(flow_mod.table.map_or(if delete { 0xff } else { 0 }, |table| table.0));
@@ -277,7 +288,7 @@ fn put13(out: &mut Vec<u8>, version: Version, flow_mod: &FlowMod) {
     out.put_u32(flow_mod.out_group.unwrap_or(ANY_GROUP));
     out.put_u16(flags_number(flow_mod.flags, version));
     out.put_u16(if add && version >= Version::V14 { flow_mod.importance } else { 0 });
-    oxm::put_oxm_match(out, &flow_mod.matching, version as u8);
+    of11_match::put(out, &flow_mod.matching, version);
     let form = ActionForm { version, proto: Proto::of(&flow_mod.matching) };
     put_flow_actions(out, &flow_mod.actions, form);
 }

@@ -3,10 +3,10 @@
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{FlowFlags, FlowStatsEntry, Message, RemovedReason, Version};
-use crate::of10_match;
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::stats::oxs;
 use crate::vendor::NICIRA;
+use crate::{of10_match, of11_match};
 use base::TableId;
 use flow::Match;
 
@@ -83,14 +83,14 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, O
             input.skip(2)?;
             (flow.packets, flow.bytes) = (input.u64()?, input.u64()?);
         }
-        Version::V13 | Version::V14 => {
+        Version::V11 | Version::V12 | Version::V13 | Version::V14 => {
             (flow.cookie, flow.priority) = (input.u64()?, input.u16()?);
             why = reason(input.u8()?)?;
             flow.table = TableId(input.u8()?);
             flow.duration_ns = take_duration(input)?;
             (flow.idle_timeout_s, flow.hard_timeout_s) = (input.u16()?, input.u16()?);
             (flow.packets, flow.bytes) = (input.u64()?, input.u64()?);
-            flow.matching = oxm::take_oxm_match(input)?;
+            flow.matching = of11_match::take(input)?;
         }
         Version::V15 => {
             flow.table = TableId(input.u8()?);
@@ -98,7 +98,7 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, O
             flow.priority = input.u16()?;
             (flow.idle_timeout_s, flow.hard_timeout_s) = (input.u16()?, input.u16()?);
             flow.cookie = input.u64()?;
-            flow.matching = oxm::take_oxm_match(input)?;
+            flow.matching = of11_match::take(input)?;
             oxs::take(input)?.store(&mut flow);
         }
     }
@@ -157,7 +157,7 @@ pub(crate) fn put(
             out.put_u64(flow.packets);
             out.put_u64(flow.bytes);
         }
-        Version::V13 | Version::V14 => {
+        Version::V11 | Version::V12 | Version::V13 | Version::V14 => {
             out.put_u64(flow.cookie);
             out.put_u16(flow.priority);
             out.put(&[why, flow.table.0]);
@@ -166,7 +166,7 @@ pub(crate) fn put(
             out.put_u16(flow.hard_timeout_s);
             out.put_u64(flow.packets);
             out.put_u64(flow.bytes);
-            oxm::put_oxm_match(out, &flow.matching, version as u8);
+            of11_match::put(out, &flow.matching, version);
         }
         Version::V15 => {
             out.put(&[flow.table.0, why]);
@@ -174,7 +174,7 @@ pub(crate) fn put(
             out.put_u16(flow.idle_timeout_s);
             out.put_u16(flow.hard_timeout_s);
             out.put_u64(flow.cookie);
-            oxm::put_oxm_match(out, &flow.matching, version as u8);
+            of11_match::put(out, &flow.matching, version);
             oxs::put_flow(out, flow, false);
         }
     }

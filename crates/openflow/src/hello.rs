@@ -9,7 +9,7 @@ use base::DatapathId;
 /// OFPHET_VERSIONBITMAP
 const VERSION_BITMAP: u16 = 1;
 /// What every switch of ours can do: OFPC_FLOW_STATS, TABLE_STATS, PORT_STATS, QUEUE_STATS (the
-/// bits of all versions), and in 1.0 ARP_MATCH_IP; in 1.1 and later GROUP_STATS does not hold.
+/// bits of all versions), and in 1.0 and 1.1 ARP_MATCH_IP; in 1.1 and later GROUP_STATS does not hold.
 const CAPABILITIES: u32 = 0x47;
 const CAPABILITIES_10: u32 = 0xc7;
 /// OpenFlow 1.0's actions, all but `enqueue` (bit 11).
@@ -50,12 +50,12 @@ pub(crate) fn take_features(input: &mut Input<'_>, version: Version) -> Result<M
     let (buffers, tables, auxiliary_id) = (input.u32()?, input.u8()?, input.u8()?);
     input.skip(2 + 4 + 4)?;
     let mut ports = Vec::new();
-    if version == Version::V10 {
+    if version < Version::V13 {
         while !input.is_empty() {
             ports.push(port::take_desc(input, version)?);
         }
     }
-    let auxiliary_id = if version == Version::V10 { 0 } else { auxiliary_id };
+    let auxiliary_id = if version < Version::V13 { 0 } else { auxiliary_id };
     Ok(Message::FeaturesReply { datapath_id, buffers, tables, auxiliary_id, ports })
 }
 
@@ -69,11 +69,11 @@ pub(crate) fn put_features(out: &mut Vec<u8>, version: Version, message: &Messag
     out.put_u64(datapath_id.0);
     out.put_u32(*buffers);
     out.put_u8(*tables);
-    out.put_u8(if v10 { 0 } else { *auxiliary_id });
+    out.put_u8(if version < Version::V13 { 0 } else { *auxiliary_id });
     out.put_zeros(2);
-    out.put_u32(if v10 { CAPABILITIES_10 } else { CAPABILITIES });
+    out.put_u32(if version < Version::V12 { CAPABILITIES_10 } else { CAPABILITIES });
     out.put_u32(if v10 { ACTIONS_10 } else { 0 });
-    if v10 {
+    if version < Version::V13 {
         for port in ports {
             port::put_desc(out, version, port);
         }

@@ -1,4 +1,4 @@
-//! OpenFlow 1.0, 1.3, 1.4 and 1.5 with the Nicira extensions: bytes to types and back, and the flow
+//! OpenFlow 1.0 to 1.5 with the Nicira extensions: bytes to types and back, and the flow
 //! syntax of `ovs-ofctl` to types and back.
 //!
 //! The types are the same for all versions; [`Version`] says how they are written. No sockets.
@@ -20,6 +20,7 @@ mod framer;
 mod hello;
 pub mod message;
 mod of10_match;
+mod of11_match;
 mod oxm;
 mod packet_in;
 mod packet_out;

@@ -19,6 +19,10 @@ use flow::Match;
 pub enum Version {
     /// OpenFlow 1.0
     V10 = 1,
+    /// OpenFlow 1.1
+    V11 = 2,
+    /// OpenFlow 1.2
+    V12 = 3,
     /// OpenFlow 1.3
     V13 = 4,
     /// OpenFlow 1.4
@@ -72,8 +76,10 @@ pub struct FlowMod {
     pub cookie: u64,
     /// Which of them; 0 selects all.
     pub cookie_mask: u64,
-    /// The flow's new cookie; `u64::MAX` keeps the old one on modification.
+    /// The cookie of a flow that is added; `u64::MAX` where a modification is to add none.
     pub new_cookie: u64,
+    /// Whether a modification gives the flow `new_cookie`, as only OpenFlow 1.0's does.
+    pub modify_cookie: bool,
     /// The table; `None` is all tables on deletion, the switch's choice (0) on addition.
     pub table: Option<TableId>,
     /// Gone after so many seconds without packets; 0 never.

@@ -4,6 +4,7 @@ use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketIn, PacketInFormat, Version};
 use crate::oxm::{self, Cookie, MatchForm};
+use crate::port::{put_port, take_port};
 use crate::vendor::NICIRA;
 use base::{OfPort, TableId};
 use flow::{Field, Match};
@@ -49,6 +50,12 @@ fn table(raw: u8) -> Option<TableId> {
 pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, OfError> {
     let mut packet = blank();
     input.skip(4)?;
+    if version == Version::V11 {
+        let port = take_port(input, version)?;
+        packet.metadata = Match::any().with(Field::InPort, port.0.into());
+        // The physical port.
+        input.skip(4)?;
+    }
     packet.total_len = input.u16()?;
     if version == Version::V10 {
         let port = input.u16()?;
@@ -58,7 +65,11 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, O
     } else {
         packet.reason = input.u8()?;
         packet.table = table(input.u8()?);
+    }
+    if version >= Version::V13 {
         packet.cookie = input.u64()?;
+    }
+    if version >= Version::V12 {
         packet.metadata = oxm::take_oxm_match(input)?;
         input.skip(2)?;
     }
@@ -143,14 +154,24 @@ pub(crate) fn put(
 }
 
 fn put_standard(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
+    let in_port = OfPort(packet.metadata.key().in_port_raw() as u16);
     out.put_u32(NO_BUFFER);
+    if version == Version::V11 {
+        // The port, and the physical port.
+        put_port(out, version, in_port);
+        put_port(out, version, in_port);
+    }
     out.put_u16(packet.total_len);
     if version == Version::V10 {
-        out.put_u16(OfPort(packet.metadata.key().in_port_raw() as u16).0);
+        out.put_u16(in_port.0);
         out.put(&[packet.reason, 0]);
     } else {
         out.put(&[packet.reason, packet.table.map_or(0xff, |table| table.0)]);
+    }
+    if version >= Version::V13 {
         out.put_u64(packet.cookie);
+    }
+    if version >= Version::V12 {
         oxm::put_oxm_match(out, &packet.metadata, version as u8);
         out.put_zeros(2);
     }

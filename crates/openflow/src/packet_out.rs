@@ -14,7 +14,7 @@ pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Message, O
     let buffer_id = Some(input.u32()?).filter(|&id| id != u32::MAX);
     let (metadata, actions_len) = match version {
         Version::V10 => (in_port(take_port(input, version)?), input.u16()?),
-        Version::V13 | Version::V14 => {
+        Version::V11 | Version::V12 | Version::V13 | Version::V14 => {
             let port = take_port(input, version)
                 .map_err(|error| OfError { code: ErrorCode::BadPort, ..error })?;
             let actions_len = input.u16()?;
@@ -57,7 +57,7 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, packet: &PacketOut) {
     out.put_u16(0);
     match version {
         Version::V10 => {}
-        Version::V13 | Version::V14 => out.put_zeros(6),
+        Version::V11 | Version::V12 | Version::V13 | Version::V14 => out.put_zeros(6),
         Version::V15 => {
             out.put_zeros(2);
             oxm::put_oxm_match(out, metadata, version as u8);

@@ -66,7 +66,7 @@ pub(crate) fn take_desc(input: &mut Input<'_>, version: Version) -> Result<PortD
     let mut properties = None;
     match version {
         Version::V10 => {}
-        Version::V13 => input.skip(4)?,
+        Version::V11 | Version::V12 | Version::V13 => input.skip(4)?,
         Version::V14 | Version::V15 => {
             let len = usize::from(input.u16()?);
             input.skip(2)?;
@@ -126,7 +126,7 @@ pub(crate) fn put_desc(out: &mut Vec<u8>, version: Version, desc: &PortDesc) {
     put_port(out, version, desc.port);
     match version {
         Version::V10 => {}
-        Version::V13 => out.put_zeros(4),
+        Version::V11 | Version::V12 | Version::V13 => out.put_zeros(4),
         Version::V14 | Version::V15 => {
             out.put_u16(72);
             out.put_zeros(2);

@@ -128,10 +128,9 @@ fn values_that_are_wrong() {
         ],
     );
     check(
-        "[[bridge]]\nname = \"br0\"\nprotocols = [\"OpenFlow11\", 5]",
+        "[[bridge]]\nname = \"br0\"\nprotocols = [\"OpenFlow16\", 5]",
         &[
-            "3:14: \"OpenFlow11\" is not spoken; choose from \"OpenFlow10\", \"OpenFlow13\", \
-         \"OpenFlow14\" and \"OpenFlow15\"",
+            "3:14: \"OpenFlow16\" is not spoken; choose from \"OpenFlow10\" to \"OpenFlow15\"",
             "3:28: `protocols` has to be a string, found 5",
         ],
     );

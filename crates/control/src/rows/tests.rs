@@ -150,7 +150,7 @@ fn settings_of_a_bridge() {
     ]);
     let bridge = json!({
         "datapath_type": "netdev", "fail_mode": "secure", "other_config": config,
-        "protocols": ["set", ["OpenFlow13", "OpenFlow11", "OpenFlow10"]],
+        "protocols": ["set", ["OpenFlow13", "OpenFlow16", "OpenFlow10"]],
         "flood_vlans": ["set", [7, 3]],
     });
     let (mut found, warnings) = desired(none(), bridge, none(), none());

@@ -8,7 +8,7 @@ use openflow::message::{Message, PacketIn, PortReason, RemovedReason, Role, Vers
 /// OFPR_ACTION.
 const ACTION: u32 = 1 << 1;
 /// OFPR_INVALID_TTL.
-const INVALID_TTL: u32 = 1 << 2;
+pub(super) const INVALID_TTL: u32 = 1 << 2;
 /// OpenFlow 1.4's finer reasons for what was OFPR_ACTION before: action set, group, packet-out.
 const FINER_ACTIONS: u32 = 7 << 3;
 
@@ -26,7 +26,7 @@ impl AsyncConfig {
     /// `ofputil_async_cfg_default`).
     pub fn new(version: Version) -> Self {
         let flow_removed = match version {
-            Version::V10 => 0x7,
+            Version::V10 | Version::V11 | Version::V12 => 0x7,
             Version::V13 => 0xf,
             Version::V14 | Version::V15 => 0x3f,
         };

@@ -22,6 +22,7 @@ mod asynchronous;
 mod bundle;
 mod check;
 mod collect;
+mod config;
 mod request;
 mod role;
 mod session;

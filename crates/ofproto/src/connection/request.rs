@@ -8,8 +8,6 @@ use base::Zone;
 use openflow::message::{CtFlush, Message, Version};
 use openflow::{ErrorCode, Header, OfError, decode};
 
-/// OFPC_FRAG_MASK: how fragments are treated; 0 is "like other packets".
-const FRAGMENTS: u16 = 3;
 /// NXFF_OPENFLOW10 and NXFF_NXM: Nicira's numbers of flow formats.
 const FORMAT_OPENFLOW10: u32 = 0;
 const FORMAT_NXM: u32 = 2;
@@ -48,8 +46,10 @@ impl Connections {
         let reply = match message {
             Message::EchoRequest(data) => Message::EchoReply(data),
             Message::FeaturesRequest => features(session, switch),
-            Message::GetConfigRequest => {
-                Message::GetConfigReply { flags: 0, miss_send_len: session.miss_send_len }
+            Message::GetConfigRequest => session.get_config(switch),
+            Message::SetConfig { flags, miss_send_len } => {
+                session.set_config(flags, miss_send_len, switch)?;
+                return Ok(None);
             }
             Message::BarrierRequest => Message::BarrierReply,
             Message::StatsRequest(request) => {
@@ -110,15 +110,6 @@ impl Session {
     /// Messages that change nothing but the session itself.
     fn set_up(&mut self, message: Message) -> Result<(), OfError> {
         match message {
-            Message::SetConfig { flags, miss_send_len } => {
-                if flags & FRAGMENTS != 0 {
-                    // As Open vSwitch does it, the peer sees in the configuration that it is not
-                    // in force.
-                    let id = self.id.0;
-                    log::warn!("connection {id}: fragment handling {flags:#x} is not supported");
-                }
-                self.miss_send_len = miss_send_len;
-            }
             Message::SetAsync { packet_in, port_status, flow_removed } => {
                 let version = self.version().unwrap_or(Version::V10);
                 self.async_config =

@@ -46,6 +46,8 @@ pub struct Settings {
 impl Settings {
     /// All versions that we speak.
     pub const SPOKEN: u32 = (1 << Version::V10 as u8)
+        | (1 << Version::V11 as u8)
+        | (1 << Version::V12 as u8)
         | (1 << Version::V13 as u8)
         | (1 << Version::V14 as u8)
         | (1 << Version::V15 as u8);

@@ -1,5 +1,6 @@
 mod bench;
 mod bundles;
+mod config;
 mod controllers;
 mod malformed;
 mod replay;

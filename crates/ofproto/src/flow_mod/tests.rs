@@ -24,9 +24,7 @@ impl Switch {
         let mut flow_mod = text::parse_flow(flow, command, &|_| None)
             .unwrap_or_else(|error| panic!("{flow}: {error}"));
         // As a controller of OpenFlow 1.0 sends it.
-        if flow_mod.new_cookie == u64::MAX && flow_mod.cookie_mask == 0 {
-            flow_mod.new_cookie = 0;
-        }
+        flow_mod.modify_cookie = flow_mod.cookie_mask == 0;
         self.ofproto.flow_mod(self.id, &flow_mod, self.now).map_err(|error| error.code)
     }
 

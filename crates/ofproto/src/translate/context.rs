@@ -2,7 +2,7 @@
 
 use super::report::{NoteKind, Notebook};
 use super::{Effect, Fork, Notes, World, always_looked_at};
-use crate::bridge::Bridge;
+use crate::bridge::{Bridge, Fragments};
 use crate::hidden::Miss;
 use crate::port::Port;
 use crate::recirc::Frozen;
@@ -66,6 +66,8 @@ pub(crate) enum Found {
     MissToController,
     /// No flow.
     Miss,
+    /// A fragment, which the bridge drops.
+    Fragment,
 }
 
 /// How the actions of a flow that was found are carried out.
@@ -204,10 +206,16 @@ impl<'w, 'a> Context<'w, 'a> {
         }
         let mut key = self.key.clone();
         key.set_in_port_raw(in_port.0.into());
-        // Only the first fragment has ports, and flows must treat all of them alike.
         if key.nw_frag() & FRAG_ANY != 0 {
-            key.set_tp_src(0);
-            key.set_tp_dst(0);
+            match self.bridge.fragments {
+                Fragments::NxMatch => {}
+                Fragments::Drop => return Found::Fragment,
+                // Only the first fragment has ports, and flows must treat all of them alike.
+                Fragments::Normal => {
+                    key.set_tp_src(0);
+                    key.set_tp_dst(0);
+                }
+            }
         }
         let found = self.bridge.tables.lookup(self.table, &key, &mut self.mask);
         let (bridge, table) = (self.bridge.id, self.table);
@@ -227,7 +235,7 @@ impl<'w, 'a> Context<'w, 'a> {
         let miss = match found {
             Found::MissToController => Some(Miss::ToController),
             Found::Miss => Some(Miss::Dropped),
-            Found::Rule(_) | Found::FailOpen => None,
+            Found::Rule(_) | Found::FailOpen | Found::Fragment => None,
         };
         self.effects.extend(miss.map(|miss| Effect::Miss { bridge, miss }));
         found
@@ -309,7 +317,7 @@ impl<'w, 'a> Context<'w, 'a> {
                 };
                 [OfAction::Controller(to)].into()
             }
-            Found::Miss => [].into(),
+            Found::Miss | Found::Fragment => [].into(),
         };
         match manner {
             Manner::Direct => self.execute(&actions, last),
@@ -332,6 +340,10 @@ impl<'w, 'a> Context<'w, 'a> {
                 format!("{:2}. No match, and a \"packet-in\" is called for.", table.0)
             }
             Found::Miss => format!("{:2}. No match.", table.0),
+            Found::Fragment => format!(
+                "{:2}. Packets are IP fragments and the fragment handling mode is \"drop\".",
+                table.0
+            ),
         });
     }
 

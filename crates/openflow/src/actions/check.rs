@@ -162,7 +162,7 @@ impl State {
     fn push_vlan(&mut self) -> Result<(), OfError> {
         let present = u128::from(VLAN_PRESENT);
         if self.matching.key().get(Field::VlanTci1) & present != 0 {
-            return Err(bad(ErrorCode::Raw { error_type: 2, code: 12 }, "a third VLAN tag"));
+            return Err(bad(ErrorCode::ActionBadTag, "a third VLAN tag"));
         }
         let outer = self.matching.key().get(Field::VlanTci) & present;
         self.matching.set_masked(Field::VlanTci1, outer, outer);

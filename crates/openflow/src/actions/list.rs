@@ -1,7 +1,7 @@
 //! Lists of actions, and OpenFlow 1.1's instructions around them.
 
 use super::order::{self, Instruction};
-use super::{nicira, nicira_out, set, standard};
+use super::{nicira, nicira_out, set, standard, standard_out};
 use crate::action::Action;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
@@ -130,9 +130,11 @@ fn take_instruction(
             body.skip(4)?;
             (1, vec![Action::ClearActions])
         }
-        6 => return Err(bad(ErrorCode::MeterInvalid, "meter: there are no meters")),
+        6 if version >= Version::V13 => {
+            return Err(bad(ErrorCode::MeterInvalid, "meter: there are no meters"));
+        }
         EXPERIMENTER => {
-            let code = ErrorCode::Raw { error_type: 3, code: 5 };
+            let code = ErrorCode::InstructionBadExperimenter;
             return Err(bad(code, "no experimenter's instruction is supported"));
         }
         _ => {
@@ -171,7 +173,7 @@ pub(crate) fn put_actions(out: &mut Vec<u8>, actions: &[Action], mut form: Actio
 }
 
 pub(super) fn put_action(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) {
-    if !standard::put(out, action, form) {
+    if !standard_out::put(out, action, form) {
         nicira_out::put(out, action, form);
     }
 }

@@ -7,6 +7,7 @@ mod nicira_out;
 mod order;
 mod set;
 mod standard;
+mod standard_out;
 
 pub(crate) use check::ct_nesting;
 pub use check::{Place, check};

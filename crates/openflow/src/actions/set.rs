@@ -238,7 +238,7 @@ fn put_load2(out: &mut Vec<u8>, form: &ActionForm, spec: &Spec, value: u128, mas
     out.put_u32(NICIRA);
     out.put_u16(33);
     out.put_zeros(6);
-    let version = if form.version == Version::V10 { 0 } else { form.version as u8 };
+    let version = if form.version < Version::V12 { 0 } else { form.version as u8 };
     let exact = mask == spec.field.all_ones();
     oxm::put_entry(out, spec, version, value, (!exact).then_some(mask));
     finish(out, start);

@@ -55,7 +55,9 @@ impl Spec {
     pub fn code(&self, version: u8) -> Code {
         match version {
             6.. => self.oxm15,
-            2..=5 => self.oxm,
+            // OpenFlow 1.1 has no OXM, and 1.2 lacks two of the fields.
+            3 if matches!(self.field, Field::TunId | Field::TcpFlags) => self.first,
+            3..=5 => self.oxm,
             _ => self.first,
         }
     }

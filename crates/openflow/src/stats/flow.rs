@@ -7,8 +7,8 @@ use crate::error::{ErrorCode, OfError};
 use crate::flow_mod::flags_number;
 use crate::flow_removed::{blank_flow, put_duration, take_duration};
 use crate::message::{FlowFlags, FlowStatsEntry, Version};
-use crate::of10_match;
 use crate::oxm::{self, Cookie, MatchForm, Proto};
+use crate::{of10_match, of11_match};
 use base::TableId;
 
 /// The entry that begins with its length.
@@ -36,17 +36,18 @@ pub(super) fn take(input: &mut Input<'_>, version: Version) -> Result<FlowStatsE
             input.skip(6)?;
             (flow.cookie, flow.packets, flow.bytes) = (input.u64()?, input.u64()?, input.u64()?);
         }
-        Version::V13 | Version::V14 => {
+        Version::V11 | Version::V12 | Version::V13 | Version::V14 => {
             flow.table = TableId(input.u8()?);
             input.skip(1)?;
             flow.duration_ns = take_duration(input)?;
             flow.priority = input.u16()?;
             (flow.idle_timeout_s, flow.hard_timeout_s) = (input.u16()?, input.u16()?);
-            flow.flags = FlowFlags::from_bits_truncate(input.u16()?);
+            let flags = FlowFlags::from_bits_truncate(input.u16()?);
+            flow.flags = if version >= Version::V13 { flags } else { FlowFlags::empty() };
             flow.importance = input.u16()?;
             input.skip(2)?;
             (flow.cookie, flow.packets, flow.bytes) = (input.u64()?, input.u64()?, input.u64()?);
-            flow.matching = oxm::take_oxm_match(input)?;
+            flow.matching = of11_match::take(input)?;
         }
         Version::V15 => {
             input.skip(2)?;
@@ -56,7 +57,7 @@ pub(super) fn take(input: &mut Input<'_>, version: Version) -> Result<FlowStatsE
             (flow.idle_timeout_s, flow.hard_timeout_s) = (input.u16()?, input.u16()?);
             flow.flags = FlowFlags::from_bits_truncate(input.u16()?);
             (flow.importance, flow.cookie) = (input.u16()?, input.u64()?);
-            flow.matching = oxm::take_oxm_match(input)?;
+            flow.matching = of11_match::take(input)?;
             oxs::take(input)?.store(&mut flow);
         }
     }
@@ -97,8 +98,8 @@ pub(super) fn put(out: &mut Vec<u8>, version: Version, flow: &FlowStatsEntry, ni
             put10(out, flow);
             put_flow_actions(out, &flow.actions, form);
         }
-        Version::V13 | Version::V14 => {
-            put13(out, version, flow);
+        Version::V11 | Version::V12 | Version::V13 | Version::V14 => {
+            put11(out, version, flow);
             put_flow_actions(out, &flow.actions, form);
         }
         Version::V15 => {
@@ -143,17 +144,18 @@ fn put_nicira(out: &mut Vec<u8>, flow: &FlowStatsEntry) {
     out.set_u16(at, len);
 }
 
-fn put13(out: &mut Vec<u8>, version: Version, flow: &FlowStatsEntry) {
+fn put11(out: &mut Vec<u8>, version: Version, flow: &FlowStatsEntry) {
     out.put(&[flow.table.0, 0]);
     put_duration(out, flow.duration_ns);
     out.put_u16(flow.priority);
     out.put_u16(flow.idle_timeout_s);
     out.put_u16(flow.hard_timeout_s);
-    out.put_u16(flags_number(flow.flags, version));
-    out.put_u16(if version == Version::V13 { 0 } else { flow.importance });
+    // Flags are told from 1.3 on, the importance from 1.4 on.
+    out.put_u16(if version < Version::V13 { 0 } else { flags_number(flow.flags, version) });
+    out.put_u16(if version < Version::V14 { 0 } else { flow.importance });
     out.put_zeros(2);
     put_counters(out, flow);
-    oxm::put_oxm_match(out, &flow.matching, version as u8);
+    of11_match::put(out, &flow.matching, version);
 }
 
 fn put15(out: &mut Vec<u8>, flow: &FlowStatsEntry) {

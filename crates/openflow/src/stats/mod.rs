@@ -92,7 +92,7 @@ impl Kind {
         match standard {
             kind::GROUP if version == Version::V10 => Kind::Nicira(7),
             kind::GROUP_DESC if version == Version::V10 => Kind::Nicira(8),
-            kind::GROUP_FEATURES if version == Version::V10 => Kind::Nicira(9),
+            kind::GROUP_FEATURES if version < Version::V12 => Kind::Nicira(9),
             kind => Kind::Standard(kind),
         }
     }
@@ -100,15 +100,20 @@ impl Kind {
     /// The standard's number, if this version has it; flows and aggregates of Nicira's are told
     /// apart before.
     pub fn standard(self, version: Version) -> Option<u16> {
-        match (self, version) {
-            (Kind::Standard(kind @ (0..=5 | kind::PORT_DESC)), Version::V10) => Some(kind),
-            (Kind::Standard(_), Version::V10) => None,
-            (Kind::Nicira(subtype @ 7..=9), Version::V10) => Some(subtype as u16 - 1),
-            (Kind::Nicira(_), _) => None,
-            (Kind::Standard(kind @ 0..=13), _) => Some(kind),
-            (Kind::Standard(kind::TABLE_DESC), Version::V14 | Version::V15) => {
-                Some(kind::TABLE_DESC)
+        let since = match self {
+            Kind::Nicira(subtype @ 7..=9) => {
+                let standard = subtype as u16 - 1;
+                return (Kind::of(standard, version) == self).then_some(standard);
             }
+            Kind::Standard(0..=5 | kind::PORT_DESC) => Version::V10,
+            Kind::Standard(kind::GROUP | kind::GROUP_DESC) => Version::V11,
+            Kind::Standard(kind::GROUP_FEATURES) => Version::V12,
+            Kind::Standard(0..=12) => Version::V13,
+            Kind::Standard(kind::TABLE_DESC) => Version::V14,
+            _ => return None,
+        };
+        match self {
+            Kind::Standard(kind) if version >= since => Some(kind),
             _ => None,
         }
     }

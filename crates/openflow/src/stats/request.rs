@@ -4,9 +4,9 @@ use super::{Kind, kind};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{FlowStatsRequest, StatsRequest, Version};
-use crate::of10_match;
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::port::{put_port, take_port};
+use crate::{of10_match, of11_match};
 use base::{OfPort, TableId};
 
 /// OFPG_ANY, and OFPM_ALL and OFPQ_ALL.
@@ -106,7 +106,7 @@ fn take_flow(input: &mut Input<'_>, version: Version) -> Result<FlowStatsRequest
     let out_group = Some(input.u32()?).filter(|&group| group != ANY);
     input.skip(4)?;
     let (cookie, cookie_mask) = (input.u64()?, input.u64()?);
-    let matching = oxm::take_oxm_match(input)?;
+    let matching = of11_match::take(input)?;
     let cookie = cookie & cookie_mask;
     Ok(FlowStatsRequest { matching, table, out_port, out_group, cookie, cookie_mask })
 }
@@ -156,7 +156,7 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::PortDesc(port) if version == Version::V15 => {
             put_padded_port(out, version, *port);
         }
-        StatsRequest::GroupDesc if version == Version::V13 || version == Version::V14 => {}
+        StatsRequest::GroupDesc if !v10 && version < Version::V15 => {}
         StatsRequest::GroupDesc
         | StatsRequest::GroupStats
         | StatsRequest::MeterConfig
@@ -193,7 +193,7 @@ fn put_flow(out: &mut Vec<u8>, version: Version, request: &FlowStatsRequest) {
     out.put_zeros(4);
     out.put_u64(request.cookie & request.cookie_mask);
     out.put_u64(request.cookie_mask);
-    oxm::put_oxm_match(out, &request.matching, version as u8);
+    of11_match::put(out, &request.matching, version);
 }
 
 fn put_nicira_flow(out: &mut Vec<u8>, request: &FlowStatsRequest) {

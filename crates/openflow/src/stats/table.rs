@@ -4,10 +4,47 @@ use crate::bytes::{Input, Output};
 use crate::error::OfError;
 use crate::message::{TableStats, Version};
 use crate::of10_match;
+use crate::oxm::{Spec, specs};
 use base::TableId;
 
 /// Bytes of a table's name.
 pub(super) const NAME_LEN: usize = 32;
+
+/// Instructions 1 to 5: `goto_table` to `clear_actions`.
+const INSTRUCTIONS: u32 = 0x3e;
+/// OFPAT_OUTPUT, SET_VLAN_VID to SET_TP_DST, PUSH_VLAN, POP_VLAN, SET_NW_TTL, DEC_NW_TTL.
+const ACTIONS_11: u32 = 0x0186_07ff;
+/// OFPAT_OUTPUT, PUSH_VLAN, POP_VLAN, SET_NW_TTL, DEC_NW_TTL, SET_FIELD.
+const ACTIONS_12: u32 = 0x0386_0001;
+/// OFPFMF11_*: all fields but MPLS and the type of the match.
+const FIELDS_11: u32 = 0x0000_f8ff;
+/// What a table of OpenFlow 1.1 can do: fields with wildcards, fields, instructions, actions of the
+/// set and at once, configuration (a miss goes to the controller).
+const ABILITIES_11: [u32; 6] = [FIELDS_11, FIELDS_11, INSTRUCTIONS, ACTIONS_11, ACTIONS_11, 0];
+/// The same of OpenFlow 1.2, with fields that may be set and metadata.
+const ABILITIES_12_LEN: usize = 8 * 2 + 4 * 2 + 8 * 4 + 4 * 2;
+
+fn put_abilities_12(out: &mut Vec<u8>) {
+    // Bits are numbers of OpenFlow 1.2's own fields (OXM, class 0x8000), which end at 37.
+    let fields = |wanted: fn(&Spec) -> bool| {
+        let mut bits = 0u64;
+        for spec in specs().iter().filter(|spec| spec.oxm.class == 0x8000 && wanted(spec)) {
+            bits |= 1u64.checked_shl(spec.oxm.number.into()).unwrap_or(0) & ((1 << 38) - 1);
+        }
+        bits
+    };
+    out.put_u64(fields(|_| true));
+    out.put_u64(fields(|_| true));
+    out.put_u32(ACTIONS_12);
+    out.put_u32(ACTIONS_12);
+    out.put_u64(fields(|spec| spec.writable));
+    out.put_u64(fields(|spec| spec.writable));
+    // All of metadata can be matched and written.
+    out.put_u64(u64::MAX);
+    out.put_u64(u64::MAX);
+    out.put_u32(INSTRUCTIONS);
+    out.put_u32(0);
+}
 
 pub(super) fn blank(table: u8) -> TableStats {
     TableStats {
@@ -23,10 +60,14 @@ pub(super) fn blank(table: u8) -> TableStats {
 /// Reads one table. From OpenFlow 1.3 on, name and maximum are in the table features.
 pub(super) fn take(input: &mut Input<'_>, version: Version) -> Result<TableStats, OfError> {
     let mut table = blank(input.u8()?);
-    input.skip(3)?;
-    if version == Version::V10 {
+    input.skip(if matches!(version, Version::V11 | Version::V12) { 7 } else { 3 })?;
+    if version < Version::V13 {
         table.name = input.text(NAME_LEN)?;
-        input.skip(4)?;
+        input.skip(match version {
+            Version::V10 => 4,
+            Version::V11 => ABILITIES_11.len() * 4,
+            _ => ABILITIES_12_LEN,
+        })?;
         table.max_entries = input.u32()?;
     }
     table.active = input.u32()?;
@@ -37,9 +78,16 @@ pub(super) fn take(input: &mut Input<'_>, version: Version) -> Result<TableStats
 /// Writes one table.
 pub(super) fn put(out: &mut Vec<u8>, version: Version, table: &TableStats) {
     out.put(&[table.table.0, 0, 0, 0]);
-    if version == Version::V10 {
+    if matches!(version, Version::V11 | Version::V12) {
+        out.put_zeros(4);
+    }
+    if version < Version::V13 {
         out.put_text(&table.name, NAME_LEN);
-        out.put_u32(of10_match::ALL);
+        match version {
+            Version::V10 => out.put_u32(of10_match::ALL),
+            Version::V11 => ABILITIES_11.iter().for_each(|bits| out.put_u32(*bits)),
+            _ => put_abilities_12(out),
+        }
         out.put_u32(table.max_entries);
     }
     out.put_u32(table.active);

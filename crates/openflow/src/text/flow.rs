@@ -39,6 +39,7 @@ pub fn parse_flow(
         cookie: 0,
         cookie_mask: 0,
         new_cookie: u64::MAX,
+        modify_cookie: false,
         table: None,
         idle_timeout_s: 0,
         hard_timeout_s: 0,
@@ -123,6 +124,7 @@ fn cookie(flow: &mut FlowMod, span: Span<'_>) -> Result<(), TextError> {
         }
         None => {
             flow.new_cookie = number(span)?;
+            flow.modify_cookie = flow.command != FlowModCommand::Add;
             Ok(())
         }
     }

@@ -4,7 +4,7 @@ use base::{DatapathId, MacAddr, OfPort, TableId};
 use flow::{Field, Match, NatKind, NatRange, PortSelection};
 use openflow::action::{Action, Ct, SetForm, Subfield, ToController, ZoneSource};
 use openflow::message::*;
-use openflow::{ErrorCode, Message, Version};
+use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Message, Place, Version, decode, encode};
 
 pub struct Generate {
     state: u64,
@@ -65,8 +65,31 @@ impl Generate {
         }
     }
 
+    /// What OpenFlow 1.1's fixed match can say.
+    fn matching11(&mut self) -> Match {
+        let mut m = Match::any();
+        for field in [Field::Metadata, Field::EthSrc, Field::EthDst] {
+            self.masked(&mut m, field);
+        }
+        if self.often() {
+            m.set_masked(Field::InPort, self.port().0.into(), u128::MAX);
+        }
+        self.vlan(&mut m);
+        if self.often() {
+            m.set_masked(Field::EthType, 0x0800, u128::MAX);
+            self.masked(&mut m, Field::Ipv4Src);
+            self.exact(&mut m, Field::IpDscp);
+            m.set_masked(Field::NwProto, 17, 0xff);
+            self.exact(&mut m, Field::TpDst);
+        }
+        m
+    }
+
     pub fn matching(&mut self) -> Match {
         use Field as F;
+        if self.version == Version::V11 {
+            return self.matching11();
+        }
         let mut m = Match::any();
         for field in [
             F::Metadata,
@@ -106,7 +129,7 @@ impl Generate {
             2 => m.set_masked(Field::VlanTci, u128::from(self.next()) & 0xffff | 0x1000, 0xffff),
             _ => return,
         }
-        if m.key().vlan_tci() == 0 && !self.v10() {
+        if m.key().vlan_tci() == 0 && self.version >= Version::V12 {
             // OXM says "no tag" by 13 bits.
             m.wildcard(Field::VlanTci);
             m.set_masked(Field::VlanTci, 0, 0x1fff);
@@ -174,7 +197,7 @@ impl Generate {
     fn set(&mut self) -> Action {
         let field =
             [Field::Reg2, Field::TunId, Field::EthDst, Field::Metadata][self.below(4) as usize];
-        if self.version == Version::V15 || !self.v10() && self.often() {
+        if self.version == Version::V15 || self.version >= Version::V12 && self.often() {
             let masked = self.version == Version::V15 && self.often();
             let mask = if masked { self.wide() & field.all_ones() | 1 } else { field.all_ones() };
             return Action::Set { field, value: self.wide() & mask, mask, form: SetForm::SetField };
@@ -305,6 +328,7 @@ impl Generate {
             cookie: self.next() & mask,
             cookie_mask: mask,
             new_cookie: if add || self.v10() { self.next() } else { u64::MAX },
+            modify_cookie: self.v10(),
             table: Some(TableId(self.below(254) as u8)),
             idle_timeout_s: self.next() as u16,
             hard_timeout_s: self.next() as u16,
@@ -312,9 +336,12 @@ impl Generate {
             buffer_id: self.often().then_some(5),
             out_port: self.port(),
             out_group: (!self.v10() && command.is_delete()).then_some(7),
-            flags: match (self.v10(), add) {
-                (true, true) => FlowFlags::SEND_FLOW_REM | FlowFlags::RESET_COUNTS,
-                (true, false) => FlowFlags::CHECK_OVERLAP,
+            flags: match (self.version, add) {
+                (Version::V10 | Version::V11, true) => {
+                    FlowFlags::SEND_FLOW_REM | FlowFlags::RESET_COUNTS
+                }
+                (Version::V10 | Version::V11, false) => FlowFlags::CHECK_OVERLAP,
+                (Version::V12, _) => FlowFlags::from_bits_truncate(self.next() as u16 & 7),
                 _ => FlowFlags::from_bits_truncate(self.next() as u16),
             },
             actions: self.flow_actions(),
@@ -350,7 +377,7 @@ impl Generate {
             idle_age_s: if v10 || v15 { self.below(60000) } else { 0 },
             hard_age_s: if v10 { self.below(60000) } else { 0 },
             importance: if self.version >= Version::V14 { self.next() as u16 } else { 0 },
-            flags: if v10 {
+            flags: if self.version < Version::V13 {
                 FlowFlags::empty()
             } else {
                 FlowFlags::from_bits_truncate(self.next() as u16)
@@ -452,8 +479,10 @@ impl Generate {
                 actions: self.actions(),
                 data: self.bytes(60),
             }),
-            15 if !nicira => self.bundle_add(),
-            16 if !nicira => Message::BundleControl { bundle: 9, control: 4, flags: 2 },
+            15 if self.version >= Version::V13 => self.bundle_add(),
+            16 if self.version >= Version::V13 => {
+                Message::BundleControl { bundle: 9, control: 4, flags: 2 }
+            }
             17 => {
                 // Only from 1.4 on can something be left out.
                 let left_out = self.version >= Version::V14;
@@ -481,14 +510,14 @@ impl Generate {
                     Some(2),
                     Some(3),
                 ],
-                duration_ns: if nicira { 0 } else { self.below(1 << 50) },
+                duration_ns: if self.version < Version::V13 { 0 } else { self.below(1 << 50) },
             }])),
             21 => Message::FeaturesReply {
                 datapath_id: DatapathId(self.next()),
                 buffers: 0,
                 tables: 254,
                 auxiliary_id: 0,
-                ports: if nicira { vec![self.port_desc()] } else { vec![] },
+                ports: if self.version < Version::V13 { vec![self.port_desc()] } else { vec![] },
             },
             22 => Message::Error { code: ErrorCode::MatchBadPrereq, data: self.bytes(64) },
             23 => Message::CtFlush(Box::new(self.ct_flush())),
@@ -524,4 +553,37 @@ impl Generate {
         let protocol = self.often().then_some(6);
         CtFlush { zone, protocol, original, reply, mark, label }
     }
+}
+
+/// The flow as a switch would keep it; `None` if it refuses it.
+pub fn accepted(version: Version, flow_mod: &FlowMod) -> Option<FlowStatsEntry> {
+    let bytes = encode(
+        version,
+        1,
+        &Message::FlowMod(flow_mod.clone()),
+        &EncodeOptions { flow_mod_table_id: true, ..Default::default() },
+    );
+    let Ok((_, Message::FlowMod(read))) =
+        decode(version, &bytes[0], &DecodeOptions { flow_mod_table_id: true })
+    else {
+        return None;
+    };
+    let place = Place { version, table: read.table, tables: 255 };
+    openflow::check(&read.actions, &read.matching, place).ok()?;
+    Some(FlowStatsEntry {
+        table: read.table.unwrap_or(TableId(0)),
+        matching: read.matching,
+        priority: read.priority,
+        cookie: read.new_cookie,
+        duration_ns: 0,
+        idle_timeout_s: read.idle_timeout_s,
+        hard_timeout_s: read.hard_timeout_s,
+        idle_age_s: 0,
+        hard_age_s: 0,
+        importance: read.importance,
+        flags: read.flags,
+        packets: 0,
+        bytes: 0,
+        actions: read.actions,
+    })
 }

@@ -139,6 +139,7 @@ pub fn add_flow(priority: u16) -> FlowMod {
         cookie: 0,
         cookie_mask: 0,
         new_cookie: 0,
+        modify_cookie: false,
         table: Some(TableId(0)),
         idle_timeout_s: 0,
         hard_timeout_s: 0,

@@ -13,7 +13,7 @@ use openflow::message::{
 
 #[test]
 fn the_highest_common_version_is_spoken() {
-    use Version::{V10, V13, V14, V15};
+    use Version::{V10, V11, V12, V13, V14, V15};
     let bits = |versions: &[Version]| versions.iter().map(|v| 1u32 << *v as u8).sum::<u32>();
     let bitmap = |version: u8, bits: u32| {
         let mut hello = vec![version, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8];
@@ -24,8 +24,8 @@ fn the_highest_common_version_is_spoken() {
     let all = Settings::SPOKEN;
     let cases = [
         (plain(1), all, Some(V10)),
-        (plain(2), all, Some(V10)),
-        (plain(3), all, Some(V10)),
+        (plain(2), all, Some(V11)),
+        (plain(3), all, Some(V12)),
         (plain(4), all, Some(V13)),
         (plain(6), all, Some(V15)),
         (plain(9), all, Some(V15)),
@@ -34,7 +34,7 @@ fn the_highest_common_version_is_spoken() {
         (bitmap(9, 1 << 9 | 1 << 6), all, Some(V15)),
         (plain(6), bits(&[V10, V13]), Some(V13)),
         (plain(1), bits(&[V13, V15]), None),
-        (bitmap(3, 1 << 3), all, None),
+        (bitmap(3, 1 << 3), bits(&[V10, V13]), None),
         (bitmap(0x20, 0), all, None),
     ];
     for (hello, versions, expect) in cases {
@@ -57,10 +57,13 @@ fn the_highest_common_version_is_spoken() {
 }
 
 #[test]
-fn our_hello_names_our_versions_in_a_bitmap() {
+fn our_hello_names_our_versions() {
     let mut bench = Bench::new(0);
-    let id = bench.open(Settings::service());
-    assert_eq!(bench.heard(id), [Message::Hello { versions: Settings::SPOKEN }]);
+    let some = 1 << Version::V10 as u8 | 1 << Version::V13 as u8;
+    for versions in [Settings::SPOKEN, some] {
+        let id = bench.open(Settings { versions, ..Settings::service() });
+        assert_eq!(bench.heard(id), [Message::Hello { versions }]);
+    }
 }
 
 #[test]
