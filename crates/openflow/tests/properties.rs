@@ -7,7 +7,7 @@ use base::TableId;
 use flow::{Field, Match};
 use generate::Generate;
 use openflow::message::{
-    FlowMod, FlowModCommand, PacketIn, PacketInFormat, StatsReply, StatsRequest,
+    FlowMod, FlowModCommand, FlowStatsEntry, PacketIn, PacketInFormat, StatsReply, StatsRequest,
 };
 use openflow::text::{format_actions, format_match, parse_flow};
 use openflow::{
@@ -156,6 +156,30 @@ fn long_replies_are_cut_into_messages_of_less_than_64_kb() {
             }
         }
         assert_eq!(back, flows, "{version:?}");
+    }
+}
+
+#[test]
+fn a_flow_that_fits_no_message_is_left_out_of_the_reply() {
+    let mut generate = Generate::new(5, Version::V10);
+    let (small, resubmit) = (generate.flow(), Action::CtClear);
+    let of = |count| FlowStatsEntry { actions: vec![resubmit.clone(); count], ..small.clone() };
+    // What is left of 65,535 bytes beside the flow's other parts, in actions of 16 bytes.
+    for (count, fits) in [(4000, true), (4090, false), (5000, false)] {
+        for (version, nicira) in Version::ALL.map(|version| (version, version == Version::V10)) {
+            let flows = vec![of(1), of(count), of(2)];
+            let expect = if fits { vec![1, count, 2] } else { vec![1, 2] };
+            let reply = Message::StatsReply(StatsReply::Flow { flows, nicira });
+            let mut back = Vec::new();
+            for part in encode(version, 9, &reply, &EncodeOptions::default()) {
+                match decode(version, &part, &DECODE).unwrap() {
+                    (9, Message::StatsReply(StatsReply::Flow { flows, .. })) => back.extend(flows),
+                    other => panic!("{other:?}"),
+                }
+            }
+            let counts: Vec<usize> = back.iter().map(|flow| flow.actions.len()).collect();
+            assert_eq!(counts, expect, "{version:?}");
+        }
     }
 }
 

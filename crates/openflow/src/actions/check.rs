@@ -106,7 +106,7 @@ impl State {
     }
 
     fn need(&self, what: &str, prerequisite: Prerequisite) -> Result<(), OfError> {
-        if prerequisite.met_by(&self.matching, false) {
+        if prerequisite.met_by(&self.matching) {
             return Ok(());
         }
         Err(inconsistent(what, prerequisite))
@@ -310,6 +310,9 @@ mod tests {
             alg: 0,
             exec: vec![],
         });
+        let with_orig = Action::Resubmit { in_port: None, table: None, with_ct_orig: true };
+        let state = |value, mask| ip.clone().with_masked(Field::CtState, value, mask);
+        let (valid, unseen, invalid) = (state(0x20, 0x34), state(0x20, 0x20), state(0x30, 0x30));
         let bad_code = Some(ErrorCode::ActionMatchInconsistent);
         let cases: &[(&[Action], &Match, Option<ErrorCode>)] = &[
             (&[set("ip_src", 1)], &any, bad_code),
@@ -325,6 +328,10 @@ mod tests {
             (&[Action::DecTtl(vec![0])], &ip, None),
             (std::slice::from_ref(&ct), &any, bad_code),
             (std::slice::from_ref(&ct), &ip, None),
+            // ct_state=+trk-rel-inv, +trk and +trk+inv.
+            (std::slice::from_ref(&with_orig), &valid, None),
+            (std::slice::from_ref(&with_orig), &unseen, bad_code),
+            (std::slice::from_ref(&with_orig), &invalid, bad_code),
             (&[set("ct_mark", 1)], &ip, Some(ErrorCode::ActionBadSetArgument)),
             (&[Action::GotoTable(TableId(3))], &ip, Some(ErrorCode::InstructionBadTableId)),
             (&[Action::GotoTable(TableId(4))], &ip, None),

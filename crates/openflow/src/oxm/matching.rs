@@ -75,7 +75,7 @@ fn take_cookie(
 
 /// Narrows `matching` by one entry, checking what must hold.
 fn add(matching: &mut Match, spec: &Spec, value: u128, mask: Option<u128>) -> Result<(), OfError> {
-    if !spec.prerequisite.met_by(matching, true) {
+    if !spec.prerequisite.met_by(matching) {
         let reason = format!("{} needs a match on {:?} before it", spec.name, spec.prerequisite);
         return Err(bad(ErrorCode::MatchBadPrereq, reason));
     }

@@ -73,10 +73,9 @@ impl Proto {
 }
 
 impl Prerequisite {
-    /// Whether the match says what is needed. With `strict_ct` a connection field needs a match on
-    /// `ct_state` that implies a valid connection, as matches do; actions need a state that has
-    /// been seen.
-    pub fn met_by(self, matching: &Match, strict_ct: bool) -> bool {
+    /// Whether the match says what is needed. A connection field needs a match on `ct_state` that
+    /// implies a valid connection (ovs: `lib/flow.h`, `is_ct_valid`).
+    pub fn met_by(self, matching: &Match) -> bool {
         let key = matching.key();
         let proto = Proto::of(matching);
         let no_later = key.nw_frag() & flow::FRAG_LATER == 0;
@@ -102,9 +101,6 @@ impl Prerequisite {
             P::NdAdvert => nd(Some(136)),
             P::Ct => {
                 let state = key.ct_state();
-                if !strict_ct {
-                    return state.intersects(CtState::NEW | CtState::EST | CtState::RPL);
-                }
                 let implied = CtState::all() - CtState::INV - CtState::TRK;
                 let mask = CtState::from_bits_retain(matching.mask().get(Field::CtState) as u8);
                 state.intersects(implied)

@@ -101,12 +101,14 @@ struct Parts {
     done: Vec<Vec<u8>>,
     open: Vec<u8>,
     entry: Vec<u8>,
+    /// Entries that fit no message.
+    left_out: usize,
 }
 
 impl Parts {
     fn new(version: Version, xid: Xid, kind: Kind) -> Self {
-        let mut parts =
-            Parts { version, xid, kind, done: Vec::new(), open: Vec::new(), entry: Vec::new() };
+        let (done, open, entry) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Parts { version, xid, kind, done, open, entry, left_out: 0 };
         parts.open = parts.start();
         parts
     }
@@ -122,10 +124,14 @@ impl Parts {
         if self.version == Version::V10 { 17 } else { 19 }
     }
 
-    /// Adds one entry, which stays whole.
+    /// Adds one entry, which stays whole, unless it is too large for any message.
     fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.entry.clear();
         write(&mut self.entry);
+        if self.start().len() + self.entry.len() > usize::from(u16::MAX) {
+            self.left_out += 1;
+            return;
+        }
         if self.open.len() + self.entry.len() > usize::from(u16::MAX) {
             let next = self.start();
             let mut full = std::mem::replace(&mut self.open, next);
@@ -181,6 +187,13 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
         StatsReply::Flow { flows, nicira } => {
             for entry in flows {
                 out.add(|out| flow::put(out, version, entry, *nicira));
+            }
+            if out.left_out > 0 {
+                log::warn!(
+                    target: "ofp_flow",
+                    "Flow exceeded the maximum flow statistics reply size and was excluded from \
+                     the response set"
+                );
             }
         }
         StatsReply::Aggregate { packets, bytes, flows, .. } => out.add(|out| match version {

@@ -141,7 +141,7 @@ fn check_connection(matching: &Match, span: Span<'_>) -> Result<(), TextError> {
     let Some(field) = tuple.into_iter().find(|field| matching.mask().has(*field)) else {
         return Ok(());
     };
-    if !Prerequisite::Ct.met_by(matching, true) {
+    if !Prerequisite::Ct.met_by(matching) {
         let what = match field {
             Field::CtIpv6Src | Field::CtIpv6Dst => "a connection's addresses",
             field => field.name(),
