@@ -36,7 +36,6 @@ metadata=ffff002000002320001600000000000000000000000000010000000000000001
 output=0000000800010000
 answer=$(xxd -r -p <<<"0100000800000001${flow/0068/0070}$metadata$output" |
     timeout 5 nc -N -w 1 -U "$OVS_RUNDIR/br0.mgmt" | xxd -p -c 999)
-
 contains "wrong order" "$answer" "b0c200000000232000010209"
 same "nothing was added" 9 "$(ovs-ofctl dump-flows br0 | grep -c actions=)"
 

@@ -152,32 +152,35 @@ impl Parts {
     }
 }
 
+/// The kind of a reply.
+fn kind_of(reply: &StatsReply, version: Version) -> Kind {
+    let nicira_kind = |standard: u16, nicira: bool| match (nicira, version) {
+        (true, Version::V10) => Kind::Nicira(u32::from(standard - kind::FLOW)),
+        _ => Kind::Standard(standard),
+    };
+    let standard = match reply {
+        StatsReply::Flow { nicira, .. } => return nicira_kind(kind::FLOW, *nicira),
+        StatsReply::Aggregate { nicira, .. } => return nicira_kind(kind::AGGREGATE, *nicira),
+        StatsReply::Desc(_) => kind::DESC,
+        StatsReply::Table(_) => kind::TABLE,
+        StatsReply::Port(_) => kind::PORT,
+        StatsReply::PortDesc(_) => kind::PORT_DESC,
+        StatsReply::TableFeatures(_) => kind::TABLE_FEATURES,
+        StatsReply::TableDesc(_) => kind::TABLE_DESC,
+        StatsReply::GroupFeatures => kind::GROUP_FEATURES,
+        StatsReply::GroupDesc => kind::GROUP_DESC,
+        StatsReply::GroupStats => kind::GROUP,
+        StatsReply::MeterFeatures => kind::METER_FEATURES,
+        StatsReply::MeterConfig => kind::METER_CONFIG,
+        StatsReply::MeterStats => kind::METER,
+        StatsReply::Queue => kind::QUEUE,
+    };
+    Kind::of(standard, version)
+}
+
 /// Writes a reply as one or more messages.
 pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<Vec<u8>> {
-    let parts = |standard| Parts::new(version, xid, Kind::of(standard, version));
-    let nicira_parts = |standard: u16, nicira: bool| match (nicira, version) {
-        (true, Version::V10) => {
-            Parts::new(version, xid, Kind::Nicira(u32::from(standard - kind::FLOW)))
-        }
-        _ => Parts::new(version, xid, Kind::Standard(standard)),
-    };
-    let mut out = match reply {
-        StatsReply::Desc(_) => parts(kind::DESC),
-        StatsReply::Flow { nicira, .. } => nicira_parts(kind::FLOW, *nicira),
-        StatsReply::Aggregate { nicira, .. } => nicira_parts(kind::AGGREGATE, *nicira),
-        StatsReply::Table(_) => parts(kind::TABLE),
-        StatsReply::Port(_) => parts(kind::PORT),
-        StatsReply::PortDesc(_) => parts(kind::PORT_DESC),
-        StatsReply::TableFeatures(_) => parts(kind::TABLE_FEATURES),
-        StatsReply::TableDesc(_) => parts(kind::TABLE_DESC),
-        StatsReply::GroupFeatures => parts(kind::GROUP_FEATURES),
-        StatsReply::GroupDesc => parts(kind::GROUP_DESC),
-        StatsReply::GroupStats => parts(kind::GROUP),
-        StatsReply::MeterFeatures => parts(kind::METER_FEATURES),
-        StatsReply::MeterConfig => parts(kind::METER_CONFIG),
-        StatsReply::MeterStats => parts(kind::METER),
-        StatsReply::Queue => parts(kind::QUEUE),
-    };
+    let mut out = Parts::new(version, xid, kind_of(reply, version));
     match reply {
         StatsReply::Desc(texts) => out.add(|out| {
             for (text, len) in texts.iter().zip(DESC) {
