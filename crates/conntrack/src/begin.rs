@@ -57,9 +57,14 @@ impl<'a> Pass<'a> {
         if self.action.force {
             return false;
         }
+        self.write_new(frame, sight);
+        true
+    }
+
+    /// Says of a packet that it is new and has no connection.
+    fn write_new(&self, frame: &mut Frame, sight: &Sight<'_>) {
         frame.key.set_ct(&self.fields_v4(CtState::NEW, sight.addresses, sight.rest));
         frame.connection = None;
-        true
     }
 
     /// Whether the packet was in this zone before, and more was said of it than that it is new.
@@ -81,8 +86,15 @@ impl<'a> Pass<'a> {
             return false;
         }
         let connections = self.connections;
-        let Ok(index) = self.room() else { return false };
-        let Some(id) = connections.take(self.visit, self.tools, Family::V4) else { return false };
+        let taken = self.room().and_then(|index| Ok((index, self.take(index, Family::V4)?)));
+        let (index, id) = match taken {
+            Ok(taken) => taken,
+            Err(event) => {
+                self.tools.counters.count(event);
+                self.write_new(frame, sight);
+                return true;
+            }
+        };
         let record = Record::v4(connections.words_v4(id));
         let (protocol, timeout) = Protocol::of_segment(segment);
         let state = State::new(&protocol, None, None).with_header(index.number());
@@ -188,10 +200,16 @@ impl<'a> Pass<'a> {
         }
         for _ in 0..CHOICES {
             let index = self.room()?;
+            // What is dropped for it leaves its ports to the choice.
+            let taken = self.take(index, plan.original.family)?;
             if let Some(range) = range {
-                plan.reply = self.choose(&plan.original, range).ok_or(Event::NatExhausted)?;
+                let Some(reply) = self.choose(&plan.original, range) else {
+                    self.connections.put_back(self.tools, taken);
+                    return Err(Event::NatExhausted);
+                };
+                plan.reply = reply;
             }
-            match self.put_in(index, &plan)? {
+            match self.put_in(index, taken, &plan) {
                 Ok(id) => return Ok(id),
                 Err(Refused::Detached) => {}
                 // Somebody else took the port between the search and the entry.
@@ -218,24 +236,26 @@ impl<'a> Pass<'a> {
         }
         let index = self.index.ok_or(Event::Full)?;
         let limit = self.settings.limits.of(zone);
-        if limit.is_some_and(|limit| index.connections() >= limit) && !self.make_room_in(index) {
+        let is_full = || limit.is_some_and(|limit| index.connections() >= limit);
+        // Where a limit was lowered there may be more than one too many.
+        if is_full() && (!self.drop_in(index) || is_full()) {
             return Err(Event::ZoneFull);
         }
-        if self.takes_reserve(index) {
-            self.make_room_in(index);
+        if self.leaves_reserve(index) { Ok(index) } else { Err(Event::Full) }
+    }
+
+    /// A record for a new connection; where there is none, that of one that is dropped.
+    fn take(&mut self, index: &Index, family: Family) -> Result<Id, Event> {
+        let mut taken = self.connections.take(self.visit, self.tools, family);
+        if taken.is_none() && self.drop_in_any(index, 0) {
+            taken = self.connections.take(self.visit, self.tools, family);
         }
-        Ok(index)
+        taken.ok_or(Event::Full)
     }
 
     /// Writes a record and puts it in.
-    fn put_in(&mut self, index: &Index, plan: &Plan<'_>) -> Result<Result<Id, Refused>, Event> {
+    fn put_in(&mut self, index: &Index, id: Id, plan: &Plan<'_>) -> Result<Id, Refused> {
         let connections = self.connections;
-        let family = plan.original.family;
-        let mut taken = connections.take(self.visit, self.tools, family);
-        if taken.is_none() && self.make_room() {
-            taken = connections.take(self.visit, self.tools, family);
-        }
-        let id = taken.ok_or(Event::Full)?;
         let record = connections.record(id);
         let birth = Birth { shard: self.tools.shard(), start: self.now };
         let state = plan.state.with_header(index.number());
@@ -249,7 +269,7 @@ impl<'a> Pass<'a> {
         if plan.expected.is_some() && put.is_err() {
             connections.gateways.with(|gateways| gateways.forget(id));
         }
-        Ok(put.map(|()| id))
+        put.map(|()| id)
     }
 
     /// What replies to a new, translated connection will look like, or `None` where all that they

@@ -31,7 +31,7 @@ pub enum What {
     /// It was answered, its TCP state became another, or its mark or label did.
     Updated,
     /// It is gone, for this reason: [`Event::Expired`], [`Event::Replaced`], [`Event::Flushed`],
-    /// [`Event::EvictedClosed`] or [`Event::EvictedUnanswered`].
+    /// [`Event::EvictedClosed`], [`Event::EvictedUnanswered`] or [`Event::EvictedAnswered`].
     Destroyed(Event),
 }
 

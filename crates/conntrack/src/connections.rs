@@ -17,6 +17,7 @@ pub(crate) use tools::Tools;
 
 use crate::change::{Changes, Waiting};
 use crate::counters::{Counters, SharedCounters};
+use crate::early_drop::LargeZones;
 use crate::gateways::SharedGateways;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
@@ -114,7 +115,9 @@ impl Connections {
             share: self.quota.share(),
             quota: Arc::clone(&self.quota),
             until_look: 0,
-            is_room_short: false,
+            left_in_reserve: None,
+            large_zones: LargeZones::default(),
+            sampled: Vec::new(),
             shard: u16::try_from(reader.number()).ok()?,
             random: fastrand::Rng::with_seed(seed),
             counters: Counters::new(),
@@ -272,17 +275,6 @@ impl Connections {
             highest.store(id, Relaxed);
         }
         Some(id | flag)
-    }
-
-    /// Ids of so many records by chance, of connections or free.
-    pub fn some(&self, random: &mut fastrand::Rng, count: usize) -> impl Iterator<Item = Id> {
-        let [v4, v6] = [Family::V4, Family::V6].map(|family| self.highest(family));
-        let all = v4.saturating_add(v6);
-        let count = if all == 0 { 0 } else { count };
-        (0..count).map(move |_| match random.u32(..all) + 1 {
-            number if number <= v4 => number,
-            number => (number - v4) | V6,
-        })
     }
 
     /// Whether a connection stands in its index.

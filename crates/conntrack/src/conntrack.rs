@@ -37,8 +37,9 @@ pub struct Config {
     pub check_tcp_windows: bool,
     /// Whether packets and bytes of each connection are counted.
     pub counts_traffic: bool,
-    /// Whether connections that are over or were never answered give way to new ones where there is
-    /// no room. Open vSwitch lets new ones pass untracked instead.
+    /// Whether connections give way to new ones where there is no room: those that are over, were never
+    /// answered, or were answered without a handshake. Open vSwitch lets new ones pass untracked
+    /// instead.
     pub makes_room: bool,
 }
 
@@ -242,12 +243,12 @@ impl Conntrack {
         self.settings.change(|settings| settings.counts_traffic = counts);
     }
 
-    /// Whether connections that are over or were never answered give way to new ones.
+    /// Whether connections give way to new ones where there is no room ([`Config::makes_room`]).
     pub fn makes_room(&self) -> bool {
         self.settings.get().makes_room
     }
 
-    /// Sets whether connections that are over or were never answered give way to new ones.
+    /// Sets whether connections give way to new ones where there is no room ([`Config::makes_room`]).
     pub fn set_makes_room(&self, makes_room: bool) {
         self.settings.change(|settings| settings.makes_room = makes_room);
     }

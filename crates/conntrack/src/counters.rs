@@ -65,9 +65,10 @@ events! {
     TcpWindow = "conntrack_tcp_seq_chk_failed",
     /// Valid only because TCP sequence numbers are not checked.
     TcpWindowBypassed = "conntrack_tcp_seq_chk_bypass",
-    /// A connection was not made: as many as may be are there.
+    /// A connection was not made: as many as may be are there, or no more are left than the reserve for
+    /// zones that hold little; and none may be dropped for it.
     Full = "conntrack_full",
-    /// A connection was not made: as many as may be are in the zone.
+    /// A connection was not made: as many as may be are in the zone, and none may be dropped for it.
     ZoneFull = "conntrack_zone_full",
     /// A connection was not made: all translated tuples are taken.
     NatExhausted = "conntrack_nat_exhausted",
@@ -92,6 +93,9 @@ events! {
     /// A connection that was never answered, half-open or of one side only, gave way to a new one
     /// where there was no room.
     EvictedUnanswered = "conntrack_evicted_unanswered",
+    /// A connection that was answered without a handshake (UDP, ICMP and all but TCP and SCTP) gave way
+    /// to a new one where there was no room.
+    EvictedAnswered = "conntrack_evicted_answered",
     /// A connection was flushed.
     Flushed = "conntrack_flushed",
 }

@@ -7,10 +7,9 @@
 //! connection that may have to give way must be told of its packets in their turn.
 
 use crate::connections::{Connections, Tools};
+use crate::early_drop::reserve;
 use crate::known::{Moment, Unchanged, settle};
-use crate::query::{Exchange, Query};
 use crate::record::Kind;
-use crate::room::RESERVE_PARTS;
 use crate::said::{self, Listen, Said};
 use crate::sight::Datagram;
 use crate::tcp::TcpState;
@@ -27,12 +26,12 @@ impl Moment<'_> {
     /// Whether connections may have to give way to new ones of this batch.
     pub fn may_make_room(&self, tools: &Tools) -> bool {
         let is_short = || self.is_table_short() || !self.settings.limits.is_none();
-        self.settings.makes_room && (tools.is_room_short || is_short())
+        self.settings.makes_room && (tools.left_in_reserve.is_some() || is_short())
     }
 
     fn is_table_short(&self) -> bool {
         let quota = &self.connections.quota;
-        quota.is_short_of(quota.max() / RESERVE_PARTS + BEGUN_MAX)
+        quota.is_short_of(reserve(quota.max()) + BEGUN_MAX)
     }
 
     /// Whether a connection may have to give way where others do, or may once it was told of a packet
@@ -46,12 +45,10 @@ impl Moment<'_> {
                 let peers = record.tcp();
                 [peers.original.state, peers.reply.state] == [TcpState::Established; 2]
             }
-            Kind::Icmp => state.query() == Query::Reply,
-            Kind::Other => state.exchange() == Exchange::Multiple,
-            Kind::Sctp => false,
+            Kind::Icmp | Kind::Other | Kind::Sctp => false,
         };
         let is_zone_short = || self.is_zone_short(record.zone(), state.header());
-        !stays && (tools.is_room_short || self.is_table_short() || is_zone_short())
+        !stays && (tools.left_in_reserve.is_some() || self.is_table_short() || is_zone_short())
     }
 
     fn is_zone_short(&self, zone: u16, header: u32) -> bool {

@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub check_tcp_windows: bool,
     /// Whether each connection's packets and bytes are counted.
     pub counts_traffic: bool,
-    /// Whether unanswered and closed connections give way where there is no room.
+    /// Whether connections give way where there is no room.
     pub makes_room: bool,
     /// Whether somebody wants to know what happens to connections.
     pub is_watched: bool,

@@ -6,7 +6,7 @@
 #[path = "support/operations.rs"]
 mod operations;
 
-use operations::{Operation, run};
+use operations::{Operation, fill, run};
 use proptest::prelude::*;
 
 proptest! {
@@ -15,8 +15,18 @@ proptest! {
     #[test]
     fn the_tracker_does_as_the_oracle_does(
         seed: u64,
+        makes_room: bool,
         operations in proptest::collection::vec(any::<Operation>(), 0..400),
     ) {
-        run(seed, &operations);
+        run(seed, makes_room, &operations);
+    }
+
+    #[test]
+    fn early_drop_takes_the_connections_that_the_oracle_does(
+        seed: u64,
+        max in 30_u32..110,
+        operations in proptest::collection::vec(any::<Operation>(), 150..400),
+    ) {
+        fill(seed, max, &operations);
     }
 }

@@ -1,9 +1,9 @@
-//! What operators set or rely on without seeing a packet: counting, zones, the reserve.
+//! What operators set or rely on without seeing a packet: counting, zones.
 
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Conntrack, Event, Filter, Flush, Tracker};
+use conntrack::{Config, Conntrack, Filter, Flush, Tracker};
 use flow::{CtAction, CtState};
 use std::sync::Arc;
 
@@ -62,48 +62,4 @@ fn every_zone_has_a_table_of_its_own() {
     assert_eq!(conntrack.entries(NOW, &Filter::default()).count(), 65_528);
     assert_eq!(conntrack.flush(NOW, &Flush::default()), Ok(65_528));
     assert_eq!(conntrack.connections(), 0);
-}
-
-/// One zone's flood leaves the last part of the room to others, who need not push anyone out.
-#[test]
-fn a_flood_leaves_the_reserve_to_others() {
-    let config = Config { connections_max: 3200, ..Config::default() };
-    let conntrack = Arc::new(Conntrack::new(1, config));
-    let mut tracker = conntrack.tracker().expect("a tracker");
-    for n in 0..20_000_u32 {
-        let [_, a, b, c] = n.to_be_bytes();
-        let text = format!("66.{a}.{b}.{c}:6666>20.0.0.1:80 udp len=4");
-        assert!(send(&mut tracker, &text, &support::commit(1)).contains(CtState::NEW));
-    }
-    // A thirty-second part of the room is the reserve.
-    let room = 3200 - conntrack.connections();
-    assert!((90..=100).contains(&room), "{room} of the reserve of 100 are left");
-    let evicted = conntrack.counters().get(Event::EvictedUnanswered);
-    assert!(evicted > 16_000, "{evicted}");
-    for n in 0..90 {
-        let text = format!("10.0.0.{n}:5>20.0.0.1:80 udp len=4");
-        assert!(send(&mut tracker, &text, &support::commit(2)).contains(CtState::NEW));
-    }
-    assert_eq!(conntrack.entries(NOW, &Filter::zone(Zone(2))).count(), 90);
-    assert_eq!(conntrack.counters().get(Event::EvictedUnanswered), evicted);
-    assert_eq!(conntrack.counters().get(Event::Full), 0);
-}
-
-/// In a full zone of a few connections, the one that may go is found wherever it stands.
-#[test]
-fn a_small_zone_makes_room_whenever_it_can() {
-    let conntrack = Arc::new(Conntrack::new(1, Config::default()));
-    let mut tracker = conntrack.tracker().expect("a tracker");
-    conntrack.set_zone_limit(Some(Zone(1)), 24);
-    for n in 0..23 {
-        send(&mut tracker, &format!("10.0.0.{n}:5>20.0.0.1:80 udp len=4"), &support::commit(1));
-        let answered =
-            send(&mut tracker, &format!("20.0.0.1:80>10.0.0.{n}:5 udp len=4"), &support::look(1));
-        assert!(answered.contains(CtState::EST));
-    }
-    for n in 0..=u8::MAX {
-        send(&mut tracker, &format!("66.0.0.{n}:5>20.0.0.1:80 udp len=4"), &support::commit(1));
-    }
-    assert_eq!(conntrack.counters().get(Event::EvictedUnanswered), 255);
-    assert_eq!(conntrack.entries(NOW, &Filter::zone(Zone(1))).count(), 24);
 }

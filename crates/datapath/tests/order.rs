@@ -112,9 +112,17 @@ fn where_room_is_made_what_may_give_way_takes_its_turn() {
     check(3, &commits(), &[a, b, c, &[udp(4), udp(1)]], 0);
     // With room for all of them it is known.
     check(3000, &commits(), &[a, b, c, &[udp(4), udp(1)]], 1);
-    // One that was answered gives way to nobody.
+    // One that was answered may give way too, once there are no others.
     let answered: &[Vec<u8>] = &[back, udp(1)];
-    check(3, &commits(), &[a, answered, b, c, &[udp(4), udp(1)]], 1);
+    check(3, &commits(), &[a, answered, b, c, &[udp(4), udp(1)]], 0);
+    check(1, &commits(), &[a, answered, &[udp(4), udp(1)]], 0);
+    // One that a handshake established gives way to no other.
+    let tcp = |text: &str| packet(&format!("10.0.0.1:1000>10.0.0.9:80 {text}"));
+    let synack = packet("10.0.0.9:80>10.0.0.1:1000 SA seq=0 ack=1 win=60000");
+    let ack = || tcp("A seq=1 ack=1 win=60000");
+    let shake: [&[Vec<u8>]; 3] = [&[tcp("S seq=0 win=60000")], &[synack], &[ack()]];
+    let [d, e, f] = shake;
+    check(3, &commits(), &[d, e, f, &[ack()], b, c, &[udp(4), ack()]], 2);
 }
 
 /// What an ICMP error quotes must be something that its connection sent before.

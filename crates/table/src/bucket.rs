@@ -132,10 +132,10 @@ pub(crate) fn find(
     if is_undisturbed { Look::Missed } else { Look::Disturbed }
 }
 
-/// Copies the ids of a chain to `ids`, taking no lock; `false`, and nothing, if entries may have
+/// Appends the ids of a chain to `ids`, taking no lock; `false`, and nothing, if entries may have
 /// moved meanwhile.
-pub(crate) fn copy(first: &Bucket, overflow: &Overflow, ids: &mut Vec<Id>) -> bool {
-    ids.clear();
+pub(crate) fn append(first: &Bucket, overflow: &Overflow, ids: &mut Vec<Id>) -> bool {
+    let before = ids.len();
     let control = first[0].load(Ordering::Acquire);
     let mut bucket = first;
     let mut link = control >> 32;
@@ -149,7 +149,7 @@ pub(crate) fn copy(first: &Bucket, overflow: &Overflow, ids: &mut Vec<Id>) -> bo
     }
     let is_undisturbed = control & LOCKED == 0 && first[0].load(Ordering::Relaxed) == control;
     if !is_undisturbed {
-        ids.clear();
+        ids.truncate(before);
     }
     is_undisturbed
 }

@@ -274,6 +274,31 @@ fn what_is_there_throughout_is_met_once() {
 
 /// A free place in a bucket looks like an entry with the hash of zero.
 #[test]
+#[cfg_attr(miri, ignore = "many thousand steps")]
+fn a_sample_goes_round_and_ends_where_it_may() {
+    let (table, mut thread) = Table::new(1000);
+    for key in 0..500 {
+        assert_eq!(table.insert(&mut thread, 1, key, hash(key, true)), Some(true));
+    }
+    let visit = thread.reader.enter();
+    let index = table.zones.get(&visit, 1).unwrap();
+    let sample = |from: u64, buckets, enough| {
+        let mut ids = Vec::new();
+        index.sample(hash(from, true), buckets, enough, &mut ids);
+        ids
+    };
+    for from in 0..50 {
+        let ids = sample(from, u32::MAX, usize::MAX);
+        assert_eq!((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (500, 500));
+        assert!((16..16 + 100).contains(&sample(from, u32::MAX, 16).len()));
+        // The entry under that hash stands where it begins.
+        let first = index.find(hash(from, true), |_| true).unwrap();
+        assert!(sample(from, 1, usize::MAX).contains(&first));
+    }
+    assert!(sample(0, 0, 16).is_empty());
+}
+
+#[test]
 fn an_entry_with_the_hash_of_zero_is_found_behind_a_free_place() {
     let (table, mut thread) = Table::new(8);
     for key in [1, 2] {

@@ -2,6 +2,7 @@
 
 use crate::change::{Change, What};
 use crate::counters::Counters;
+use crate::early_drop::LargeZones;
 use crate::entry::Entry;
 use crate::record::Record;
 use base::Instant;
@@ -13,9 +14,13 @@ pub(crate) struct Tools {
     pub(super) spares: [Spare; 2],
     pub(super) share: Share,
     pub quota: Arc<Quota>,
-    /// New connections until this thread looks again how much room is left, and what it saw.
+    /// New connections until this thread looks again how much room is left, and what it saw if no more
+    /// than the reserve is.
     pub until_look: u32,
-    pub is_room_short: bool,
+    pub left_in_reserve: Option<u32>,
+    pub large_zones: LargeZones,
+    /// Entries of a zone that are looked at, empty at other times but for its memory.
+    pub sampled: Vec<Id>,
     /// Its place among the shards.
     pub(super) shard: u16,
     pub random: fastrand::Rng,

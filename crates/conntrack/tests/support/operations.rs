@@ -12,7 +12,7 @@
 mod oracle;
 
 use base::{Instant, PortNo, Zone};
-use conntrack::{Config, Conntrack, Filter, Flush, Tracker};
+use conntrack::{Change, Config, Conntrack, Event, Filter, Flush, Tracker, What};
 use flow::{
     CtAction, Field, Frame, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4,
     TupleMatch,
@@ -68,8 +68,17 @@ const LINES: [&str; 12] = [
     "LIST%0d%0aPORT%2010,0,0,1,19,136%0d%0a",
 ];
 
+/// What becomes of connections for want of room.
+const ROOM: [Event; 5] = [
+    Event::EvictedClosed,
+    Event::EvictedUnanswered,
+    Event::EvictedAnswered,
+    Event::Full,
+    Event::ZoneFull,
+];
+
 /// What a packet is tracked with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Order {
     zone: u16,
     commit: bool,
@@ -99,20 +108,73 @@ struct World {
 }
 
 /// Carries out operations on both, and panics where they differ.
-pub fn run(seed: u64, operations: &[Operation]) {
-    let config = Config { connections_max: 20, makes_room: false, ..Config::default() };
-    let oracle = Oracle::new(&config);
-    let conntrack = Arc::new(Conntrack::new(seed, config));
-    let tracker = conntrack.tracker().expect("the first tracker");
-    let seqs = BTreeMap::new();
-    let mut world = World { conntrack, tracker, oracle, now_ms: 1000, seqs };
+pub fn run(seed: u64, makes_room: bool, operations: &[Operation]) {
+    let config = Config { connections_max: 20, makes_room, ..Config::default() };
+    let mut world = World::new(seed, config);
     for (step, operation) in operations.iter().enumerate() {
         world.carry_out(*operation, &format!("step {step}, {operation:?}"));
     }
     world.compare("at the end");
 }
 
+/// Fills a table of four zones, no larger than is looked at whole, with connections of all classes, and
+/// panics where another one gives way than the oracle says.
+pub fn fill(seed: u64, max: u32, operations: &[Operation]) {
+    let mut world = World::new(seed, Config { connections_max: max, ..Config::default() });
+    for zone in 0..ZONES {
+        world.conntrack.set_zone_limit(Some(Zone(zone)), 30);
+        world.oracle.limits.insert(zone, 30);
+    }
+    let mut begun: Vec<(u8, Order, String, String)> = Vec::new();
+    for (step, [which, a, b, ..]) in operations.iter().enumerate() {
+        world.now_ms += u64::from(*b);
+        let at = format!("step {step}");
+        // The first zone is met as often as all others.
+        let zone = if a & 1 == 0 { 0 } else { u16::from(a >> 1) % ZONES };
+        let (forth, back) =
+            (format!("10.0.0.1:{}>10.0.0.2:80", 1000 + step), "10.0.0.2:80>10.0.0.1");
+        let back = format!("{back}:{}", 1000 + step);
+        let order = Order { zone, commit: true, ..Order::default() };
+        match which % 8 {
+            0..3 => world.send(&format!("{forth} udp len=9"), &order, &at),
+            3 => world.send(
+                &format!("10.0.0.1>10.0.0.2 icmp-echo id={step} seq=1 len=8"),
+                &order,
+                &at,
+            ),
+            4 => world.send(&format!("{forth} sctp tag=0 chunks=init/7"), &order, &at),
+            _ => world.send(&format!("{forth} S seq=100 win=1000"), &order, &at),
+        }
+        begun.push((which % 8, order, forth, back));
+        let (kind, order, forth, back) =
+            &begun[begun.len() - 1 - usize::from(*a) % begun.len().min(8)];
+        if which & 0x80 == 0 {
+            continue;
+        }
+        match kind {
+            0..3 => world.send(&format!("{back} udp len=9"), order, &at),
+            3 | 4 => {}
+            _ => {
+                world.send(&format!("{back} SA seq=500 ack=101 win=1000"), order, &at);
+                world.send(&format!("{forth} A seq=101 ack=501 win=1000"), order, &at);
+                if which & 0x40 != 0 {
+                    world.send(&format!("{forth} R seq=101"), order, &at);
+                }
+            }
+        }
+    }
+    world.compare("at the end");
+}
+
 impl World {
+    fn new(seed: u64, config: Config) -> World {
+        let oracle = Oracle::new(&config);
+        let conntrack = Arc::new(Conntrack::new(seed, config));
+        let tracker = conntrack.tracker().expect("the first tracker");
+        conntrack.set_watched(true);
+        World { conntrack, tracker, oracle, now_ms: 1000, seqs: BTreeMap::new() }
+    }
+
     fn carry_out(&mut self, operation: Operation, at: &str) {
         let [which, a, b, c, ..] = operation;
         let order = order(operation);
@@ -351,6 +413,7 @@ impl World {
         let action = action(order, bytes[12] == 8 && bytes[13] == 0);
         let frames = std::slice::from_mut(&mut frame_here);
         let mut found: Vec<Frame> = self.tracker.execute_reassembling(now, &action, frames);
+        self.oracle.dropped = self.dropped();
         let mut expected = self.oracle.track(now, &action, &mut frame_there);
         found.push(frame_here);
         expected.push(frame_there);
@@ -360,6 +423,11 @@ impl World {
             (state, frame.key.ct_mark(), text.unwrap_or_default())
         };
         let at = format!("{at} {order:?}");
+        let dropped = &self.oracle.dropped;
+        for event in ROOM {
+            let both = [self.conntrack.counters().get(event), self.oracle.counted(event)];
+            assert_eq!(both[0], both[1], "{at}: {}, {dropped:?}", event.name());
+        }
         assert_eq!(found.len(), expected.len(), "{at}: fragments");
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(shown(found), shown(expected), "{at}");
@@ -369,6 +437,13 @@ impl World {
                 assert_eq!(both[0], both[1], "{at}: {}", field.name());
             }
         }
+    }
+
+    /// Connections that the tracker dropped since the last call.
+    fn dropped(&self) -> Vec<(u16, Tuple)> {
+        let changes = self.conntrack.events().changes.into_iter();
+        let is_dropped = |change: &Change| matches!(change.what, What::Destroyed(event) if ROOM.contains(&event));
+        changes.filter(is_dropped).map(|it| (it.entry.zone.0, it.entry.original)).collect()
     }
 
     fn flush(&mut self, flush: &Flush, at: &str) {

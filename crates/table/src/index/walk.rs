@@ -40,7 +40,7 @@ impl Index {
     /// to higher numbers.
     pub fn walk(&self, cursor: u64, buckets: usize, mut visit: impl FnMut(Id)) -> Option<u64> {
         let Cursor { level, mut family } = Cursor::read(cursor, self.buckets());
-        let (mut seen, mut chain, mut ids) = (0, Vec::new(), Vec::new());
+        let (mut seen, mut ids) = (0, Vec::new());
         while seen < buckets && family >> level == 0 {
             if family >= self.buckets() {
                 return None;
@@ -48,10 +48,9 @@ impl Index {
             let mut at = family;
             while at < self.buckets() {
                 let mut turn = 0;
-                while !bucket::copy(self.bucket(at as u32), &self.shared.overflow, &mut chain) {
+                while !bucket::append(self.bucket(at as u32), &self.shared.overflow, &mut ids) {
                     pause(&mut turn);
                 }
-                ids.append(&mut chain);
                 at += 1 << level;
                 seen += 1;
             }
@@ -64,13 +63,21 @@ impl Index {
         (family >> level == 0).then(|| Cursor { level, family }.write())
     }
 
-    /// The cursor from which [`walk`](Self::walk) meets what stands under this hash. A random hash
-    /// leads to each entry equally often; a random bucket would not, as buckets that were split
-    /// hold half of what others do.
-    #[must_use]
-    pub fn cursor(&self, hash: u32) -> u64 {
-        let level = self.buckets().ilog2();
-        Cursor { level, family: u64::from(hash) & ((1 << level) - 1) }.write()
+    /// Appends the entries of some buckets to `ids`, until there are `enough` or so many `buckets` were
+    /// looked at: that to which `hash` belongs, those behind it, and then the first ones.
+    ///
+    /// This is for looking at entries by chance: one that moves meanwhile may show twice or not at all,
+    /// and buckets that are just changed are left out. A random hash leads to each entry about equally
+    /// often; a random bucket would not, as buckets that were split hold half of what others do.
+    pub fn sample(&self, hash: u32, buckets: u32, enough: usize, ids: &mut Vec<Id>) {
+        let state = self.state.0.load(Ordering::Acquire);
+        let (all, first) = ((state & BUCKETS) as u32, super::place(state, hash));
+        for number in (first..all).chain(0..first).take(buckets as usize) {
+            if ids.len() >= enough {
+                return;
+            }
+            bucket::append(self.bucket(number), &self.shared.overflow, ids);
+        }
     }
 
     fn buckets(&self) -> u64 {

@@ -8,6 +8,7 @@
 #![allow(dead_code)]
 
 mod asking;
+mod early_drop;
 mod fragments;
 mod gateways;
 mod reading;
@@ -17,7 +18,7 @@ mod translation;
 mod writing;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Entry, Event, TcpState, Timeout, TimeoutPolicy, Traffic};
+use conntrack::{Config, Entry, Event, Timeout, TimeoutPolicy, Traffic};
 use flow::{
     ConnectionRef, CtAction, CtState, Frame, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4,
 };
@@ -110,6 +111,8 @@ pub struct Oracle {
     fragments: Fragments,
     expected: Vec<Expected>,
     last_id: u32,
+    /// What the tracker dropped for the packet at hand.
+    pub dropped: Vec<(u16, Tuple)>,
 }
 
 pub fn reverse(tuple: Tuple) -> Tuple {
@@ -178,22 +181,6 @@ impl Known {
         }
     }
 
-    pub fn is_over(&self) -> bool {
-        match &self.progress {
-            Progress::Tcp(sides) => tcp::is_over(sides),
-            Progress::Sctp(association) => association.is_over(),
-            _ => false,
-        }
-    }
-
-    fn is_unanswered(&self) -> bool {
-        match &self.progress {
-            Progress::Tcp(sides) => sides.iter().any(|side| side.state < TcpState::Established),
-            Progress::Sctp(association) => association.is_unanswered(),
-            Progress::Echo { answered } | Progress::Other { answered, .. } => !answered,
-        }
-    }
-
     fn entry(&self, now_ms: u64) -> Entry {
         Entry {
             original: self.original,
@@ -232,6 +219,7 @@ impl Oracle {
             fragments: Fragments::default(),
             expected: Vec::new(),
             last_id: 0,
+            dropped: Vec::new(),
         }
     }
 
@@ -568,28 +556,30 @@ impl Oracle {
         self.find(zone, tuple).is_some()
     }
 
-    /// Whether there is room for one more in the zone and in all; what is over gives way first, then
-    /// what was never answered.
+    /// Whether there is room for one more in the zone and in all, or is made.
     fn has_room(&mut self, zone: u16) -> bool {
         let limit = self.limits.get(&zone).copied().unwrap_or(self.limit_default);
-        let in_zone = self.known.iter().filter(|it| it.zone == zone).count();
-        if limit > 0 && in_zone >= limit as usize && !self.evict(|it| it.zone == zone) {
+        let is_full = |it: &Oracle| limit > 0 && it.size(zone) >= limit as usize;
+        // Where a limit was lowered, one that goes may not be enough.
+        if is_full(self) && (!self.drop_early(&[zone]) || is_full(self)) {
             self.count(Event::ZoneFull);
             return false;
         }
-        if self.known.len() >= self.max as usize && !self.evict(|_| true) {
+        let reserve = self.max as usize / 32;
+        let left = (self.max as usize).saturating_sub(self.known.len());
+        if self.makes_room && reserve > 0 && left <= reserve && self.size(zone) >= left {
+            let large: Vec<u16> = self.zones().filter(|&zone| self.size(zone) >= left).collect();
+            if !self.drop_early(&large) {
+                self.count(Event::Full);
+                return false;
+            }
+        }
+        let zones: Vec<u16> = self.zones().collect();
+        let is_full = |it: &Oracle| it.known.len() >= it.max as usize;
+        if is_full(self) && (!self.drop_early(&zones) || is_full(self)) {
             self.count(Event::Full);
             return false;
         }
         true
-    }
-
-    fn evict(&mut self, may: impl Fn(&Known) -> bool) -> bool {
-        let first = |goes: fn(&Known) -> bool| {
-            self.known.iter().find(|it| self.makes_room && may(it) && goes(it)).map(|it| it.id)
-        };
-        let closed = first(Known::is_over).map(|id| (id, Event::EvictedClosed));
-        let given = closed.or(first(Known::is_unanswered).map(|id| (id, Event::EvictedUnanswered)));
-        given.is_some_and(|(id, event)| self.remove(event, |it| it.id == id) > 0)
     }
 }

@@ -47,8 +47,15 @@ pub fn begin(it: &Chunks) -> Association {
 }
 
 impl Association {
-    pub fn is_unanswered(&self) -> bool {
-        matches!(self.state, SctpState::InitSent | SctpState::PickedUp)
+    /// The handshake is over, and the end has not come.
+    pub fn is_established(&self) -> bool {
+        let handshake = [
+            SctpState::InitSent,
+            SctpState::CookieWait,
+            SctpState::CookieEchoed,
+            SctpState::PickedUp,
+        ];
+        self.state != SctpState::Closed && !handshake.contains(&self.state)
     }
 
     pub fn is_over(&self) -> bool {

@@ -1,0 +1,69 @@
+//! Early drop: who gives way where there is no room.
+
+use super::{Known, Oracle, Progress, tcp};
+use conntrack::{Event, TcpState};
+use std::collections::BTreeSet;
+
+impl Known {
+    pub fn is_over(&self) -> bool {
+        match &self.progress {
+            Progress::Tcp(sides) => tcp::is_over(sides),
+            Progress::Sctp(association) => association.is_over(),
+            _ => false,
+        }
+    }
+
+    /// Its place in the order, and as what its end counts; `None` where it stays.
+    fn class(&self) -> Option<(u8, Event)> {
+        let is_established = match &self.progress {
+            Progress::Tcp(sides) => sides.iter().all(|side| side.state >= TcpState::Established),
+            Progress::Sctp(association) => association.is_established(),
+            _ => false,
+        };
+        let is_answered = match self.progress {
+            Progress::Echo { answered } | Progress::Other { answered, .. } => answered,
+            _ => false,
+        };
+        match () {
+            () if self.is_over() => Some((0, Event::EvictedClosed)),
+            () if is_established => None,
+            () if is_answered => Some((2, Event::EvictedAnswered)),
+            () => Some((1, Event::EvictedUnanswered)),
+        }
+    }
+}
+
+impl Oracle {
+    /// How many connections a zone has.
+    pub fn size(&self, zone: u16) -> usize {
+        self.known.iter().filter(|it| it.zone == zone).count()
+    }
+
+    /// The zones that have connections.
+    pub fn zones(&self) -> impl Iterator<Item = u16> {
+        let zones: BTreeSet<u16> = self.known.iter().map(|it| it.zone).collect();
+        zones.into_iter()
+    }
+
+    /// Drops a connection of these zones: of the one with the most that may be dropped, the first class
+    /// and the soonest deadline. Where several are as good, the one that the tracker dropped if it is
+    /// of them.
+    pub fn drop_early(&mut self, zones: &[u16]) -> bool {
+        let droppable = |zone: u16| {
+            self.known.iter().filter(|it| it.zone == zone && it.class().is_some()).count()
+        };
+        let most = zones.iter().map(|&zone| droppable(zone)).max().unwrap_or(0);
+        let order = |it: &Known| it.class().map(|(class, _)| (class, it.deadline_ms));
+        let mut best: Vec<&Known> = Vec::new();
+        for &zone in zones.iter().filter(|&&zone| droppable(zone) == most) {
+            let of_zone = || self.known.iter().filter(|it| it.zone == zone);
+            let first = of_zone().filter_map(order).min();
+            best.extend(of_zone().filter(|it| first.is_some() && order(it) == first));
+        }
+        let is_dropped = |it: &&&Known| self.dropped.contains(&(it.zone, it.original));
+        let chosen = best.iter().find(is_dropped).or(best.first()).copied();
+        let Some(chosen) = chosen.filter(|_| self.makes_room) else { return false };
+        let (id, class) = (chosen.id, chosen.class());
+        class.is_some_and(|(_, event)| self.remove(event, |it| it.id == id) > 0)
+    }
+}
