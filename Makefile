@@ -12,7 +12,7 @@ dpdk = $(shell pkg-config --exists 'libdpdk >= 21.11' 2>/dev/null && echo --feat
 targets:
 	@echo 'make demo      the main job: real traffic through the switch, in namespaces of its own'
 	@echo 'make test      every check and test, and what was skipped'
-	@echo 'make build     the program, in target/release/tidegate'
+	@echo 'make build     the programs, target/release/tidegate and target/release/ovs-vswitchd'
 	@echo 'make lint      format, clippy, architecture and sizes, licences'
 	@echo 'make peers     this switch and Open vSwitch with DPDK on the same traffic, as root'
 	@echo 'make fuzz      how to run the fuzz targets'
@@ -26,7 +26,7 @@ setup:
 
 .PHONY: build
 build: setup
-	cargo build --release --locked --package tidegate $(dpdk)
+	cargo build --release --locked --package tidegate --package ovs-vswitchd $(dpdk)
 
 .PHONY: demo
 demo: build
@@ -55,7 +55,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	if [ -n "$(dpdk)" ]; then \
-	    cargo clippy --package port-dpdk --package tidegate --all-targets --locked $(dpdk) \
+	    cargo clippy --package port-dpdk --package tidegate --package ovs-vswitchd --all-targets --locked $(dpdk) \
 	        -- -D warnings; \
 	fi
 	cargo xtask tidy

@@ -21,8 +21,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("generator", &["flow", "conntrack", "datapath"]),
 ];
 
-/// Only the program may use these packages, and those whose names go on with `-` or `_`.
-const PROGRAM: &str = "tidegate";
+/// Only crates marked `[program]` may use these packages, and those whose names go on with `-` or `_`.
 const PROGRAM_ONLY: &[&str] = &["tokio", "rustls", "clap"];
 
 /// One row of the table.
@@ -32,6 +31,8 @@ pub struct Room {
     pub floor: u32,
     /// Whether the row says `[unsafe]`.
     pub may_be_unsafe: bool,
+    /// Whether the row says `[program]`: it may read a clock, print and end the process.
+    pub is_program: bool,
     /// The row's line on the page.
     pub line: usize,
 }
@@ -155,10 +156,15 @@ impl Floors {
         })?;
         let name = name.trim_matches('`').to_owned();
         let purpose = purpose.join("|");
-        if purpose.replace("[unsafe]", "").trim().is_empty() {
+        if purpose.replace("[unsafe]", "").replace("[program]", "").trim().is_empty() {
             return Err(format!("`{name}` has no purpose; say in the third column what it is for"));
         }
-        let room = Room { floor, may_be_unsafe: purpose.contains("[unsafe]"), line };
+        let room = Room {
+            floor,
+            may_be_unsafe: purpose.contains("[unsafe]"),
+            is_program: purpose.contains("[program]"),
+            line,
+        };
         match self.rooms.insert(name.clone(), room) {
             None => Ok(()),
             Some(earlier) => Err(format!(
@@ -173,7 +179,7 @@ impl Floors {
         let mut problems = self.check_list(members);
         for member in members {
             problems.extend(self.check_floors(member));
-            problems.extend(check_names(member, members));
+            problems.extend(self.check_names(member, members));
         }
         problems.extend(check_cycles(members));
         problems
@@ -195,6 +201,11 @@ impl Floors {
         problems
     }
 
+    /// Whether a crate is marked `[program]`.
+    pub fn is_program(&self, name: &str) -> bool {
+        self.rooms.get(name).is_some_and(|room| room.is_program)
+    }
+
     fn check_floors(&self, member: &Member) -> Vec<Problem> {
         let Some(own) = self.rooms.get(&member.name) else { return Vec::new() };
         let mut problems = Vec::new();
@@ -212,36 +223,36 @@ impl Floors {
         }
         problems
     }
-}
 
-/// The rules that name crates.
-fn check_names(member: &Member, members: &[Member]) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let forbidden = FORBIDDEN.iter().find(|(name, _)| *name == member.name);
-    for target in forbidden.into_iter().flat_map(|(_, targets)| *targets) {
-        if let Some(path) = route(&member.name, target, members) {
-            let text = format!(
-                "`{}` must not depend on `{target}`, also not through others ({}); remove the \
-                 dependency",
-                member.name,
-                path.join(" -> ")
-            );
-            problems.push(member.problem(path.get(1).map_or(target, String::as_str), text));
+    /// The rules that name crates.
+    fn check_names(&self, member: &Member, members: &[Member]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let forbidden = FORBIDDEN.iter().find(|(name, _)| *name == member.name);
+        for target in forbidden.into_iter().flat_map(|(_, targets)| *targets) {
+            if let Some(path) = route(&member.name, target, members) {
+                let text = format!(
+                    "`{}` must not depend on `{target}`, also not through others ({}); remove the \
+                     dependency",
+                    member.name,
+                    path.join(" -> ")
+                );
+                problems.push(member.problem(path.get(1).map_or(target, String::as_str), text));
+            }
         }
-    }
-    if member.name == PROGRAM {
-        return problems;
-    }
-    for (name, _) in &member.dependencies {
-        if PROGRAM_ONLY.iter().any(|package| is_of_family(name, package)) {
-            let text = format!(
-                "only `{PROGRAM}` may depend on `{name}`; take what you need as an argument or a \
-                 trait"
-            );
-            problems.push(member.problem(name, text));
+        if self.is_program(&member.name) {
+            return problems;
         }
+        for (name, _) in &member.dependencies {
+            if PROGRAM_ONLY.iter().any(|package| is_of_family(name, package)) {
+                let text = format!(
+                    "only crates marked [program] may depend on `{name}`; take what you need as an \
+                     argument or a trait"
+                );
+                problems.push(member.problem(name, text));
+            }
+        }
+        problems
     }
-    problems
 }
 
 fn is_of_family(name: &str, package: &str) -> bool {

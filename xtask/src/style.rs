@@ -20,9 +20,6 @@ const BANNED: &[(&[&str], &str)] = &[
     (&["process", ":", ":", "exit"], "return an error and let the program end"),
 ];
 
-/// Crates that may make those calls.
-const PROGRAM: &str = "tidegate";
-
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: &[&str] =
     &["util", "utils", "common", "manager", "managers", "helper", "helpers", "misc"];
@@ -104,8 +101,8 @@ pub fn check_forbids(files: &[RustFile], members: &[Member], floors: &Floors) ->
 }
 
 /// Checks for calls that only the program may make.
-pub fn check_calls(file: &RustFile) -> Vec<Problem> {
-    let exempt = file.crate_name() == Some(PROGRAM)
+pub fn check_calls(file: &RustFile, floors: &Floors) -> Vec<Problem> {
+    let exempt = file.crate_name().is_some_and(|name| floors.is_program(name))
         || file.path.starts_with("xtask/")
         || file.path.ends_with("/build.rs")
         || file.is_test()

@@ -80,7 +80,7 @@ fn check_architecture(root: &Path, members: &[Member], rust_files: &[RustFile]) 
     problems.extend(style::check_forbids(rust_files, members, &floors));
     for file in rust_files {
         problems.extend(style::check_unsafe(file, &floors));
-        problems.extend(style::check_calls(file));
+        problems.extend(style::check_calls(file, &floors));
         problems.extend(style::check_modules(file));
     }
     problems

@@ -5,11 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 mod ids;
 pub mod limits;
 mod mac;
 mod time;
 
+pub use error::reason;
 pub use ids::{DatapathId, OfPort, PortNo, RecircId, TableId, WorkerId, Zone};
 pub use mac::{MacAddr, MacParseError};
 pub use time::Instant;

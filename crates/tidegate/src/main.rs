@@ -1,21 +1,11 @@
 //! `tidegate`: a stateful software switch in the place of `ovs-vswitchd`, and what shows it at work.
+#![forbid(unsafe_code)]
 
-mod bench;
+mod ask;
 mod cli;
-mod clock;
 mod conntrack;
-mod cps_ndr;
-mod daemon;
 mod demo;
-mod dut;
-mod generate;
-mod report;
-mod stream;
-mod switch;
 mod trace;
-mod trex;
-mod unixctl;
-mod vlog;
 
 use cli::Parsed;
 use daemon::Directories;
@@ -27,9 +17,9 @@ fn main() -> ExitCode {
         Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
         Ok(Parsed::Demo(args)) => demo::run(&args),
         Ok(Parsed::Bench(args)) => bench::run(&args),
-        Ok(Parsed::Generate(args)) => generate::run(&args),
-        Ok(Parsed::CpsNdr(args)) => cps_ndr::run(&args),
-        Ok(Parsed::Report(args)) => report::run(&args),
+        Ok(Parsed::Generate(args)) => load::generate::run(&args),
+        Ok(Parsed::CpsNdr(args)) => load::cps_ndr::run(&args),
+        Ok(Parsed::Report(args)) => bench::report::run(&args),
         Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
         Ok(Parsed::Trace(args)) => trace::run(&args, &directories),
         Ok(Parsed::Print(text)) => {

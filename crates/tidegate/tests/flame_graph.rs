@@ -25,7 +25,7 @@ fn flame_graphs_have_the_functions_of_the_work() {
         assert_eq!(graph["file"], file, "{line}: {result}");
         assert!(graph["looks"].as_u64().unwrap() > 20, "{line}: {result}");
         let picture = std::fs::read_to_string(folder.path().join(file)).unwrap();
-        for piece in ["<svg ", "tidegate::bench::", function, "</svg>"] {
+        for piece in ["<svg ", "bench::", function, "</svg>"] {
             assert!(picture.contains(piece), "{line}: no {piece} in {picture}");
         }
     }

@@ -19,7 +19,7 @@ const TABLE: &str = "\
 | 4 | ofproto | tables |
 | 4 | port-linux | AF_PACKET, TAP [unsafe] |
 | 5 | control | desired state |
-| 6 | tidegate | the program [unsafe] |
+| 6 | tidegate | the program [unsafe] [program] |
 <!-- /crates -->
 
 | 9 | outside | not part of the table |
@@ -62,8 +62,14 @@ fn the_table_is_read() {
     let (floors, problems) = Floors::parse(TABLE);
     assert_eq!(problems, []);
     assert_eq!(floors.rooms.len(), 14);
-    assert_eq!(floors.rooms["packet"], Room { floor: 1, may_be_unsafe: false, line: 8 });
-    assert_eq!(floors.rooms["port-linux"], Room { floor: 4, may_be_unsafe: true, line: 17 });
+    assert_eq!(
+        floors.rooms["packet"],
+        Room { floor: 1, may_be_unsafe: false, is_program: false, line: 8 }
+    );
+    assert_eq!(
+        floors.rooms["port-linux"],
+        Room { floor: 4, may_be_unsafe: true, is_program: false, line: 17 }
+    );
 }
 
 #[test]
@@ -113,15 +119,18 @@ fn what_is_refused() {
         (&["wire -> packet"], "crates/wire/Cargo.toml:4: `wire` (floor 1) imports `packet`"),
         (&["wire ~> flow"], "imports `flow` (floor 2)"),
         (&["datapath ~> ofproto"], "`datapath` must not depend on `ofproto`"),
-        (&["datapath -> tokio"], "only `tidegate` may depend on `tokio`"),
+        (&["datapath -> tokio"], "only crates marked [program] may depend on `tokio`"),
         (&["datapath -> tokio"], "`datapath` must not depend on `tokio`"),
         (&["datapath -> flow", "flow -> openflow"], "(datapath -> flow -> openflow)"),
         (&["ofproto ~> datapath"], "`ofproto` must not depend on `datapath`"),
         (&["conntrack -> port"], "`conntrack` must not depend on `port`"),
         (&["generator -> flow"], "`generator` must not depend on `flow`"),
-        (&["control -> tokio-rustls"], "only `tidegate` may depend on `tokio-rustls`"),
-        (&["ovsdb -> rustls-pki-types"], "only `tidegate` may depend on `rustls-pki-types`"),
-        (&["openflow ~> clap"], "only `tidegate` may depend on `clap`"),
+        (&["control -> tokio-rustls"], "only crates marked [program] may depend on `tokio-rustls`"),
+        (
+            &["ovsdb -> rustls-pki-types"],
+            "only crates marked [program] may depend on `rustls-pki-types`",
+        ),
+        (&["openflow ~> clap"], "only crates marked [program] may depend on `clap`"),
         (&["port ~> conntrack", "conntrack ~> port"], "`port` is part of, or depends on, a cycle"),
     ];
     for (edges, expect) in cases {

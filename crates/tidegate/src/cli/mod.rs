@@ -1,34 +1,22 @@
 //! The command line: `tidegate VERB …`, and `ovs-vswitchd …` for the daemon under its other name.
 
-pub mod getopt;
-pub mod ovs_options;
 mod pages;
-mod usage;
 
-pub use ovs_options::{Source, SwitchOptions};
-
-use crate::bench::BenchArgs;
 use crate::conntrack::ConntrackArgs;
-use crate::cps_ndr::CpsNdrArgs;
-use crate::daemon::Directories;
 use crate::demo::DemoArgs;
-use crate::generate::GenerateArgs;
-use crate::report::ReportArgs;
 use crate::trace::TraceArgs;
+use bench::BenchArgs;
+use bench::report::ReportArgs;
 use clap::{Arg, ArgAction, Command, FromArgMatches, Subcommand};
 use clap_complete::Shell;
-use getopt::{Opt, Takes};
-use ovs_options::Id;
+use daemon::Directories;
+use load::cps_ndr::CpsNdrArgs;
+use load::generate::GenerateArgs;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// The name under which the daemon has its pidfile, its control socket and its log file, so that
-/// the stock tools find it.
-pub const PROGRAM: &str = "ovs-vswitchd";
-
-/// The version of Open vSwitch whose behaviour this is.
-pub const OVS_VERSION: &str = "3.1.0";
+use switch::command_line::getopt::{Opt, Takes};
+use switch::command_line::{self, Id, OPTIONS, OWN_OPTIONS, SwitchOptions};
 
 /// What the program is to do.
 #[derive(Debug)]
@@ -101,13 +89,18 @@ where
 {
     let args: Vec<OsString> = args.into_iter().collect();
     let program = args.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let is_ovs = Path::new(&program).file_name().is_some_and(|name| name == PROGRAM);
+    let is_ovs = Path::new(&program).file_name().is_some_and(|name| name == daemon::PROGRAM);
     let is_switch = args.get(1).is_some_and(|verb| verb == "switch");
     if is_ovs || is_switch {
-        let program = if is_ovs { program } else { "tidegate switch".into() };
-        return utf8(&program, args.into_iter().skip(if is_ovs { 1 } else { 2 }))
-            .and_then(|args| ovs_options::parse(&program, args, !is_ovs, directories))
-            .map_err(|error| Refused { text: error + "\n", status: 1 });
+        let parsed = match is_ovs {
+            true => command_line::read(args, directories),
+            false => read_switch(args.into_iter().skip(2), directories),
+        };
+        return match parsed {
+            Ok(command_line::Parsed::Switch(options)) => Ok(Parsed::Switch(options)),
+            Ok(command_line::Parsed::Print(text)) => Ok(Parsed::Print(text)),
+            Err(text) => Err(Refused { text, status: 1 }),
+        };
     }
     let matches = match command().try_get_matches_from(args) {
         Ok(matches) => matches,
@@ -130,7 +123,7 @@ where
                 text: format!(
                     "tidegate: {}: cannot write the manual pages ({})\n",
                     folder.display(),
-                    crate::daemon::reason(&error)
+                    base::reason(&error)
                 ),
                 status: 1,
             })?;
@@ -139,14 +132,16 @@ where
     }
 }
 
-/// What `--version` prints. Scripts take the last word of the line with "Open vSwitch".
-pub fn version() -> String {
-    format!("{}Tidegate {}\n", ovs_version(), env!("CARGO_PKG_VERSION"))
-}
-
-/// What the command `version` answers on the control socket.
-pub fn ovs_version() -> String {
-    format!("{PROGRAM} (Open vSwitch) {OVS_VERSION}\n")
+/// Reads what follows `tidegate switch`: the options of `ovs-vswitchd`, and our own.
+fn read_switch(
+    args: impl Iterator<Item = OsString>,
+    directories: &Directories,
+) -> Result<command_line::Parsed, String> {
+    const NAME: &str = "tidegate switch";
+    let table: Vec<_> = OPTIONS.iter().chain(OWN_OPTIONS).copied().collect();
+    command_line::utf8(NAME, args)
+        .and_then(|args| command_line::parse(NAME, args, &table, &switch_help, directories))
+        .map_err(|error| error + "\n")
 }
 
 /// The definition of the whole command line.
@@ -183,9 +178,9 @@ fn switch_help() -> String {
 }
 
 /// `tidegate switch` as the help and the manual show it. The command line itself is read by
-/// [`ovs_options`], because clap does not know getopt's ways; both have the same table.
+/// [`command_line`], because clap does not know getopt's ways; both have the same table.
 fn switch_command() -> Command {
-    let options = ovs_options::OWN_OPTIONS.iter().chain(ovs_options::OPTIONS);
+    let options = OWN_OPTIONS.iter().chain(OPTIONS);
     Command::new("switch")
         .about("Run the switch; it takes every option of ovs-vswitchd 3.1")
         .after_help(
@@ -221,15 +216,6 @@ fn clap_arg(option: &Opt<Id>) -> Arg {
             arg.value_name(name).num_args(0..=1).require_equals(option.short.is_none())
         }
     }
-}
-
-fn utf8(program: &str, args: impl Iterator<Item = OsString>) -> Result<Vec<String>, String> {
-    args.map(|arg| {
-        arg.into_string().map_err(|arg| {
-            format!("{program}: the argument {arg:?} is not UTF-8; paths and names must be")
-        })
-    })
-    .collect()
 }
 
 fn refuse(error: &clap::Error) -> Refused {
@@ -273,7 +259,7 @@ mod tests {
         {
             match read_line(line) {
                 Ok(Parsed::Switch(options)) => {
-                    assert_eq!(options.source, Source::Database("unix:x".into()));
+                    assert_eq!(options.source, command_line::Source::Database("unix:x".into()));
                 }
                 other => panic!("{line}: {other:?}"),
             }

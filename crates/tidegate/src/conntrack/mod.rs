@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crate::daemon::Directories;
-use crate::unixctl::client::{self, Client, ClientError};
+use crate::ask;
+use daemon::Directories;
+use daemon::unixctl::client::{Client, ClientError};
 
 /// How often events are fetched.
 const FETCH_EVERY: Duration = Duration::from_millis(200);
@@ -107,7 +108,7 @@ pub fn run(args: &ConntrackArgs, directories: &Directories) -> ExitCode {
             list(args, &mut switch, &mut out)
         }
     });
-    client::finish("conntrack", shown)
+    ask::finish("conntrack", shown)
 }
 
 fn form(args: &ConntrackArgs) -> &'static str {
@@ -148,7 +149,7 @@ fn show_events(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unixctl::client::tests::serve;
+    use crate::ask::tests::serve;
     use clap::Parser;
     use serde_json::json;
     use std::os::unix::net::UnixListener;

@@ -7,10 +7,10 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::error::DemoError;
-use super::namespaces::FOLDER;
-use super::report::Check;
-use super::stock::{Stock, end_of};
+use testbed::Check;
+use testbed::TestbedError;
+use testbed::namespaces::FOLDER;
+use testbed::stock::{Stock, end_of};
 
 /// The client's address.
 pub const CLIENT: &str = "10.0.0.1";
@@ -25,7 +25,7 @@ const TRY_S: u32 = 2;
 
 /// Makes both hosts, each tied to the switch's namespace (ours) by a veth pair. The switch's end
 /// has the host's name.
-pub fn build(offloads: bool) -> Result<(), DemoError> {
+pub fn build(offloads: bool) -> Result<(), TestbedError> {
     Stock::new("ip link set lo up").run()?;
     for (host, address, mac) in
         [("client", CLIENT, "02:00:00:00:00:01"), ("server", SERVER, "02:00:00:00:00:02")]
@@ -47,7 +47,7 @@ pub fn build(offloads: bool) -> Result<(), DemoError> {
     Stock::new("sh -c").word(ports).on("client").run().map(drop)
 }
 
-fn quiet_ipv6(host: &str) -> Result<(), DemoError> {
+fn quiet_ipv6(host: &str) -> Result<(), TestbedError> {
     let off = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do \
                if [ -e $f ]; then echo 1 >$f; fi; done";
     Stock::new("sh -c").word(off).run()?;
@@ -63,9 +63,10 @@ pub struct Servers {
 
 impl Servers {
     /// How many connections the server's nginx has accepted for others than us.
-    pub fn accepted(&self) -> Result<u64, DemoError> {
-        let text = ask_status(&self.status).map_err(DemoError::io("ask nginx for its status"))?;
-        accepted_in(&text).ok_or_else(|| DemoError::Unreadable {
+    pub fn accepted(&self) -> Result<u64, TestbedError> {
+        let text =
+            ask_status(&self.status).map_err(TestbedError::io("ask nginx for its status"))?;
+        accepted_in(&text).ok_or_else(|| TestbedError::Unreadable {
             line: format!("nginx status at {}", self.status),
             answer: text.chars().take(200).collect(),
         })
@@ -88,7 +89,7 @@ fn ask_status(socket: &str) -> std::io::Result<String> {
 }
 
 /// Starts nginx on the server, and one on the client that the server is to reach in vain.
-pub fn start_servers() -> Result<Servers, DemoError> {
+pub fn start_servers() -> Result<Servers, TestbedError> {
     let status = format!("{FOLDER}/server/status.sock");
     let processes = vec![start_nginx("server", 80)?, start_nginx("client", CLIENT_PORT)?];
     for (host, port) in [("server", 80), ("client", CLIENT_PORT)] {
@@ -97,9 +98,9 @@ pub fn start_servers() -> Result<Servers, DemoError> {
     Ok(Servers { status, _processes: processes })
 }
 
-fn start_nginx(host: &str, port: u16) -> Result<Child, DemoError> {
+fn start_nginx(host: &str, port: u16) -> Result<Child, TestbedError> {
     let folder = format!("{FOLDER}/{host}");
-    fs::create_dir_all(&folder).map_err(DemoError::io(format!("create {folder}")))?;
+    fs::create_dir_all(&folder).map_err(TestbedError::io(format!("create {folder}")))?;
     // One process is enough for one core, and it needs no second user, which a user namespace
     // does not have. The status page is reached by a socket file, so that asking for it sends
     // nothing through the switch.
@@ -117,20 +118,20 @@ http {{
 "
     );
     let file = format!("{folder}/nginx.conf");
-    fs::write(&file, text).map_err(DemoError::io(format!("write {file}")))?;
+    fs::write(&file, text).map_err(TestbedError::io(format!("write {file}")))?;
     Stock::new(&format!("nginx -p {folder} -e {folder}/error.log -c {file}"))
         .on(host)
         .start(&format!("{folder}/printed"))
 }
 
-fn wait_until_it_answers(host: &str, port: u16) -> Result<(), DemoError> {
+fn wait_until_it_answers(host: &str, port: u16) -> Result<(), TestbedError> {
     for _ in 0..50 {
         if fetch(host, "127.0.0.1", port, 1)?.is_ok() {
             return Ok(());
         }
         sleep(Duration::from_millis(100));
     }
-    Err(DemoError::Daemon {
+    Err(TestbedError::Daemon {
         what: format!("nginx on the {host} does not answer"),
         log: end_of(&format!("{FOLDER}/{host}/error.log")),
     })
@@ -142,7 +143,7 @@ fn fetch(
     address: &str,
     port: u16,
     limit_s: u32,
-) -> Result<Result<String, String>, DemoError> {
+) -> Result<Result<String, String>, TestbedError> {
     let curl = format!("curl -sS --noproxy * --connect-timeout {limit_s} -m {}", limit_s + 2);
     let answer = Stock::new(&format!("{curl} http://{address}:{port}/")).on(host).ask()?;
     if answer.ok() {
@@ -153,7 +154,7 @@ fn fetch(
 }
 
 /// The client's ping is answered.
-pub fn ping_from_client() -> Result<Check, DemoError> {
+pub fn ping_from_client() -> Result<Check, TestbedError> {
     let answer = ping("client", SERVER)?;
     let ok = answer == Some(3);
     let text = format!("ping client -> server: {} of 3 answered", shown(answer));
@@ -161,7 +162,7 @@ pub fn ping_from_client() -> Result<Check, DemoError> {
 }
 
 /// The server's ping is not.
-pub fn ping_from_server() -> Result<Check, DemoError> {
+pub fn ping_from_server() -> Result<Check, TestbedError> {
     let answer = ping("server", CLIENT)?;
     let ok = answer == Some(0);
     let text = format!("ping server -> client: {} of 3 answered", shown(answer));
@@ -173,7 +174,7 @@ fn shown(answered: Option<u32>) -> String {
 }
 
 /// How many of three echo requests were answered.
-fn ping(host: &str, address: &str) -> Result<Option<u32>, DemoError> {
+fn ping(host: &str, address: &str) -> Result<Option<u32>, TestbedError> {
     let answer = Stock::new(&format!("ping -n -c 3 -i 0.3 -W 1 {address}")).on(host).ask()?;
     Ok(received_in(&answer.stdout))
 }
@@ -185,7 +186,7 @@ fn received_in(text: &str) -> Option<u32> {
 }
 
 /// The client fetches the server's page.
-pub fn fetch_from_client() -> Result<Check, DemoError> {
+pub fn fetch_from_client() -> Result<Check, TestbedError> {
     let page = fetch("client", SERVER, 80, 3)?;
     let ok = page.as_deref() == Ok(HELLO);
     let text = match page {
@@ -197,7 +198,7 @@ pub fn fetch_from_client() -> Result<Check, DemoError> {
 
 /// There is something on the client that the server could reach: else to be refused proves
 /// nothing.
-pub fn client_listens() -> Result<Check, DemoError> {
+pub fn client_listens() -> Result<Check, TestbedError> {
     let page = fetch("client", CLIENT, CLIENT_PORT, 1)?;
     let ok = page.as_deref() == Ok(HELLO);
     let text = format!("nginx on the client answers the client itself, on port {CLIENT_PORT}");
@@ -206,7 +207,7 @@ pub fn client_listens() -> Result<Check, DemoError> {
 
 /// The server cannot connect to it. 28 is curl's status for a time limit: the switch drops the
 /// SYN, and no RST comes either.
-pub fn connect_from_server() -> Result<Check, DemoError> {
+pub fn connect_from_server() -> Result<Check, TestbedError> {
     let page = fetch("server", CLIENT, CLIENT_PORT, TRY_S)?;
     let text = match &page {
         Ok(_) => "curl server -> client: was answered".to_owned(),

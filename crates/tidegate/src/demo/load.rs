@@ -6,13 +6,13 @@ use std::{fs, process::Child, thread::sleep};
 use serde_json::{Value, json};
 
 use super::DemoArgs;
-use super::error::DemoError;
 use super::hosts::{CLIENT, SERVER, Servers};
-use super::namespaces::FOLDER;
-use super::report::Check;
-use super::screen::Screen;
-use super::stock::{Stock, end_of};
-use super::switch::{Reading, Switch};
+use testbed::Check;
+use testbed::Screen;
+use testbed::TestbedError;
+use testbed::namespaces::FOLDER;
+use testbed::stock::{Stock, end_of};
+use testbed::switch::{Reading, Switch};
 
 /// How many lines of the connection table are kept to be shown.
 const SHOWN_CONNECTIONS: usize = 5;
@@ -73,7 +73,7 @@ pub fn run(
     switch: &mut Switch,
     servers: &Servers,
     screen: &Screen,
-) -> Result<Load, DemoError> {
+) -> Result<Load, TestbedError> {
     let line = format!("wrk -t 1 -c {} -d {}s --latency -H", args.connections, args.seconds);
     let wrk = Stock::new(&line).word("Connection: Close").word(format!("http://{SERVER}/"));
     let quoted = "\"Connection: Close\"";
@@ -95,8 +95,8 @@ pub fn run(
         seconds.push(now);
     }
     end_of_wrk(&mut process, &printed)?;
-    let text = fs::read_to_string(&printed).map_err(DemoError::io("read what wrk printed"))?;
-    let wrk = wrk_result(&text).ok_or_else(|| DemoError::Unreadable {
+    let text = fs::read_to_string(&printed).map_err(TestbedError::io("read what wrk printed"))?;
+    let wrk = wrk_result(&text).ok_or_else(|| TestbedError::Unreadable {
         line: line.clone(),
         answer: text.chars().take(600).collect(),
     })?;
@@ -108,19 +108,19 @@ pub fn run(
 }
 
 /// wrk ends by itself; ten seconds more mean that it hangs.
-fn end_of_wrk(process: &mut Child, printed: &str) -> Result<(), DemoError> {
+fn end_of_wrk(process: &mut Child, printed: &str) -> Result<(), TestbedError> {
     for _ in 0..100 {
-        let ended = process.try_wait().map_err(DemoError::io("wait for wrk"))?;
+        let ended = process.try_wait().map_err(TestbedError::io("wait for wrk"))?;
         match ended {
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
                 let what = format!("wrk failed ({status})");
-                return Err(DemoError::Daemon { what, log: end_of(printed) });
+                return Err(TestbedError::Daemon { what, log: end_of(printed) });
             }
             None => sleep(Duration::from_millis(100)),
         }
     }
-    Err(DemoError::Daemon { what: "wrk does not end".to_owned(), log: end_of(printed) })
+    Err(TestbedError::Daemon { what: "wrk does not end".to_owned(), log: end_of(printed) })
 }
 
 fn live_line(second: &Second) -> String {
@@ -140,7 +140,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(switch: &mut Switch, servers: &Servers) -> Result<Watch, DemoError> {
+    fn begin(switch: &mut Switch, servers: &Servers) -> Result<Watch, TestbedError> {
         let first = (switch.read()?, servers.accepted()?);
         let began = Instant::now();
         Ok(Watch { began, first, last: first, last_at: began, asked: 0 })
@@ -151,13 +151,17 @@ impl Watch {
         Duration::from_secs(second.into()).saturating_sub(self.began.elapsed())
     }
 
-    fn now(&mut self, switch: &mut Switch, servers: &Servers) -> Result<(Reading, u64), DemoError> {
+    fn now(
+        &mut self,
+        switch: &mut Switch,
+        servers: &Servers,
+    ) -> Result<(Reading, u64), TestbedError> {
         // Our own questions are connections too, which nginx counts.
         self.asked += 1;
         Ok((switch.read()?, servers.accepted()?.saturating_sub(self.asked)))
     }
 
-    fn second(&mut self, switch: &mut Switch, servers: &Servers) -> Result<Second, DemoError> {
+    fn second(&mut self, switch: &mut Switch, servers: &Servers) -> Result<Second, TestbedError> {
         let now = self.now(switch, servers)?;
         let at = Instant::now();
         let passed_s = at.duration_since(self.last_at).as_secs_f64().max(0.001);
@@ -173,7 +177,7 @@ impl Watch {
         Ok(second)
     }
 
-    fn end(&mut self, switch: &mut Switch, servers: &Servers) -> Result<Load, DemoError> {
+    fn end(&mut self, switch: &mut Switch, servers: &Servers) -> Result<Load, TestbedError> {
         let took_s = self.began.elapsed().as_secs_f64();
         let now = self.now(switch, servers)?;
         Ok(Load {

@@ -4,19 +4,13 @@
 //! and `wrk`, the stock `ovs-*` tools, the stateful rules that people really load. Everything that
 //! is said on the screen is checked, and the exit status says whether all of it was true.
 //!
-//! The program runs twice: [`namespaces`] starts it again inside namespaces that nobody else sees,
+//! The program runs twice: [`testbed::namespaces`] starts it again inside namespaces that nobody else sees,
 //! and the second one tells the story below. When the inner one ends, by whatever end, the kernel
 //! removes its processes, devices and files.
 
-mod error;
 mod hosts;
 mod load;
-pub mod namespaces;
-pub mod programs;
 mod report;
-pub mod screen;
-pub mod stock;
-pub mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -25,10 +19,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-pub use error::DemoError;
 use report::Report;
-use screen::Screen;
-use switch::Switch;
+use testbed::{Screen, Switch, TestbedError, namespaces, programs, switch};
 
 /// Show the switch at work: real traffic through connection tracking, in namespaces of its own.
 #[derive(Args, Clone, Debug)]
@@ -86,9 +78,8 @@ pub fn run(args: &DemoArgs) -> ExitCode {
     let screen = Screen::new(args.json);
     let result = match namespaces::place() {
         namespaces::Place::Inside => inside(args, &screen),
-        namespaces::Place::Outside => {
-            programs::check(args).and_then(|()| namespaces::run_again_inside(&screen))
-        }
+        namespaces::Place::Outside => programs::check(args.switch.as_deref())
+            .and_then(|()| namespaces::run_again_inside(&screen)),
     };
     result.unwrap_or_else(|error| {
         screen.problem(&error.to_string());
@@ -97,7 +88,7 @@ pub fn run(args: &DemoArgs) -> ExitCode {
 }
 
 /// The whole story, told inside the namespaces.
-fn inside(args: &DemoArgs, screen: &Screen) -> Result<ExitCode, DemoError> {
+fn inside(args: &DemoArgs, screen: &Screen) -> Result<ExitCode, TestbedError> {
     namespaces::make_private()?;
     let mut report = Report::new(args);
 

@@ -6,27 +6,7 @@ use serde_json::json;
 
 use super::DemoArgs;
 use super::load::Load;
-use super::screen::Screen;
-
-/// One claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    name: &'static str,
-    ok: bool,
-    text: String,
-}
-
-impl Check {
-    /// A claim by its name in the JSON object, whether it is true, and what was seen.
-    pub fn new(name: &'static str, ok: bool, text: impl Into<String>) -> Check {
-        Check { name, ok, text: text.into() }
-    }
-
-    /// Whether it is true.
-    pub fn is_true(&self) -> bool {
-        self.ok
-    }
-}
+use testbed::{Check, Screen};
 
 /// All claims of one demo.
 #[derive(Debug)]
@@ -43,7 +23,7 @@ impl Report {
 
     /// Shows a claim and keeps it.
     pub fn checked(&mut self, screen: &Screen, check: Check) {
-        screen.check(check.ok, &check.text);
+        screen.check(check.is_true(), check.text());
         self.checks.push(check);
     }
 
@@ -71,7 +51,8 @@ impl Report {
         }
         screen.title("Where to look next");
         screen.text(NEXT);
-        let wrong: Vec<&str> = self.checks.iter().filter(|c| !c.ok).map(|c| c.name).collect();
+        let wrong: Vec<&str> =
+            self.checks.iter().filter(|c| !c.is_true()).map(Check::name).collect();
         if !wrong.is_empty() {
             screen.problem(&format!("not as claimed: {}", wrong.join(", ")));
         }
@@ -81,10 +62,9 @@ impl Report {
     }
 
     fn to_json(&self, load: Option<&Load>) -> serde_json::Value {
-        let checks = self
-            .checks
-            .iter()
-            .map(|check| (check.name.to_owned(), json!({ "ok": check.ok, "seen": check.text })));
+        let checks = self.checks.iter().map(|check| {
+            (check.name().to_owned(), json!({ "ok": check.is_true(), "seen": check.text() }))
+        });
         json!({
             "ok": self.all_true(),
             "seconds": self.args.seconds,

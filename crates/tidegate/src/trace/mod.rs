@@ -1,8 +1,9 @@
 //! `tidegate trace`: what becomes of some packets of a running switch, step by step.
 
-use crate::daemon::Directories;
-use crate::unixctl::client::{self, Client, ClientError};
+use crate::ask;
 use clap::Args;
+use daemon::Directories;
+use daemon::unixctl::client::{Client, ClientError};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,7 +70,7 @@ pub fn run(args: &TraceArgs, directories: &Directories) -> ExitCode {
             );
             ExitCode::FAILURE
         }
-        other => client::finish("trace", other.map(drop)),
+        other => ask::finish("trace", other.map(drop)),
     }
 }
 
@@ -102,7 +103,7 @@ fn show(args: &TraceArgs, switch: &mut Client, out: &mut dyn Write) -> Result<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unixctl::client::tests::serve;
+    use crate::ask::tests::serve;
     use clap::Parser;
     use serde_json::json;
     use std::os::unix::net::UnixListener;

@@ -1,0 +1,357 @@
+//! `tidegate bench datapath`: traffic through whole workers, from port to port in memory.
+
+use super::dpdk::{self, DpdkPorts};
+use super::flame::PerfArgs;
+use super::measured::{Counted, Measured, Played};
+use super::progress::Progress;
+use super::traffic::{self, Traffic};
+use super::workers;
+use super::{BenchError, Outcome};
+use ::conntrack::{Config, Conntrack};
+use clap::{ArgGroup, Args, ValueEnum};
+use load::in_memory::Stages;
+use load::in_memory::{Cable, Discard, PORTS, Switch};
+use packet::{Batch, Pool};
+use port::pcap::{Capture, PcapRx, Play};
+use port::{TxCounters, TxQueue};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a flame graph is named.
+const TITLE: &str = "tidegate bench datapath";
+/// Rounds after which no packet may miss any more.
+const SETTLING_ROUNDS: usize = 8;
+/// Traffic before the measured time, as a part of it.
+pub const WARM_PART: u32 = 5;
+/// How often connections are looked through whose time ran out, as the switch does it.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// The flows, which the comparison in `bench/peers/` gives to Open vSwitch too.
+const PLAIN: &str = include_str!("flows/plain.flows");
+const TRACKED: &str = include_str!("flows/tracked.flows");
+const TRANSLATED: &str = include_str!("flows/translated.flows");
+
+/// Measure the datapath: packets from port to port in memory, through whole workers
+#[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("answers").args(["rev", "nat"]).multiple(true)))]
+#[command(after_help = "Examples:
+  tidegate bench datapath                                   forwarding, 1,000 connections
+  tidegate bench datapath --ct --connections 100000         through connection tracking
+  tidegate bench datapath --nat --json                      and address translation
+  tidegate bench datapath --rules r.flows --fwd a.pcap --rev b.pcap
+  tidegate bench datapath --port dpdk --ct                  through DPDK's ports
+  tidegate bench datapath --ct --workers 2                  two workers against one
+
+With --port dpdk the packets come through DPDK's net_pcap (infinite_rx=1), as they come to Open
+vSwitch in bench/peers/. DPDK wants 1 GB of huge pages (vm.nr_hugepages=512), or for a try
+--dpdk-extra '--no-pci --no-huge -m 1024'.
+
+With several workers each has a processor, two ports, flows and connections of its own, in one table
+of connections. Worker 0 is measured alone first, and then all at once: `ratio` is their rate together
+over that of one alone. --fwd and --rev given once are every worker's; or give one for each.
+
+The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
+packets are UDP of 60 bytes, one a connection and direction. Each packet is copied once, on
+receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
+defaults (60 s, 30 s once answered); all connections are established and in use.")]
+pub struct DatapathArgs {
+    /// How many connections the traffic of each worker is of
+    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    connections: u32,
+    /// Track connections: from p0 to p1 they may begin
+    #[arg(long)]
+    ct: bool,
+    /// Track connections and translate their source addresses
+    #[arg(long)]
+    nat: bool,
+    /// Flows to use instead, in the syntax of ovs-ofctl
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ct", "nat"])]
+    rules: Option<PathBuf>,
+    /// How many workers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub workers: u16,
+    /// A pcap file to play into p0 in a loop
+    #[arg(long, value_name = "FILE", requires = "answers")]
+    fwd: Vec<PathBuf>,
+    /// A pcap file to play into p1 in a loop; with --nat, made from what p1 sent if it is not given
+    #[arg(long, value_name = "FILE", requires = "fwd")]
+    rev: Vec<PathBuf>,
+    /// What the packets come through
+    #[arg(long, value_enum, value_name = "KIND", default_value = "memory")]
+    pub port: PortKind,
+    /// Words of DPDK's command line
+    #[arg(long, value_name = "WORDS", default_value = "--no-pci", allow_hyphen_values = true)]
+    dpdk_extra: String,
+    /// How long to measure
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    #[command(flatten)]
+    perf: PerfArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What the packets come through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PortKind {
+    /// Ports in memory
+    Memory,
+    /// DPDK's net_pcap
+    Dpdk,
+}
+
+/// Runs the work that the arguments ask for.
+pub fn measure(args: &DatapathArgs) -> Result<Outcome, BenchError> {
+    run(args, Duration::from_secs(args.seconds.into()))
+}
+
+fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
+    args.start_dpdk()?;
+    let conntrack = args.conntrack()?;
+    if args.workers > 1 {
+        let looking = args.perf.start()?;
+        let mut outcome = workers::run(args, time, &conntrack)?;
+        looking.stop(TITLE)?.add_to(&mut outcome);
+        return Ok(outcome);
+    }
+    let mut station = Station::prepare(args, 0, &conntrack)?;
+    station.play(time / WARM_PART, None)?;
+    let progress = Progress::start("forwarding", time.as_millis() as u64);
+    let looking = args.perf.start()?;
+    let played = station.play(time, Some(&progress))?;
+    let seen = looking.stop(TITLE)?;
+    drop(progress);
+    let stages = Stages::measure(&mut station.switch, &mut station.cables)?;
+    let (connections, flows) = (conntrack.connections(), station.switch.flows().len());
+    let mut outcome = report(args.port, &Measured { played, connections, flows, stages });
+    seen.add_to(&mut outcome);
+    Ok(outcome)
+}
+
+/// A worker with its ports, and traffic of which no packet misses a flow.
+pub struct Station {
+    pub switch: Switch,
+    pub cables: [Cable; 2],
+    _dpdk: Option<DpdkPorts>,
+}
+
+impl Station {
+    pub fn prepare(
+        args: &DatapathArgs,
+        worker: u16,
+        conntrack: &Arc<Conntrack>,
+    ) -> Result<Station, BenchError> {
+        let mut traffic = args.traffic(worker)?;
+        let (id, shared) = (base::WorkerId(worker), Arc::clone(conntrack));
+        let mut switch = Switch::sharing(&args.flows()?, id, shared)?;
+        if args.nat && args.rev.is_empty() {
+            traffic.reverse = translated_answers(&mut switch, &traffic.forward)?;
+        }
+        settle(&mut switch, &traffic)?;
+        let dpdk = args.dpdk_ports(worker, &traffic)?;
+        let cables = match &dpdk {
+            Some(ports) => ports.cables()?,
+            None => cables(&traffic),
+        };
+        Ok(Station { switch, cables, _dpdk: dpdk })
+    }
+
+    /// Plays both sides in turn for so long.
+    pub fn play(
+        &mut self,
+        time: Duration,
+        progress: Option<&Progress>,
+    ) -> Result<Played, BenchError> {
+        let (before, processor) = (self.switch.stats().clone(), clock::thread_time());
+        let elapsed = play(&mut self.switch, &mut self.cables, time, progress)?;
+        let processor = clock::thread_time().saturating_sub(processor);
+        let counted = Counted::between(&before, self.switch.stats());
+        if counted.packets == 0 {
+            return Err(BenchError::WrongWork("no packet was received".into()));
+        }
+        Ok(Played { elapsed, processor, counted })
+    }
+}
+
+/// One of several files: that of this worker, or the only one.
+fn file_of(files: &[PathBuf], worker: u16) -> Option<&Path> {
+    let at = if files.len() == 1 { 0 } else { usize::from(worker) };
+    files.get(at).map(PathBuf::as_path)
+}
+
+impl DatapathArgs {
+    fn flows(&self) -> Result<String, BenchError> {
+        match &self.rules {
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|source| BenchError::ReadRules { file: file.clone(), source }),
+            None if self.nat => Ok(TRANSLATED.into()),
+            None if self.ct => Ok(TRACKED.into()),
+            None => Ok(PLAIN.into()),
+        }
+    }
+
+    /// The connections of all workers.
+    fn conntrack(&self) -> Result<Arc<Conntrack>, BenchError> {
+        let mut packets = 0;
+        for worker in 0..self.workers {
+            let traffic = self.traffic(worker)?;
+            packets += traffic.forward.len().max(traffic.reverse.len()) as u32;
+        }
+        let connections_max = packets.saturating_mul(2).max(1 << 20);
+        let config = Config { connections_max, ..Config::default() };
+        Ok(Arc::new(Conntrack::new(fastrand::u64(..), config)))
+    }
+
+    fn start_dpdk(&self) -> Result<(), BenchError> {
+        match self.port {
+            PortKind::Memory => Ok(()),
+            PortKind::Dpdk => dpdk::start(&self.dpdk_extra),
+        }
+    }
+
+    /// The ports, where they are DPDK's.
+    fn dpdk_ports(&self, worker: u16, traffic: &Traffic) -> Result<Option<DpdkPorts>, BenchError> {
+        if self.port == PortKind::Memory {
+            return Ok(None);
+        }
+        let given = file_of(&self.fwd, worker).zip(file_of(&self.rev, worker));
+        DpdkPorts::open(worker, traffic, given.map(<[&Path; 2]>::from)).map(Some)
+    }
+
+    fn traffic(&self, worker: u16) -> Result<Traffic, BenchError> {
+        for (option, files) in [("--fwd", &self.fwd), ("--rev", &self.rev)] {
+            if files.len() > 1 && files.len() != usize::from(self.workers) {
+                let (files, workers) = (files.len(), self.workers);
+                let wrong = format!("{option} names {files} files for {workers} workers");
+                return Err(BenchError::WrongWork(wrong));
+            }
+        }
+        match (file_of(&self.fwd, worker), file_of(&self.rev, worker)) {
+            (Some(fwd), Some(rev)) => {
+                Ok(Traffic { forward: Capture::open(fwd)?, reverse: Capture::open(rev)? })
+            }
+            // The answers to translated packets are made when these are known.
+            (Some(fwd), None) => {
+                Ok(Traffic { forward: Capture::open(fwd)?, reverse: traffic::capture(&[])? })
+            }
+            _ => {
+                let first = u32::from(worker) * self.connections;
+                Ok(Traffic::generate(first, self.connections)?)
+            }
+        }
+    }
+}
+
+/// The ports' two ends, playing from the beginning.
+fn cables(traffic: &Traffic) -> [Cable; 2] {
+    let [forward, reverse] = [&traffic.forward, &traffic.reverse]
+        .map(|capture| Box::new(PcapRx::new(capture.clone(), Play::Loop)));
+    let [client, server] = PORTS.map(|(_, port)| port);
+    [
+        Cable { port: client, rx: forward, tx: Box::new(Discard) },
+        Cable { port: server, rx: reverse, tx: Box::new(Discard) },
+    ]
+}
+
+/// Keeps a copy of what is sent.
+#[derive(Clone, Default)]
+struct Record(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl TxQueue for Record {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut frames = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.extend(batch.iter().map(|packet| packet.data().to_vec()));
+        Discard.send(pool, batch)
+    }
+}
+
+/// The servers' answers to the clients' packets as the switch has translated them. The servers
+/// know nothing of the clients' own addresses.
+fn translated_answers(switch: &mut Switch, forward: &Capture) -> Result<Capture, BenchError> {
+    let record = Record::default();
+    let nothing = traffic::capture(&[])?;
+    let mut cables = cables(&Traffic { forward: forward.clone(), reverse: nothing });
+    cables[0].rx = Box::new(PcapRx::new(forward.clone(), Play::Once));
+    cables[1].tx = Box::new(record.clone());
+    while switch.turn(clock::now(), &mut cables, 0)? > 0 {}
+    let frames = record.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if frames.len() != forward.len() {
+        let wrong = format!("{} of {} first packets were translated", frames.len(), forward.len());
+        return Err(BenchError::WrongWork(wrong));
+    }
+    let answers: Vec<_> = frames.iter().map(|frame| traffic::answer(frame)).collect();
+    Ok(traffic::capture(&answers)?)
+}
+
+/// Plays all of the traffic once and again until no packet misses a flow.
+fn settle(switch: &mut Switch, traffic: &Traffic) -> Result<(), BenchError> {
+    for _ in 0..SETTLING_ROUNDS {
+        let missed = switch.stats().misses + switch.stats().lost;
+        let mut cables = cables(traffic);
+        cables[0].rx = Box::new(PcapRx::new(traffic.forward.clone(), Play::Once));
+        cables[1].rx = Box::new(PcapRx::new(traffic.reverse.clone(), Play::Once));
+        loop {
+            let now = clock::now();
+            let received = switch.turn(now, &mut cables, 0)? + switch.turn(now, &mut cables, 1)?;
+            if received == 0 {
+                break;
+            }
+        }
+        if switch.stats().misses + switch.stats().lost == missed {
+            return Ok(());
+        }
+    }
+    Err(BenchError::WrongWork("packets still miss after every one was played several times".into()))
+}
+
+/// Plays both sides in turn for so long; gives how long it took in the end.
+fn play(
+    switch: &mut Switch,
+    cables: &mut [Cable; 2],
+    time: Duration,
+    progress: Option<&Progress>,
+) -> Result<Duration, BenchError> {
+    let start = clock::now();
+    let mut swept = start;
+    loop {
+        let now = clock::now();
+        if now - start >= time {
+            return Ok(now - start);
+        }
+        switch.turn(now, cables, 0)?;
+        switch.turn(now, cables, 1)?;
+        if now - swept >= SWEEP_EVERY {
+            if let Some(progress) = progress {
+                progress.advance((now - swept).as_millis() as u64);
+            }
+            swept = now;
+            switch.tick(now);
+        }
+    }
+}
+
+fn report(port: PortKind, it: &Measured) -> Outcome {
+    let Counted { packets, sent, dropped, misses } = it.played.counted;
+    let rate = it.played.rate();
+    let mut text =
+        format!("{:.2} million packets a second, {:.1} ns a packet\n", rate / 1e6, 1e9 / rate);
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{packets} packets received, {sent} sent, {dropped} dropped, {misses} missed; \
+         {} connections, {} flows",
+        it.connections, it.flows
+    );
+    it.write_stages(&mut text);
+    let mut json = it.played.json();
+    it.describe(port, &mut json);
+    json["workers"] = json!(1);
+    Outcome { text, json }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Why something could not be measured.
+
+use std::path::PathBuf;
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The work was not done as it was meant, so that its time says nothing.
+    #[error("{0}; the figure would mean nothing, so there is none")]
+    WrongWork(String),
+    /// A file of flows can't be read.
+    #[error("{}: {source}; name a file of flows in the syntax of ovs-ofctl", file.display())]
+    ReadRules {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The run can't be looked at.
+    #[error("the run can't be looked at for a flame graph: {0}; leave out --perf")]
+    Profile(String),
+    /// A flame graph can't be written.
+    #[error("{}: {source}; name a file that can be written with --perf=FILE", file.display())]
+    WriteGraph {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The switch in memory cannot be made.
+    #[error(transparent)]
+    InMemory(#[from] load::in_memory::InMemoryError),
+    /// There are more threads than may track.
+    #[error(transparent)]
+    Conntrack(#[from] conntrack::Error),
+    /// DPDK does not start.
+    #[error("{}", .0.on_command_line("--dpdk-extra"))]
+    Dpdk(#[from] port_dpdk::DpdkError),
+    /// Load can't be generated.
+    #[error(transparent)]
+    Load(Box<load::generate::error::LoadError>),
+    /// It ended before its time, or without an answer; what was measured until then is there.
+    #[error("{1}")]
+    Partly(Box<super::Outcome>, String),
+    /// The program ran again in namespaces of its own, and has said everything.
+    #[error("ended")]
+    Ended(std::process::ExitCode),
+    /// A packet file can't be played.
+    #[error(transparent)]
+    Port(#[from] port::PortError),
+}

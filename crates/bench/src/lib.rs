@@ -1,0 +1,97 @@
+//! `tidegate bench`: what connection tracking and the datapath cost, measured without a network,
+//! and the published table of connection rates ([`matrix`]).
+//!
+//! Each work is one module: [`conntrack`] and [`zones`] do what Open vSwitch's own measuring
+//! programs do, packet by packet, so that the figures can stand beside each other; [`datapath`]
+//! plays traffic through a whole worker. What is measured is the crates as the switch uses them;
+//! nothing in them knows of this.
+#![forbid(unsafe_code)]
+
+mod churn;
+mod conntrack;
+mod datapath;
+mod dpdk;
+mod error;
+mod flame;
+mod inserts;
+mod matrix;
+mod measured;
+mod memory;
+mod packets;
+mod progress;
+pub mod report;
+mod rfc;
+mod rounds;
+mod summary;
+mod threads;
+mod traffic;
+mod workers;
+mod zones;
+
+use clap::{Args, Subcommand};
+pub use error::BenchError;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Measure connection tracking and the datapath by themselves, or a whole table of rates
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate bench conntrack 1 33554432 32             lookups by one thread
+  tidegate bench zones 10000 290 100                 commits, lookups and flushes, zone by zone
+  tidegate bench datapath --ct                       packets from port to port, tracked
+  tidegate bench matrix results                      connections a second, ours and theirs
+  tidegate bench rfc --list                          tests of the benchmarking RFCs")]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Work {
+    Conntrack(conntrack::ConntrackArgs),
+    Zones(zones::ZonesArgs),
+    Datapath(datapath::DatapathArgs),
+    Matrix(matrix::MatrixArgs),
+    Rfc(Box<rfc::RfcArgs>),
+}
+
+/// A measurement, ready to be printed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Lines for people.
+    text: String,
+    /// The same for programs.
+    json: serde_json::Value,
+}
+
+/// Measures, and prints what was measured; the exit status is 0 if it could be.
+pub fn run(args: &BenchArgs) -> ExitCode {
+    let (outcome, json) = match &args.work {
+        Work::Conntrack(args) => (conntrack::measure(args), args.json),
+        Work::Zones(args) => (zones::measure(args), args.json),
+        Work::Datapath(args) => (datapath::measure(args), args.json),
+        Work::Matrix(args) => (matrix::measure(args), args.json),
+        Work::Rfc(args) => (rfc::measure(args), args.json),
+    };
+    let text = match outcome {
+        Ok(outcome) if json => format!("{}\n", outcome.json),
+        Ok(outcome) => outcome.text,
+        Err(BenchError::Ended(code)) => return code,
+        Err(BenchError::Partly(outcome, why)) => {
+            let text = if json { format!("{}\n", outcome.json) } else { outcome.text };
+            // Whoever reads no further is told why all the same.
+            let _ = io::stdout().write_all(text.as_bytes());
+            eprintln!("tidegate bench: {why}");
+            return ExitCode::FAILURE;
+        }
+        Err(error) => {
+            eprintln!("tidegate bench: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read along (`| head`) has seen enough.
+        Err(_) => ExitCode::FAILURE,
+    }
+}

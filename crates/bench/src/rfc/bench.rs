@@ -1,0 +1,193 @@
+//! What all tests share: the device, its two ports, the search over trials, and the clean state
+//! between them.
+
+use super::RfcArgs;
+use generator::search::{Answer, Broken, Confirmed, Next, Precision, Range, Search, Verdict};
+use load::dut::Device;
+use load::generate::error::LoadError;
+use load::generate::numbers::human;
+use load::generate::sides::Link;
+use load::generate::trial::Clock;
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::Duration;
+
+/// How long anything may be waited for after its time; RFC 2544 section 23 has 2 s for what is
+/// still on its way.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A test on its way.
+pub struct Bench<'a> {
+    /// What was asked for.
+    pub args: &'a RfcArgs,
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Whether somebody asked to end.
+    pub interrupted: &'a dyn Fn() -> bool,
+    /// What is measured.
+    pub device: Box<dyn Device>,
+    /// Its ports, while no trial has them.
+    pub links: Option<(Link, Link)>,
+    /// Whether the generator's own ceiling is measured too.
+    pub with_ceiling: bool,
+    /// The last phase of test frames.
+    pub phase: u16,
+}
+
+/// What one trial has said.
+pub struct Trial {
+    /// Whether the device carried it.
+    pub verdict: Verdict,
+    /// The larger share of what it lost.
+    pub loss: f64,
+    /// Whether it makes no sense to go on.
+    pub broken: Option<Broken>,
+    /// The trial for programs.
+    pub json: Value,
+}
+
+/// What a search has found.
+pub struct Found {
+    /// The answer.
+    pub answer: Answer,
+    /// Every trial.
+    pub trials: Vec<Value>,
+    /// Why it ended before its time.
+    pub stopped: Option<String>,
+}
+
+impl Found {
+    /// Who limits the answer.
+    pub fn limited_by(&self) -> &'static str {
+        if self.answer.stopped_by_generator { "generator" } else { "dut" }
+    }
+
+    /// The answer in words.
+    pub fn text(&self, unit: &str, lowest: f64) -> String {
+        let Some(value) = self.answer.rate else {
+            let last =
+                self.trials.last().map_or(String::new(), |trial| trial["reasons"].to_string());
+            return format!("not even {} {unit} passed: {last}", human(lowest));
+        };
+        let certainty = self.answer.certainty;
+        let above = match self.answer.upper {
+            Some(upper) if self.answer.stopped_by_generator => {
+                format!("the generator could not offer {}", human(upper))
+            }
+            Some(upper) => format!("{} did not pass", human(upper)),
+            None => "nothing higher was asked for".to_owned(),
+        };
+        format!(
+            "{} {unit} ({value:.0}), passed {} of {} trials; {above}",
+            human(value),
+            certainty.passed,
+            certainty.trials
+        )
+    }
+
+    /// The answer for programs.
+    pub fn json(&self) -> Value {
+        let certainty = self.answer.certainty;
+        json!({
+            "answer": self.answer.rate,
+            "did_not_pass": self.answer.upper,
+            "limited_by": self.limited_by(),
+            "confirmed": certainty.confirmed,
+            "passed": certainty.passed,
+            "of_trials": certainty.trials,
+            "trials": self.trials,
+        })
+    }
+}
+
+impl Bench<'_> {
+    /// Searches this range by trials.
+    pub fn search(
+        &mut self,
+        range: Range,
+        relative: f64,
+        unit: &str,
+        trial: &mut dyn FnMut(&mut Self, f64) -> Result<Trial, LoadError>,
+    ) -> Result<Found, LoadError> {
+        let precision = Precision { relative, max_iterations: None, loss: 0.0 };
+        let mut search = Confirmed::new(range, precision);
+        let mut found = Found { answer: search.answer(), trials: Vec::new(), stopped: None };
+        while let Next::Trial { rate, purpose } = search.next() {
+            let said = match trial(self, rate) {
+                Ok(said) => said,
+                // What was measured until then is kept.
+                Err(error) if !found.trials.is_empty() => {
+                    found.stopped = Some(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            if (self.interrupted)() {
+                // It was cut short, and would be taken for a worse one.
+                found.stopped = Some("interrupted".to_owned());
+                break;
+            }
+            eprintln!("{} {unit}: {}", human(rate), said.verdict.word());
+            search.record(&said.verdict, said.loss);
+            found.trials.push(told(rate, purpose.word(), &said));
+            if let Some(broken) = said.broken {
+                found.stopped = Some(broken.to_string());
+                break;
+            }
+        }
+        found.answer = search.answer();
+        Ok(found)
+    }
+
+    /// The range that was asked for, or the test's own.
+    pub fn range(&self) -> Range {
+        self.args.range()
+    }
+
+    /// How exact answers are to be.
+    pub fn precision(&self) -> f64 {
+        self.args.precision.max(0.01) / 100.0
+    }
+
+    /// How long a trial is.
+    pub fn seconds(&self) -> Duration {
+        Duration::from_secs_f64(self.args.seconds)
+    }
+
+    /// Makes the device forget every connection, and sees to it where it can be seen.
+    pub fn clean(&mut self) -> Result<(), LoadError> {
+        self.device.check()?;
+        self.device.flush()?;
+        self.reset_command()?;
+        let start = self.clock.now();
+        while self.device.table()?.is_some_and(|left| left > 0) {
+            if self.clock.now() - start > self.device.linger() + PATIENCE {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn reset_command(&mut self) -> Result<(), LoadError> {
+        let Some(command) = &self.args.reset_command else { return Ok(()) };
+        let ended = match Command::new("sh").args(["-c", command]).status() {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(LoadError::Ended(format!("--reset-command `{command}` failed ({ended})")))
+    }
+}
+
+/// A trial for programs.
+pub fn told(value: f64, purpose: &str, trial: &Trial) -> Value {
+    let reasons: Vec<_> = trial.verdict.reasons().iter().map(ToString::to_string).collect();
+    json!({
+        "value": value,
+        "purpose": purpose,
+        "verdict": trial.verdict.word(),
+        "reasons": reasons,
+        "sample": trial.json,
+    })
+}

@@ -1,0 +1,260 @@
+//! Two stations of test frames at the device's ports, driven through the phases of a trial.
+
+use super::bench::{Bench, PATIENCE};
+use crate::progress::Progress;
+use base::Instant;
+use generator::search::FrameSample;
+use generator::stream::{Order, Station, StationConfig};
+use load::dut;
+use load::generate::error::LoadError;
+use load::generate::sides::Link;
+use load::generate::trial::Clock;
+use load::generate::{CLIENT_MAC, SERVER_MAC};
+use packet::{Batch, Pool};
+use std::time::Duration;
+
+/// Turns without a frame before the core is given away for a moment.
+const IDLE_TURNS: u32 = 200;
+/// Phases that one pair of stations has at most.
+const PHASES: u16 = 1024;
+/// How long the generator's own ceiling is measured.
+const CEILING: Duration = Duration::from_millis(300);
+
+/// A station at its port.
+struct End {
+    station: Station,
+    link: Link,
+    dropped: u64,
+    errors: u64,
+}
+
+impl End {
+    fn turn(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> Result<u64, LoadError> {
+        let End { station, link, .. } = self;
+        let (mut moved, _) =
+            link.take_in(pool, batch, |pool, batch| station.receive(pool, batch, now))?;
+        let (out, sent, _) =
+            link.send_out(pool, batch, |pool, batch| station.transmit(pool, batch, now));
+        moved += out;
+        self.dropped += sent.dropped;
+        self.errors += sent.errors;
+        Ok(moved)
+    }
+}
+
+/// Both stations.
+pub struct Stations {
+    initiator: End,
+    responder: End,
+    flows: u32,
+    pool: Pool,
+    batch: Batch,
+    idle: u32,
+    last_turn: Option<Instant>,
+    stall_ns: u64,
+    /// The longest stall until everything was sent.
+    pause_ns: u64,
+    /// The last phase, in which old frames are told from new ones.
+    phase: u16,
+    /// What is said of the progress.
+    what: String,
+}
+
+/// Who sends in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Phase 1: the initiator, each flow once.
+    Fill,
+    /// The responder, each entry of its state table once.
+    Validate,
+    /// Phase 2: both, on flows at random, so many frames each.
+    Exchange {
+        /// Frames that fall due in each direction.
+        frames: u64,
+    },
+}
+
+impl Stations {
+    /// Stations for so many flows and frames of this size at these ports.
+    pub fn new(
+        links: (Link, Link),
+        bench: &mut Bench<'_>,
+        flows: u32,
+        frame_bytes: u16,
+    ) -> Stations {
+        // What is still on its way from earlier stations belongs to earlier phases.
+        bench.phase = bench.phase.wrapping_add(PHASES);
+        let hosts = &bench.args.hosts;
+        let config = |client: bool| StationConfig {
+            mac: if client { CLIENT_MAC } else { SERVER_MAC },
+            to: if client { hosts.gateway.unwrap_or(SERVER_MAC) } else { CLIENT_MAC },
+            vlan: hosts.vlan,
+            frame_bytes,
+            network: bench.args.network(),
+            seed: if client { hosts.seed } else { hosts.seed ^ 0x1234_5678 },
+        };
+        let end = |station, link| End { station, link, dropped: 0, errors: 0 };
+        Stations {
+            initiator: end(Station::initiator(config(true), flows), links.0),
+            responder: end(Station::responder(config(false), flows), links.1),
+            flows,
+            pool: Pool::new(16_384),
+            batch: Batch::new(),
+            idle: 0,
+            last_turn: None,
+            stall_ns: 0,
+            pause_ns: 0,
+            phase: bench.phase,
+            what: bench.args.what(),
+        }
+    }
+
+    /// Gives both ports back.
+    pub fn into_links(self) -> (Link, Link) {
+        (self.initiator.link, self.responder.link)
+    }
+
+    /// Flows that the responder knows.
+    pub fn known(&self) -> u64 {
+        self.responder.station.flows() as u64
+    }
+
+    /// The longest time, while the last phase was sent, in which neither station sent anything.
+    pub fn pause(&self) -> Duration {
+        Duration::from_nanos(self.pause_ns)
+    }
+
+    /// Flows that there are.
+    pub fn flows(&self) -> u32 {
+        self.flows
+    }
+
+    fn turn(&mut self, now: Instant) -> Result<(), LoadError> {
+        if let Some(before) = self.last_turn.replace(now) {
+            self.stall_ns = self.stall_ns.max((now - before).as_nanos() as u64);
+        }
+        let mut moved = 0;
+        for end in [&mut self.initiator, &mut self.responder] {
+            moved += end.turn(&mut self.pool, &mut self.batch, now)?;
+        }
+        self.idle = if moved > 0 { 0 } else { self.idle + 1 };
+        if self.idle > IDLE_TURNS {
+            self.idle = 0;
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn ends(&self) -> [&End; 2] {
+        [&self.initiator, &self.responder]
+    }
+
+    fn is_done(&self) -> bool {
+        self.ends().iter().all(|end| end.station.is_done())
+    }
+
+    /// Everything that was sent has arrived, as far as can be told.
+    fn all_arrived(&self) -> bool {
+        let [initiator, responder] = self.ends().map(|end| end.station.statistics());
+        responder.received >= initiator.sent && initiator.received >= responder.sent
+    }
+
+    /// Runs one phase at this rate; without one as fast as it goes.
+    pub fn run(
+        &mut self,
+        clock: &dyn Clock,
+        interrupted: &dyn Fn() -> bool,
+        phase: Phase,
+        rate: Option<f64>,
+    ) -> Result<FrameSample, LoadError> {
+        self.phase = self.phase.wrapping_add(1);
+        let flows = u64::from(self.flows);
+        let due = match phase {
+            Phase::Fill | Phase::Validate => flows,
+            Phase::Exchange { frames } => frames,
+        };
+        let start = clock.now();
+        let per_second = rate.map(|rate| (rate.round() as u64).max(1));
+        for (end, sends) in [
+            (&mut self.initiator, phase != Phase::Validate),
+            (&mut self.responder, phase != Phase::Fill),
+        ] {
+            (end.dropped, end.errors) = (0, 0);
+            match phase {
+                Phase::Fill => end.station.begin_learning(self.phase, due),
+                Phase::Validate | Phase::Exchange { .. } => end.station.begin(self.phase, due),
+            }
+            let order = match phase {
+                Phase::Fill | Phase::Validate => Order::EachOnce,
+                Phase::Exchange { frames } => Order::Random { frames },
+            };
+            if sends {
+                end.station.send(order, per_second, start);
+            }
+        }
+        (self.last_turn, self.stall_ns, self.pause_ns) = (None, 0, 0);
+        let expected = Duration::from_secs_f64(rate.map_or(0.0, |rate| due as f64 / rate));
+        let progress = Progress::start(&self.what, expected.as_millis() as u64);
+        let (mut told, mut sent_at) = (0, None);
+        loop {
+            let now = clock.now();
+            self.turn(now)?;
+            let millis = (now - start).as_millis() as u64;
+            if millis >= told + 100 {
+                progress.advance(millis - told);
+                told = millis;
+                if interrupted() {
+                    break;
+                }
+            }
+            if sent_at.is_none() {
+                self.pause_ns = self.stall_ns;
+            }
+            if self.is_done() {
+                let since = *sent_at.get_or_insert(now);
+                if self.all_arrived() || now - since >= PATIENCE {
+                    break;
+                }
+            }
+            // A generator that is far too slow ends too: what it did not send it has missed.
+            if rate.is_some() && now - start >= expected * 3 + PATIENCE * 5 {
+                break;
+            }
+        }
+        let seconds = (sent_at.unwrap_or_else(|| clock.now()) - start).as_secs_f64();
+        Ok(self.sample(rate.unwrap_or(0.0), seconds))
+    }
+
+    fn sample(&self, offered: f64, seconds: f64) -> FrameSample {
+        let ends = self.ends();
+        let mut sample = FrameSample {
+            offered,
+            seconds,
+            missed: ends.iter().map(|end| end.station.missed()).sum(),
+            port_errors: ends.iter().map(|end| end.errors).sum(),
+            port_drops: ends.iter().map(|end| end.dropped).sum(),
+            stall_ns: self.stall_ns,
+            ..FrameSample::default()
+        };
+        let [initiator, responder] = ends.map(|end| end.station.statistics());
+        sample.count(initiator, responder);
+        sample
+    }
+}
+
+/// Frames a second and direction that the generator sends and receives over a cable in memory;
+/// none where nobody wants to know.
+pub fn ceiling(bench: &mut Bench<'_>, frame_bytes: u16) -> Result<Option<f64>, LoadError> {
+    let place = dut::memory_cable(1);
+    let links = place.client.zip(place.server).filter(|_| bench.with_ceiling);
+    let Some(links) = links else { return Ok(None) };
+    let mut stations = Stations::new(links, bench, 100, frame_bytes);
+    stations.run(bench.clock, &|| false, Phase::Fill, None)?;
+    let begun = bench.clock.now();
+    let time_over = || bench.clock.now() - begun >= CEILING;
+    // So many that they would last for longer than anybody looks.
+    let phase = Phase::Exchange { frames: 1 << 24 };
+    let sample = stations.run(bench.clock, &time_over, phase, None)?;
+    let received = sample.forth.received.min(sample.back.received);
+    Ok(Some(received as f64 / sample.seconds.max(1e-9)))
+}

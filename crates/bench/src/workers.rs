@@ -1,0 +1,210 @@
+//! Several workers at once, against one of them alone.
+//!
+//! Each is a thread on a processor of its own with its own ports, flows and packets; they share the
+//! table of connections, as the switch's do.
+
+use super::datapath::{DatapathArgs, Station, WARM_PART};
+use super::measured::{Counted, Measured, Played};
+use super::progress::Progress;
+use super::{BenchError, Outcome};
+use ::conntrack::Conntrack;
+use load::in_memory::Stages;
+use port_linux::affinity;
+use serde_json::json;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// What a worker is told to do next.
+#[derive(Clone, Copy)]
+enum Task {
+    /// Forward packets.
+    Play(Duration),
+    /// Forward packets and see where their time goes.
+    LookAtStages,
+}
+
+/// What it answers.
+enum Done {
+    /// It is ready.
+    Prepared,
+    Played(Played),
+    Stages(Stages, usize),
+}
+
+/// A worker's thread, as it is spoken to.
+struct Hand {
+    cpu: usize,
+    tasks: Sender<Task>,
+    answers: Receiver<Result<Done, BenchError>>,
+}
+
+impl Hand {
+    fn tell(&self, task: Task) {
+        // A thread that ended has left its error behind.
+        let _ = self.tasks.send(task);
+    }
+
+    fn hear(&self) -> Result<Done, BenchError> {
+        let ended = || BenchError::WrongWork("a worker's thread ended".into());
+        self.answers.recv().map_err(|_| ended())?
+    }
+
+    fn played(&self) -> Result<Played, BenchError> {
+        match self.hear()? {
+            Done::Played(played) => Ok(played),
+            Done::Prepared | Done::Stages(..) => {
+                Err(BenchError::WrongWork("a worker did something else".into()))
+            }
+        }
+    }
+}
+
+/// Measures worker 0 alone, then all of them.
+pub fn run(
+    args: &DatapathArgs,
+    time: Duration,
+    conntrack: &Arc<Conntrack>,
+) -> Result<Outcome, BenchError> {
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let wanted = usize::from(args.workers);
+    if cpus.len() < wanted {
+        let wrong =
+            format!("{wanted} workers want as many processors, and {} may be used", cpus.len());
+        return Err(BenchError::WrongWork(wrong));
+    }
+    std::thread::scope(|scope| {
+        let mut hands = Vec::new();
+        for (number, &cpu) in (0..args.workers).zip(&cpus) {
+            let (tasks, inbox) = channel();
+            let (outbox, answers) = channel();
+            scope.spawn(move || work(args, number, cpu, conntrack, &inbox, &outbox));
+            hands.push(Hand { cpu, tasks, answers });
+        }
+        for hand in &hands {
+            hand.hear()?;
+        }
+        measure(args, time, conntrack, &hands)
+    })
+}
+
+fn measure(
+    args: &DatapathArgs,
+    time: Duration,
+    conntrack: &Conntrack,
+    hands: &[Hand],
+) -> Result<Outcome, BenchError> {
+    let [first, ..] = hands else { return Err(BenchError::WrongWork("no workers".into())) };
+    let all = |time: Duration| -> Result<Vec<Played>, BenchError> {
+        hands.iter().for_each(|hand| hand.tell(Task::Play(time)));
+        hands.iter().map(Hand::played).collect()
+    };
+    let _ = all(time / WARM_PART)?;
+    let progress = Progress::start("forwarding", 2);
+    first.tell(Task::Play(time));
+    let alone = first.played()?;
+    progress.advance(1);
+    let together = all(time)?;
+    drop(progress);
+    first.tell(Task::LookAtStages);
+    let Done::Stages(stages, flows) = first.hear()? else {
+        return Err(BenchError::WrongWork("a worker did something else".into()));
+    };
+    let connections = conntrack.connections();
+    let measured = Measured { played: alone, connections, flows, stages };
+    let cpus: Vec<usize> = hands.iter().map(|hand| hand.cpu).collect();
+    Ok(report(args, &measured, &together, &cpus))
+}
+
+/// A worker's thread: prepares, and does what it is told until nobody is there.
+fn work(
+    args: &DatapathArgs,
+    number: u16,
+    cpu: usize,
+    conntrack: &Arc<Conntrack>,
+    tasks: &Receiver<Task>,
+    answers: &Sender<Result<Done, BenchError>>,
+) {
+    let prepared = affinity::pin_to_cpu(cpu)
+        .map_err(|error| BenchError::WrongWork(format!("processor {cpu}: {error}")))
+        .and_then(|()| Station::prepare(args, number, conntrack));
+    let mut station = match prepared {
+        Ok(station) => station,
+        Err(error) => return drop(answers.send(Err(error))),
+    };
+    let _ = answers.send(Ok(Done::Prepared));
+    while let Ok(task) = tasks.recv() {
+        let Station { switch, cables, .. } = &mut station;
+        let done = match task {
+            Task::LookAtStages => Stages::measure(switch, cables)
+                .map(|stages| Done::Stages(stages, switch.flows().len()))
+                .map_err(BenchError::from),
+            Task::Play(time) => station.play(time, None).map(Done::Played),
+        };
+        if answers.send(done).is_err() {
+            return;
+        }
+    }
+}
+
+/// All of them as one.
+fn sum(together: &[Played]) -> Counted {
+    let of = |part: fn(&Counted) -> u64| together.iter().map(|it| part(&it.counted)).sum();
+    Counted {
+        packets: of(|it| it.packets),
+        sent: of(|it| it.sent),
+        dropped: of(|it| it.dropped),
+        misses: of(|it| it.misses),
+    }
+}
+
+fn report(args: &DatapathArgs, alone: &Measured, together: &[Played], cpus: &[usize]) -> Outcome {
+    let one = &alone.played;
+    let rate: f64 = together.iter().map(Played::rate).sum();
+    let ratio = rate / one.rate();
+    let processor_rate: f64 = together.iter().map(Played::processor_rate).sum();
+    let Counted { packets, sent, dropped, misses } = sum(together);
+    let workers = together.len();
+    let mut text = format!(
+        "{:.2} million packets a second by {workers} workers, {ratio:.2} times that of one\n",
+        rate / 1e6
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{packets} packets received, {sent} sent, {dropped} dropped, {misses} missed; \
+         {} connections",
+        alone.connections
+    );
+    let mut describe = |name: &str, played: &Played| {
+        let rate = played.rate();
+        let (mpps, ns) = (rate / 1e6, 1e9 / rate);
+        let _ = writeln!(text, "  {name:18}{mpps:7.2} million a second, {ns:.1} ns a packet");
+    };
+    describe("worker 0 alone", one);
+    for (number, (played, cpu)) in together.iter().zip(cpus).enumerate() {
+        describe(&format!("worker {number}, CPU {cpu}"), played);
+    }
+    alone.write_stages(&mut text);
+    let longest = together.iter().map(|it| it.elapsed).max().unwrap_or_default();
+    let processor = together.iter().map(|it| it.processor).sum();
+    let total =
+        Played { elapsed: longest, processor, counted: Counted { packets, sent, dropped, misses } };
+    let mut json = total.json();
+    alone.describe(args.port, &mut json);
+    // Each worker's own time counts, and a packet's nanoseconds are of the worker that had it.
+    json["packets_per_second"] = json!(rate);
+    json["ns_per_packet"] = json!(workers as f64 * 1e9 / rate);
+    json["workers"] = json!(workers);
+    json["one_worker"] = one.json();
+    json["ratio"] = json!(ratio);
+    json["processor_ratio"] = json!(processor_rate / one.processor_rate());
+    let per_worker = together.iter().zip(cpus).map(|(played, &cpu)| {
+        let mut each = played.json();
+        each["cpu"] = json!(cpu);
+        each
+    });
+    json["per_worker"] = per_worker.collect();
+    Outcome { text, json }
+}

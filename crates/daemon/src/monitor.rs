@@ -1,0 +1,96 @@
+//! `--monitor`: a process that starts the daemon anew when it crashes.
+
+use super::DaemonError;
+use super::fork::{Forked, Ready, describe, fork_and_wait, wait_for};
+use rustix::process::{Pid, Resource, Rlimit, WaitStatus, setrlimit};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Restarts are no closer together.
+const RESTART_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Signals that mean a crash rather than somebody's wish (ovs-vswitchd(8), "--monitor").
+const CRASHES: [i32; 9] = [
+    libc::SIGABRT,
+    libc::SIGALRM,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGPIPE,
+    libc::SIGSEGV,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+];
+
+/// Watches over `daemon`, and over those that follow it. Returns only in a new daemon; ends the
+/// process when a daemon ended that should not be started anew.
+///
+/// # Errors
+/// Those of waitpid(2).
+pub fn watch(mut daemon: Pid) -> Result<Ready, DaemonError> {
+    vlog::set_subprogram(Some("monitor"));
+    // What the process table shows; the name is cosmetic.
+    let _ = rustix::thread::set_name(c"monitor");
+    let mut crashes = 0;
+    let mut last_restart: Option<Instant> = None;
+    loop {
+        let status = wait_with_closed_log(daemon)?;
+        let pid = daemon.as_raw_nonzero();
+        let how = describe(status);
+        if !status.terminating_signal().is_some_and(|signal| CRASHES.contains(&signal)) {
+            log::info!(target: "daemon_unix", "pid {pid} died, {how}, exiting");
+            std::process::exit(0);
+        }
+        if libc::WCOREDUMP(status.as_raw()) {
+            // One core is enough; more would fill the disk.
+            let none = Rlimit { current: Some(0), maximum: Some(0) };
+            let _ = setrlimit(Resource::Core, none);
+        }
+        // A daemon that dies before it is ready is one more crash.
+        daemon = loop {
+            crashes += 1;
+            let what = format!("{crashes} crashes: pid {pid} died, {how}");
+            pause(last_restart, &what);
+            last_restart = Some(Instant::now());
+            log::error!(target: "daemon_unix", "{what}, restarting");
+            match fork_and_wait() {
+                Ok(Forked::Child { ready }) => {
+                    vlog::set_subprogram(None);
+                    let _ = rustix::thread::set_name(c"tidegate");
+                    return Ok(ready);
+                }
+                Ok(Forked::Parent { child }) => break child,
+                Err(DaemonError::ChildDied) => {}
+                Err(error) => return Err(error),
+            }
+        };
+    }
+}
+
+/// Waits for the end of a process; the log file, which may be rotated meanwhile, is closed.
+fn wait_with_closed_log(daemon: Pid) -> Result<WaitStatus, DaemonError> {
+    let vlog = vlog::installed();
+    let path: Option<PathBuf> = vlog.and_then(|vlog| vlog.file());
+    if let Some(vlog) = vlog {
+        vlog.forget_file();
+    }
+    let status = wait_for(daemon)?;
+    if let (Some(vlog), Some(path)) = (vlog, path) {
+        // Where it fails, it said so.
+        let _ = vlog.open_file(Some(&path));
+    }
+    Ok(status)
+}
+
+fn pause(last_restart: Option<Instant>, what: &str) {
+    let since = last_restart.map_or(RESTART_INTERVAL, |last| last.elapsed());
+    let left = RESTART_INTERVAL.saturating_sub(since);
+    if !left.is_zero() {
+        let interval_s = RESTART_INTERVAL.as_secs();
+        log::warn!(
+            target: "daemon_unix",
+            "{what}, waiting until {interval_s} seconds since last restart"
+        );
+        std::thread::sleep(left);
+    }
+}

@@ -1,0 +1,149 @@
+//! One client: JSON-RPC 1.0 in, JSON-RPC 1.0 out.
+//!
+//! A request is read whole, handed over, and answered before the next is looked at, as in Open
+//! vSwitch. Anything that is no request ends the connection without a reply.
+
+use super::{Call, Reply};
+use ovsdb::{Framer, Message};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+
+/// The longest request that is read. The arguments of a command line are far shorter.
+pub(super) const REQUEST_BYTES: usize = 4 << 20;
+
+/// How long a client may leave its answer lying.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An answer of as many bytes is put into JSON on a thread of its own.
+const LONG_ANSWER: usize = 1 << 20;
+
+/// How much of an answer is written at once, so that the timeout counts from the last progress.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// How a connection came to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    /// The client hung up.
+    #[error("closed")]
+    Closed,
+    /// The server is going away.
+    #[error("the program is exiting")]
+    Exiting,
+    /// The bytes are no JSON-RPC.
+    #[error("{0}")]
+    Malformed(#[from] ovsdb::Error),
+    /// They are JSON-RPC, but no request.
+    #[error("received unexpected {0} message")]
+    Unexpected(&'static str),
+    /// A request whose arguments are no array.
+    #[error("received bad JSON-RPC message: params must be an array")]
+    Params,
+    /// The socket failed.
+    #[error("{}", base::reason(.0))]
+    Io(#[from] std::io::Error),
+    /// The client does not read.
+    #[error("the client did not read its reply for {} s", WRITE_TIMEOUT.as_secs())]
+    Slow,
+}
+
+/// Where connections hand their calls over.
+#[derive(Debug, Clone)]
+pub(super) struct Desk {
+    /// To the main loop.
+    pub calls: mpsc::Sender<Call>,
+    /// One permit is taken from the moment a call is handed over until its reply is written.
+    pub busy: Arc<Semaphore>,
+}
+
+/// Serves one client until it hangs up or errs.
+pub(super) async fn serve<S>(mut stream: S, desk: Desk) -> End
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut framer = Framer::with_limit(REQUEST_BYTES);
+    loop {
+        if let Err(end) = read_request(&mut stream, &mut framer, &desk).await {
+            return end;
+        }
+    }
+}
+
+async fn read_request<S>(stream: &mut S, framer: &mut Framer, desk: &Desk) -> Result<(), End>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(bytes) = framer.next_message()? {
+        let message = Message::parse(bytes)?;
+        let _busy = desk.busy.acquire().await.map_err(|_| End::Exiting)?;
+        let reply = call(message, &desk.calls).await?;
+        write(stream, reply.as_bytes()).await?;
+    }
+    let mut buffer = [0; 4096];
+    match stream.read(&mut buffer).await? {
+        0 => Err(End::Closed),
+        length => {
+            framer.push(buffer.get(..length).unwrap_or_default());
+            Ok(())
+        }
+    }
+}
+
+/// Hands a request over, and puts the answer into JSON.
+async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<String, End> {
+    let (name, params, id) = match message {
+        Message::Request { method, params, id } => (method, params, id),
+        Message::Notification { .. } => return Err(End::Unexpected("notification")),
+        Message::Response { result: Ok(_), .. } => return Err(End::Unexpected("reply")),
+        Message::Response { result: Err(_), .. } => return Err(End::Unexpected("error")),
+    };
+    let Value::Array(params) = params else { return Err(End::Params) };
+    if log::log_enabled!(target: "unixctl", log::Level::Debug) {
+        let given = Value::from(params.as_slice());
+        log::debug!(target: "unixctl", "received request {name}{given}, id={id}");
+    }
+    let args = params.iter().map(|param| param.as_str().map(String::from)).collect();
+    let (sender, receiver) = oneshot::channel();
+    calls.send(Call { name, args, reply: sender }).await.map_err(|_| End::Exiting)?;
+    let result = match receiver.await.map_err(|_| End::Exiting)? {
+        Reply::Text(text) => Ok(text),
+        Reply::Error(text) => Err(text),
+        Reply::Later(pending) => {
+            pending.0.await.unwrap_or_else(|_| Err("the command was abandoned".into()))
+        }
+    };
+    let (how, body) = match &result {
+        Ok(body) => ("success", body),
+        Err(body) => ("error", body),
+    };
+    log::debug!(target: "unixctl", "replying with {how}, id={id}: \"{body}\"");
+    if body.len() < LONG_ANSWER {
+        return Ok(encode(&id, result));
+    }
+    // Nobody else on this thread waits for a dump of millions to be put into JSON.
+    tokio::task::spawn_blocking(move || encode(&id, result)).await.map_err(|_| End::Exiting)
+}
+
+/// A reply in Open vSwitch's order of members: a failure has no `result`.
+fn encode(id: &Value, result: Result<String, String>) -> String {
+    let text = |mut text: String| {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        Value::String(text)
+    };
+    match result {
+        Ok(result) => format!("{{\"id\":{id},\"result\":{},\"error\":null}}", text(result)),
+        Err(error) => format!("{{\"id\":{id},\"error\":{}}}", text(error)),
+    }
+}
+
+async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> Result<(), End> {
+    for part in bytes.chunks(WRITE_BYTES) {
+        timeout(WRITE_TIMEOUT, stream.write_all(part)).await.map_err(|_| End::Slow)??;
+    }
+    Ok(())
+}

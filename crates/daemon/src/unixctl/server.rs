@@ -1,0 +1,102 @@
+//! The server: takes clients in, and collects what they ask for.
+
+use super::connection::{Desk, End, serve};
+use super::{Call, socket};
+use crate::ExitFile;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use vlog::RateLimit;
+
+/// Clients served at once; the next one waits until one of these goes.
+const CLIENTS: usize = 128;
+
+/// Calls that wait for the main loop; a client whose call does not fit waits.
+const CALLS: usize = 16;
+
+/// How long the last replies may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+static LIMIT: RateLimit = RateLimit::new(5, 5);
+
+/// A listening control socket. Its file goes when this does, or when the program exits.
+#[derive(Debug)]
+pub struct Server {
+    _file: ExitFile,
+    calls: mpsc::Receiver<Call>,
+    busy: Arc<Semaphore>,
+    accept: JoinHandle<()>,
+}
+
+impl Server {
+    /// Listens at `path`. To be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be made there.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let listener = UnixListener::from_std(socket::bind(path)?)?;
+        let (sender, calls) = mpsc::channel(CALLS);
+        let busy = Arc::new(Semaphore::new(CLIENTS));
+        let desk = Desk { calls: sender, busy: Arc::clone(&busy) };
+        let accept = tokio::spawn(accept(listener, desk));
+        Ok(Server { _file: ExitFile::new(path.to_path_buf()), calls, busy, accept })
+    }
+
+    /// The next call of any client. It may be given up at any time without losing a call.
+    pub async fn next_call(&mut self) -> Call {
+        match self.calls.recv().await {
+            Some(call) => call,
+            // The accepting task, which holds the other end, never ends by itself.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes no more clients, and waits a moment for the replies given so far to be written: the
+    /// one to `exit`, above all. Calls that were not answered are dropped.
+    pub async fn close(mut self) {
+        self.accept.abort();
+        self.calls.close();
+        while self.calls.try_recv().is_ok() {}
+        let all_done = self.busy.acquire_many(CLIENTS as u32);
+        // A client that does not read its reply must not keep the program from exiting.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, all_done).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accept.abort();
+    }
+}
+
+async fn accept(listener: UnixListener, desk: Desk) {
+    let room = Arc::new(Semaphore::new(CLIENTS));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let desk = desk.clone();
+                tokio::spawn(async move {
+                    match serve(stream, desk).await {
+                        End::Closed | End::Exiting => {}
+                        end if LIMIT.admits("unixctl", log::Level::Warn, clock::now()) => {
+                            log::warn!(target: "unixctl", "control connection: {end}");
+                        }
+                        _ => {}
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                let reason = base::reason(&error);
+                log::warn!(target: "unixctl", "control socket: accept failed: {reason}");
+                // Out of file descriptors, most likely: that does not pass at once.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Our own switch in this process, each worker on a core of its own, joined to the generator by
+//! ports in memory: the whole datapath with its misses, and nothing of the kernel.
+
+use super::cores::Cores;
+use super::none::{DEPTH, Silent, link};
+use super::profile;
+use super::{Device, Place, Wanted, rules, setup};
+use crate::generate::error::LoadError;
+use crate::generate::sides::Link;
+use crate::in_memory::{Cable, PORTS, Switch};
+use crate::in_memory::{Stages, Watch};
+use base::{Instant, WorkerId};
+use conntrack::{Config, Conntrack, Event, Flush, Timeout, TimeoutPolicy};
+use port::{MemoryPort, RxQueue};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often connections are looked through whose time ran out, as the switch does it.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// Connections that are forgotten between two looks at the ports: these hold no more than what
+/// comes in some milliseconds.
+const EXPIRED_AT_ONCE: usize = 256;
+
+struct Running {
+    wanted: Wanted,
+    cores: Cores,
+    conntrack: Arc<Conntrack>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<Worker>,
+}
+
+struct Worker {
+    thread: Option<JoinHandle<Result<(), LoadError>>>,
+    seen: Arc<Seen>,
+}
+
+/// What others may know of a worker.
+#[derive(Default)]
+struct Seen {
+    /// The system's number of its thread.
+    thread: AtomicU32,
+    /// Packets received.
+    packets: AtomicU64,
+    /// Somebody looks at its stages: it looks at the clock after each, which costs.
+    is_watched: AtomicBool,
+    /// What its stages took since then, all packets together, and how many these were.
+    stages: Mutex<(Stages, u64)>,
+}
+
+impl Seen {
+    /// A turn that had packets, of which this is what its stages took.
+    fn add(&self, stages: &Stages, packets: u64) {
+        // Nobody else has the lock but at the beginning and the end of a look.
+        let mut sum = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.0.add(stages);
+        sum.1 += packets;
+    }
+}
+
+impl profile::Staged for Seen {
+    fn watch(&self, on: bool) {
+        if on {
+            *self.stages.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+        }
+        self.is_watched.store(on, Ordering::Relaxed);
+    }
+
+    fn each(&self) -> Stages {
+        let sum = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.0.each(sum.1)
+    }
+
+    fn packets(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts the switch on the first cores that we may use; the generator is to run on the last.
+pub fn bring_up(wanted: &Wanted) -> Result<Place, LoadError> {
+    let mut timeouts = TimeoutPolicy::new();
+    for (name, seconds) in wanted.timeouts() {
+        let timeout = Timeout::from_name(name)
+            .map_err(|error| LoadError::Ended(format!("the timeout {name}: {error}")))?;
+        timeouts.set(timeout, seconds);
+    }
+    let config = Config { connections_max: wanted.maxconns, timeouts, ..Config::default() };
+    let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+    let cores = Cores::new(wanted.workers, wanted.generators);
+    // Each port has a cable a queue; its near end is the generator's.
+    let port = || (0..wanted.queues).map(|_| MemoryPort::pair(DEPTH)).collect::<Vec<_>>();
+    let ports = [port(), port()];
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut workers = Vec::new();
+    for index in 0..wanted.workers {
+        let switch =
+            Switch::sharing(rules(wanted), WorkerId(index as u16), Arc::clone(&conntrack))?;
+        let cables = cables(wanted, &ports, index);
+        let (stop, seen) = (Arc::clone(&stop), Arc::new(Seen::default()));
+        let (cores, shown) = (cores.clone(), Arc::clone(&seen));
+        let thread = thread::Builder::new()
+            .name(format!("pmd{index}"))
+            .spawn(move || {
+                cores.pin_device(index);
+                run(switch, cables, &stop, &shown)
+            })
+            .map_err(|error| {
+                LoadError::Ended(format!("cannot start a worker of the switch: {error}"))
+            })?;
+        workers.push(Worker { thread: Some(thread), seen });
+    }
+    let mut links = (0..wanted.generators).map(|worker| {
+        // Workers beyond the number of queues send only; what is theirs is handed to them.
+        let at = |port: &[(MemoryPort, MemoryPort)]| {
+            let near = &port[worker % wanted.queues].0;
+            let rx: Box<dyn RxQueue> =
+                if worker < wanted.queues { Box::new(near.rx()) } else { Box::new(Silent) };
+            Link { rx, ..link(near) }
+        };
+        (at(&ports[0]), at(&ports[1]))
+    });
+    let (client, server) = links.next().unzip();
+    let more = links.collect();
+    let device = Running { wanted: *wanted, cores: cores.clone(), conntrack, stop, workers };
+    Ok(Place { device: Box::new(device), client, server, more, cores, queue_packets: None })
+}
+
+/// The queues that a worker receives from, two by two; it sends to a queue of its own, where
+/// there are enough.
+fn cables(
+    wanted: &Wanted,
+    ports: &[Vec<(MemoryPort, MemoryPort)>; 2],
+    worker: usize,
+) -> Vec<[Cable; 2]> {
+    let of_port = |port: usize| {
+        let number = move |queue: &usize| (port * wanted.queues + queue) % wanted.workers;
+        (0..wanted.queues).filter(move |queue| number(queue) == worker).collect::<Vec<_>>()
+    };
+    let queues = [of_port(0), of_port(1)];
+    let count = queues.iter().map(Vec::len).max().unwrap_or(0);
+    let cable = |port: usize, turn: usize| {
+        let far = |queue: usize| &ports[port][queue].1;
+        let rx: Box<dyn RxQueue> = match queues[port].get(turn) {
+            Some(&queue) => Box::new(far(queue).rx()),
+            None => Box::new(Silent),
+        };
+        Cable { port: PORTS[port].1, rx, tx: Box::new(far(worker % wanted.queues).tx()) }
+    };
+    (0..count).map(|turn| [cable(0, turn), cable(1, turn)]).collect()
+}
+
+fn run(
+    mut switch: Switch,
+    mut cables: Vec<[Cable; 2]>,
+    stop: &AtomicBool,
+    seen: &Seen,
+) -> Result<(), LoadError> {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get();
+    seen.thread.store(thread.unsigned_abs(), Ordering::Relaxed);
+    let (mut swept, mut behind) = (clock::now(), false);
+    while !stop.load(Ordering::Relaxed) {
+        let now = clock::now();
+        let mut received = 0;
+        let is_watched = seen.is_watched.load(Ordering::Relaxed);
+        for both in &mut cables {
+            received += match is_watched {
+                false => switch.turn(now, both, 0)? + switch.turn(now, both, 1)?,
+                true => turn_watched(&mut switch, now, both, seen)?,
+            };
+        }
+        switch.expire_own(now, received);
+        if behind || now - swept >= SWEEP_EVERY {
+            if !behind {
+                switch.sort();
+            }
+            swept = now;
+            behind = switch.expire(now, EXPIRED_AT_ONCE);
+        }
+        if received == 0 {
+            thread::yield_now();
+        } else {
+            seen.packets.fetch_add(received as u64, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+/// The same turn with a look at its stages. Turns without packets are nobody's time.
+fn turn_watched(
+    switch: &mut Switch,
+    now: Instant,
+    cables: &mut [Cable; 2],
+    seen: &Seen,
+) -> Result<usize, LoadError> {
+    let mut received = 0;
+    for port in 0..cables.len() {
+        let mut watch = Watch::new();
+        let packets = switch.turn_timed(now, cables, port, &mut watch)?;
+        if packets > 0 {
+            seen.add(watch.stages(), packets as u64);
+        }
+        received += packets;
+    }
+    Ok(received)
+}
+
+impl Device for Running {
+    fn describe(&self) -> Value {
+        let mut all = json!({
+            "kind": "tidegate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "ports": "memory",
+            "workers": self.wanted.workers,
+            "queues": self.wanted.queues,
+            "generator_workers": self.wanted.generators,
+            "cores_of_their_own": self.cores.apart,
+            "cores": self.cores.device,
+            "generator_cores": self.cores.generator,
+        });
+        if let (Some(all), Value::Object(setup)) = (all.as_object_mut(), setup(&self.wanted)) {
+            all.extend(setup);
+        }
+        all
+    }
+
+    fn table(&mut self) -> Result<Option<u64>, LoadError> {
+        Ok(Some(self.conntrack.connections().into()))
+    }
+
+    fn refused(&mut self) -> u64 {
+        self.conntrack.counters().get(Event::Full)
+    }
+
+    fn flush(&mut self) -> Result<(), LoadError> {
+        let flushed = self.conntrack.flush(clock::now(), &Flush::default());
+        flushed.map(drop).map_err(|error| LoadError::Ended(format!("flushing failed: {error}")))
+    }
+
+    fn linger(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn check(&mut self) -> Result<(), LoadError> {
+        for worker in &mut self.workers {
+            match worker.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
+                None => {}
+                Some(Ok(Err(error))) => return Err(error),
+                Some(_) => {
+                    return Err(LoadError::Ended("a worker of the switch has ended".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Option<profile::Watch> {
+        let threads = self.workers.iter().enumerate().map(|(index, worker)| {
+            let thread = worker.seen.thread.load(Ordering::Relaxed);
+            let seen: Arc<dyn profile::Staged> = Arc::clone(&worker.seen) as _;
+            profile::Worker::staged(thread, format!("pmd{index}"), seen)
+        });
+        Some(profile::Watch::threads(threads.collect()))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // A thread that failed has been asked about; its end is all that is wanted now.
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Further workers of the generator: threads that drive hosts of their own at their own queues, as
+//! the first worker tells them, and answer for what they counted.
+
+use super::error::LoadError;
+use super::sides::{Counted, Link, Side, Sides};
+use super::steer::steer;
+use super::{HostOptions, hosts};
+use crate::dut::{Cores, Device, Place};
+use base::Instant;
+use generator::{Host, Profile, Role, Shares};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// What the first worker wants of the others.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// Clients open so many connections a second from then on, after a linear rise.
+    OpenAt {
+        /// Connections a second.
+        rate: u64,
+        /// The rise, in milliseconds.
+        ramp_ms: u64,
+        /// From when on.
+        now: Instant,
+    },
+    /// Clients open no more.
+    StopOpening,
+    /// Every connection ends without a word.
+    AbortAll,
+}
+
+/// The further workers. They end when this is dropped.
+#[derive(Default)]
+pub struct Crew {
+    members: Vec<Member>,
+}
+
+struct Member {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), LoadError>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    orders: Mutex<Vec<Order>>,
+    counted: Mutex<Counted>,
+    /// Rises with each question; the answer is there when `answered` is the same.
+    asked: AtomicU64,
+    answered: AtomicU64,
+    /// Packets moved.
+    moved: AtomicU64,
+    /// Connections alive at both sides, and at the client.
+    alive: AtomicUsize,
+    active: AtomicUsize,
+    /// Whether to drive hosts at all, or only to answer.
+    goes: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Crew {
+    /// Starts a thread for each of these, on the generator's second core and the following ones.
+    pub fn start(sides: Vec<Sides>, cores: &Cores) -> Result<Crew, LoadError> {
+        let mut crew = Crew::default();
+        for (index, sides) in sides.into_iter().enumerate() {
+            let shared = Arc::new(Shared::default());
+            let (seen, cores) = (Arc::clone(&shared), cores.clone());
+            let thread = thread::Builder::new()
+                .name(format!("generator{}", index + 1))
+                .spawn(move || {
+                    cores.pin_generator(index + 1);
+                    drive(sides, &seen)
+                })
+                .map_err(|error| {
+                    LoadError::Ended(format!("cannot start a worker of the generator: {error}"))
+                })?;
+            crew.members.push(Member { shared, thread: Some(thread) });
+        }
+        Ok(crew)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Tells all of them; done when the next question is answered.
+    pub fn order(&self, order: impl Fn(usize) -> Order) {
+        for (index, member) in self.members.iter().enumerate() {
+            lock(&member.shared.orders).push(order(index + 1));
+            member.shared.asked.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Lets them drive their hosts from now on: clients that were not told otherwise open as many
+    /// connections as there is room for, just as the first worker's do at its first turn.
+    pub fn go(&self) {
+        for member in &self.members {
+            member.shared.goes.store(true, Ordering::Release);
+        }
+    }
+
+    /// What all of them have counted up to now.
+    pub fn counted(&self) -> Counted {
+        for member in &self.members {
+            member.shared.asked.fetch_add(1, Ordering::Release);
+        }
+        let mut all = Counted::default();
+        for Member { shared, thread } in &self.members {
+            let asked = shared.asked.load(Ordering::Acquire);
+            let runs = || thread.as_ref().is_some_and(|thread| !thread.is_finished());
+            // Whoever has ended answers no more; what it said last stands.
+            while shared.answered.load(Ordering::Acquire) < asked && runs() {
+                thread::yield_now();
+            }
+            all.add(&lock(&shared.counted));
+        }
+        all
+    }
+
+    /// Packets that they have moved since they started.
+    pub fn moved(&self) -> u64 {
+        self.members.iter().map(|member| member.shared.moved.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Connections alive at both sides.
+    pub fn alive(&self) -> usize {
+        self.members.iter().map(|member| member.shared.alive.load(Ordering::Acquire)).sum()
+    }
+
+    /// Connections alive at the clients.
+    pub fn active(&self) -> usize {
+        self.members.iter().map(|member| member.shared.active.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether all still run; why not.
+    pub fn check(&mut self) -> Result<(), LoadError> {
+        for member in &mut self.members {
+            match member.thread.take_if(|thread| thread.is_finished()).map(JoinHandle::join) {
+                None => {}
+                Some(Ok(Err(error))) => return Err(error),
+                Some(_) => {
+                    return Err(LoadError::Ended("a worker of the generator ended".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hosts at all ports of a place, each worker's at its own, and the device between them.
+pub fn sides_of(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+    place: Place,
+) -> Result<(Box<dyn Device>, Sides), LoadError> {
+    let Place { device, client, server, more, cores, queue_packets } = place;
+    let shares = Shares::new(profile, 1 + more.len(), options.vlan);
+    let room = capacity.div_ceil(shares.workers());
+    let (to, from): (Vec<Link>, Vec<Link>) = more.into_iter().unzip();
+    let mut to = steer(client.into_iter().chain(to).collect(), shares, Role::Client).into_iter();
+    let mut from =
+        steer(server.into_iter().chain(from).collect(), shares, Role::Server).into_iter();
+    let mut side = |worker: usize| -> Result<(Option<Side>, Option<Side>), LoadError> {
+        let profile = shares.profile(profile, worker);
+        let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
+        let (client, server) = hosts(&profile, &options, room, known)?;
+        let at = |host: Host, link: Option<Link>| link.map(|link| Side::new(host, link));
+        Ok((at(client, to.next()), at(server, from.next())))
+    };
+    let (client, server) = side(0)?;
+    let mut others = Vec::new();
+    for worker in 1..shares.workers() {
+        let (client, server) = side(worker)?;
+        others.push(Sides::new(client, server));
+    }
+    let crew = Crew::start(others, &cores)?;
+    cores.pin_generator(0);
+    let mut sides = Sides::with(client, server, crew);
+    sides.queue_packets = queue_packets;
+    Ok((device, sides))
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for member in &self.members {
+            member.shared.stop.store(true, Ordering::Relaxed);
+        }
+        for member in &mut self.members {
+            if let Some(thread) = member.thread.take() {
+                // A thread that failed has been asked about.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// A worker's thread.
+fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
+    let mut answered = 0;
+    while !shared.stop.load(Ordering::Relaxed) {
+        // Looked at before the orders, so that those given before it are obeyed first.
+        let goes = shared.goes.load(Ordering::Acquire);
+        let asked = shared.asked.load(Ordering::Acquire);
+        if asked != answered {
+            for order in lock(&shared.orders).drain(..) {
+                sides.obey(order);
+            }
+            shared.alive.store(sides.alive(), Ordering::Release);
+            *lock(&shared.counted) = sides.counted();
+            answered = asked;
+            shared.answered.store(asked, Ordering::Release);
+        }
+        if !goes {
+            thread::yield_now();
+            continue;
+        }
+        let moved = sides.turn_and_rest(clock::now())?;
+        if moved > 0 {
+            shared.moved.fetch_add(moved, Ordering::Relaxed);
+        }
+        shared.alive.store(sides.alive(), Ordering::Release);
+        shared.active.store(sides.active(), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Orders and counters are whole after every statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dut::memory_cable;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        hosts: HostOptions,
+    }
+
+    #[test]
+    fn nobody_begins_before_the_first_and_everything_adds_up() {
+        let profile = Profile { connections_at_once: 300, time_wait_ms: 0, ..Profile::default() };
+        let options = Line::parse_from(["crew"]).hosts;
+        let (_device, mut sides) =
+            sides_of(&profile, &options, 1000, true, memory_cable(3)).unwrap();
+        assert_eq!(sides.workers(), 3);
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(sides.counted().client.opened, 0);
+        sides.open_at(3000, 0, clock::now());
+        let start = clock::now();
+        while clock::now() - start < std::time::Duration::from_millis(300) {
+            sides.turn_and_rest(clock::now()).unwrap();
+        }
+        sides.stop_opening();
+        let time = clock::now() - start;
+        let opened = sides.counted().client.opened;
+        while sides.alive() > 0 && clock::now() - start < std::time::Duration::from_secs(20) {
+            sides.turn_and_rest(clock::now()).unwrap();
+        }
+        sides.check().unwrap();
+        let all = sides.counted();
+        // At 3,000 a second: never more, but for one that each worker begins with.
+        let most = time.as_millis() as u64 * 3 + 6;
+        assert!((3..=most).contains(&opened), "{opened} in {time:?}");
+        assert_eq!((all.client.opened, all.client.completed), (opened, opened));
+        assert_eq!(all.client.tx_packets, all.server.rx_packets);
+        assert_eq!(all.server.tx_packets, all.client.rx_packets);
+        assert_eq!(all.client.failed.total(), 0);
+    }
+}

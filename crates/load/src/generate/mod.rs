@@ -1,0 +1,261 @@
+//! `tidegate generate`: simulated clients and servers at real ports, and what became of every
+//! connection.
+
+pub mod ceiling;
+pub mod crew;
+pub mod error;
+pub mod interrupt;
+pub mod machine;
+pub mod numbers;
+mod outcome;
+mod place;
+pub mod result;
+pub mod sides;
+pub mod steer;
+pub mod trial;
+
+use crate::dut::{self, Inside};
+use base::MacAddr;
+use clap::Args;
+pub use crew::sides_of;
+use error::LoadError;
+use generator::search::Sample;
+use generator::{Host, HostConfig, Profile, Role};
+use interrupt::Interrupt;
+use numbers::{bounded, human};
+pub use place::{HostOptions, PlaceOptions};
+use serde_json::json;
+use sides::Sides;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use testbed::Screen;
+use trial::{Live, Plan, Trial, Wall, Watch};
+
+/// The client's Ethernet address where nothing else is said.
+pub const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+/// The server's.
+pub const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+/// Connections that a server has room for at least. What is never used is never touched.
+const SERVER_ROOM: usize = 1_000_000;
+/// Connections that a side has room for at most, by default.
+const ROOM: f64 = 2e6;
+
+/// Simulate clients and servers that open, use and close connections
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate generate --self-test                          what the generator itself can do
+  tidegate generate --rate 10k --seconds 5               through our own switch, in memory
+  tidegate generate --client veth0 --server veth1 --rate 2k --profile http
+  tidegate generate --profile http --print-profile > my.toml
+  tidegate generate --client eth1 --profile my.toml --gateway 02:00:00:00:00:09 --json
+  tidegate generate --dut ovs --ports veth --rate 2k     through Open vSwitch's own daemon
+  tidegate generate --dut ovs --ports vhost --rate 20k   the same with DPDK, a core for each
+
+Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
+or a TOML file with the keys that --print-profile shows. Connections that fail are shown by
+kind; the exit status is 0 if there were none, 1 otherwise, 2 for options that cannot be meant, 3
+where nothing could be measured.")]
+pub struct GenerateArgs {
+    /// What hosts do: short-lived, long-lived, http, dns or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "short-lived")]
+    profile: String,
+    #[command(flatten)]
+    place: PlaceOptions,
+    #[command(flatten)]
+    hosts: HostOptions,
+    /// New connections a second (2.4k, 1.2m); without it as many as --connections allows
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
+    rate: Option<f64>,
+    /// Connections alive at once [default: the profile's]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
+    connections: Option<f64>,
+    /// How long connections are opened
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+    /// Measure the generator alone, with --profile or with all that come with the program
+    #[arg(long, conflicts_with_all = ["client", "server", "dut", "rate", "connections"])]
+    self_test: bool,
+    /// Print the profile with all its keys, to write one's own from, and do nothing else
+    #[arg(long, conflicts_with_all = ["self_test", "json"])]
+    print_profile: bool,
+    /// Print one JSON object; everything else goes to standard error
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a profile by name or from a file.
+pub fn profile(name: &str) -> Result<Profile, LoadError> {
+    let wrong = |source| LoadError::Profile { name: name.to_owned(), source };
+    if let Some(built_in) = Profile::built_in(name) {
+        return built_in.map_err(wrong);
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|source| LoadError::ReadProfile { file: Path::new(name).to_owned(), source })?;
+    Profile::from_toml(&text).map_err(wrong)
+}
+
+/// How long a connection of this profile lives, as far as it waits by itself.
+pub fn lifetime(profile: &Profile) -> Duration {
+    let messages = u64::from(profile.messages);
+    let waits = messages * u64::from(profile.server_wait_ms)
+        + (messages - 1) * u64::from(profile.think_time_ms);
+    Duration::from_millis(waits + u64::from(profile.time_wait_ms))
+}
+
+/// Both hosts, with room for so many connections.
+pub fn hosts(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+) -> Result<(Host, Host), LoadError> {
+    hosts_at(profile, options, capacity, known, clock::now())
+}
+
+/// The same for a clock of the caller's own.
+pub fn hosts_at(
+    profile: &Profile,
+    options: &HostOptions,
+    capacity: usize,
+    known: bool,
+    now: base::Instant,
+) -> Result<(Host, Host), LoadError> {
+    let host = |role| {
+        let client = role == Role::Client;
+        let config = HostConfig {
+            role,
+            mac: if client { CLIENT_MAC } else { SERVER_MAC },
+            vlan: options.vlan,
+            gateway: options.gateway.or(known.then_some(SERVER_MAC)),
+            profile: profile.clone(),
+            seed: if client { options.seed } else { options.seed ^ 0x1234_5678 },
+            // A server remembers exchanges for a while that its client has forgotten.
+            capacity: if client { capacity } else { capacity.max(SERVER_ROOM) },
+        };
+        let wrong = |source| LoadError::Profile { name: profile.name.clone(), source };
+        Host::new(config, now).map_err(wrong)
+    };
+    Ok((host(Role::Client)?, host(Role::Server)?))
+}
+
+/// Runs the verb.
+pub fn run(args: &GenerateArgs) -> ExitCode {
+    let screen = Screen::of("generate", args.json);
+    let result = match (args.print_profile, args.self_test) {
+        (true, _) => print_profile(args),
+        (_, true) => self_test(args),
+        (_, false) => generate(args, &screen),
+    };
+    result.unwrap_or_else(|error| {
+        screen.problem(&error.to_string());
+        ExitCode::from(error.status())
+    })
+}
+
+fn print_profile(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
+    let text = profile(&args.profile)?.to_toml();
+    let wrong = |source| LoadError::Profile { name: args.profile.clone(), source };
+    result::print(&text.map_err(wrong)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
+    let named = args.profile != "short-lived";
+    let names = if named { vec![args.profile.as_str()] } else { Profile::BUILT_IN.to_vec() };
+    let time = Duration::from_secs(args.seconds.min(3).into());
+    let workers = args.place.generator_workers.map_or(1, usize::from);
+    let mut rows = Vec::new();
+    for name in names {
+        eprintln!("self-test: {name} ...");
+        let profile = profile(name)?;
+        let cable = || dut::memory_cable(workers);
+        rows.push(ceiling::self_test(&profile, &args.hosts, &cable, time)?);
+    }
+    if args.json {
+        let rows: Vec<_> = rows.iter().map(ceiling::Row::json).collect();
+        let machine = machine::describe();
+        let all = json!({ "verb": "generate --self-test", "machine": machine, "rows": rows });
+        result::print(&format!("{all}\n"));
+    } else {
+        result::print(&ceiling::table(&rows));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
+    let mut profile = profile(&args.profile)?;
+    let lifetime = lifetime(&profile);
+    if let Some(rate) = args.rate {
+        let alive = rate * (lifetime.as_secs_f64() + 1.0) * 1.2;
+        profile.connections_at_once =
+            args.connections.unwrap_or(alive.clamp(f64::from(profile.connections_at_once), ROOM))
+                as u32;
+    } else if let Some(connections) = args.connections {
+        profile.connections_at_once = connections as u32;
+    }
+    // What the ranges cannot carry is refused before anything is brought up.
+    profile.check().map_err(|source| LoadError::Profile { name: args.profile.clone(), source })?;
+    if let Inside::Ended(code) = args.place.enter(screen)? {
+        return Ok(code);
+    }
+    let interrupt = Interrupt::listen()?;
+    let ceiling = args.place.ceiling(&profile, &args.hosts)?;
+    let capacity = profile.connections_at_once as usize + 1000;
+    let place = args.place.open(&|| interrupt.is_set())?;
+    let known = args.place.knows_neighbours();
+    let (mut device, mut sides) = sides_of(&profile, &args.hosts, capacity, known, place)?;
+    let sample = drive(args, &profile, &mut sides, screen, &interrupt);
+    device.check()?;
+    let sample = match sample {
+        Ok(sample) => sample,
+        Err(error) => {
+            // What was measured is kept: the counters up to here are shown before the error.
+            outcome::show_counters(&sides, screen);
+            return Err(error);
+        }
+    };
+    Ok(outcome::show(args, &profile, &sides, device.as_mut(), &ceiling, &sample, screen))
+}
+
+fn drive(
+    args: &GenerateArgs,
+    profile: &Profile,
+    sides: &mut Sides,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<Sample, LoadError> {
+    let lifetime = lifetime(profile);
+    let plan = Plan {
+        rate: args.rate,
+        ramp: Duration::from_millis(profile.ramp_ms),
+        settle_window: Duration::ZERO,
+        lifetime: Duration::ZERO,
+        sample: Duration::from_secs(args.seconds.into()),
+        limits: None,
+        drain: lifetime + Duration::from_secs(10),
+    };
+    let mut second = 0;
+    let mut live = |it: &Live| {
+        second += 1;
+        screen.write(&format!("{second:>4} s {:<6} {}\n", it.phase.word(), live_line(it)));
+    };
+    let interrupted = || interrupt.is_set();
+    let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
+    Trial::start(sides, &plan, &mut watch).run()
+}
+
+/// Rates of the last second.
+pub fn live_line(it: &Live) -> String {
+    let w = &it.window;
+    let per_second = |count: u64| human(count as f64 / w.seconds.max(1e-9));
+    format!(
+        "{}/s opened, {}/s completed, {} active, TX {}p/s, RX {}p/s, generator {:.0}% busy",
+        per_second(w.opened),
+        per_second(w.completed),
+        human(w.active as f64),
+        per_second(w.tx_packets),
+        per_second(w.rx_packets),
+        w.busy * 100.0
+    )
+}

@@ -1,0 +1,350 @@
+//! One trial of one rate: ramp up, settle, sample, drain, and account for everything.
+
+use super::error::LoadError;
+use super::sides::{Counted, Sides};
+use base::Instant;
+use generator::search::{Sample, Window};
+use std::time::Duration;
+
+/// Where time comes from.
+pub trait Clock {
+    /// Now.
+    fn now(&self) -> Instant;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wall;
+
+impl Clock for Wall {
+    fn now(&self) -> Instant {
+        clock::now()
+    }
+}
+
+/// How long a trial's parts last.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Connections a second; none: as many as the hosts have room for.
+    pub rate: Option<f64>,
+    /// Linear rise to that rate.
+    pub ramp: Duration,
+    /// The rate has settled when packets sent in two such times differ by less than 1%.
+    pub settle_window: Duration,
+    /// A connection's whole life; the rate stands at least so long before the sample.
+    pub lifetime: Duration,
+    /// The part that rates come from.
+    pub sample: Duration,
+    /// What ends it early, since nothing can come of it any more; none: nothing does.
+    pub limits: Option<Limits>,
+    /// Connections that have not ended so long after the last one was opened are given up.
+    pub drain: Duration,
+}
+
+/// Shares, 0 to 1, above which there is no use in going on.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of connections opened, those that failed.
+    pub failed: f64,
+    /// Of packets sent, those that were lost.
+    pub lost: f64,
+    /// Of connections that are to be opened in all, those for which the generator was too late.
+    pub missed: f64,
+    /// Connections end at once then, since the device can be made to forget them; else they are
+    /// waited for.
+    pub cut: bool,
+}
+
+/// The parts of a trial, as the live line names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The rate rises.
+    Ramp,
+    /// The rate stands, and packets follow.
+    Settle,
+    /// Rates are measured.
+    Sample,
+    /// Nothing is opened; what is on its way arrives.
+    Drain,
+}
+
+impl Phase {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Ramp => "ramp",
+            Phase::Settle => "settle",
+            Phase::Sample => "sample",
+            Phase::Drain => "drain",
+        }
+    }
+}
+
+/// Windows in which the rate may go on changing before it is sampled anyhow.
+const SETTLE_WINDOWS: u32 = 5;
+/// How often the trial looks at more than packets.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often it tells how it goes, and how long a rate has to stand before it may be over.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Nothing may move for so long before the trial is over.
+const QUIET: Duration = Duration::from_millis(20);
+/// How long packets of connections that were cut short are waited for at most.
+const LATE: Duration = Duration::from_secs(1);
+/// Whoever interrupts waits no longer than this for connections to end.
+const INTERRUPTED: Duration = Duration::from_secs(2);
+/// Full queues that a packet may stand in on its way: one of each port's in both directions.
+const QUEUES: u64 = 4;
+/// Packets that a queue of an unknown device is taken to hold.
+const QUEUE_PACKETS: u64 = 4096;
+
+/// Counters at one moment.
+#[derive(Clone, Debug)]
+struct Reading {
+    at: Instant,
+    workers: usize,
+    all: Counted,
+}
+
+impl Reading {
+    fn take(sides: &Sides, at: Instant) -> Reading {
+        Reading { at, workers: sides.workers(), all: sides.counted() }
+    }
+
+    /// What lies between two readings.
+    fn window(&self, before: &Reading, active: usize) -> Window {
+        let client = self.all.client.since(&before.all.client);
+        let server = self.all.server.since(&before.all.server);
+        let seconds = (self.at - before.at).as_secs_f64();
+        let worker_ns = self.workers as f64 * seconds.max(1e-9) * 1e9;
+        let share = |now: u64, then: u64| (now - then) as f64 / worker_ns;
+        Window {
+            seconds,
+            opened: client.opened,
+            completed: client.completed,
+            active: active as u64,
+            tx_packets: client.tx_packets + server.tx_packets,
+            tx_bytes: client.tx_bytes + server.tx_bytes,
+            rx_packets: client.rx_packets + server.rx_packets,
+            rx_bytes: client.rx_bytes + server.rx_bytes,
+            payload_bytes: client.acknowledged_bytes + client.rx_payload_bytes,
+            client_packets: client.tx_packets + client.rx_packets,
+            busy: share(self.all.busy_ns, before.all.busy_ns),
+            behind: Some(share(self.all.behind_ns, before.all.behind_ns)),
+        }
+    }
+}
+
+/// What the trial tells while it runs.
+pub struct Live {
+    /// The part that it is in.
+    pub phase: Phase,
+    /// What was counted since it told the last time.
+    pub window: Window,
+}
+
+/// Everything that a trial needs besides its plan.
+pub struct Watch<'a> {
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Told about once a second.
+    pub live: &'a mut dyn FnMut(&Live),
+    /// Whether to end early.
+    pub interrupted: &'a dyn Fn() -> bool,
+}
+
+/// A trial on its way.
+pub struct Trial<'a, 'b> {
+    sides: &'a mut Sides,
+    plan: &'a Plan,
+    watch: &'a mut Watch<'b>,
+    start: Reading,
+    told: Reading,
+    /// When the rate began to stand.
+    stands: Reading,
+    active_most: usize,
+    /// It is beyond its limits.
+    is_over: bool,
+}
+
+impl<'a, 'b> Trial<'a, 'b> {
+    /// Begins to open connections.
+    pub fn start(sides: &'a mut Sides, plan: &'a Plan, watch: &'a mut Watch<'b>) -> Self {
+        let now = watch.clock.now();
+        let start = Reading::take(sides, now);
+        if let Some(rate) = plan.rate {
+            sides.open_at((rate.round() as u64).max(1), plan.ramp.as_millis() as u64, now);
+        }
+        let (told, stands) = (start.clone(), start.clone());
+        Trial { sides, plan, watch, start, told, stands, active_most: 0, is_over: false }
+    }
+
+    /// Runs it to its end, or to its limits; an interrupted one is accounted for too.
+    pub fn run(mut self) -> Result<Sample, LoadError> {
+        self.pass(Phase::Ramp, self.plan.ramp)?;
+        self.stands = Reading::take(self.sides, self.watch.clock.now());
+        self.settle()?;
+        let began = Reading::take(self.sides, self.watch.clock.now());
+        self.pass(Phase::Sample, self.plan.sample)?;
+        let ended = Reading::take(self.sides, self.watch.clock.now());
+        // One that is over early may be so after a moment: rates are those since the rate stands.
+        let began = if self.is_over { &self.stands } else { &began };
+        let window = ended.window(began, self.active_most);
+        self.drain()?;
+        let sample = self.account(window);
+        self.sides.abort_all();
+        Ok(sample)
+    }
+
+    /// Turns for so long; ends early when interrupted, and when the trial is beyond its limits
+    /// while the rate stands.
+    fn pass(&mut self, phase: Phase, time: Duration) -> Result<(), LoadError> {
+        let start = self.watch.clock.now();
+        let mut look = start;
+        loop {
+            let now = self.watch.clock.now();
+            if now - start >= time || self.is_over {
+                return Ok(());
+            }
+            self.sides.turn_and_rest(now)?;
+            if now - look >= LOOK_EVERY {
+                look = now;
+                let active = self.sides.active();
+                let most = if phase == Phase::Sample { self.active_most } else { 0 };
+                self.active_most = most.max(active);
+                let stood =
+                    if phase == Phase::Ramp { Duration::ZERO } else { now - self.stands.at };
+                if self.tell(phase, now) && stood >= TOLD_EVERY {
+                    self.is_over = self.plan.limits.is_some_and(|it| self.is_beyond(&it));
+                }
+                if (self.watch.interrupted)() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Tells what happened in the last second, when it is over; whether it was.
+    fn tell(&mut self, phase: Phase, now: Instant) -> bool {
+        let is_over = now - self.told.at >= TOLD_EVERY;
+        if is_over {
+            let reading = Reading::take(self.sides, now);
+            let window = reading.window(&self.told, self.sides.active());
+            (self.watch.live)(&Live { phase, window });
+            self.told = reading;
+        }
+        is_over
+    }
+
+    fn settle(&mut self) -> Result<(), LoadError> {
+        let window = self.plan.settle_window;
+        self.pass(Phase::Settle, self.plan.lifetime)?;
+        if window.is_zero() {
+            return Ok(());
+        }
+        let tx = |trial: &Self| {
+            let all = trial.sides.counted();
+            all.client.tx_packets + all.server.tx_packets
+        };
+        let mut before: Option<u64> = None;
+        for _ in 0..SETTLE_WINDOWS {
+            let from = tx(self);
+            self.pass(Phase::Settle, window)?;
+            let sent = tx(self) - from;
+            // Few packets change by more than 1% by themselves.
+            let allowed = (sent as f64 * 0.01).max(2.0 * (sent as f64).sqrt());
+            if before.is_some_and(|before| sent.abs_diff(before) as f64 <= allowed) {
+                break;
+            }
+            before = Some(sent);
+        }
+        Ok(())
+    }
+
+    /// No use in going on. What may be on its way is not lost.
+    fn is_beyond(&self, limits: &Limits) -> bool {
+        let all = &self.told.all;
+        let client = all.client.since(&self.start.all.client);
+        let server = all.server.since(&self.start.all.server);
+        let queue = self.sides.queue_packets.unwrap_or(QUEUE_PACKETS);
+        let sent = client.tx_packets + server.tx_packets;
+        let under_way = QUEUES * queue * self.sides.workers() as u64;
+        let gone = sent.saturating_sub(client.rx_packets + server.rx_packets + under_way);
+        let plan = self.plan;
+        let stands = plan.lifetime + plan.settle_window * SETTLE_WINDOWS + plan.sample;
+        let to_open = plan.rate.unwrap_or(0.0) * (plan.ramp / 2 + stands).as_secs_f64();
+        let more = |part: u64, share: f64, of: f64| part > 0 && part as f64 > share * of;
+        more(client.failed.total(), limits.failed, client.opened as f64)
+            || more(gone, limits.lost, sent as f64)
+            || more(all.missed - self.start.all.missed, limits.missed, to_open)
+    }
+
+    /// Opens nothing more, and sees to it that all ends and nothing moves.
+    fn drain(&mut self) -> Result<(), LoadError> {
+        self.sides.stop_opening();
+        let at_once = self.is_over && self.plan.limits.is_some_and(|it| it.cut);
+        let is_cut = at_once || self.wait_for_ends()?;
+        if is_cut {
+            self.sides.abort_all();
+            let start = self.watch.clock.now();
+            self.wait_until(&mut |_, quiet, now| quiet || now - start >= LATE)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for connections to end; whether some that have not are cut short, since whoever
+    /// interrupted does not want to wait for them.
+    fn wait_for_ends(&mut self) -> Result<bool, LoadError> {
+        let start = self.watch.clock.now();
+        let mut interrupted = None;
+        self.wait_until(&mut |trial, quiet, now| {
+            if interrupted.is_none() && (trial.watch.interrupted)() {
+                interrupted = Some(now);
+            }
+            let is_asked = interrupted.is_some_and(|since| now - since >= INTERRUPTED);
+            quiet && trial.sides.alive() == 0 || is_asked || now - start >= trial.plan.drain
+        })?;
+        Ok(interrupted.is_some() && self.sides.alive() > 0)
+    }
+
+    /// Turns until that is so; it is told whether nothing moved for a while.
+    fn wait_until(
+        &mut self,
+        is_so: &mut dyn FnMut(&Self, bool, Instant) -> bool,
+    ) -> Result<(), LoadError> {
+        let start = self.watch.clock.now();
+        let (mut quiet_since, mut look) = (start, start);
+        loop {
+            let now = self.watch.clock.now();
+            if self.sides.turn_and_rest(now)? > 0 {
+                quiet_since = now;
+            }
+            if is_so(self, now - quiet_since >= QUIET, now) {
+                return Ok(());
+            }
+            if now - look >= LOOK_EVERY {
+                look = now;
+                self.tell(Phase::Drain, now);
+            }
+        }
+    }
+
+    fn account(&self, window: Window) -> Sample {
+        let end = Reading::take(self.sides, self.watch.clock.now());
+        let (end, start) = (end.all, &self.start.all);
+        let client = end.client.since(&start.client);
+        let server = end.server.since(&start.server);
+        let mut sample =
+            Sample { offered: self.plan.rate.unwrap_or(0.0), window, ..Sample::default() };
+        let alive = if self.sides.client.is_some() { self.sides.active() } else { 0 };
+        sample.count(&client, &server, alive, end.missed - start.missed);
+        sample.port_errors = end.errors - start.errors;
+        sample.port_drops = end.drops - start.drops;
+        sample.ended_early = self.is_over;
+        sample.stall_ns = end.stall_ns;
+        sample.queue_packets = self.sides.queue_packets;
+        sample
+    }
+}
+
+#[cfg(test)]
+mod tests;

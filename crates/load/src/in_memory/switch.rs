@@ -1,0 +1,227 @@
+//! A whole switch on one thread, without a network: a bridge with its flows, one worker, and
+//! nobody who waits for anybody.
+
+use super::{InMemoryError, Watch};
+use ::conntrack::Conntrack;
+use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
+use flow::{DropReason, FlowCommand, FlowPut, Upcall};
+use ofproto::{BridgeConfig, FailMode, Ofproto, PortDevice, PortSpec};
+use openflow::message::FlowModCommand;
+use openflow::text::parse_flow;
+use packet::{Batch, Pool};
+use port::{PortError, RxQueue, TxCounters, TxQueue};
+use std::sync::Arc;
+use switch::expiry::expiry_budget;
+
+/// The two ports by the names that flows know them by, the clients' side first.
+pub const PORTS: [(&str, PortNo); 2] = [("p0", PortNo(1)), ("p1", PortNo(2))];
+/// Misses that are taken from the queue at a time.
+const UPCALLS: usize = 256;
+
+/// The switch.
+pub struct Switch {
+    core: Ofproto,
+    worker: Worker,
+    conntrack: Arc<Conntrack>,
+    upcalls: Arc<UpcallQueue>,
+    orders: ofproto::Outbox,
+    waiting: Vec<Upcall>,
+    out: Outbox,
+    flows: Vec<FlowPut>,
+}
+
+/// What one of the two ports receives from and sends to.
+pub struct Cable {
+    /// The port.
+    pub port: PortNo,
+    /// Where its packets come from.
+    pub rx: Box<dyn RxQueue>,
+    /// Where they go.
+    pub tx: Box<dyn TxQueue>,
+}
+
+/// Counts what is sent and keeps nothing: the wire behind a port that is always fast enough.
+#[derive(Debug, Default)]
+pub struct Discard;
+
+impl TxQueue for Discard {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut counters = TxCounters::default();
+        for packet in batch.drain(..) {
+            counters.packets += 1;
+            counters.bytes += packet.len() as u64;
+            pool.give(packet);
+        }
+        counters
+    }
+}
+
+impl Switch {
+    /// A bridge with two ports that does what these flows (in `ovs-ofctl`'s syntax, one a line)
+    /// say and nothing else. Its connections others may have, too: one of several workers, each with
+    /// ports and flows of its own.
+    pub fn sharing(
+        flows: &str,
+        worker: WorkerId,
+        conntrack: Arc<Conntrack>,
+    ) -> Result<Switch, InMemoryError> {
+        let upcalls = Arc::new(UpcallQueue::new());
+        let worker = Worker::new(
+            worker,
+            conntrack.tracker()?,
+            Arc::clone(&upcalls),
+            WorkerConfig::default(),
+            fastrand::u64(..),
+        );
+        Ok(Switch {
+            core: bridge(flows, clock::now())?,
+            worker,
+            conntrack,
+            upcalls,
+            orders: ofproto::Outbox::default(),
+            waiting: Vec::new(),
+            out: Outbox::new(),
+            flows: Vec::new(),
+        })
+    }
+
+    /// Receives one batch on a port and carries it all the way, misses included; gives how many
+    /// packets came.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        cables: &mut [Cable; 2],
+        port: usize,
+    ) -> Result<usize, PortError> {
+        let Some(Cable { port, rx, .. }) = cables.get_mut(port) else { return Ok(0) };
+        let mut batch = Batch::new();
+        rx.receive(self.worker.pool(), &mut batch)?;
+        let received = batch.len();
+        self.worker.receive(now, *port, &mut batch, &mut self.out);
+        if self.out.wake_control {
+            self.answer(now);
+        }
+        self.send(cables);
+        Ok(received)
+    }
+
+    /// [`Self::turn`] with a look at the clock after each stage. Misses' answers are of no stage.
+    pub fn turn_timed(
+        &mut self,
+        now: Instant,
+        cables: &mut [Cable; 2],
+        port: usize,
+        watch: &mut Watch,
+    ) -> Result<usize, PortError> {
+        let Some(Cable { port, rx, .. }) = cables.get_mut(port) else { return Ok(0) };
+        let mut batch = Batch::new();
+        watch.start();
+        rx.receive(self.worker.pool(), &mut batch)?;
+        watch.ports();
+        let received = batch.len();
+        self.worker.receive_timed(now, *port, &mut batch, &mut self.out, watch);
+        if self.out.wake_control {
+            self.answer(now);
+            watch.start();
+        }
+        self.send(cables);
+        watch.ports();
+        Ok(received)
+    }
+
+    /// Answers misses until there are none.
+    fn answer(&mut self, now: Instant) {
+        while std::mem::take(&mut self.out.wake_control) {
+            while !self.upcalls.is_empty() {
+                self.upcalls.pop(UPCALLS, &mut self.waiting);
+                for upcall in self.waiting.drain(..) {
+                    self.core.upcall(now, upcall, &mut self.orders);
+                }
+                self.core.revalidate(now, &mut self.orders);
+                for (_, command) in self.orders.commands.drain(..) {
+                    match &command {
+                        FlowCommand::Put(put) => {
+                            self.flows.retain(|flow| flow.id != put.id);
+                            self.flows.push(FlowPut::clone(put));
+                        }
+                        FlowCommand::Delete(id) => self.flows.retain(|flow| flow.id != *id),
+                        FlowCommand::Execute(_) | FlowCommand::Collect => {}
+                    }
+                    self.worker.command(now, command, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// Sends what the worker wants sent, as its thread does.
+    fn send(&mut self, cables: &mut [Cable; 2]) {
+        for (port, batch) in self.out.batches_mut() {
+            let cable = cables.iter_mut().find(|cable| cable.port == port);
+            let Some(Cable { tx, .. }) = cable else {
+                for packet in batch.drain(..) {
+                    self.worker.drop_packet(packet, DropReason::NoPort);
+                }
+                continue;
+            };
+            let sent = tx.send(self.worker.pool(), batch);
+            let stats = self.worker.stats_mut();
+            stats.sent += sent.packets;
+            stats.sent_batches += 1;
+            stats.drops.count(DropReason::TxQueueFull, sent.dropped);
+        }
+    }
+
+    /// What the switch does now and then: subtables in order, connections forgotten.
+    pub fn tick(&mut self, now: Instant) {
+        self.worker.tick_alone();
+        while self.conntrack.tick(now) > 0 {}
+    }
+
+    /// Forgets connections whose time ran out, so many at most; says whether there are more.
+    pub fn expire(&mut self, now: Instant, connections_max: usize) -> bool {
+        self.conntrack.tick_within(now, connections_max)
+    }
+
+    /// The same with the worker's own, a few in each of its turns.
+    pub fn expire_own(&mut self, now: Instant, received: usize) {
+        self.worker.expire(now, expiry_budget(received as u64));
+    }
+
+    /// Subtables in order.
+    pub fn sort(&mut self) {
+        self.worker.tick_alone();
+    }
+
+    /// The worker's counters.
+    pub fn stats(&self) -> &WorkerStats {
+        self.worker.stats()
+    }
+
+    /// The flows that misses have brought into the worker.
+    pub fn flows(&self) -> &[FlowPut] {
+        &self.flows
+    }
+}
+
+fn bridge(flows: &str, now: Instant) -> Result<Ofproto, InMemoryError> {
+    let mut core = Ofproto::new(ofproto::Config::default());
+    let mut config = BridgeConfig::new("br0", MacAddr([2, 0, 0, 0, 0, 0xb0]));
+    config.fail_mode = FailMode::Secure;
+    let bridge = core.add_bridge(config, now);
+    for (name, device) in PORTS {
+        let mac = MacAddr([2, 0, 0, 0, 0, 0xb0 + device.0 as u8]);
+        let spec = PortSpec::new(name, mac, PortDevice::Datapath(device));
+        core.add_port(bridge, spec, now)
+            .map_err(|refused| InMemoryError::Port(refused.to_string()))?;
+    }
+    let lines = flows.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    for (index, flow) in lines.enumerate().filter(|(_, flow)| !flow.is_empty()) {
+        let ports = |name: &str| -> Option<OfPort> { core.port_number(bridge, name) };
+        let wrong = |reason| InMemoryError::Rule { line: index + 1, flow: flow.to_owned(), reason };
+        let flow_mod = parse_flow(flow, FlowModCommand::Add, &ports)
+            .map_err(|error| wrong(error.to_string()))?;
+        core.flow_mod(bridge, &flow_mod, now).map_err(|error| wrong(error.reason))?;
+    }
+    Ok(core)
+}

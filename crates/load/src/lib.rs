@@ -1,0 +1,9 @@
+//! The load side: connections against a device under test, at a given rate (`generate`) or in search of
+//! the highest one (`cps-ndr`), with our generator or a TRex server.
+#![forbid(unsafe_code)]
+
+pub mod cps_ndr;
+pub mod dut;
+pub mod generate;
+pub mod in_memory;
+mod trex;

@@ -1,0 +1,216 @@
+//! `tidegate/conntrack` and `tidegate/conntrack-events`: connections in parts, with more about each
+//! than Open vSwitch's dumps have, and what happens to them. `tidegate conntrack` asks them.
+
+use super::{Answer, Work};
+use crate::Switch;
+use base::Instant;
+use conntrack::text::Detail;
+use conntrack::{Change, Conntrack, Cursor, Entry, Filter, Traffic, What};
+use flow::{Tuple, TupleL4};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// An answer ends behind about so many connections; the next one goes on there.
+const PAGE_ENTRIES: usize = 4096;
+/// Watching ends when nobody asked for so long.
+const WATCH: Duration = Duration::from_secs(10);
+
+/// `tidegate/conntrack text|json CURSOR [FILTER]...`: the cursor to go on with (or `end`), then a
+/// line for each connection.
+pub fn list(words: &[String]) -> Result<Work, String> {
+    let (json, rest) = form(words)?;
+    let (cursor, filters) = rest.split_first().ok_or("a cursor is missing; begin with 0:0")?;
+    let mut filter = Filter::default();
+    for text in filters {
+        filter.add(text).map_err(|error| error.to_string())?;
+    }
+    let cursor = cursor.parse::<Cursor>().map_err(|error| error.to_string())?;
+    Ok(Box::new(move |conntrack| Ok(part(conntrack, json, &filter, cursor))))
+}
+
+/// The connections from `cursor` on, until there are enough.
+fn part(conntrack: &Conntrack, json: bool, filter: &Filter, cursor: Cursor) -> String {
+    let mut cursor = Some(cursor);
+    let (now, mut lines, mut count) = (clock::now(), String::new(), 0);
+    while let Some(at) = cursor
+        && count < PAGE_ENTRIES
+    {
+        let page = conntrack.dump(now, filter, at);
+        count += page.entries.len();
+        for entry in &page.entries {
+            // Writing to a string cannot fail.
+            _ = if json {
+                writeln!(lines, "{}", to_json(entry))
+            } else {
+                write_line(&mut lines, entry)
+            };
+        }
+        cursor = page.next;
+    }
+    let next = cursor.map_or_else(|| "end".to_owned(), |cursor| cursor.to_string());
+    format!("{next}\n{lines}")
+}
+
+/// `tidegate/conntrack-events text|json`: a line for each change since the last call. The first call
+/// begins to watch.
+pub fn events(switch: &mut Switch, words: &[String]) -> Answer {
+    let (json, _) = form(words)?;
+    switch.watch_connections(clock::now() + WATCH);
+    let changes = switch.conntrack().events();
+    let mut lines = String::new();
+    if changes.lost > 0 {
+        let lost = changes.lost;
+        _ = match json {
+            true => writeln!(lines, "{}", json!({"event": "lost", "count": lost})),
+            false => writeln!(lines, "lost {lost} events: they came faster than they were fetched"),
+        };
+    }
+    for change in &changes.changes {
+        _ = if json {
+            writeln!(lines, "{}", event(change))
+        } else {
+            write_event(&mut lines, change)
+        };
+    }
+    Ok(lines)
+}
+
+/// `tidegate/conntrack-counters [on|off]`: whether each connection's packets and bytes are counted.
+pub fn counters(switch: &mut Switch, words: &[String]) -> Answer {
+    let conntrack = switch.conntrack();
+    if let Some(counts) = on_or_off(words)? {
+        conntrack.set_counts_traffic(counts);
+    }
+    Ok(format!("packets and bytes of connections: {}\n", said(conntrack.counts_traffic())))
+}
+
+/// `tidegate/conntrack-makes-room [on|off]`: whether connections that are over or were never answered
+/// give way to new ones where there is no room.
+pub fn makes_room(switch: &mut Switch, words: &[String]) -> Answer {
+    let conntrack = switch.conntrack();
+    if let Some(makes_room) = on_or_off(words)? {
+        conntrack.set_makes_room(makes_room);
+    }
+    Ok(format!("connections make room: {}\n", said(conntrack.makes_room())))
+}
+
+fn on_or_off(words: &[String]) -> Result<Option<bool>, String> {
+    match words.first().map(String::as_str) {
+        None => Ok(None),
+        Some("on") => Ok(Some(true)),
+        Some("off") => Ok(Some(false)),
+        Some(other) => Err(format!("{other}: say on or off (Invalid argument)")),
+    }
+}
+
+fn said(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+impl Switch {
+    /// Notes what happens to connections until then.
+    fn watch_connections(&mut self, until: Instant) {
+        if self.watched_until.replace(until).is_none() {
+            self.conntrack().set_watched(true);
+        }
+    }
+
+    /// Ends watching when nobody asks any more.
+    pub(crate) fn unwatch_connections(&mut self, now: Instant) {
+        if self.watched_until.is_some_and(|until| now >= until) {
+            self.watched_until = None;
+            self.conntrack().set_watched(false);
+        }
+    }
+}
+
+fn form(words: &[String]) -> Result<(bool, &[String]), String> {
+    match words.split_first() {
+        Some((form, rest)) if form == "json" => Ok((true, rest)),
+        Some((form, rest)) if form == "text" => Ok((false, rest)),
+        _ => Err("say text or json first".to_owned()),
+    }
+}
+
+fn write_line(out: &mut String, entry: &Entry) -> std::fmt::Result {
+    let detail = Detail { more: false, statistics: true };
+    let (forth, back) = (entry.original_traffic, entry.reply_traffic);
+    writeln!(
+        out,
+        "{},packets={}/{},bytes={}/{},age={}",
+        entry.display(detail),
+        forth.packets,
+        back.packets,
+        forth.bytes,
+        back.bytes,
+        entry.age_s
+    )
+}
+
+fn write_event(out: &mut String, change: &Change) -> std::fmt::Result {
+    write!(out, "{}", change.what.name())?;
+    if let What::Destroyed(why) = change.what {
+        write!(out, " ({})", reason(why))?;
+    }
+    write!(out, " ")?;
+    write_line(out, &change.entry)
+}
+
+fn event(change: &Change) -> Value {
+    let mut value = json!({
+        "event": change.what.name(),
+        "at_ms": change.at.as_millis(),
+        "connection": to_json(&change.entry),
+    });
+    if let (What::Destroyed(why), Some(fields)) = (change.what, value.as_object_mut()) {
+        fields.insert("reason".to_owned(), reason(why).into());
+    }
+    value
+}
+
+/// `expired` of `conntrack_expired`.
+fn reason(why: conntrack::Event) -> &'static str {
+    why.name().trim_start_matches("conntrack_")
+}
+
+pub(super) fn to_json(entry: &Entry) -> Value {
+    json!({
+        "zone": entry.zone.0,
+        "protocol": entry.original.protocol,
+        "original": tuple(&entry.original),
+        "reply": tuple(&entry.reply),
+        "state": state(entry),
+        "mark": entry.mark,
+        "label": format!("{:#x}", entry.label),
+        "helper": entry.helper,
+        "parent": entry.parent.as_ref().map(tuple),
+        "timeout_s": entry.timeout_s,
+        "age_s": entry.age_s,
+        "original_traffic": traffic(entry.original_traffic),
+        "reply_traffic": traffic(entry.reply_traffic),
+    })
+}
+
+/// Of protocols that have one.
+fn state(entry: &Entry) -> Option<String> {
+    let tcp = entry.tcp.map(|tcp| tcp.state().to_string());
+    tcp.or_else(|| entry.sctp.map(|sctp| sctp.state.to_string()))
+}
+
+fn tuple(tuple: &Tuple) -> Value {
+    let Tuple { src, dst, .. } = tuple;
+    match tuple.l4 {
+        TupleL4::Ports { src: sport, dst: dport } => {
+            json!({"src": src, "dst": dst, "sport": sport, "dport": dport})
+        }
+        TupleL4::Icmp { id, icmp_type, code } => {
+            json!({"src": src, "dst": dst, "id": id, "type": icmp_type, "code": code})
+        }
+        TupleL4::None => json!({"src": src, "dst": dst}),
+    }
+}
+
+fn traffic(traffic: Traffic) -> Value {
+    json!({"packets": traffic.packets, "bytes": traffic.bytes})
+}

@@ -1,0 +1,165 @@
+//! `dpif/*` and `dpctl/*` commands about ports and flows of the datapath
+//! (ovs: `lib/dpctl.c`, `ofproto/ofproto-dpif.c`).
+
+use super::{Answer, Arguments, add, is_datapath};
+use crate::Switch;
+use crate::capabilities;
+use crate::devices::DeviceKind;
+use base::PortNo;
+use daemon::unixctl::Commands;
+use ofproto::PortDevice;
+use std::fmt::Write;
+
+/// The one datapath's name, whatever type its bridges give.
+pub const DATAPATH_NAME: &str = "netdev@ovs-netdev";
+
+/// Adds these commands.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    add(commands, "dpif/show", "", 0..=0, |switch, _| show_bridges(switch));
+    add(commands, "dpif/dump-dps", "", 0..=0, |switch, _| list(switch));
+    add(commands, "dpctl/dump-dps", "", 0..=0, |switch, _| list(switch));
+    add(commands, "dpctl/show", "[-s] [dp...]", 0..=usize::MAX, show_ports);
+    add(commands, "dpif/show-dp-features", "bridge", 1..=1, |switch, words| {
+        let known = switch.ofproto().bridges().named(&words[0]).is_some();
+        known.then(capabilities::describe).ok_or_else(|| "no such bridge".to_owned())
+    });
+    add(commands, "upcall/set-flow-limit", "flow-limit-number", 1..=1, set_flow_limit);
+    add(commands, "upcall/show", "", 0..=0, |switch, _| Ok(switch.describe_upcalls()));
+    add(commands, "memory/show", "", 0..=0, |switch, _| Ok(switch.describe_memory()));
+    add(commands, "coverage/show", "", 0..=0, |switch, _| Ok(switch.describe_coverage()));
+    add(commands, "coverage/read-counter", "counter", 1..=1, |switch, words| {
+        switch.read_counter(&words[0])
+    });
+}
+
+/// How many megaflows there may be just now; what dumps take changes it again.
+fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
+    let word = &words[0];
+    let limit: u32 = word.parse().map_err(|_| format!("{word}: flow limit is not a number"))?;
+    switch.ofproto_mut().set_flow_limit(limit as usize);
+    Ok(format!("set flow_limit to {limit}\n"))
+}
+
+/// There is a datapath as soon as there is a bridge.
+fn list(switch: &mut Switch) -> Answer {
+    let any = switch.ofproto().bridges().iter().next().is_some();
+    Ok(if any { format!("{DATAPATH_NAME}\n") } else { String::new() })
+}
+
+/// Every bridge with its ports: OpenFlow's number and the datapath's.
+fn show_bridges(switch: &mut Switch) -> Answer {
+    if switch.ofproto().bridges().iter().next().is_none() {
+        return Ok(String::new());
+    }
+    let totals = switch.totals();
+    let mut text = format!("{DATAPATH_NAME}: hit:{} missed:{}\n", totals.hits(), totals.misses());
+    let mut bridges: Vec<_> = switch.ofproto().bridges().iter().collect();
+    bridges.sort_by(|a, b| a.config.name.cmp(&b.config.name));
+    for bridge in bridges {
+        let _ = writeln!(text, "  {}:", bridge.config.name);
+        let mut ports: Vec<_> = bridge.ports().collect();
+        ports.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        for port in ports {
+            let _ = match &port.spec.device {
+                PortDevice::Datapath(number) => {
+                    let device = switch.devices().get(*number);
+                    let kind = device.map_or("system", |d| d.kind.label().unwrap_or("system"));
+                    let (name, of) = (&port.spec.name, port.number.0);
+                    writeln!(text, "    {name} {of}/{number}: ({kind})")
+                }
+                PortDevice::Patch { peer } => {
+                    let (name, of) = (&port.spec.name, port.number.0);
+                    writeln!(text, "    {name} {of}/none: (patch: peer={peer})")
+                }
+            };
+        }
+    }
+    Ok(text)
+}
+
+/// The datapath's ports, with their counters for `-s`.
+fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
+    let (flags, names): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with('-'));
+    for name in names {
+        // Without a type it is the kernel's that is meant, of which there is none.
+        let (kind, device) = name.split_once('@').unwrap_or(("system", name));
+        if !is_datapath(kind, device) {
+            let why = match kind {
+                "netdev" => "No such device",
+                _ => "No such file or directory",
+            };
+            return Err(format!("opening datapath {name} failed ({why})"));
+        }
+    }
+    let mut arguments = Arguments::read(&flags.into_iter().cloned().collect::<Vec<_>>())?;
+    let with_statistics = arguments.flag("-s");
+    arguments.end()?;
+    if switch.ofproto().bridges().iter().next().is_none() {
+        return Err(String::new());
+    }
+    let totals = switch.totals();
+    let mut text = format!(
+        "{DATAPATH_NAME}:\n  lookups: hit:{} missed:{} lost:{}\n  flows: {}\n",
+        totals.hits(),
+        totals.misses(),
+        totals.lost,
+        switch.ofproto().megaflows().count(),
+    );
+    let ports: Vec<(PortNo, String, DeviceKind)> =
+        switch.devices().iter().map(|(n, d)| (n, d.name.clone(), d.kind)).collect();
+    for (number, name, kind) in ports {
+        let label = kind.label().map(|label| format!(" ({label})")).unwrap_or_default();
+        let _ = writeln!(text, "  port {number}: {name}{label}");
+        if with_statistics && let Ok(link) = switch.devices_mut().link(&name) {
+            let s = link.statistics;
+            let _ = write!(
+                text,
+                "    RX packets:{} errors:{} dropped:{} overruns:{} frame:{}\n\
+                 \x20   TX packets:{} errors:{} dropped:{} aborted:0 carrier:0\n\
+                 \x20   collisions:{}\n    RX bytes:{}  TX bytes:{}\n",
+                s.rx_packets,
+                s.rx_errors,
+                s.rx_dropped,
+                s.rx_over_err,
+                s.rx_frame_err,
+                s.tx_packets,
+                s.tx_errors,
+                s.tx_dropped,
+                s.collisions,
+                bytes(s.rx_bytes),
+                bytes(s.tx_bytes),
+            );
+        }
+    }
+    Ok(text)
+}
+
+/// `1536 (1.5 KiB)`; small counts stand alone.
+fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match UNITS.iter().find(|(_, shift)| count >> shift > 0) {
+        Some((unit, shift)) => {
+            format!("{count} ({:.1} {unit})", count as f64 / (1u64 << shift) as f64)
+        }
+        None => count.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_told_in_the_largest_unit() {
+        for (count, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1536, "1536 (1.5 KiB)"),
+            (15_252_942, "15252942 (14.5 MiB)"),
+            (1 << 40, "1099511627776 (1.0 TiB)"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

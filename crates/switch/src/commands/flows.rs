@@ -1,0 +1,327 @@
+//! Commands about the datapath's flows: dumps, traces, revalidation
+//! (ovs: `lib/dpctl.c`, `ofproto/ofproto-dpif.c`, `ofproto/ofproto-dpif-trace.c`).
+
+use super::{Answer, Arguments, NO_DATAPATH, add, named};
+use crate::Switch;
+use crate::worker_thread::WorkerMode;
+use base::{OfPort, PortNo};
+use daemon::unixctl::{Commands, Reply};
+use flow::{CtState, FlowId, Frame, Match};
+use ofproto::text::{
+    DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
+};
+use ofproto::{BridgeId, DatapathFlow, TraceRequest};
+use openflow::Action;
+use packet::Packet;
+use std::fmt::Write;
+
+/// Adds these commands.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    let usage = "[-m] [--names] [dp] [filter=..] [type=..] [pmd=..]";
+    add_fresh(commands, "dpctl/dump-flows", usage, 0..=6, dump);
+    let usage = "[-m] [--names | --no-names] bridge";
+    add_fresh(commands, "dpif/dump-flows", usage, 1..=4, dump_bridge);
+    add_fresh(commands, "dpctl/get-flow", "[-m] [--names] [dp] ufid", 1..=4, get);
+    add_fresh(commands, "dpctl/del-flow", "[-s] [dp] flow", 1..=3, delete);
+    add(commands, "dpctl/del-flows", "[dp] [file]", 0..=1, |switch, words| {
+        Arguments::read(words)?.end()?;
+        switch.delete_megaflows();
+        Ok(String::new())
+    });
+    add(commands, "revalidator/purge", "", 0..=0, |switch, _| {
+        switch.delete_megaflows();
+        Ok(String::new())
+    });
+    add_fresh(commands, "revalidator/wait", "", 0..=0, |_, _| Ok(String::new()));
+    add_fresh(commands, "bridge/dump-flows", "[--offload-stats] bridge", 1..=2, dump_rules);
+    let usage = "{[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet]";
+    add(commands, "ofproto/trace", usage, 1..=usize::MAX, |switch, words| {
+        trace(switch, words, None)
+    });
+    let usage = "[-consistent] {[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet] actions";
+    add(commands, "ofproto/trace-packet-out", usage, 2..=usize::MAX, |switch, words| {
+        let (actions, words) = words.split_last().ok_or("Must specify actions")?;
+        trace(switch, words, Some(actions))
+    });
+}
+
+/// Adds a command that answers when statistics are fresh.
+fn add_fresh(
+    commands: &mut Commands<Switch>,
+    name: &'static str,
+    usage: &'static str,
+    arguments: std::ops::RangeInclusive<usize>,
+    answer: fn(&mut Switch, &[String]) -> Answer,
+) {
+    commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
+        let (reply, place) = Reply::later();
+        let words = words.to_vec();
+        switch.when_fresh(move |switch| place.give(named(name, answer(switch, &words))));
+        switch.settle();
+        reply
+    });
+}
+
+/// All megaflows, by the thread that has them.
+fn dump(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let verbose = arguments.flag("-m") | arguments.flag("--more");
+    let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
+    let mut filter = Match::any();
+    while let Some(word) = arguments.next() {
+        match word.split_once('=') {
+            Some(("filter", text)) => filter = flow_filter(switch, text)?,
+            // There is one kind of flows, in software.
+            Some(("type", _)) => {}
+            _ => return Err(NO_DATAPATH.to_owned()),
+        }
+    }
+    arguments.end()?;
+    let mut text = String::new();
+    for worker in switch.workers() {
+        let wanted =
+            |flow: &ofproto::DatapathFlow| flow.worker == worker.id && filter.matches(&flow.key);
+        let flows = dump_of(switch, verbose, names, wanted);
+        if !flows.is_empty() {
+            text += &match worker.mode {
+                WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
+                WorkerMode::Polling { cpu } => format!("flow-dump from pmd on cpu core: {cpu}\n"),
+            };
+            text += &flows;
+        }
+    }
+    Ok(text)
+}
+
+/// Reads `in_port=p0,tcp`: which packets' flows are wanted, with the datapath's port numbers.
+pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> {
+    let ports = |name: &str| {
+        let number = switch.devices().number_of(name)?;
+        u16::try_from(number.0).ok().map(OfPort)
+    };
+    openflow::text::parse_match(text, &ports)
+        .map_err(|error| format!("Failed to parse filter ({error})"))
+}
+
+/// The megaflow that is told by its identifier, `ufid:...`, or by the whole key of its packet.
+fn told<'a>(switch: &'a Switch, text: &str) -> Result<Option<&'a DatapathFlow>, String> {
+    let mut flows = switch.ofproto().megaflows();
+    if let Some(ufid) = text.strip_prefix("ufid:") {
+        let ufid = ufid.split(',').next().unwrap_or_default();
+        if ufid.len() != format_ufid(FlowId(0)).len() {
+            return Err("parsing flow ufid (Invalid argument)".to_owned());
+        }
+        return Ok(flows.find(|flow| format_ufid(flow.id) == ufid));
+    }
+    let device = |name: &str| switch.devices().number_of(name);
+    let (key, _) =
+        parse_flow(text, &device).map_err(|error| format!("{error} (Invalid argument)"))?;
+    Ok(flows.find(|flow| flow.key == key))
+}
+
+/// One megaflow as in a dump.
+fn get(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let verbose = arguments.flag("-m") | arguments.flag("--more");
+    let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
+    arguments.end_before(1)?;
+    let text = arguments.next().unwrap_or_default();
+    arguments.end()?;
+    if !text.starts_with("ufid:") {
+        return Err("parsing flow ufid (Invalid argument)".to_owned());
+    }
+    let flow = told(switch, &text)?.ok_or("getting flow (No such file or directory)")?;
+    let (id, worker) = (flow.id, flow.worker);
+    Ok(dump_of(switch, verbose, names, |flow| (flow.id, flow.worker) == (id, worker)))
+}
+
+/// Takes one megaflow out; `-s` tells what it had carried.
+fn delete(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let statistics = arguments.flag("-s") | arguments.flag("--statistics");
+    arguments.end_before(1)?;
+    let text = arguments.next().unwrap_or_default();
+    arguments.end()?;
+    let missing = "deleting flow (No such file or directory)\nPerhaps you need to specify a UFID?";
+    let flow = told(switch, &text)?.ok_or(missing)?;
+    let (id, carried) = (flow.id, format_stats(&flow.stats, clock::now()));
+    switch.delete_megaflow(id);
+    Ok(if statistics { carried + "\n" } else { String::new() })
+}
+
+/// The megaflows whose packets came in on a bridge's ports.
+fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
+    let (flags, names): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with('-'));
+    let has = |name: &str| flags.iter().any(|flag| *flag == name);
+    let [name] = names.as_slice() else { return Err("no such bridge".to_owned()) };
+    let bridge = switch.ofproto().bridges().named(name).ok_or("no such bridge")?.id;
+    let verbose = has("-m");
+    let names = has("--names") || (verbose && !has("--no-names"));
+    let of_bridge = |flow: &ofproto::DatapathFlow| {
+        let found = switch.ofproto().bridges().of_device(flow.key.in_port());
+        found.is_some_and(|(id, _)| id == bridge)
+    };
+    Ok(dump_of(switch, verbose, names, of_bridge))
+}
+
+fn dump_of(
+    switch: &Switch,
+    verbose: bool,
+    names: bool,
+    wanted: impl Fn(&ofproto::DatapathFlow) -> bool,
+) -> String {
+    let name = |port: PortNo| switch.devices().get(port).map(|device| device.name.clone());
+    let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
+    let options = DumpOptions { verbose, names: PortNames { device, bridge: None } };
+    let now = clock::now();
+    let flows = switch.ofproto().megaflows().filter(|flow| wanted(flow));
+    flows.map(|flow| format_megaflow(flow, now, options) + "\n").collect()
+}
+
+/// The bridge's OpenFlow flows, hidden ones too.
+fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
+    let name = words.iter().find(|word| !word.starts_with('-')).ok_or("no such bridge")?;
+    let bridge = switch.ofproto().bridges().named(name).ok_or("no such bridge")?.id;
+    let offload = match words.iter().any(|word| word == "--offload-stats") {
+        true => "n_offload_packets=0, n_offload_bytes=0, ",
+        false => "",
+    };
+    let mut text = String::new();
+    for flow in switch.ofproto().flows_and_hidden(bridge, clock::now()) {
+        let table = match flow.table.0 {
+            0 => String::new(),
+            table => format!("table_id={table}, "),
+        };
+        let _ = writeln!(
+            text,
+            "{table}duration={}s, n_packets={}, n_bytes={}, {offload}{},actions={}",
+            flow.duration_ns / 1_000_000_000,
+            flow.packets,
+            flow.bytes,
+            openflow::text::format_match(&flow.matching, Some(flow.priority)),
+            openflow::text::format_actions(&flow.actions, &flow.matching),
+        );
+    }
+    Ok(text)
+}
+
+/// `ofproto/trace`: follows one packet through the tables, in words; `ofproto/trace-packet-out`: one
+/// that a controller sends with these actions.
+fn trace(switch: &mut Switch, words: &[String], actions: Option<&str>) -> Answer {
+    let mut ct_next = Vec::new();
+    let (mut names, mut generate, mut rest) = (false, false, Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--names" => names = true,
+            "--no-names" => names = false,
+            "-generate" | "--generate" => generate = true,
+            // Actions that a controller must not give are refused with and without it.
+            "-consistent" | "--consistent" => {}
+            "--ct-next" | "-ct-next" => {
+                ct_next.push(states(words.next().map_or("", String::as_str))?);
+            }
+            text => match text.strip_prefix("--ct-next=") {
+                Some(list) => ct_next.push(states(list)?),
+                None => rest.push(text),
+            },
+        }
+    }
+    let (mut request, hex) = trace_request(switch, &rest)?;
+    if let Some(hex) = hex {
+        let bytes = from_hex(hex)?;
+        let port = request.key.in_port();
+        let packet = Packet::from_bytes(&bytes);
+        let frame = Frame::parse(packet, port).map_err(|_| "packet is too short".to_owned())?;
+        request.packet_bytes = Some(frame.packet.len() as u64);
+        request.key = frame.key;
+    } else if generate {
+        request.packet_bytes = Some(0);
+    }
+    request.actions = actions.map(|text| sent_actions(switch, request.bridge, text)).transpose()?;
+    (request.ct_next, request.names) = (ct_next, names);
+    Ok(switch.ofproto_mut().trace(clock::now(), &request))
+}
+
+/// Reads the actions of a packet-out, which has no instructions.
+fn sent_actions(switch: &Switch, bridge: BridgeId, text: &str) -> Result<Vec<Action>, String> {
+    let ports = |name: &str| switch.ofproto().port_number(bridge, name);
+    let actions = openflow::text::parse_actions(text, &ports).map_err(|error| error.to_string())?;
+    let instruction = actions.iter().find_map(|action| match action {
+        Action::GotoTable(_) => Some("goto_table"),
+        Action::WriteActions(_) => Some("write_actions"),
+        Action::ClearActions => Some("clear_actions"),
+        Action::WriteMetadata { .. } => Some("write_metadata"),
+        _ => None,
+    });
+    match instruction {
+        Some(name) => Err(format!("{name} instruction not allowed here")),
+        None => Ok(actions),
+    }
+}
+
+/// Reads `bridge br_flow` or `[dp] odp_flow`, with a packet's bytes behind.
+fn trace_request<'a>(
+    switch: &Switch,
+    words: &[&'a str],
+) -> Result<(TraceRequest, Option<&'a str>), String> {
+    let (first, behind) = words.split_first().ok_or("Must specify either a flow or a bridge")?;
+    if let Some(bridge) = switch.ofproto().bridges().named(first) {
+        let (flow, behind) = behind.split_first().ok_or("Must specify bridge and flow")?;
+        let ports = |name: &str| bridge.port_named(name).map(|port| port.number);
+        let matching =
+            openflow::text::parse_match(flow, &ports).map_err(|error| error.to_string())?;
+        let request = TraceRequest::new(bridge.id, matching.key().clone());
+        return Ok((request, behind.first().copied()));
+    }
+    let words = if first.contains('@') { behind } else { words };
+    let (flow, behind) = words.split_first().ok_or("Must specify a flow")?;
+    let device = |name: &str| switch.devices().number_of(name);
+    let (mut key, _) = parse_flow(flow, &device).map_err(|error| error.to_string())?;
+    let (bridge, port) = bridge_of(switch, key.in_port()).ok_or("Invalid datapath flow")?;
+    key.set_in_port_raw(port.0.into());
+    Ok((TraceRequest::new(bridge, key), behind.first().copied()))
+}
+
+fn bridge_of(switch: &Switch, port: PortNo) -> Option<(BridgeId, OfPort)> {
+    switch.ofproto().bridges().of_device(port)
+}
+
+/// Reads `trk,new` or `trk|new`.
+fn states(list: &str) -> Result<CtState, String> {
+    let mut states = CtState::empty();
+    for word in list.split([',', '|', ' ']).filter(|word| !word.is_empty()) {
+        let known = CtState::NAMES.iter().find(|(_, name)| *name == word);
+        let (state, _) =
+            known.ok_or_else(|| format!("{word}: unknown connection tracking state flag"))?;
+        states |= *state;
+    }
+    Ok(states | CtState::TRK)
+}
+
+fn from_hex(text: &str) -> Result<Vec<u8>, String> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+    match digits {
+        Some(digits) if digits.len() % 2 == 0 && !digits.is_empty() => {
+            Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+        }
+        _ => Err(format!("'{text}': a packet is written as hexadecimal digits, two a byte")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_packets_are_read() {
+        assert_eq!(states("trk,new"), Ok(CtState::TRK | CtState::NEW));
+        assert_eq!(states("est|rpl"), Ok(CtState::TRK | CtState::EST | CtState::RPL));
+        let error = states("trk,nosuch").unwrap_err();
+        assert_eq!(error, "nosuch: unknown connection tracking state flag");
+        assert_eq!(from_hex("0a1B"), Ok(vec![0x0a, 0x1b]));
+        assert!(from_hex("0a1").is_err() && from_hex("").is_err() && from_hex("xy").is_err());
+    }
+}

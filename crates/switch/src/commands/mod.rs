@@ -1,0 +1,206 @@
+//! What `ovs-appctl` can ask of the switch, a file a topic.
+
+mod bridges;
+mod connections;
+mod conntrack;
+mod datapath;
+mod flows;
+mod fragments;
+mod performance;
+mod queues;
+mod trace;
+mod traced;
+mod workers;
+
+use super::Switch;
+use ::conntrack::Conntrack;
+use base::Zone;
+use daemon::unixctl::{Commands, Reply};
+use std::sync::Arc;
+
+pub use datapath::DATAPATH_NAME;
+pub use trace::Traces;
+
+/// The text that answers a command, or the error's.
+pub type Answer = Result<String, String>;
+
+/// Adds a command of the switch. What it changed is carried out before its client has the answer.
+fn add(
+    commands: &mut Commands<Switch>,
+    name: &'static str,
+    usage: &'static str,
+    arguments: std::ops::RangeInclusive<usize>,
+    answer: impl Fn(&mut Switch, &[String]) -> Answer + 'static,
+) {
+    commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
+        let answer = answer(switch, words);
+        switch.settle();
+        match named(name, answer) {
+            Ok(text) => Reply::Text(text),
+            Err(text) => Reply::Error(text),
+        }
+    });
+}
+
+/// What is to be worked out of the connections.
+type Work = Box<dyn FnOnce(&Conntrack) -> Answer + Send>;
+
+/// Adds a command that may go through all connections. `plan` reads its words; what it gives runs
+/// on a thread beside the control thread, which goes on to serve packets and others meanwhile.
+fn add_beside(
+    commands: &mut Commands<Switch>,
+    name: &'static str,
+    usage: &'static str,
+    arguments: std::ops::RangeInclusive<usize>,
+    plan: fn(&[String]) -> Result<Work, String>,
+) {
+    commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
+        let work = match plan(words) {
+            Ok(work) => work,
+            Err(text) => return Reply::from(named(name, Err(text))),
+        };
+        let (reply, place) = Reply::later();
+        let conntrack = Arc::clone(switch.conntrack());
+        tokio::task::spawn_blocking(move || place.give(named(name, work(&conntrack))));
+        reply
+    });
+}
+
+/// An answer whose error says which program speaks, as Open vSwitch's dpctl does.
+fn named(command: &str, answer: Answer) -> Answer {
+    answer.map_err(|text| match command.starts_with("dpctl/") {
+        true => format!("{}: {text}", daemon::PROGRAM),
+        false => text,
+    })
+}
+
+/// Adds all the switch's commands.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    add_conntrack(commands);
+    fragments::add_all(commands);
+    datapath::add_all(commands);
+    flows::add_all(commands);
+    workers::add_all(commands);
+    queues::add_all(commands);
+    performance::add_all(commands);
+    bridges::add_all(commands);
+}
+
+fn add_conntrack(commands: &mut Commands<Switch>) {
+    let usage = "[-m] [-s] [dp] [zone=N]";
+    add_beside(commands, "dpctl/dump-conntrack", usage, 0..=4, conntrack::dump);
+    let usage = "[-m] [dp] [zone=N] [verbose]";
+    add_beside(commands, "dpctl/ct-stats-show", usage, 0..=4, conntrack::stats);
+    let usage = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
+    add_beside(commands, "dpctl/flush-conntrack", usage, 0..=6, conntrack::flush);
+    add_beside(commands, "dpctl/ct-bkts", "[dp] [gt=N]", 0..=2, conntrack::buckets);
+    add(commands, "dpctl/ct-get-nconns", "[dp]", 0..=1, conntrack::connections);
+    add(commands, "dpctl/ct-get-maxconns", "[dp]", 0..=1, conntrack::get_maximum);
+    add(commands, "dpctl/ct-set-maxconns", "[dp] maxconns", 1..=2, conntrack::set_maximum);
+    let usage = "[dp] [default=L] [zone=N,limit=L]...";
+    add(commands, "dpctl/ct-set-limits", usage, 1..=usize::MAX, conntrack::set_limits);
+    add(commands, "dpctl/ct-del-limits", "[dp] zone=N1[,N2]...", 1..=2, conntrack::delete_limits);
+    add(commands, "dpctl/ct-get-limits", "[dp] [zone=N1[,N2]...]", 0..=2, conntrack::get_limits);
+    add(commands, "dpctl/ct-enable-tcp-seq-chk", "[dp]", 0..=1, |switch, words| {
+        conntrack::set_sequence_check(switch, words, true)
+    });
+    add(commands, "dpctl/ct-disable-tcp-seq-chk", "[dp]", 0..=1, |switch, words| {
+        conntrack::set_sequence_check(switch, words, false)
+    });
+    add(commands, "dpctl/ct-get-tcp-seq-chk", "[dp]", 0..=1, conntrack::get_sequence_check);
+    let usage = "text|json cursor [filter]...";
+    add_beside(commands, "tidegate/conntrack", usage, 2..=16, connections::list);
+    add(commands, "tidegate/conntrack-counters", "[on|off]", 0..=1, connections::counters);
+    add(commands, "tidegate/conntrack-makes-room", "[on|off]", 0..=1, connections::makes_room);
+    add(commands, "tidegate/conntrack-events", "text|json", 1..=1, connections::events);
+    let usage = "start text|json count sample [filter] | next number | stop number | show";
+    add(commands, "tidegate/trace", usage, 1..=5, trace::trace);
+}
+
+const NO_DATAPATH: &str = "datapath not found (Invalid argument)";
+
+/// There is one datapath; its name under either type is understood.
+fn is_datapath(kind: &str, name: &str) -> bool {
+    matches!((kind, name), ("netdev", "ovs-netdev") | ("system", "ovs-system"))
+}
+
+/// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the
+/// rest in order.
+pub struct Arguments {
+    flags: Vec<String>,
+    rest: std::collections::VecDeque<String>,
+}
+
+impl Arguments {
+    /// Takes the words apart. There is one datapath; its name under either type is understood.
+    ///
+    /// # Errors
+    /// Another datapath is named.
+    pub fn read(words: &[String]) -> Result<Self, String> {
+        let (flags, rest): (Vec<_>, Vec<_>) =
+            words.iter().cloned().partition(|word| word.starts_with('-'));
+        let mut rest: std::collections::VecDeque<String> = rest.into();
+        if let Some(first) = rest.front()
+            && let Some((kind, name)) = first.split_once('@')
+        {
+            if !is_datapath(kind, name) {
+                return Err(NO_DATAPATH.to_owned());
+            }
+            rest.pop_front();
+        }
+        Ok(Arguments { flags, rest })
+    }
+
+    /// Whether an option was given; it is then used up.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let before = self.flags.len();
+        self.flags.retain(|flag| flag != name);
+        self.flags.len() < before
+    }
+
+    /// The next word.
+    pub fn next(&mut self) -> Option<String> {
+        self.rest.pop_front()
+    }
+
+    /// What is behind `name=`, if that comes next.
+    pub fn named(&mut self, name: &str) -> Option<String> {
+        let (key, text) = self.rest.front()?.split_once('=')?;
+        let text = (key == name).then(|| text.to_owned())?;
+        self.rest.pop_front();
+        Some(text)
+    }
+
+    /// `zone=N`, if it comes next.
+    pub fn zone(&mut self) -> Result<Option<Zone>, String> {
+        let Some(text) = self.named("zone") else { return Ok(None) };
+        let zone = text.parse().map_err(|_| "failed to parse zone (Invalid argument)")?;
+        Ok(Some(Zone(zone)))
+    }
+
+    /// Nothing else was given.
+    ///
+    /// # Errors
+    /// Something was. A word that could be one is taken for a datapath's name.
+    pub fn end(self) -> Result<(), String> {
+        self.end_before(0)?;
+        match self.flags.first().or(self.rest.front()) {
+            Some(word) => Err(format!("invalid argument {word} (Invalid argument)")),
+            None => Ok(()),
+        }
+    }
+
+    /// At most so many words are left.
+    ///
+    /// # Errors
+    /// There are more, and the first may be meant for a datapath's name
+    /// (ovs: `lib/dpctl.c`, `opt_dpif_open`).
+    pub fn end_before(&self, words: usize) -> Result<(), String> {
+        match self.rest.front() {
+            Some(word) if self.rest.len() > words && !word.contains('=') => {
+                Err(NO_DATAPATH.to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Makes the switch what the configuration says.
+
+use super::Switch;
+use super::flow_file;
+use super::interfaces::RunningInterface;
+use super::openflow_tasks::{self, Service};
+use crate::stream::Target;
+use base::{DatapathId, Instant, MacAddr, OfPort};
+use control::{BridgeSettings, Change, Controller, ControllerKind, Desired};
+use ofproto::connection::{ConnId, Settings};
+use ofproto::{BridgeConfig, BridgeId, ControllerState};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Manufacturer, hardware and serial number that OpenFlow tells; the software is the program's.
+const MANUFACTURER: &str = "Nicira, Inc.";
+const HARDWARE: &str = "Open vSwitch";
+/// The port of OpenFlow controllers where a target names none (IANA).
+const OPENFLOW_PORT: u16 = 6653;
+
+/// A controller that is not probed is missed after three times this long.
+const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
+
+/// What was made of the configuration.
+#[derive(Default)]
+pub struct Configured {
+    /// Sessions with configured controllers, with their bridge and target.
+    pub sessions: BTreeMap<ConnId, (BridgeId, String)>,
+    /// What became of connections to configured controllers.
+    pub history: BTreeMap<(BridgeId, String), History>,
+    /// Which controllers were connected when that was last looked at.
+    pub connected: Vec<bool>,
+    /// Bridges by name.
+    pub bridges: BTreeMap<String, RunningBridge>,
+    /// Interfaces by name.
+    pub interfaces: BTreeMap<String, RunningInterface>,
+    /// The smallest MTU of each bridge's ports when that was last looked at.
+    pub mtus: BTreeMap<String, u32>,
+}
+
+/// What became of the connections to a controller.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// When the last one was made.
+    pub connected: Option<Instant>,
+    /// When the last one ended.
+    pub disconnected: Option<Instant>,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+}
+
+/// A bridge that runs.
+pub struct RunningBridge {
+    pub(super) id: BridgeId,
+    pub(super) settings: BridgeSettings,
+    /// Files of flows that are still to be loaded.
+    flow_files: Vec<PathBuf>,
+    /// Since when no controller that runs the bridge has been connected.
+    alone_since: Option<Instant>,
+    tasks: Vec<JoinHandle<()>>,
+    controllers: BTreeMap<String, JoinHandle<()>>,
+}
+
+impl Drop for RunningBridge {
+    fn drop(&mut self) {
+        self.tasks.iter().chain(self.controllers.values()).for_each(JoinHandle::abort);
+    }
+}
+
+impl Switch {
+    /// Makes the switch what `desired` says, step by step.
+    pub fn configure(&mut self, desired: Desired) {
+        let changes = control::difference(&self.desired, &desired);
+        let changed = !changes.is_empty();
+        let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
+        for change in changes {
+            self.apply(change);
+        }
+        self.desired = desired;
+        if changed {
+            self.retry_dpdk_ports(&added);
+            self.choose_addresses();
+            self.follow_mtus();
+            self.load_flow_files();
+            self.settle();
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::AddBridge { bridge, settings } => self.add_bridge(&bridge, settings),
+            Change::ConfigureBridge { bridge, settings } => self.set_bridge(&bridge, settings),
+            Change::RemoveBridge(bridge) => self.remove_bridge(&bridge),
+            Change::AddPort { bridge, port } => self.add_port(&bridge, &port),
+            Change::ConfigurePort { bridge, port } => self.set_port(&bridge, &port),
+            Change::RemovePort { bridge, port } => self.remove_port(&bridge, &port),
+            Change::SetZone { zone, policy } => self.set_zone(zone, &policy),
+            Change::RemoveZone(zone) => self.remove_zone(zone),
+            Change::SetDefaultZoneLimit(limit) => {
+                self.conntrack.set_zone_limit(None, limit.unwrap_or(0));
+            }
+            Change::SetOptions(options) => self.set_options(&options),
+            Change::SetTls(tls) => self.set_tls(tls.as_ref()),
+        }
+    }
+
+    fn add_bridge(&mut self, name: &str, settings: BridgeSettings) {
+        let mac = settings.hwaddr.unwrap_or_else(random_mac);
+        let id = self.ofproto.add_bridge(bridge_config(name, mac, &settings), clock::now());
+        let socket = self.settings.run_dir.join(format!("{name}.mgmt"));
+        let versions = versions(&settings);
+        let sessions = Settings { versions, ..Settings::service() };
+        let mgmt = Service { bridge: id, settings: sessions, target: None };
+        let tasks =
+            [self.spawn(|shared| openflow_tasks::listen(shared, Target::ListenUnix(socket), mgmt))];
+        let bridge = RunningBridge {
+            id,
+            tasks: tasks.into_iter().flatten().collect(),
+            controllers: BTreeMap::new(),
+            flow_files: settings.flow_files.clone(),
+            alone_since: None,
+            settings: settings.clone(),
+        };
+        self.configured.bridges.insert(name.to_owned(), bridge);
+        self.set_controllers(name, &settings);
+    }
+
+    fn set_bridge(&mut self, name: &str, settings: BridgeSettings) {
+        let Some(id) = self.bridge_id(name) else { return };
+        let Some(bridge) = self.ofproto.bridge(id) else { return };
+        let mac = settings.hwaddr.unwrap_or(bridge.config.mac);
+        self.ofproto.set_bridge(id, bridge_config(name, mac, &settings), clock::now());
+        if let Some(running) = self.configured.bridges.get_mut(name) {
+            running.settings = settings.clone();
+        }
+        self.set_controllers(name, &settings);
+    }
+
+    fn remove_bridge(&mut self, name: &str) {
+        let ports: Vec<String> = self.interfaces_of(name).collect();
+        for port in ports {
+            self.remove_port(name, &port);
+        }
+        self.configured.mtus.remove(name);
+        if let Some(bridge) = self.configured.bridges.remove(name) {
+            self.connections.remove_bridge(bridge.id);
+            self.configured.history.retain(|(id, _), _| *id != bridge.id);
+            self.ofproto.remove_bridge(bridge.id);
+        }
+    }
+
+    /// Gives bridges whose address nobody set the lowest of their ports' universal addresses
+    /// (ovs: `vswitchd/bridge.c`, `find_local_hw_addr`), and derives their datapath ids.
+    fn choose_addresses(&mut self) {
+        let names: Vec<String> = self.configured.bridges.keys().cloned().collect();
+        for name in names {
+            let Some(bridge) = self.bridge_id(&name).and_then(|id| self.ofproto.bridge(id)) else {
+                continue;
+            };
+            let Some(running) = self.configured.bridges.get(&name) else { continue };
+            let is_candidate =
+                |mac: &MacAddr| !mac.is_multicast() && mac.0[0] & 2 == 0 && *mac != MacAddr::ZERO;
+            let ports = bridge.ports().filter(|port| !port.spec.is_local);
+            let lowest = ports.map(|port| port.spec.mac).filter(is_candidate).min();
+            let local = bridge.port(OfPort::LOCAL).map(|port| port.spec.mac);
+            let chosen = running.settings.hwaddr.or(lowest).or(local);
+            let (id, settings, was) = (bridge.id, running.settings.clone(), bridge.config.mac);
+            if let Some(mac) = chosen
+                && (mac != was || local != Some(mac))
+            {
+                if local.is_some()
+                    && local != Some(mac)
+                    && let Err(error) = self.devices.links_mut().set_mac(&name, mac)
+                {
+                    log::warn!(target: "bridge", "{error}");
+                }
+                self.ofproto.set_bridge(id, bridge_config(&name, mac, &settings), clock::now());
+                self.refresh_port(&name);
+            }
+        }
+    }
+
+    /// Reads a device's state again and tells the bridge.
+    fn refresh_port(&mut self, name: &str) {
+        if let Ok(link) = self.devices.link(name) {
+            self.device_changed(&link);
+        }
+    }
+
+    fn set_controllers(&mut self, name: &str, settings: &BridgeSettings) {
+        let Some(id) = self.bridge_id(name) else { return };
+        let Some(mut running) = self.configured.bridges.remove(name) else { return };
+        running.controllers.retain(|target, task| {
+            let stays = settings.controllers.iter().any(|c| c.target == *target);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for controller in &settings.controllers {
+            if !running.controllers.contains_key(&controller.target)
+                && let Some(task) = self.start_controller(id, controller, settings)
+            {
+                running.controllers.insert(controller.target.clone(), task);
+            }
+        }
+        self.configured.bridges.insert(name.to_owned(), running);
+        self.controllers_changed(id);
+    }
+
+    fn start_controller(
+        &mut self,
+        bridge: BridgeId,
+        controller: &Controller,
+        settings: &BridgeSettings,
+    ) -> Option<JoinHandle<()>> {
+        let target = match Target::parse(&controller.target, OPENFLOW_PORT) {
+            Ok(target) => target,
+            Err(error) => {
+                log::error!(target: "bridge", "controller: {error}");
+                return None;
+            }
+        };
+        let probe_ms = u64::from(controller.probe_ms);
+        let sessions = Settings {
+            versions: versions(settings),
+            probe: (probe_ms > 0).then(|| Duration::from_millis(probe_ms)),
+            queue: controller.queue_size.unwrap_or(settings.controller_queue_size) as usize,
+            ..Settings::controller()
+        };
+        let target_name = Some(controller.target.clone());
+        let service = Service { bridge, settings: sessions, target: target_name };
+        self.spawn(|shared| match target.is_passive() {
+            true => openflow_tasks::listen(shared, target, service),
+            false => openflow_tasks::connect(shared, target, service),
+        })
+    }
+
+    /// Tells a bridge what its controllers' connections mean for it. One that fails open takes
+    /// over three probe intervals after it lost the last controller that runs it
+    /// (ovs: `ofproto/fail-open.c`).
+    pub fn controllers_changed(&mut self, id: BridgeId) {
+        let now = clock::now();
+        let Some(name) = self.ofproto.bridge(id).map(|b| b.config.name.clone()) else { return };
+        let connected = self.configured.sessions.iter().any(|(session, (bridge, target))| {
+            let status = self.connections.status(*session);
+            *bridge == id && !target.starts_with('p') && status.is_some_and(|s| s.is_connected())
+        });
+        let Some(running) = self.configured.bridges.get_mut(&name) else { return };
+        let controllers = running.settings.controllers.iter();
+        let primary = controllers.filter(|c| c.kind == ControllerKind::Primary);
+        let probe_ms = primary.clone().map(|c| c.probe_ms.max(FAIL_OPEN_PROBE_MS_MIN)).max();
+        running.alone_since = match connected || probe_ms.is_none() {
+            true => None,
+            false => running.alone_since.or(Some(now)),
+        };
+        let patience = Duration::from_millis(3 * u64::from(probe_ms.unwrap_or(0)));
+        let alone = running.alone_since.is_some_and(|since| now - since >= patience);
+        let state = ControllerState {
+            configured: probe_ms.is_some(),
+            fail_open: alone && running.settings.fail_mode == control::FailMode::Standalone,
+            wants_misses: self.connections.wants_misses(id),
+        };
+        self.ofproto.set_controllers(id, state, now);
+    }
+
+    /// Time went by: bridges that lost their controllers may have to take over.
+    pub(super) fn watch_controllers(&mut self) {
+        let ids: Vec<BridgeId> = self.configured.bridges.values().map(|b| b.id).collect();
+        ids.into_iter().for_each(|id| self.controllers_changed(id));
+    }
+
+    /// Adds the flows that a configuration file names, once their bridge has its ports.
+    fn load_flow_files(&mut self) {
+        for (name, running) in &mut self.configured.bridges {
+            for file in std::mem::take(&mut running.flow_files) {
+                let loaded = flow_file::load(&mut self.ofproto, running.id, &file, clock::now());
+                match loaded {
+                    Ok(count) => {
+                        log::info!(target: "bridge", "{name}: {count} flows of {}", file.display());
+                    }
+                    Err(error) => log::error!(target: "bridge", "{name}: {error}"),
+                }
+            }
+        }
+    }
+
+    /// Closes everything; devices of the switch's own go too where `cleanup` says so. Gives the
+    /// tasks that were told to end: their sockets' files go with them.
+    #[must_use]
+    pub fn shut_down(&mut self, cleanup: bool) -> Vec<JoinHandle<()>> {
+        let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
+        for name in names {
+            if let Some(running) = self.configured.interfaces.remove(&name) {
+                self.close_interface(&running, cleanup);
+            }
+        }
+        let mut tasks = Vec::new();
+        for mut bridge in std::mem::take(&mut self.configured.bridges).into_values() {
+            tasks.append(&mut bridge.tasks);
+            tasks.extend(std::mem::take(&mut bridge.controllers).into_values());
+        }
+        tasks.iter().for_each(JoinHandle::abort);
+        self.workers.clear();
+        tasks
+    }
+}
+
+fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeConfig {
+    let mut config = BridgeConfig::new(name, mac);
+    config.datapath_id = settings.datapath_id.unwrap_or(DatapathId(mac.to_u64()));
+    config.fail_mode = match settings.fail_mode {
+        control::FailMode::Standalone => ofproto::FailMode::Standalone,
+        control::FailMode::Secure => ofproto::FailMode::Secure,
+    };
+    config.mac_aging_s = settings.mac_aging_s.into();
+    config.mac_table_size = settings.mac_table_size as usize;
+    config.forward_bpdu = settings.forward_bpdu;
+    config.description = [
+        MANUFACTURER.to_owned(),
+        HARDWARE.to_owned(),
+        daemon::OVS_VERSION.to_owned(),
+        settings.serial_number.clone().unwrap_or_else(|| "None".to_owned()),
+        settings.description.clone().unwrap_or_else(|| "None".to_owned()),
+    ];
+    config
+}
+
+pub(super) fn versions(settings: &BridgeSettings) -> u32 {
+    settings.versions.iter().fold(0, |bits, version| bits | 1 << (*version as u8))
+}
+
+/// A random address of our own: unicast, locally administered.
+pub fn random_mac() -> MacAddr {
+    let random = MacAddr::from_u64(fastrand::u64(..));
+    MacAddr([
+        (random.0[0] & 0xfc) | 2,
+        random.0[1],
+        random.0[2],
+        random.0[3],
+        random.0[4],
+        random.0[5],
+    ])
+}

@@ -1,0 +1,209 @@
+//! What the switch counts, summed over workers and put into words.
+
+use super::Switch;
+use base::Instant;
+use datapath::WorkerStats;
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+/// How often the counters are kept for rates, and how many times: for an hour.
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const SAMPLES: usize = 721;
+
+/// The counters of a moment, by name.
+pub type Sample = (Instant, Vec<(String, u64)>);
+
+fn value_of(counters: &[(String, u64)], name: &str) -> Option<u64> {
+    counters.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+}
+
+/// How many megaflows there were over time, and how long their last dump took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowGauge {
+    /// A moving average, half of it the last count; rounded down, as in Open vSwitch.
+    pub average: usize,
+    /// The most there were.
+    pub maximum: usize,
+    /// How long the last dump's statistics took to be worked in, in milliseconds.
+    pub dump_ms: u64,
+}
+
+impl FlowGauge {
+    /// Counts the flows once more.
+    pub fn sample(&mut self, count: usize) {
+        self.average = (self.average + count) / 2;
+        self.maximum = self.maximum.max(count);
+    }
+}
+
+/// How many upcalls were answered, and how long that took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpcallCost {
+    count: u64,
+    ns: u64,
+}
+
+impl UpcallCost {
+    /// Counts upcalls that were answered in this time.
+    pub fn add(&mut self, count: u64, time: Duration) {
+        self.count += count;
+        self.ns += time.as_nanos() as u64;
+    }
+}
+
+/// Sums over all workers.
+pub struct Totals {
+    stats: WorkerStats,
+    /// Packets that missed and found the queue full.
+    pub lost: u64,
+}
+
+impl Totals {
+    /// Passes that a flow answered.
+    pub fn hits(&self) -> u64 {
+        self.stats.exact_hits + self.stats.megaflow_hits
+    }
+
+    /// Passes whose packet went up.
+    pub fn misses(&self) -> u64 {
+        self.stats.misses
+    }
+}
+
+impl Switch {
+    /// How long an upcall takes to answer on average, in nanoseconds.
+    pub fn upcall_cost_ns(&self) -> u64 {
+        self.upcall_cost.ns.checked_div(self.upcall_cost.count).unwrap_or(0)
+    }
+
+    /// Sums over all workers.
+    pub fn totals(&self) -> Totals {
+        let mut stats = WorkerStats::default();
+        for worker in &self.workers {
+            stats.add(&worker.stats());
+        }
+        let lost = stats.lost;
+        Totals { stats, lost }
+    }
+
+    /// Every counter with its name, in a fixed order: packets, drops by reason, connection
+    /// tracking's events.
+    fn counters(&self) -> Vec<(String, u64)> {
+        let totals = self.totals();
+        let stats = &totals.stats;
+        let mut counters = vec![
+            ("netdev_received".to_owned(), stats.received),
+            ("netdev_sent".to_owned(), stats.sent),
+            ("dpif_execute".to_owned(), stats.misses),
+            ("upcall_lost".to_owned(), stats.lost),
+            ("recirculated".to_owned(), stats.recirculated),
+        ];
+        counters.extend(stats.drops.iter().map(|(reason, n)| (reason.name().to_owned(), n)));
+        let conntrack = self.conntrack.counters();
+        counters.extend(conntrack.iter().map(|(event, n)| (event.name().to_owned(), n)));
+        // Two sides may count under one name, as Open vSwitch has it.
+        counters.sort_by(|a, b| a.0.cmp(&b.0));
+        counters.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 += later.1;
+            }
+            same
+        });
+        counters
+    }
+
+    /// Keeps the counters of now, for the rates that are asked for later.
+    pub fn sample_counters(&mut self) {
+        let now = clock::now();
+        if self.samples.back().is_none_or(|(at, _)| now - *at >= SAMPLE_EVERY) {
+            let counters = self.counters();
+            self.samples.push_back((now, counters));
+            if self.samples.len() > SAMPLES {
+                self.samples.pop_front();
+            }
+        }
+    }
+
+    /// The text of `coverage/show`, with rates over three times: each since the oldest sample
+    /// that is not older, or since the start, when nothing had happened before either
+    /// (ovs: `lib/coverage.c`, `coverage_array_sum`).
+    pub fn describe_coverage(&self) -> String {
+        let now = clock::now();
+        let since = |seconds: u64| {
+            let young = |at: Instant| now - at <= Duration::from_secs(seconds) + SAMPLE_EVERY;
+            self.samples.iter().find(|(at, _)| young(*at))
+        };
+        let (second5, minute, hour) = (since(5), since(60), since(3600));
+        let rate = |name: &str, total: u64, sample: Option<&Sample>, seconds: f64| {
+            let before = sample.and_then(|(_, counters)| value_of(counters, name)).unwrap_or(0);
+            let at = sample.map_or(self.started, |(at, _)| *at);
+            total.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(seconds)
+        };
+        let (hit, never): (Vec<_>, Vec<_>) = self.counters().into_iter().partition(|(_, n)| *n > 0);
+        // The same hash for the same events, so that two listings can be told apart at a glance.
+        let mut hasher = std::hash::DefaultHasher::new();
+        hit.iter().for_each(|(name, _)| name.hash(&mut hasher));
+        let mut text = format!(
+            "Event coverage, avg rate over last: 5 seconds, last minute, last hour,  \
+             hash={:08x}:\n",
+            hasher.finish() as u32,
+        );
+        for (name, total) in &hit {
+            let _ = writeln!(
+                text,
+                "{name:<24} {:5.1}/sec {:9.3}/sec {:13.4}/sec   total: {total}",
+                rate(name, *total, second5, 5.0),
+                rate(name, *total, minute, 60.0),
+                rate(name, *total, hour, 3600.0),
+            );
+        }
+        let _ = writeln!(text, "{} events never hit", never.len());
+        text
+    }
+
+    /// The value of one counter.
+    pub fn read_counter(&self, name: &str) -> Result<String, String> {
+        // What Open vSwitch counts and this switch has no such thing as stays at zero.
+        Ok(format!("{}\n", value_of(&self.counters(), name).unwrap_or(0)))
+    }
+
+    /// The text of `memory/show`: what there is nothing of is left out (ovs: `lib/simap.c`).
+    pub fn describe_memory(&self) -> String {
+        let bridges = || self.ofproto.bridges().iter();
+        let any = usize::from(bridges().next().is_some());
+        let counts = [
+            ("connections", self.conntrack.connections() as usize),
+            ("handlers", any),
+            ("ports", bridges().map(|bridge| bridge.ports().count()).sum()),
+            ("revalidators", any),
+            ("rules", self.ofproto.flow_count()),
+            ("udpif keys", self.ofproto.megaflows().count()),
+        ];
+        let some = counts.iter().filter(|(_, count)| *count > 0);
+        let words: Vec<String> = some.map(|(name, count)| format!("{name}:{count}")).collect();
+        words.join(" ") + "\n"
+    }
+
+    /// The text of `upcall/show`.
+    pub fn describe_upcalls(&self) -> String {
+        if self.ofproto.bridges().iter().next().is_none() {
+            return String::new();
+        }
+        let count = self.ofproto.megaflows().count();
+        let limit = self.ofproto.flow_limit();
+        let FlowGauge { average, maximum, dump_ms } = self.flow_gauge;
+        let mut text = format!(
+            "{}:\n  flows         : (current {count}) (avg {average}) (max {maximum}) \
+             (limit {limit})\n  dump duration : {dump_ms}ms\n  ufid enabled : true\n\n\
+             \x20 1: (keys {count})\n",
+            super::commands::DATAPATH_NAME,
+        );
+        for (port, dropped) in self.upcalls.dropped() {
+            let name = self.devices.get(port).map_or("?", |device| device.name.as_str());
+            let _ = writeln!(text, "  lost of {name}: {dropped}");
+        }
+        text
+    }
+}

@@ -1,0 +1,109 @@
+//! What is open behind a datapath port: one kind of device or another.
+
+use super::configure::random_mac;
+use super::devices::DeviceKind;
+use control::Interface;
+use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
+use port_afxdp::{XdpOptions, XdpPort};
+use port_dpdk::{DpdkConfig, DpdkPort};
+use port_linux::{LinkInfo, PacketPort, TapKind, TapPort};
+
+/// An open port of any kind, behind one face.
+pub enum Handle {
+    Packet(PacketPort),
+    Tap(TapPort),
+    Xdp(XdpPort),
+    /// With what it shows in place of a device.
+    Pcap(PcapPort, Box<LinkInfo>),
+    Dpdk(DpdkPort),
+}
+
+/// All receive queues of a port.
+pub type RxQueues = Vec<Box<dyn RxQueue>>;
+
+impl Handle {
+    /// Opens what an interface asks for; gives its receive queues too. Only DPDK's have a
+    /// configuration.
+    pub fn open(
+        interface: &Interface,
+        kind: DeviceKind,
+        dpdk: Option<&DpdkConfig>,
+        workers: usize,
+    ) -> Result<(Handle, RxQueues), PortError> {
+        let name = &interface.name;
+        let invalid = |reason| PortError::Invalid { device: name.clone(), reason };
+        Ok(match kind {
+            DeviceKind::System => {
+                let port = PacketPort::open(name)?;
+                let rx = port.rx()?;
+                (Handle::Packet(port), vec![Box::new(rx)])
+            }
+            DeviceKind::Internal | DeviceKind::Tap => {
+                let own = kind == DeviceKind::Internal;
+                let kind = if own { TapKind::Internal } else { TapKind::Tap };
+                let port = TapPort::open(name, kind)?;
+                let rx = port.rx()?;
+                (Handle::Tap(port), vec![Box::new(rx)])
+            }
+            DeviceKind::Afxdp => {
+                let options = XdpOptions::parse(&interface.options).map_err(invalid)?;
+                let (port, queues) = XdpPort::open(name, options)?;
+                log::info!(
+                    target: "netdev_afxdp",
+                    "{name}: {} XDP mode will be in use.", port.mode().name()
+                );
+                if let Some(unused) = port.unused_queues() {
+                    log::warn!(
+                        target: "netdev_afxdp",
+                        "{name}: what arrives at {unused} of its receive queues goes to the \
+                         system; raise options:n_rxq, or remove queues (ethtool -L)"
+                    );
+                }
+                let boxed = |rx| Box::new(rx) as Box<dyn RxQueue>;
+                (Handle::Xdp(port), queues.into_iter().map(boxed).collect())
+            }
+            DeviceKind::Pcap => {
+                let options = PcapOptions::parse(&interface.options).map_err(invalid)?;
+                let port = PcapPort::open(options, clock::since_epoch)?;
+                let rx = port.rx();
+                (Handle::Pcap(port, Box::new(link_of_files(interface))), vec![Box::new(rx)])
+            }
+            DeviceKind::Dpdk => {
+                let config = dpdk.ok_or_else(|| invalid("it has no devargs".to_owned()))?;
+                let port = DpdkPort::open_or_wait(name, config, workers as u16)?;
+                let rx = dpdk_queues(&port)?;
+                (Handle::Dpdk(port), rx)
+            }
+        })
+    }
+
+    /// A transmit queue for a worker, by its number.
+    pub fn tx(&self, worker: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        Ok(match self {
+            Handle::Packet(packet) => Box::new(packet.tx()?),
+            Handle::Tap(tap) => Box::new(tap.tx()?),
+            Handle::Xdp(xdp) => Box::new(xdp.tx(worker)),
+            Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
+            Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
+        })
+    }
+}
+
+/// All receive queues of a DPDK port, which must have no other owner.
+pub fn dpdk_queues(port: &DpdkPort) -> Result<RxQueues, PortError> {
+    let queue = |number| Ok(Box::new(port.rx(number)?) as Box<dyn RxQueue>);
+    (0..port.rx_queues()).map(queue).collect()
+}
+
+/// Files have no link; theirs is always up, and takes frames of every size.
+fn link_of_files(interface: &Interface) -> LinkInfo {
+    LinkInfo {
+        name: interface.name.clone(),
+        is_ethernet: true,
+        mac: interface.mac.unwrap_or_else(random_mac),
+        mtu: u16::MAX.into(),
+        admin_up: true,
+        carrier: true,
+        ..LinkInfo::default()
+    }
+}

@@ -1,0 +1,332 @@
+//! Interfaces: devices opened and given to bridges, closed, and waited for.
+
+use super::Switch;
+use super::configure::random_mac;
+use super::devices::DeviceKind;
+use base::{OfPort, PortNo};
+use control::{Hint, Interface, InterfaceKind, Port};
+use ofproto::{PortDevice, PortSpec, PriorityTags, VlanMode};
+use port::PortError;
+use port_linux::LinkInfo;
+
+/// An interface, opened or not.
+pub struct RunningInterface {
+    /// Its bridge.
+    pub bridge: String,
+    /// Its number, or why it has none.
+    pub state: Result<OfPort, String>,
+    port: Port,
+    pub(super) interface: Interface,
+    /// How often its link went up or down.
+    pub link_resets: i64,
+    /// Whether it was up when that was last looked at.
+    pub(super) link_up: bool,
+    /// Its datapath port, if it has one.
+    pub(super) device: Option<PortNo>,
+    /// What its device refused of its configuration, though it is open.
+    pub fault: Option<String>,
+}
+
+impl RunningInterface {
+    /// Whether a device of the system is behind it.
+    pub fn has_device(&self) -> bool {
+        self.device.is_some()
+    }
+}
+
+impl Switch {
+    pub(super) fn interfaces_of<'a>(
+        &'a self,
+        bridge: &'a str,
+    ) -> impl Iterator<Item = String> + 'a {
+        let interfaces = self.configured.interfaces.iter();
+        interfaces.filter(move |(_, run)| run.bridge == bridge).map(|(name, _)| name.clone())
+    }
+
+    /// Adds a port, or remembers why it can't be: its device may come later.
+    pub(super) fn add_port(&mut self, bridge: &str, port: &Port) {
+        for interface in &port.interfaces {
+            let mut running = RunningInterface {
+                bridge: bridge.to_owned(),
+                state: Err(String::new()),
+                port: port.clone(),
+                interface: interface.clone(),
+                link_resets: 0,
+                link_up: false,
+                device: None,
+                fault: None,
+            };
+            running.state = self.open_interface(&mut running);
+            if let Err(error) = &running.state {
+                log::warn!(target: "bridge", "{error}");
+            }
+            self.configured.interfaces.insert(interface.name.clone(), running);
+        }
+    }
+
+    /// Opens an interface's device and gives it to its bridge.
+    pub(super) fn open_interface(
+        &mut self,
+        running: &mut RunningInterface,
+    ) -> Result<OfPort, String> {
+        let (name, interface) = (&running.interface.name, &running.interface);
+        let id = self.bridge_id(&running.bridge).ok_or_else(|| format!("{name}: no bridge"))?;
+        let kind = match &interface.kind {
+            InterfaceKind::Refused { error } => return Err(error.clone()),
+            InterfaceKind::Patch { .. } => None,
+            InterfaceKind::System => Some(DeviceKind::System),
+            InterfaceKind::Internal => Some(DeviceKind::Internal),
+            InterfaceKind::Tap => Some(DeviceKind::Tap),
+            InterfaceKind::Afxdp => Some(DeviceKind::Afxdp),
+            InterfaceKind::Pcap => Some(DeviceKind::Pcap),
+            InterfaceKind::Dpdk
+            | InterfaceKind::DpdkVhostUserClient
+            | InterfaceKind::DpdkVhostUser => Some(DeviceKind::Dpdk),
+        };
+        if kind == Some(DeviceKind::Afxdp) {
+            // It is opened for the MTU that its device has.
+            self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
+        }
+        let dpdk = self.dpdk_config(interface)?;
+        if let Some(kind) = kind {
+            let opened = self.devices.open(interface, kind, dpdk.as_ref(), &self.workers);
+            running.device = Some(opened.map_err(|error| describe_failure(name, &error))?);
+        }
+        if let Some(kind) = kind {
+            running.fault = self.set_device(&running.bridge, interface, kind);
+            let link = self.devices.link(name);
+            running.link_up = link.is_ok_and(|link| link.admin_up && link.carrier);
+        }
+        let spec = self.port_spec(running);
+        self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
+            if let Some(number) = running.device.take() {
+                self.devices.close(number, true, &self.workers);
+            }
+            refused.to_string()
+        })
+    }
+
+    /// Gives a device the MTU that is asked for, and one of the switch's own the address; says what
+    /// it refuses.
+    fn set_device(
+        &mut self,
+        bridge: &str,
+        interface: &Interface,
+        kind: DeviceKind,
+    ) -> Option<String> {
+        let asked = match interface.name == bridge {
+            _ if kind != DeviceKind::Internal => None,
+            true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
+            false => interface.mac,
+        };
+        // A DPDK port got its MTU when it was opened.
+        if kind == DeviceKind::Dpdk {
+            return None;
+        }
+        let links = self.devices.links_mut();
+        let set_mac = asked.map(|mac| links.set_mac(&interface.name, mac));
+        let mtu = interface.mtu_request.filter(|_| kind.is_of_system());
+        let set_mtu = mtu.map(|mtu| {
+            let refused = |error| format!("{error}: mtu_request is {mtu}; ask for less");
+            links.set_mtu(&interface.name, mtu).map_err(refused)
+        });
+        let set_mac = set_mac.map(|result| result.map_err(|error| error.to_string()));
+        let faults: Vec<String> =
+            [set_mac, set_mtu].into_iter().flatten().filter_map(Result::err).collect();
+        for fault in &faults {
+            log::warn!(target: "bridge", "{fault}");
+        }
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+
+    fn port_spec(&mut self, running: &RunningInterface) -> PortSpec {
+        let interface = &running.interface;
+        let device = match (&interface.kind, running.device) {
+            (InterfaceKind::Patch { peer }, _) => PortDevice::Patch { peer: peer.clone() },
+            (_, number) => PortDevice::Datapath(number.unwrap_or_default()),
+        };
+        let link = match running.device {
+            Some(_) => self.devices.link(&interface.name).ok(),
+            None => None,
+        };
+        let mac = link.as_ref().map_or_else(random_mac, |link| link.mac);
+        let mut spec = PortSpec::new(&interface.name, mac, device);
+        spec.requested = interface.ofport_request.or(interface.ofport_hint.0);
+        spec.is_local = interface.name == running.bridge;
+        spec.vlan = vlan_mode(&running.port.vlan);
+        spec.priority_tags = priority_tags(running.port.priority_tags);
+        spec.protected = running.port.protected;
+        if let Some(link) = &link {
+            describe_link(&mut spec, link);
+        }
+        spec
+    }
+
+    /// Gives a port another configuration, with the same interfaces.
+    pub(super) fn set_port(&mut self, bridge: &str, port: &Port) {
+        let Some(id) = self.bridge_id(bridge) else { return };
+        for interface in &port.interfaces {
+            let Some(mut running) = self.configured.interfaces.remove(&interface.name) else {
+                continue;
+            };
+            running.port = port.clone();
+            running.interface = interface.clone();
+            if let Some(number) = running.device
+                && let Some(device) = self.devices.get(number)
+            {
+                running.fault = self.set_device(bridge, interface, device.kind);
+                if self.devices.pin(number, &interface.rxq_affinity) {
+                    self.rebalance();
+                }
+            }
+            if let Ok(number) = running.state {
+                let spec = self.port_spec(&running);
+                if let Err(refused) = self.ofproto.set_port(id, number, spec) {
+                    log::warn!(target: "bridge", "{refused}");
+                }
+            }
+            self.configured.interfaces.insert(interface.name.clone(), running);
+        }
+    }
+
+    /// Removes a port. What is left of its device is the system's.
+    pub(super) fn remove_port(&mut self, bridge: &str, name: &str) {
+        let interfaces = self.configured.interfaces.iter();
+        let gone: Vec<String> = interfaces
+            .filter(|(_, run)| run.bridge == bridge && run.port.name == name)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            if let Some(running) = self.configured.interfaces.remove(&name) {
+                self.close_interface(&running, true);
+            }
+        }
+    }
+
+    pub(super) fn close_interface(&mut self, running: &RunningInterface, remove: bool) {
+        if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
+            self.ofproto.remove_port(id, *number, clock::now());
+        }
+        if let Some(device) = running.device {
+            self.upcalls.remove_port(device);
+            self.devices.close(device, remove, &self.workers);
+        }
+    }
+
+    /// A controller wants a port's device up or down. What became of it is read back.
+    pub fn set_device_up(&mut self, port: PortNo, up: bool) {
+        let Some(name) = self.devices.get(port).map(|device| device.name.clone()) else { return };
+        if let Err(error) = self.devices.set_up(&name, up) {
+            log::warn!(target: "bridge", "{error}");
+        }
+        if let Ok(link) = self.devices.link(&name) {
+            self.device_changed(&link);
+        }
+    }
+
+    /// A worker could not receive from a port any more: its device is gone.
+    pub fn port_failed(&mut self, port: PortNo) {
+        let found = self.configured.interfaces.iter().find(|(_, run)| run.device == Some(port));
+        if let Some(name) = found.map(|(name, _)| name.clone()) {
+            self.device_vanished(&name);
+        }
+    }
+
+    /// A device was removed from the system: its port waits for it to come back.
+    pub fn device_vanished(&mut self, name: &str) {
+        let Some(mut running) = self.configured.interfaces.remove(name) else { return };
+        if running.device.is_some() && running.interface.kind != InterfaceKind::Pcap {
+            log::info!(target: "bridge", "bridge {}: deleted interface {name}", running.bridge);
+            self.close_interface(&running, false);
+            running.device = None;
+            running.state = Err(no_device(name));
+        }
+        self.configured.interfaces.insert(name.to_owned(), running);
+        self.settle();
+    }
+
+    /// A device appeared or changed: a port that waited for it opens, one that is open tells.
+    pub fn device_changed(&mut self, link: &LinkInfo) {
+        let Some(mut running) = self.configured.interfaces.remove(&link.name) else { return };
+        let is_up = link.admin_up && link.carrier;
+        if running.device.is_some() && running.link_up != is_up {
+            running.link_up = is_up;
+            running.link_resets += 1;
+        }
+        let kind = &running.interface.kind;
+        let is_found = matches!(kind, InterfaceKind::System | InterfaceKind::Afxdp);
+        let waits = running.device.is_none() && is_found;
+        let outgrown =
+            running.device.is_some_and(|number| self.devices.is_outgrown(number, link.mtu));
+        if outgrown {
+            self.close_interface(&running, false);
+            running.device = None;
+            running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
+        }
+        if waits || outgrown {
+            running.state = self.open_interface(&mut running);
+        } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
+            let spec = self.port_spec(&running);
+            // The port is there; it can be told what its device is like.
+            let _ = self.ofproto.set_port(id, *number, spec);
+        }
+        self.configured.interfaces.insert(link.name.clone(), running);
+        self.settle();
+    }
+}
+
+fn vlan_mode(mode: &control::VlanMode) -> VlanMode {
+    match mode.clone() {
+        control::VlanMode::Access { tag } => VlanMode::Access(tag),
+        control::VlanMode::Trunk { trunks } => VlanMode::Trunk { trunks },
+        control::VlanMode::NativeTagged { tag, trunks } => VlanMode::NativeTagged { tag, trunks },
+        control::VlanMode::NativeUntagged { tag, trunks } => {
+            VlanMode::NativeUntagged { tag, trunks }
+        }
+        control::VlanMode::Dot1qTunnel { tag, cvlans, ethertype } => {
+            VlanMode::Tunnel { tag, inner: cvlans, tpid: ethertype }
+        }
+    }
+}
+
+fn priority_tags(tags: control::PriorityTags) -> PriorityTags {
+    match tags {
+        control::PriorityTags::Never => PriorityTags::Never,
+        control::PriorityTags::IfNonzero => PriorityTags::IfNonzero,
+        control::PriorityTags::Always => PriorityTags::Always,
+    }
+}
+
+/// What OpenFlow tells of a device: up or down, carrier, and the speed as `OFPPF_*` bits
+/// (ovs: `include/openflow/openflow-1.0.h`).
+fn describe_link(spec: &mut PortSpec, link: &LinkInfo) {
+    spec.up = link.admin_up;
+    // A device that is down has no running link, whatever its carrier (IFF_RUNNING).
+    spec.carrier = link.admin_up && link.carrier;
+    let (speed_mbps, duplex) = link.speed_and_duplex();
+    let half = duplex == Some(port_linux::Duplex::Half);
+    const COPPER: u32 = 1 << 11;
+    spec.features = match (speed_mbps, half) {
+        (Some(10), true) => 1 | COPPER,
+        (Some(10), false) => 1 << 1 | COPPER,
+        (Some(100), true) => 1 << 2 | COPPER,
+        (Some(100), false) => 1 << 3 | COPPER,
+        (Some(1000), true) => 1 << 4 | COPPER,
+        (Some(1000), false) => 1 << 5 | COPPER,
+        (Some(10_000), _) => 1 << 6 | COPPER,
+        _ => 0,
+    };
+    spec.speed_kbps = speed_mbps.unwrap_or(0).saturating_mul(1000);
+}
+
+fn no_device(name: &str) -> String {
+    format!("could not open network device {name} (No such device)")
+}
+
+/// Why an interface was not opened, in the words that `ovs-vsctl` shows.
+fn describe_failure(name: &str, error: &PortError) -> String {
+    match error {
+        PortError::Gone { .. } => no_device(name),
+        error => format!("could not open network device {name} ({error})"),
+    }
+}

@@ -1,0 +1,388 @@
+//! The running switch: the control thread's state, and how events change it.
+//!
+//! Everything here runs on one thread. Tasks (sockets, timers, the workers' events) borrow the
+//! [`Switch`] between awaits, tell it what happened, and let it [settle](Switch::settle): what
+//! changed is translated anew, and what is to be carried out goes to workers and connections.
+
+mod assignment;
+mod balance;
+mod capabilities;
+pub mod command_line;
+mod commands;
+mod configure;
+mod counters;
+mod device_handle;
+mod devices;
+mod dpdk;
+pub mod expiry;
+mod flow_file;
+mod flush;
+mod fresh;
+mod interfaces;
+mod link_task;
+mod metrics;
+mod mtu;
+mod nap;
+mod openflow_tasks;
+mod options;
+mod ovsdb_task;
+mod report;
+pub mod run;
+mod rxq;
+mod secret;
+mod stream;
+mod tracing;
+mod turns;
+mod usage;
+mod worker_loop;
+mod worker_ports;
+mod worker_task;
+mod worker_thread;
+use crate::stream::TlsFiles;
+use base::{Instant, WorkerId};
+use conntrack::{Config as ConntrackConfig, Conntrack};
+use control::Desired;
+use datapath::{UpcallQueue, WorkerConfig};
+use devices::Devices;
+use flow::Upcall;
+use ofproto::connection::{self, ConnId, Connections};
+use ofproto::{BridgeId, Ofproto, Outbox};
+use openflow_tasks::{Service, Session};
+use port::PortError;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use worker_thread::{WorkerCommand, WorkerEvent, WorkerMode, WorkerThread};
+
+/// The switch, as tasks share it.
+pub type Shared = Rc<RefCell<Switch>>;
+
+/// Upcalls answered before other events get their turn.
+const UPCALL_BUDGET: usize = 64;
+
+/// What the switch is started with, besides its configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where sockets and pidfiles lie (`OVS_RUNDIR`).
+    pub run_dir: PathBuf,
+    /// Key and certificates for TLS, where the database says none.
+    pub tls: TlsFiles,
+}
+
+/// The control thread's state.
+pub struct Switch {
+    settings: Settings,
+    ofproto: Ofproto,
+    connections: Connections,
+    conntrack: Arc<Conntrack>,
+    upcalls: Arc<UpcallQueue>,
+    workers: Vec<WorkerThread>,
+    devices: Devices,
+    balancer: balance::Balancer,
+    desired: Desired,
+    configured: configure::Configured,
+    database: Option<report::Database>,
+    /// Told when there is something to send to the database.
+    pub database_wake: Rc<Notify>,
+    /// Told when the first configuration is in force.
+    pub ready: Rc<Notify>,
+    outbox: Outbox,
+    /// The writers of the sessions' sockets.
+    outputs: BTreeMap<ConnId, Rc<Notify>>,
+    events: UnboundedSender<WorkerEvent>,
+    started: Instant,
+    dpdk: dpdk::Dpdk,
+    flow_gauge: counters::FlowGauge,
+    /// Counters of the last hour.
+    samples: VecDeque<counters::Sample>,
+    /// Until when what happens to connections is noted, if it is.
+    watched_until: Option<Instant>,
+    traces: commands::Traces,
+    /// When workers log turns.
+    turn_log: metrics::LogSettings,
+    /// Timeout policies that zones have had; each is known by its place, counted from 1.
+    timeout_policies: Vec<BTreeMap<String, u32>>,
+    /// How often the workers were replaced.
+    generation: u32,
+    /// What waits for fresh statistics.
+    fresh: Vec<fresh::WhenFresh>,
+    upcall_cost: counters::UpcallCost,
+    /// Upcalls taken from the queue; kept for their room.
+    batch: Vec<Upcall>,
+    weak: std::rc::Weak<RefCell<Switch>>,
+}
+
+impl Switch {
+    /// A switch without bridges, with one sleeping worker; and the queue of its workers' events,
+    /// for [`worker_task::serve_workers`].
+    pub fn start(
+        settings: Settings,
+    ) -> Result<(Shared, UnboundedReceiver<WorkerEvent>), PortError> {
+        let (events, inbox) = unbounded_channel();
+        let devices = Devices::new()?;
+        let shared = Rc::new_cyclic(|weak| {
+            RefCell::new(Switch {
+                settings,
+                ofproto: Ofproto::new(ofproto::Config::default()),
+                connections: Connections::default(),
+                conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
+                upcalls: Arc::new(UpcallQueue::new()),
+                workers: Vec::new(),
+                devices,
+                balancer: balance::Balancer::default(),
+                desired: Desired::default(),
+                configured: configure::Configured::default(),
+                database: None,
+                database_wake: Rc::new(Notify::new()),
+                ready: Rc::new(Notify::new()),
+                outbox: Outbox::default(),
+                outputs: BTreeMap::new(),
+                events,
+                started: clock::now(),
+                dpdk: dpdk::Dpdk::default(),
+                flow_gauge: counters::FlowGauge::default(),
+                samples: VecDeque::new(),
+                watched_until: None,
+                traces: commands::Traces::default(),
+                turn_log: metrics::LogSettings::default(),
+                timeout_policies: Vec::new(),
+                generation: 0,
+                fresh: Vec::new(),
+                upcall_cost: counters::UpcallCost::default(),
+                batch: Vec::new(),
+                weak: weak.clone(),
+            })
+        });
+        shared.borrow_mut().start_workers(&[WorkerMode::Sleeping], WorkerConfig::default())?;
+        Ok((shared, inbox))
+    }
+
+    /// Replaces the workers. Their flows go with them; packets bring new ones up.
+    fn start_workers(
+        &mut self,
+        modes: &[WorkerMode],
+        config: WorkerConfig,
+    ) -> Result<(), PortError> {
+        let mut slots = Vec::new();
+        for worker in std::mem::take(&mut self.workers) {
+            let id = worker.id;
+            slots.extend(worker.stop());
+            self.with_sessions(|sessions, switch| sessions.worker_gone(id, switch));
+            self.worker_answered(id);
+            self.worker_answered(id);
+        }
+        // What the old workers had installed is forgotten with them, and what they would have
+        // been told.
+        self.generation += 1;
+        self.outbox.commands.clear();
+        self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
+        for (index, mode) in modes.iter().enumerate() {
+            let (conntrack, upcalls) = (Arc::clone(&self.conntrack), Arc::clone(&self.upcalls));
+            let id = WorkerId(index as u16);
+            let events = self.events.clone();
+            let shared = worker_thread::Shared { conntrack, upcalls, events };
+            let worker = WorkerThread::start(id, self.generation, *mode, config, shared)?;
+            worker.send(WorkerCommand::Trace(self.traces.order()));
+            worker.metrics().set_log(self.turn_log);
+            self.workers.push(worker);
+        }
+        let workers = modes.len() as u16;
+        self.ofproto.set_config(ofproto::Config { workers, ..self.ofproto.config().clone() });
+        for (port, error) in self.devices.attach_all(slots, &self.workers) {
+            log::error!(target: "dpif_netdev", "port {port}: {error}");
+        }
+        self.balancer.reset();
+        Ok(())
+    }
+
+    /// OpenFlow's side of the switch.
+    pub fn ofproto(&self) -> &Ofproto {
+        &self.ofproto
+    }
+
+    /// OpenFlow's side of the switch, to be changed; [`Self::settle`] must follow.
+    pub fn ofproto_mut(&mut self) -> &mut Ofproto {
+        &mut self.ofproto
+    }
+
+    /// Takes all flows out of the datapath; packets bring new ones up.
+    pub fn delete_megaflows(&mut self) {
+        self.ofproto.delete_megaflows(clock::now(), &mut self.outbox);
+    }
+
+    /// Takes one megaflow out of the datapath.
+    pub fn delete_megaflow(&mut self, id: flow::FlowId) {
+        self.ofproto.delete_megaflow(id, clock::now(), &mut self.outbox);
+    }
+
+    /// Ends the OpenFlow connections of a bridge; those that it makes itself are made again.
+    pub fn hang_up(&mut self, bridge: BridgeId) {
+        self.connections.hang_up(bridge);
+    }
+
+    /// Connection tracking.
+    pub fn conntrack(&self) -> &Arc<Conntrack> {
+        &self.conntrack
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> &[WorkerThread] {
+        &self.workers
+    }
+
+    /// The datapath's ports.
+    pub fn devices(&self) -> &Devices {
+        &self.devices
+    }
+
+    /// The datapath's ports, to be asked or changed.
+    pub fn devices_mut(&mut self) -> &mut Devices {
+        &mut self.devices
+    }
+
+    /// Key and certificates.
+    pub fn tls(&self) -> &TlsFiles {
+        &self.settings.tls
+    }
+
+    /// Answers upcalls, a bounded number at a time; says whether more wait.
+    fn answer_upcalls(&mut self, now: Instant) -> bool {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.upcalls.pop(UPCALL_BUDGET, &mut batch);
+        let count = batch.len() as u64;
+        for upcall in batch.drain(..) {
+            self.ofproto.upcall(now, upcall, &mut self.outbox);
+        }
+        self.upcall_cost.add(count, clock::now() - now);
+        self.batch = batch;
+        !self.upcalls.is_empty()
+    }
+
+    /// Forgets connections whose time ran out and whose worker does not, and hands back the memory of
+    /// flushed zones, looking at so many at most; says whether there may be more.
+    pub fn expire(&self, connections_max: usize) -> bool {
+        self.conntrack.tick_within(clock::now(), connections_max)
+    }
+
+    /// Time went by.
+    pub fn tick(&mut self) {
+        let now = clock::now();
+        self.unwatch_connections(now);
+        self.end_unwatched_trace(now);
+        self.ofproto.tick(now, &mut self.outbox);
+        self.with_sessions(|sessions, switch| sessions.tick(switch));
+        self.watch_controllers();
+        self.balance_queues();
+        self.sample_counters();
+        self.watch_dpdk_links(now);
+        self.report_controllers();
+        self.settle();
+    }
+
+    /// Lends the sessions what they work on.
+    fn with_sessions(&mut self, f: impl FnOnce(&mut Connections, &mut connection::Switch<'_>)) {
+        let devices = &mut self.devices;
+        let mut counters = |port| devices.counters(port);
+        let mut lent = connection::Switch {
+            core: &mut self.ofproto,
+            now: clock::now(),
+            out: &mut self.outbox,
+            counters: &mut counters,
+        };
+        f(&mut self.connections, &mut lent);
+    }
+
+    /// Carries out what the last events asked for.
+    pub fn settle(&mut self) {
+        let now = clock::now();
+        self.flush_connections(now);
+        self.ofproto.revalidate(now, &mut self.outbox);
+        self.connections.deliver(&mut self.ofproto);
+        for (worker, command) in self.outbox.commands.drain(..) {
+            if let Some(worker) = self.workers.get(usize::from(worker.0)) {
+                worker.send(WorkerCommand::Flow(command));
+            }
+        }
+        for (port, up) in std::mem::take(&mut self.outbox.port_admin) {
+            self.set_device_up(port, up);
+        }
+        for (id, output) in &self.outputs {
+            if self.connections.has_output(*id) || self.connections.is_closing(*id).is_some() {
+                output.notify_one();
+            }
+        }
+    }
+
+    /// Begins a session on a new connection.
+    pub fn open_session(&mut self, service: &Service) -> Session {
+        let bridge = service.bridge;
+        let mut settings = service.settings;
+        // The bridge may have other versions now than when its listener began.
+        let running = self.configured.bridges.values().find(|running| running.id == bridge);
+        if let Some(running) = running {
+            settings.versions = configure::versions(&running.settings);
+        }
+        let id = self.connections.open(bridge, settings, clock::now());
+        let output = Rc::new(Notify::new());
+        self.outputs.insert(id, Rc::clone(&output));
+        if let Some(target) = &service.target {
+            self.configured.sessions.insert(id, (bridge, target.clone()));
+            let history = self.configured.history.entry((bridge, target.clone())).or_default();
+            // Why the last attempt failed is told for as long as nothing else did (ovs: `lib/rconn.c`).
+            history.connected = Some(clock::now());
+        }
+        self.controllers_changed(bridge);
+        Session { id, output }
+    }
+
+    /// Bytes came on a session's connection.
+    pub fn session_input(&mut self, id: ConnId, bytes: &[u8]) {
+        self.with_sessions(|sessions, switch| sessions.receive(id, bytes, switch));
+        self.settle();
+    }
+
+    /// Whether more should be read from a session's connection now.
+    pub fn session_wants_input(&self, id: ConnId) -> bool {
+        self.connections.wants_input(id)
+    }
+
+    /// What is to be written on a session's connection, and whether to close it then.
+    pub fn session_output(&mut self, id: ConnId) -> (Vec<u8>, bool) {
+        (self.connections.take_output(id), self.connections.is_closing(id).is_some())
+    }
+
+    /// A controller could not be reached.
+    pub fn controller_failed(&mut self, service: &Service, error: String) {
+        if let Some(target) = service.target.clone() {
+            let history = self.configured.history.entry((service.bridge, target)).or_default();
+            history.last_error = Some(error);
+        }
+    }
+
+    /// A session's connection ended.
+    pub fn close_session(&mut self, id: ConnId) {
+        self.connections.close(id);
+        self.outputs.remove(&id);
+        if let Some((bridge, target)) = self.configured.sessions.remove(&id) {
+            let history = self.configured.history.entry((bridge, target)).or_default();
+            history.disconnected = Some(clock::now());
+            self.controllers_changed(bridge);
+        }
+        self.settle();
+    }
+
+    /// The bridge of a name.
+    fn bridge_id(&self, name: &str) -> Option<BridgeId> {
+        self.ofproto.bridges().named(name).map(|bridge| bridge.id)
+    }
+
+    /// Runs a task until the switch drops its handle.
+    fn spawn(&self, start: impl FnOnce(&Shared) -> JoinHandle<()>) -> Option<JoinHandle<()>> {
+        self.weak.upgrade().map(|shared| start(&shared))
+    }
+}

@@ -1,0 +1,77 @@
+//! The connection to the database: the socket, and what it says handed to the switch.
+
+use super::Shared;
+use crate::stream::{Stream, Target};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Bytes read from the database at once.
+const READ_BYTES: usize = 64 * 1024;
+/// How long the task sleeps at most, so that what others queued for the database gets out.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Speaks with the database for ever: connects, reconnects with back-off, and lets the switch
+/// apply what it says.
+pub async fn run(shared: Shared, target: Target) {
+    let wake = Rc::clone(&shared.borrow().database_wake);
+    loop {
+        wait_for_turn(&shared).await;
+        let tls = shared.borrow().tls().clone();
+        match Stream::connect(&target, &tls).await {
+            Ok(stream) => {
+                log::info!(target: "reconnect", "{target}: connected");
+                shared.borrow_mut().database_event(|session| session.connected(clock::now()));
+                let why = converse(&shared, stream, &wake).await;
+                log::info!(target: "reconnect", "{target}: connection dropped ({why})");
+            }
+            Err(error) => {
+                log::info!(target: "reconnect", "{target}: connection attempt failed ({error})");
+            }
+        }
+        shared.borrow_mut().database_event(|session| session.disconnected(clock::now()));
+    }
+}
+
+/// Waits until the session's back-off allows another attempt.
+async fn wait_for_turn(shared: &Shared) {
+    loop {
+        let at = shared.borrow().database_connect_at();
+        let wait = at.map_or(TURN, |at| at - clock::now());
+        if wait.is_zero() {
+            return;
+        }
+        tokio::time::sleep(wait.min(TURN)).await;
+        shared.borrow_mut().database_event(|session| session.tick(clock::now()));
+    }
+}
+
+/// Reads and writes until the connection ends; says why it did.
+async fn converse(shared: &Shared, stream: Stream, wake: &tokio::sync::Notify) -> String {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let bytes = shared.borrow_mut().database_output();
+        if let Err(error) = writer.write_all(&bytes).await {
+            return error.to_string();
+        }
+        let timeout = shared.borrow().database_timeout();
+        let wait = timeout.map_or(TURN, |at| at - clock::now()).min(TURN);
+        tokio::select! {
+            read = reader.read(&mut buffer) => match read {
+                Ok(0) => return "closed by the server".to_owned(),
+                Ok(n) => shared
+                    .borrow_mut()
+                    .database_event(|session| session.receive(clock::now(), &buffer[..n])),
+                Err(error) => return error.to_string(),
+            },
+            () = wake.notified() => {}
+            () = tokio::time::sleep(wait) => {
+                shared.borrow_mut().database_event(|session| session.tick(clock::now()));
+            }
+        }
+        if let Some(why) = shared.borrow_mut().take_database_failure() {
+            return why;
+        }
+    }
+}

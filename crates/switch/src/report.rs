@@ -1,0 +1,384 @@
+//! The database: its rows become the configuration, and the switch's state goes into its rows.
+
+use super::Switch;
+use super::capabilities::capabilities;
+use base::{Instant, OfPort};
+use control::{
+    BridgeStatus, Controller, ControllerKind, ControllerStatus, Desired, InterfaceStatus,
+    LinkStatus, Status,
+};
+use ofproto::BridgeId;
+use ovsdb::{Event, Session, SessionConfig, TransactionId};
+use port_linux::{Duplex, LinkInfo};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The lock that one `ovs-vswitchd` of a database holds.
+const LOCK: &str = "ovs_vswitchd";
+/// The session with the database, and what is under way in it.
+pub struct Database {
+    session: Session,
+    /// The report that was sent and not answered.
+    sent: Option<TransactionId>,
+    /// Something changed since the last report was made.
+    stale: bool,
+    /// The number of the configuration that is in force.
+    cur_cfg: Option<i64>,
+    /// When statistics were last reported.
+    reported_statistics: Option<Instant>,
+    /// Whose statistics were reported: a new interface gets them at once (ovs: `iface_create`).
+    counted: BTreeSet<String>,
+    /// The first configuration was reported.
+    ready: bool,
+    /// Why the connection must be closed.
+    failure: Option<String>,
+    /// The last warnings, so that each is logged once.
+    warned: Vec<String>,
+}
+
+impl Switch {
+    /// From now on the configuration is the database's.
+    pub fn use_database(&mut self) {
+        let config = SessionConfig::new("Open_vSwitch", control::monitored()).with_lock(LOCK);
+        self.database = Some(Database {
+            session: Session::new(config),
+            sent: None,
+            stale: false,
+            cur_cfg: None,
+            reported_statistics: None,
+            counted: BTreeSet::new(),
+            ready: false,
+            failure: None,
+            warned: Vec::new(),
+        });
+    }
+
+    /// When to connect to the database, or `None` while connected.
+    pub fn database_connect_at(&self) -> Option<Instant> {
+        self.database.as_ref()?.session.connect_at()
+    }
+
+    /// When the session wants to be ticked.
+    pub fn database_timeout(&self) -> Option<Instant> {
+        self.database.as_ref()?.session.next_timeout()
+    }
+
+    /// Bytes to be written to the database.
+    pub fn database_output(&mut self) -> Vec<u8> {
+        self.database.as_mut().map(|db| db.session.take_output()).unwrap_or_default()
+    }
+
+    /// Why the database's connection must be closed, if it must.
+    pub fn take_database_failure(&mut self) -> Option<String> {
+        self.database.as_mut()?.failure.take()
+    }
+
+    /// Tells the session something, and acts on what it says then.
+    pub fn database_event(&mut self, tell: impl FnOnce(&mut Session)) {
+        let Some(database) = &mut self.database else { return };
+        tell(&mut database.session);
+        while let Some(event) = self.database.as_mut().and_then(|db| db.session.next_event()) {
+            self.heed(event);
+        }
+        self.report();
+    }
+
+    fn heed(&mut self, event: Event) {
+        let Some(database) = &mut self.database else { return };
+        match event {
+            Event::Connected { .. } | Event::LockAcquired | Event::Updated(_) => {
+                self.configure_from_rows();
+            }
+            Event::Disconnected => database.sent = None,
+            Event::LockBusy => {
+                let pid = std::process::id();
+                log::error!(
+                    target: "bridge",
+                    "another ovs-vswitchd process is running, disabling this process \
+                     (pid {pid}) until it goes away"
+                );
+            }
+            Event::LockLost | Event::LockStolen => {
+                log::warn!(target: "bridge", "lost the lock of the database; changing nothing");
+            }
+            Event::TransactionDone { id, result } => {
+                if database.sent == Some(id) {
+                    database.sent = None;
+                }
+                match result {
+                    Ok(_) => self.report_ready(),
+                    Err(error) => {
+                        database.stale = true;
+                        log::warn!(target: "bridge", "the database refused a report: {error}");
+                    }
+                }
+            }
+            Event::ProtocolError(error) => database.failure = Some(error.to_string()),
+            Event::ProbeTimeout => {
+                database.failure = Some("no response to inactivity probe".to_owned());
+            }
+        }
+    }
+
+    fn configure_from_rows(&mut self) {
+        let Some(database) = &mut self.database else { return };
+        if !database.session.has_lock() || !database.session.is_monitoring() {
+            return;
+        }
+        let (desired, warnings) = Desired::from_rows(database.session.replica());
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        for warning in warnings.iter().filter(|text| !database.warned.contains(text)) {
+            log::warn!(target: "bridge", "{warning}");
+        }
+        database.warned = warnings;
+        database.cur_cfg = control::next_cfg(database.session.replica());
+        database.stale = true;
+        self.configure(desired);
+    }
+
+    /// Something changed that the database shows.
+    pub fn mark_stale(&mut self) {
+        if let Some(database) = &mut self.database {
+            database.stale = true;
+        }
+    }
+
+    /// Writes what changed into the database, if nothing is under way there.
+    pub fn report(&mut self) {
+        let now = clock::now();
+        let interval = Duration::from_millis(self.desired.options.stats_update_interval_ms.into());
+        let Some(database) = &mut self.database else { return };
+        let due = database.reported_statistics.is_none_or(|at| now - at >= interval);
+        let can = database.session.has_lock() && database.session.is_monitoring();
+        if database.sent.is_some() || !can || !(database.stale || due) {
+            return;
+        }
+        database.stale = false;
+        if due {
+            database.reported_statistics = Some(now);
+        }
+        let cur_cfg = database.cur_cfg;
+        let status = self.status(cur_cfg, due);
+        let Some(database) = &mut self.database else { return };
+        match control::report(database.session.replica(), &status) {
+            None => self.report_ready(),
+            Some(transaction) => match database.session.transact(transaction) {
+                Ok(id) => database.sent = Some(id),
+                Err(_) => database.stale = true,
+            },
+        }
+        self.database_wake.notify_one();
+    }
+
+    /// The first configuration is in force, and the database says so.
+    fn report_ready(&mut self) {
+        let Some(database) = &mut self.database else { return };
+        if !std::mem::replace(&mut database.ready, true) {
+            self.ready.notify_one();
+        }
+    }
+
+    fn status(&mut self, cur_cfg: Option<i64>, with_statistics: bool) -> Status {
+        let names = |list: &[&str]| Some(list.iter().map(|&name| name.to_owned()).collect());
+        Status {
+            cur_cfg,
+            ovs_version: None,
+            datapath_types: names(&["netdev", "system"]),
+            iface_types: names(&interface_types()),
+            dpdk_runs: port_dpdk::is_running(),
+            dpdk_version: port_dpdk::version(),
+            capabilities: Some(capabilities()),
+            bridges: self.bridge_statuses(),
+            interfaces: self.interface_statuses(with_statistics),
+            controllers: self.controller_statuses(),
+        }
+    }
+
+    fn bridge_statuses(&self) -> BTreeMap<String, BridgeStatus> {
+        let bridges = self.ofproto.bridges().iter();
+        let status = |b: &ofproto::Bridge| BridgeStatus { datapath_id: b.config.datapath_id };
+        bridges.map(|bridge| (bridge.config.name.clone(), status(bridge))).collect()
+    }
+
+    fn interface_statuses(&mut self, all: bool) -> BTreeMap<String, InterfaceStatus> {
+        let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
+        let counted = self.database.as_mut().map(|db| std::mem::take(&mut db.counted));
+        let mut statuses = BTreeMap::new();
+        for name in names {
+            let with_statistics = all || counted.as_ref().is_none_or(|it| !it.contains(&name));
+            let Some(run) = self.configured.interfaces.get(&name) else { continue };
+            let (has_device, link_resets) = (run.has_device(), run.link_resets);
+            let fault = run.fault.clone();
+            let status = match run.state.clone() {
+                Err(error) => InterfaceStatus::Failed { error },
+                Ok(ofport) => {
+                    let number = self.devices.number_of(&name);
+                    let unpolled = number.and_then(|number| self.devices.unpolled(number));
+                    if let Some(port) = self.devices.dpdk(&name) {
+                        let link = super::dpdk::link_status(ofport, port, with_statistics);
+                        let error = unpolled.or(link.error);
+                        let link = Box::new(LinkStatus { link_resets, error, ..link });
+                        statuses.insert(name, InterfaceStatus::Running(link));
+                        continue;
+                    }
+                    let link = has_device.then(|| self.devices.link(&name).ok()).flatten();
+                    InterfaceStatus::Running(Box::new(match link {
+                        Some(link) => {
+                            let mut status = device_status(ofport, &link, with_statistics);
+                            let (details, counters) = self.devices.details(&name);
+                            status.status.extend(details);
+                            if let Some(statistics) = &mut status.statistics {
+                                statistics.extend(counters);
+                            }
+                            LinkStatus { link_resets, error: unpolled.or(fault), ..status }
+                        }
+                        None => self.patch_status(&name, ofport, with_statistics),
+                    }))
+                }
+            };
+            statuses.insert(name, status);
+        }
+        if let Some(database) = &mut self.database {
+            let running = statuses.iter().filter(|of| matches!(of.1, InterfaceStatus::Running(_)));
+            database.counted = running.map(|(name, _)| name.clone()).collect();
+        }
+        statuses
+    }
+
+    /// A patch port has no device; it is up, and counts what crossed it.
+    fn patch_status(&self, name: &str, ofport: OfPort, with_statistics: bool) -> LinkStatus {
+        let up =
+            LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() };
+        let mut bridges = self.ofproto.bridges().iter();
+        let Some(port) = bridges.find_map(|bridge| bridge.port_named(name)) else { return up };
+        let (rx, tx) = (port.patch_rx, port.patch_tx);
+        let counters =
+            [("rx_packets", rx.0), ("rx_bytes", rx.1), ("tx_packets", tx.0), ("tx_bytes", tx.1)];
+        LinkStatus {
+            mac: Some(port.spec.mac),
+            statistics: with_statistics.then(|| named(counters)),
+            ..up
+        }
+    }
+
+    fn controller_statuses(&self) -> BTreeMap<(String, String), ControllerStatus> {
+        let mut statuses = BTreeMap::new();
+        for (name, bridge) in &self.desired.bridges {
+            let Some(id) = self.bridge_id(name) else { continue };
+            for controller in &bridge.settings.controllers {
+                let key = (name.clone(), controller.target.clone());
+                statuses.insert(key, self.controller_status(id, controller));
+            }
+        }
+        statuses
+    }
+
+    /// How a controller stands. One that connects to us is nobody in particular: whoever comes
+    /// is not reported (ovs: `ofproto/connmgr.c`, `ofproto_get_controller_info`).
+    fn controller_status(&self, id: BridgeId, controller: &Controller) -> ControllerStatus {
+        if controller.kind == ControllerKind::Service {
+            return ControllerStatus { is_connected: false, role: None, status: BTreeMap::new() };
+        }
+        let sessions = self.configured.sessions.iter();
+        let mut own = sessions.filter(|(_, to)| to.0 == id && to.1 == controller.target);
+        let found = own.find_map(|(session, _)| self.connections.status(*session));
+        let connected = found.filter(|status| status.is_connected());
+        let history = self.configured.history.get(&(id, controller.target.clone()));
+        let history = history.cloned().unwrap_or_default();
+        let seconds = |at: Option<Instant>| at.map(|at| (clock::now() - at).as_secs().to_string());
+        let state = if connected.is_some() { "ACTIVE" } else { "BACKOFF" };
+        let facts = [
+            ("state", Some(state.to_owned())),
+            ("sec_since_connect", seconds(history.connected)),
+            ("sec_since_disconnect", seconds(history.disconnected)),
+            ("last_error", history.last_error),
+        ];
+        let status = facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)));
+        ControllerStatus {
+            is_connected: connected.is_some(),
+            role: connected.map(|status| controller_role(status.role)),
+            status: status.collect(),
+        }
+    }
+
+    /// Time went by: controllers may have come or gone, statistics may be due.
+    pub fn report_controllers(&mut self) {
+        let statuses = self.controller_statuses();
+        let connected: Vec<bool> = statuses.values().map(|status| status.is_connected).collect();
+        if connected != self.configured.connected {
+            self.configured.connected = connected;
+            self.mark_stale();
+        }
+        self.report();
+    }
+}
+
+fn controller_role(role: openflow::message::Role) -> control::ControllerRole {
+    match role {
+        openflow::message::Role::Primary => control::ControllerRole::Primary,
+        openflow::message::Role::Secondary => control::ControllerRole::Secondary,
+        _ => control::ControllerRole::Other,
+    }
+}
+
+fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> LinkStatus {
+    let (speed_mbps, duplex) = link.speed_and_duplex();
+    let driver = link.driver().map(|driver| {
+        [
+            ("driver_name", driver.name),
+            ("driver_version", driver.version),
+            ("firmware_version", driver.firmware_version),
+        ]
+    });
+    LinkStatus {
+        ofport,
+        mac: Some(link.mac),
+        ifindex: link.ifindex,
+        admin_up: Some(link.admin_up),
+        link_up: link.admin_up && link.carrier,
+        error: None,
+        link_resets: 0,
+        link_speed_bps: speed_mbps.map(|mbps| i64::from(mbps) * 1_000_000),
+        full_duplex: duplex.map(|duplex| duplex != Duplex::Half),
+        mtu: Some(link.mtu.into()),
+        status: driver
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        statistics: with_statistics.then(|| statistics(link)),
+    }
+}
+
+/// The counters under the names of `Interface.statistics`.
+fn statistics(link: &LinkInfo) -> BTreeMap<String, i64> {
+    let s = &link.statistics;
+    named([
+        ("rx_packets", s.rx_packets),
+        ("tx_packets", s.tx_packets),
+        ("rx_bytes", s.rx_bytes),
+        ("tx_bytes", s.tx_bytes),
+        ("rx_dropped", s.rx_dropped),
+        ("tx_dropped", s.tx_dropped),
+        ("rx_errors", s.rx_errors),
+        ("tx_errors", s.tx_errors),
+        ("rx_frame_err", s.rx_frame_err),
+        ("rx_over_err", s.rx_over_err),
+        ("rx_crc_err", s.rx_crc_err),
+        ("rx_missed_errors", s.rx_missed_errors),
+        ("rx_multicast_packets", s.multicast),
+        ("collisions", s.collisions),
+    ])
+}
+
+/// The types of interfaces that can be opened.
+fn interface_types() -> Vec<&'static str> {
+    let dpdk: &[&str] = if port_dpdk::is_running() { &control::DPDK_INTERFACE_TYPES } else { &[] };
+    control::INTERFACE_TYPES.iter().chain(dpdk).copied().collect()
+}
+
+/// Counters with names that own themselves, within the database's numbers.
+pub(super) fn named<const N: usize>(counters: [(&str, u64); N]) -> BTreeMap<String, i64> {
+    let within = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    counters.into_iter().map(|(name, value)| (name.to_owned(), within(value))).collect()
+}

@@ -1,0 +1,289 @@
+//! The daemon from its first step to its last.
+
+use super::{Settings, Shared, Switch};
+use super::{commands, devices, flow_file, link_task, ovsdb_task, worker_task};
+use crate::command_line::{Source, SwitchOptions, ovs_version};
+use crate::stream::{Target, TlsFiles};
+use control::{Desired, FileError};
+use daemon::unixctl::{self, Commands, Reply, Server};
+use daemon::{Daemon, DaemonError, Directories, FatalSignals, PROGRAM, utc_offset_s};
+use port::PortError;
+use port_linux::LinkMonitor;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::task::LocalSet;
+use vlog::{self, LogError, Vlog};
+
+/// How often the switch looks at the clock.
+const TICK: Duration = Duration::from_millis(200);
+/// Connections whose time ran out that are forgotten in one go, and the pause before the next;
+/// at most so many, where it is always too few.
+const EXPIRED_AT_ONCE: usize = 512;
+const EXPIRE_PAUSE: Duration = Duration::from_millis(1);
+const EXPIRED_MAX: usize = 16 * 1024;
+/// The port of a database server where a target names none (IANA).
+const OVSDB_PORT: u16 = 6640;
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("{0}")]
+    Log(#[from] LogError),
+    #[error("{0}")]
+    Daemon(#[from] DaemonError),
+    #[error("{0}")]
+    Port(#[from] PortError),
+    #[error("{what}: {source}")]
+    System { what: String, source: std::io::Error },
+    #[error("{0}")]
+    Target(#[from] crate::stream::TargetError),
+    #[error("{}", list(.0))]
+    File(Vec<FileError>),
+    #[error("{}", .0.join("\n"))]
+    Flows(Vec<String>),
+}
+
+fn list(errors: &[FileError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// How the daemon is asked to end.
+#[derive(Clone, Copy)]
+struct Exit {
+    cleanup: bool,
+}
+
+/// Runs the daemon, or only checks its configuration file; gives its exit status.
+pub fn run(options: &SwitchOptions, directories: &Directories) -> ExitCode {
+    if let Source::File { path, check: true } = &options.source {
+        return check(path);
+    }
+    let vlog = vlog::install(PROGRAM, directories.log_file(PROGRAM), utc_offset_s);
+    match try_run(options, directories, vlog) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            vlog.fatal("daemon_unix", &error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what is wrong with a configuration file.
+fn check(file: &Path) -> ExitCode {
+    match load(file) {
+        Ok(desired) => {
+            let ports: usize = desired.bridges.values().map(|bridge| bridge.ports.len()).sum();
+            println!("{}: good: {} bridges, {ports} ports", file.display(), desired.bridges.len());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(
+    options: &SwitchOptions,
+    directories: &Directories,
+    vlog: &'static Vlog,
+) -> Result<(), StartError> {
+    vlog.apply(&options.logging)?;
+    daemon::abort_on_panic();
+    // A file that can't be used is told before the shell is let go.
+    let desired = match &options.source {
+        Source::Database(_) => None,
+        Source::File { path, .. } => Some(load(path)?),
+    };
+    let mut daemon = Daemon::start(&options.daemon)?;
+    if options.mlockall {
+        daemon::lock_memory();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| StartError::System { what: "start the runtime".to_owned(), source })?;
+    let tasks = LocalSet::new();
+    let ended = tasks.block_on(&runtime, serve(options, directories, vlog, desired, &mut daemon));
+    drop(tasks);
+    ended
+}
+
+fn load(file: &Path) -> Result<Desired, StartError> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| StartError::System { what: name.clone(), source })?;
+    let mut desired = Desired::from_toml(&text, &name).map_err(StartError::File)?;
+    // Files of flows and of packets lie beside the file that names them.
+    let folder = file.parent().unwrap_or(Path::new(""));
+    for bridge in desired.bridges.values_mut() {
+        for flows in &mut bridge.settings.flow_files {
+            *flows = folder.join(&*flows);
+        }
+        let interfaces = bridge.ports.values_mut().flat_map(|port| &mut port.interfaces);
+        for interface in interfaces.filter(|i| i.kind == control::InterfaceKind::Pcap) {
+            for option in ["rx_pcap", "tx_pcap"] {
+                if let Some(path) = interface.options.get_mut(option) {
+                    *path = folder.join(&*path).display().to_string();
+                }
+            }
+        }
+    }
+    let bridges = desired.bridges.values();
+    let wrong_options = bridges.clone().flat_map(devices::check_options);
+    let wrong: Vec<String> = bridges.flat_map(flow_file::check).chain(wrong_options).collect();
+    if wrong.is_empty() { Ok(desired) } else { Err(StartError::Flows(wrong)) }
+}
+
+/// Everything that runs on the control thread.
+async fn serve(
+    options: &SwitchOptions,
+    directories: &Directories,
+    vlog: &'static Vlog,
+    desired: Option<Desired>,
+    daemon: &mut Daemon,
+) -> Result<(), StartError> {
+    let mut signals = FatalSignals::listen()
+        .map_err(|source| StartError::System { what: "listen to signals".to_owned(), source })?;
+    let wanted = desired.as_ref().and_then(|desired| desired.options.run_dir.clone());
+    let run_dir = wanted.unwrap_or_else(|| directories.in_run(""));
+    let tls = TlsFiles {
+        private_key: options.tls.private_key.clone(),
+        certificate: options.tls.certificate.clone(),
+        ca_cert: options.tls.ca_cert.clone(),
+    };
+    let settings = Settings { run_dir, tls };
+    let (shared, inbox) = Switch::start(settings)?;
+    let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
+    let (commands, ended) = switch_commands(vlog, &exit);
+    let socket = control_socket(options, directories, desired.as_ref());
+    let mut server =
+        match &socket {
+            Some(path) => Some(Server::bind(path).map_err(|source| StartError::System {
+                what: path.display().to_string(),
+                source,
+            })?),
+            None => None,
+        };
+    tokio::task::spawn_local(worker_task::serve_workers(Rc::clone(&shared), inbox));
+    tokio::task::spawn_local(tick(Rc::clone(&shared)));
+    tokio::task::spawn_local(expire(Rc::clone(&shared)));
+    tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
+    start_source(options, desired, &shared)?;
+    let ready = Rc::clone(&shared.borrow().ready);
+    let ends_by = loop {
+        tokio::select! {
+            signal = signals.next() => break Some(signal),
+            () = ended.notified() => break None,
+            () = ready.notified() => daemon.ready()?,
+            call = next_call(&mut server) => commands.answer(&mut shared.borrow_mut(), call),
+        }
+    };
+    let cleanup = exit.borrow().is_some_and(|exit| exit.cleanup);
+    let ending = shared.borrow_mut().shut_down(cleanup);
+    for task in ending {
+        // It was told to end; how it did is of no interest.
+        let _ = task.await;
+    }
+    if let Some(server) = server {
+        server.close().await;
+    }
+    match ends_by {
+        Some(signal) => daemon::die_of(signal),
+        None => Ok(()),
+    }
+}
+
+/// Begins to take the configuration from where it comes.
+fn start_source(
+    options: &SwitchOptions,
+    desired: Option<Desired>,
+    shared: &Shared,
+) -> Result<(), StartError> {
+    match (&options.source, desired) {
+        (Source::Database(target), _) => {
+            let target = Target::parse(target, OVSDB_PORT)?;
+            shared.borrow_mut().use_database();
+            tokio::task::spawn_local(ovsdb_task::run(Rc::clone(shared), target));
+        }
+        (Source::File { .. }, desired) => {
+            let mut switch = shared.borrow_mut();
+            switch.configure(desired.unwrap_or_default());
+            switch.ready.notify_one();
+        }
+    }
+    Ok(())
+}
+
+fn control_socket(
+    options: &SwitchOptions,
+    directories: &Directories,
+    desired: Option<&Desired>,
+) -> Option<PathBuf> {
+    let in_file = desired.and_then(|desired| desired.options.unixctl.clone());
+    match (in_file, &options.unixctl) {
+        (Some(path), None) => Some(path),
+        (_, option) => unixctl::path(option.as_deref(), directories, PROGRAM),
+    }
+}
+
+/// All commands, and what is notified when `exit` is given.
+fn switch_commands(
+    vlog: &'static Vlog,
+    exit: &Rc<RefCell<Option<Exit>>>,
+) -> (Commands<Switch>, Rc<tokio::sync::Notify>) {
+    let mut commands = Commands::new(&ovs_version());
+    let ended = Rc::new(tokio::sync::Notify::new());
+    commands::add_all(&mut commands);
+    unixctl::add_vlog_commands(&mut commands, vlog);
+    let (asked, notify) = (Rc::clone(exit), Rc::clone(&ended));
+    unixctl::add_exit(&mut commands, move |_, cleanup| {
+        *asked.borrow_mut() = Some(Exit { cleanup });
+        notify.notify_one();
+        Reply::done()
+    });
+    (commands, ended)
+}
+
+async fn next_call(server: &mut Option<Server>) -> unixctl::Call {
+    match server {
+        Some(server) => server.next_call().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn tick(shared: Shared) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        shared.borrow_mut().tick();
+    }
+}
+
+/// Forgets connections whose time ran out, a few at a time, for workers that sleep or are gone; those
+/// that poll look after their own. Where one of them polls on the same processor, what comes meanwhile
+/// waits in rings that are full after a millisecond.
+async fn expire(shared: Shared) {
+    let mut at_most = EXPIRED_AT_ONCE;
+    loop {
+        let is_behind = shared.borrow().expire(at_most);
+        if !is_behind {
+            at_most = EXPIRED_AT_ONCE;
+            tokio::time::sleep(TICK).await;
+        } else {
+            // Whoever stays behind has to take more.
+            at_most = (at_most + EXPIRED_AT_ONCE / 32).min(EXPIRED_MAX);
+            tokio::time::sleep(EXPIRE_PAUSE).await;
+        }
+    }
+}
+
+async fn watch_links(shared: Shared, monitor: LinkMonitor) {
+    if let Err(error) = link_task::run(shared, monitor).await {
+        log::error!(target: "netdev_linux", "{error}");
+    }
+}

@@ -1,0 +1,397 @@
+//! A worker's loop: receives from its queues, lets the datapath decide, sends.
+//!
+//! A sleeping worker waits in one system call for any of its ports or for the control side, and
+//! uses no processor time when nothing comes. A polling worker has a processor of its own and
+//! waits only as long as `pmd-sleep-max` lets it.
+//!
+//! Time is measured in nanoseconds of the monotonic clock; what the commands of Open vSwitch call
+//! cycles are those.
+
+use super::balance::Load;
+use super::expiry::expiry_budget;
+use super::metrics::{BatchSizes, Metrics, Sample};
+use super::nap::Nap;
+use super::tracing::{Arrival, Picker};
+use super::turns::{Turns, WorkerReport};
+use super::usage::{INTERVAL, Usage};
+use super::worker_ports::{Ports, RxSlot, Shift, send_all};
+use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
+use base::{Instant, PortNo};
+use datapath::{Outbox, Worker, WorkerStats};
+use flow::FlowCommand;
+use packet::Batch;
+use port_linux::{Waiter, affinity};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// How long a sleeping worker sleeps at most, so that its tables are kept in order.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// How long a sleeping worker goes on looking at queues that cannot wake it after one of them
+/// had something, and how often it looks at them after that.
+const LOOK_ON: Duration = Duration::from_micros(200);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Batches received from one port before the others get their turn.
+const BATCHES_PER_TURN: usize = 4;
+
+/// What a thread starts with.
+pub struct Start {
+    /// Which of the sets of workers it belongs to.
+    pub generation: u32,
+    /// How it spends its time.
+    pub mode: WorkerMode,
+    /// Its part of the datapath.
+    pub worker: Worker,
+    /// What it sleeps on.
+    pub waiter: Waiter,
+    /// What it is told.
+    pub inbox: mpsc::Receiver<WorkerCommand>,
+    /// Where it tells what happens.
+    pub events: UnboundedSender<WorkerEvent>,
+    /// Where others read what it counts.
+    pub published: Arc<Mutex<WorkerReport>>,
+    /// What is kept of its turns.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Works until it is told to stop, or nobody is there to tell it; gives back its queues.
+pub fn run(start: Start) -> Vec<RxSlot> {
+    let since = clock::now();
+    let Start { generation, mode, worker, waiter, inbox, events, published, metrics } = start;
+    let run = Run {
+        generation,
+        mode,
+        worker,
+        waiter,
+        inbox,
+        events,
+        published,
+        metrics,
+        sizes: BatchSizes::default(),
+        asked: None,
+        ports: Ports::default(),
+        turns: Turns::default(),
+        since,
+        busy: Usage::default(),
+        last: Load::default(),
+        nap: Nap::default(),
+        tracing: None,
+    };
+    run.run()
+}
+
+/// The thread's state.
+struct Run {
+    generation: u32,
+    mode: WorkerMode,
+    worker: Worker,
+    waiter: Waiter,
+    inbox: mpsc::Receiver<WorkerCommand>,
+    events: UnboundedSender<WorkerEvent>,
+    published: Arc<Mutex<WorkerReport>>,
+    metrics: Arc<Metrics>,
+    /// Of a turn that is kept: its batches, and the upcalls before it.
+    sizes: BatchSizes,
+    asked: Option<u64>,
+    ports: Ports,
+    turns: Turns,
+    /// Since when turns and counters count.
+    since: Instant,
+    /// How long it was busy.
+    busy: Usage,
+    /// Its last whole interval.
+    last: Load,
+    /// The sleeps of a polling worker.
+    nap: Nap,
+    /// Which packets' steps are written down.
+    tracing: Option<Picker>,
+}
+
+impl Run {
+    fn run(mut self) -> Vec<RxSlot> {
+        if let WorkerMode::Polling { cpu } = self.mode {
+            if let Err(error) = affinity::pin_to_cpu(cpu) {
+                log::warn!(target: "dpif_netdev", "cannot pin a worker to CPU {cpu}: {error}");
+            }
+            // Without it, sleeps are longer than asked for, and no more.
+            let _ = affinity::sleep_precisely();
+        }
+        let (mut out, mut batch) = (Outbox::new(), Batch::new());
+        let mut now = clock::now();
+        let (mut ticked, mut received_at, mut interval) = (now, now, now);
+        loop {
+            if !self.obey(now, &mut out) {
+                return self.ports.rx;
+            }
+            let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
+            self.flush(&mut out);
+            if let WorkerMode::Polling { .. } = self.mode {
+                self.worker.expire(now, expiry_budget(received));
+            }
+            let worked = clock::now();
+            self.turns.all += 1;
+            if received > 0 {
+                self.ports.share_out((worked - sending_from).as_nanos() as u64, received);
+                self.count_busy((worked - now).as_nanos() as u64);
+                received_at = worked;
+            }
+            self.keep_turn(now, worked, received);
+            if worked - interval >= INTERVAL {
+                self.end_interval(worked - interval);
+                interval = worked;
+            }
+            if worked - ticked >= SLEEP_MAX {
+                ticked = worked;
+                if let Some(wanted) = self.worker.tick() {
+                    let (generation, id) = (self.generation, self.worker.id());
+                    let _ = self.events.send(WorkerEvent::WantsRoom(generation, id, wanted));
+                }
+                self.publish();
+            }
+            let before = if received > 0 { worked } else { now };
+            now = self.rest(received, before, worked, received_at);
+        }
+    }
+
+    fn count_busy(&mut self, ns: u64) {
+        self.worker.stats_mut().busy_ns += ns;
+        self.turns.busy += 1;
+        self.busy.add(ns);
+    }
+
+    /// Adds the turn to the worker's metrics.
+    fn keep_turn(&mut self, began: Instant, ended: Instant, packets: u64) {
+        if self.mode == WorkerMode::Sleeping || !self.metrics.is_on() {
+            self.asked = None;
+            return;
+        }
+        let sizes = std::mem::take(&mut self.sizes);
+        let stats = self.worker.stats();
+        let asked = stats.misses + stats.lost;
+        let before = self.asked.replace(asked);
+        let upcalls = asked.saturating_sub(before.unwrap_or(asked));
+        let ns = (ended - began).as_nanos() as u64;
+        let busy_ns = if packets > 0 { ns } else { 0 };
+        let batches = sizes.0[1..].iter().map(|&count| u64::from(count)).sum();
+        let turn = Sample { ns, busy_ns, packets, batches, upcalls, ..Sample::default() };
+        self.metrics.add(ended.as_millis(), turn, &sizes);
+    }
+
+    fn end_interval(&mut self, length: Duration) {
+        let busy_ns = self.busy.end_interval();
+        for slot in &mut self.ports.rx {
+            slot.usage.end_interval();
+        }
+        let total_ns = length.as_nanos() as u64;
+        self.last = Load { intervals: self.last.intervals + 1, busy_ns, total_ns };
+    }
+
+    /// Waits for something to do, where the worker may wait. `idle_since` is when it had nothing
+    /// to do any more. Gives the time after.
+    fn rest(
+        &mut self,
+        received: u64,
+        idle_since: Instant,
+        now: Instant,
+        received_at: Instant,
+    ) -> Instant {
+        let rested = match self.mode {
+            WorkerMode::Sleeping if received > 0 => None,
+            WorkerMode::Sleeping => {
+                self.publish();
+                self.patience(now - received_at).map(|patience| self.wait(patience))
+            }
+            WorkerMode::Polling { .. } => {
+                // Who asks after a burst need not wait for the next second.
+                if received == 0 && idle_since <= received_at {
+                    self.publish();
+                }
+                let most = self.ports.rx.iter().map(|slot| slot.packets).max();
+                self.nap.next(most.unwrap_or(0)).map(std::thread::sleep)
+            }
+        };
+        let after = if rested.is_some() { clock::now() } else { now };
+        let slept_ns = if rested.is_some() { (after - now).as_nanos() as u64 } else { 0 };
+        self.turns.slept += u64::from(slept_ns > 0);
+        self.turns.slept_ns += slept_ns;
+        // What a polling worker sleeps is told apart; the other's sleep is its idleness.
+        let slept_ns = if self.mode == WorkerMode::Sleeping { 0 } else { slept_ns };
+        let idle_ns = (after - idle_since).as_nanos() as u64;
+        self.worker.stats_mut().idle_ns += idle_ns.saturating_sub(slept_ns);
+        after
+    }
+
+    /// How long a sleeping worker may wait; None where it has to look again at once, for a queue
+    /// that cannot wake it had something a moment ago.
+    fn patience(&self, idle_for: Duration) -> Option<Duration> {
+        match self.ports.quiet_for() {
+            None => Some(SLEEP_MAX),
+            Some(Duration::ZERO) if idle_for < LOOK_ON => None,
+            Some(quiet) => Some(quiet.clamp(LOOK_AGAIN, SLEEP_MAX)),
+        }
+    }
+
+    fn wait(&mut self, patience: Duration) {
+        if let Err(error) = self.waiter.wait(Some(patience)) {
+            // Nothing but a wrong descriptor can fail here; better slow than spinning.
+            log::error!(target: "dpif_netdev", "worker cannot wait: {error}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Carries out what the control side asked; says whether to go on.
+    fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        loop {
+            match self.inbox.try_recv() {
+                Ok(WorkerCommand::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
+                Err(mpsc::TryRecvError::Empty) => return true,
+                Ok(WorkerCommand::Flow(command)) => self.carry_out(now, command, out),
+                Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
+                Ok(WorkerCommand::AddRx(slot)) => {
+                    self.ports.add_rx(slot, &mut self.waiter);
+                    self.publish();
+                }
+                Ok(WorkerCommand::TakeRx(port, queue, to)) => {
+                    if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter) {
+                        // Nobody waits for it any more: better here than nowhere.
+                        if let Err(mpsc::SendError(slot)) = to.send(slot) {
+                            self.ports.add_rx(slot, &mut self.waiter);
+                        }
+                    }
+                }
+                Ok(WorkerCommand::SleepMax(most)) => self.nap.set_longest(most),
+                Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
+                Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
+                Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
+                Ok(WorkerCommand::Room(room)) => {
+                    let _ = self.events.send(WorkerEvent::Spent(self.worker.take(room)));
+                }
+                Ok(WorkerCommand::ClearStats) => {
+                    *self.worker.stats_mut() = WorkerStats::default();
+                    (self.turns, self.since, self.asked) = (Turns::default(), now, None);
+                    self.metrics.clear();
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
+        let Run { worker, ports, tracing, events, .. } = self;
+        match (command, tracing) {
+            (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
+                let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
+                let _ = events.send(WorkerEvent::Traced(traced));
+            }
+            (command, _) => worker.command(now, command, out),
+        }
+    }
+
+    fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {
+        self.ports.forget_rx(port, &mut self.waiter);
+        self.ports.tx.remove(&port);
+        out.remove_port(port);
+    }
+
+    /// Gives each queue its turn; says how many packets came, and since when the time is nobody's yet:
+    /// what is sent then is sent for all.
+    fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
+        let (mut received, mut shift) = (0, Shift::new(now));
+        let may_rest = matches!(self.mode, WorkerMode::Polling { .. });
+        for place in 0..self.ports.rx.len() {
+            let slot = &mut self.ports.rx[place];
+            slot.packets = 0;
+            if may_rest && slot.is_at_rest(now) {
+                continue;
+            }
+            // A look at an empty queue that is no system call costs less than one at the clock.
+            let is_dear = slot.rx.wake_fd().is_some();
+            if is_dear {
+                shift.end(&mut self.ports.rx, clock::now);
+            }
+            self.receive_from(now, (place, &mut shift), batch, out);
+            let slot = &mut self.ports.rx[place];
+            received += slot.packets;
+            if slot.packets == 0 && is_dear {
+                shift.since = clock::now();
+                if may_rest {
+                    slot.rest(shift.since);
+                }
+            }
+        }
+        // Of one queue all is, what is sent as well; that needs no look at the clock between.
+        if shift.queue.is_some_and(|place| self.ports.rx[place].packets < received) {
+            shift.end(&mut self.ports.rx, clock::now);
+        }
+        if !self.ports.failed.is_empty() {
+            for (port, opening, error) in std::mem::take(&mut self.ports.failed) {
+                self.ports.forget_rx(port, &mut self.waiter);
+                let _ = self.events.send(WorkerEvent::PortFailed(port, opening, error));
+            }
+        }
+        (received, shift.since)
+    }
+
+    /// Gives one queue its turn.
+    fn receive_from(
+        &mut self,
+        now: Instant,
+        (place, shift): (usize, &mut Shift),
+        batch: &mut Batch,
+        out: &mut Outbox,
+    ) {
+        let Run { ports, worker, tracing, events, sizes, asked: kept, .. } = self;
+        let Ports { rx, tx, failed } = ports;
+        for _ in 0..BATCHES_PER_TURN {
+            let asked = tracing.as_ref().map(|_| clock::now());
+            let slot = &mut rx[place];
+            if let Err(error) = slot.rx.receive(worker.pool(), batch) {
+                failed.push((slot.port, slot.opening, error));
+            }
+            let full = batch.is_full();
+            slot.packets += batch.len() as u64;
+            if kept.is_some() {
+                sizes.0[batch.len()] += 1;
+            }
+            if batch.is_empty() {
+                break;
+            }
+            let (port, queue) = (slot.port, slot.queue);
+            shift.begin(place, rx, clock::now);
+            match tracing.as_mut().zip(asked) {
+                None => worker.receive(now, port, batch, out),
+                Some((picker, asked)) => {
+                    let arrival = Arrival { port, queue, asked };
+                    picker.receive(now, arrival, batch, worker, (tx, out), |traced| {
+                        let _ = events.send(WorkerEvent::Traced(traced));
+                    });
+                }
+            }
+            if !full {
+                break;
+            }
+        }
+    }
+
+    /// Sends all that lies in the outbox.
+    fn flush(&mut self, out: &mut Outbox) {
+        send_all(&mut self.worker, &mut self.ports.tx, out);
+        for dump in out.dumps.drain(..) {
+            let _ = self.events.send(WorkerEvent::Dump(self.generation, dump));
+        }
+        if std::mem::take(&mut out.wake_control) {
+            let _ = self.events.send(WorkerEvent::Upcalls);
+        }
+    }
+
+    /// Lets the control side read the counters.
+    fn publish(&self) {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.stats.clone_from(self.worker.stats());
+        (published.turns, published.since, published.last) = (self.turns, self.since, self.last);
+        published.busy.clone_from(&self.busy);
+        published.queues.clear();
+        published.queues.extend(self.ports.reports());
+    }
+}

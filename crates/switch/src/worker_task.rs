@@ -1,0 +1,69 @@
+//! What workers tell the control thread.
+
+use super::worker_thread::{WorkerEvent, WorkerThread};
+use super::{Shared, Switch};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// Hears the workers for as long as there are any: their events, and the misses in their queue.
+pub async fn serve_workers(shared: Shared, mut inbox: UnboundedReceiver<WorkerEvent>) {
+    while let Some(event) = inbox.recv().await {
+        shared.borrow_mut().worker_event(event);
+        loop {
+            let more = {
+                let mut switch = shared.borrow_mut();
+                let more = switch.answer_upcalls(clock::now());
+                switch.settle();
+                more
+            };
+            // Sockets and timers get their turn between the batches of a storm.
+            tokio::task::yield_now().await;
+            if !more {
+                break;
+            }
+        }
+    }
+}
+
+impl Switch {
+    /// A worker told something.
+    fn worker_event(&mut self, event: WorkerEvent) {
+        let now = clock::now();
+        match event {
+            WorkerEvent::Upcalls => return,
+            WorkerEvent::Spent(room) => return drop(room),
+            WorkerEvent::WantsRoom(generation, id, wanted) => {
+                let asks =
+                    |worker: &&WorkerThread| worker.id == id && generation == self.generation;
+                if let Some(worker) = self.workers.iter().find(asks) {
+                    worker.prepare(wanted);
+                }
+                return;
+            }
+            // Flows of workers that were replaced are forgotten already.
+            WorkerEvent::Dump(generation, _) if generation != self.generation => return,
+            WorkerEvent::Traced(traced) => {
+                self.traces.add(*traced);
+                return;
+            }
+            WorkerEvent::Dump(_, dump) => {
+                let worker = dump.worker;
+                self.ofproto.dump(now, dump);
+                self.flow_gauge.sample(self.ofproto.megaflows().count());
+                let dump_ms = (clock::now() - now).as_millis() as u64;
+                self.flow_gauge.dump_ms = dump_ms;
+                self.ofproto.adapt_flow_limit(dump_ms);
+                self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
+                self.worker_answered(worker);
+            }
+            // It was closed already, and the number may be another's by now.
+            WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {
+                return;
+            }
+            WorkerEvent::PortFailed(port, _, error) => {
+                log::warn!(target: "dpif_netdev", "port {port}: {error}");
+                self.port_failed(port);
+            }
+        }
+        self.settle();
+    }
+}

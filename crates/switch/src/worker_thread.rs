@@ -1,0 +1,205 @@
+//! A worker's thread as the control side holds it. What it does is told in
+//! [`super::worker_loop`].
+
+use super::metrics::Metrics;
+use super::secret::secret;
+use super::tracing::{Order, Traced};
+use super::turns::WorkerReport;
+use super::worker_loop::{self, Start};
+use super::worker_ports::RxSlot;
+use base::{PortNo, WorkerId};
+use conntrack::Conntrack;
+use datapath::{Room, RoomWanted, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use flow::{FlowCommand, FlowDump};
+use port::{PortError, TxQueue};
+use port_linux::{Waiter, Waker, affinity};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+
+/// How a worker's thread spends its time when nothing comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkerMode {
+    /// Waits in the kernel.
+    Sleeping,
+    /// Polls for ever, pinned to this processor.
+    Polling {
+        /// The processor.
+        cpu: usize,
+    },
+}
+
+/// What the control side tells a worker's thread.
+pub enum WorkerCommand {
+    /// Something for the datapath.
+    Flow(FlowCommand),
+    /// Send packets for a port through this queue.
+    AddTx(PortNo, Box<dyn TxQueue>),
+    /// Receive packets from this queue.
+    AddRx(RxSlot),
+    /// Give a queue of a port away.
+    TakeRx(PortNo, u16, mpsc::Sender<RxSlot>),
+    /// Polling workers: sleep at most this long between two looks when little comes; zero never.
+    SleepMax(Duration),
+    /// Neither send to nor receive from a port any more; its queues are closed when the sender is
+    /// dropped.
+    RemovePort(PortNo, mpsc::Sender<()>),
+    /// Other settings.
+    Configure(WorkerConfig),
+    /// Write the steps of some packets down; of none any more.
+    Trace(Option<Arc<Order>>),
+    /// Room for the unified flow cache, which was asked for.
+    Room(Room),
+    /// Forget the counters.
+    ClearStats,
+    /// End.
+    Stop,
+}
+
+/// What a worker's thread tells the control side.
+#[derive(Debug)]
+pub enum WorkerEvent {
+    /// Misses wait in the queue.
+    Upcalls,
+    /// Statistics of flows, from workers started in this generation.
+    Dump(u32, FlowDump),
+    /// What became of a packet.
+    Traced(Box<Traced>),
+    /// The device of a port, opened so, failed; it is received from no longer.
+    PortFailed(PortNo, u64, PortError),
+    /// A worker started in this generation has use for so much room in its unified flow cache.
+    WantsRoom(u32, WorkerId, RoomWanted),
+    /// Room that is not needed any more; freeing it takes long, too.
+    Spent(Room),
+}
+
+/// What workers share.
+pub struct Shared {
+    /// Connections.
+    pub conntrack: Arc<Conntrack>,
+    /// Misses.
+    pub upcalls: Arc<UpcallQueue>,
+    /// Where they tell what happens.
+    pub events: UnboundedSender<WorkerEvent>,
+}
+
+/// A running worker, as the control side holds it.
+pub struct WorkerThread {
+    /// Its number.
+    pub id: WorkerId,
+    /// How it spends its time.
+    pub mode: WorkerMode,
+    commands: mpsc::Sender<WorkerCommand>,
+    waker: Waker,
+    report: Arc<Mutex<WorkerReport>>,
+    metrics: Arc<Metrics>,
+    thread: Option<std::thread::JoinHandle<Vec<RxSlot>>>,
+}
+
+impl WorkerThread {
+    /// Starts a worker.
+    pub fn start(
+        id: WorkerId,
+        generation: u32,
+        mode: WorkerMode,
+        config: WorkerConfig,
+        shared: Shared,
+    ) -> Result<Self, PortError> {
+        let Shared { conntrack, upcalls, events } = shared;
+        let waiter = Waiter::new()?;
+        let waker = waiter.waker();
+        let (commands, inbox) = mpsc::channel();
+        let since = clock::now();
+        let report = Arc::new(Mutex::new(WorkerReport { since, ..WorkerReport::default() }));
+        let published = Arc::clone(&report);
+        let metrics = Arc::new(Metrics::default());
+        let kept = Arc::clone(&metrics);
+        let tracker = conntrack.tracker().map_err(|error| PortError::Invalid {
+            device: format!("worker {id}"),
+            reason: error.to_string(),
+        })?;
+        let worker = Worker::new(id, tracker, upcalls, config, secret());
+        let name = match mode {
+            WorkerMode::Sleeping => format!("worker{id}"),
+            WorkerMode::Polling { cpu } => format!("pmd-c{cpu:02}/id:{id}"),
+        };
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || {
+                worker_loop::run(Start {
+                    generation,
+                    mode,
+                    worker,
+                    waiter,
+                    inbox,
+                    events,
+                    published,
+                    metrics: kept,
+                })
+            })
+            .map_err(|source| PortError::System {
+                device: format!("worker {id}"),
+                what: "start a thread",
+                source,
+            })?;
+        Ok(WorkerThread { id, mode, commands, waker, report, metrics, thread: Some(thread) })
+    }
+
+    /// Tells the worker something.
+    pub fn send(&self, command: WorkerCommand) {
+        // A worker that has ended has no use for it.
+        let _ = self.commands.send(command);
+        self.waker.wake();
+    }
+
+    /// Prepares room for the worker, on a thread that nobody waits for.
+    pub fn prepare(&self, wanted: RoomWanted) {
+        let (commands, waker) = (self.commands.clone(), self.waker.clone());
+        let prepare = move || {
+            // At another priority it holds a worker up that shares its processor.
+            let _ = affinity::give_way();
+            // A thread that does not rest keeps a processor until the system's next tick, 4 ms and more,
+            // whatever its priority.
+            let room = wanted.prepare(|| std::thread::sleep(Duration::from_millis(1)));
+            let _ = commands.send(WorkerCommand::Room(room));
+            waker.wake();
+        };
+        if let Err(error) = std::thread::Builder::new().name("room".to_owned()).spawn(prepare) {
+            log::warn!(target: "dpif_netdev", "worker {}: its cache stays as it is: {error}", self.id);
+        }
+    }
+
+    /// The worker's counters, at most a second old.
+    pub fn stats(&self) -> WorkerStats {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).stats.clone()
+    }
+
+    /// All that the worker tells of itself, at most a second old.
+    pub fn report(&self) -> WorkerReport {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is kept of the worker's turns, where that is wanted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Ends the worker and gives back the queues that it polled, with the packets that wait in
+    /// them.
+    pub fn stop(mut self) -> Vec<RxSlot> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<RxSlot> {
+        self.send(WorkerCommand::Stop);
+        // A worker that panicked has said so on stderr already.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for WorkerThread {
+    fn drop(&mut self) {
+        drop(self.end());
+    }
+}

@@ -1,0 +1,179 @@
+//! A place where nothing that we do can touch the machine, and from which nothing stays.
+//!
+//! The program starts itself again through `unshare` in new network, mount and process
+//! namespaces (and a user namespace where it is not root). Processes there are a closed group:
+//! when its first one ends, the kernel kills the others, and with the last of them the devices
+//! and mounts go too. `setpriv --pdeathsig` and `unshare --kill-child` tie that first one to us,
+//! so that even `kill -9` of the outer program removes everything. Files lie on a private tmpfs
+//! over `/run`, where the stock tools look for sockets anyway.
+
+use std::env;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::TestbedError;
+use crate::programs;
+use crate::screen::Screen;
+use crate::stock::Stock;
+
+/// Our own files, on the private tmpfs.
+pub const FOLDER: &str = "/run/tidegate";
+/// Where Open vSwitch's tools look for sockets and pidfiles.
+pub const RUN_FOLDER: &str = "/run/openvswitch";
+
+/// Set for the inner program: the namespaces that it must not find itself in.
+const OUTSIDE: &str = "TIDEGATE_DEMO_OUTSIDE";
+const KINDS: &[&str] = &["mnt", "net", "pid"];
+const UNSHARE: &[&str] =
+    &["--fork", "--kill-child=KILL", "--pid", "--net", "--mount", "--propagation", "private"];
+
+/// Which of the two runs this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Started by the user.
+    Outside,
+    /// Started by ourselves, in namespaces that are ours alone.
+    Inside,
+}
+
+/// Where we are. A variable alone could be set by anybody, and what follows inside mounts over
+/// `/run`: only namespaces that differ from the outer ones count.
+pub fn place() -> Place {
+    let Ok(outside) = env::var(OUTSIDE) else { return Place::Outside };
+    let outside: Vec<&str> = outside.split(' ').collect();
+    let apart = KINDS.len() == outside.len()
+        && own_namespaces().iter().zip(outside).all(|(own, outer)| own != "?" && own != outer);
+    if apart { Place::Inside } else { Place::Outside }
+}
+
+fn own_namespaces() -> Vec<String> {
+    let name = |kind: &&str| match fs::read_link(format!("/proc/self/ns/{kind}")) {
+        Ok(target) => target.to_string_lossy().into_owned(),
+        Err(_) => "?".to_owned(),
+    };
+    KINDS.iter().map(name).collect()
+}
+
+/// Starts this program again with the same arguments, inside; waits for its end or for a signal.
+pub fn run_again_inside(screen: &Screen) -> Result<ExitCode, TestbedError> {
+    run_again(screen, Duration::ZERO)
+}
+
+/// The same for a program that has something to say when it is interrupted: it is told, and has
+/// this long to end by itself.
+pub fn run_again(screen: &Screen, grace: Duration) -> Result<ExitCode, TestbedError> {
+    check_allowed()?;
+    let program = env::current_exe().map_err(TestbedError::io("find this program's own file"))?;
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare"]).args(unshare_options());
+    command.arg(program).args(env::args_os().skip(1));
+    command.env(OUTSIDE, own_namespaces().join(" "));
+    command.env("PATH", programs::search_path());
+    command.env("OVS_RUNDIR", RUN_FOLDER).env("OVS_LOGDIR", FOLDER).env("OVS_DBDIR", FOLDER);
+    command.env("OVS_SYSCONFDIR", FOLDER);
+    if !env::args_os().any(|arg| arg == "--shell") {
+        // Else Ctrl-C at the terminal would also reach the tools inside, one by one.
+        command.process_group(0);
+    }
+    // The kernel ties a child to the thread that started it: that must be this one, which stays.
+    let child = command.spawn().map_err(TestbedError::io("start setpriv"))?;
+    supervise(child, screen, grace)
+}
+
+fn unshare_options() -> Vec<&'static str> {
+    let mut options = UNSHARE.to_vec();
+    if !rustix::process::geteuid().is_root() {
+        options.extend(["--user", "--map-root-user"]);
+    }
+    options
+}
+
+fn check_allowed() -> Result<(), TestbedError> {
+    let mut attempt = Command::new("unshare");
+    attempt.args(unshare_options()).arg("true").env("PATH", programs::search_path());
+    let output = attempt.output().map_err(TestbedError::io("run unshare"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(TestbedError::NoNamespaces { reason })
+}
+
+fn supervise(mut child: Child, screen: &Screen, grace: Duration) -> Result<ExitCode, TestbedError> {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return Err(TestbedError::Io {
+            what: "wait for unshare".into(),
+            error: rustix::io::Errno::SRCH.into(),
+        });
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(TestbedError::io("wait for signals"))?;
+    let (sender, mut ended) = oneshot::channel();
+    thread::spawn(move || sender.send(child.wait()));
+    runtime.block_on(async move {
+        let listen = |kind| signal(kind).map_err(TestbedError::io("wait for signals"));
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut hang_up = listen(SignalKind::hangup())?;
+        let by = tokio::select! {
+            status = &mut ended => return Ok(status.map_or(ExitCode::FAILURE, exit_code)),
+            _ = interrupt.recv() => 2,
+            _ = terminate.recv() => 15,
+            _ = hang_up.recv() => 1,
+        };
+        if !grace.is_zero() {
+            // A first process has no default action for signals: it ends if it wants to.
+            let _ = kill_process(first_inside(pid).unwrap_or(pid), Signal::INT);
+            if let Ok(status) = tokio::time::timeout(grace, &mut ended).await {
+                return Ok(status.map_or(ExitCode::FAILURE, exit_code));
+            }
+        }
+        let _ = kill_process(first_inside(pid).unwrap_or(pid), Signal::KILL);
+        let _ = ended.await;
+        screen.problem("interrupted; everything that was started is gone");
+        Ok(ExitCode::from(128 + by))
+    })
+}
+
+/// The first process inside, the only child of `unshare`. Its end means that of all others, and
+/// `unshare` ends only after it: so nothing is left when our wait is over.
+fn first_inside(unshare: Pid) -> Option<Pid> {
+    let pid = unshare.as_raw_nonzero();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+}
+
+fn exit_code(status: std::io::Result<ExitStatus>) -> ExitCode {
+    let Ok(status) = status else { return ExitCode::FAILURE };
+    let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    number.and_then(|n| u8::try_from(n).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Covers `/run` with a file system of our own, and `/proc` with one that knows our processes.
+pub fn make_private() -> Result<(), TestbedError> {
+    Stock::new("mount -t tmpfs -o mode=0755 tidegate /run").run()?;
+    // Some containers forbid it; all works without, only the numbers that `ps` shows differ.
+    Stock::new("mount -t proc proc /proc").ask()?;
+    for folder in [FOLDER, RUN_FOLDER] {
+        fs::create_dir_all(folder).map_err(TestbedError::io(format!("create {folder}")))?;
+    }
+    Ok(())
+}
+
+/// A shell inside, until the user leaves it.
+pub fn open_shell(screen: &Screen) -> Result<(), TestbedError> {
+    screen.title("A shell inside; the stock tools find the switch here, `exit` removes everything");
+    screen.say("hosts: ip netns exec client COMMAND, ip netns exec server COMMAND");
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "-i"]).env("PS1", "demo$ ").env_remove(OUTSIDE).stdin(Stdio::inherit());
+    shell.status().map(drop).map_err(TestbedError::io("start bash"))
+}
