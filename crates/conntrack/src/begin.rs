@@ -44,7 +44,7 @@ impl<'a> Pass<'a> {
         segments: &Segments,
     ) -> bool {
         let is_plain = sight.is_seen() && sight.id == 0 && !self.was_more_than_new(frame);
-        if !is_plain || self.connections.gateways.expect_any() {
+        if !is_plain || self.connections.gateways.expect_in(self.action.zone.0) {
             return false;
         }
         let segment = sight.segment(segments);
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
         subject.state = CtState::NEW;
         let commits = self.action.commit || self.action.force;
         let gateways = &self.connections.gateways;
-        if gateways.expect_any() {
+        if gateways.expect_in(self.action.zone.0) {
             let now = self.now;
             subject.expected = gateways.with(|all| match commits {
                 true => all.expectations.claim(&subject.key, now),

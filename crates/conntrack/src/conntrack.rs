@@ -137,6 +137,7 @@ impl Conntrack {
         self.fragments.tick(now);
         self.with_hand(|connections, visit, tools| {
             tools.now = now;
+            connections.gateways.expire(now);
             let is_draining = connections.drain(visit, tools, DRAIN_BUDGET.min(connections_max));
             let expiry = connections.expire(visit, tools, now, connections_max);
             Expiry { is_behind: expiry.is_behind | is_draining, ..expiry }

@@ -56,10 +56,14 @@ type Place = (u16, u8, u8, u128, u128, u16);
 
 /// What is expected. Each connection announces one other at a time, so that there are never more
 /// than connections with a helper.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Expectations {
     by_place: BTreeMap<Place, Expected>,
     by_parent: BTreeMap<Id, Place>,
+    /// By serial number within a deadline.
+    by_deadline: BTreeMap<(Instant, u64), Place>,
+    /// How many of the zones with each [bit](zone_bit).
+    by_zone: [u32; 64],
     serials: u64,
 }
 
@@ -84,6 +88,18 @@ impl Expectation {
     }
 }
 
+impl Default for Expectations {
+    fn default() -> Self {
+        Expectations {
+            by_place: BTreeMap::new(),
+            by_parent: BTreeMap::new(),
+            by_deadline: BTreeMap::new(),
+            by_zone: [0; 64],
+            serials: 0,
+        }
+    }
+}
+
 impl Expectations {
     /// Expects a connection. One that its parent announced before is no longer expected, nor is
     /// one of the same place.
@@ -92,10 +108,39 @@ impl Expectations {
         self.serials += 1;
         let expectation = Expectation { serial: self.serials, ..expectation };
         let place = place(&expectation.key);
-        if let Some(old) = self.by_place.insert(place, Expected { expectation, claim: None }) {
-            self.by_parent.remove(&old.expectation.parent_id);
-        }
+        self.take_out(&place);
+        self.by_zone[bit_number(place.0)] += 1;
+        self.by_deadline.insert((expectation.deadline, expectation.serial), place);
         self.by_parent.insert(expectation.parent_id, place);
+        self.by_place.insert(place, Expected { expectation, claim: None });
+    }
+
+    fn take_out(&mut self, place: &Place) {
+        if let Some(Expected { expectation: it, .. }) = self.by_place.remove(place) {
+            self.by_zone[bit_number(place.0)] -= 1;
+            self.by_deadline.remove(&(it.deadline, it.serial));
+            self.by_parent.remove(&it.parent_id);
+        }
+    }
+
+    /// Forgets what was expected until now or before.
+    pub fn expire(&mut self, now: Instant) {
+        while let Some((&(deadline, _), &place)) = self.by_deadline.first_key_value()
+            && deadline <= now
+        {
+            self.take_out(&place);
+        }
+    }
+
+    /// When the next one is expected no more.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.by_deadline.first_key_value().map(|((deadline, _), _)| *deadline)
+    }
+
+    /// The [bits](zone_bit) of zones in which a connection is expected.
+    pub fn zone_bits(&self) -> u64 {
+        let bits = self.by_zone.iter().enumerate().map(|(at, &count)| u64::from(count > 0) << at);
+        bits.sum()
     }
 
     /// What a first packet with this key was announced as, unless another connection is being made
@@ -147,19 +192,20 @@ impl Expectations {
 
     /// Nothing that `parent` announced is expected any more.
     pub fn forget(&mut self, parent: Id) {
-        if let Some(place) = self.by_parent.remove(&parent) {
-            self.by_place.remove(&place);
+        if let Some(place) = self.by_parent.get(&parent).copied() {
+            self.take_out(&place);
         }
     }
 
     /// Nothing is expected any more in a zone, or in none.
     pub fn forget_zone(&mut self, zone: Option<Zone>) {
-        let is_gone = |place: &Place| zone.is_none_or(|zone| zone.0 == place.0);
-        self.by_place.retain(|place, _| !is_gone(place));
-        self.by_parent.retain(|_, place| !is_gone(place));
+        let is_gone = |place: &&Place| zone.is_none_or(|zone| zone.0 == place.0);
+        let gone: Vec<Place> = self.by_place.keys().filter(is_gone).copied().collect();
+        gone.iter().for_each(|place| self.take_out(place));
     }
 
-    /// How many connections are expected, those included whose time ran out.
+    /// How many connections are expected, those included whose time just ran out.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.by_place.len()
     }
@@ -172,6 +218,15 @@ impl Expectations {
             self.find(&at, now).is_none_or(|it| it.parent_id == parent)
         })
     }
+}
+
+/// The bit that stands for a zone, and for others with the same number modulo 64.
+pub(crate) fn zone_bit(zone: u16) -> u64 {
+    1 << bit_number(zone)
+}
+
+fn bit_number(zone: u16) -> usize {
+    usize::from(zone % 64)
 }
 
 fn place(key: &Key) -> Place {
@@ -235,6 +290,28 @@ mod tests {
         assert!(expectations.find(&key(1, [7, 5001]), now).is_some());
         expectations.forget(2);
         assert!(expectations.by_place.is_empty() && expectations.by_parent.is_empty());
+    }
+
+    #[test]
+    fn what_expired_is_forgotten() {
+        let mut expectations = Expectations::default();
+        for (parent, second) in [(1, 0), (2, 0), (3, 100)] {
+            let zone = parent as u16;
+            let key = Key { zone, ..key(1, [0, 5000]) };
+            expectations.add(Expectation::new(
+                (parent, key),
+                key,
+                Instant::from_millis(second * 1000),
+            ));
+        }
+        let mut after_s = |seconds: u64| {
+            expectations.expire(Instant::from_millis(seconds * 1000));
+            let next = expectations.next_deadline().map(|it| it.as_millis() / 1000);
+            (expectations.len(), expectations.by_parent.len(), expectations.zone_bits(), next)
+        };
+        assert_eq!(after_s(299), (3, 3, 0b1110, Some(300)));
+        assert_eq!(after_s(300), (1, 1, 0b1000, Some(400)));
+        assert_eq!(after_s(400), (0, 0, 0, None));
     }
 
     #[test]

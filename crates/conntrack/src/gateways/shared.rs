@@ -1,23 +1,41 @@
 //! Gateways as threads share them.
 
 use super::Gateways;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::expectations::zone_bit;
+use base::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Gateways that all threads share. Only who has to do with a connection that they know of, or begins
-/// one while some are expected, takes the lock.
+/// one in a zone where some are expected, takes the lock.
 #[derive(Debug, Default)]
 pub(crate) struct SharedGateways {
     gateways: Mutex<Gateways>,
-    /// How many connections are expected.
-    expected: AtomicUsize,
+    /// The [bits](zone_bit) of the zones in which connections are expected.
+    zones: AtomicU64,
+    /// When the next one is expected no more, in milliseconds; 0 where none is.
+    next_deadline_ms: AtomicU64,
 }
 
 impl SharedGateways {
-    /// Whether a connection that begins may be expected.
+    /// Whether a connection that begins in this zone may be expected.
     #[inline]
+    pub fn expect_in(&self, zone: u16) -> bool {
+        self.zones.load(Ordering::Acquire) & zone_bit(zone) != 0
+    }
+
+    /// Whether any connection is expected.
     pub fn expect_any(&self) -> bool {
-        self.expected.load(Ordering::Acquire) != 0
+        self.zones.load(Ordering::Acquire) != 0
+    }
+
+    /// Forgets connections that are expected no more. The control connection that announced one may live
+    /// for a day, and until then all that begin in the zone would take the lock.
+    pub fn expire(&self, now: Instant) {
+        let next_ms = self.next_deadline_ms.load(Ordering::Acquire);
+        if next_ms != 0 && next_ms <= now.as_millis() {
+            self.with(|gateways| gateways.expectations.expire(now));
+        }
     }
 
     /// Works with the gateways. A panic of another thread under the lock left plain data behind,
@@ -25,7 +43,10 @@ impl SharedGateways {
     pub fn with<T>(&self, work: impl FnOnce(&mut Gateways) -> T) -> T {
         let mut gateways = self.gateways.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = work(&mut gateways);
-        self.expected.store(gateways.expectations.len(), Ordering::Release);
+        let next = gateways.expectations.next_deadline();
+        let next_ms = next.map_or(0, |it| it.as_nanos().div_ceil(1_000_000).max(1));
+        self.next_deadline_ms.store(next_ms, Ordering::Release);
+        self.zones.store(gateways.expectations.zone_bits(), Ordering::Release);
         answer
     }
 }

@@ -75,6 +75,22 @@ impl Bench {
     }
 }
 
+/// One announcement that nobody follows up sent each new connection of every zone through the lock, for
+/// as long as its control connection lived.
+#[test]
+fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {
+    let mut bench = Bench::new();
+    bench.announce();
+    let conntrack = Arc::clone(&bench.conntrack);
+    let gateways = &conntrack.connections.gateways;
+    assert_eq!([3, 4].map(|zone| gateways.expect_in(zone)), [true, false]);
+    conntrack.tick(Instant::from_millis(300_999));
+    assert!(gateways.expect_any());
+    conntrack.tick(Instant::from_millis(301_000));
+    assert!(!gateways.expect_any());
+    assert_eq!((held(gateways), conntrack.connections()), ([1, 0, 0], 1));
+}
+
 #[test]
 fn whatever_ends_connections_leaves_nothing_with_the_gateways() {
     let exact = |text: &str| {
