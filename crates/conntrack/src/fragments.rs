@@ -2,18 +2,22 @@
 //!
 //! A fragment is held until its datagram is whole. The datagram is then tracked once, and its
 //! fragments come back in order, each with the state of the whole and translated as the whole was
-//! (ovs: `lib/ipf.c`). What is held is bounded in number, size and time; a fragment that can't be
-//! held goes on at once, and tracking then calls it invalid.
+//! (ovs: `lib/ipf.c`). What is held is bounded in number, size and time; where there are too many, the
+//! zone and the host that hold the most datagrams give way ([`shares`]). A fragment that can't be held
+//! goes on at once, and tracking then calls it invalid.
 //!
 //! Where Open vSwitch 3.1 does otherwise:
 //!
 //! * An overlap between fragments of IPv6 gives up the whole datagram (RFC 5722 section 4), and a
 //!   fragment that encloses another overlaps it too.
+//! * One host's fragments do not keep all others out. Open vSwitch refuses whatever comes when as many
+//!   are held as may be.
 //! * Fragments whose time runs out are dropped. Open vSwitch sends them on with whatever batch
 //!   comes by next, which may be another flow's.
 
 mod datagram;
 mod piece;
+mod shares;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -27,6 +31,7 @@ use base::{Instant, Zone};
 use datagram::{Datagram, Outcome};
 use flow::{CtAction, Frame};
 use piece::{DatagramKey, Place};
+use shares::{Serial, Shares};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,7 +76,8 @@ struct Held {
     /// Ordered, so that nobody can choose keys that collide. There are never many.
     datagrams: BTreeMap<DatagramKey, Datagram>,
     /// When each is given up, soonest first.
-    deadlines: BTreeMap<(Instant, u64), DatagramKey>,
+    deadlines: BTreeMap<Serial, DatagramKey>,
+    shares: Shares,
     serials: u64,
     fragments: u32,
     fragments_max: u32,
@@ -115,6 +121,7 @@ impl Fragments {
         let held = Held {
             datagrams: BTreeMap::new(),
             deadlines: BTreeMap::new(),
+            shares: Shares::default(),
             serials: 0,
             fragments: 0,
             fragments_max: FRAGMENTS_DEFAULT,
@@ -232,11 +239,9 @@ impl Held {
             family.counts.too_small += 1;
             return None;
         }
-        if self.fragments >= self.fragments_max {
-            return None;
-        }
         let key = place.key;
-        if !self.datagrams.contains_key(&key) && !self.begin(now, key) {
+        self.begin(now, key);
+        if !self.make_room(&key) {
             return None;
         }
         let datagram = self.datagrams.get_mut(&key)?;
@@ -268,21 +273,39 @@ impl Held {
         None
     }
 
-    /// Makes room for a datagram, if there may be one more.
-    fn begin(&mut self, now: Instant, key: DatagramKey) -> bool {
-        // One that was given up holds no fragments but is remembered; those are bounded too.
-        if self.datagrams.len() >= self.fragments_max as usize {
-            return false;
+    /// Begins a datagram, unless it is there.
+    fn begin(&mut self, now: Instant, key: DatagramKey) {
+        if !self.datagrams.contains_key(&key) {
+            self.serials += 1;
+            let serial = (now + LIFETIME, self.serials);
+            self.deadlines.insert(serial, key);
+            self.shares.add(&key, serial);
+            self.datagrams.insert(key, Datagram::new(serial));
         }
-        self.serials += 1;
-        let deadline = now + LIFETIME;
-        self.deadlines.insert((deadline, self.serials), key);
-        self.datagrams.insert(key, Datagram::new((deadline, self.serials)));
+    }
+
+    /// Makes room for one more fragment, of a datagram that was begun; false where that is the one to
+    /// give way. One that was given up holds no fragments but is remembered; those are bounded too.
+    fn make_room(&mut self, of: &DatagramKey) -> bool {
+        let max = self.fragments_max;
+        while self.fragments >= max || self.datagrams.len() > max as usize {
+            let Some(serial) = self.shares.first_to_go() else { return false };
+            let Some(key) = self.deadlines.get(&serial).copied() else { return false };
+            if key == *of {
+                if self.datagrams.get(of).is_some_and(Datagram::is_new) {
+                    self.remove(of, serial);
+                }
+                return false;
+            }
+            let fragments = self.remove(&key, serial).map_or(0, |datagram| datagram.len());
+            self.family(key.version()).counts.evicted += u64::from(fragments);
+        }
         true
     }
 
-    fn remove(&mut self, key: &DatagramKey, serial: (Instant, u64)) -> Option<Datagram> {
+    fn remove(&mut self, key: &DatagramKey, serial: Serial) -> Option<Datagram> {
         self.deadlines.remove(&serial);
+        self.shares.remove(key, serial);
         let datagram = self.datagrams.remove(key)?;
         self.fragments -= datagram.len();
         Some(datagram)

@@ -2,8 +2,8 @@
 
 use super::IpVersion;
 use super::piece::{DatagramKey, Piece, Place, data_of};
+use super::shares::Serial;
 use super::status::{Arrival, HeldDatagram};
-use base::Instant;
 use flow::Frame;
 
 /// The fragments of one datagram, in order and without overlaps.
@@ -16,7 +16,7 @@ pub(super) struct Datagram {
     total: Option<usize>,
     /// Fragments overlapped: nothing of this datagram is believed any more.
     given_up: bool,
-    serial: (Instant, u64),
+    serial: Serial,
 }
 
 /// What became of a fragment.
@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 }
 
 impl Datagram {
-    pub fn new(serial: (Instant, u64)) -> Self {
+    pub fn new(serial: Serial) -> Self {
         Datagram { pieces: Vec::new(), bytes: 0, total: None, given_up: false, serial }
     }
 
@@ -42,8 +42,13 @@ impl Datagram {
         self.pieces.len() as u32
     }
 
+    /// Whether nothing was done to it yet.
+    pub fn is_new(&self) -> bool {
+        self.pieces.is_empty() && !self.given_up
+    }
+
     /// When it is given up, and its number.
-    pub fn serial(&self) -> (Instant, u64) {
+    pub fn serial(&self) -> Serial {
         self.serial
     }
 

@@ -18,6 +18,8 @@ pub struct FragmentCounts {
     pub overlapped: u64,
     /// Dropped with a datagram that was given up.
     pub purged: u64,
+    /// Dropped for others, where as many were held as may be.
+    pub evicted: u64,
 }
 
 /// Settings and counts of one IP version.
@@ -98,7 +100,9 @@ impl FragmentStatus {
                 ("overlapped", counts.overlapped),
                 ("purged", counts.purged),
             ];
-            for (what, count) in rows {
+            // Open vSwitch has no such count, and what reads its text knows no such line.
+            let evicted = (counts.evicted > 0).then_some(("evicted", counts.evicted));
+            for (what, count) in rows.into_iter().chain(evicted) {
                 line(format_args!("{name} frags {what}: {count}"))?;
             }
         }

@@ -63,14 +63,59 @@ fn no_more_are_held_than_may_be() {
         let text = format!("10.0.0.1:1000>10.0.0.2:53 udp len=3000 ipid={id}");
         assert!(is_held(&fragments, 0, part(&text, 0, 1480)));
     }
-    assert!(!is_held(&fragments, 0, part(V4, 0, 1480)));
-    assert_eq!(fragments.status().fragments, 3);
-    // Not even one that would make a datagram whole: Open vSwitch does so too.
+    // The oldest gives way, and then the next, but not to a part of itself.
+    assert!(is_held(&fragments, 0, part(V4, 0, 1480)));
     let last = "10.0.0.1:1000>10.0.0.2:53 udp len=3000 ipid=1";
     assert!(!is_held(&fragments, 0, part(last, 1480, 3008)));
+    assert_eq!((fragments.status().fragments, fragments.status().v4.counts.evicted), (3, 1));
+    assert!(fragments.status().display(false).to_string().contains("v4 frags evicted: 1\n"));
     assert!(is_held(&fragments, 16, part(V4, 0, 1480)));
     assert_eq!(fragments.status().fragments, 1);
     assert_eq!(fragments.status().v4.counts.expired, 3);
+    fragments.set_fragments_max(0).unwrap();
+    assert!(!is_held(&fragments, 16, part(V4, 1480, 3008)));
+}
+
+/// 67 first fragments per second from one host kept all others' out.
+#[test]
+fn one_hosts_fragments_keep_out_no_others() {
+    let fragments = Fragments::new();
+    let flood = |id: u32, from: u8, zone: u16| {
+        let text =
+            format!("66.0.{}.{from}:1000>10.0.0.2:53 udp len=3000 ipid={}", id >> 16, id & 0xffff);
+        let mut frame = part(&text, 0, 1480);
+        let now = Instant::from_millis(1000);
+        assert!(fragments.hold(now, Zone(zone), std::slice::from_mut(&mut frame)).is_empty());
+        assert!(frame.packet.is_empty(), "{id}");
+    };
+    (0..1000).for_each(|id| flood(id, 1, 0));
+    // Each of these hosts sends three fragments, one after the other's.
+    for (start, end) in [(0, 1480), (1480, 2960), (2960, 4008)] {
+        for host in 0..100 {
+            let text = format!("10.0.1.{host}:1000>10.0.0.2:53 udp len=4000 ipid=7");
+            let (held, whole) = hold(&fragments, 1, part(&text, start, end));
+            assert_eq!((held, whole.len()), (true, usize::from(end == 4008)), "{host}");
+            flood(2000 + start as u32 + host, 1, 0);
+        }
+    }
+    let counts = fragments.status().v4.counts;
+    assert_eq!((counts.completed, counts.evicted, fragments.status().fragments), (300, 401, 899));
+}
+
+/// With forged source addresses, a flood is kept to its zone.
+#[test]
+fn forged_fragments_of_one_zone_keep_out_no_others() {
+    let fragments = Fragments::new();
+    let now = Instant::from_millis(1000);
+    let send = |from: u32, zone: u16, start: usize| {
+        let [_, a, b, c] = from.to_be_bytes();
+        let text = format!("66.{a}.{b}.{c}:1000>10.0.0.2:53 udp len=2000 ipid=7");
+        let mut frame = part(&text, start, start + 1480);
+        fragments.hold(now, Zone(zone), std::slice::from_mut(&mut frame)).len()
+    };
+    (0..50).for_each(|from| _ = send(from, 2, 0));
+    (0..5000).for_each(|from| _ = send(from, 1, 0));
+    assert_eq!((0..50).map(|from| send(from, 2, 1480)).sum::<usize>(), 50);
 }
 
 #[test]

@@ -111,6 +111,10 @@ struct World {
 pub fn run(seed: u64, makes_room: bool, operations: &[Operation]) {
     let config = Config { connections_max: 20, makes_room, ..Config::default() };
     let mut world = World::new(seed, config);
+    // Few enough that they give way to each other.
+    let fragments_max = seed as u32 % 8;
+    world.conntrack.fragments().set_fragments_max(fragments_max).expect("not above the bound");
+    world.oracle.fragments.max = fragments_max as usize;
     for (step, operation) in operations.iter().enumerate() {
         world.carry_out(*operation, &format!("step {step}, {operation:?}"));
     }

@@ -8,14 +8,12 @@ use packet::Packet;
 use std::net::IpAddr;
 
 const LIFETIME_MS: u64 = 15_000;
-const HELD_MAX: usize = 1000;
 
 /// The datagram that a fragment is of: zone, addresses, protocol and identification.
 type Datagram = (u16, IpAddr, IpAddr, u8, u32);
 
 struct Piece {
     datagram: Datagram,
-    since_ms: u64,
     offset: usize,
     is_last: bool,
     bytes: Vec<u8>,
@@ -24,11 +22,13 @@ struct Piece {
     len: usize,
 }
 
-#[derive(Default)]
 pub struct Fragments {
     held: Vec<Piece>,
-    /// Datagrams of IPv6 in which something overlapped, and since when.
-    given_up: Vec<(Datagram, u64)>,
+    /// Datagrams of IPv6 in which something overlapped.
+    given_up: Vec<Datagram>,
+    /// All datagrams, the oldest first, and when each began.
+    begun: Vec<(Datagram, u64)>,
+    pub max: usize,
 }
 
 pub enum Taken {
@@ -40,6 +40,14 @@ pub enum Taken {
     Whole(Box<Whole>),
 }
 
+/// What most have; of several, what the first has.
+fn most<T: PartialEq>(all: &[Datagram], of: impl Fn(&Datagram) -> T) -> T {
+    let count = |it: &Datagram| all.iter().filter(|other| of(other) == of(it)).count();
+    let highest = all.iter().map(count).max();
+    let first = all.iter().find(|it| Some(count(it)) == highest);
+    of(first.expect("there is one at least"))
+}
+
 /// A datagram of which all is there, as one packet, and the fragments that it came in.
 pub struct Whole {
     pub frame: Frame,
@@ -47,6 +55,10 @@ pub struct Whole {
 }
 
 impl Fragments {
+    pub fn new() -> Fragments {
+        Fragments { held: Vec::new(), given_up: Vec::new(), begun: Vec::new(), max: 1000 }
+    }
+
     pub fn take(&mut self, now_ms: u64, zone: u16, frame: &Frame) -> Taken {
         let bytes = frame.packet.data();
         let (kind, ip) = reading::network(bytes);
@@ -59,7 +71,6 @@ impl Fragments {
         let (src, dst) = reading::addresses(bytes, ip);
         let piece = Piece {
             datagram: (zone, src, dst, place.protocol, id),
-            since_ms: now_ms,
             offset,
             is_last: !more,
             data: place.l4,
@@ -74,21 +85,14 @@ impl Fragments {
         let least = if version == IpVersion::V4 { 1200 } else { 1280 };
         let datagram = piece.datagram;
         // A datagram's time runs from its first fragment on.
-        let begun =
-            self.held.iter().filter(|it| it.datagram == datagram).map(|it| it.since_ms).min();
-        if begun.is_some_and(|begun| now_ms > begun + LIFETIME_MS) {
-            self.held.retain(|it| it.datagram != datagram);
-        }
-        self.given_up.retain(|(_, since_ms)| now_ms <= since_ms + LIFETIME_MS);
-        if self.given_up.iter().any(|(it, _)| *it == datagram) {
+        let is_over = |(_, since_ms): &&(Datagram, u64)| now_ms > since_ms + LIFETIME_MS;
+        let over: Vec<Datagram> = self.begun.iter().filter(is_over).map(|it| it.0).collect();
+        over.iter().for_each(|it| self.forget(it));
+        let is_odd = !piece.is_last && !piece.len.is_multiple_of(8);
+        if (!piece.is_last && bytes < least) || is_odd || piece.len == 0 {
             return Taken::Refused;
         }
-        let is_odd = !piece.is_last && !piece.len.is_multiple_of(8);
-        if (!piece.is_last && bytes < least)
-            || is_odd
-            || piece.len == 0
-            || self.held.len() >= HELD_MAX
-        {
+        if !self.make_room(now_ms, datagram) || self.given_up.contains(&datagram) {
             return Taken::Refused;
         }
         let same = || self.held.iter().filter(|it| it.datagram == datagram);
@@ -110,13 +114,43 @@ impl Fragments {
         };
         if same().any(overlaps) {
             if version == IpVersion::V6 {
-                self.given_up.push((datagram, begun.unwrap_or(now_ms)));
+                self.given_up.push(datagram);
                 self.held.retain(|it| it.datagram != datagram);
             }
             return Taken::Refused;
         }
         self.held.push(piece);
         self.whole(datagram).map_or(Taken::Held, |whole| Taken::Whole(Box::new(whole)))
+    }
+
+    fn forget(&mut self, datagram: &Datagram) {
+        self.held.retain(|it| it.datagram != *datagram);
+        self.given_up.retain(|it| it != datagram);
+        self.begun.retain(|(it, _)| it != datagram);
+    }
+
+    /// Begins a datagram, and lets the oldest of whoever has most of the zone with most go until one
+    /// fragment more may be held; false where that is the very one.
+    fn make_room(&mut self, now_ms: u64, datagram: Datagram) -> bool {
+        let is_new = self.begun.iter().all(|(it, _)| *it != datagram);
+        if is_new {
+            self.begun.push((datagram, now_ms));
+        }
+        while self.held.len() >= self.max || self.begun.len() > self.max {
+            let all: Vec<Datagram> = self.begun.iter().map(|(it, _)| *it).collect();
+            let zone = most(&all, |it| it.0);
+            let of_zone: Vec<Datagram> = all.into_iter().filter(|it| it.0 == zone).collect();
+            let source = most(&of_zone, |it| it.1);
+            let oldest = *of_zone.iter().find(|it| it.1 == source).expect("it has some");
+            if oldest == datagram {
+                if is_new {
+                    self.forget(&datagram);
+                }
+                return false;
+            }
+            self.forget(&oldest);
+        }
+        true
     }
 
     /// Takes out all of a datagram, if all is there.
@@ -142,6 +176,7 @@ impl Fragments {
         let mut pieces: Vec<Piece> =
             self.held.extract_if(.., |it| it.datagram == datagram).collect();
         pieces.sort_by_key(|it| it.offset);
+        self.forget(&datagram);
         Some(Whole { frame: join(&pieces), pieces })
     }
 }

@@ -108,7 +108,7 @@ pub struct Oracle {
     pub timeouts: TimeoutPolicy,
     pub zone_timeouts: BTreeMap<u16, TimeoutPolicy>,
     counts: BTreeMap<Event, u64>,
-    fragments: Fragments,
+    pub fragments: Fragments,
     expected: Vec<Expected>,
     last_id: u32,
     /// What the tracker dropped for the packet at hand.
@@ -216,7 +216,7 @@ impl Oracle {
             timeouts: config.timeouts,
             zone_timeouts: BTreeMap::new(),
             counts: BTreeMap::new(),
-            fragments: Fragments::default(),
+            fragments: Fragments::new(),
             expected: Vec::new(),
             last_id: 0,
             dropped: Vec::new(),
