@@ -202,6 +202,12 @@ pub(crate) fn datapath_id_from_text(text: &str) -> Option<DatapathId> {
     u64::from_str_radix(digits, 16).ok().filter(|id| *id != 0).map(DatapathId)
 }
 
+/// Whether a bridge may have this name. Its sockets are made by it, so that it must not lead out of
+/// the run directory (ovs: `vswitchd/bridge.c`, `add_del_bridges`).
+pub(crate) fn is_bridge_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
+}
+
 impl Controller {
     /// The default of [`Controller::probe_ms`].
     pub const PROBE_MS: u32 = 5000;

@@ -64,6 +64,11 @@ impl Desired {
             rows.sort_by_key(|row| row.str("name"));
             for row in rows {
                 if let Some(name) = row.str("name") {
+                    if !crate::desired::is_bridge_name(name) {
+                        let place = &Place { table: "Bridge", name, row };
+                        reader.warn(place, "name", "ignoring bridge with invalid name");
+                        continue;
+                    }
                     desired.bridges.insert(name.to_owned(), reader.bridge(name, row));
                 }
             }

@@ -9,6 +9,7 @@ mod fork;
 mod monitor;
 mod pidfile;
 mod signals;
+mod socket;
 pub mod unixctl;
 mod user;
 
@@ -23,6 +24,7 @@ pub use directories::Directories;
 pub use exit_file::ExitFile;
 pub use fork::utc_offset_s;
 pub use signals::{FatalSignals, abort_on_panic, die_of};
+pub use socket::listen_unix;
 
 use fork::{Forked, Ready, close_standard_streams, count_threads, fork_and_wait};
 use pidfile::Pidfile;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A pidfile of this process; it goes when this is dropped.
@@ -42,6 +42,9 @@ impl Pidfile {
             .read(true)
             .append(true)
             .create(true)
+            // Others may read it, whatever the umask; a link in its place is not followed.
+            .mode(0o644)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&temporary)
             .map_err(|error| failed("create", error))?;
         lock(&file).map_err(|error| failed("fcntl(F_SETLK)", error.into()))?;

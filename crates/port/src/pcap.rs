@@ -6,7 +6,7 @@ use crate::queue::{PortError, RxQueue, TxCounters, TxQueue};
 use base::limits::FRAME_BYTES;
 use packet::{Batch, Pool};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -244,12 +244,16 @@ pub struct PcapTx<W: Write + Send> {
 }
 
 impl PcapTx<File> {
-    /// Creates the file, or empties it. `clock` gives the time since the Unix epoch.
+    /// Creates the file, or empties a pcap file or an empty one; the database names it, and must not
+    /// make the switch overwrite any other. `clock` gives the time since the Unix epoch.
+    ///
+    /// # Errors
+    /// Another kind of file is there, or the system refuses.
     pub fn create(
         path: &Path,
         clock: impl FnMut() -> Duration + Send + 'static,
     ) -> Result<Self, PortError> {
-        File::create(path).and_then(|file| PcapTx::new(file, clock)).map_err(|source| {
+        replace(path).and_then(|file| PcapTx::new(file, clock)).map_err(|source| {
             PortError::System {
                 device: path.display().to_string(),
                 what: "create the pcap file",
@@ -257,6 +261,29 @@ impl PcapTx<File> {
             }
         })
     }
+}
+
+/// Opens a file for writing from its beginning, if there is none or one that packets were recorded in.
+fn replace(path: &Path) -> io::Result<File> {
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut magic = Vec::new();
+    if file.metadata()?.is_file() {
+        (&mut file).take(4).read_to_end(&mut magic)?;
+    }
+    let is_pcap = <[u8; 4]>::try_from(magic.as_slice()).is_ok_and(|magic| {
+        let magic = [u32::from_le_bytes(magic), u32::from_be_bytes(magic)];
+        magic.iter().any(|magic| matches!(*magic, MAGIC_NANOS | MAGIC_MICROS))
+    });
+    if !magic.is_empty() && !is_pcap {
+        let text = "it is there already and is not a pcap file; name another or remove it";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+    }
+    Ok(file)
 }
 
 impl<W: Write + Send> PcapTx<W> {
@@ -419,5 +446,26 @@ mod tests {
         batch.clear();
         empty.receive(&mut pool, &mut batch).unwrap();
         assert!(batch.is_empty() && empty.is_over());
+    }
+
+    #[test]
+    fn only_recordings_are_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let create = |path: &Path| PcapTx::create(path, || Duration::ZERO).map(|_| ());
+        for (there, is_replaced) in [
+            (&b""[..], true),
+            (&MAGIC_MICROS.to_be_bytes(), true),
+            (&MAGIC_NANOS.to_le_bytes(), true),
+            (b"root:x:0:0", false),
+            (b"ab", false),
+        ] {
+            std::fs::write(&path, there).unwrap();
+            assert_eq!(create(&path).is_ok(), is_replaced, "{there:?}");
+            let now = std::fs::read(&path).unwrap();
+            assert_eq!(now.len() == FILE_HEADER_BYTES, is_replaced, "{there:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(create(&path).is_ok());
     }
 }

@@ -109,12 +109,12 @@ impl Switch {
     fn add_bridge(&mut self, name: &str, settings: BridgeSettings) {
         let mac = settings.hwaddr.unwrap_or_else(random_mac);
         let id = self.ofproto.add_bridge(bridge_config(name, mac, &settings), clock::now());
-        let socket = self.settings.run_dir.join(format!("{name}.mgmt"));
+        let socket = Target::ListenUnix(self.settings.run_dir.join(format!("{name}.mgmt")));
+        let tls = self.tls().clone();
         let versions = versions(&settings);
         let sessions = Settings { versions, ..Settings::service() };
         let mgmt = Service { bridge: id, settings: sessions, target: None };
-        let tasks =
-            [self.spawn(|shared| openflow_tasks::listen(shared, Target::ListenUnix(socket), mgmt))];
+        let tasks = [self.spawn(|shared| openflow_tasks::listen(shared, socket, &tls, mgmt))];
         let bridge = RunningBridge {
             id,
             tasks: tasks.into_iter().flatten().collect(),
@@ -223,6 +223,12 @@ impl Switch {
                 return None;
             }
         };
+        let bridge_name = self.ofproto.bridge(bridge).map(|b| b.config.name.clone())?;
+        if let Err(why) = self.settings.confine(&target, &bridge_name) {
+            log::error!(target: "bridge", "bridge {bridge_name}: {why}");
+            return None;
+        }
+        let tls = self.tls().clone();
         let probe_ms = u64::from(controller.probe_ms);
         let sessions = Settings {
             versions: versions(settings),
@@ -233,7 +239,7 @@ impl Switch {
         let target_name = Some(controller.target.clone());
         let service = Service { bridge, settings: sessions, target: target_name };
         self.spawn(|shared| match target.is_passive() {
-            true => openflow_tasks::listen(shared, target, service),
+            true => openflow_tasks::listen(shared, target, &tls, service),
             false => openflow_tasks::connect(shared, target, service),
         })
     }

@@ -10,6 +10,7 @@ mod capabilities;
 pub mod command_line;
 mod commands;
 mod configure;
+mod confinement;
 mod counters;
 mod device_handle;
 mod devices;
@@ -70,6 +71,9 @@ const UPCALL_BUDGET: usize = 64;
 pub struct Settings {
     /// Where sockets and pidfiles lie (`OVS_RUNDIR`).
     pub run_dir: PathBuf,
+    /// Whether the database may name Unix sockets in the run directory only
+    /// (`--no-self-confinement` lifts it).
+    pub is_confined: bool,
     /// Key and certificates for TLS, where the database says none.
     pub tls: TlsFiles,
 }

@@ -2,7 +2,7 @@
 //! connection.
 
 use super::{Shared, Switch};
-use crate::stream::{Listener, Stream, Target};
+use crate::stream::{Admission, Listener, Stream, Target, TlsFiles};
 use ofproto::BridgeId;
 use ofproto::connection::{ConnId, Settings};
 use std::cell::RefCell;
@@ -29,26 +29,36 @@ pub struct Service {
     pub target: Option<String>,
 }
 
-/// Listens, for as long as the handle lives unaborted.
-pub fn listen(shared: &Shared, target: Target, service: Service) -> JoinHandle<()> {
+/// Listens, for as long as the handle lives unaborted. The socket is there on return, unless it
+/// cannot be made yet; then it is tried again and again.
+pub fn listen(shared: &Shared, target: Target, tls: &TlsFiles, service: Service) -> JoinHandle<()> {
     let shared = Rc::downgrade(shared);
+    let mut bound = Listener::bind(&target, tls);
     tokio::task::spawn_local(async move {
-        let Some(tls) = with(&shared, |switch| switch.tls().clone()) else { return };
         let listener = loop {
-            match Listener::bind(&target, &tls).await {
+            match bound {
                 Ok(listener) => break listener,
                 Err(error) => log::error!(target: "vconn", "{target}: cannot listen: {error}"),
             }
             tokio::time::sleep(BACKOFF_MAX).await;
+            let Some(tls) = with(&shared, |switch| switch.tls().clone()) else { return };
+            bound = Listener::bind(&target, &tls);
         };
+        let admission = Admission::default();
         loop {
             match listener.accept().await {
-                Ok(stream) => {
+                Ok(incoming) => {
                     let (shared, service) = (shared.clone(), service.clone());
-                    tokio::task::spawn_local(async move { serve(shared, stream, service).await });
+                    let (admission, target) = (admission.clone(), target.clone());
+                    tokio::task::spawn_local(async move {
+                        match incoming.finish(&admission).await {
+                            Ok(stream) => serve(shared, stream, service).await,
+                            Err(error) => log::warn!(target: "stream_ssl", "{target}: {error}"),
+                        }
+                    });
                 }
                 Err(error) => {
-                    // Out of descriptors, or a TLS greeting that was none: neither is for ever.
+                    // The system is out of descriptors or memory, which passes.
                     log::warn!(target: "vconn", "{target}: cannot accept: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

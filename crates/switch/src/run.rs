@@ -149,13 +149,14 @@ async fn serve(
     let mut signals = FatalSignals::listen()
         .map_err(|source| StartError::System { what: "listen to signals".to_owned(), source })?;
     let wanted = desired.as_ref().and_then(|desired| desired.options.run_dir.clone());
-    let run_dir = wanted.unwrap_or_else(|| directories.in_run(""));
+    let run_dir = wanted.unwrap_or_else(|| directories.run.clone());
     let tls = TlsFiles {
         private_key: options.tls.private_key.clone(),
         certificate: options.tls.certificate.clone(),
         ca_cert: options.tls.ca_cert.clone(),
     };
-    let settings = Settings { run_dir, tls };
+    let is_confined = !options.daemon.no_self_confinement;
+    let settings = Settings { run_dir, is_confined, tls };
     let (shared, inbox) = Switch::start(settings)?;
     let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
     let (commands, ended) = switch_commands(vlog, &exit);

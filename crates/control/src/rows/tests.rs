@@ -365,3 +365,15 @@ fn controllers_and_tls() {
     let words = "Controller tcp:10.0.0.1: target: the bridge has this controller twice; ignored";
     assert_eq!(warnings, [words]);
 }
+
+#[test]
+fn a_bridge_whose_name_leads_out_of_the_run_directory_is_ignored() {
+    for (name, is_taken) in
+        [("../q/f", false), ("a/b", false), ("a\\b", false), (".", false), ("br-1.2", true)]
+    {
+        let (found, warnings) = desired(none(), json!({"name": name}), none(), none());
+        assert_eq!(found.bridges.contains_key(name), is_taken, "{name}");
+        let words = format!("Bridge {name}: name: ignoring bridge with invalid name");
+        assert_eq!(warnings.contains(&words), !is_taken, "{name}: {warnings:?}");
+    }
+}

@@ -20,12 +20,11 @@ mod commands;
 mod connection;
 mod logging;
 mod server;
-mod socket;
 
+pub use crate::socket::control_socket_path as path;
 pub use commands::{Commands, add_exit};
 pub use logging::add_commands as add_vlog_commands;
 pub use server::Server;
-pub use socket::path;
 
 use tokio::sync::oneshot;
 

@@ -1,8 +1,8 @@
 //! The server: takes clients in, and collects what they ask for.
 
+use super::Call;
 use super::connection::{Desk, End, serve};
-use super::{Call, socket};
-use crate::ExitFile;
+use crate::{ExitFile, listen_unix};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ use vlog::RateLimit;
 
 /// Clients served at once; the next one waits until one of these goes.
 const CLIENTS: usize = 128;
+
+/// The owner and the group may ask.
+const SOCKET_MODE: u32 = 0o770;
 
 /// Calls that wait for the main loop; a client whose call does not fit waits.
 const CALLS: usize = 16;
@@ -38,7 +41,7 @@ impl Server {
     /// # Errors
     /// The socket cannot be made there.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let listener = UnixListener::from_std(socket::bind(path)?)?;
+        let listener = UnixListener::from_std(listen_unix(path, SOCKET_MODE)?)?;
         let (sender, calls) = mpsc::channel(CALLS);
         let busy = Arc::new(Semaphore::new(CLIENTS));
         let desk = Desk { calls: sender, busy: Arc::clone(&busy) };

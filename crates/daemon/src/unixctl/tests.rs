@@ -1,6 +1,6 @@
 use super::connection::{Desk, End, REQUEST_BYTES, serve};
-use super::socket::bind;
 use super::*;
+use crate::listen_unix;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -222,12 +222,12 @@ fn sockets_are_for_owner_and_group_and_long_paths_work() {
     std::fs::create_dir(&deep).unwrap();
     let path = deep.join("x.ctl");
     for _ in 0..2 {
-        bind(&path).unwrap();
+        listen_unix(&path, 0o770).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0, "{mode:o}");
         assert_eq!(mode & 0o700, 0o700, "{mode:o}");
     }
-    assert!(bind(&folder.path().join("no/such")).is_err());
+    assert!(listen_unix(&folder.path().join("no/such"), 0o770).is_err());
 }
 
 /// The command as `ovs-appctl` gives it and prints its answer.

@@ -2,16 +2,20 @@
 //! to connect to, and `punix:FILE`, `ptcp:[PORT][:HOST]`, `pssl:[PORT][:HOST]` to listen on
 //! (ovs: `lib/stream.c`, `lib/vconn.c`).
 
+mod accept;
 mod target;
 mod tls;
 
+pub use accept::{Admission, Incoming};
 pub use target::{Target, TargetError};
 pub use tls::TlsFiles;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::TlsStream;
@@ -26,6 +30,11 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+/// The longest time to connect to a peer, its TLS handshake included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The permissions of a bridge's sockets at most: the group may look in where the owner lets it.
+const SOCKET_MODE: u32 = 0o750;
+
 /// A socket that waits for connections.
 pub enum Listener {
     /// A Unix domain socket; its file is removed when the listener goes.
@@ -38,7 +47,17 @@ pub enum Listener {
 
 impl Stream {
     /// Connects to an active target.
+    ///
+    /// # Errors
+    /// The peer refuses, does not answer in time, or fails the TLS handshake.
     pub async fn connect(target: &Target, tls: &TlsFiles) -> io::Result<Stream> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, Stream::open(target, tls)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(timed_out()),
+        }
+    }
+
+    async fn open(target: &Target, tls: &TlsFiles) -> io::Result<Stream> {
         match target {
             Target::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
             Target::Tcp(address) => Ok(Stream::Tcp(tcp(*address).await?)),
@@ -53,7 +72,18 @@ impl Stream {
     }
 }
 
-async fn tcp(address: std::net::SocketAddr) -> io::Result<TcpStream> {
+fn listen_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    // The standard library sets SO_REUSEADDR.
+    let socket = std::net::TcpListener::bind(address)?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+async fn tcp(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -62,29 +92,37 @@ async fn tcp(address: std::net::SocketAddr) -> io::Result<TcpStream> {
 impl Listener {
     /// Listens on a passive target. A socket file left behind by a process that is gone is
     /// replaced.
-    pub async fn bind(target: &Target, tls: &TlsFiles) -> io::Result<Listener> {
+    ///
+    /// # Errors
+    /// The address or the file is taken, or TLS is not configured.
+    pub fn bind(target: &Target, tls: &TlsFiles) -> io::Result<Listener> {
         match target {
-            Target::ListenUnix(path) => match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(Listener::Unix(UnixListener::bind(path)?, path.clone())),
-            },
-            Target::ListenTcp(address) => Ok(Listener::Tcp(TcpListener::bind(address).await?)),
+            Target::ListenUnix(path) => {
+                let socket = daemon::listen_unix(path, SOCKET_MODE)?;
+                Ok(Listener::Unix(UnixListener::from_std(socket)?, path.clone()))
+            }
+            Target::ListenTcp(address) => Ok(Listener::Tcp(listen_tcp(*address)?)),
             Target::ListenTls(address) => {
                 let acceptor = tls.acceptor().map_err(io::Error::other)?;
-                Ok(Listener::Tls(TcpListener::bind(address).await?, acceptor))
+                Ok(Listener::Tls(listen_tcp(*address)?, acceptor))
             }
             _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "this target connects")),
         }
     }
 
-    /// The next connection.
-    pub async fn accept(&self) -> io::Result<Stream> {
+    /// The next connection. A TLS handshake is still to be done, by [`Incoming::finish`].
+    ///
+    /// # Errors
+    /// The system has no descriptors or memory left; none of them is the peer's doing.
+    pub async fn accept(&self) -> io::Result<Incoming> {
         match self {
-            Listener::Unix(listener, _) => Ok(Stream::Unix(listener.accept().await?.0)),
-            Listener::Tcp(listener) => Ok(Stream::Tcp(listener.accept().await?.0)),
+            Listener::Unix(listener, _) => {
+                Ok(Incoming::ready(Stream::Unix(listener.accept().await?.0)))
+            }
+            Listener::Tcp(listener) => Ok(Incoming::ready(Stream::Tcp(listener.accept().await?.0))),
             Listener::Tls(listener, acceptor) => {
-                let (stream, _) = listener.accept().await?;
-                Ok(Stream::Tls(Box::new(acceptor.accept(stream).await?.into())))
+                let (stream, peer) = listener.accept().await?;
+                Ok(Incoming::greeting(stream, peer.ip(), acceptor.clone()))
             }
         }
     }
