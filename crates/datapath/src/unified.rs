@@ -99,8 +99,8 @@ pub(crate) struct UnifiedCache {
     entries_max: usize,
     /// More room is being prepared.
     awaits_room: bool,
-    /// Numbers masks, so that an entry of a mask that went is not taken for one of the next.
-    serial: u16,
+    /// Numbers masks from 1, so that an entry of a mask that went is not taken for one of the next.
+    serial: u32,
     /// Hardly any packet is known, so that tags are asked before entries are fetched.
     expects_few: bool,
     secrets: Secrets,
@@ -301,11 +301,13 @@ impl UnifiedCache {
         if self.masks.is_full() {
             return None;
         }
-        self.serial = self.serial.wrapping_add(1);
-        if self.serial == 0 {
-            // Numbers begin again: nobody may have an old one.
+        if self.serial == u32::MAX {
+            // Numbers begin again: neither a mask nor an entry may keep an old one.
+            self.forget();
             self.replace(Room::new(self.room.entries.len(), &mut || ()));
+            self.serial = 0;
         }
+        self.serial += 1;
         self.masks.push(MaskInUse::new(*mask, self.serial));
         Some(self.masks.len() - 1)
     }

@@ -19,9 +19,10 @@ pub(super) struct Entry {
     pub(super) way: Way,
     pub(super) connection_id: u32,
     pub(super) connection_generation: u32,
-    pub(super) mask: u16,
+    /// The serial number of its mask; 0 of a place without an entry.
+    pub(super) mask: u32,
     pub(super) flags: u16,
-    spare: u32,
+    spare: u16,
 }
 
 pub(super) const TRACKED: u16 = 1;

@@ -10,7 +10,7 @@ pub(super) type Secrets = [u64; HEADER_WORDS];
 pub(super) struct MaskInUse {
     pub(super) mask: Headers,
     /// Different from that of any mask before it that entries may still name.
-    pub(super) serial: u16,
+    pub(super) serial: u32,
     /// Since the last tick.
     pub(super) is_used: bool,
     /// Of some entries the packets are not tracked.
@@ -20,7 +20,7 @@ pub(super) struct MaskInUse {
 }
 
 impl MaskInUse {
-    pub(super) fn new(mask: Headers, serial: u16) -> Self {
+    pub(super) fn new(mask: Headers, serial: u32) -> Self {
         let [_, link, tagged, ..] = *mask.words();
         let has_link = link & !0xffff | tagged != 0;
         MaskInUse { mask, serial, is_used: true, has_untracked: false, has_link }

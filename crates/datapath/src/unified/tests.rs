@@ -96,3 +96,20 @@ fn what_is_forgotten_is_not_found_in_the_same_room() {
     assert_eq!(find(&mut cache, &client(1)), None, "under the same mask, anew");
     assert_eq!(find(&mut cache, &client(2)), Some(known(2).way));
 }
+
+#[test]
+fn when_serials_begin_again_no_two_masks_share_one() {
+    let mut cache = UnifiedCache::new(256, 1);
+    let (narrow, wide) = (client(1), headers("[fd00::1]:1>[fd00::2]:2 udp"));
+    assert!(cache.insert(&narrow, &narrow.tuple_mask(), &known(1)));
+    // The largest there is.
+    cache.serial = !0;
+    for mask in [wide.tuple_mask(), wide.exact_mask(), narrow.exact_mask()] {
+        assert!(cache.insert(&wide, &mask, &known(2)));
+        let serials: Vec<_> = cache.masks.iter().map(|mask| mask.serial).collect();
+        let distinct: std::collections::BTreeSet<_> = serials.iter().collect();
+        assert!(distinct.len() == serials.len() && !serials.contains(&0), "{serials:?}");
+    }
+    assert_eq!(find(&mut cache, &narrow), None, "what was known before is forgotten");
+    assert_eq!(find(&mut cache, &wide), Some(known(2).way));
+}
