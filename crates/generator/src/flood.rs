@@ -105,7 +105,7 @@ impl Flood {
     /// Fills the batch's free room with SYNs that are due.
     pub fn attack(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
         let Some(pacer) = &mut self.pacer else { return };
-        self.due += pacer.due(now);
+        self.due = pacer.due_again(self.due, now);
         let wire = Wire { mac: self.config.client_mac, vlan: self.config.vlan, text: None };
         while self.due > 0 && batch.remaining_capacity() > 0 {
             let tuple = self.tuples.next();

@@ -34,7 +34,8 @@ const LATE_MOST_NS: u64 = 500_000_000;
 const BURST_NS: u64 = 2_000_000;
 
 impl Pacer {
-    /// How late an open may be made, in nanoseconds: a few time slices of the system's scheduler.
+    /// How late an open may be made at any rate, in nanoseconds: a few time slices of the system's
+    /// scheduler.
     pub const LATE_NS: u64 = 20_000_000;
 
     /// `per_second` opens each second from `start` on, after a linear rise over `ramp_ms`.
@@ -51,11 +52,28 @@ impl Pacer {
         if is_soon { 0 } else { self.next_group(now) }
     }
 
+    /// The same for a caller that did not do `left` of what was due before: they are due again, or
+    /// missed when they are too late by now.
+    #[inline]
+    pub fn due_again(&mut self, left: u64, now: Instant) -> u64 {
+        let is_soon = now.as_nanos().saturating_sub(self.asked_at) < GRAIN_NS;
+        if is_soon {
+            return left;
+        }
+        self.settled -= left.min(self.settled);
+        self.next_group(now)
+    }
+
+    /// How late an open may be made at this rate, in nanoseconds.
+    pub fn late_ns(per_second: u64) -> u64 {
+        let one_open = 1_000_000_000 / per_second.max(1);
+        (LATE_OPENS * one_open).clamp(Self::LATE_NS, LATE_MOST_NS)
+    }
+
     fn next_group(&mut self, now: Instant) -> u64 {
         let elapsed = now.as_nanos().saturating_sub(self.start);
         let one_open = 1_000_000_000 / self.per_second.max(1);
-        let oldest =
-            elapsed.saturating_sub((LATE_OPENS * one_open).clamp(Self::LATE_NS, LATE_MOST_NS));
+        let oldest = elapsed.saturating_sub(Self::late_ns(self.per_second));
         // One may always be late, or low rates would miss all of theirs.
         let forgiven = self.cumulative(oldest).saturating_sub(1);
         if self.settled < forgiven {
@@ -127,6 +145,16 @@ mod tests {
         let asked: Vec<u64> =
             (1..=45).map(|n| pacer.due(Instant::from_nanos(500_000_000 + n * 20_000))).collect();
         assert_eq!((asked.iter().sum::<u64>(), asked.iter().max()), (45, Some(&1)));
+        // A caller that does a tenth of what is due misses the rest, but for what may be late.
+        let mut pacer = Pacer::new(100_000, 0, Instant::ZERO);
+        let (mut done, mut left) = (0, 0);
+        for ms in 1..=1000 {
+            let due = pacer.due_again(left, Instant::from_millis(ms));
+            done += due.min(10);
+            left = due.saturating_sub(10);
+        }
+        assert_eq!((done, done + left + pacer.missed()), (10_000, 100_000));
+        assert!(left <= 2001, "{left}");
         let mut pacer = Pacer::new(1000, 2000, Instant::ZERO);
         let total: u64 = (1..=4000).map(|ms| pacer.due(Instant::from_millis(ms))).sum();
         assert_eq!((total, pacer.missed()), (3000, 0));

@@ -54,7 +54,7 @@ pub struct StationConfig {
 /// Which flow comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Every flow once; it takes as long as it takes.
+    /// Every flow once; it takes as long as it takes, and what is late counts as missed too.
     EachOnce,
     /// Any flow, at random, for a number of frames whose time passes also where they are not sent.
     Random {
@@ -344,7 +344,7 @@ impl Sending {
     /// Asks the pacer what has fallen due.
     fn look(&mut self, now: Instant) {
         match &mut self.pacer {
-            Some(pacer) => self.due += pacer.due(now),
+            Some(pacer) => self.due = pacer.due_again(self.due, now),
             None => self.due = u64::MAX,
         }
         if let Order::Random { frames } = self.order {

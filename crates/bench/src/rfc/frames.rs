@@ -197,9 +197,14 @@ impl Course {
                 let (sample, trial) = self.trial(bench, rate)?;
                 let mut row = Row { rate: Some(rate), ..Row::default() };
                 row.add("frame_bytes", json!(self.frame_bytes));
-                row.add("answer", json!(rate));
+                let passed = trial.verdict.passed() && !(bench.interrupted)();
+                // At a rate that was not sent, or that the device does not carry, there is no answer.
+                row.add("answer", json!(passed.then_some(rate)));
                 row.add("trials", json!([told(rate, "latency", &trial)]));
-                row.stopped = trial.broken.map(|broken| broken.to_string());
+                row.stopped = match (bench.interrupted)() {
+                    true => Some("interrupted".to_owned()),
+                    false => (!passed).then(|| did_not_pass(rate, &trial.verdict)),
+                };
                 Throughput { row, latency: sample.latency_ns }
             }
             None => self.throughput(bench)?,
@@ -212,8 +217,9 @@ impl Course {
         }
         let rate = found.rate.map_or("none".to_owned(), human);
         found.text = format!(
-            "{:>5} bytes at {rate} frames/s: {}{}",
+            "{:>5} bytes at {rate} frames/s{}: {}{}",
             self.frame_bytes,
+            if found.stopped.is_some() { " (did not pass)" } else { "" },
             latency_text(&row.latency),
             if means.len() > 1 { format!("; {} trials", means.len()) } else { String::new() }
         );
@@ -288,6 +294,10 @@ impl Course {
                 break;
             }
         }
+        let said = points.iter().any(|point| point["verdict"] != "invalid");
+        if row.stopped.is_none() && !said {
+            row.stopped = Some("no step says anything of the device; give a lower -M".to_owned());
+        }
         row.text = format!("{:>5} bytes: lost {}", self.frame_bytes, texts.join(", "));
         row.add("frame_bytes", json!(self.frame_bytes));
         row.add("trials", json!(points));
@@ -295,11 +305,17 @@ impl Course {
     }
 }
 
+fn did_not_pass(rate: f64, verdict: &Verdict) -> String {
+    let reasons: Vec<_> = verdict.reasons().iter().map(Reason::to_string).collect();
+    format!("{} frames/s did not pass: {}", human(rate), reasons.join("; "))
+}
+
 /// A trial of frames for programs.
 pub fn sample_json(sample: &FrameSample) -> Value {
     json!({
         "offered": sample.offered,
         "seconds": sample.seconds,
+        "due_seconds": sample.due_seconds,
         "forth": sample.forth,
         "back": sample.back,
         "loss_ratio": sample.loss_ratio(),

@@ -226,6 +226,8 @@ fn phases(
     let back = Some(rate * bench.args.validation_share);
     let validated = stations.run(bench.clock, bench.interrupted, Phase::Validate, back)?;
     sample.back = validated.back;
+    sample.seconds += validated.seconds;
+    sample.due_seconds += validated.due_seconds;
     sample.duplicates += validated.duplicates;
     sample.returned += validated.returned;
     sample.garbage += validated.garbage;

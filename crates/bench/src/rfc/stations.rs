@@ -174,7 +174,50 @@ impl Stations {
             Phase::Exchange { frames } => frames,
         };
         let start = clock.now();
+        // Whole frames a second are sent, so that this is what was asked for.
         let per_second = rate.map(|rate| (rate.round() as u64).max(1));
+        self.begin(phase, due, per_second, start);
+        let expected = per_second.map_or(0.0, |rate| due as f64 / rate as f64);
+        let expected = Duration::from_secs_f64(expected);
+        let progress = Progress::start(&self.what, expected.as_millis() as u64);
+        let (mut told, mut sent_at) = (0, None);
+        loop {
+            let now = clock.now();
+            self.turn(now)?;
+            let millis = (now - start).as_millis() as u64;
+            if millis >= told + 100 {
+                progress.advance(millis - told);
+                told = millis;
+                if interrupted() {
+                    break;
+                }
+            }
+            if sent_at.is_none() {
+                self.pause_ns = self.stall_ns;
+            }
+            if self.is_done() {
+                // Sending is over when the port has taken the last frame.
+                let since = *sent_at.get_or_insert_with(|| clock.now());
+                if self.all_arrived() || now - since >= PATIENCE {
+                    break;
+                }
+            }
+            // A generator that is far too slow ends too: what it did not send it has missed.
+            if rate.is_some() && now - start >= expected * 3 + PATIENCE * 5 {
+                break;
+            }
+        }
+        let seconds = (sent_at.unwrap_or_else(|| clock.now()) - start).as_secs_f64();
+        Ok(FrameSample {
+            offered: per_second.map_or(0.0, |rate| rate as f64),
+            seconds,
+            due_seconds: expected.as_secs_f64(),
+            ..self.counted()
+        })
+    }
+
+    /// Tells both ends what they do in this phase, from `start` on.
+    fn begin(&mut self, phase: Phase, due: u64, per_second: Option<u64>, start: Instant) {
         for (end, sends) in [
             (&mut self.initiator, phase != Phase::Validate),
             (&mut self.responder, phase != Phase::Fill),
@@ -193,43 +236,11 @@ impl Stations {
             }
         }
         (self.last_turn, self.stall_ns, self.pause_ns) = (None, 0, 0);
-        let expected = Duration::from_secs_f64(rate.map_or(0.0, |rate| due as f64 / rate));
-        let progress = Progress::start(&self.what, expected.as_millis() as u64);
-        let (mut told, mut sent_at) = (0, None);
-        loop {
-            let now = clock.now();
-            self.turn(now)?;
-            let millis = (now - start).as_millis() as u64;
-            if millis >= told + 100 {
-                progress.advance(millis - told);
-                told = millis;
-                if interrupted() {
-                    break;
-                }
-            }
-            if sent_at.is_none() {
-                self.pause_ns = self.stall_ns;
-            }
-            if self.is_done() {
-                let since = *sent_at.get_or_insert(now);
-                if self.all_arrived() || now - since >= PATIENCE {
-                    break;
-                }
-            }
-            // A generator that is far too slow ends too: what it did not send it has missed.
-            if rate.is_some() && now - start >= expected * 3 + PATIENCE * 5 {
-                break;
-            }
-        }
-        let seconds = (sent_at.unwrap_or_else(|| clock.now()) - start).as_secs_f64();
-        Ok(self.sample(rate.unwrap_or(0.0), seconds))
     }
 
-    fn sample(&self, offered: f64, seconds: f64) -> FrameSample {
+    fn counted(&self) -> FrameSample {
         let ends = self.ends();
         let mut sample = FrameSample {
-            offered,
-            seconds,
             missed: ends.iter().map(|end| end.station.missed()).sum(),
             port_errors: ends.iter().map(|end| end.errors).sum(),
             port_drops: ends.iter().map(|end| end.dropped).sum(),

@@ -6,7 +6,7 @@ use super::flood::Attack;
 use super::outcome::Report;
 use super::test::Test;
 use generator::search::{Allowance, Reason, Sample, Verdict, Window, judge};
-use generator::{Close, Flood, FloodConfig, Profile, RangeError};
+use generator::{Close, Flood, FloodConfig, FloodCounts, Profile, RangeError};
 use load::generate::error::LoadError;
 use load::generate::numbers::human;
 use load::generate::result::sample_json;
@@ -98,6 +98,7 @@ pub(super) fn trial(
         Test::SteadyConcurrent => judge_steady(&sample, &[]),
         _ => judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL }),
     };
+    let verdict = counts.and_then(|counts| weak(bench.args.flood_rate, &counts)).unwrap_or(verdict);
     let mut json = sample_json(&sample);
     if let (Some(json), Some(counts)) = (json.as_object_mut(), counts) {
         json.insert(
@@ -112,6 +113,13 @@ pub(super) fn trial(
     }
     let loss = sample.loss_ratio().max(sample.failure_ratio());
     Ok(Trial { verdict, loss, broken: sample.broken(), json })
+}
+
+/// An attack that was weaker than it should have been says nothing of the device.
+fn weak(asked: f64, attack: &FloodCounts) -> Option<Verdict> {
+    let share = attack.missed as f64 / (attack.sent + attack.missed).max(1) as f64;
+    let reason = Reason::FramesNotOffered { asked, missed: attack.missed, share };
+    (share > Allowance::SHORTFALL).then(|| Verdict::Invalid(vec![reason]))
 }
 
 /// The same hosts with addresses of IPv6's block for benchmarks (RFC 5180 section 8).

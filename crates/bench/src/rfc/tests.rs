@@ -199,6 +199,53 @@ fn a_burst_with_a_pause_in_it_is_none() {
     assert!(size.to_string().contains("paused for 5.0 ms within the burst"), "{size}");
 }
 
+/// A look at the clock every 20 ms: no more than 256 frames a direction go out in one, 12,800 a
+/// second.
+#[test]
+fn a_generator_that_is_too_slow_has_no_verdict_whatever_the_test() {
+    for line in [
+        "rfc2544-throughput -m 20k -M 50k --frame-sizes 64 --seconds 1",
+        "rfc2544-latency --at 50k --frame-sizes 64 --seconds 1",
+        "rfc2544-frame-loss -M 1m --frame-sizes 64 --seconds 1",
+        "rfc2544-back-to-back --at 50k -m 100k -M 200k --frame-sizes 64",
+        "rfc3511-concurrent --rate 50k -m 10k -M 20k",
+        "rfc3511-connection-rate --connections 10k -m 20k -M 50k",
+        "rfc3511-syn-flood --connections 10k -m 20k -M 50k",
+        "rfc9411-connection-rate -m 20k -M 50k --seconds 1",
+        "rfc9411-concurrent --rate 50k -m 10k -M 20k",
+        "rfc9693-establishment --connections 20k -m 20k -M 50k",
+        "rfc9693-throughput --connections 1000 -m 20k -M 50k --frame-sizes 64 --seconds 1",
+        "rfc9693-latency --connections 1000 --at 50k --frame-sizes 64 --seconds 1",
+        "rfc9693-frame-loss --connections 1000 -M 1m --frame-sizes 64 --seconds 1",
+        "rfc9693-capacity --connections 20k -m 20k -M 50k",
+    ] {
+        let script = Script { table: Some(1_000_000), ..Script::default() };
+        let ran = try_in_steps(line, script, &|_| false, Duration::from_millis(20));
+        let (outcome, stopped) = ran.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let json = outcome.json.to_string();
+        assert!(json.contains("\"verdict\":\"invalid\""), "{line}: {json}");
+        for said in ["\"verdict\":\"pass\"", "\"verdict\":\"fail\""] {
+            assert!(!json.contains(said), "{line}: {json}");
+        }
+        assert!(stopped.is_some(), "{line}: {}", outcome.text);
+        let answer = |it: &Value| it.get("answer").is_none_or(Value::is_null);
+        let mut sizes = outcome.json["frame_sizes"].as_array().into_iter().flatten();
+        assert!(answer(&outcome.json) && sizes.all(answer), "{line}: {json}");
+    }
+}
+
+#[test]
+fn an_attack_that_is_weaker_than_asked_for_has_no_verdict() {
+    // The device is asked for little; the attackers send 32 at a time, of 100 that are due.
+    let script = Script { table: Some(1_000_000), ..Script::default() };
+    let line = "rfc3511-syn-flood --connections 100 -m 100 -M 200 --flood-rate 1m";
+    let (json, text, stopped) = measured(line, script);
+    assert_eq!(json["without_flood"]["answer"], 200.0, "{text}");
+    assert_eq!(json["answer"], Value::Null, "{text}");
+    let said = stopped.unwrap();
+    assert!(said.contains("too late for") && said.contains("1000000 a second"), "{said}");
+}
+
 #[test]
 fn ipv6_and_many_addresses_are_measured_alike() {
     let named = "--ipv6 --addresses 20 --client a --server b";

@@ -1,9 +1,11 @@
 //! What one trial of test frames has shown, and whether it passed.
 
 use super::Broken;
+use super::reason::Reason;
 use super::sample::Direction;
-use super::verdict::{Allowance, Reason, Verdict};
+use super::verdict::{Allowance, Verdict};
 use crate::histogram::Histogram;
+use crate::pacer::Pacer;
 use crate::stream::StreamStatistics;
 
 /// One trial of test frames, in one direction or both.
@@ -13,6 +15,8 @@ pub struct FrameSample {
     pub offered: f64,
     /// Seconds in which frames were sent.
     pub seconds: f64,
+    /// Seconds in which they should have been; 0: as fast as it goes.
+    pub due_seconds: f64,
     /// From the initiator to the responder.
     pub forth: Direction,
     /// From the responder to the initiator.
@@ -136,6 +140,12 @@ pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
             share: sample.missed as f64 / due,
         });
     }
+    // A rate is what was sent in its time, whoever it was that held it up.
+    let late = Pacer::late_ns(sample.offered as u64) as f64 / 1e9;
+    let allowed_seconds = sample.due_seconds * (1.0 + allowed.shortfall) + late;
+    if sample.due_seconds > 0.0 && sample.seconds > allowed_seconds {
+        faults.push(Reason::TooSlow { took: sample.seconds, due: sample.due_seconds });
+    }
     if sample.port_errors > 0 {
         faults.push(Reason::PortErrors(sample.port_errors));
     }
@@ -166,6 +176,7 @@ mod tests {
         FrameSample {
             offered: 10_000.0,
             seconds: 1.0,
+            due_seconds: 1.0,
             forth: packets,
             back: packets,
             table_before: Some(0),
@@ -183,6 +194,9 @@ mod tests {
             ("doubled", |s| s.duplicates = 3, 0.5, "invalid", "20003 packets arrived of 20000"),
             ("late", |s| s.missed = 500, 0.0, "invalid", "too late for 500 frames"),
             ("hardly late", |s| s.missed = 50, 0.0, "pass", ""),
+            ("slow", |s| s.seconds = 2.25, 0.0, "invalid", "took 2.25 s to send what"),
+            ("hardly slow", |s| s.seconds = 1.02, 0.0, "pass", ""),
+            ("as fast as it goes", |s| (s.seconds, s.due_seconds) = (9.0, 0.0), 0.0, "pass", ""),
             ("left-overs", |s| s.table_before = Some(2), 0.0, "invalid", "still held 2"),
             ("table full", |s| s.table_full = 2, 1.0, "fail", "table full: 2"),
             ("its own port", |s| s.port_errors = 2, 1.0, "invalid", "own ports"),

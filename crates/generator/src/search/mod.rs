@@ -7,6 +7,7 @@ mod capacity;
 mod confirmed;
 mod frames;
 mod multi_loss;
+mod reason;
 mod sample;
 mod verdict;
 
@@ -15,8 +16,9 @@ pub use capacity::{CapacityAnswer, CapacityRules, CapacitySearch, CapacityTrial}
 pub use confirmed::{Confirmed, Precision};
 pub use frames::{FrameSample, judge_frames};
 pub use multi_loss::{Goal, GoalResult, MultiLoss};
+pub use reason::Reason;
 pub use sample::{Broken, Direction, Sample, Window};
-pub use verdict::{Allowance, Reason, Verdict, judge};
+pub use verdict::{Allowance, Verdict, judge};
 
 /// The rates that are looked at, in connections a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
