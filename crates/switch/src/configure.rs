@@ -102,7 +102,7 @@ impl Switch {
                 self.conntrack.set_zone_limit(None, limit.unwrap_or(0));
             }
             Change::SetOptions(options) => self.set_options(&options),
-            Change::SetTls(tls) => self.set_tls(tls.as_ref()),
+            Change::SetTls(tls) => self.set_tls(tls),
         }
     }
 

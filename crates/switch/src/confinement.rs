@@ -56,14 +56,14 @@ fn is_of(bridge: &str) -> impl Fn(&OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::TlsFiles;
+    use crate::stream::TlsSettings;
 
     #[test]
     fn sockets_are_in_the_run_directory_and_those_that_are_made_are_the_bridges_own() {
         let settings = |is_confined| Settings {
             run_dir: "/run/ovs".into(),
             is_confined,
-            tls: TlsFiles::default(),
+            tls: TlsSettings::default(),
         };
         for (target, is_allowed) in [
             ("punix:/run/ovs/br0.controller", true),

@@ -1,5 +1,6 @@
 //! Files of flows in the syntax of `ovs-ofctl`, as a configuration file names them.
 
+use crate::bounded;
 use base::{Instant, OfPort};
 use ofproto::{BridgeId, Ofproto};
 use openflow::message::FlowModCommand;
@@ -35,7 +36,7 @@ pub fn check(bridge: &control::Bridge) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in &bridge.settings.flow_files {
         let name = file.display().to_string();
-        match std::fs::read_to_string(file) {
+        match bounded::read_text(file) {
             Err(source) => wrong.push(FlowFileError::Read { file: name, source }.to_string()),
             Ok(text) => wrong.extend(flows(&text).filter_map(|(line, flow)| {
                 let error = parse_flow(flow, FlowModCommand::Add, &ports).err()?;
@@ -63,7 +64,7 @@ pub fn load(
     now: Instant,
 ) -> Result<usize, FlowFileError> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
+    let text = bounded::read_text(file)
         .map_err(|source| FlowFileError::Read { file: name.clone(), source })?;
     let transaction = core.begin();
     let mut count = 0;

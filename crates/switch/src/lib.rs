@@ -6,6 +6,7 @@
 
 mod assignment;
 mod balance;
+mod bounded;
 mod capabilities;
 pub mod command_line;
 mod commands;
@@ -39,7 +40,7 @@ mod worker_loop;
 mod worker_ports;
 mod worker_task;
 mod worker_thread;
-use crate::stream::TlsFiles;
+use crate::stream::TlsSettings;
 use base::{Instant, WorkerId};
 use conntrack::{Config as ConntrackConfig, Conntrack};
 use control::Desired;
@@ -74,13 +75,15 @@ pub struct Settings {
     /// Whether the database may name Unix sockets in the run directory only
     /// (`--no-self-confinement` lifts it).
     pub is_confined: bool,
-    /// Key and certificates for TLS, where the database says none.
-    pub tls: TlsFiles,
+    /// How TLS is spoken; the database may name other keys and certificates.
+    pub tls: TlsSettings,
 }
 
 /// The control thread's state.
 pub struct Switch {
     settings: Settings,
+    /// As the settings and the configuration say.
+    tls: TlsSettings,
     ofproto: Ofproto,
     connections: Connections,
     conntrack: Arc<Conntrack>,
@@ -131,6 +134,7 @@ impl Switch {
         let devices = Devices::new()?;
         let shared = Rc::new_cyclic(|weak| {
             RefCell::new(Switch {
+                tls: settings.tls.clone(),
                 settings,
                 ofproto: Ofproto::new(ofproto::Config::default()),
                 connections: Connections::default(),
@@ -249,9 +253,9 @@ impl Switch {
         &mut self.devices
     }
 
-    /// Key and certificates.
-    pub fn tls(&self) -> &TlsFiles {
-        &self.settings.tls
+    /// How TLS is spoken.
+    pub fn tls(&self) -> &TlsSettings {
+        &self.tls
     }
 
     /// Answers upcalls, a bounded number at a time; says whether more wait.

@@ -2,7 +2,7 @@
 //! connection.
 
 use super::{Shared, Switch};
-use crate::stream::{Admission, Listener, Stream, Target, TlsFiles};
+use crate::stream::{Admission, Listener, Stream, Target, TlsSettings};
 use ofproto::BridgeId;
 use ofproto::connection::{ConnId, Settings};
 use std::cell::RefCell;
@@ -31,7 +31,12 @@ pub struct Service {
 
 /// Listens, for as long as the handle lives unaborted. The socket is there on return, unless it
 /// cannot be made yet; then it is tried again and again.
-pub fn listen(shared: &Shared, target: Target, tls: &TlsFiles, service: Service) -> JoinHandle<()> {
+pub fn listen(
+    shared: &Shared,
+    target: Target,
+    tls: &TlsSettings,
+    service: Service,
+) -> JoinHandle<()> {
     let shared = Rc::downgrade(shared);
     let mut bound = Listener::bind(&target, tls);
     tokio::task::spawn_local(async move {
@@ -50,8 +55,9 @@ pub fn listen(shared: &Shared, target: Target, tls: &TlsFiles, service: Service)
                 Ok(incoming) => {
                     let (shared, service) = (shared.clone(), service.clone());
                     let (admission, target) = (admission.clone(), target.clone());
+                    let Some(tls) = with(&shared, |switch| switch.tls().clone()) else { return };
                     tokio::task::spawn_local(async move {
-                        match incoming.finish(&admission).await {
+                        match incoming.finish(&admission, &tls).await {
                             Ok(stream) => serve(shared, stream, service).await,
                             Err(error) => log::warn!(target: "stream_ssl", "{target}: {error}"),
                         }

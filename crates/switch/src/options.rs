@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::worker_thread::{WorkerCommand, WorkerMode};
-use crate::stream::TlsFiles;
+use crate::stream::TlsSettings;
 use base::Zone;
 use conntrack::{Timeout, TimeoutPolicy};
 use control::{SwitchOptions, ZonePolicy};
@@ -97,14 +97,20 @@ impl Switch {
         self.set_queue_options(&options.queues);
     }
 
-    pub(super) fn set_tls(&mut self, tls: Option<&control::TlsFiles>) {
-        if let Some(tls) = tls {
-            self.settings.tls = TlsFiles {
-                private_key: Some(tls.private_key.clone()),
-                certificate: Some(tls.certificate.clone()),
-                ca_cert: Some(tls.ca_cert.clone()),
-            };
-        }
+    /// Uses the keys and certificates of the configuration, or of the command line where it names none.
+    pub(super) fn set_tls(&mut self, tls: Option<control::TlsFiles>) {
+        let given = self.settings.tls.clone();
+        self.tls = match tls {
+            None => given,
+            Some(tls) => TlsSettings {
+                private_key: Some(tls.private_key),
+                certificate: Some(tls.certificate),
+                ca_cert: Some(tls.ca_cert),
+                bootstrap_ca_cert: tls.bootstrap_ca_cert,
+                ..given
+            },
+        };
+        self.tls.warn();
     }
 }
 

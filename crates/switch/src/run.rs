@@ -2,8 +2,9 @@
 
 use super::{Settings, Shared, Switch};
 use super::{commands, devices, flow_file, link_task, ovsdb_task, worker_task};
-use crate::command_line::{Source, SwitchOptions, ovs_version};
-use crate::stream::{Target, TlsFiles};
+use crate::bounded;
+use crate::command_line::{Source, SwitchOptions, TlsOptions, ovs_version};
+use crate::stream::{Target, TlsPolicy, TlsSettings};
 use control::{Desired, FileError};
 use daemon::unixctl::{self, Commands, Reply, Server};
 use daemon::{Daemon, DaemonError, Directories, FatalSignals, PROGRAM, utc_offset_s};
@@ -114,7 +115,7 @@ fn try_run(
 
 fn load(file: &Path) -> Result<Desired, StartError> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
+    let text = bounded::read_text(file)
         .map_err(|source| StartError::System { what: name.clone(), source })?;
     let mut desired = Desired::from_toml(&text, &name).map_err(StartError::File)?;
     // Files of flows and of packets lie beside the file that names them.
@@ -150,13 +151,8 @@ async fn serve(
         .map_err(|source| StartError::System { what: "listen to signals".to_owned(), source })?;
     let wanted = desired.as_ref().and_then(|desired| desired.options.run_dir.clone());
     let run_dir = wanted.unwrap_or_else(|| directories.run.clone());
-    let tls = TlsFiles {
-        private_key: options.tls.private_key.clone(),
-        certificate: options.tls.certificate.clone(),
-        ca_cert: options.tls.ca_cert.clone(),
-    };
     let is_confined = !options.daemon.no_self_confinement;
-    let settings = Settings { run_dir, is_confined, tls };
+    let settings = Settings { run_dir, is_confined, tls: tls_settings(&options.tls) };
     let (shared, inbox) = Switch::start(settings)?;
     let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
     let (commands, ended) = switch_commands(vlog, &exit);
@@ -196,6 +192,27 @@ async fn serve(
         Some(signal) => daemon::die_of(signal),
         None => Ok(()),
     }
+}
+
+/// What the command line says of TLS. What is wrong with it is logged, as by Open vSwitch.
+fn tls_settings(options: &TlsOptions) -> TlsSettings {
+    let TlsOptions { protocols, ciphers, ciphersuites, .. } = options;
+    let (policy, wrong) =
+        TlsPolicy::from_options(protocols.as_deref(), ciphers.as_deref(), ciphersuites.as_deref());
+    for words in wrong {
+        log::error!(target: "stream_ssl", "{words}");
+    }
+    let options = options.clone();
+    let settings = TlsSettings {
+        private_key: options.private_key,
+        certificate: options.certificate,
+        ca_cert: options.ca_cert,
+        bootstrap_ca_cert: options.bootstrap_ca_cert,
+        peer_ca_cert: options.peer_ca_cert,
+        policy,
+    };
+    settings.warn();
+    settings
 }
 
 /// Begins to take the configuration from where it comes.

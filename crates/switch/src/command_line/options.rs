@@ -3,6 +3,7 @@
 
 use super::Parsed;
 use super::getopt::{Found, Getopt, Opt, Takes};
+use crate::stream::NO_AUTHORITY;
 use daemon::{DaemonOptions, Directories, PROGRAM};
 use std::path::PathBuf;
 use vlog::LogOption;
@@ -57,8 +58,10 @@ pub struct TlsOptions {
     pub peer_ca_cert: Option<PathBuf>,
     /// `--ssl-protocols`, such as "TLSv1.2".
     pub protocols: Option<String>,
-    /// `--ssl-ciphers`.
+    /// `--ssl-ciphers`, of TLS 1.2.
     pub ciphers: Option<String>,
+    /// `--ssl-ciphersuites`, of TLS 1.3.
+    pub ciphersuites: Option<String>,
 }
 
 /// The options, by name.
@@ -85,6 +88,7 @@ pub enum Id {
     CaCert,
     SslProtocols,
     SslCiphers,
+    SslCiphersuites,
     PeerCaCert,
     BootstrapCaCert,
     EnableDummy,
@@ -110,7 +114,8 @@ const fn letter(
     Opt { id, long, short: Some(short), takes, help }
 }
 
-/// The options that `ovs-vswitchd` 3.1 has, in its order, which shows in getopt's messages.
+/// The options that `ovs-vswitchd` 3.1 has, in its order, which shows in getopt's messages; of later
+/// ones, `--ssl-ciphersuites`.
 #[rustfmt::skip]
 pub const OPTIONS: &[Opt<Id>] = &[
     letter(Id::Help, 'h', "help", Takes::Nothing, "print this help"),
@@ -118,7 +123,7 @@ pub const OPTIONS: &[Opt<Id>] = &[
     opt(Id::Mlockall, "mlockall", Takes::Nothing, "keep all memory of the switch from being swapped out"),
     opt(Id::Unixctl, "unixctl", Takes::Argument("SOCKET"), "the control socket; \"none\" for none"),
     opt(Id::Detach, "detach", Takes::Nothing, "go to the background once the first configuration is in force"),
-    opt(Id::NoSelfConfinement, "no-self-confinement", Takes::Nothing, "accepted: sockets may always be in any directory"),
+    opt(Id::NoSelfConfinement, "no-self-confinement", Takes::Nothing, "let the database name sockets outside the run directory"),
     opt(Id::NoChdir, "no-chdir", Takes::Nothing, "with --detach, stay in the current directory"),
     opt(Id::Pidfile, "pidfile", Takes::Maybe("FILE"), "write the process id to FILE and keep it locked"),
     opt(Id::OverwritePidfile, "overwrite-pidfile", Takes::Nothing, "with --pidfile, start even if FILE is a running switch's"),
@@ -131,8 +136,9 @@ pub const OPTIONS: &[Opt<Id>] = &[
     letter(Id::PrivateKey, 'p', "private-key", Takes::Argument("FILE"), "our private key, for ssl:"),
     letter(Id::Certificate, 'c', "certificate", Takes::Argument("FILE"), "the certificate of our private key"),
     letter(Id::CaCert, 'C', "ca-cert", Takes::Argument("FILE"), "the certificate of the authority that signed our peers'"),
-    opt(Id::SslProtocols, "ssl-protocols", Takes::Argument("LIST"), "the TLS versions to allow"),
-    opt(Id::SslCiphers, "ssl-ciphers", Takes::Argument("LIST"), "the ciphers to allow"),
+    opt(Id::SslProtocols, "ssl-protocols", Takes::Argument("LIST"), "the TLS versions to allow, such as TLSv1.2+"),
+    opt(Id::SslCiphers, "ssl-ciphers", Takes::Argument("LIST"), "the ciphers of TLSv1.2 to allow, as OpenSSL calls them"),
+    opt(Id::SslCiphersuites, "ssl-ciphersuites", Takes::Argument("LIST"), "the ciphers of TLSv1.3 to allow"),
     opt(Id::PeerCaCert, "peer-ca-cert", Takes::Argument("FILE"), "an authority's certificate to show to peers"),
     opt(Id::BootstrapCaCert, "bootstrap-ca-cert", Takes::Argument("FILE"), "as --ca-cert, but written from the first connection if missing"),
     opt(Id::EnableDummy, "enable-dummy", Takes::Maybe("ARG"), "not supported: there are no dummy devices"),
@@ -226,12 +232,14 @@ impl<'a> Reader<'a> {
             Id::PrivateKey => options.tls.private_key = file(),
             Id::Certificate => options.tls.certificate = file(),
             Id::CaCert | Id::BootstrapCaCert => {
-                options.tls.ca_cert = file();
+                let is_none = argument.as_deref() == Some(NO_AUTHORITY);
+                options.tls.ca_cert = if is_none { Some(NO_AUTHORITY.into()) } else { file() };
                 options.tls.bootstrap_ca_cert = id == Id::BootstrapCaCert;
             }
             Id::PeerCaCert => options.tls.peer_ca_cert = file(),
             Id::SslProtocols => options.tls.protocols = argument,
             Id::SslCiphers => options.tls.ciphers = argument,
+            Id::SslCiphersuites => options.tls.ciphersuites = argument,
             Id::DisableSystem => options.disable_system = true,
             Id::DisableSystemRoute => options.disable_system_route = true,
             Id::Config => self.config = file(),
@@ -332,7 +340,7 @@ mod tests {
     fn the_rest() {
         let found = options(
             "-p k -c=c --bootstrap-ca-cert ca --peer /p --ssl-prot TLSv1.2 \
-             --ssl-ciphers=HIGH --unixctl x.ctl --user openvswitch:hugetlbfs --syslog-m null \
+             --ssl-ciphers=HIGH --ssl-ciphersuites TLS_X --unixctl x.ctl --user openvswitch:hugetlbfs --syslog-m null \
              --syslog-t 1.2.3.4:514 --pidfile=x.pid",
         );
         let here = std::env::current_dir().unwrap();
@@ -343,6 +351,8 @@ mod tests {
         assert_eq!(found.tls.peer_ca_cert, Some("/p".into()));
         assert_eq!(found.tls.protocols.as_deref(), Some("TLSv1.2"));
         assert_eq!(found.tls.ciphers.as_deref(), Some("HIGH"));
+        assert_eq!(found.tls.ciphersuites.as_deref(), Some("TLS_X"));
+        assert_eq!(options("-C none").tls.ca_cert, Some("none".into()));
         assert_eq!(found.unixctl.as_deref(), Some("x.ctl"));
         assert_eq!(found.daemon.user.as_deref(), Some("openvswitch:hugetlbfs"));
         assert_eq!(found.daemon.pidfile, Some("/r/x.pid".into()));

@@ -2,7 +2,7 @@
 //! holds up another peer: each runs in a task of its own, with a timeout, and a listener admits a
 //! bounded number of unfinished ones, of which one address gets a share.
 
-use super::Stream;
+use super::{Stream, TlsSettings};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +10,6 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 
 /// The longest time for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,7 +23,7 @@ pub struct Incoming(State);
 
 enum State {
     Ready(Stream),
-    Greeting { stream: TcpStream, peer: IpAddr, acceptor: TlsAcceptor },
+    Greeting { stream: TcpStream, peer: IpAddr },
 }
 
 impl Incoming {
@@ -34,23 +33,25 @@ impl Incoming {
     }
 
     /// A connection whose TLS handshake is still to come.
-    pub fn greeting(stream: TcpStream, peer: IpAddr, acceptor: TlsAcceptor) -> Incoming {
-        Incoming(State::Greeting { stream, peer, acceptor })
+    pub fn greeting(stream: TcpStream, peer: IpAddr) -> Incoming {
+        Incoming(State::Greeting { stream, peer })
     }
 
-    /// Does the handshake, if there is one.
+    /// Does the handshake, if there is one, by the settings that are in force now.
     ///
     /// # Errors
-    /// The peer says nothing in time, fails the handshake, or too many are unfinished.
-    pub async fn finish(self, admission: &Admission) -> io::Result<Stream> {
-        let (stream, peer, acceptor) = match self.0 {
+    /// The peer says nothing in time, fails the handshake, or too many are unfinished; or the settings
+    /// cannot be used any more.
+    pub async fn finish(self, admission: &Admission, tls: &TlsSettings) -> io::Result<Stream> {
+        let (stream, peer) = match self.0 {
             State::Ready(stream) => return Ok(stream),
-            State::Greeting { stream, peer, acceptor } => (stream, peer, acceptor),
+            State::Greeting { stream, peer } => (stream, peer),
         };
         let Some(_place) = admission.admit(peer) else {
             let text = format!("{peer}: too many unfinished TLS handshakes");
             return Err(io::Error::other(text));
         };
+        let acceptor = tls.acceptor().map_err(io::Error::other)?;
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => Ok(Stream::Tls(Box::new(stream.into()))),
             Ok(Err(error)) => Err(io::Error::other(format!("{peer}: {error}"))),

@@ -8,7 +8,7 @@ mod tls;
 
 pub use accept::{Admission, Incoming};
 pub use target::{Target, TargetError};
-pub use tls::TlsFiles;
+pub use tls::{NO_AUTHORITY, TlsPolicy, TlsSettings};
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,8 +41,8 @@ pub enum Listener {
     Unix(UnixListener, PathBuf),
     /// TCP.
     Tcp(TcpListener),
-    /// TLS over TCP, with what is needed to accept.
-    Tls(TcpListener, tokio_rustls::TlsAcceptor),
+    /// TLS over TCP.
+    Tls(TcpListener),
 }
 
 impl Stream {
@@ -50,22 +50,20 @@ impl Stream {
     ///
     /// # Errors
     /// The peer refuses, does not answer in time, or fails the TLS handshake.
-    pub async fn connect(target: &Target, tls: &TlsFiles) -> io::Result<Stream> {
+    pub async fn connect(target: &Target, tls: &TlsSettings) -> io::Result<Stream> {
         match tokio::time::timeout(CONNECT_TIMEOUT, Stream::open(target, tls)).await {
             Ok(opened) => opened,
             Err(_) => Err(timed_out()),
         }
     }
 
-    async fn open(target: &Target, tls: &TlsFiles) -> io::Result<Stream> {
+    async fn open(target: &Target, tls: &TlsSettings) -> io::Result<Stream> {
         match target {
             Target::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
             Target::Tcp(address) => Ok(Stream::Tcp(tcp(*address).await?)),
             Target::Tls(address) => {
-                let connector = tls.connector().map_err(io::Error::other)?;
-                let name = rustls_pki_types::ServerName::IpAddress(address.ip().into());
-                let stream = connector.connect(name, tcp(*address).await?).await?;
-                Ok(Stream::Tls(Box::new(stream.into())))
+                let stream = tls.connect(tcp(*address).await?, address.ip()).await?;
+                Ok(Stream::Tls(Box::new(stream)))
             }
             _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "this target listens")),
         }
@@ -95,7 +93,7 @@ impl Listener {
     ///
     /// # Errors
     /// The address or the file is taken, or TLS is not configured.
-    pub fn bind(target: &Target, tls: &TlsFiles) -> io::Result<Listener> {
+    pub fn bind(target: &Target, tls: &TlsSettings) -> io::Result<Listener> {
         match target {
             Target::ListenUnix(path) => {
                 let socket = daemon::listen_unix(path, SOCKET_MODE)?;
@@ -103,8 +101,8 @@ impl Listener {
             }
             Target::ListenTcp(address) => Ok(Listener::Tcp(listen_tcp(*address)?)),
             Target::ListenTls(address) => {
-                let acceptor = tls.acceptor().map_err(io::Error::other)?;
-                Ok(Listener::Tls(listen_tcp(*address)?, acceptor))
+                tls.acceptor().map_err(io::Error::other)?;
+                Ok(Listener::Tls(listen_tcp(*address)?))
             }
             _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "this target connects")),
         }
@@ -120,9 +118,9 @@ impl Listener {
                 Ok(Incoming::ready(Stream::Unix(listener.accept().await?.0)))
             }
             Listener::Tcp(listener) => Ok(Incoming::ready(Stream::Tcp(listener.accept().await?.0))),
-            Listener::Tls(listener, acceptor) => {
+            Listener::Tls(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok(Incoming::greeting(stream, peer.ip(), acceptor.clone()))
+                Ok(Incoming::greeting(stream, peer.ip()))
             }
         }
     }
