@@ -7,7 +7,8 @@
 //!    handshake (UDP, ICMP and every other protocol but TCP and SCTP), since a reply costs a flood
 //!    nothing. An established TCP connection or SCTP association is never dropped. Within a class, the
 //!    one whose time ends soonest is dropped.
-//! 2. In a zone at its limit, a connection of this zone is dropped.
+//! 2. In a zone at its limit, a connection of this zone is dropped, but none that was answered: a limit
+//!    that an operator sets refuses what is new, as Open vSwitch's does, and what is in use stays.
 //! 3. The last part of the table is a reserve for zones that hold little: a zone gets of it no more
 //!    than it leaves (a dynamic threshold, as switches share a packet buffer by). For a new connection
 //!    of a zone that has as many as are left, a connection of a zone of that size is dropped; in a full
@@ -140,9 +141,10 @@ impl Candidate {
 }
 
 impl Pass<'_> {
-    /// Drops a connection of this zone; whether one was found.
-    pub fn drop_in(&mut self, index: &Index) -> bool {
-        let sample = self.settings.makes_room.then(|| self.sample(index)).flatten();
+    /// Drops a connection of this zone that was not answered; whether one was found.
+    pub fn drop_unanswered_in(&mut self, index: &Index) -> bool {
+        let last = Class::Unanswered;
+        let sample = self.settings.makes_room.then(|| self.sample(index, last)).flatten();
         sample.is_some_and(|it| self.drop_early(it.best))
     }
 
@@ -159,7 +161,7 @@ impl Pass<'_> {
             if is_enough || connections < least {
                 break;
             }
-            let sample = zones.index(number).and_then(|index| self.sample(index));
+            let sample = zones.index(number).and_then(|index| self.sample(index, Class::Answered));
             let most = best.as_ref().map_or(0, |it| it.droppable);
             best = sample.filter(|it| it.droppable > most).or(best);
         }
@@ -170,8 +172,9 @@ impl Pass<'_> {
         self.connections.remove(self.visit, self.tools, it.id, it.class.event())
     }
 
-    /// Looks at some connections of a zone, by chance; `None` where none may be dropped.
-    fn sample(&mut self, index: &Index) -> Option<Sample> {
+    /// Looks at some connections of a zone, by chance, for those of a class up to `last`; `None` where
+    /// none may be dropped.
+    fn sample(&mut self, index: &Index, last: Class) -> Option<Sample> {
         let connections = self.connections;
         // In some places a flood piles up and in others there is nothing to drop, as one goes and one
         // comes: a look at several finds where it did.
@@ -196,6 +199,7 @@ impl Pass<'_> {
                     continue;
                 }
                 let candidate = Candidate::of(id, &record, self.now_ms);
+                let candidate = candidate.filter(|it| it.class <= last);
                 (seen, droppable) = (seen + 1, droppable + u64::from(candidate.is_some()));
                 best = best.into_iter().chain(candidate).min();
             }

@@ -92,7 +92,11 @@ impl<'a> Thread<'a> {
         if !self.share.take() {
             return;
         }
-        let id = self.table.slab.take(&mut self.spare).unwrap();
+        // While a reader is kept from its processor, what was retired since stays with it.
+        let Some(id) = self.table.slab.take(&mut self.spare) else {
+            self.share.give();
+            return;
+        };
         self.word(id, KEY).store(key, Ordering::Relaxed);
         self.word(id, STATE).store(ALIVE, Ordering::Relaxed);
         loop {
@@ -226,9 +230,11 @@ fn stress(threads: u64, turns: usize) {
                 thread::yield_now();
             }
         });
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        // Also where one of them failed, or the test would never end.
         is_over.store(true, Ordering::Relaxed);
         ticker.join().unwrap();
+        ends.into_iter().for_each(|end| end.unwrap());
     });
     assert_eq!(table.wrong.load(Ordering::Relaxed), 0);
     check_what_is_left(&table);

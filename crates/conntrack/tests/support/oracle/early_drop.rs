@@ -4,6 +4,10 @@ use super::{Known, Oracle, Progress, tcp};
 use conntrack::{Event, TcpState};
 use std::collections::BTreeSet;
 
+/// The classes' places in the order; what is over comes before them.
+pub const UNANSWERED: u8 = 1;
+pub const ANSWERED: u8 = 2;
+
 impl Known {
     pub fn is_over(&self) -> bool {
         match &self.progress {
@@ -27,8 +31,8 @@ impl Known {
         match () {
             () if self.is_over() => Some((0, Event::EvictedClosed)),
             () if is_established => None,
-            () if is_answered => Some((2, Event::EvictedAnswered)),
-            () => Some((1, Event::EvictedUnanswered)),
+            () if is_answered => Some((ANSWERED, Event::EvictedAnswered)),
+            () => Some((UNANSWERED, Event::EvictedUnanswered)),
         }
     }
 }
@@ -45,15 +49,16 @@ impl Oracle {
         zones.into_iter()
     }
 
-    /// Drops a connection of these zones: of the one with the most that may be dropped, the first class
-    /// and the soonest deadline. Where several are as good, the one that the tracker dropped if it is
+    /// Drops a connection of these zones, of a class up to `last`: of the zone with the most that may be
+    /// dropped, the first class and the soonest deadline. Where several are as good, the one that the tracker dropped if it is
     /// of them.
-    pub fn drop_early(&mut self, zones: &[u16]) -> bool {
+    pub fn drop_early(&mut self, zones: &[u16], last: u8) -> bool {
+        let class = |it: &Known| it.class().filter(|&(class, _)| class <= last);
         let droppable = |zone: u16| {
-            self.known.iter().filter(|it| it.zone == zone && it.class().is_some()).count()
+            self.known.iter().filter(|it| it.zone == zone && class(it).is_some()).count()
         };
         let most = zones.iter().map(|&zone| droppable(zone)).max().unwrap_or(0);
-        let order = |it: &Known| it.class().map(|(class, _)| (class, it.deadline_ms));
+        let order = |it: &Known| class(it).map(|(class, _)| (class, it.deadline_ms));
         let mut best: Vec<&Known> = Vec::new();
         for &zone in zones.iter().filter(|&&zone| droppable(zone) == most) {
             let of_zone = || self.known.iter().filter(|it| it.zone == zone);

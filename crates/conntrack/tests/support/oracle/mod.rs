@@ -19,6 +19,7 @@ mod writing;
 
 use base::{Instant, Zone};
 use conntrack::{Config, Entry, Event, Timeout, TimeoutPolicy, Traffic};
+use early_drop::{ANSWERED, UNANSWERED};
 use flow::{
     ConnectionRef, CtAction, CtState, Frame, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4,
 };
@@ -561,7 +562,7 @@ impl Oracle {
         let limit = self.limits.get(&zone).copied().unwrap_or(self.limit_default);
         let is_full = |it: &Oracle| limit > 0 && it.size(zone) >= limit as usize;
         // Where a limit was lowered, one that goes may not be enough.
-        if is_full(self) && (!self.drop_early(&[zone]) || is_full(self)) {
+        if is_full(self) && (!self.drop_early(&[zone], UNANSWERED) || is_full(self)) {
             self.count(Event::ZoneFull);
             return false;
         }
@@ -569,14 +570,14 @@ impl Oracle {
         let left = (self.max as usize).saturating_sub(self.known.len());
         if self.makes_room && reserve > 0 && left <= reserve && self.size(zone) >= left {
             let large: Vec<u16> = self.zones().filter(|&zone| self.size(zone) >= left).collect();
-            if !self.drop_early(&large) {
+            if !self.drop_early(&large, ANSWERED) {
                 self.count(Event::Full);
                 return false;
             }
         }
         let zones: Vec<u16> = self.zones().collect();
         let is_full = |it: &Oracle| it.known.len() >= it.max as usize;
-        if is_full(self) && (!self.drop_early(&zones) || is_full(self)) {
+        if is_full(self) && (!self.drop_early(&zones, ANSWERED) || is_full(self)) {
             self.count(Event::Full);
             return false;
         }
