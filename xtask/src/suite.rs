@@ -47,7 +47,7 @@ const STAGES: &[Stage] = &[
         command: &["make", "-s", "test-dpdk"],
     },
     Stage {
-        name: "model check",
+        name: "model check of the table",
         reports: Reports::Cargo,
         // A build of its own, since the flag reaches every crate; without what makes it slow.
         command: &[
@@ -60,6 +60,22 @@ const STAGES: &[Stage] = &[
             "--release",
             "--test=models",
             "--target-dir=target/loom",
+        ],
+    },
+    Stage {
+        name: "model check of connections",
+        reports: Reports::Cargo,
+        command: &[
+            "env",
+            "RUSTFLAGS=--cfg loom",
+            "CARGO_PROFILE_RELEASE_LTO=off",
+            "cargo",
+            "test",
+            "--package=conntrack",
+            "--release",
+            "--lib",
+            "--target-dir=target/loom",
+            "record::models",
         ],
     },
     Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },

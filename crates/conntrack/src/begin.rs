@@ -102,15 +102,16 @@ impl<'a> Pass<'a> {
         let key = [sight.addresses, sight.rest];
         let reply = reversed_v4(sight.addresses, sight.rest);
         record.begin_v4([key, reply], &protocol, state, birth);
-        record.start_living(self.deadline_ms(timeout));
+        let life = record.start_living(self.deadline_ms(timeout));
         let place = (index, sight.hash);
         if !connections.insert_v4(self.visit, self.tools, place, id, key, self.now) {
             return false;
         }
         self.count(&record, frame, false);
-        let is_usual = segment.is_none_or(|segment| segment.is_usual());
+        // The second segment of a connection is established.
+        let generation = segment.is_none().then_some(life.generation());
         let found = Found { id, is_reply: false };
-        self.write_seen(frame, CtState::NEW, found, &record, is_usual);
+        self.write_seen(frame, CtState::NEW, found, &record, generation);
         if self.action.nat.is_none() {
             frame.key.set_ct_began();
         }
@@ -154,7 +155,8 @@ impl<'a> Pass<'a> {
             });
         }
         match made {
-            Ok(id) => {
+            Ok((id, generation)) => {
+                subject.generation = generation;
                 let connections = self.connections;
                 let record = connections.record(id);
                 // Another thread may have made it, of what was expected until then.
@@ -173,8 +175,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A new connection, in the table.
-    fn make(&mut self, subject: &Subject) -> Result<Id, Event> {
+    /// A new connection, in the table, and its generation unless another thread made it.
+    fn make(&mut self, subject: &Subject) -> Result<(Id, Option<u32>), Event> {
         let Reading { segment, chunks, .. } = &subject.reading;
         let expected = subject.expected.as_ref();
         let asked = match &self.action.nat {
@@ -210,7 +212,7 @@ impl<'a> Pass<'a> {
                 plan.reply = reply;
             }
             match self.put_in(index, taken, &plan) {
-                Ok(id) => return Ok(id),
+                Ok(generation) => return Ok((taken, Some(generation))),
                 Err(Refused::Detached) => {}
                 // Somebody else took the port between the search and the entry.
                 Err(Refused::Taken(Taken::Reply)) if range.is_some() => {}
@@ -219,7 +221,7 @@ impl<'a> Pass<'a> {
                 Err(Refused::Taken(Taken::Original)) => {
                     let found = self.find_key(&subject.key, subject.hash);
                     let same = found.filter(|found| !found.is_reply);
-                    return same.map(|found| found.id).ok_or(Event::TupleTaken);
+                    return same.map(|found| (found.id, None)).ok_or(Event::TupleTaken);
                 }
             }
         }
@@ -253,8 +255,9 @@ impl<'a> Pass<'a> {
         taken.ok_or(Event::Full)
     }
 
-    /// Writes a record and puts it in.
-    fn put_in(&mut self, index: &Index, id: Id, plan: &Plan<'_>) -> Result<Id, Refused> {
+    /// Writes a record and puts it in. Gives the generation that it begins with, which others may end
+    /// from then on.
+    fn put_in(&mut self, index: &Index, id: Id, plan: &Plan<'_>) -> Result<u32, Refused> {
         let connections = self.connections;
         let record = connections.record(id);
         let birth = Birth { shard: self.tools.shard(), start: self.now };
@@ -264,12 +267,12 @@ impl<'a> Pass<'a> {
             record.set_label(expected.label, u128::MAX);
             connections.gateways.with(|gateways| gateways.adopt(id, expected));
         }
-        record.start_living(plan.deadline_ms);
+        let life = record.start_living(plan.deadline_ms);
         let put = connections.insert(self.visit, self.tools, index, id, self.now);
         if plan.expected.is_some() && put.is_err() {
             connections.gateways.with(|gateways| gateways.forget(id));
         }
-        put.map(|()| id)
+        put.map(|()| life.generation())
     }
 
     /// What replies to a new, translated connection will look like, or `None` where all that they

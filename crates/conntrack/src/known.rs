@@ -125,7 +125,7 @@ impl<'a> Moment<'a> {
     pub fn seen_by(&self, connection: ConnectionRef, said: &Datagram) -> Option<Seen<'a>> {
         let ConnectionRef { id, generation, is_reply } = connection;
         let record = Record::v4(self.connections.words_v4(id));
-        let (life, state) = (record.life(), record.state());
+        let (life, state) = record.look();
         let (addresses, rest) = record.key_v4(is_reply);
         let number = self.connections.zones.number((rest >> 16) as u16);
         let differs = (addresses ^ said.addresses)
@@ -192,7 +192,7 @@ impl<'a> Moment<'a> {
     #[inline(always)]
     pub fn unchanged(&self, connection: ConnectionRef) -> Option<Unchanged<'a>> {
         let record = self.connections.record(connection.id);
-        let (life, state) = (record.life(), record.state());
+        let (life, state) = record.look();
         let is_over = life.differs_from(connection.generation) != 0 || life.is_over(self.now_ms);
         // A helper reads all of its connection's packets.
         let number = self.connections.zones.number(record.zone());

@@ -11,6 +11,7 @@
 //! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
 
 mod association;
+mod label;
 mod life;
 mod state;
 mod traffic;
@@ -183,6 +184,14 @@ impl<'a> Record<'a> {
         State(self.common[STATE].load(Relaxed))
     }
 
+    /// Life and state. The life first, so that a generation is never newer than the state that is
+    /// remembered with it: who changes the state makes the generation old afterwards.
+    #[inline(always)]
+    pub fn look(&self) -> (Life, State) {
+        let life = self.life();
+        (life, self.state())
+    }
+
     /// Ends the connection if it still lives as `seen`. Who succeeds takes it out of the table.
     pub fn claim(&self, seen: Life) -> bool {
         let life = &self.common[LIFE];
@@ -228,17 +237,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Says that something changed that flows can see; false if the connection is dead.
-    pub fn age(&self) -> bool {
+    /// Says that something changed that flows can see. Gives the generation that begins with it, or
+    /// `None` if the connection is dead.
+    pub fn age(&self) -> Option<u32> {
         let mut seen = self.life();
         while !seen.is_dead() {
             let life = &self.common[LIFE];
             match life.compare_exchange_weak(seen.0, seen.aged().0, AcqRel, Acquire) {
-                Ok(_) => return true,
+                Ok(_) => return Some(seen.aged().generation()),
                 Err(now) => seen = Life(now),
             }
         }
-        false
+        None
     }
 
     /// Replaces the state if it is still `seen`, or gives what it is.
@@ -248,42 +258,19 @@ impl<'a> Record<'a> {
         state.compare_exchange(seen.0, next.0, AcqRel, Relaxed).map(drop).map_err(State)
     }
 
-    /// The label, the upper half first.
-    pub fn label(&self) -> [u64; 2] {
-        self.label_in(self.state())
-    }
-
-    /// The same of a record whose state was read, which says whether there is any: few connections
-    /// have one, and the others' packets need not wait for it.
-    #[inline(always)]
-    pub fn label_in(&self, state: State) -> [u64; 2] {
-        match state.is_labelled() {
-            true => LABEL.map(|at| self.common[at].load(Relaxed)),
-            false => [0; 2],
-        }
-    }
-
-    /// Changes bits of the label; each half by itself, as the bits of one writer's mask only.
-    pub fn set_label(&self, value: u128, mask: u128) -> bool {
-        let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
-        let mut changed = false;
-        for ((at, value), mask) in LABEL.into_iter().zip(halves(value)).zip(halves(mask)) {
-            let change = |old: u64| Some(value & mask | old & !mask).filter(|&new| new != old);
-            changed |= self.common[at].try_update(AcqRel, Relaxed, change).is_ok();
-        }
-        if changed && !self.state().is_labelled() {
-            self.common[STATE].fetch_or(State::LABELLED, AcqRel);
-        }
-        changed
-    }
-
     /// Changes bits of the mark; whether any did.
     pub fn set_mark(&self, value: u32, mask: u32) -> bool {
-        let change = |old: u64| {
-            let mark = value & mask | State(old).mark() & !mask;
-            Some(State(old).with_mark(mark).0).filter(|&new| new != old)
-        };
-        self.common[STATE].try_update(AcqRel, Relaxed, change).is_ok()
+        let mut seen = self.state();
+        loop {
+            let next = seen.with_mark(value & mask | seen.mark() & !mask);
+            if next == seen {
+                return false;
+            }
+            match self.replace_state(seen, next) {
+                Ok(()) => return true,
+                Err(changed) => seen = changed,
+            }
+        }
     }
 
     /// Where both sides of a TCP connection are.
@@ -374,5 +361,7 @@ impl<'a> Record<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
 mod tests;

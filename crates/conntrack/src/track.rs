@@ -220,7 +220,7 @@ impl<'a> Pass<'a> {
         let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else {
             return Followed::Not;
         };
-        let (life, state) = (record.life(), record.state());
+        let (life, state) = record.look();
         let is_special = self.action.force && is_reply
             || state.has_any(self.whole_way)
             || self.was_tracked_here(frame);
@@ -229,13 +229,13 @@ impl<'a> Pass<'a> {
         }
         let found = Found { id: sight.id, is_reply };
         let Some(is_answered) = state.is_settled(is_reply) else {
-            return self.follow_segment(frame, sight.segment(segments), found, words);
+            return self.follow_segment(frame, sight.segment(segments), found, life, words);
         };
         let new = (CtState::NEW, Timeout::UdpSingle);
         let established = (CtState::EST, Timeout::UdpMultiple);
         let (state, timeout) = if is_answered { established } else { new };
         self.set_deadline(&record, found, life, timeout);
-        self.write_followed(frame, state, found, &record, true);
+        self.write_followed(frame, state, found, &record, Some(life.generation()));
         Followed::Settled
     }
 
@@ -246,6 +246,7 @@ impl<'a> Pass<'a> {
         frame: &mut Frame,
         segment: Option<&Segment>,
         found: Found,
+        life: Life,
         words: &[AtomicU64; WORDS_V4],
     ) -> Followed {
         let Some(segment) = segment else { return Followed::Not };
@@ -257,7 +258,8 @@ impl<'a> Pass<'a> {
             // It ends this connection and begins another.
             Update::Reopens => return Followed::Not,
         };
-        self.write_followed(frame, state, found, &record, segment.is_usual());
+        let generation = segment.is_usual().then_some(life.generation());
+        self.write_followed(frame, state, found, &record, generation);
         Followed::Once
     }
 
@@ -269,14 +271,14 @@ impl<'a> Pass<'a> {
         state: CtState,
         found: Found,
         record: &Record<'_>,
-        is_usual: bool,
+        generation: Option<u32>,
     ) {
         if state != CtState::INV {
             self.count(record, frame, found.is_reply);
         }
         let is_answer = found.is_reply && state == CtState::EST;
         let reply = if is_answer { CtState::RPL } else { CtState::empty() };
-        self.write_seen(frame, state | reply, found, record, is_usual);
+        self.write_seen(frame, state | reply, found, record, generation);
     }
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.

@@ -10,16 +10,18 @@ use crate::track::Pass;
 use table::atomic::AtomicU64;
 
 impl Pass<'_> {
-    /// Lets a packet act on its connection's state and time.
+    /// Lets a packet act on its connection's state and time. `generation` becomes that of what flows
+    /// see now, where the packet changed that.
     #[inline]
     pub fn update(
         &mut self,
         record: &Record<'_>,
         found: Found,
-        segment: Option<&Segment>,
-        chunks: Option<&Chunks>,
+        (segment, chunks): (Option<&Segment>, Option<&Chunks>),
+        generation: &mut Option<u32>,
     ) -> Update {
-        let (update, timeout) = self.update_state(record, found.is_reply, segment, chunks);
+        let (update, timeout) =
+            self.update_state(record, found.is_reply, (segment, chunks), generation);
         if let Some(timeout) = timeout {
             self.set_deadline(record, found, record.life(), timeout);
         }
@@ -47,8 +49,8 @@ impl Pass<'_> {
         &mut self,
         record: &Record<'_>,
         is_reply: bool,
-        segment: Option<&Segment>,
-        chunks: Option<&Chunks>,
+        (segment, chunks): (Option<&Segment>, Option<&Chunks>),
+        generation: &mut Option<u32>,
     ) -> (Update, Option<Timeout>) {
         let mut state = record.state();
         if state.kind() == Kind::Tcp {
@@ -82,7 +84,7 @@ impl Pass<'_> {
                 Ok(()) => {
                     // What was new to flows is established now.
                     if update == Update::Valid {
-                        record.age();
+                        *generation = record.age();
                         self.tools.note(record, What::Updated);
                     }
                     return (update, Some(timeout));

@@ -31,6 +31,8 @@ pub(crate) struct Subject {
     pub began: bool,
     /// Where it begins a connection: as what it was announced.
     pub expected: Option<Expectation>,
+    /// The generation that its connection had before its state was looked at.
+    pub generation: Option<u32>,
     /// It announces a connection itself.
     announced: bool,
 }
@@ -49,7 +51,7 @@ impl<'a> Pass<'a> {
             }
             Err(event) => {
                 self.tools.counters.count(event);
-                self.write(frame, CtState::INV, None, &Named::Nothing, false);
+                self.write(frame, CtState::INV, None, &Named::Nothing, None);
             }
         }
     }
@@ -75,6 +77,7 @@ impl<'a> Pass<'a> {
             reading,
             state,
             expected: None,
+            generation: None,
             announced: false,
             began: false,
         };
@@ -124,17 +127,20 @@ impl<'a> Pass<'a> {
         let record = connection.map(|id| (id, connections.record(id)));
         let Reading { related, segment, chunks, .. } = &subject.reading;
         let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
-        // What is new of an association is not its data.
-        let begins = chunks.is_some() && !subject.state.contains(CtState::EST);
+        // The second segment of a connection is established, and what is new of an association is not
+        // its data.
+        let has_states = segment.is_some() || chunks.is_some();
+        let begins = has_states && !subject.state.contains(CtState::EST);
         let is_odd = *related || begins || has_helper;
         let is_usual = !is_odd && segment.is_none_or(|it| it.is_usual());
+        let generation = subject.generation.filter(|_| is_usual);
         let is_reply = subject.is_reply;
         let connection = record.as_ref().map(|(id, it)| (Found { id: *id, is_reply }, it));
         let named = match &subject.expected {
             Some(expected) => Named::Expected(expected),
             None => Named::Key(&subject.key),
         };
-        self.write(frame, subject.state, connection, &named, is_usual);
+        self.write(frame, subject.state, connection, &named, generation);
         if let Some((id, record)) = record.filter(|_| subject.announced) {
             let ([high, low], mark) = (record.label(), record.state().mark());
             let label = u128::from(high) << 64 | u128::from(low);
@@ -181,7 +187,9 @@ impl<'a> Pass<'a> {
     fn follow(&mut self, subject: &mut Subject, id: Id, frame: &Frame) -> bool {
         let connections = self.connections;
         let record = connections.record(id);
-        let (state, protects) = (record.state(), self.settings.check_tcp_windows);
+        let (life, state) = record.look();
+        subject.generation = Some(life.generation());
+        let protects = self.settings.check_tcp_windows;
         let named = connections.parent_of(id, state).unwrap_or_else(|| record.original());
         if was_followed(subject, &named, &frame.key) {
             return true;
@@ -214,7 +222,8 @@ impl<'a> Pass<'a> {
         if state.is_expected() {
             subject.state |= CtState::REL;
         }
-        match self.update(&record, found, segment.as_ref(), subject.reading.chunks.as_ref()) {
+        let seen = (segment.as_ref(), subject.reading.chunks.as_ref());
+        match self.update(&record, found, seen, &mut subject.generation) {
             Update::Valid => {
                 subject.state.remove(CtState::NEW);
                 subject.state |= CtState::EST;

@@ -18,23 +18,24 @@ impl Pass<'_> {
         state: CtState,
         found: Found,
         record: &Record<'_>,
-        is_usual: bool,
+        generation: Option<u32>,
     ) {
         let (addresses, rest) = record.key_v4(false);
         let mut fields = self.fields_v4(state, addresses, rest);
-        self.write_connection(frame, &mut fields, found, record, is_usual);
+        self.write_connection(frame, &mut fields, found, record, generation);
     }
 
     /// Writes into the key what became of the packet, and onto the connection the mark and label
-    /// that the action sets. `named` is what stands in the key of a packet without a connection. A
-    /// packet that is not `usual` is not remembered as its connection's.
+    /// that the action sets. `named` is what stands in the key of a packet without a connection.
+    /// `generation` is that which its connection had before its state was looked at; a packet without
+    /// one is not remembered as its connection's.
     pub fn write(
         &mut self,
         frame: &mut Frame,
         state: CtState,
         connection: Option<(Found, &Record<'_>)>,
         named: &Named<'_>,
-        is_usual: bool,
+        generation: Option<u32>,
     ) {
         let mut fields = self.fields(state);
         let Some((found, record)) = connection else {
@@ -45,7 +46,7 @@ impl Pass<'_> {
         };
         let parent = self.connections.parent_of(found.id, record.state());
         original_tuple::write(&mut fields, &parent.unwrap_or_else(|| record.original()));
-        self.write_connection(frame, &mut fields, found, record, is_usual);
+        self.write_connection(frame, &mut fields, found, record, generation);
     }
 
     #[inline(always)]
@@ -72,25 +73,24 @@ impl Pass<'_> {
         fields: &mut CtFields,
         found: Found,
         record: &Record<'_>,
-        is_usual: bool,
+        mut generation: Option<u32>,
     ) {
         if self.action.mark.is_some() || self.action.label.is_some() {
-            self.set_mark_and_label(*record);
+            generation = self.set_mark_and_label(*record, generation);
         }
-        // The generation first: what is newer than it is only looked up once more.
-        let generation = record.life().generation();
         let state = record.state();
         fields.mark = state.mark();
         fields.label = record.label_in(state);
         let Found { id, is_reply } = found;
         let id = Connections::remembered(id, state);
-        let is_remembered = is_usual && !fields.state.contains(CtState::INV);
-        frame.connection = is_remembered.then_some(ConnectionRef { id, generation, is_reply });
+        let generation = generation.filter(|_| !fields.state.contains(CtState::INV));
+        frame.connection = generation.map(|generation| ConnectionRef { id, generation, is_reply });
         frame.key.set_ct(fields);
     }
 
+    /// Gives the generation that the packet is remembered with, if it was to be.
     #[inline(never)]
-    fn set_mark_and_label(&mut self, record: Record<'_>) {
+    fn set_mark_and_label(&mut self, record: Record<'_>, generation: Option<u32>) -> Option<u32> {
         let mut changed = false;
         // Before the connection has them.
         if let Some(index) = self.connections.zones.index(record.state().header()) {
@@ -102,9 +102,11 @@ impl Pass<'_> {
         if let Some(Masked { value, mask }) = self.action.label {
             changed |= record.set_label(value, mask);
         }
-        if changed {
-            record.age();
-            self.tools.note(&record, What::Updated);
+        if !changed {
+            return generation;
         }
+        let aged = record.age();
+        self.tools.note(&record, What::Updated);
+        generation.and(aged)
     }
 }

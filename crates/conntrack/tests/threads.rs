@@ -357,3 +357,26 @@ fn two_threads_begin_one_announced_connection() {
         }
     }
 }
+
+/// A connection whose beginning nobody saw is new with its first segment and established with the next.
+#[test]
+fn a_segment_that_begins_a_connection_is_not_like_the_next() {
+    for (there, back) in [
+        ("10.0.0.1:1000>20.0.0.1:80", "20.0.0.1:80>10.0.0.1:1000"),
+        ("[fd00::1]:1000>[fd00::2]:80", "[fd00::2]:80>[fd00::1]:1000"),
+    ] {
+        let tracked = support::tracker();
+        let ack = format!("{there} A seq=101 ack=901 win=1000");
+        let track = |text: &str| {
+            let mut frame = support::frame(text);
+            tracked.execute(NOW, &support::commit(4), std::slice::from_mut(&mut frame));
+            (frame.key.ct_state(), frame.connection)
+        };
+        assert_eq!(track(&ack), (CtState::TRK | CtState::NEW, None));
+        let (state, connection) = track(&ack);
+        assert_eq!((state, connection.is_some()), (CtState::TRK | CtState::EST, true));
+        assert!(tracked.follow_known(NOW, connection.expect("it is known"), &support::frame(&ack)));
+        let (state, connection) = track(&format!("{back} A seq=901 ack=101 win=1000"));
+        assert!(state.contains(CtState::RPL) && connection.is_some());
+    }
+}

@@ -17,7 +17,7 @@ pub(crate) use loom::sync::{Mutex, MutexGuard};
 
 /// Waits a little for another thread to finish a few instructions; `turn` counts the calls.
 #[cfg(not(loom))]
-pub(crate) fn pause(turn: &mut u32) {
+pub fn pause(turn: &mut u32) {
     *turn += 1;
     // The other thread may have lost its processor in the middle: then spinning only delays it.
     if turn.is_multiple_of(64) {
@@ -28,7 +28,7 @@ pub(crate) fn pause(turn: &mut u32) {
 }
 
 #[cfg(loom)]
-pub(crate) fn pause(turn: &mut u32) {
+pub fn pause(turn: &mut u32) {
     *turn += 1;
     loom::thread::yield_now();
 }

@@ -6,7 +6,7 @@ use flow::NatKind;
 
 /// Mark, and in 32 bits what kind of connection it is and where it hangs.
 ///
-/// All but the mark, the progress and whether there is a label stay as they are for as long as the
+/// All but the mark, the progress and what is said of the label stay as they are for as long as the
 /// connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub u64);
@@ -32,6 +32,8 @@ impl State {
     const EXPECTED: u64 = 1 << 9;
     /// Its label was set once.
     pub(super) const LABELLED: u64 = 1 << 10;
+    /// Its label is being written.
+    pub(super) const LABEL_BUSY: u64 = 1 << 11;
     const HEADER_SHIFT: u32 = 12;
     const HEADER: u64 = 0xf_ffff << Self::HEADER_SHIFT;
     const MARK_SHIFT: u32 = 32;
@@ -125,6 +127,11 @@ impl State {
     #[inline(always)]
     pub fn is_labelled(self) -> bool {
         self.0 & Self::LABELLED != 0
+    }
+
+    /// Whether its label is being written.
+    pub(super) fn is_label_busy(self) -> bool {
+        self.0 & Self::LABEL_BUSY != 0
     }
 
     /// Whether another connection announced it.

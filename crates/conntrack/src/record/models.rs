@@ -1,0 +1,157 @@
+//! What threads that look at a record and change it can do to each other, in every order that the
+//! memory model allows.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p conntrack --release --lib record::models --target-dir target/loom`
+//! runs them; `make test` does so too.
+
+use super::*;
+use crate::query::Exchange;
+use loom::thread;
+use std::sync::Arc;
+
+/// Runs a model in all orders with at most this many involuntary changes of thread.
+fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(run);
+}
+
+type Words = [AtomicU64; WORDS_V4];
+
+/// A conversation in which nobody answered yet.
+fn begun() -> Arc<Words> {
+    let words: Arc<Words> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
+    begin(&words, Exchange::Single);
+    words
+}
+
+fn begin(words: &Words, exchange: Exchange) -> Life {
+    let record = Record::v4(words);
+    let protocol = Protocol::Other(exchange);
+    let birth = Birth { shard: 0, start: Instant::ZERO };
+    record.begin_v4([[1, 2], [3, 4]], &protocol, State::new(&protocol, None, None), birth);
+    record.start_living(1000)
+}
+
+/// The answer that a packet brings; gives the generation that it is remembered with.
+fn answer(record: &Record<'_>) -> Option<u32> {
+    let (life, mut state) = record.look();
+    loop {
+        let next = state.with_progress(Exchange::Multiple as u8);
+        if next == state {
+            return Some(life.generation());
+        }
+        match record.replace_state(state, next) {
+            Ok(()) => return record.age(),
+            Err(changed) => state = changed,
+        }
+    }
+}
+
+/// A packet that sets a mark; the same.
+fn mark(record: &Record<'_>, value: u32) -> Option<u32> {
+    let (life, _) = record.look();
+    if record.set_mark(value, u32::MAX) { record.age() } else { Some(life.generation()) }
+}
+
+/// What is remembered with the generation that the record ends with is what stands in the record.
+#[test]
+fn what_is_remembered_with_the_last_generation_is_the_last_state() {
+    model(3, || {
+        let words = begun();
+        let threads = [0, 1, 2].map(|thread| {
+            let words = Arc::clone(&words);
+            let act = move || {
+                let record = Record::v4(&words);
+                match thread {
+                    0 => answer(&record).map(|generation| (generation, record.state())),
+                    1 => mark(&record, 7).map(|generation| (generation, record.state())),
+                    _ => {
+                        let (life, state) = record.look();
+                        Some((life.generation(), state))
+                    }
+                }
+            };
+            thread::spawn(act)
+        });
+        let remembered = threads.map(|thread| thread.join().unwrap());
+        let record = Record::v4(&words);
+        let (life, last) = record.look();
+        assert_eq!((last.mark(), last.exchange()), (7, Exchange::Multiple));
+        for (generation, state) in remembered.into_iter().flatten() {
+            assert!(life.differs_from(generation) != 0 || state == last, "{state:?} {last:?}");
+        }
+    });
+}
+
+/// Of those who end a connection one succeeds, whatever its packets do meanwhile; and it stays ended.
+#[test]
+fn one_thread_ends_what_others_follow() {
+    model(3, || {
+        let words = begun();
+        let seen = Record::v4(&words).life();
+        let follower = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                let record = Record::v4(&words);
+                record.set_deadline(record.life(), 2000);
+                record.age();
+            })
+        };
+        let killer = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || Record::v4(&words).kill())
+        };
+        let record = Record::v4(&words);
+        let claimed = record.claim(seen);
+        let killed = killer.join().unwrap();
+        follower.join().unwrap();
+        assert!(claimed != killed, "{claimed} {killed}");
+        assert!(record.life().is_dead());
+        assert_ne!(record.life().differs_from(seen.generation()), 0);
+    });
+}
+
+/// Whoever remembers a connection sees from the generation that its record has another one by now.
+#[test]
+fn a_record_that_is_used_again_is_not_taken_for_what_it_was() {
+    model(3, || {
+        let words = begun();
+        let old = Record::v4(&words).life().generation();
+        let other = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                let record = Record::v4(&words);
+                let (life, state) = record.look();
+                let is_whole = life.is_dead() || state.exchange() == Exchange::Multiple;
+                assert!(life.differs_from(old) == 0 || is_whole, "{life:?} {state:?}");
+            })
+        };
+        assert!(Record::v4(&words).kill());
+        let life = begin(&words, Exchange::Multiple);
+        assert_ne!(life.differs_from(old), 0);
+        other.join().unwrap();
+    });
+}
+
+/// Nobody sees one half of a label and the other half of another.
+#[test]
+fn a_label_is_read_as_one_writer_left_it() {
+    model(2, || {
+        let words = begun();
+        Record::v4(&words).set_label(1 << 64 | 1, u128::MAX);
+        let [one, other] = [2, 3].map(|value| {
+            let words = Arc::clone(&words);
+            move || Record::v4(&words).set_label(value << 64 | value, u128::MAX)
+        });
+        let writers = [thread::spawn(one), thread::spawn(other)];
+        let [high, low] = Record::v4(&words).label();
+        assert_eq!(high, low);
+        for writer in writers {
+            assert!(writer.join().unwrap());
+        }
+        let [high, low] = Record::v4(&words).label();
+        assert!(high == low && high > 1);
+    });
+}

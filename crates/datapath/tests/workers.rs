@@ -1,0 +1,155 @@
+//! Two workers with caches of their own carry packets of the same connections at the same time: what one
+//! remembers never outlives what the other changed.
+
+use base::{Instant, PortNo, RecircId, WorkerId, Zone};
+use conntrack::{Config, Conntrack};
+use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
+use flow::{Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Masked, Match};
+use packet::{Batch, Packet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+const NOW: Instant = Instant::from_millis(1000);
+const TRACKED: RecircId = RecircId(1);
+const ROUNDS: u16 = 1000;
+/// Connections that are answered while the other worker goes on sending.
+const CONNECTIONS: u16 = 32;
+
+// Where packets go by what connection tracking says of them.
+const NEW: PortNo = PortNo(2);
+const ESTABLISHED: PortNo = PortNo(3);
+const REPLY: PortNo = PortNo(4);
+const MARKED: PortNo = PortNo(5);
+
+/// All is committed and told apart; a reply with TTL 9 marks its connection.
+fn flows() -> Vec<(Match, Vec<Action>)> {
+    let from =
+        |id: RecircId| Match::any().with(Field::EthType, 0x800).with(Field::RecircId, id.0.into());
+    let commit = CtAction { commit: true, zone: Zone(1), ..CtAction::default() };
+    let mark = CtAction { mark: Some(Masked { value: 1, mask: 1 }), ..commit.clone() };
+    let told = |state: CtState, mark: u128| {
+        let state = u128::from((state | CtState::TRK).bits());
+        from(TRACKED).with_masked(Field::CtState, state, 0xff).with_masked(Field::CtMark, mark, 1)
+    };
+    let replied = |ttl: u128| {
+        from(TRACKED)
+            .with_masked(
+                Field::CtState,
+                (CtState::TRK | CtState::EST | CtState::RPL).bits().into(),
+                0xff,
+            )
+            .with(Field::NwTtl, ttl)
+    };
+    vec![
+        (from(RecircId(0)), vec![Action::Ct(Box::new(commit)), Action::Recirc(TRACKED)]),
+        (told(CtState::NEW, 0), vec![Action::Output(NEW)]),
+        (told(CtState::EST, 0), vec![Action::Output(ESTABLISHED)]),
+        (told(CtState::EST, 1), vec![Action::Output(MARKED)]),
+        (replied(64), vec![Action::Output(REPLY)]),
+        (replied(9), vec![Action::Ct(Box::new(mark)), Action::Output(REPLY)]),
+    ]
+}
+
+/// A worker, and where its packets went.
+struct Member {
+    worker: Worker,
+    out: Outbox,
+}
+
+impl Member {
+    fn new(number: u16, conntrack: &Arc<Conntrack>) -> Member {
+        // Remembers all that it can, whether that pays or not.
+        let config = WorkerConfig { unified_insert_inverse: 1, ..WorkerConfig::default() };
+        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
+        let mut worker = Worker::new(WorkerId(number), tracker, upcalls, config, 7);
+        let mut out = Outbox::new();
+        for (id, (matching, actions)) in (1..).zip(flows()) {
+            let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
+            worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut out);
+        }
+        Member { worker, out }
+    }
+
+    /// Sends packets, and says how many went to each port.
+    fn send(&mut self, packets: &[Vec<u8>]) -> Vec<(PortNo, usize)> {
+        let mut batch: Batch = packets.iter().map(|it| Packet::from_bytes(it)).collect();
+        self.worker.receive(NOW, PortNo(1), &mut batch, &mut self.out);
+        let mut sent: Vec<_> =
+            self.out.batches_mut().map(|(port, batch)| (port, batch.drain(..).count())).collect();
+        sent.retain(|(_, count)| *count > 0);
+        sent
+    }
+}
+
+/// The packets of a round's connections.
+fn packets(round: u16, text: impl Fn(u16) -> String) -> Vec<Vec<u8>> {
+    (0..CONNECTIONS)
+        .map(|i| wire::text::parse(&text(1000 + round * CONNECTIONS + i)).expect("a packet"))
+        .collect()
+}
+
+/// Waits until both threads came as often.
+fn meet(arrivals: &AtomicUsize) {
+    let awaited = arrivals.fetch_add(1, Ordering::SeqCst) / 2 * 2 + 2;
+    for turn in 1u32.. {
+        if arrivals.load(Ordering::SeqCst) >= awaited {
+            return;
+        }
+        if turn.is_multiple_of(1000) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Sends what one of the two sends, and gives what went another way than it must: nobody ends early,
+/// since the other would wait.
+fn run(number: u16, conntrack: &Arc<Conntrack>, arrivals: &AtomicUsize) -> Vec<String> {
+    let mut member = Member::new(number, conntrack);
+    let all = usize::from(CONNECTIONS);
+    let mut wrong = Vec::new();
+    for round in 0..ROUNDS {
+        let there = packets(round, |port| format!("10.0.0.1:{port}>10.0.0.9:80 udp len=4"));
+        let (ttl, last) = [(64, ESTABLISHED), (9, MARKED)][usize::from(round % 2)];
+        let back =
+            packets(round, |port| format!("10.0.0.9:80>10.0.0.1:{port} udp len=4 ttl={ttl}"));
+        let mut expect = |sent: Vec<_>, expected| {
+            if sent != [expected] {
+                wrong.push(format!("worker {number}, round {round}: {sent:?}, not {expected:?}"));
+            }
+        };
+        if number == 0 {
+            expect(member.send(&there), (NEW, all));
+        }
+        meet(arrivals);
+        for (i, (there, back)) in there.iter().zip(&back).enumerate() {
+            meet(arrivals);
+            if number == 0 {
+                (0..1 + i % 4).for_each(|_| _ = member.send(std::slice::from_ref(there)));
+            } else {
+                expect(member.send(std::slice::from_ref(back)), (REPLY, 1));
+            }
+        }
+        meet(arrivals);
+        expect(member.send(&there), (last, all));
+        expect(member.send(&back), (REPLY, all));
+        expect(member.send(&there), (last, all));
+        meet(arrivals);
+    }
+    assert!(member.worker.stats().unified_hits > 0, "the caches have their part");
+    wrong
+}
+
+#[test]
+fn a_connection_that_was_answered_is_new_to_no_worker() {
+    let conntrack = Arc::new(Conntrack::new(7, Config::default()));
+    let arrivals = AtomicUsize::new(0);
+    let wrong = thread::scope(|scope| {
+        let threads = [0, 1].map(|number| {
+            let (conntrack, arrivals) = (&conntrack, &arrivals);
+            scope.spawn(move || run(number, conntrack, arrivals))
+        });
+        threads.map(|thread| thread.join().expect("no panic")).concat()
+    });
+    assert_eq!(wrong, [""; 0]);
+}
