@@ -30,6 +30,8 @@ grep -Eq "^ct_state\(-trk\),$line$" <<<"$shown" || fail "no such flow: $line; bu
 contains "by name" "$(ovs-appctl dpctl/dump-flows --names)" "in_port(client)"
 grep -Eq '^ufid:[0-9a-f]{8}-[0-9a-f-]{27}, ' <<<"$(ovs-appctl dpctl/dump-flows -m)" || fail "-m has no ufid"
 contains "filter" "$(ovs-appctl dpctl/dump-flows filter=in_port=client 2>&1)" "in_port(2)"
+contains "of the main thread" "$(ovs-appctl dpctl/dump-flows pmd=-1)" "in_port(2)"
+same "of a core without a worker" "" "$(ovs-appctl dpctl/dump-flows pmd=3)"
 lacks "filter" "$(ovs-appctl dpctl/dump-flows filter=in_port=client 2>&1)" "in_port(3)"
 
 shown=$(ovs-appctl dpctl/show)

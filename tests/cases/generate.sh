@@ -106,13 +106,20 @@ contains "message when the port goes" "$(cat gone.txt)" "no such device"
 $python -c 'import json; assert len(json.load(open("search-gone.json"))["samples"]) >= 1' ||
     fail "its samples are lost: $(cat search-gone.json)"
 
-# Interrupted, it prints what there is.
-"$TIDEGATE" generate --dut none --rate 100 --seconds 60 >interrupted.txt 2>&1 &
+# Interrupted, it prints the figures up to then, and says that they are no result.
+"$TIDEGATE" generate --dut none --rate 100 --seconds 60 --json >interrupted.json 2>interrupted.txt &
 generator=$!
 eventually 20 grep -q sample interrupted.txt
 kill -INT $generator
-wait $generator || fail "interrupted: $(cat interrupted.txt)"
-contains "interrupted" "$(cat interrupted.txt)" "connections opened,"
+got=0
+wait $generator || got=$?
+same "status of an interrupted run: $(cat interrupted.txt)" 130 $got
+contains "interrupted" "$(cat interrupted.txt)" "these are the figures up to then, and no result"
+$python - <<'P' || fail "interrupted: $(cat interrupted.json)"
+import json
+it = json.load(open("interrupted.json"))
+assert it["opened"] > 0 and it["interrupted"] and it["verdict"] is None
+P
 
 gone_again() { ! pgrep -f '[u]nshare|[o]vsdb-server'; } >/dev/null
 # Between veth pairs too, where it is told what to do; and killed, it leaves nothing.

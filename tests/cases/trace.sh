@@ -14,6 +14,11 @@ R
 udp_echo server 10.0.0.2 53
 busy() { reads "trace " ovs-appctl tidegate/trace show; }
 
+# The only running switch is found without its pidfile.
+mv $OVS_RUNDIR/ovs-vswitchd.pid was.pid
+"$TIDEGATE" conntrack zone=9 >/dev/null
+mv was.pid $OVS_RUNDIR/ovs-vswitchd.pid
+
 # The first packet of a connection: missed, translated, tracked, missed again, sent.
 "$TIDEGATE" trace udp,in_port=client,tp_dst=53 --json --count 1 --timeout 20 >first &
 pid=$!

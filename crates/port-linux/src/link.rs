@@ -157,6 +157,9 @@ impl LinkStatistics {
     }
 }
 
+/// The group of devices that are to be removed.
+const GROUP: u32 = 0x7464_6700;
+
 /// Questions and orders about devices, over one netlink socket.
 #[derive(Debug)]
 pub struct Links {
@@ -217,6 +220,22 @@ impl Links {
         let mut message = named(device)?;
         message.attributes.push(LinkAttribute::Address(mac.0.to_vec()));
         self.order(device, "set the Ethernet address", message)
+    }
+
+    /// Removes devices together. The kernel waits once for all of them to be out of use, and not once
+    /// for each (Linux: `net/core/rtnetlink.c`, `rtnl_group_dellink`).
+    pub fn remove_all(&mut self, devices: &[&str]) -> Result<(), PortError> {
+        // Of this process alone.
+        let group = LinkAttribute::Group(GROUP ^ std::process::id());
+        for device in devices {
+            let mut message = named(device)?;
+            message.attributes.push(group.clone());
+            self.order(device, "mark for removal", message)?;
+        }
+        let mut message = LinkMessage::default();
+        message.attributes.push(group);
+        let request = RouteNetlinkMessage::DelLink(message);
+        self.ask(NETLINK, "remove the devices", request, 0, |_| {})
     }
 
     fn order(

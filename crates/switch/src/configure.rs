@@ -80,6 +80,7 @@ impl Switch {
         }
         self.desired = desired;
         if changed {
+            self.devices.remove_doomed();
             self.retry_dpdk_ports(&added);
             self.choose_addresses();
             self.follow_mtus();
@@ -303,6 +304,7 @@ impl Switch {
                 self.close_interface(&running, cleanup);
             }
         }
+        self.devices.remove_doomed();
         let mut tasks = Vec::new();
         for mut bridge in std::mem::take(&mut self.configured.bridges).into_values() {
             tasks.append(&mut bridge.tasks);

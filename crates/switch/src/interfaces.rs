@@ -101,6 +101,7 @@ impl Switch {
         self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
             if let Some(number) = running.device.take() {
                 self.devices.close(number, true, &self.workers);
+                self.devices.remove_doomed();
             }
             refused.to_string()
         })

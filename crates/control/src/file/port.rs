@@ -87,8 +87,14 @@ fn interface_kind(
     let types: Vec<_> = types.map(|name| (name, name)).collect();
     let type_name = section.one_of("type", &types, errors);
     if type_name == Some("patch") {
-        let peer = section.required_string("peer", errors).map(|(peer, _)| peer);
-        return InterfaceKind::Patch { peer: peer.unwrap_or_default() };
+        let peer = section.required_string("peer", errors);
+        if let Some((peer, span)) = &peer
+            && peer == name
+        {
+            let words = format!("patch \"{name}\" cannot be its own other end; name another port");
+            errors.add(span.clone(), words);
+        }
+        return InterfaceKind::Patch { peer: peer.map(|(peer, _)| peer).unwrap_or_default() };
     }
     section.refuse("peer", "only a port of type \"patch\" has a peer; remove this", errors);
     match type_name {

@@ -195,6 +195,10 @@ fn what_does_not_go_together() {
          \"a\""],
     );
     check(
+        &format!("{bridge}{}", port("a", "type = \"patch\"\npeer = \"a\"")),
+        &["6:8: patch \"a\" cannot be its own other end; name another port"],
+    );
+    check(
         &format!("{bridge}{}", port("a", "peer = \"b\"")),
         &["5:1: `peer`: only a port of type \"patch\" has a peer; remove this"],
     );

@@ -17,6 +17,14 @@ pub enum ClientError {
         /// What is there.
         source: io::Error,
     },
+    /// There are several, or none, and no pidfile says which is meant.
+    #[error("{}: {found}; name the switch's control socket with --target", run.display())]
+    NotTheOnly {
+        /// The run directory.
+        run: PathBuf,
+        /// What is there.
+        found: String,
+    },
     /// The connection broke, or what was to be printed could not be.
     #[error("the switch's control socket: {0}")]
     Io(#[from] io::Error),
@@ -35,28 +43,26 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the control socket `target`, or to that of the switch whose pidfile lies in the run
-    /// directory.
+    /// Connects to the control socket `target`; without one, to the switch whose pidfile lies in the run
+    /// directory, or else to the only one that has its control socket there.
     ///
     /// # Errors
-    /// There is no such switch.
+    /// There is no such switch, or there are several.
     pub fn connect(
         target: Option<&Path>,
         directories: &Directories,
     ) -> Result<Client, ClientError> {
-        let path = match target {
-            Some(path) => path.to_owned(),
-            None => {
-                let pidfile = directories.run.join(format!("{PROGRAM}.pid"));
-                let pid = std::fs::read_to_string(&pidfile)
-                    .map_err(|source| ClientError::Unreachable { path: pidfile, source })?;
-                directories.run.join(format!("{PROGRAM}.{}.ctl", pid.trim()))
-            }
+        let stream = match target {
+            Some(path) => UnixStream::connect(path).map_err(|source| {
+                let path = path.to_owned();
+                ClientError::Unreachable { path, source }
+            })?,
+            None => match with_pidfile(&directories.run) {
+                Some(stream) => stream,
+                None => the_only_one(&directories.run)?,
+            },
         };
-        match UnixStream::connect(&path) {
-            Ok(stream) => Ok(Client { stream, asked: 0 }),
-            Err(source) => Err(ClientError::Unreachable { path, source }),
-        }
+        Ok(Client { stream, asked: 0 })
     }
 
     /// Asks one command (JSON-RPC 1.0, as `ovs-appctl` does).
@@ -78,6 +84,42 @@ impl Client {
     }
 }
 
+/// A connection to the switch that the pidfile tells, if it runs.
+fn with_pidfile(run: &Path) -> Option<UnixStream> {
+    let pid = std::fs::read_to_string(run.join(format!("{PROGRAM}.pid"))).ok()?;
+    UnixStream::connect(run.join(format!("{PROGRAM}.{}.ctl", pid.trim()))).ok()
+}
+
+/// A connection to the only switch that listens in the run directory.
+fn the_only_one(run: &Path) -> Result<UnixStream, ClientError> {
+    let not_the_only = |found: String| Err(ClientError::NotTheOnly { run: run.to_owned(), found });
+    let entries = match std::fs::read_dir(run) {
+        Ok(entries) => entries,
+        Err(error) => return not_the_only(base::reason(&error)),
+    };
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&format!("{PROGRAM}.")) && name.ends_with(".ctl"))
+        .collect();
+    names.sort();
+    // Sockets of processes that are gone refuse.
+    let mut running: Vec<(String, UnixStream)> = Vec::new();
+    for name in names {
+        if let Ok(stream) = UnixStream::connect(run.join(&name)) {
+            running.push((name, stream));
+        }
+    }
+    match (running.pop(), running.is_empty()) {
+        (Some((_, stream)), true) => Ok(stream),
+        (None, _) => not_the_only("no switch is running".to_owned()),
+        (Some((last, _)), false) => {
+            let mut names: Vec<String> = running.into_iter().map(|(name, _)| name).collect();
+            names.push(last);
+            not_the_only(format!("several switches are running ({})", names.join(", ")))
+        }
+    }
+}
+
 /// One JSON value off a stream.
 fn read_value(stream: &mut impl Read) -> Result<Value, ClientError> {
     let mut values = serde_json::Deserializer::from_reader(stream).into_iter::<Value>();
@@ -90,6 +132,7 @@ fn read_value(stream: &mut impl Read) -> Result<Value, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn without_a_switch_the_message_says_what_to_do() {
@@ -97,6 +140,30 @@ mod tests {
         let run = folder.path().to_owned();
         let directories = Directories { run, ..Directories::from_environment() };
         let error = Client::connect(None, &directories).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("ovs-vswitchd.pid") && error.contains("--target"), "{error}");
+        assert!(error.contains("no switch is running") && error.contains("--target"), "{error}");
+    }
+
+    #[test]
+    fn the_only_running_switch_is_found_without_its_pidfile() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().to_owned();
+        let directories = Directories { run: run.clone(), ..Directories::from_environment() };
+        let listen = |name: &str| UnixListener::bind(run.join(name)).unwrap();
+        let connect = || Client::connect(None, &directories).map(|_| ());
+        drop(listen("ovs-vswitchd.7.ctl"));
+        let _server = listen("ovsdb-server.8.ctl");
+        connect().unwrap_err();
+        let one = listen("ovs-vswitchd.9.ctl");
+        std::fs::write(run.join("ovs-vswitchd.pid"), "7\n").unwrap();
+        connect().unwrap();
+        let other = listen("ovs-vswitchd.10.ctl");
+        let error = connect().unwrap_err().to_string();
+        let words = "several switches are running (ovs-vswitchd.10.ctl, ovs-vswitchd.9.ctl)";
+        assert!(error.contains(words), "{error}");
+        std::fs::write(run.join("ovs-vswitchd.pid"), "10\n").unwrap();
+        drop(one);
+        connect().unwrap();
+        drop(other);
+        connect().unwrap_err();
     }
 }

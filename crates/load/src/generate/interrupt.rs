@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// The exit status of what was interrupted, as shells have it: 128 and the number of SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
 /// Whether somebody asked to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
@@ -32,7 +35,7 @@ impl Interrupt {
                     }
                     if seen.swap(true, Ordering::Relaxed) {
                         // Whoever asks twice does not want to wait for what there is.
-                        std::process::exit(130);
+                        std::process::exit(INTERRUPTED.into());
                     }
                 }
             });

@@ -215,7 +215,8 @@ fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError>
             return Err(error);
         }
     };
-    Ok(outcome::show(args, &profile, &sides, device.as_mut(), &ceiling, &sample, screen))
+    let measured = outcome::Measured { sample: &sample, interrupted: interrupt.is_set() };
+    Ok(outcome::show(args, &profile, &sides, device.as_mut(), &ceiling, &measured, screen))
 }
 
 fn drive(

@@ -1,6 +1,7 @@
 //! What `tidegate generate` says at its end.
 
 use super::ceiling::{self, Ceiling};
+use super::interrupt::INTERRUPTED;
 use super::numbers::human;
 use super::sides::Sides;
 use super::{GenerateArgs, machine, result};
@@ -10,6 +11,14 @@ use generator::{Profile, Statistics};
 use serde_json::json;
 use std::process::ExitCode;
 use testbed::Screen;
+
+/// What was measured.
+pub struct Measured<'a> {
+    /// The figures.
+    pub sample: &'a Sample,
+    /// Whether somebody ended it before its time, so that there is no verdict.
+    pub interrupted: bool,
+}
 
 /// What both hosts counted, where there is nothing better to say.
 pub fn show_counters(sides: &Sides, screen: &Screen) {
@@ -28,9 +37,10 @@ pub fn show(
     sides: &Sides,
     device: &mut dyn Device,
     ceiling: &Ceiling,
-    sample: &Sample,
+    measured: &Measured<'_>,
     screen: &Screen,
 ) -> ExitCode {
+    let Measured { sample, interrupted } = *measured;
     let counted = sides.counted();
     let both = sides.client.is_some() && sides.server.is_some();
     let only = if sides.client.is_some() { &counted.client } else { &counted.server };
@@ -39,6 +49,7 @@ pub fn show(
     let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
     let broken = if both { sample.broken() } else { None };
     let verdict = judge(sample, &allowed);
+    let has_verdict = both && !interrupted;
     if args.json {
         let mut object = result::sample_json(sample);
         if let Some(object) = object.as_object_mut() {
@@ -49,8 +60,9 @@ pub fn show(
                 "dut": device.describe(),
                 "ceiling": ceiling.json(rate),
                 "limited_by": ceiling.limited_by(rate),
-                "verdict": both.then(|| verdict.word()),
-                "reasons": both.then(|| verdict.reasons().iter().map(ToString::to_string).collect::<Vec<_>>()),
+                "interrupted": interrupted,
+                "verdict": has_verdict.then(|| verdict.word()),
+                "reasons": has_verdict.then(|| verdict.reasons().iter().map(ToString::to_string).collect::<Vec<_>>()),
                 "client": sides.client.is_some().then(|| result::host_json(&counted.client)),
                 "server": sides.server.is_some().then(|| result::host_json(&counted.server)),
                 "seed": args.hosts.seed,
@@ -61,6 +73,10 @@ pub fn show(
         result::print(&format!("{object}\n"));
     } else {
         result::print(&format!("{}\n", text(sample, only, both, ceiling, &verdict)));
+    }
+    if interrupted {
+        screen.problem("interrupted: these are the figures up to then, and no result");
+        return ExitCode::from(INTERRUPTED);
     }
     if let Some(broken) = broken {
         screen.problem(&broken.to_string());

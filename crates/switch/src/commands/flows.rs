@@ -3,7 +3,7 @@
 
 use super::{Answer, Arguments, NO_DATAPATH, add, named};
 use crate::Switch;
-use crate::worker_thread::WorkerMode;
+use crate::worker_thread::{WorkerMode, WorkerThread};
 use base::{OfPort, PortNo};
 use daemon::unixctl::{Commands, Reply};
 use flow::{CtState, FlowId, Frame, Match};
@@ -68,17 +68,23 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let verbose = arguments.flag("-m") | arguments.flag("--more");
     let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
     let mut filter = Match::any();
+    let mut core = None;
     while let Some(word) = arguments.next() {
         match word.split_once('=') {
             Some(("filter", text)) => filter = flow_filter(switch, text)?,
             // There is one kind of flows, in software.
             Some(("type", _)) => {}
+            Some(("pmd", number)) => {
+                let wrong = || format!("invalid argument {word} (Invalid argument)");
+                core = Some(number.parse::<i32>().map_err(|_| wrong())?);
+            }
             _ => return Err(NO_DATAPATH.to_owned()),
         }
     }
     arguments.end()?;
     let mut text = String::new();
-    for worker in switch.workers() {
+    let is_meant = |worker: &&WorkerThread| core.is_none_or(|core| core_number(worker) == core);
+    for worker in switch.workers().iter().filter(is_meant) {
         let wanted =
             |flow: &ofproto::DatapathFlow| flow.worker == worker.id && filter.matches(&flow.key);
         let flows = dump_of(switch, verbose, names, wanted);
@@ -91,6 +97,14 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
         }
     }
     Ok(text)
+}
+
+/// What `pmd=` calls a worker: its core, or -1 for the main thread (ovs: `lib/dpctl.man`).
+fn core_number(worker: &WorkerThread) -> i32 {
+    match worker.mode {
+        WorkerMode::Sleeping => -1,
+        WorkerMode::Polling { cpu } => i32::try_from(cpu).unwrap_or(i32::MAX),
+    }
 }
 
 /// Reads `in_port=p0,tcp`: which packets' flows are wanted, with the datapath's port numbers.

@@ -42,7 +42,8 @@ pub struct ConntrackArgs {
     /// With --events, end after so many seconds
     #[arg(long, value_name = "SECONDS", requires = "events")]
     seconds: Option<u64>,
-    /// The switch's control socket; by default that of the one whose pidfile lies in OVS_RUNDIR
+    /// The switch's control socket; by default that of the one whose pidfile
+    /// lies in OVS_RUNDIR, or of the only one there
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
 }

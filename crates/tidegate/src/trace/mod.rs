@@ -46,7 +46,8 @@ pub struct TraceArgs {
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
-    /// The switch's control socket; by default that of the one whose pidfile lies in OVS_RUNDIR
+    /// The switch's control socket; by default that of the one whose pidfile
+    /// lies in OVS_RUNDIR, or of the only one there
     #[arg(long, value_name = "FILE")]
     target: Option<PathBuf>,
 }
