@@ -42,7 +42,7 @@ run() {
     "$TIDEGATE" generate --client tgc0 --server tgs0 --gateway "$gateway" --profile kernel.toml \
         --rate "$1" --seconds "$2" --json >kernel.json 2>kernel.printed
 }
-run 500 4 || fail "$(cat kernel.printed)"
+run 500 4 || unless_late kernel.json "$(cat kernel.printed)"
 count() { nft list counter inet guard "$1" | sed -n 's/.*packets \([0-9]*\).*/\1/p'; }
 same "packets that are invalid to the kernel" 0 "$(count invalid)"
 opened=$($python -c 'import json; it = json.load(open("kernel.json")); assert it["opened"] == it["completed"] > 200; print(it["opened"])') ||
@@ -82,7 +82,7 @@ if search 0 -m 100 -M 300 -u 10 -c 'echo reset >>resets'; then
 import json, sys
 it = json.load(open("search.json"))
 assert 90 < it["connections_per_second"] < 330 and it["answer"]["confirmed"], it["answer"]
-assert it["limited_by"] in ("dut", "generator") and it["loss_ratio"] == 0, it
+assert it["limited_by"] in ("dut", "generator", "range") and it["loss_ratio"] == 0, it
 # Before the first sample and after each.
 assert int(sys.argv[1]) >= len(it["samples"]) + 1, sys.argv
 P
@@ -92,7 +92,9 @@ search 3 -f 100 -m 400 -M 800 -i 2
 contains "why there is no answer" "$(cat search.txt)" "raise --max-flows"
 
 nft insert rule inet guard forward numgen random mod 1000 '<' 4 drop
-run 1000 10 || true
+got=0
+run 1000 10 || got=$?
+case $got in 1 | 3) ;; *) fail "status $got of a rate that lost: $(cat kernel.printed)" ;; esac
 $python - <<'P' || fail "$(cat kernel.json)"
 import json
 it = json.load(open("kernel.json"))

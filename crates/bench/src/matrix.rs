@@ -61,7 +61,7 @@ pub struct MatrixArgs {
     /// Linear rise to each rate, in seconds
     #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
     ramp_up: u32,
-    /// Samples of a search at most, but for those that confirm its answer
+    /// Samples of a search at most
     #[arg(short = 'i', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
     /// Packets and connections that may be lost, in percent

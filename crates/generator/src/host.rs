@@ -65,6 +65,8 @@ pub struct HostConfig {
 pub struct Host {
     wire: Wire,
     addresses: AddressRange,
+    /// The other side's.
+    peers: AddressRange,
     tcp_ports: PortRange,
     udp_ports: PortRange,
     settings: Settings,
@@ -99,7 +101,13 @@ struct Opener {
 /// A frame that belongs to no connection.
 enum Answer {
     Resolution(Resolution),
-    Segment { flow: Flow, to: MacAddr, out: SegmentOut },
+    /// To somebody who is not of the generator.
+    ToOthers(Resolution),
+    Segment {
+        flow: Flow,
+        to: MacAddr,
+        out: SegmentOut,
+    },
 }
 
 /// Whose a frame is: its connection, what that is found by, and who sent it.
@@ -136,6 +144,7 @@ impl Host {
         Ok(Host {
             wire: Wire { mac, vlan, text },
             addresses: if role == Role::Client { profile.clients } else { profile.servers },
+            peers: if role == Role::Client { profile.servers } else { profile.clients },
             tcp_ports: profile.tcp_ports,
             udp_ports: profile.udp_ports,
             settings: Settings::new(&profile),
@@ -148,6 +157,12 @@ impl Host {
             opener,
             statistics: Statistics::default(),
         })
+    }
+
+    /// The other side has these addresses, and not only those of this host's profile: several hosts
+    /// share them.
+    pub fn set_peers(&mut self, peers: AddressRange) {
+        self.peers = peers;
     }
 
     /// What was counted so far.
@@ -236,7 +251,7 @@ impl Host {
             if self.addresses.contains(flow.local) {
                 self.take_segment(&Known { flow, hash, from }, &segment, now);
             } else {
-                self.statistics.rx_foreign += 1;
+                self.count_for_others(flow.local);
             }
             return;
         }

@@ -34,8 +34,13 @@ pub struct Statistics {
     pub rx_malformed: u64,
     /// Packets with a wrong checksum.
     pub rx_bad_checksum: u64,
-    /// Packets for other addresses, of other protocols or of another VLAN.
+    /// Packets of others that use the same wire: for addresses of neither side, of other protocols or
+    /// of another VLAN, and what others ask and answer about addresses (ARP, ND).
     pub rx_foreign: u64,
+    /// Packets for the other side: they came back.
+    pub rx_returned: u64,
+    /// Answers to what others asked about addresses.
+    pub tx_foreign: u64,
     /// TCP and UDP packets that belong to no connection.
     pub rx_no_connection: u64,
     /// TCP segments and UDP requests sent again.
@@ -121,7 +126,7 @@ macro_rules! of_all {
             $one, $other,
             opened, accepted, established, completed, at_limit, tuples_exhausted, table_full,
             tx_packets, tx_bytes, rx_packets, rx_bytes, rx_malformed, rx_bad_checksum,
-            rx_foreign, rx_no_connection, retransmitted, retransmitted_syn,
+            rx_foreign, rx_returned, tx_foreign, rx_no_connection, retransmitted, retransmitted_syn,
             retransmission_timeouts, rx_duplicate, rx_out_of_order, rx_unacceptable,
             rx_payload_bytes, acknowledged_bytes, pauses, pauses_overrun, answers_dropped;
             $($more),*
@@ -207,6 +212,16 @@ impl Statistics {
         self.reply_ns.merge(&other.reply_ns);
     }
 
+    /// Packets sent that the other side is to be handed.
+    pub fn sent(&self) -> u64 {
+        self.tx_packets - self.tx_foreign
+    }
+
+    /// Packets received that are of the generator's own.
+    pub fn received(&self) -> u64 {
+        self.rx_packets - self.rx_foreign
+    }
+
     /// Every plain counter by its name, for results that show them all.
     pub fn by_name(&self) -> Vec<(&'static str, u64)> {
         vec![
@@ -224,6 +239,8 @@ impl Statistics {
             ("rx_malformed", self.rx_malformed),
             ("rx_bad_checksum", self.rx_bad_checksum),
             ("rx_foreign", self.rx_foreign),
+            ("rx_returned", self.rx_returned),
+            ("tx_foreign", self.tx_foreign),
             ("rx_no_connection", self.rx_no_connection),
             ("retransmitted", self.retransmitted),
             ("retransmitted_syn", self.retransmitted_syn),

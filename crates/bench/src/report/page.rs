@@ -234,13 +234,20 @@ fn in_words(stored: &Stored) -> String {
     let confirmed = stored.json.pointer("/answer/confirmed").and_then(Value::as_bool);
     match stored.number("/connections_per_second") {
         Some(rate) => format!(
-            "{}: {} connections a second passed {} of {} samples{}; limited by the {}.",
+            "{}: {} connections a second passed {} of {} samples{}; limited by {}.",
             stored.device(),
             human(rate),
             shown(stored.number("/answer/passed")),
             shown(stored.number("/answer/samples")),
             if confirmed == Some(true) { ", confirmed" } else { ", not confirmed" },
-            stored.text("/limited_by").unwrap_or("device"),
+            match stored.text("/limited_by") {
+                Some("generator") => "the generator",
+                Some("range") => "the range that was searched",
+                Some("iterations") => "the number of samples",
+                Some("max_flows") => "how many connections may be alive",
+                Some(_) => "the device",
+                None => "nothing yet: the search was not finished",
+            },
         ),
         None => format!("{}: no rate passed.", stored.device()),
     }

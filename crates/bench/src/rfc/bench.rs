@@ -2,7 +2,9 @@
 //! between them.
 
 use super::RfcArgs;
-use generator::search::{Answer, Broken, Confirmed, Next, Precision, Range, Search, Verdict};
+use generator::search::{
+    Answer, Broken, Confirmed, Ending, Next, Precision, Range, Search, Verdict,
+};
 use load::dut::Device;
 use load::generate::error::LoadError;
 use load::generate::numbers::human;
@@ -57,9 +59,15 @@ pub struct Found {
 }
 
 impl Found {
-    /// Who limits the answer.
-    pub fn limited_by(&self) -> &'static str {
-        if self.answer.stopped_by_generator { "generator" } else { "dut" }
+    /// What limits the answer; none: the search was not finished.
+    pub fn limited_by(&self) -> Option<&'static str> {
+        Some(match self.answer.ending {
+            Ending::Unfinished => return None,
+            Ending::Range => "range",
+            Ending::Iterations => "iterations",
+            Ending::Found if self.answer.stopped_by_generator => "generator",
+            Ending::Found => "dut",
+        })
     }
 
     /// The answer in words.
@@ -75,7 +83,10 @@ impl Found {
                 format!("the generator could not offer {}", human(upper))
             }
             Some(upper) => format!("{} did not pass", human(upper)),
-            None => "nothing higher was asked for".to_owned(),
+            None if self.answer.ending == Ending::Range => {
+                "nothing higher was asked for".to_owned()
+            }
+            None => "nothing higher was tried".to_owned(),
         };
         format!(
             "{} {unit} ({value:.0}), passed {} of {} trials; {above}",

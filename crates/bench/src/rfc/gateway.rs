@@ -96,6 +96,7 @@ pub fn capacity(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     let json = json!({
         "answer": answer.lower,
         "did_not_fit": answer.upper,
+        "limited_by": if answer.upper.is_some() { "dut" } else { "range" },
         "connections_per_second": answer.rate,
         "first_rate": rate,
         "rules": { "beta": rules.collapse, "gamma": rules.halving },
@@ -231,6 +232,7 @@ fn phases(
     sample.duplicates += validated.duplicates;
     sample.returned += validated.returned;
     sample.garbage += validated.garbage;
+    sample.foreign += validated.foreign;
     sample.missed += validated.missed;
     sample.port_errors += validated.port_errors;
     sample.port_drops += validated.port_drops;

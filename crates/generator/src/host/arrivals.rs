@@ -16,8 +16,7 @@ impl Host {
         if !self.addresses.contains(arrived.destination)
             && !matches!(arrived.content, Content::Answer { .. })
         {
-            self.statistics.rx_foreign += 1;
-            return;
+            return self.count_for_others(arrived.destination);
         }
         let known = || {
             let flow = arrived.flow();
@@ -26,18 +25,43 @@ impl Host {
         match &arrived.content {
             Content::Tcp(segment) => self.take_segment(&known(), segment, now),
             Content::Udp(datagram) => self.take_datagram(&known(), datagram, now),
-            // From the unspecified address it is a duplicate address check, and nobody's question.
-            Content::Question if arrived.source == Address([0; 16]) => {}
-            Content::Question => self.answer(Answer::Resolution(Resolution::Answer {
-                local: arrived.destination,
-                remote: arrived.source,
-                to: arrived.source_mac,
-            })),
+            Content::Question => self.take_question(arrived),
+            // Nobody here asks for other addresses.
+            Content::Answer { .. } if !self.peers.contains(arrived.source) => {
+                self.statistics.rx_foreign += 1;
+            }
             Content::Answer { mac } => {
                 for id in self.neighbours.learn(arrived.source, *mac) {
                     self.resolved(id, arrived.source, *mac);
                 }
             }
+        }
+    }
+
+    /// A packet for an address that is none of this host's.
+    pub(super) fn count_for_others(&mut self, destination: Address) {
+        if self.peers.contains(destination) {
+            self.statistics.rx_returned += 1;
+        } else {
+            self.statistics.rx_foreign += 1;
+        }
+    }
+
+    /// Somebody asks for one of this host's addresses: the other side, or whoever else is there (a
+    /// router), which is answered but not of the test.
+    fn take_question(&mut self, arrived: &Arrived<'_>) {
+        let answer = Resolution::Answer {
+            local: arrived.destination,
+            remote: arrived.source,
+            to: arrived.source_mac,
+        };
+        if self.peers.contains(arrived.source) {
+            return self.answer(Answer::Resolution(answer));
+        }
+        self.statistics.rx_foreign += 1;
+        // From the unspecified address it is a duplicate address check, and nobody's question.
+        if arrived.source != Address([0; 16]) {
+            self.answer(Answer::ToOthers(answer));
         }
     }
 

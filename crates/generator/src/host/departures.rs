@@ -18,6 +18,10 @@ impl Host {
                 Answer::Resolution(message) => {
                     frame::resolution(&mut packet, &self.wire, &message);
                 }
+                Answer::ToOthers(message) => {
+                    frame::resolution(&mut packet, &self.wire, &message);
+                    self.statistics.tx_foreign += 1;
+                }
                 Answer::Segment { flow, to, out } => {
                     frame::tcp(&mut packet, &self.wire, to, &flow, &out);
                 }

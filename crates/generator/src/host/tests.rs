@@ -93,6 +93,57 @@ fn questions_about_its_addresses_are_answered_and_others_not() {
     assert_eq!(host.statistics().rx_foreign, 1);
 }
 
+/// What a Linux bridge and a router on the same wire say: none of it counts as the test's.
+#[test]
+fn frames_of_other_stacks_are_counted_apart() {
+    let mut host = server();
+    let (mut pool, mut batch) = (Pool::new(8), Batch::new());
+    let hex = |text: &str| -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let byte =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.chunks(2).map(byte).collect()
+    };
+    let others = [
+        // MLDv2 report, with its router alert.
+        "333300000016 d6e5c7a1b2c3 86dd 6000000000240001 00000000000000000000000000000000
+         ff020000000000000000000000000016 3a00050200000100 8f00 6cd3 00000001
+         04000000 ff0200000000000000000001ffa1b2c3",
+        // Duplicate address detection, for an address of nobody here.
+        "3333ffa1b2c3 d6e5c7a1b2c3 86dd 6000000000183aff 00000000000000000000000000000000
+         ff0200000000000000000001ffa1b2c3 8700 f0a5 00000000 fe80000000000000d4e5c7fffea1b2c3",
+        // A bridge's spanning tree.
+        "0180c2000000 d6e5c7a1b2c3 0026 424203 0000000000 8000d6e5c7a1b2c3 00000000
+         8000d6e5c7a1b2c3 8001 0000 1400 0200 0f00 0000000000000000",
+        // A router asks for the server, which is answered, and says who it is itself.
+        "ffffffffffff d6e5c7a1b2c3 0806 0001080006040001 d6e5c7a1b2c3 0a0000fe
+         000000000000 0a000002",
+        "ffffffffffff d6e5c7a1b2c3 0806 0001080006040002 d6e5c7a1b2c3 0a0000fe
+         d6e5c7a1b2c3 0a0000fe",
+    ];
+    for frame in others.map(hex) {
+        let mut packet = pool.take();
+        packet.receive_area()[..frame.len()].copy_from_slice(&frame);
+        packet
+            .set_received(frame.len(), Offload { checksum: Checksum::Good, ..Offload::default() });
+        batch.push(packet);
+    }
+    host.receive(&mut pool, &mut batch, Instant::ZERO);
+    host.transmit(&mut pool, &mut batch, Instant::ZERO);
+    let s = host.statistics();
+    assert_eq!((s.rx_packets, s.rx_foreign, s.received()), (5, 5, 0), "{s:?}");
+    assert_eq!((batch.len(), s.tx_packets, s.sent()), (1, 1, 0), "{s:?}");
+    // Its own frames that come back are no others'.
+    let from = Wire { mac: host.wire.mac, vlan: None, text: None };
+    let (local, wanted) = (Address::v4([10, 0, 0, 2]), Address::v4([10, 0, 0, 1]));
+    let mut packet = pool.take();
+    frame::resolution(&mut packet, &from, &Resolution::Ask { local, wanted });
+    batch.clear();
+    batch.push(packet);
+    host.receive(&mut pool, &mut batch, Instant::ZERO);
+    assert_eq!((host.statistics().rx_returned, host.statistics().received()), (1, 1));
+}
+
 #[test]
 fn when_the_last_is_opened_nothing_is_missed_or_over_a_limit() {
     let profile = Profile { connections_at_once: 10, ..Profile::default() };

@@ -1,7 +1,7 @@
 //! The search of the original script, `cps_ndr.py`: it starts half way, halves, and never ends by
 //! itself. What it is told of each rate is better than what the original told itself.
 
-use super::{Answer, Certainty, Next, Purpose, Range, Search, Verdict};
+use super::{Answer, Certainty, Ending, Next, Purpose, Range, Search, Verdict};
 
 /// So many good or bad trials in a row, and the adaptive window moves.
 const IN_A_ROW: i32 = 3;
@@ -9,6 +9,7 @@ const IN_A_ROW: i32 = 3;
 /// The search.
 #[derive(Clone, Debug)]
 pub struct Bisect {
+    range: Range,
     lower: f64,
     upper: f64,
     current: f64,
@@ -26,6 +27,7 @@ impl Bisect {
     /// A search in this range; without a number of iterations it goes on for ever.
     pub fn new(range: Range, max_iterations: Option<u32>, adaptive_percent: f64) -> Bisect {
         Bisect {
+            range,
             lower: range.min,
             upper: range.max,
             current: (range.min + range.max) / 2.0,
@@ -36,6 +38,23 @@ impl Bisect {
             passed: None,
             failed: None,
             invalid_above: false,
+        }
+    }
+}
+
+/// The bounds of a search that has found something are no further apart than this share of the upper
+/// one; it goes on all the same.
+const CLOSE: f64 = 0.01;
+
+impl Bisect {
+    fn ending(&self) -> Ending {
+        let is_over = matches!(self.next(), Next::Done);
+        let close = self.upper - self.lower <= CLOSE * self.upper;
+        match (close, self.failed) {
+            (true, None) if self.upper <= self.range.max => Ending::Range,
+            (true, Some(_)) => Ending::Found,
+            _ if is_over => Ending::Iterations,
+            _ => Ending::Unfinished,
         }
     }
 }
@@ -83,6 +102,7 @@ impl Search for Bisect {
             rate: self.passed,
             upper: self.failed,
             stopped_by_generator: self.invalid_above,
+            ending: self.ending(),
             certainty,
         }
     }

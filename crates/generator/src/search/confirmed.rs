@@ -1,7 +1,7 @@
 //! The search that is asked for by default: it halves, repeats what is near the boundary, ends by
 //! itself, and runs its answer once more before it believes it.
 
-use super::{Answer, Certainty, Next, Purpose, Range, Search, Verdict};
+use super::{Answer, Certainty, Ending, Next, Purpose, Range, Search, Verdict};
 
 /// A rate near the boundary is decided by two of three.
 const AGREE: usize = 2;
@@ -17,7 +17,7 @@ const STALLS: u32 = 3;
 pub struct Precision {
     /// The search ends when its bounds are no further apart than this share of the upper one.
     pub relative: f64,
-    /// Trials before it ends anyhow; none: as many as it takes.
+    /// Trials before it ends anyhow, the confirming one among them; none: as many as it takes.
     pub max_iterations: Option<u32>,
     /// The loss that is allowed: a trial that lost up to five times as much, but did lose, is near
     /// the boundary wherever the bounds are.
@@ -162,18 +162,46 @@ impl Confirmed {
             if at_bottom { State::Finished { confirmed: false } } else { State::Searching };
     }
 
+    fn ending(&self) -> Ending {
+        let at_bottom = self.upper.is_some_and(|(rate, _)| rate <= self.range.min);
+        if !matches!(self.state, State::Finished { .. }) {
+            Ending::Unfinished
+        } else if self.upper.is_none() && self.low() >= self.range.max {
+            Ending::Range
+        } else if at_bottom || self.close_enough() && !self.lower.is_empty() {
+            Ending::Found
+        } else {
+            Ending::Iterations
+        }
+    }
+
     fn settle(&mut self) {
         if self.state != State::Searching || !self.here.is_empty() {
             return;
         }
         let ends_known =
             !self.lower.is_empty() && (self.upper.is_some() || self.low() >= self.range.max);
-        let out_of_trials = self.precision.max_iterations.is_some_and(|most| self.done >= most);
-        if self.close_enough() && ends_known || out_of_trials && !self.lower.is_empty() {
+        // The last trial is kept for the answer.
+        let is_last = self.left() == Some(1) && !self.lower.is_empty();
+        if self.close_enough() && ends_known || is_last {
             self.state = State::Confirming;
-        } else if out_of_trials {
-            self.state = State::Finished { confirmed: false };
         }
+    }
+
+    /// Trials that there may still be; none: as many as it takes.
+    fn left(&self) -> Option<u32> {
+        self.precision.max_iterations.map(|most| most.saturating_sub(self.done))
+    }
+
+    /// There may be no more trials: what all trials of a rate have said stands.
+    fn run_out(&mut self) {
+        if self.state == State::Searching && !self.here.is_empty() {
+            let passed = self.here.iter().filter(|verdict| verdict.passed()).count();
+            if passed == 0 || passed == self.here.len() {
+                self.decide(passed > 0);
+            }
+        }
+        self.state = State::Finished { confirmed: false };
     }
 }
 
@@ -191,17 +219,14 @@ impl Search for Confirmed {
     }
 
     fn record(&mut self, verdict: &Verdict, loss: f64) {
+        self.done += 1;
         if verdict.is_stalled() && self.stalls < STALLS {
             self.stalls += 1;
-            self.done += 1;
-            self.settle();
-            return;
-        }
-        self.stalls = 0;
-        if self.state == State::Confirming {
+        } else if self.state == State::Confirming {
+            self.stalls = 0;
             self.confirm(verdict);
         } else {
-            self.done += 1;
+            self.stalls = 0;
             self.near_by_loss |= loss > 0.0 && loss <= 5.0 * self.precision.loss;
             self.here.push(verdict.clone());
             if let Some(passed) = self.decided() {
@@ -209,6 +234,9 @@ impl Search for Confirmed {
             }
         }
         self.settle();
+        if self.left() == Some(0) && !matches!(self.state, State::Finished { .. }) {
+            self.run_out();
+        }
     }
 
     fn bounds(&self) -> (f64, f64) {
@@ -221,6 +249,7 @@ impl Search for Confirmed {
             rate: decided.map(|decided| decided.rate),
             upper: self.upper.map(|(rate, _)| rate),
             stopped_by_generator: self.upper.is_some_and(|(_, invalid)| invalid),
+            ending: self.ending(),
             certainty: Certainty {
                 passed: decided.map_or(0, |decided| decided.passed),
                 trials: decided.map_or(0, |decided| decided.trials),

@@ -27,6 +27,8 @@ pub struct FrameSample {
     pub returned: u64,
     /// Frames that cannot be read or have wrong checksums.
     pub garbage: u64,
+    /// Frames of others on the wires of both sides, which count for nothing else.
+    pub foreign: u64,
     /// Frames that fell due and that the generator was too late for.
     pub missed: u64,
     /// Frames that the generator's own ports refused as wrong.
@@ -53,6 +55,7 @@ impl FrameSample {
             self.duplicates += it.duplicates;
             self.returned += it.returned;
             self.garbage += it.garbage;
+            self.foreign += it.foreign;
             self.latency_ns.merge(&it.latency_ns);
         }
     }

@@ -18,7 +18,7 @@ pub use frames::{FrameSample, judge_frames};
 pub use multi_loss::{Goal, GoalResult, MultiLoss};
 pub use reason::Reason;
 pub use sample::{Broken, Direction, Sample, Window};
-pub use verdict::{Allowance, Verdict, judge};
+pub use verdict::{Allowance, Verdict, judge, not_offered};
 
 /// The rates that are looked at, in connections a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,8 +74,23 @@ pub struct Answer {
     pub upper: Option<f64>,
     /// That rate was not offered, so that the device may carry more.
     pub stopped_by_generator: bool,
+    /// Why no higher rate was looked for.
+    pub ending: Ending,
     /// How sure it is.
     pub certainty: Certainty,
+}
+
+/// Why a search went no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its bounds are as close as they are to be.
+    Found,
+    /// The highest rate of the range passed.
+    Range,
+    /// There were as many trials as there may be.
+    Iterations,
+    /// It was not finished.
+    Unfinished,
 }
 
 /// How sure an answer is.

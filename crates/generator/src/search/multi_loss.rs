@@ -2,7 +2,7 @@
 //! goal, a load is classified by all trials that were made of it, and each goal's answer is the
 //! conditional throughput at its relevant lower bound.
 
-use super::{Answer, Certainty, Next, Purpose, Range, Search, Verdict};
+use super::{Answer, Certainty, Ending, Next, Purpose, Range, Search, Verdict};
 
 /// What one search is to find (section 4.6 of the draft). All trials have the final length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -210,6 +210,14 @@ impl Search for MultiLoss {
             rate: lower.map(|load| load.rate),
             upper: upper.map(|load| load.rate),
             stopped_by_generator: upper.is_some_and(|load| load.invalid),
+            ending: match self.next() {
+                Next::Trial { .. } => Ending::Unfinished,
+                Next::Done if bounds.is_some_and(|(goal, _)| self.wanted(goal).is_some()) => {
+                    Ending::Iterations
+                }
+                Next::Done if upper.is_none() => Ending::Range,
+                Next::Done => Ending::Found,
+            },
             certainty: Certainty {
                 passed: lower.map_or(0, passed),
                 trials: lower.map_or(0, |load| load.losses.len() as u32),

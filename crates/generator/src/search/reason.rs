@@ -184,9 +184,11 @@ impl Reason {
             Reason::Unsteady { what, percent, allowed } => {
                 write!(f, "{what} was {percent:.1}% from its mean; {allowed:.0}% may be")
             }
-            Reason::AtLimit(n) => {
-                write!(f, "{n} connections not opened, as too many were alive; raise --max-flows")
-            }
+            Reason::AtLimit(n) => write!(
+                f,
+                "{n} connections not opened: as many as may be were alive already; raise \
+                 --max-flows (generate: --connections)"
+            ),
             Reason::TuplesExhausted(n) => {
                 write!(f, "{n} opens found no free addresses and ports; widen the ranges")
             }

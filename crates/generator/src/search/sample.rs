@@ -102,9 +102,11 @@ pub struct Sample {
     /// Packets that cannot be read or have wrong checksums.
     pub garbage: u64,
     /// Packets that the client received and that were addressed to the servers.
-    pub client_foreign: u64,
+    pub client_returned: u64,
     /// The same at the server.
-    pub server_foreign: u64,
+    pub server_returned: u64,
+    /// Packets of others on the wires of both sides, which count for nothing else.
+    pub foreign: u64,
     /// Packets that belong to no connection.
     pub no_connection: u64,
     /// Connections in the device's table before the trial; none: nobody can see it.
@@ -131,16 +133,17 @@ impl Sample {
         self.at_limit = client.at_limit;
         self.tuples_exhausted = client.tuples_exhausted;
         self.server_full = server.table_full;
-        self.forth = Direction { sent: client.tx_packets, received: server.rx_packets };
-        self.back = Direction { sent: server.tx_packets, received: client.rx_packets };
+        self.forth = Direction { sent: client.sent(), received: server.received() };
+        self.back = Direction { sent: server.sent(), received: client.received() };
         self.retransmitted = client.retransmitted + server.retransmitted;
         self.duplicates = client.rx_duplicate + server.rx_duplicate;
         self.garbage = client.rx_malformed
             + client.rx_bad_checksum
             + server.rx_malformed
             + server.rx_bad_checksum;
-        self.client_foreign = client.rx_foreign;
-        self.server_foreign = server.rx_foreign;
+        self.client_returned = client.rx_returned;
+        self.server_returned = server.rx_returned;
+        self.foreign = client.rx_foreign + server.rx_foreign;
         self.no_connection = client.rx_no_connection + server.rx_no_connection;
         self.handshake_ns = client.handshake_ns.clone();
         self.reply_ns = client.reply_ns.clone();
@@ -182,7 +185,7 @@ impl Sample {
         }
         let most = |part: u64, of: u64| part * 2 > of && part > 5;
         let received = forth.received + back.received;
-        if most(self.client_foreign, forth.sent) || most(self.server_foreign, back.sent.max(10)) {
+        if most(self.client_returned, forth.sent) || most(self.server_returned, back.sent.max(10)) {
             return Some(Broken::WrongSide);
         }
         if most(self.garbage, received) {

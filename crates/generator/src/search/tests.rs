@@ -175,7 +175,7 @@ fn verdicts() {
             "forwards nothing",
         ),
         ("garbage", |s| s.garbage = s.forth.sent + s.back.sent, 0.0, "invalid", "garbage"),
-        ("wrong side", |s| s.client_foreign = s.forth.sent, 0.0, "invalid", "same side|the side"),
+        ("wrong side", |s| s.client_returned = s.forth.sent, 0.0, "invalid", "same side|the side"),
     ];
     for (name, change, loss, word, expected) in cases {
         let mut sample = clean(10_000);
@@ -229,9 +229,13 @@ fn the_answer_is_within_precision_and_confirmed() {
 fn ends_of_the_range_are_tried_and_not_assumed() {
     let (answer, tried) = search(&mut Confirmed::new(RANGE, PRECISE), |_, _| fail());
     assert_eq!((answer.rate, tried.last()), (None, Some(&RANGE.min)));
+    assert_eq!(answer.ending, Ending::Found);
     let (answer, tried) = search(&mut Confirmed::new(RANGE, PRECISE), |_, _| Verdict::Pass);
     assert_eq!((answer.rate, answer.upper), (Some(RANGE.max), None));
     assert!(answer.certainty.confirmed, "{tried:?}");
+    assert_eq!(answer.ending, Ending::Range);
+    let mut bisect = Bisect::new(RANGE, Some(20), 0.0);
+    assert_eq!(search(&mut bisect, |_, _| Verdict::Pass).0.ending, Ending::Range);
 }
 
 #[test]
@@ -260,6 +264,7 @@ fn what_the_generator_cannot_do_is_said() {
     let limited = |rate, _| if rate <= 200_000.0 { Verdict::Pass } else { invalid() };
     let (answer, _) = search(&mut Confirmed::new(RANGE, PRECISE), limited);
     assert!(answer.stopped_by_generator && answer.rate.unwrap() > 195_000.0, "{answer:?}");
+    assert_eq!(answer.ending, Ending::Found);
     // One hiccup says nothing.
     let hiccup = |rate, n| match (n, rate) {
         (0, _) => invalid(),
@@ -312,11 +317,34 @@ fn iterations_end_it_with_what_is_known() {
     for most in 1..8 {
         let precision = Precision { max_iterations: Some(most), ..PRECISE };
         let (answer, tried) = search(&mut Confirmed::new(RANGE, precision), carries);
-        let confirming = u32::from(answer.rate.is_some());
-        assert_eq!(tried.len() as u32, most + confirming, "{tried:?}");
+        assert_eq!((tried.len() as u32, answer.ending), (most, Ending::Iterations), "{tried:?}");
         let mut bisect = Bisect::new(RANGE, Some(most), 0.0);
-        assert_eq!(search(&mut bisect, carries).1.len() as u32, most);
+        let (answer, tried) = search(&mut bisect, carries);
+        assert_eq!((tried.len() as u32, answer.ending), (most, Ending::Iterations), "{tried:?}");
     }
+}
+
+#[test]
+fn no_search_makes_more_trials_than_it_may() {
+    // Near the boundary each rate is tried twice, and what is invalid once more.
+    let near = |rate, _| if rate <= 400_000.0 { Verdict::Pass } else { fail() };
+    let late = |_, n: usize| if n.is_multiple_of(2) { invalid() } else { Verdict::Pass };
+    let stalled = |_, _| Verdict::Invalid(vec![Reason::Stalled { ms: 5.0 }]);
+    let narrow = Range { min: 390_000.0, max: 410_000.0 };
+    let said: [&dyn Fn(f64, usize) -> Verdict; 4] = [&near, &late, &stalled, &|_, _| fail()];
+    for (kind, said) in said.into_iter().enumerate() {
+        for (most, range) in (1..12).flat_map(|most| [(most, RANGE), (most, narrow)]) {
+            let precision = Precision { max_iterations: Some(most), ..PRECISE };
+            let mut confirmed = Confirmed::new(range, precision);
+            let (answer, tried) = search(&mut confirmed, said);
+            assert!(tried.len() as u32 <= most, "{kind}, {most}: {tried:?}");
+            assert_ne!(answer.ending, Ending::Unfinished);
+        }
+    }
+    // A rate that passed each time it was tried stands, be it but once.
+    let precision = Precision { max_iterations: Some(1), ..PRECISE };
+    let (answer, _) = search(&mut Confirmed::new(narrow, precision), near);
+    assert_eq!((answer.rate, answer.certainty.confirmed), (Some(400_000.0), false));
 }
 
 #[test]

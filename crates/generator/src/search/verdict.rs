@@ -105,18 +105,7 @@ fn of_the_generator(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
     if let Some(left) = sample.table_before.filter(|&left| left > 0) {
         found.push(Reason::TableNotEmpty(left));
     }
-    let opened = sample.opened_per_second();
-    // What falls due at the window's edge may be opened behind it: one connection, or as much as
-    // the pacer may be late.
-    let late = 1.0 + sample.offered * Pacer::LATE_NS as f64 / 1e9;
-    let edge = if sample.window.seconds > 0.0 { late / sample.window.seconds } else { 0.0 };
-    let missed = sample.missed as f64;
-    if opened + edge < sample.offered * (1.0 - allowed.shortfall)
-        || missed > allowed.shortfall * (sample.opened as f64 + missed)
-    {
-        let asked = sample.offered.max(opened);
-        found.push(Reason::NotOffered { asked, opened, missed: sample.missed });
-    }
+    found.extend(not_offered(sample, allowed));
     let (overrun, of) = (sample.pauses_overrun, sample.pauses);
     // Otherwise the device would be blamed for connections that end late.
     if overrun as f64 > (1.0 - BEHIND) * of as f64 {
@@ -130,6 +119,20 @@ fn of_the_generator(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
     ];
     found.extend(counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, reason)| reason(n)));
     found
+}
+
+/// Whether the generator opened fewer connections than it was asked for.
+pub fn not_offered(sample: &Sample, allowed: &Allowance) -> Option<Reason> {
+    let opened = sample.opened_per_second();
+    // What falls due at the window's edge may be opened behind it: one connection, or as much as
+    // the pacer may be late.
+    let late = 1.0 + sample.offered * Pacer::LATE_NS as f64 / 1e9;
+    let edge = if sample.window.seconds > 0.0 { late / sample.window.seconds } else { 0.0 };
+    let missed = sample.missed as f64;
+    let behind = opened + edge < sample.offered * (1.0 - allowed.shortfall)
+        || missed > allowed.shortfall * (sample.opened as f64 + missed);
+    let asked = sample.offered.max(opened);
+    behind.then_some(Reason::NotOffered { asked, opened, missed: sample.missed })
 }
 
 fn of_the_device(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {

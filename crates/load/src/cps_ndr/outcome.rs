@@ -9,7 +9,7 @@ use crate::generate::machine;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
 use crate::generate::trial::Plan;
-use generator::search::{Answer, GoalResult, Sample};
+use generator::search::{Answer, Ending, GoalResult, Reason, Sample};
 use serde_json::{Value, json};
 
 /// What a search has found.
@@ -45,8 +45,29 @@ impl Outcome<'_> {
         self.sample().map(Sample::opened_per_second)
     }
 
-    /// Who limits the answer.
+    /// So many connections were alive as may be, so that no more could be opened.
+    fn is_capped(&self) -> bool {
+        let of_answer = |told: &&Told| self.answer.upper.is_none_or(|it| told.sample.offered == it);
+        let at_limit = |reason: &Reason| matches!(reason, Reason::AtLimit(_));
+        self.answer.stopped_by_generator
+            && self
+                .samples
+                .iter()
+                .filter(of_answer)
+                .any(|told| told.verdict.reasons().iter().any(at_limit))
+    }
+
+    /// What limits the answer: a device, the generator, or what was asked for.
     pub fn limited_by(&self) -> Option<&'static str> {
+        match self.answer.ending {
+            Ending::Unfinished => return None,
+            Ending::Range => return Some("range"),
+            Ending::Iterations => return Some("iterations"),
+            Ending::Found => {}
+        }
+        if self.is_capped() {
+            return Some("max_flows");
+        }
         if self.answer.stopped_by_generator {
             return Some("generator");
         }
@@ -79,6 +100,11 @@ impl Outcome<'_> {
                 lines.push("stopped before any rate passed, by what is said below".to_owned());
             }
             _ if self.interrupted => lines.push("interrupted before any rate passed".to_owned()),
+            _ if self.is_capped() => lines.push(
+                "no answer: as many connections were alive as may be; raise --max-flows, or lower \
+                 --max-cps"
+                    .to_owned(),
+            ),
             _ if self.status() == 3 => lines.push(
                 "no answer: the generator did not do what was asked; lower --max-cps, or give it \
                  more of the machine"
@@ -102,11 +128,14 @@ impl Outcome<'_> {
         let rate = sample.opened_per_second();
         let certainty = &self.answer.certainty;
         let above = match self.answer.upper {
+            Some(upper) if self.is_capped() => {
+                format!("{} makes more connections than may be alive", human(upper))
+            }
             Some(upper) if self.answer.stopped_by_generator => {
                 format!("the generator could not offer {}", human(upper))
             }
             Some(upper) => format!("{} did not pass", human(upper)),
-            None if self.answer.rate.is_some_and(|rate| rate >= self.args.max_cps) => {
+            None if self.answer.ending == Ending::Range => {
                 "nothing higher was asked for; raise --max-cps".to_owned()
             }
             None => "nothing higher was tried".to_owned(),
@@ -140,13 +169,20 @@ impl Outcome<'_> {
     }
 
     fn limit_line(&self, sample: &Sample, rate: f64) -> String {
-        let by = if self.limited_by() == Some("generator") { "generator" } else { "device" };
+        let by = match self.limited_by() {
+            Some("dut") => "the device",
+            Some("generator") => "the generator",
+            Some("range") => "--max-cps",
+            Some("iterations") => "--max-iterations",
+            Some("max_flows") => "--max-flows",
+            _ => "nothing yet, the search was not finished",
+        };
         if !self.ceiling.is_known() {
             let busy = 100.0 * sample.window.busy;
-            return format!("limited by the {by}: the generator's cores were {busy:.0}% busy");
+            return format!("limited by {by}: the generator's cores were {busy:.0}% busy");
         }
         format!(
-            "limited by the {by}: {:.0}% of the generator's own ceiling of {} connections/s",
+            "limited by {by}: {:.0}% of the generator's own ceiling of {} connections/s",
             100.0 * self.ceiling.share(rate),
             human(self.ceiling.connections_per_second)
         )
@@ -247,7 +283,7 @@ mod tests {
     use super::super::source::unknown_ceiling;
     use super::super::tests::read;
     use super::*;
-    use generator::search::{Next, Reason, Verdict};
+    use generator::search::{Next, Verdict};
     use std::time::Duration;
 
     /// What is told of a search over a device that does this at each rate.
@@ -261,7 +297,16 @@ mod tests {
         most: usize,
         by: Option<&LoadError>,
     ) -> (u8, String, Value) {
-        let args = read("-m 1k -M 16k --precision 10").unwrap();
+        told_of("-m 1k -M 16k --precision 10", of, most, by)
+    }
+
+    fn told_of(
+        line: &str,
+        of: impl Fn(f64) -> Verdict,
+        most: usize,
+        by: Option<&LoadError>,
+    ) -> (u8, String, Value) {
+        let args = read(line).unwrap();
         let mut chosen = args.search();
         let search = chosen.search();
         let mut samples = Vec::new();
@@ -321,6 +366,41 @@ mod tests {
         let (status, text, json) = told(|rate| if rate <= 5000.0 { Verdict::Pass } else { late() });
         assert!(status == 0 && text.contains("the generator could not offer"), "{text}");
         assert_eq!(json["limited_by"], "generator");
+    }
+
+    #[test]
+    fn what_was_asked_for_limits_an_answer_as_a_device_does() {
+        let lost = || Verdict::Fail(vec![Reason::TableFull(1)]);
+        let at_limit = || Verdict::Invalid(vec![Reason::AtLimit(5)]);
+        let up_to = |rate, most, above: fn() -> Verdict| match rate <= most {
+            true => Verdict::Pass,
+            false => above(),
+        };
+        let limited = |line: &str, of: &dyn Fn(f64) -> Verdict| {
+            let (status, text, json) = told_of(line, of, 99, None);
+            (status, text, json["limited_by"].clone())
+        };
+        let line = "-m 1k -M 16k --precision 10";
+        let (_, text, by) = limited(line, &|rate| up_to(rate, 5000.0, lost));
+        assert!(by == "dut" && text.contains("limited by the device:"), "{text}");
+        let (_, text, by) = limited(line, &|_| Verdict::Pass);
+        assert!(by == "range" && text.contains("limited by --max-cps:"), "{text}");
+        assert!(text.contains("nothing higher was asked for; raise --max-cps"), "{text}");
+        for search in ["confirmed", "bisect", "mlr"] {
+            let line = format!("{line} -i 4 --search {search}");
+            let (_, text, by) = limited(&line, &|rate| up_to(rate, 5000.0, lost));
+            assert!(by == "iterations", "{search}: {by} {text}");
+            assert!(text.contains("limited by --max-iterations:"), "{search}: {text}");
+        }
+        // What --max-flows limits is said in the summary as above it, and not of the generator.
+        let (_, text, by) = limited(line, &|rate| up_to(rate, 5000.0, at_limit));
+        assert!(by == "max_flows" && text.contains("limited by --max-flows:"), "{text}");
+        assert!(text.contains("makes more connections than may be alive"), "{text}");
+        let (status, text, _) = limited(line, &|_| at_limit());
+        assert!(status == 3 && text.contains("raise --max-flows"), "{text}");
+        assert!(!text.contains("generator"), "{text}");
+        let (_, _, json) = told_of(line, |_| Verdict::Pass, 1, None);
+        assert!(json["limited_by"].is_null(), "it was not finished");
     }
 
     #[test]

@@ -169,9 +169,11 @@ pub fn sides_of(
     let mut from =
         steer(server.into_iter().chain(from).collect(), shares, Role::Server).into_iter();
     let mut side = |worker: usize| -> Result<(Option<Side>, Option<Side>), LoadError> {
-        let profile = shares.profile(profile, worker);
+        let (clients, profile) = (profile.clients, shares.profile(profile, worker));
         let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
-        let (client, server) = hosts(&profile, &options, room, known)?;
+        let (client, mut server) = hosts(&profile, &options, room, known)?;
+        // What asks for a server's address may come to any worker.
+        server.set_peers(clients);
         let at = |host: Host, link: Option<Link>| link.map(|link| Side::new(host, link));
         Ok((at(client, to.next()), at(server, from.next())))
     };

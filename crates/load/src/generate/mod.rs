@@ -54,8 +54,10 @@ const ROOM: f64 = 2e6;
 
 Ports: DEVICE or packet:DEVICE (AF_PACKET), tap:NAME, afxdp:DEVICE, dpdk:DEVARGS. Profiles: short-lived, long-lived, http, dns,
 or a TOML file with the keys that --print-profile shows. Connections that fail are shown by
-kind; the exit status is 0 if there were none, 1 otherwise, 2 for options that cannot be meant, 3
-where nothing could be measured.")]
+kind. With --rate the exit status is 0 if that rate passed, 1 if the device did not carry it, 3 if it
+was not what was sent; without, 0 if no connection failed, 1 otherwise. It is 2 for options that cannot
+be meant, 3 where nothing could be measured, and 130 where it was interrupted: what is printed then is
+marked, and no result.")]
 pub struct GenerateArgs {
     /// What hosts do: short-lived, long-lived, http, dns or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "short-lived")]
@@ -70,7 +72,7 @@ pub struct GenerateArgs {
     /// Connections alive at once [default: the profile's]
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
     connections: Option<f64>,
-    /// How long connections are opened
+    /// How long is measured; with a rate from when it has stood for a connection's whole life
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
     /// Measure the generator alone, with --profile or with all that come with the program
@@ -204,8 +206,10 @@ fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError>
     let capacity = profile.connections_at_once as usize + 1000;
     let place = args.place.open(&|| interrupt.is_set())?;
     let known = args.place.knows_neighbours();
+    let profile_rate = profile.connections_per_second.map(|rate| rate as f64);
+    let rate = args.rate.or(profile_rate);
     let (mut device, mut sides) = sides_of(&profile, &args.hosts, capacity, known, place)?;
-    let sample = drive(args, &profile, &mut sides, screen, &interrupt);
+    let sample = drive(args, rate, &profile, &mut sides, screen, &interrupt);
     device.check()?;
     let sample = match sample {
         Ok(sample) => sample,
@@ -215,12 +219,20 @@ fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError>
             return Err(error);
         }
     };
-    let measured = outcome::Measured { sample: &sample, interrupted: interrupt.is_set() };
-    Ok(outcome::show(args, &profile, &sides, device.as_mut(), &ceiling, &measured, screen))
+    let outcome = outcome::Outcome {
+        args,
+        profile: &profile,
+        sides: &sides,
+        ceiling: &ceiling,
+        sample: &sample,
+        interrupted: interrupt.is_set(),
+    };
+    Ok(outcome.show(device.as_mut(), screen))
 }
 
 fn drive(
     args: &GenerateArgs,
+    rate: Option<f64>,
     profile: &Profile,
     sides: &mut Sides,
     screen: &Screen,
@@ -228,10 +240,11 @@ fn drive(
 ) -> Result<Sample, LoadError> {
     let lifetime = lifetime(profile);
     let plan = Plan {
-        rate: args.rate,
+        rate,
         ramp: Duration::from_millis(profile.ramp_ms),
         settle_window: Duration::ZERO,
-        lifetime: Duration::ZERO,
+        // As many end as are opened only after that.
+        lifetime: if rate.is_some() { lifetime } else { Duration::ZERO },
         sample: Duration::from_secs(args.seconds.into()),
         limits: None,
         drain: lifetime + Duration::from_secs(10),

@@ -6,19 +6,11 @@ use super::numbers::human;
 use super::sides::Sides;
 use super::{GenerateArgs, machine, result};
 use crate::dut::Device;
-use generator::search::{Allowance, Sample, Verdict, judge};
-use generator::{Profile, Statistics};
-use serde_json::json;
+use generator::search::{Allowance, Sample, Verdict, judge, not_offered};
+use generator::{Histogram, Profile, Statistics};
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use testbed::Screen;
-
-/// What was measured.
-pub struct Measured<'a> {
-    /// The figures.
-    pub sample: &'a Sample,
-    /// Whether somebody ended it before its time, so that there is no verdict.
-    pub interrupted: bool,
-}
 
 /// What both hosts counted, where there is nothing better to say.
 pub fn show_counters(sides: &Sides, screen: &Screen) {
@@ -30,109 +22,297 @@ pub fn show_counters(sides: &Sides, screen: &Screen) {
     }
 }
 
-/// Prints the result; returns the exit status.
-pub fn show(
-    args: &GenerateArgs,
-    profile: &Profile,
-    sides: &Sides,
-    device: &mut dyn Device,
-    ceiling: &Ceiling,
-    measured: &Measured<'_>,
-    screen: &Screen,
-) -> ExitCode {
-    let Measured { sample, interrupted } = *measured;
-    let counted = sides.counted();
-    let both = sides.client.is_some() && sides.server.is_some();
-    let only = if sides.client.is_some() { &counted.client } else { &counted.server };
-    let failed = if both { sample.failed.total() + sample.unfinished } else { only.failed.total() };
-    let rate = sample.completed_per_second();
-    let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
-    let broken = if both { sample.broken() } else { None };
-    let verdict = judge(sample, &allowed);
-    let has_verdict = both && !interrupted;
-    if args.json {
-        let mut object = result::sample_json(sample);
-        if let Some(object) = object.as_object_mut() {
-            let more = json!({
-                "verb": "generate",
-                "version": env!("CARGO_PKG_VERSION"),
-                "profile": profile,
-                "dut": device.describe(),
-                "ceiling": ceiling.json(rate),
-                "limited_by": ceiling.limited_by(rate),
-                "interrupted": interrupted,
-                "verdict": has_verdict.then(|| verdict.word()),
-                "reasons": has_verdict.then(|| verdict.reasons().iter().map(ToString::to_string).collect::<Vec<_>>()),
-                "client": sides.client.is_some().then(|| result::host_json(&counted.client)),
-                "server": sides.server.is_some().then(|| result::host_json(&counted.server)),
-                "seed": args.hosts.seed,
-                "machine": machine::describe(),
-            });
-            object.extend(more.as_object().cloned().unwrap_or_default());
-        }
-        result::print(&format!("{object}\n"));
-    } else {
-        result::print(&format!("{}\n", text(sample, only, both, ceiling, &verdict)));
-    }
-    if interrupted {
-        screen.problem("interrupted: these are the figures up to then, and no result");
-        return ExitCode::from(INTERRUPTED);
-    }
-    if let Some(broken) = broken {
-        screen.problem(&broken.to_string());
-        return ExitCode::from(3);
-    }
-    ExitCode::from(u8::from(failed > 0))
+const MARK: &str = "interrupted: these are the figures up to then, and no result";
+
+/// What was measured.
+pub struct Outcome<'a> {
+    pub args: &'a GenerateArgs,
+    pub profile: &'a Profile,
+    pub sides: &'a Sides,
+    pub ceiling: &'a Ceiling,
+    pub sample: &'a Sample,
+    /// Somebody asked to end before it had measured.
+    pub interrupted: bool,
 }
 
-fn text(
-    sample: &Sample,
-    only: &Statistics,
-    both: bool,
-    ceiling: &Ceiling,
-    verdict: &Verdict,
-) -> String {
-    let mut lines = vec![result::flows_line(sample)];
-    if both {
-        lines.push(format!(
-            "{} connections opened, {} completed, {} failed, {} did not end{}",
-            sample.opened,
-            sample.completed,
-            sample.failed.total(),
-            sample.unfinished,
-            match sample.cut_short {
-                0 => String::new(),
-                cut => format!(", {cut} were cut short"),
-            }
-        ));
-        lines.push(format!(
-            "client to server: {} packets sent, {} received; server to client: {} sent, {} received",
-            sample.forth.sent, sample.forth.received, sample.back.sent, sample.back.received
-        ));
-        lines.extend(result::error_lines(sample, verdict));
-    } else {
-        lines.push(format!(
-            "{} opened, {} accepted, {} completed, {} failed; {} packets sent, {} received",
-            only.opened,
-            only.accepted,
-            only.completed,
-            only.failed.total(),
-            only.tx_packets,
-            only.rx_packets
-        ));
-        let kinds = only.failed.by_name().into_iter().filter(|(_, count)| *count > 0);
-        lines.extend(kinds.map(|(kind, count)| format!("err connections {kind}: {count}")));
+impl Outcome<'_> {
+    fn has_both(&self) -> bool {
+        self.sides.client.is_some() && self.sides.server.is_some()
     }
-    lines.extend(result::times_line("SYN to SYN/ACK", &only.handshake_ns));
-    lines.extend(result::times_line("request to reply", &only.reply_ns));
-    let rate = sample.completed_per_second();
-    let near = ceiling.share(rate);
-    lines.push(format!(
-        "{:.0}% of the generator's own ceiling ({} connections/s, {} ports){}",
-        100.0 * near,
-        human(ceiling.connections_per_second),
-        ceiling.ports,
-        if near >= ceiling::SHARE { "; this is the generator's limit" } else { "" }
-    ));
-    lines.join("\n")
+
+    /// What is said of the device, or of the generator where it has one side alone. None: nothing.
+    fn verdict(&self) -> Option<Verdict> {
+        let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
+        if self.interrupted {
+            return None;
+        }
+        if self.has_both() {
+            return Some(judge(self.sample, &allowed));
+        }
+        let late = not_offered(self.sample, &allowed).filter(|_| self.sides.client.is_some());
+        late.map(|late| Verdict::Invalid(vec![late]))
+    }
+
+    /// What limits the rate: what was asked for, where that was carried.
+    fn limited_by(&self, verdict: Option<&Verdict>) -> Option<&'static str> {
+        let asked_for = self.sample.offered > 0.0 && verdict.is_some_and(Verdict::passed);
+        match (self.interrupted, asked_for) {
+            (true, _) => None,
+            (_, true) => Some("range"),
+            _ => Some(self.ceiling.limited_by(self.sample.completed_per_second())),
+        }
+    }
+
+    /// Prints it; returns the exit status.
+    pub fn show(&self, device: &mut dyn Device, screen: &Screen) -> ExitCode {
+        let verdict = self.verdict();
+        if self.args.json {
+            result::print(&format!("{}\n", self.json(device, verdict.as_ref())));
+            if self.interrupted {
+                screen.problem(MARK);
+            }
+        } else {
+            result::print(&format!("{}\n", self.text(verdict.as_ref())));
+        }
+        let broken = if self.has_both() { self.sample.broken() } else { None };
+        if let Some(broken) = broken {
+            screen.problem(&broken.to_string());
+        }
+        ExitCode::from(self.status(verdict.as_ref()))
+    }
+
+    fn status(&self, verdict: Option<&Verdict>) -> u8 {
+        let both = self.has_both();
+        if self.interrupted {
+            return INTERRUPTED;
+        }
+        if both && self.sample.broken().is_some() {
+            return 3;
+        }
+        match verdict.filter(|_| self.sample.offered > 0.0) {
+            Some(Verdict::Invalid(_)) => 3,
+            Some(Verdict::Fail(_)) => 1,
+            Some(Verdict::Pass) => 0,
+            None if both => u8::from(self.sample.failed.total() + self.sample.unfinished > 0),
+            None => u8::from(self.only().failed.total() > 0),
+        }
+    }
+
+    /// What the one side counted.
+    fn only(&self) -> Statistics {
+        let counted = self.sides.counted();
+        if self.sides.client.is_some() { counted.client } else { counted.server }
+    }
+
+    fn json(&self, device: &mut dyn Device, verdict: Option<&Verdict>) -> Value {
+        let Outcome { args, sides, sample, ceiling, .. } = self;
+        let (rate, counted) = (sample.completed_per_second(), sides.counted());
+        let reasons = |it: &Verdict| it.reasons().iter().map(ToString::to_string).collect();
+        let reasons: Option<Vec<String>> = verdict.map(reasons);
+        let mut object = result::sample_json(sample);
+        let more = json!({
+            "verb": "generate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "profile": self.profile,
+            "dut": device.describe(),
+            "ceiling": ceiling.json(rate),
+            "limited_by": self.limited_by(verdict),
+            "interrupted": self.interrupted,
+            "verdict": verdict.map(Verdict::word),
+            "reasons": reasons,
+            "client": sides.client.is_some().then(|| result::host_json(&counted.client)),
+            "server": sides.server.is_some().then(|| result::host_json(&counted.server)),
+            "seed": args.hosts.seed,
+            "machine": machine::describe(),
+        });
+        if let Some(object) = object.as_object_mut() {
+            object.extend(more.as_object().cloned().unwrap_or_default());
+        }
+        object
+    }
+
+    fn text(&self, verdict: Option<&Verdict>) -> String {
+        let sample = self.sample;
+        let mut lines = Vec::new();
+        if self.interrupted {
+            lines.push(MARK.to_owned());
+        }
+        lines.push(result::flows_line(sample));
+        if self.has_both() {
+            lines.extend(self.both_lines());
+            lines.extend(result::error_lines(sample, verdict.unwrap_or(&Verdict::Pass)));
+            lines.extend(self.times(&sample.handshake_ns, &sample.reply_ns));
+        } else {
+            let only = self.only();
+            lines.extend(one_side_lines(&only));
+            let reasons = verdict.into_iter().flat_map(Verdict::reasons);
+            lines.extend(reasons.map(|reason| format!("err {reason}")));
+            lines.extend(self.times(&only.handshake_ns, &only.reply_ns));
+        }
+        lines.push(self.ceiling_line());
+        lines.extend(verdict.and_then(|verdict| self.verdict_line(verdict)));
+        lines.join("\n")
+    }
+
+    fn both_lines(&self) -> Vec<String> {
+        let sample = self.sample;
+        let mut lines = vec![
+            format!(
+                "{} connections opened, {} completed, {} failed, {} did not end{}",
+                sample.opened,
+                sample.completed,
+                sample.failed.total(),
+                sample.unfinished,
+                match sample.cut_short {
+                    0 => String::new(),
+                    cut => format!(", {cut} were cut short"),
+                }
+            ),
+            format!(
+                "client to server: {} packets sent, {} received; server to client: {} sent, {} \
+                 received",
+                sample.forth.sent, sample.forth.received, sample.back.sent, sample.back.received
+            ),
+        ];
+        if sample.foreign > 0 {
+            lines.push(format!("{} packets of others on the same wires", sample.foreign));
+        }
+        lines
+    }
+
+    fn times(&self, handshake: &Histogram, reply: &Histogram) -> Vec<String> {
+        let handshake = result::times_line("SYN to SYN/ACK", handshake);
+        handshake.into_iter().chain(result::times_line("request to reply", reply)).collect()
+    }
+
+    fn ceiling_line(&self) -> String {
+        let near = self.ceiling.share(self.sample.completed_per_second());
+        format!(
+            "{:.0}% of the generator's own ceiling ({} connections/s, {} ports){}",
+            100.0 * near,
+            human(self.ceiling.connections_per_second),
+            self.ceiling.ports,
+            if near >= ceiling::SHARE { "; this is the generator's limit" } else { "" }
+        )
+    }
+
+    /// Whether the rate that was asked for was carried; none was asked for.
+    fn verdict_line(&self, verdict: &Verdict) -> Option<String> {
+        let rate = human(self.sample.offered);
+        let said = match verdict {
+            Verdict::Pass => "passed",
+            Verdict::Fail(_) => "did not pass: see the errors above",
+            Verdict::Invalid(_) => "INVALID: the errors above are the generator's",
+        };
+        (self.sample.offered > 0.0).then(|| format!("{rate} connections/s {said}"))
+    }
+}
+
+fn one_side_lines(only: &Statistics) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} opened, {} accepted, {} completed, {} failed; {} packets sent, {} received",
+        only.opened,
+        only.accepted,
+        only.completed,
+        only.failed.total(),
+        only.tx_packets,
+        only.rx_packets
+    )];
+    let kinds = only.failed.by_name().into_iter().filter(|(_, count)| *count > 0);
+    lines.extend(kinds.map(|(kind, count)| format!("err connections {kind}: {count}")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sides_of;
+    use super::*;
+    use crate::dut::memory_cable;
+    use clap::Parser;
+    use generator::search::{Direction, Window};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: GenerateArgs,
+    }
+
+    /// A sample of a thousand connections a second that all went well.
+    fn clean() -> Sample {
+        let packets = Direction { sent: 3500, received: 3500 };
+        Sample {
+            offered: 1000.0,
+            window: Window { seconds: 1.0, opened: 1000, completed: 1000, ..Window::default() },
+            opened: 1000,
+            completed: 1000,
+            forth: packets,
+            back: packets,
+            ..Sample::default()
+        }
+    }
+
+    /// Status, text and JSON of such a sample that was changed so.
+    fn told(
+        change: fn(&mut Sample),
+        clients_alone: bool,
+        interrupted: bool,
+    ) -> (u8, String, Value) {
+        let args = Line::parse_from(["generate"]).args;
+        let profile = Profile::default();
+        let cable = memory_cable(1);
+        let (mut device, mut sides) = sides_of(&profile, &args.hosts, 10, true, cable).unwrap();
+        if clients_alone {
+            sides.server = None;
+        }
+        let mut sample = clean();
+        change(&mut sample);
+        let ceiling = Ceiling {
+            connections_per_second: 1e6,
+            packets_per_second: 7e6,
+            packets_per_connection: 7.0,
+            ports: "memory",
+            workers: 1,
+        };
+        let (args, profile, sides) = (&args, &profile, &sides);
+        let it = Outcome { args, profile, sides, ceiling: &ceiling, sample: &sample, interrupted };
+        let verdict = it.verdict();
+        let json = it.json(device.as_mut(), verdict.as_ref());
+        (it.status(verdict.as_ref()), it.text(verdict.as_ref()), json)
+    }
+
+    type Case = (&'static str, fn(&mut Sample), bool, u8, &'static str, Option<&'static str>);
+
+    #[test]
+    fn a_rate_that_was_asked_for_has_a_verdict_and_a_status() {
+        let late = |s: &mut Sample| {
+            (s.window.opened, s.window.completed, s.opened, s.completed) = (400, 400, 400, 400);
+        };
+        let cases: &[Case] = &[
+            ("carried", |_| (), false, 0, "1.0K connections/s passed", Some("range")),
+            // Not one connection failed, and the rate did not pass all the same.
+            ("lost", |s| s.back.received -= 9, false, 1, "/s did not pass", Some("dut")),
+            ("behind", |s| s.window.completed = 800, false, 1, "/s did not pass", Some("dut")),
+            ("too slow", late, false, 3, "/s INVALID", Some("dut")),
+            ("clients alone, too slow", late, true, 3, "opened 400 connections", Some("dut")),
+            // Without a rate nothing is asked for but that none fails.
+            ("no rate", |s| (s.offered, s.back.received) = (0.0, 99), false, 0, "", Some("dut")),
+        ];
+        for (name, change, clients_alone, expect, said, by) in cases {
+            let (status, text, json) = told(*change, *clients_alone, false);
+            assert!(status == *expect && text.contains(said), "{name}: {status} {text}");
+            assert_eq!(json["limited_by"].as_str(), *by, "{name}");
+            assert_eq!(json["interrupted"], false);
+        }
+    }
+
+    #[test]
+    fn what_was_interrupted_is_marked_and_no_result() {
+        for clients_alone in [false, true] {
+            let (status, text, json) = told(|_| (), clients_alone, true);
+            assert!(status == 130 && text.starts_with("interrupted: "), "{text}");
+            assert!(!text.contains("passed"), "{text}");
+            assert_eq!((&json["interrupted"], &json["verdict"]), (&json!(true), &Value::Null));
+            assert!(json["limited_by"].is_null());
+        }
+    }
 }

@@ -89,6 +89,7 @@ pub fn sample_json(sample: &Sample) -> Value {
         "retransmitted": sample.retransmitted,
         "duplicates": sample.duplicates,
         "garbage": sample.garbage,
+        "foreign": sample.foreign,
         "no_connection": sample.no_connection,
         "missed_opens": sample.missed,
         "late_messages": sample.pauses_overrun,

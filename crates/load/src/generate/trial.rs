@@ -266,9 +266,9 @@ impl<'a, 'b> Trial<'a, 'b> {
         let client = all.client.since(&self.start.all.client);
         let server = all.server.since(&self.start.all.server);
         let queue = self.sides.queue_packets.unwrap_or(QUEUE_PACKETS);
-        let sent = client.tx_packets + server.tx_packets;
+        let sent = client.sent() + server.sent();
         let under_way = QUEUES * queue * self.sides.workers() as u64;
-        let gone = sent.saturating_sub(client.rx_packets + server.rx_packets + under_way);
+        let gone = sent.saturating_sub(client.received() + server.received() + under_way);
         let plan = self.plan;
         let stands = plan.lifetime + plan.settle_window * SETTLE_WINDOWS + plan.sample;
         let to_open = plan.rate.unwrap_or(0.0) * (plan.ramp / 2 + stands).as_secs_f64();

@@ -3,9 +3,12 @@ use crate::generate::sides::{Link, Side};
 use base::MacAddr;
 use generator::search::{Allowance, Reason, judge};
 use generator::{Host, HostConfig, Profile, Role};
+use packet::{Batch, Pool};
 use port::fault::{FaultRates, FaultyTx, Prng};
 use port::memory::MemoryPort;
+use port::{PortError, RxQueue};
 use std::cell::Cell;
+use std::os::fd::RawFd;
 
 /// Time that goes on by so much whenever somebody looks: no test waits, and none is late.
 struct Steps(Cell<u64>, u64);
@@ -14,6 +17,30 @@ impl Clock for Steps {
     fn now(&self) -> Instant {
         self.0.set(self.0.get() + self.1);
         Instant::from_nanos(self.0.get())
+    }
+}
+
+/// A port on whose wire others speak too: a question about addresses that no host of ours has, each
+/// time that somebody looks.
+struct Noisy(Box<dyn RxQueue>);
+
+impl RxQueue for Noisy {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        self.0.receive(pool, batch)?;
+        if batch.remaining_capacity() > 0 && !batch.is_empty() {
+            let mut packet = pool.take();
+            let mut frame = [0; 60];
+            frame[..6].fill(0xff);
+            frame[12..22].copy_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+            packet.receive_area()[..frame.len()].copy_from_slice(&frame);
+            packet.set_received(frame.len(), packet::Offload::default());
+            batch.push(packet);
+        }
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        None
     }
 }
 
@@ -32,7 +59,7 @@ fn sides(profile: &Profile, rates: FaultRates) -> Sides {
     };
     let (near, far) = MemoryPort::pair(100_000);
     let link = |port: &MemoryPort, seed| Link {
-        rx: Box::new(port.rx()),
+        rx: Box::new(Noisy(Box::new(port.rx()))),
         tx: Box::new(FaultyTx::new(port.tx(), rates, Prng::new(seed))),
     };
     let (near, far) = (link(&near, 1), link(&far, 2));
@@ -92,6 +119,8 @@ fn over_a_cable_everything_adds_up() {
     assert_eq!(sample.forth.sent + sample.back.sent, 7 * sample.opened);
     assert_eq!((sample.forth.lost(), sample.back.lost(), sample.retransmitted), (0, 0, 0));
     assert_eq!(sample.window.behind, Some(0.0), "{:?}", sample.window);
+    // What others say on the same wires is counted, and for nothing else.
+    assert!(sample.foreign > 1000, "{}", sample.foreign);
     assert!((sample.opened_per_second() - 2000.0).abs() < 10.0, "{:?}", sample.window);
     assert!((sample.completed_per_second() - 2000.0).abs() < 20.0, "{:?}", sample.window);
     // Half a second of TIME-WAIT keeps half of a second's connections.
