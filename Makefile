@@ -14,6 +14,7 @@ targets:
 	@echo 'make test      every check and test, and what was skipped'
 	@echo 'make build     the programs, target/release/tidegate and target/release/ovs-vswitchd'
 	@echo 'make lint      format, clippy, architecture and sizes, licences'
+	@echo 'make suite     Open vSwitch'"'"'s own test suites with this switch, as root (docs/suites.md)'
 	@echo 'make peers     this switch and Open vSwitch with DPDK on the same traffic, as root'
 	@echo 'make fuzz      how to run the fuzz targets'
 	@echo 'make sanitize  ThreadSanitizer and Miri on what threads share and on unsafe code'
@@ -45,6 +46,14 @@ test-dpdk:
 	else \
 	    echo 'SKIPPED: DPDK: libdpdk-dev is not installed'; \
 	fi
+
+# SUITE=system|unit|all|quick, TESTS='-k learn' or TESTS=100-120, PEER=1 for Open vSwitch's own daemon,
+# JOBS=N, AGAIN=1 to begin anew, UPDATE=1 to write tests/suites/expected.toml.
+.PHONY: suite
+suite: build
+	@scripts/setup suite
+	@cargo xtask suite --suite '$(or $(SUITE),system)' $(if $(TESTS),--tests '$(TESTS)') $(if $(PEER),--peer) \
+	    $(if $(JOBS),--jobs '$(JOBS)') $(if $(AGAIN),--again) $(if $(UPDATE),--update)
 
 .PHONY: peers
 peers: build

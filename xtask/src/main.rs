@@ -12,6 +12,7 @@ mod problem;
 mod scan;
 mod sizes;
 mod spdx;
+mod stages;
 mod style;
 mod suite;
 mod tally;
@@ -26,6 +27,7 @@ usage: cargo xtask COMMAND
   tidy --update-ratchet   also lower or remove exceptions in xtask/ratchet.toml
   tidy --accept           also add or raise exceptions, deliberately
   licences                check the licences of all dependencies against deny.toml
+  suite [OPTION]...       Open vSwitch's own test suites; `suite --help` lists the options
   test                    run every stage of `make test` and sum up";
 
 fn main() -> ExitCode {
@@ -36,7 +38,12 @@ fn main() -> ExitCode {
         ["tidy", "--update-ratchet"] => tidy::run(Update::Lower),
         ["tidy", "--accept"] => tidy::run(Update::Accept),
         ["licences"] => licences::run(),
-        ["test"] => suite::run(),
+        ["suite", "help" | "--help" | "-h"] => {
+            println!("{}", suite::USAGE);
+            Ok(true)
+        }
+        ["suite", options @ ..] => suite::run(options),
+        ["test"] => stages::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

@@ -1,206 +1,274 @@
-//! `cargo xtask test`: runs every stage of `make test`, goes on after a failure, and sums up.
+//! `cargo xtask suite`: Open vSwitch's own test suites with this switch in place of its daemon.
 //!
-//! All output passes through to the terminal and into a log. Along the way it is counted: the
-//! result lines of `cargo test`, the closing line of the whole-program tests, and every line that
-//! begins with `SKIPPED:`, which is how a check says that it could not run here and why.
+//! Each test runs by itself (`tests/suites/one`), some at a time. What a test came to is written down as
+//! it ends, so that a run that was cut off goes on where it was. At the end the results are compared
+//! with `tests/suites/expected.toml`.
 
-use std::env;
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::num::NonZeroUsize;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+mod cause;
+mod expected;
+mod report;
+mod results;
+mod run;
+mod script;
 
 use crate::metadata::Metadata;
-use crate::tally::{Reports, Tally};
+use cause::Causes;
+use expected::Expected;
+use results::Results;
+use script::{Script, Test};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
 
-/// The log, below the target folder.
-const LOG: &str = "target/test.log";
-/// The whole-program tests.
-const WHOLE_PROGRAM: &str = "tests/run";
-/// The variable by which test programs are told how many tests to run at a time.
-const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// How long a stage's output may stay open after the stage itself has ended.
-const LEFT_OPEN: Duration = Duration::from_secs(5);
+/// Open vSwitch's own daemon, as Debian installs it.
+const PEERS: [&str; 2] = ["/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd"];
+/// This project's.
+const OURS: &str = "target/release/ovs-vswitchd";
 
-struct Stage {
-    name: &'static str,
-    reports: Reports,
-    command: &'static [&'static str],
+pub const USAGE: &str = "\
+usage: cargo xtask suite [OPTION]...
+
+Runs Open vSwitch's own test suites (Debian's openvswitch-source) with this switch in place of its daemon,
+and compares what passes with tests/suites/expected.toml. As root; `make suite` sets everything up first.
+
+  --suite NAME     system (real traffic), unit (tests that start the daemon with --enable-dummy), all, or
+                   quick (the tests of tests/suites/quick.toml); default: system
+  --tests WHICH    only these: numbers and ranges (3,100-120), or words of their names (-k learn)
+  --peer           run Open vSwitch's own daemon, to tell limits of this machine from the switch's
+  --program FILE   the daemon under test; default: target/release/ovs-vswitchd
+  --jobs N         how many at a time; default: two for each processor
+  --again          run also what an earlier, unfinished run has results for
+  --update         write what came out to tests/suites/expected.toml
+  --json           print the results as JSON
+
+Exits with 1 where a test that is expected to pass does not.
+
+examples:
+  cargo xtask suite --tests '-k conntrack'
+  cargo xtask suite --suite all --peer --update";
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    suite: Choice,
+    tests: Option<String>,
+    is_peer: bool,
+    program: Option<PathBuf>,
+    jobs: Option<usize>,
+    is_again: bool,
+    is_update: bool,
+    is_json: bool,
 }
 
-const STAGES: &[Stage] = &[
-    Stage { name: "lint", reports: Reports::Nothing, command: &["make", "lint"] },
-    Stage {
-        name: "cargo test",
-        reports: Reports::Cargo,
-        // Without --show-output, what a passed test has skipped would stay hidden.
-        command: &["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"],
-    },
-    Stage {
-        name: "cargo test with DPDK",
-        reports: Reports::Cargo,
-        command: &["make", "-s", "test-dpdk"],
-    },
-    Stage {
-        name: "model check of the table",
-        reports: Reports::Cargo,
-        // A build of its own, since the flag reaches every crate; without what makes it slow.
-        command: &[
-            "env",
-            "RUSTFLAGS=--cfg loom",
-            "CARGO_PROFILE_RELEASE_LTO=off",
-            "cargo",
-            "test",
-            "--package=table",
-            "--release",
-            "--test=models",
-            "--target-dir=target/loom",
-        ],
-    },
-    Stage {
-        name: "model check of connections",
-        reports: Reports::Cargo,
-        command: &[
-            "env",
-            "RUSTFLAGS=--cfg loom",
-            "CARGO_PROFILE_RELEASE_LTO=off",
-            "cargo",
-            "test",
-            "--package=conntrack",
-            "--release",
-            "--lib",
-            "--target-dir=target/loom",
-            "record::models",
-        ],
-    },
-    Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
-    Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
-];
+/// Which tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    System,
+    Unit,
+    All,
+    Quick,
+}
 
-/// Runs all stages; says whether all passed.
-pub fn run() -> Result<bool, String> {
+/// One of the suites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Suite {
+    System,
+    Unit,
+}
+
+impl Suite {
+    /// Its name here.
+    fn name(self) -> &'static str {
+        match self {
+            Suite::System => "system",
+            Suite::Unit => "unit",
+        }
+    }
+
+    /// Its generated script.
+    fn script(self) -> &'static str {
+        match self {
+            Suite::System => "system-userspace-testsuite",
+            Suite::Unit => "testsuite",
+        }
+    }
+}
+
+impl Choice {
+    fn suites(self) -> &'static [Suite] {
+        match self {
+            Choice::System => &[Suite::System],
+            Choice::Unit => &[Suite::Unit],
+            Choice::All | Choice::Quick => &[Suite::System, Suite::Unit],
+        }
+    }
+}
+
+/// Runs them; says whether all that is expected to pass did.
+pub fn run(args: &[&str]) -> Result<bool, String> {
+    let options = Options::parse(args)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
-    let mut log = create_log(&root).map_err(|e| format!("cannot write {LOG}: {e}"))?;
-    let mut total = Tally::default();
-    for stage in STAGES {
-        println!("== {}: {}", stage.name, stage.command.join(" "));
-        total.add(run_stage(stage, &root, &mut log)?);
-    }
-    println!("\n== what failed and what was skipped (all output: {LOG})");
-    let summary = total.summary();
-    println!("{summary}");
-    writeln!(log, "{summary}").map_err(|e| format!("cannot write {LOG}: {e}"))?;
-    Ok(total.failed == 0)
-}
-
-fn create_log(root: &Path) -> io::Result<File> {
-    let path = root.join(LOG);
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    File::create(path)
-}
-
-fn run_stage(stage: &Stage, root: &Path, log: &mut File) -> Result<Tally, String> {
-    let mut tally = Tally::default();
-    let Some((program, args)) = stage.command.split_first() else { return Ok(tally) };
-    if *program == WHOLE_PROGRAM && !root.join(WHOLE_PROGRAM).exists() {
-        tally.skip(format!("SKIPPED: {}: there is no {WHOLE_PROGRAM}", stage.name));
-        return Ok(tally);
-    }
-    let started = Instant::now();
-    let (mut child, lines) = start(program, args, root)
-        .map_err(|e| format!("cannot start `{}`: {e}", stage.command.join(" ")))?;
-    let (status, left_open) = follow(&mut child, &lines, |line| {
-        println!("{line}");
-        tally.line(stage.reports, line);
-        writeln!(log, "{line}")
-    })
-    .map_err(|e| format!("cannot follow `{}`: {e}", stage.command.join(" ")))?;
-    println!("== {}: {} s", stage.name, started.elapsed().as_secs());
-    if left_open {
-        tally.fail(format!("FAILED: {}: a process it started did not end with it", stage.name));
-    }
-    tally.close(stage.name, stage.reports, status);
-    Ok(tally)
-}
-
-/// Starts a command with both outputs in one pipe, so that their lines keep their order.
-fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiver<String>)> {
-    let (reader, writer) = io::pipe()?;
-    let path = if program.contains('/') { root.join(program) } else { program.into() };
-    let mut command = Command::new(path);
-    // What cargo says of this program would be taken for the caller's wish by build scripts that look at
-    // it, and what they make for `make test` be made anew for `make build`.
-    for (name, _) in env::vars_os().filter(|(name, _)| is_of_this_program(name)) {
-        command.env_remove(name);
-    }
-    let child = command
-        .args(args)
-        .current_dir(root)
-        .env(TEST_THREADS, test_threads())
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .spawn()?;
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || send_lines(reader, &sender));
-    Ok((child, lines))
-}
-
-/// Whether cargo sets this variable for the program that it runs, to tell it what it is.
-fn is_of_this_program(name: &OsStr) -> bool {
-    name.to_str()
-        .is_some_and(|it| it.starts_with("CARGO_PKG_") || it.starts_with("CARGO_MANIFEST_"))
-}
-
-/// How many tests of one program run at a time, where the caller does not say: some wait more than they
-/// compute, so there are two for each processor, as `tests/run` has it.
-fn test_threads() -> OsString {
-    env::var_os(TEST_THREADS).unwrap_or_else(|| {
-        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        (2 * processors).to_string().into()
-    })
-}
-
-/// Sends every line until the pipe is closed by all who write to it.
-fn send_lines(reader: PipeReader, sender: &mpsc::Sender<String>) {
-    let mut reader = BufReader::new(reader);
-    let mut bytes = Vec::new();
-    while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
-        let line = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
-        if sender.send(line).is_err() {
-            return;
+    prepare(&root)?;
+    let daemon = options.daemon(&root)?;
+    let causes = Causes::load(&root)?;
+    let mut expected = Expected::load(&root)?;
+    let (mut run, mut failed) = (0, 0);
+    for &suite in options.suite.suites() {
+        let script = Script::read(&root, suite)?;
+        let tests = options.choose(&root, &script)?;
+        if tests.is_empty() {
+            continue;
         }
-        bytes.clear();
+        // A run of some tests is one to look at: it says what they come to now.
+        let is_whole = options.tests.is_none() && options.suite != Choice::Quick;
+        let kept = if options.is_peer { "peer" } else { "ours" };
+        let part = if is_whole { "" } else { "-some" };
+        let kept = root.join(format!("target/suite/results/{}-{kept}{part}.jsonl", suite.name()));
+        let mut results = Results::open(&kept, &daemon, options.is_again || !is_whole)?;
+        let left: Vec<&Test> = tests.iter().copied().filter(|it| !results.has(it.number)).collect();
+        let runner = run::Runner { root: &root, suite, daemon: &daemon, causes: &causes };
+        runner.run(&left, options.jobs(), &mut results, !options.is_json)?;
+        let outcomes = results.of(&tests);
+        if options.is_update {
+            expected.update(suite, &tests, &outcomes, options.is_peer);
+        }
+        let differences = expected.compare(suite, &tests, &outcomes, options.is_peer);
+        (run, failed) = (run + outcomes.len(), failed + differences.regressions.len());
+        if options.is_json {
+            println!("{}", report::json(suite, &tests, &outcomes, &differences));
+        } else {
+            print!("{}", report::text(suite, &tests, &outcomes, &differences));
+        }
+    }
+    if options.is_update {
+        expected.save(&root)?;
+    }
+    if !options.is_json {
+        // The line that `make test` counts.
+        println!("{} passed, {failed} failed, 0 skipped", run - failed);
+    }
+    Ok(failed == 0)
+}
+
+/// Unpacks and builds what the suites need, once.
+fn prepare(root: &Path) -> Result<(), String> {
+    let script = root.join("tests/suites/prepare");
+    let status = Command::new(&script)
+        .status()
+        .map_err(|e| format!("cannot start {}: {e}", script.display()))?;
+    if status.success() { Ok(()) } else { Err("the suites could not be made ready".into()) }
+}
+
+impl Options {
+    fn parse(args: &[&str]) -> Result<Options, String> {
+        let mut options = Options {
+            suite: Choice::System,
+            tests: None,
+            is_peer: false,
+            program: None,
+            jobs: None,
+            is_again: false,
+            is_update: false,
+            is_json: false,
+        };
+        let mut args = args.iter();
+        while let Some(&name) = args.next() {
+            let mut value =
+                || args.next().copied().ok_or(format!("suite: {name} needs a value\n{USAGE}"));
+            match name {
+                "--suite" => options.suite = Choice::parse(value()?)?,
+                "--tests" => options.tests = Some(value()?.to_owned()).filter(|it| !it.is_empty()),
+                "--program" => options.program = Some(value()?.into()),
+                "--jobs" => {
+                    let jobs = value()?;
+                    let count = jobs.parse().ok().filter(|&it| it > 0);
+                    options.jobs =
+                        Some(count.ok_or(format!("suite: --jobs {jobs}: not a number from 1 on"))?);
+                }
+                "--peer" => options.is_peer = true,
+                "--again" => options.is_again = true,
+                "--update" => options.is_update = true,
+                "--json" => options.is_json = true,
+                _ => return Err(format!("suite: there is no option {name}\n{USAGE}")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn jobs(&self) -> usize {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or(2 * processors)
+    }
+
+    fn daemon(&self, root: &Path) -> Result<PathBuf, String> {
+        let own = || self.program.clone().unwrap_or_else(|| root.join(OURS));
+        let peers = || PEERS.map(PathBuf::from).into_iter().find(|it| it.exists());
+        let found = if self.is_peer { peers() } else { Some(own()) };
+        let program =
+            found.ok_or("Open vSwitch's daemon is not installed; run `scripts/setup suite`")?;
+        program
+            .canonicalize()
+            .map_err(|e| format!("{}: {e}; run `make build` first", program.display()))
+    }
+
+    fn choose<'a>(&self, root: &Path, script: &'a Script) -> Result<Vec<&'a Test>, String> {
+        let of_quick = match self.suite {
+            Choice::Quick => Some(expected::quick(root, script.suite)?),
+            _ => None,
+        };
+        let wanted = self.tests.as_deref().map(Wanted::parse).transpose()?;
+        let is_wanted = |test: &&Test| {
+            of_quick.as_ref().is_none_or(|quick| quick.contains(&test.number))
+                && wanted.as_ref().is_none_or(|wanted| wanted.has(test))
+        };
+        Ok(script.tests.iter().filter(is_wanted).collect())
     }
 }
 
-/// Passes every line on until the command has ended and its output is closed. A process that it
-/// left behind may hold the output open: then it stops waiting, and answers `true` besides.
-fn follow<F>(
-    child: &mut Child,
-    lines: &Receiver<String>,
-    mut line: F,
-) -> io::Result<(ExitStatus, bool)>
-where
-    F: FnMut(&str) -> io::Result<()>,
-{
-    let mut ended = None;
-    loop {
-        match lines.recv_timeout(Duration::from_millis(200)) {
-            Ok(text) => line(&text)?,
-            Err(RecvTimeoutError::Disconnected) => return Ok((child.wait()?, false)),
-            Err(RecvTimeoutError::Timeout) => {}
+impl Choice {
+    fn parse(text: &str) -> Result<Choice, String> {
+        match text {
+            "system" => Ok(Choice::System),
+            "unit" => Ok(Choice::Unit),
+            "all" => Ok(Choice::All),
+            "quick" => Ok(Choice::Quick),
+            _ => Err(format!("suite: --suite {text}: one of system, unit, all, quick")),
         }
-        if ended.is_none() && child.try_wait()?.is_some() {
-            ended = Some(Instant::now());
+    }
+}
+
+/// The tests that `--tests` names.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Numbers(BTreeSet<u32>),
+    Words(String),
+}
+
+impl Wanted {
+    fn parse(text: &str) -> Result<Wanted, String> {
+        if let Some(words) = text.strip_prefix("-k") {
+            return Ok(Wanted::Words(words.trim().to_lowercase()));
         }
-        if ended.is_some_and(|since| since.elapsed() > LEFT_OPEN) {
-            return Ok((child.wait()?, true));
+        let mut numbers = BTreeSet::new();
+        for part in text.split([',', ' ']).filter(|it| !it.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
+                return Err(format!(
+                    "suite: --tests {part}: neither a number, a range nor -k WORDS"
+                ));
+            };
+            numbers.extend(first..=last.min(100_000));
+        }
+        Ok(Wanted::Numbers(numbers))
+    }
+
+    fn has(&self, test: &Test) -> bool {
+        match self {
+            Wanted::Numbers(numbers) => numbers.contains(&test.number),
+            Wanted::Words(words) => {
+                test.name.to_lowercase().contains(words) || test.keywords.contains(words)
+            }
         }
     }
 }
@@ -209,36 +277,23 @@ where
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> (Vec<String>, i32, bool) {
-        let (mut child, lines) = start("sh", &["-c", script], Path::new("/")).unwrap();
-        let mut seen = Vec::new();
-        let (status, left_open) = follow(&mut child, &lines, |line| {
-            seen.push(line.to_owned());
-            Ok(())
-        })
-        .unwrap();
-        (seen, status.code().unwrap(), left_open)
+    #[test]
+    fn tests_are_named_by_number_range_or_word() {
+        let numbers = |text| match Wanted::parse(text) {
+            Ok(Wanted::Numbers(numbers)) => numbers.into_iter().collect::<Vec<u32>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(numbers("3,7-9"), [3, 7, 8, 9]);
+        assert_eq!(Wanted::parse("-k Learn"), Ok(Wanted::Words("learn".into())));
+        assert!(Wanted::parse("x-3").unwrap_err().contains("neither"));
     }
 
     #[test]
-    fn both_outputs_are_followed_in_order() {
-        let (seen, code, left_open) = shell("echo a; echo b >&2; printf c; exit 3");
-        assert_eq!(seen, ["a", "b", "c"]);
-        assert_eq!((code, left_open), (3, false));
-    }
-
-    #[test]
-    fn tests_may_wait_beside_each_other() {
-        let (seen, code, _) = shell("echo $RUST_TEST_THREADS");
-        let threads: usize = seen.concat().parse().unwrap();
-        assert!(threads >= 1 && code == 0);
-    }
-
-    #[test]
-    fn a_process_left_behind_does_not_hang_the_suite() {
-        let started = Instant::now();
-        let (seen, code, left_open) = shell("sleep 12 & echo a");
-        assert_eq!((seen, code, left_open), (vec!["a".to_owned()], 0, true));
-        assert!(started.elapsed() < Duration::from_secs(11));
+    fn wrong_options_are_refused() {
+        for args in [&["--suite", "x"][..], &["--jobs", "0"], &["--tests"], &["--nonsense"]] {
+            assert!(Options::parse(args).is_err(), "{args:?}");
+        }
+        let options = Options::parse(&["--suite", "all", "--peer", "--jobs", "3"]).unwrap();
+        assert_eq!((options.suite, options.is_peer, options.jobs), (Choice::All, true, Some(3)));
     }
 }

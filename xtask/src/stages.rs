@@ -1,0 +1,249 @@
+//! `cargo xtask test`: runs every stage of `make test`, goes on after a failure, and sums up.
+//!
+//! All output passes through to the terminal and into a log. Along the way it is counted: the
+//! result lines of `cargo test`, the closing line of the whole-program tests, and every line that
+//! begins with `SKIPPED:`, which is how a check says that it could not run here and why.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::metadata::Metadata;
+use crate::tally::{Reports, Tally};
+
+/// The log, below the target folder.
+const LOG: &str = "target/test.log";
+/// The whole-program tests.
+const WHOLE_PROGRAM: &str = "tests/run";
+/// The variable by which test programs are told how many tests to run at a time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// How long a stage's output may stay open after the stage itself has ended.
+const LEFT_OPEN: Duration = Duration::from_secs(5);
+
+struct Stage {
+    name: &'static str,
+    reports: Reports,
+    command: &'static [&'static str],
+}
+
+const STAGES: &[Stage] = &[
+    Stage { name: "lint", reports: Reports::Nothing, command: &["make", "lint"] },
+    Stage {
+        name: "cargo test",
+        reports: Reports::Cargo,
+        // Without --show-output, what a passed test has skipped would stay hidden.
+        command: &["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"],
+    },
+    Stage {
+        name: "cargo test with DPDK",
+        reports: Reports::Cargo,
+        command: &["make", "-s", "test-dpdk"],
+    },
+    Stage {
+        name: "model check of the table",
+        reports: Reports::Cargo,
+        // A build of its own, since the flag reaches every crate; without what makes it slow.
+        command: &[
+            "env",
+            "RUSTFLAGS=--cfg loom",
+            "CARGO_PROFILE_RELEASE_LTO=off",
+            "cargo",
+            "test",
+            "--package=table",
+            "--release",
+            "--test=models",
+            "--target-dir=target/loom",
+        ],
+    },
+    Stage {
+        name: "model check of connections",
+        reports: Reports::Cargo,
+        command: &[
+            "env",
+            "RUSTFLAGS=--cfg loom",
+            "CARGO_PROFILE_RELEASE_LTO=off",
+            "cargo",
+            "test",
+            "--package=conntrack",
+            "--release",
+            "--lib",
+            "--target-dir=target/loom",
+            "record::models",
+        ],
+    },
+    Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
+    Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
+    Stage {
+        name: "Open vSwitch's suite",
+        reports: Reports::ClosingLine,
+        command: &["cargo", "xtask", "suite", "--suite", "quick"],
+    },
+];
+
+/// Runs all stages; says whether all passed.
+pub fn run() -> Result<bool, String> {
+    let root = Metadata::load(&["--no-deps"])?.workspace_root;
+    let mut log = create_log(&root).map_err(|e| format!("cannot write {LOG}: {e}"))?;
+    let mut total = Tally::default();
+    for stage in STAGES {
+        println!("== {}: {}", stage.name, stage.command.join(" "));
+        total.add(run_stage(stage, &root, &mut log)?);
+    }
+    println!("\n== what failed and what was skipped (all output: {LOG})");
+    let summary = total.summary();
+    println!("{summary}");
+    writeln!(log, "{summary}").map_err(|e| format!("cannot write {LOG}: {e}"))?;
+    Ok(total.failed == 0)
+}
+
+fn create_log(root: &Path) -> io::Result<File> {
+    let path = root.join(LOG);
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    File::create(path)
+}
+
+fn run_stage(stage: &Stage, root: &Path, log: &mut File) -> Result<Tally, String> {
+    let mut tally = Tally::default();
+    let Some((program, args)) = stage.command.split_first() else { return Ok(tally) };
+    if *program == WHOLE_PROGRAM && !root.join(WHOLE_PROGRAM).exists() {
+        tally.skip(format!("SKIPPED: {}: there is no {WHOLE_PROGRAM}", stage.name));
+        return Ok(tally);
+    }
+    let started = Instant::now();
+    let (mut child, lines) = start(program, args, root)
+        .map_err(|e| format!("cannot start `{}`: {e}", stage.command.join(" ")))?;
+    let (status, left_open) = follow(&mut child, &lines, |line| {
+        println!("{line}");
+        tally.line(stage.reports, line);
+        writeln!(log, "{line}")
+    })
+    .map_err(|e| format!("cannot follow `{}`: {e}", stage.command.join(" ")))?;
+    println!("== {}: {} s", stage.name, started.elapsed().as_secs());
+    if left_open {
+        tally.fail(format!("FAILED: {}: a process it started did not end with it", stage.name));
+    }
+    tally.close(stage.name, stage.reports, status);
+    Ok(tally)
+}
+
+/// Starts a command with both outputs in one pipe, so that their lines keep their order.
+fn start(program: &str, args: &[&str], root: &Path) -> io::Result<(Child, Receiver<String>)> {
+    let (reader, writer) = io::pipe()?;
+    let path = if program.contains('/') { root.join(program) } else { program.into() };
+    let mut command = Command::new(path);
+    // What cargo says of this program would be taken for the caller's wish by build scripts that look at
+    // it, and what they make for `make test` be made anew for `make build`.
+    for (name, _) in env::vars_os().filter(|(name, _)| is_of_this_program(name)) {
+        command.env_remove(name);
+    }
+    let child = command
+        .args(args)
+        .current_dir(root)
+        .env(TEST_THREADS, test_threads())
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .spawn()?;
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || send_lines(reader, &sender));
+    Ok((child, lines))
+}
+
+/// Whether cargo sets this variable for the program that it runs, to tell it what it is.
+fn is_of_this_program(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|it| it.starts_with("CARGO_PKG_") || it.starts_with("CARGO_MANIFEST_"))
+}
+
+/// How many tests of one program run at a time, where the caller does not say: some wait more than they
+/// compute, so there are two for each processor, as `tests/run` has it.
+fn test_threads() -> OsString {
+    env::var_os(TEST_THREADS).unwrap_or_else(|| {
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        (2 * processors).to_string().into()
+    })
+}
+
+/// Sends every line until the pipe is closed by all who write to it.
+fn send_lines(reader: PipeReader, sender: &mpsc::Sender<String>) {
+    let mut reader = BufReader::new(reader);
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).is_ok_and(|read| read > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
+        if sender.send(line).is_err() {
+            return;
+        }
+        bytes.clear();
+    }
+}
+
+/// Passes every line on until the command has ended and its output is closed. A process that it
+/// left behind may hold the output open: then it stops waiting, and answers `true` besides.
+fn follow<F>(
+    child: &mut Child,
+    lines: &Receiver<String>,
+    mut line: F,
+) -> io::Result<(ExitStatus, bool)>
+where
+    F: FnMut(&str) -> io::Result<()>,
+{
+    let mut ended = None;
+    loop {
+        match lines.recv_timeout(Duration::from_millis(200)) {
+            Ok(text) => line(&text)?,
+            Err(RecvTimeoutError::Disconnected) => return Ok((child.wait()?, false)),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        if ended.is_some_and(|since| since.elapsed() > LEFT_OPEN) {
+            return Ok((child.wait()?, true));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> (Vec<String>, i32, bool) {
+        let (mut child, lines) = start("sh", &["-c", script], Path::new("/")).unwrap();
+        let mut seen = Vec::new();
+        let (status, left_open) = follow(&mut child, &lines, |line| {
+            seen.push(line.to_owned());
+            Ok(())
+        })
+        .unwrap();
+        (seen, status.code().unwrap(), left_open)
+    }
+
+    #[test]
+    fn both_outputs_are_followed_in_order() {
+        let (seen, code, left_open) = shell("echo a; echo b >&2; printf c; exit 3");
+        assert_eq!(seen, ["a", "b", "c"]);
+        assert_eq!((code, left_open), (3, false));
+    }
+
+    #[test]
+    fn tests_may_wait_beside_each_other() {
+        let (seen, code, _) = shell("echo $RUST_TEST_THREADS");
+        let threads: usize = seen.concat().parse().unwrap();
+        assert!(threads >= 1 && code == 0);
+    }
+
+    #[test]
+    fn a_process_left_behind_does_not_hang_the_suite() {
+        let started = Instant::now();
+        let (seen, code, left_open) = shell("sleep 12 & echo a");
+        assert_eq!((seen, code, left_open), (vec!["a".to_owned()], 0, true));
+        assert!(started.elapsed() < Duration::from_secs(11));
+    }
+}

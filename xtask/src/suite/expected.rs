@@ -1,0 +1,200 @@
+//! `tests/suites/expected.toml`: what each test comes to, and why where it does not pass.
+
+use super::Suite;
+use super::results::{Outcome, Verdict};
+use super::script::Test;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+const FILE: &str = "tests/suites/expected.toml";
+const QUICK: &str = "tests/suites/quick.toml";
+/// What stands where no rule fits.
+const UNKNOWN: &str = "not sorted yet";
+
+const HEAD: &str = "\
+# What each test of Open vSwitch's suites (Debian's openvswitch-source) comes to with this switch and with
+# Open vSwitch's own daemon (`peer`), and why it does not pass (`why`, from causes.toml). `make suite`
+# compares with it; `cargo xtask suite --update` writes it, with `--peer` what the peer came to.
+";
+
+/// By suite and number.
+#[derive(Default)]
+pub struct Expected {
+    suites: BTreeMap<String, BTreeMap<u32, Entry>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ours: Option<Verdict>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    peer: Option<Verdict>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+/// How results differ from what was expected, by number.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    pub regressions: BTreeSet<u32>,
+    pub improvements: BTreeSet<u32>,
+    /// Tests that the file does not have.
+    pub unknown: BTreeSet<u32>,
+}
+
+impl Expected {
+    pub fn load(root: &Path) -> Result<Expected, String> {
+        let text = match fs::read_to_string(root.join(FILE)) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Expected::default()),
+            Err(e) => return Err(format!("{FILE}: {e}")),
+        };
+        let read: BTreeMap<String, BTreeMap<String, Entry>> =
+            toml::from_str(&text).map_err(|e| format!("{FILE}: {e}"))?;
+        let mut suites = BTreeMap::new();
+        for (suite, tests) in read {
+            let numbered: Result<BTreeMap<u32, Entry>, String> = tests
+                .into_iter()
+                .map(|(number, entry)| {
+                    let number = number.parse();
+                    number.map(|it| (it, entry)).map_err(|e| format!("{FILE}: {suite}: {e}"))
+                })
+                .collect();
+            suites.insert(suite, numbered?);
+        }
+        Ok(Expected { suites })
+    }
+
+    pub fn save(&self, root: &Path) -> Result<(), String> {
+        let mut text = HEAD.to_owned();
+        for (suite, tests) in &self.suites {
+            let _ = writeln!(text, "\n[{suite}]");
+            for (number, entry) in tests {
+                let value = toml::Value::try_from(entry).map_err(|e| e.to_string())?;
+                let _ = writeln!(text, "{number} = {value}");
+            }
+        }
+        fs::write(root.join(FILE), text).map_err(|e| format!("{FILE}: {e}"))
+    }
+
+    pub fn update(
+        &mut self,
+        suite: Suite,
+        tests: &[&Test],
+        outcomes: &BTreeMap<u32, Outcome>,
+        is_peer: bool,
+    ) {
+        let known = self.suites.entry(suite.name().to_owned()).or_default();
+        for test in tests {
+            let Some(outcome) = outcomes.get(&test.number) else { continue };
+            let name = test.name.clone();
+            let entry = known.entry(test.number).or_insert_with(|| Entry {
+                name: String::new(),
+                ours: None,
+                peer: None,
+                why: None,
+            });
+            entry.name = name;
+            if is_peer {
+                entry.peer = Some(outcome.verdict);
+            } else {
+                entry.ours = Some(outcome.verdict);
+                entry.why = match outcome.verdict {
+                    Verdict::Pass => None,
+                    _ => Some(reason(outcome, entry.peer)),
+                };
+            }
+        }
+    }
+
+    /// A test that must pass and does not is a regression, and so is one that fails where it was skipped.
+    pub fn compare(
+        &self,
+        suite: Suite,
+        tests: &[&Test],
+        outcomes: &BTreeMap<u32, Outcome>,
+        is_peer: bool,
+    ) -> Differences {
+        let mut differences = Differences::default();
+        let known = self.suites.get(suite.name());
+        for test in tests {
+            let Some(outcome) = outcomes.get(&test.number) else { continue };
+            let entry = known.and_then(|it| it.get(&test.number));
+            let was = entry.and_then(|it| if is_peer { it.peer } else { it.ours });
+            let rank = |verdict: Verdict| match verdict {
+                Verdict::Pass => 2,
+                Verdict::Skip => 1,
+                Verdict::Fail => 0,
+            };
+            let group = match was.map(|was| rank(outcome.verdict).cmp(&rank(was))) {
+                None => &mut differences.unknown,
+                Some(std::cmp::Ordering::Less) => &mut differences.regressions,
+                Some(std::cmp::Ordering::Greater) => &mut differences.improvements,
+                Some(std::cmp::Ordering::Equal) => continue,
+            };
+            group.insert(test.number);
+        }
+        differences
+    }
+}
+
+fn reason(outcome: &Outcome, peer: Option<Verdict>) -> String {
+    let cause = outcome.cause.as_deref();
+    match peer {
+        Some(Verdict::Fail | Verdict::Skip) => match cause {
+            Some(cause) if cause.starts_with("kernel") => cause.to_owned(),
+            _ => "limit of the machine: the peer does not pass either".to_owned(),
+        },
+        _ => cause.unwrap_or(UNKNOWN).to_owned(),
+    }
+}
+
+/// The numbers of the tests that are quick.
+pub fn quick(root: &Path, suite: Suite) -> Result<BTreeSet<u32>, String> {
+    let text = fs::read_to_string(root.join(QUICK)).map_err(|e| format!("{QUICK}: {e}"))?;
+    let read: BTreeMap<String, BTreeSet<u32>> =
+        toml::from_str(&text).map_err(|e| format!("{QUICK}: {e}"))?;
+    Ok(read.get(suite.name()).cloned().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(number: u32) -> Test {
+        let empty = String::new;
+        Test { number, name: "t".into(), file: empty(), keywords: empty(), body: empty() }
+    }
+
+    fn outcomes(verdict: Verdict) -> BTreeMap<u32, Outcome> {
+        [(1, Outcome { number: 1, verdict, cause: None, seconds: 0.0 })].into()
+    }
+
+    #[test]
+    fn worse_is_a_regression_and_better_asks_for_an_update() {
+        let (one, mut expected) = (test(1), Expected::default());
+        let compare = |expected: &Expected, verdict| {
+            expected.compare(Suite::Unit, &[&one], &outcomes(verdict), false)
+        };
+        assert_eq!(compare(&expected, Verdict::Pass).unknown, [1].into());
+        expected.update(Suite::Unit, &[&one], &outcomes(Verdict::Skip), false);
+        assert_eq!(compare(&expected, Verdict::Fail).regressions, [1].into());
+        assert_eq!(compare(&expected, Verdict::Pass).improvements, [1].into());
+        assert_eq!(compare(&expected, Verdict::Skip), Differences::default());
+        assert_eq!(expected.suites["unit"][&1].why.as_deref(), Some(UNKNOWN));
+    }
+
+    #[test]
+    fn what_the_peer_does_not_pass_either_is_the_machine_s() {
+        let (one, mut expected) = (test(1), Expected::default());
+        expected.update(Suite::System, &[&one], &outcomes(Verdict::Fail), true);
+        expected.update(Suite::System, &[&one], &outcomes(Verdict::Fail), false);
+        let why = expected.suites["system"][&1].why.clone().unwrap();
+        assert!(why.starts_with("limit of the machine"), "{why}");
+    }
+}
