@@ -249,10 +249,10 @@ impl<'a> Pass<'a> {
     /// A record for a new connection; where there is none, that of one that is dropped.
     fn take(&mut self, index: &Index, family: Family) -> Result<Id, Event> {
         let mut taken = self.connections.take(self.visit, self.tools, family);
-        if taken.is_none() && self.drop_in_any(index, 0) {
+        if taken == Err(Event::Full) && self.drop_in_any(index, 0) {
             taken = self.connections.take(self.visit, self.tools, family);
         }
-        taken.ok_or(Event::Full)
+        taken
     }
 
     /// Writes a record and puts it in. Gives the generation that it begins with, which others may end

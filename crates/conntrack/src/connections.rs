@@ -16,7 +16,7 @@ pub(crate) use remove::Expiry;
 pub(crate) use tools::Tools;
 
 use crate::change::{Changes, Waiting};
-use crate::counters::{Counters, SharedCounters};
+use crate::counters::{Counters, Event, SharedCounters};
 use crate::early_drop::LargeZones;
 use crate::gateways::SharedGateways;
 use crate::hash::Secrets;
@@ -41,6 +41,8 @@ const NO_DATAGRAM: Id = REPLY_ENTRY;
 const IDS: u32 = REPLY_ENTRY - 65_536;
 /// Threads that may track at a time.
 pub(crate) const THREADS: usize = 128;
+/// Records that may wait besides as many as connections may be.
+const WAITING: u32 = 1 << 16;
 /// What a thread that finds no room left takes out of flushed zones before it looks again.
 const DRAIN_SLICE: usize = 256;
 
@@ -94,7 +96,7 @@ impl Links for Connections {
 impl Connections {
     pub fn new(seed: u64, max: u32) -> Self {
         let epochs = Epochs::new();
-        Connections {
+        let connections = Connections {
             secrets: Secrets::seed(seed),
             nat_secrets: RapidSecrets::seed(seed),
             v4: Slab::new(Arc::clone(&epochs), IDS),
@@ -104,7 +106,17 @@ impl Connections {
             gateways: SharedGateways::default(),
             quota: Quota::new(max),
             shards: (0..THREADS).map(|_| Shard::new()).collect(),
-        }
+        };
+        connections.set_max(max);
+        connections
+    }
+
+    /// Sets how many connections there may be. As many as that and [`WAITING`] may have ended and wait
+    /// for their records to be used again, of each IP version: all of them may end in one visit.
+    pub fn set_max(&self, max: u32) {
+        self.quota.set_max(max);
+        self.v4.set_waiting_max(max.saturating_add(WAITING));
+        self.v6.set_waiting_max(max.saturating_add(WAITING));
     }
 
     /// What a new thread needs, or `None` where all [`THREADS`] places are taken.
@@ -251,30 +263,34 @@ impl Connections {
         None
     }
 
-    /// A record for a new connection within the maximum, or `None` without room.
-    pub fn take(&self, visit: &Visit<'_>, tools: &mut Tools, family: Family) -> Option<Id> {
+    /// A record for a new connection within the maximum.
+    ///
+    /// # Errors
+    /// [`Event::Full`]: there are as many connections as there may be. [`Event::RecordsWait`]: too many
+    /// records still wait.
+    pub fn take(&self, visit: &Visit<'_>, tools: &mut Tools, family: Family) -> Result<Id, Event> {
         if !tools.share.take() {
             // Flushed connections take their place until they are drained.
             self.drain(visit, tools, DRAIN_SLICE);
             if !tools.share.take() {
-                return None;
+                return Err(Event::Full);
             }
         }
         let (at, flag) = if family == Family::V4 { (0, 0) } else { (1, V6) };
-        let id = match family {
-            Family::V4 => self.v4.take(&mut tools.spares[at]),
-            Family::V6 => self.v6.take(&mut tools.spares[at]),
+        let (id, is_behind) = match family {
+            Family::V4 => (self.v4.take(&mut tools.spares[at]), self.v4.is_behind()),
+            Family::V6 => (self.v6.take(&mut tools.spares[at]), self.v6.is_behind()),
         };
         let Some(id) = id else {
             tools.share.give();
-            return None;
+            return Err(if is_behind { Event::RecordsWait } else { Event::Full });
         };
         // Only this thread writes it: one for all would go from thread to thread with each connection.
         let highest = &self.shards[usize::from(tools.shard)].highest[at];
         if id > highest.load(Relaxed) {
             highest.store(id, Relaxed);
         }
-        Some(id | flag)
+        Ok(id | flag)
     }
 
     /// Whether a connection stands in its index.
@@ -340,6 +356,7 @@ impl Connections {
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::new();
         self.used_shards().iter().for_each(|shard| shard.counters.add_to(&mut sum));
+        sum.count_many(Event::FenceRefused, self.epochs.refusals());
         sum
     }
 }

@@ -221,7 +221,7 @@ impl Conntrack {
 
     /// Sets how many connections there may be. More that are there stay.
     pub fn set_connections_max(&self, connections: u32) {
-        self.connections.quota.set_max(connections);
+        self.connections.set_max(connections);
     }
 
     /// Whether TCP segments outside the windows are invalid.

@@ -70,6 +70,11 @@ events! {
     Full = "conntrack_full",
     /// A connection was not made: as many as may be are in the zone, and none may be dropped for it.
     ZoneFull = "conntrack_zone_full",
+    /// A connection was not made: too many records of connections that ended wait until every thread has
+    /// gone on since, as a thread that is held up does not.
+    RecordsWait = "conntrack_records_wait",
+    /// The system refused to fence the threads (membarrier(2)), without which no record is used again.
+    FenceRefused = "conntrack_fence_refused",
     /// A connection was not made: all translated tuples are taken.
     NatExhausted = "conntrack_nat_exhausted",
     /// A connection was not made: its replies would be another connection's packets.
@@ -140,8 +145,8 @@ impl Counters {
     }
 
     #[inline]
-    pub(crate) fn count_many(&mut self, event: Event, times: u32) {
-        self.counts[event as usize] += u64::from(times);
+    pub(crate) fn count_many(&mut self, event: Event, times: u64) {
+        self.counts[event as usize] += times;
         self.counted |= 1 << event as usize;
     }
 

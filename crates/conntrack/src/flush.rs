@@ -330,7 +330,7 @@ impl Conntrack {
             if connections.gateways.expect_any() {
                 connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
             }
-            tools.counters.count_many(Event::Flushed, flushed);
+            tools.counters.count_many(Event::Flushed, flushed.into());
             flushed
         })
     }

@@ -2,6 +2,7 @@
 
 use super::Switch;
 use base::Instant;
+use conntrack::Event;
 use datapath::WorkerStats;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -16,6 +17,30 @@ pub type Sample = (Instant, Vec<(String, u64)>);
 
 fn value_of(counters: &[(String, u64)], name: &str) -> Option<u64> {
     counters.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+}
+
+/// What to log of the time between two samples: why records of connections that ended are not used again.
+fn reuse_warnings(before: &[(String, u64)], now: &[(String, u64)]) -> Vec<String> {
+    let more = |event: Event| {
+        let [now, before] = [now, before].map(|it| value_of(it, event.name()).unwrap_or(0));
+        now.saturating_sub(before)
+    };
+    let mut warnings = Vec::new();
+    let refused = more(Event::FenceRefused);
+    if refused > 0 {
+        warnings.push(format!(
+            "membarrier(2) failed {refused} times: while it does, no record of a connection that ended is \
+             used again"
+        ));
+    }
+    let waited = more(Event::RecordsWait);
+    if waited > 0 {
+        warnings.push(format!(
+            "{waited} connections were not made: too many records of connections that ended wait for a \
+             thread that is held up"
+        ));
+    }
+    warnings
 }
 
 /// How many megaflows there were over time, and how long their last dump took.
@@ -119,6 +144,10 @@ impl Switch {
         let now = clock::now();
         if self.samples.back().is_none_or(|(at, _)| now - *at >= SAMPLE_EVERY) {
             let counters = self.counters();
+            let before = self.samples.back().map_or(&[][..], |(_, counters)| counters);
+            for warning in reuse_warnings(before, &counters) {
+                log::warn!(target: "conntrack", "{warning}");
+            }
             self.samples.push_back((now, counters));
             if self.samples.len() > SAMPLES {
                 self.samples.pop_front();
@@ -205,5 +234,27 @@ impl Switch {
             let _ = writeln!(text, "  lost of {name}: {dropped}");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_why_records_are_not_used_again_and_only_while_they_are_not() {
+        let sample = |refused, waited| {
+            [(Event::FenceRefused, refused), (Event::RecordsWait, waited)]
+                .map(|(event, count)| (event.name().to_owned(), count))
+        };
+        let (first, second) = (sample(2, 10), sample(3, 10));
+        let said = |warnings: Vec<String>| warnings.join("|");
+        assert_eq!(said(reuse_warnings(&[], &sample(0, 0))), "");
+        assert_eq!(said(reuse_warnings(&first, &first)), "");
+        let warnings = said(reuse_warnings(&first, &second));
+        assert!(warnings.starts_with("membarrier(2) failed 1 times") && !warnings.contains('|'));
+        assert!(
+            said(reuse_warnings(&first, &sample(2, 17))).starts_with("7 connections were not made")
+        );
     }
 }

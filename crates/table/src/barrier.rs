@@ -30,8 +30,9 @@ use crate::atomic::{Ordering, fence};
 
 /// How a process's threads are fenced against each other.
 pub(crate) struct Barrier {
+    /// What the seldom side calls, where it does the work for both; whether that came about.
     #[cfg(not(loom))]
-    is_asymmetric: bool,
+    membarrier: Option<fn() -> bool>,
     #[cfg(loom)]
     points: Option<Vec<crate::atomic::Mutex<()>>>,
 }
@@ -40,21 +41,27 @@ pub(crate) struct Barrier {
 impl Barrier {
     /// The best that the system has.
     pub fn new() -> Self {
-        Barrier { is_asymmetric: system::has_membarrier() }
+        Barrier { membarrier: system::has_membarrier().then_some(system::membarrier) }
     }
 
     /// A fence on both sides.
     #[cfg(test)]
     pub fn symmetric() -> Self {
-        Barrier { is_asymmetric: false }
+        Barrier { membarrier: None }
+    }
+
+    /// One on a system that promised the call, and then forbids it.
+    #[cfg(test)]
+    pub fn refused() -> Self {
+        Barrier { membarrier: Some(|| false) }
     }
 
     /// The frequent side's fence, of the thread with this number.
     #[inline(always)]
     pub fn light(&self, _thread: usize) {
-        match self.is_asymmetric {
-            true => std::sync::atomic::compiler_fence(Ordering::SeqCst),
-            false => fence(Ordering::SeqCst),
+        match self.membarrier {
+            Some(_) => std::sync::atomic::compiler_fence(Ordering::SeqCst),
+            None => fence(Ordering::SeqCst),
         }
     }
 
@@ -63,7 +70,7 @@ impl Barrier {
     #[must_use]
     pub fn heavy(&self) -> bool {
         fence(Ordering::SeqCst);
-        !self.is_asymmetric || system::membarrier()
+        self.membarrier.is_none_or(|membarrier| membarrier())
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Epochs {
     barrier: Barrier,
     /// Stamps below this one have a heavy fence behind them.
     fenced: AtomicU64,
+    /// How often the system had none. Only a number: nothing is ordered by it.
+    refused: std::sync::atomic::AtomicU64,
 }
 
 /// A reader's word. Each call for packets writes it twice, so no two of them share a cache line, nor a
@@ -70,6 +72,12 @@ impl Epochs {
         Epochs::with(Barrier::symmetric())
     }
 
+    /// The same on a system that promised a fence, and then has none.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn refused() -> Arc<Epochs> {
+        Epochs::with(Barrier::refused())
+    }
+
     /// The same with threads that are interrupted for a fence, as the system does it.
     #[cfg(loom)]
     #[must_use]
@@ -81,6 +89,7 @@ impl Epochs {
         Arc::new(Epochs {
             barrier,
             fenced: AtomicU64::new(0),
+            refused: std::sync::atomic::AtomicU64::new(0),
             epoch: Line(AtomicU64::new(FIRST_EPOCH)),
             readers: (0..MAX_READERS).map(|_| Slot(AtomicU64::new(FREE))).collect(),
             used: AtomicUsize::new(0),
@@ -103,6 +112,13 @@ impl Epochs {
         self.used.load(Ordering::Acquire)
     }
 
+    /// How often the system refused to fence the threads of this process, without which nothing that
+    /// was taken out since is used again.
+    #[must_use]
+    pub fn refusals(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     /// Marks the end of what was visible up to now: call it after taking out.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp(self.epoch.0.fetch_add(1, Ordering::AcqRel))
@@ -114,6 +130,7 @@ impl Epochs {
         if !self.is_fenced(stamp) {
             let epoch = self.epoch.0.load(Ordering::Acquire);
             if !self.barrier.heavy() {
+                self.refused.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
             self.fenced.fetch_max(epoch, Ordering::AcqRel);
@@ -216,6 +233,15 @@ mod tests {
         drop(later);
         assert!(epochs.has_surely_passed(stamp), "one fence serves for good");
         assert!(epochs.passed(stamp));
+    }
+
+    #[test]
+    fn without_a_fence_nothing_passes_and_that_is_counted() {
+        let epochs = Epochs::refused();
+        let stamp = epochs.stamp();
+        assert_eq!((epochs.passed(stamp), epochs.refusals()), (false, 1));
+        assert_eq!((epochs.passed(stamp), epochs.refusals()), (false, 2));
+        assert!(!epochs.has_surely_passed(stamp));
     }
 
     #[test]

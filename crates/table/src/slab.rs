@@ -9,9 +9,13 @@
 //! Threads meet only to exchange them by the batch. Ids that were never used before come by the piece,
 //! which grows with the slab to a whole large page: threads that fill new memory at the same time
 //! then neither touch a page first both at once, nor fetch ahead what the other is writing.
+//!
+//! A visit that does not end keeps all ids waiting that are retired after it began. So that the slab
+//! does not grow for as long, [no more than so many](Slab::set_waiting_max) wait before an id that was
+//! never used is refused.
 
 use crate::Id;
-use crate::atomic::{AtomicU64, Mutex, lock};
+use crate::atomic::{AtomicU64, Mutex, Ordering, lock};
 use crate::chunks::{CHUNK, Chunks};
 use crate::epochs::{Epochs, Stamp};
 use crate::prefetch::prefetch;
@@ -65,7 +69,15 @@ pub struct Slab<const WORDS: usize> {
     records: Chunks<WORDS>,
     capacity: u32,
     stock: Arc<Mutex<Stock>>,
+    waiting: Arc<Waiting>,
     epochs: Arc<Epochs>,
+}
+
+/// How many ids wait, of all threads, and may; those that a thread retired since its last batch are not
+/// counted. Only numbers, by which nothing is ordered, and so none of the model checker's.
+struct Waiting {
+    ids: std::sync::atomic::AtomicU32,
+    max: std::sync::atomic::AtomicU32,
 }
 
 /// What no thread has.
@@ -89,6 +101,7 @@ pub struct Spare {
     /// Emptied batches, to be filled again.
     empty: Vec<Vec<Id>>,
     stock: Arc<Mutex<Stock>>,
+    all_waiting: Arc<Waiting>,
     epochs: Arc<Epochs>,
 }
 
@@ -104,8 +117,21 @@ impl<const WORDS: usize> Slab<WORDS> {
             records: Chunks::new(capacity as usize),
             capacity,
             stock: Arc::new(Mutex::new(stock)),
+            waiting: Arc::new(Waiting { ids: 0.into(), max: u32::MAX.into() }),
             epochs,
         }
+    }
+
+    /// Sets how many ids may wait, about, before none is handed out that was never used before; at first
+    /// any number. Allow for those that one visit retires.
+    pub fn set_waiting_max(&self, ids: u32) {
+        self.waiting.max.store(ids, Ordering::Relaxed);
+    }
+
+    /// Whether more ids wait than may.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.waiting.ids.load(Ordering::Relaxed) > self.waiting.max.load(Ordering::Relaxed)
     }
 
     /// A thread's ids: none yet.
@@ -118,11 +144,13 @@ impl<const WORDS: usize> Slab<WORDS> {
             waiting: VecDeque::with_capacity(16),
             empty: Vec::with_capacity(16),
             stock: Arc::clone(&self.stock),
+            all_waiting: Arc::clone(&self.waiting),
             epochs: Arc::clone(&self.epochs),
         }
     }
 
-    /// An id that nobody else has. Its record holds what its last owner left, or zeros.
+    /// An id that nobody else has. Its record holds what its last owner left, or zeros. `None` where all
+    /// are taken, or [too many wait](Self::is_behind).
     #[inline]
     pub fn take(&self, spare: &mut Spare) -> Option<Id> {
         if spare.free.is_empty() {
@@ -206,7 +234,8 @@ impl<const WORDS: usize> Slab<WORDS> {
         if !spare.free.is_empty() {
             return;
         }
-        if spare.break_piece() {
+        let is_behind = self.is_behind();
+        if !is_behind && spare.break_piece() {
             return;
         }
         let mut stock = lock(&self.stock);
@@ -218,7 +247,11 @@ impl<const WORDS: usize> Slab<WORDS> {
         let passed = |(stamp, _): &(Stamp, _)| self.epochs.passed(*stamp);
         if let Some(at) = stock.waiting.iter().position(passed) {
             let (_, batch) = stock.waiting.swap_remove(at);
+            self.waiting.ids.fetch_sub(batch.len() as u32, Ordering::Relaxed);
             spare.free.extend_from_slice(&batch);
+            return;
+        }
+        if is_behind {
             return;
         }
         spare.piece = stock.pieces.pop().unwrap_or_else(|| self.cut_piece(&mut stock));
@@ -256,6 +289,7 @@ impl Spare {
         }
         let empty = self.empty.pop().unwrap_or_else(|| Vec::with_capacity(BATCH));
         let batch = std::mem::replace(&mut self.retired, empty);
+        self.all_waiting.ids.fetch_add(batch.len() as u32, Ordering::Relaxed);
         self.waiting.push_back((self.epochs.stamp(), batch));
     }
 
@@ -266,6 +300,7 @@ impl Spare {
             true => self.epochs.passed(*stamp),
             false => self.epochs.has_surely_passed(*stamp),
         }) {
+            self.all_waiting.ids.fetch_sub(batch.len() as u32, Ordering::Relaxed);
             self.free.extend_from_slice(&batch);
             self.keep_empty(batch);
             self.shed();
@@ -314,58 +349,4 @@ impl Drop for Spare {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::atomic::Ordering;
-
-    #[test]
-    fn a_fetched_record_is_the_record_itself() {
-        let epochs = Epochs::new();
-        // Three cache lines, so that more than one is fetched.
-        let slab = Slab::<24>::new(Arc::clone(&epochs), 200);
-        let mut spare = slab.spare();
-        let ids: Vec<Id> = std::iter::from_fn(|| slab.take(&mut spare)).collect();
-        assert_eq!(ids.len(), 200);
-        for (&id, other) in ids.iter().zip((0..4).cycle()) {
-            slab.fetch(id, other)[23].store(u64::from(id), Ordering::Relaxed);
-        }
-        for &id in &ids {
-            assert_eq!(slab.words(id)[23].load(Ordering::Relaxed), u64::from(id));
-            assert!(std::ptr::eq(slab.fetch(id, 2), slab.words(id)));
-        }
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "many thousand steps")]
-    fn records_of_threads_that_begin_at_once_lie_apart() {
-        let slab = Slab::<1>::new(Epochs::new(), 50_000);
-        let mut spares = [(); 2].map(|()| slab.spare());
-        let ids: Vec<_> = (0..1000).map(|_| spares.each_mut().map(|it| slab.take(it))).collect();
-        for thread in 0..2 {
-            let first = ids[0][thread].unwrap();
-            let mine: Vec<_> = ids.iter().filter_map(|each| each[thread]).collect();
-            assert_eq!(mine, (first..first + 1000).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "many thousand steps")]
-    fn what_a_thread_that_goes_leaves_of_its_piece_is_not_lost() {
-        let slab = Slab::<1>::new(Epochs::new(), 50_000);
-        let [mut one, mut other] = [(); 2].map(|()| slab.spare());
-        let mut ids: Vec<Id> = (0..40_000).map_while(|_| slab.take(&mut one)).collect();
-        ids.push(slab.take(&mut other).unwrap());
-        let left = other.piece.clone();
-        assert!(left.len() > BATCH && left.end.is_multiple_of(2048));
-        drop(other);
-        ids.extend(std::iter::from_fn(|| slab.take(&mut one)));
-        ids.sort_unstable();
-        assert!(ids.iter().copied().eq(1..=50_000), "each once");
-    }
-
-    #[test]
-    #[should_panic(expected = "nothing was ever made at 1")]
-    fn what_was_never_made_cannot_be_fetched() {
-        let _ = Slab::<1>::new(Epochs::new(), 200).fetch(1, 0);
-    }
-}
+mod tests;
