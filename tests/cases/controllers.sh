@@ -44,6 +44,19 @@ eventually 8 hands_shaken ptcp.printed
 eventually 5 ovs-ofctl -O OpenFlow13 show tcp:127.0.0.1:6654
 vsctl del-controller br0
 
+# Whoever snoops hears what is said with the controller, and nothing where there is none.
+must_fail ovs-ofctl -t 2 -O OpenFlow13 snoop br0
+$python "$tests/hosts/controller.py" listen tcp 6657 4 >snooped.printed &
+vsctl set-controller br0 tcp:127.0.0.1:6657 -- set controller br0 inactivity_probe=1000
+eventually 10 connected
+ovs-ofctl -O OpenFlow13 snoop br0 >snoop.printed 2>&1 &
+snooping=$!
+heard_both() { grep -q OFPT_ECHO_REQUEST snoop.printed && grep -q OFPT_ECHO_REPLY snoop.printed; }
+eventually 10 heard_both
+kill $snooping
+same "the permissions of the socket" 750 "$(stat -c %a $OVS_RUNDIR/br0.snoop)"
+vsctl del-controller br0
+
 openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=authority 2>/dev/null
 for name in switch controller; do
     openssl req -newkey rsa:2048 -nodes -keyout $name.key -out $name.csr -subj /CN=$name 2>/dev/null

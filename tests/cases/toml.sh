@@ -43,3 +43,5 @@ contains "wrong key" "$wrong" "switch.toml:2:1: "
 contains "wrong key" "$wrong" "max_connections"
 contains "wrong type" "$wrong" "switch.toml:11:"
 contains "no file" "$(must_fail "$TIDEGATE_SWITCH" switch --config nosuch.toml --check)" "nosuch.toml"
+contains "a file without an end" "$(must_fail "$TIDEGATE_SWITCH" switch --config /dev/zero --check)" \
+    "/dev/zero: has no end within 67108864 bytes"

@@ -63,6 +63,13 @@ pub struct RunningBridge {
     controllers: BTreeMap<String, JoinHandle<()>>,
 }
 
+impl RunningBridge {
+    /// Whether some controller is to run it.
+    pub fn has_primary_controller(&self) -> bool {
+        self.settings.controllers.iter().any(|c| c.kind == ControllerKind::Primary)
+    }
+}
+
 impl Drop for RunningBridge {
     fn drop(&mut self) {
         self.tasks.iter().chain(self.controllers.values()).for_each(JoinHandle::abort);
@@ -110,12 +117,14 @@ impl Switch {
     fn add_bridge(&mut self, name: &str, settings: BridgeSettings) {
         let mac = settings.hwaddr.unwrap_or_else(random_mac);
         let id = self.ofproto.add_bridge(bridge_config(name, mac, &settings), clock::now());
-        let socket = Target::ListenUnix(self.settings.run_dir.join(format!("{name}.mgmt")));
         let tls = self.tls().clone();
-        let versions = versions(&settings);
-        let sessions = Settings { versions, ..Settings::service() };
-        let mgmt = Service { bridge: id, settings: sessions, target: None };
-        let tasks = [self.spawn(|shared| openflow_tasks::listen(shared, socket, &tls, mgmt))];
+        let sockets = [("mgmt", Settings::service()), ("snoop", Settings::snoop())];
+        let tasks = sockets.map(|(kind, sessions)| {
+            let socket = Target::ListenUnix(self.settings.run_dir.join(format!("{name}.{kind}")));
+            let sessions = Settings { versions: versions(&settings), ..sessions };
+            let service = Service { bridge: id, settings: sessions, target: None };
+            self.spawn(|shared| openflow_tasks::listen(shared, socket, &tls, service))
+        });
         let bridge = RunningBridge {
             id,
             tasks: tasks.into_iter().flatten().collect(),

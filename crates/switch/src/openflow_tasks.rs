@@ -104,7 +104,9 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
 /// One connection, from its greeting to its end. The switch's state is borrowed only between
 /// awaits, never across one.
 async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) {
-    let Some(session) = with(&shared, |switch| switch.open_session(&service)) else { return };
+    let Some(session) = with(&shared, |switch| switch.open_session(&service)).flatten() else {
+        return;
+    };
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut buffer = vec![0; READ_BYTES];
     loop {

@@ -3,7 +3,8 @@
 //! A request is read whole, handed over, and answered before the next is looked at, as in Open
 //! vSwitch. Anything that is no request ends the connection without a reply.
 
-use super::{Call, Reply};
+use super::clients::Place;
+use super::{Call, Parts, Reply};
 use ovsdb::{Framer, Message};
 use serde_json::Value;
 use std::sync::Arc;
@@ -60,27 +61,36 @@ pub(super) struct Desk {
 }
 
 /// Serves one client until it hangs up or errs.
-pub(super) async fn serve<S>(mut stream: S, desk: Desk) -> End
+pub(super) async fn serve<S>(mut stream: S, desk: Desk, place: &Place) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut framer = Framer::with_limit(REQUEST_BYTES);
     loop {
-        if let Err(end) = read_request(&mut stream, &mut framer, &desk).await {
+        if let Err(end) = read_request(&mut stream, &mut framer, &desk, place).await {
             return end;
         }
     }
 }
 
-async fn read_request<S>(stream: &mut S, framer: &mut Framer, desk: &Desk) -> Result<(), End>
+async fn read_request<S>(
+    stream: &mut S,
+    framer: &mut Framer,
+    desk: &Desk,
+    place: &Place,
+) -> Result<(), End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     while let Some(bytes) = framer.next_message()? {
         let message = Message::parse(bytes)?;
         let _busy = desk.busy.acquire().await.map_err(|_| End::Exiting)?;
-        let reply = call(message, &desk.calls).await?;
-        write(stream, reply.as_bytes()).await?;
+        place.set_idle(false);
+        match call(message, &desk.calls).await? {
+            Outcome::Whole(reply) => write(stream, reply.as_bytes()).await?,
+            Outcome::Parts(id, parts) => write_parts(stream, &id, parts).await?,
+        }
+        place.set_idle(true);
     }
     let mut buffer = [0; 4096];
     match stream.read(&mut buffer).await? {
@@ -92,8 +102,16 @@ where
     }
 }
 
+/// What a call came to.
+enum Outcome {
+    /// The reply in JSON.
+    Whole(String),
+    /// The request's id, and a text that is made as it is read.
+    Parts(Value, Parts),
+}
+
 /// Hands a request over, and puts the answer into JSON.
-async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<String, End> {
+async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, End> {
     let (name, params, id) = match message {
         Message::Request { method, params, id } => (method, params, id),
         Message::Notification { .. } => return Err(End::Unexpected("notification")),
@@ -114,6 +132,10 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<String, En
         Reply::Later(pending) => {
             pending.0.await.unwrap_or_else(|_| Err("the command was abandoned".into()))
         }
+        Reply::Parts(parts) => {
+            log::debug!(target: "unixctl", "replying with success, id={id}: in parts");
+            return Ok(Outcome::Parts(id, parts));
+        }
     };
     let (how, body) = match &result {
         Ok(body) => ("success", body),
@@ -121,10 +143,35 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<String, En
     };
     log::debug!(target: "unixctl", "replying with {how}, id={id}: \"{body}\"");
     if body.len() < LONG_ANSWER {
-        return Ok(encode(&id, result));
+        return Ok(Outcome::Whole(encode(&id, result)));
     }
     // Nobody else on this thread waits for a dump of millions to be put into JSON.
-    tokio::task::spawn_blocking(move || encode(&id, result)).await.map_err(|_| End::Exiting)
+    let encoded = tokio::task::spawn_blocking(move || encode(&id, result)).await;
+    encoded.map(Outcome::Whole).map_err(|_| End::Exiting)
+}
+
+/// Writes a reply whose text comes in parts. The next part is made, on a thread beside this one, when
+/// the client has read those before, so that a client that does not read costs one part.
+async fn write_parts<S>(stream: &mut S, id: &Value, parts: Parts) -> Result<(), End>
+where
+    S: AsyncWrite + Unpin,
+{
+    write(stream, format!("{{\"id\":{id},\"result\":\"").as_bytes()).await?;
+    let mut parts = Some(parts.0);
+    while let Some(mut rest) = parts.take() {
+        let next = move || {
+            let part = rest.next()?;
+            let quoted = Value::String(part).to_string();
+            Some((quoted, rest))
+        };
+        let made = tokio::task::spawn_blocking(next).await.map_err(|_| End::Exiting)?;
+        if let Some((quoted, rest)) = made {
+            let text = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+            write(stream, text.as_bytes()).await?;
+            parts = Some(rest);
+        }
+    }
+    write(stream, b"\",\"error\":null}").await
 }
 
 /// A reply in Open vSwitch's order of members: a failure has no `result`.

@@ -72,7 +72,7 @@ mod tests {
             match commands.run(&mut (), name, &args) {
                 Reply::Text(text) => Ok(text),
                 Reply::Error(text) => Err(text),
-                Reply::Later(_) => Err("later".into()),
+                Reply::Later(_) | Reply::Parts(_) => Err("later".into()),
             }
         };
         let error = |text: &str| Err(text.to_owned());

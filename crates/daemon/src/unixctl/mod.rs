@@ -16,6 +16,7 @@
 //! ```
 
 pub mod client;
+mod clients;
 mod commands;
 mod connection;
 mod logging;
@@ -56,7 +57,12 @@ pub enum Reply {
     Error(String),
     /// It takes a while: the answer comes through the [`Answer`] made with it.
     Later(Pending),
+    /// It was done, and the text is long: it is made as the client reads it.
+    Parts(Parts),
 }
+
+/// A text in parts that end with a line. They are made on a thread of their own.
+pub struct Parts(Box<dyn Iterator<Item = String> + Send>);
 
 /// The client's end of an answer that comes later.
 #[derive(Debug)]
@@ -72,11 +78,22 @@ impl Reply {
         Reply::Text(String::new())
     }
 
+    /// A text that is made part by part, each when the client has read the one before.
+    pub fn parts(parts: impl Iterator<Item = String> + Send + 'static) -> Self {
+        Reply::Parts(Parts(Box::new(parts)))
+    }
+
     /// A reply to come, and the place to give it. The client's connection waits meanwhile; other
     /// clients do not.
     pub fn later() -> (Self, Answer) {
         let (sender, receiver) = oneshot::channel();
         (Reply::Later(Pending(receiver)), Answer(sender))
+    }
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parts")
     }
 }
 

@@ -1,6 +1,7 @@
 //! The server: takes clients in, and collects what they ask for.
 
 use super::Call;
+use super::clients::{CLIENTS, Clients, Place};
 use super::connection::{Desk, End, serve};
 use crate::{ExitFile, listen_unix};
 use std::io;
@@ -11,9 +12,6 @@ use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use vlog::RateLimit;
-
-/// Clients served at once; the next one waits until one of these goes.
-const CLIENTS: usize = 128;
 
 /// The owner and the group may ask.
 const SOCKET_MODE: u32 = 0o770;
@@ -77,22 +75,22 @@ impl Drop for Server {
 }
 
 async fn accept(listener: UnixListener, desk: Desk) {
-    let room = Arc::new(Semaphore::new(CLIENTS));
+    let clients = Clients::default();
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let desk = desk.clone();
-                tokio::spawn(async move {
-                    match serve(stream, desk).await {
+                let (desk, place) = (desk.clone(), clients.enter().await);
+                let number = place.number();
+                let task = tokio::spawn(async move {
+                    match serve(stream, desk, &place).await {
                         End::Closed | End::Exiting => {}
                         end if LIMIT.admits("unixctl", log::Level::Warn, clock::now()) => {
                             log::warn!(target: "unixctl", "control connection: {end}");
                         }
                         _ => {}
                     }
-                    drop(place);
                 });
+                Place::served_by(&clients, number, task.abort_handle());
             }
             Err(error) => {
                 let reason = base::reason(&error);

@@ -1,11 +1,16 @@
+use super::clients::{CLIENTS, Clients};
 use super::connection::{Desk, End, REQUEST_BYTES, serve};
 use super::*;
 use crate::listen_unix;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc};
+
+/// How many parts of a reply were made.
+static PARTS_MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A program whose state is what it was told, and who waits for an answer.
 #[derive(Default)]
@@ -25,6 +30,14 @@ fn commands() -> Commands<Program> {
         let (reply, answer) = Reply::later();
         program.waiting.push(answer);
         reply
+    });
+    commands.add("parts", "", 0, 0, |_, _| {
+        let mut numbers = 0..100_000;
+        Reply::parts(std::iter::from_fn(move || {
+            let number = numbers.next()?;
+            PARTS_MADE.store(number + 1, Ordering::Relaxed);
+            Some(format!("{number} \"{}\"\n", "x".repeat(10_000)))
+        }))
     });
     commands.add("big", "[size]", 0, 1, |_, args| {
         let size = args.first().and_then(|size| size.parse().ok()).unwrap_or(0);
@@ -48,7 +61,10 @@ async fn exchange(input: &[u8], piece: usize) -> (String, End) {
     let (mut client, server) = UnixStream::pair().unwrap();
     let (sender, mut calls) = mpsc::channel(4);
     let desk = Desk { calls: sender, busy: Arc::new(Semaphore::new(4)) };
-    let serving = tokio::spawn(serve(server, desk));
+    let serving = tokio::spawn(async move {
+        let place = Clients::default().enter().await;
+        serve(server, desk, &place).await
+    });
     let talking = async {
         for part in input.chunks(piece) {
             if client.write_all(part).await.is_err() {
@@ -248,6 +264,7 @@ fn the_real_ovs_appctl_understands() {
             "  exit                    [--cleanup]\n",
             "  fdb/show                bridge\n",
             "  list-commands           \n",
+            "  parts                   \n",
             "  revalidator/wait        \n",
             "  version                 \n",
         );
@@ -277,5 +294,83 @@ fn the_real_ovs_appctl_understands() {
             assert_eq!(output.status.code(), Some(status));
         }
         assert_eq!(program.told, ["br \"0\"\té"]);
+    });
+}
+
+/// A server at work, for a client that `talk` is.
+fn served<F: Future<Output = ()>>(talk: impl FnOnce(std::path::PathBuf) -> F) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.ctl");
+    run(async {
+        let mut server = Server::bind(&path).unwrap();
+        let (commands, mut program) = (commands(), Program::default());
+        let talking = talk(path.clone());
+        tokio::pin!(talking);
+        loop {
+            tokio::select! {
+                call = server.next_call() => commands.answer(&mut program, call),
+                () = &mut talking => break,
+            }
+        }
+    });
+}
+
+const ASK_VERSION: &[u8] = br#"{"id":0,"method":"version","params":[]}"#;
+
+async fn ask_version(client: &mut UnixStream) -> String {
+    client.write_all(ASK_VERSION).await.unwrap();
+    let mut buffer = [0; 200];
+    let length = client.read(&mut buffer).await.unwrap();
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+#[test]
+fn the_client_that_asked_nothing_for_longest_gives_way() {
+    served(async |path| {
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut client = UnixStream::connect(&path).await.unwrap();
+            assert!(ask_version(&mut client).await.contains("Open vSwitch"));
+            clients.push(client);
+        }
+        // The first has asked again, so that the second is idle for longest.
+        ask_version(&mut clients[0]).await;
+        let mut one_more = UnixStream::connect(&path).await.unwrap();
+        assert!(ask_version(&mut one_more).await.contains("Open vSwitch"));
+        assert_eq!(clients[1].read(&mut [0; 8]).await.unwrap(), 0, "it was closed");
+        ask_version(&mut clients[0]).await;
+        ask_version(&mut clients[2]).await;
+    });
+}
+
+#[test]
+fn clients_that_wait_for_answers_keep_their_places() {
+    served(async |path| {
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut client = UnixStream::connect(&path).await.unwrap();
+            let wait = br#"{"id":0,"method":"revalidator/wait","params":[]}"#;
+            client.write_all(wait).await.unwrap();
+            clients.push(client);
+        }
+        let mut one_more = UnixStream::connect(&path).await.unwrap();
+        one_more.write_all(ASK_VERSION).await.unwrap();
+        let early = tokio::time::timeout(Duration::from_millis(200), one_more.readable()).await;
+        assert!(early.is_err(), "there is no place for it");
+    });
+}
+
+#[test]
+fn parts_are_made_as_they_are_read() {
+    served(async |path| {
+        let mut client = UnixStream::connect(&path).await.unwrap();
+        client.write_all(br#"{"id":0,"method":"parts","params":[]}"#).await.unwrap();
+        let mut buffer = vec![0; 4096];
+        client.read_exact(&mut buffer).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // What the socket's buffers hold was made, of a gigabyte.
+        let made = PARTS_MADE.load(Ordering::Relaxed);
+        assert!((1..2000).contains(&made), "{made}");
+        assert!(buffer.starts_with(br#"{"id":0,"result":"0 \"xxx"#));
     });
 }

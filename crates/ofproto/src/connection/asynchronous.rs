@@ -117,8 +117,10 @@ impl Session {
     }
 
     fn wants(&self, masks: [u32; 2], bit: u32) -> bool {
-        if self.settings.kind == ConnectionKind::Service && self.miss_send_len == 0 {
-            return false;
+        match self.settings.kind {
+            ConnectionKind::Controller => {}
+            ConnectionKind::Service if self.miss_send_len != 0 => {}
+            ConnectionKind::Service | ConnectionKind::Snoop => return false,
         }
         let [full, secondary] = masks;
         let mask = if self.role == Role::Secondary { secondary } else { full };

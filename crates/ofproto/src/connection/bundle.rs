@@ -4,15 +4,19 @@ use super::session::Session;
 use super::{Switch, check};
 use crate::Outbox;
 use base::{Instant, limits};
-use openflow::message::Message;
-use openflow::{ErrorCode, OfError};
+use openflow::message::{Message, Version};
+use openflow::{DecodeOptions, ErrorCode, OfError, decode};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Bundles that one connection may have open.
 const BUNDLES: usize = 64;
-/// Bytes of messages that one connection's bundles may hold in all.
-const BUNDLED_BYTES: usize = 256 << 20;
+/// Bytes that one connection's bundles may hold.
+const BUNDLED_BYTES: usize = 128 << 20;
+/// Bytes that the bundles of all connections may hold.
+const BUNDLED_BYTES_OF_ALL: usize = 256 << 20;
+/// What a message takes besides its own bytes: its entry, and what the allocator keeps with it.
+const ENTRY_BYTES: usize = size_of::<Entry>() + 16;
 
 /// OFPBF_ATOMIC.
 const ATOMIC: u16 = 1;
@@ -28,6 +32,8 @@ pub(super) struct Bundles {
     open: BTreeMap<u32, Bundle>,
     /// One that nobody touches for this long is discarded, in seconds.
     idle_s: u32,
+    /// What the bundles of other connections hold.
+    pub others_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -38,20 +44,23 @@ struct Bundle {
     /// The message that opened it, to be named when its time is over.
     opening: Vec<u8>,
     entries: Vec<Entry>,
-    /// Bytes of all entries.
+    /// Bytes of all entries, and what they take besides.
     bytes: usize,
 }
 
+/// A message of a bundle. It waits as it came, which takes a fifth of what it takes when it is read.
 #[derive(Debug)]
 struct Entry {
-    message: Message,
-    /// The bundle-add message, to be named when it fails.
-    bytes: Vec<u8>,
+    /// The bundle-add message, which is also named when it fails.
+    bytes: Box<[u8]>,
+    /// How it was read.
+    options: DecodeOptions,
 }
 
 impl Default for Bundles {
     fn default() -> Self {
-        Bundles { open: BTreeMap::new(), idle_s: limits::BUNDLE_IDLE_TIMEOUT_S }
+        let idle_s = limits::BUNDLE_IDLE_TIMEOUT_S;
+        Bundles { open: BTreeMap::new(), idle_s, others_bytes: 0 }
     }
 }
 
@@ -71,11 +80,32 @@ impl Bundles {
     }
 
     fn add(&mut self, id: u32, flags: u16, entry: Entry, now: Instant) -> Result<(), OfError> {
-        if self.bytes() + entry.bytes.len() > BUNDLED_BYTES {
-            self.open.remove(&id);
-            let code = ErrorCode::BundleMessageTooMany;
-            return Err(refused(code, id, "holds too much; it is discarded"));
-        }
+        let bytes = entry.bytes.len() + ENTRY_BYTES;
+        let of_connection = self.bytes() + bytes;
+        let too_many = |whose: &str, limit: usize| {
+            let what = format!("is discarded: {whose} bundles would hold more than {limit} bytes");
+            refused(ErrorCode::BundleMessageTooMany, id, &what)
+        };
+        let error = if of_connection > BUNDLED_BYTES {
+            too_many("the connection's", BUNDLED_BYTES)
+        } else if of_connection + self.others_bytes > BUNDLED_BYTES_OF_ALL {
+            too_many("all connections'", BUNDLED_BYTES_OF_ALL)
+        } else {
+            return self.add_within_limits(id, flags, entry, bytes, now);
+        };
+        self.open.remove(&id);
+        log::warn!("{}", error.reason);
+        Err(error)
+    }
+
+    fn add_within_limits(
+        &mut self,
+        id: u32,
+        flags: u16,
+        entry: Entry,
+        bytes: usize,
+        now: Instant,
+    ) -> Result<(), OfError> {
         // A bundle may be opened by its first message.
         if !self.open.contains_key(&id) {
             self.open(id, flags, &entry.bytes, now)?;
@@ -86,7 +116,7 @@ impl Bundles {
             return Err(error);
         }
         bundle.used = now;
-        bundle.bytes += entry.bytes.len();
+        bundle.bytes += bytes;
         bundle.entries.push(entry);
         Ok(())
     }
@@ -122,7 +152,8 @@ impl Bundles {
         Duration::from_secs(self.idle_s.into())
     }
 
-    fn bytes(&self) -> usize {
+    /// What they hold.
+    pub fn bytes(&self) -> usize {
         self.open.values().map(|bundle| bundle.bytes).sum()
     }
 }
@@ -173,7 +204,7 @@ impl Session {
         id: u32,
         flags: u16,
         xids: (u32, u32),
-        message: Message,
+        message: &Message,
         bytes: &[u8],
         switch: &Switch<'_>,
     ) -> Result<(), OfError> {
@@ -183,8 +214,9 @@ impl Session {
             let code = ErrorCode::BundleMessageBadXid;
             return Err(refused(code, id, "is given a message of another transaction"));
         }
-        check::bundled(&message, self.version())?;
-        self.bundles.add(id, flags, Entry { message, bytes: bytes.to_vec() }, switch.now)
+        check::bundled(message, self.version())?;
+        let entry = Entry { bytes: bytes.into(), options: self.decode_options() };
+        self.bundles.add(id, flags, entry, switch.now)
     }
 
     /// Carries a bundle out: all of it, or nothing. The message that failed is refused itself,
@@ -202,8 +234,16 @@ impl Session {
         let transaction = switch.core.begin();
         // Packets leave only when all has gone well.
         let mut packets = Outbox::default();
+        let mut port_mods = Vec::new();
         for entry in &bundle.entries {
-            let done = self.carry_out(&entry.message, flags, switch, &mut packets);
+            let message = self.read(entry);
+            let done = message.and_then(|message| {
+                self.carry_out(&message, flags, switch, &mut packets)?;
+                if matches!(message, Message::PortMod { .. }) {
+                    port_mods.push((message, entry));
+                }
+                Ok(())
+            });
             if let Err(error) = done {
                 switch.core.rollback(transaction);
                 self.refuse(&entry.bytes, &error);
@@ -214,9 +254,9 @@ impl Session {
         switch.core.commit(transaction);
         switch.out.commands.append(&mut packets.commands);
         switch.out.conntrack_flush.append(&mut packets.conntrack_flush);
-        for entry in &bundle.entries {
+        for (message, entry) in port_mods {
             // What could be wrong with it was looked at above.
-            if let Message::PortMod { port, mac, config, mask } = entry.message {
+            if let Message::PortMod { port, mac, config, mask } = message {
                 let (core, out) = (&mut *switch.core, &mut *switch.out);
                 if let Err(error) = core.port_mod(self.bridge, port, mac, config, mask, out) {
                     self.refuse(&entry.bytes, &error);
@@ -224,6 +264,15 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// The message that waits in an entry.
+    fn read(&self, entry: &Entry) -> Result<Message, OfError> {
+        let version = self.version().unwrap_or(Version::V10);
+        match decode(version, &entry.bytes, &entry.options)?.1 {
+            Message::BundleAdd { message, .. } => Ok(*message),
+            other => Ok(other),
+        }
     }
 
     fn carry_out(

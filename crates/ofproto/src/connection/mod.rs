@@ -26,6 +26,7 @@ mod config;
 mod request;
 mod role;
 mod session;
+mod snoop;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -103,7 +104,12 @@ impl Connections {
     /// Bytes to be written to the peer. Take them only when the ones taken before are written:
     /// what waits here is bounded.
     pub fn take_output(&mut self, id: ConnId) -> Vec<u8> {
-        self.sessions.get_mut(&id).map(Session::take_output).unwrap_or_default()
+        // The session is taken out meanwhile, as others may get a copy.
+        let Some(mut session) = self.sessions.remove(&id) else { return Vec::new() };
+        let output = session.take_output();
+        self.copy_to_snoopers(&session, &output);
+        self.sessions.insert(id, session);
+        output
     }
 
     /// Whether there are bytes to be written.
@@ -225,6 +231,7 @@ impl Connections {
         // The session is taken out meanwhile, as what it asks may change the others.
         let Some(mut session) = self.sessions.remove(&id) else { return };
         while let Some(bytes) = self.next_message(&mut session, switch) {
+            self.copy_to_snoopers(&session, &bytes);
             self.handle(&mut session, &bytes, switch);
             let events = switch.core.take_events();
             self.tell(&events);

@@ -20,6 +20,9 @@ impl Connections {
             greet(session, header, bytes);
             return;
         };
+        if session.settings.kind == ConnectionKind::Snoop {
+            return;
+        }
         if deletes_what_is_never_there(version, header, bytes) {
             return;
         }
@@ -62,7 +65,9 @@ impl Connections {
                 session.bundle_control(bundle, control, flags, bytes, switch)?
             }
             Message::BundleAdd { bundle, flags, xid: inner, message, .. } => {
-                session.bundle_add(bundle, flags, (xid, inner), *message, bytes, switch)?;
+                let others = self.sessions.values();
+                session.bundles.others_bytes = others.map(|other| other.bundles.bytes()).sum();
+                session.bundle_add(bundle, flags, (xid, inner), &message, bytes, switch)?;
                 return Ok(None);
             }
             Message::FlowMod(flow_mod) => {
@@ -87,14 +92,7 @@ impl Connections {
                 return Ok(None);
             }
             Message::CtFlush(flush) => {
-                let only_zone = CtFlush { zone: flush.zone, ..CtFlush::default() };
-                match flush.zone {
-                    Some(zone) if *flush == only_zone => switch.out.conntrack_flush.push(zone),
-                    _ => {
-                        session.is_flushing = true;
-                        switch.out.conntrack_flush_tuples.push((session.id, *flush));
-                    }
-                }
+                session.flush_connections(*flush, switch);
                 return Ok(None);
             }
             other => {
@@ -107,6 +105,18 @@ impl Connections {
 }
 
 impl Session {
+    /// Has connections forgotten: a whole zone at once, others beside the control thread.
+    fn flush_connections(&mut self, flush: CtFlush, switch: &mut Switch<'_>) {
+        let only_zone = CtFlush { zone: flush.zone, ..CtFlush::default() };
+        match flush.zone {
+            Some(zone) if flush == only_zone => switch.out.conntrack_flush.push(zone),
+            _ => {
+                self.is_flushing = true;
+                switch.out.conntrack_flush_tuples.push((self.id, flush));
+            }
+        }
+    }
+
     /// Messages that change nothing but the session itself.
     fn set_up(&mut self, message: Message) -> Result<(), OfError> {
         match message {

@@ -27,6 +27,9 @@ pub enum ConnectionKind {
     /// Somebody who came by, such as a tool on `BRIDGE.mgmt`: gets asynchronous messages only
     /// after asking for them with a `miss_send_len` that is not 0.
     Service,
+    /// Somebody on `BRIDGE.snoop`, who gets copies of what is said with the controller and is not
+    /// listened to.
+    Snoop,
 }
 
 /// How a connection is made.
@@ -66,6 +69,11 @@ impl Settings {
             probe: Some(Duration::from_secs(60)),
             queue: limits::CONTROLLER_QUEUE,
         }
+    }
+
+    /// Of somebody who only listens, and does not answer probes.
+    pub fn snoop() -> Self {
+        Settings { kind: ConnectionKind::Snoop, probe: None, ..Settings::service() }
     }
 }
 
@@ -170,7 +178,7 @@ impl Session {
         let settings = Settings { versions: settings.versions & Settings::SPOKEN, ..settings };
         let miss_send_len = match settings.kind {
             ConnectionKind::Controller => MISS_SEND_LEN,
-            ConnectionKind::Service => 0,
+            ConnectionKind::Service | ConnectionKind::Snoop => 0,
         };
         let mut session = Session {
             id,
@@ -278,6 +286,13 @@ impl Session {
         }
         self.queued += 1;
         self.write(version, 0, message);
+    }
+
+    /// Hands the peer a message of another connection, unless it does not read.
+    pub fn write_copy(&mut self, message: &[u8]) {
+        if self.version.is_some() && self.closing.is_none() && self.output.len() <= OUTPUT_LIMIT {
+            self.output.extend_from_slice(message);
+        }
     }
 
     fn write(&mut self, version: Version, xid: u32, message: &Message) {

@@ -1,28 +1,64 @@
 //! `dpctl/*` commands about connections (ovs: `lib/dpctl.c`, `dpctl.man`).
 
-use super::{Answer, Arguments, Work};
+use super::{Answer, Arguments, Work, named};
 use crate::Switch;
 use base::Zone;
 use conntrack::text::{Detail, parse_zone_limit};
-use conntrack::{Direction, Filter, Flush, Stats};
+use conntrack::{Conntrack, Cursor, Direction, Filter, Flush, Stats};
+use daemon::unixctl::Reply;
 use std::fmt::Write;
+use std::sync::Arc;
 
-/// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`
-pub fn dump(words: &[String]) -> Result<Work, String> {
+/// How much of a dump is made at once.
+const PART_BYTES: usize = 256 << 10;
+
+/// `dpctl/dump-conntrack [-m] [-s] [dp] [zone=N]`, written as it is read.
+pub fn dump(switch: &mut Switch, words: &[String]) -> Reply {
+    match dump_arguments(words) {
+        Ok((detail, filter)) => {
+            let conntrack = Arc::clone(switch.conntrack());
+            Reply::parts(Dump { conntrack, detail, filter, cursor: Some(Cursor::default()) })
+        }
+        Err(text) => Reply::from(named("dpctl/dump-conntrack", Err(text))),
+    }
+}
+
+fn dump_arguments(words: &[String]) -> Result<(Detail, Filter), String> {
     let mut arguments = Arguments::read(words)?;
     let more = arguments.flag("-m") | arguments.flag("--more");
     let statistics = arguments.flag("-s") | arguments.flag("--statistics");
     let detail = Detail { more, statistics };
     let filter = Filter { zone: arguments.zone()?, ..Filter::default() };
     arguments.end()?;
-    Ok(Box::new(move |conntrack| {
+    Ok((detail, filter))
+}
+
+/// The connections that are still to be shown.
+struct Dump {
+    conntrack: Arc<Conntrack>,
+    detail: Detail,
+    filter: Filter,
+    cursor: Option<Cursor>,
+}
+
+impl Iterator for Dump {
+    type Item = String;
+
+    /// The next part, of about [`PART_BYTES`].
+    fn next(&mut self) -> Option<String> {
         let mut text = String::new();
-        for entry in conntrack.entries(clock::now(), &filter) {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{}", entry.display(detail));
+        while text.len() < PART_BYTES
+            && let Some(cursor) = self.cursor
+        {
+            let page = self.conntrack.dump(clock::now(), &self.filter, cursor);
+            self.cursor = page.next;
+            for entry in page.entries {
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{}", entry.display(self.detail));
+            }
         }
-        Ok(text)
-    }))
+        (!text.is_empty()).then_some(text)
+    }
 }
 
 /// `dpctl/ct-stats-show [-m] [dp] [zone=N] [verbose]`: the last word is what `-m` was before

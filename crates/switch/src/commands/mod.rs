@@ -88,7 +88,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 
 fn add_conntrack(commands: &mut Commands<Switch>) {
     let usage = "[-m] [-s] [dp] [zone=N]";
-    add_beside(commands, "dpctl/dump-conntrack", usage, 0..=4, conntrack::dump);
+    commands.add("dpctl/dump-conntrack", usage, 0, 4, conntrack::dump);
     let usage = "[-m] [dp] [zone=N] [verbose]";
     add_beside(commands, "dpctl/ct-stats-show", usage, 0..=4, conntrack::stats);
     let usage = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";

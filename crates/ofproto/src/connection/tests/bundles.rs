@@ -219,3 +219,44 @@ fn bundles_have_limits() {
     let open = Message::BundleControl { bundle: 64, control: OPEN, flags: 0 };
     assert_eq!(codes(&bench.ask(id, &open)), [ErrorCode::BundleOutOfBundles]);
 }
+
+fn large_message() -> Message {
+    add(Message::PacketOut(PacketOut {
+        buffer_id: None,
+        metadata: Match::any().with(Field::InPort, OfPort::CONTROLLER.0.into()),
+        actions: Vec::new(),
+        data: vec![0; 60_000],
+    }))
+}
+
+/// Adds large messages to a bundle until it is refused; gives how many it took.
+fn fill(bench: &mut Bench, id: ConnId) -> usize {
+    let message = large_message();
+    for count in 0..10_000 {
+        let answers = bench.ask(id, &message);
+        if !answers.is_empty() {
+            assert_eq!(codes(&answers), [ErrorCode::BundleMessageTooMany]);
+            return count;
+        }
+    }
+    panic!("it takes everything");
+}
+
+#[test]
+fn bundles_hold_so_much_of_a_connection_and_so_much_of_all() {
+    let mut bench = Bench::new(1);
+    let [a, b, c] = [(); 3].map(|()| bench.connect(Settings::controller(), Version::V14));
+    let of_one = fill(&mut bench, a);
+    assert!((2100..2240).contains(&of_one), "{of_one}");
+    // The bundle was discarded, so that there is room for as much again.
+    assert_eq!(fill(&mut bench, a), of_one);
+    let message = large_message();
+    for id in [a, b] {
+        (0..of_one).for_each(|_| assert!(bench.ask(id, &message).is_empty()));
+    }
+    // The connections share 256 MiB.
+    let left = fill(&mut bench, c);
+    assert!(left < 20, "{left}");
+    bench.connections.close(a);
+    assert_eq!(fill(&mut bench, c), of_one);
+}

@@ -396,3 +396,28 @@ fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
         }
     }
 }
+
+#[test]
+fn whoever_snoops_hears_both_sides_of_the_primary_controller() {
+    let mut bench = Bench::new(1);
+    let [first, second] = [(); 2].map(|()| bench.connect(Settings::controller(), Version::V13));
+    let service = bench.connect(Settings::service(), Version::V13);
+    let snooper = bench.connect(Settings::snoop(), Version::V13);
+    let types = |messages: Vec<Vec<u8>>| messages.iter().map(|m| m[1]).collect::<Vec<_>>();
+    const ECHO: (u8, u8) = (2, 3);
+    const BARRIER: (u8, u8) = (20, 21);
+    for id in [first, second, service] {
+        bench.ask(id, &Message::EchoRequest(Vec::new()));
+    }
+    assert_eq!(types(bench.take(snooper)), [ECHO.0, ECHO.1]);
+    bench.ask(second, &Message::RoleRequest { role: Role::Primary, generation: Some(1) });
+    bench.take(snooper);
+    for id in [first, second] {
+        bench.ask(id, &Message::BarrierRequest);
+    }
+    assert_eq!(types(bench.take(snooper)), [BARRIER.0, BARRIER.1]);
+    // Nobody listens to those who listen.
+    assert!(bench.ask(snooper, &Message::BarrierRequest).is_empty());
+    bench.pass(600_000);
+    assert_eq!(bench.connections.is_closing(snooper), None);
+}

@@ -1,0 +1,72 @@
+//! OpenFlow sessions, as the tasks of their sockets see them.
+
+use super::openflow_tasks::{Service, Session};
+use super::{Switch, configure};
+use ofproto::connection::{ConnId, ConnectionKind};
+use std::rc::Rc;
+use tokio::sync::Notify;
+
+impl Switch {
+    /// Begins a session on a new connection; None for somebody who would listen to a controller where
+    /// none is configured.
+    pub fn open_session(&mut self, service: &Service) -> Option<Session> {
+        let bridge = service.bridge;
+        let mut settings = service.settings;
+        // The bridge may have other versions now than when its listener began.
+        let running = self.configured.bridges.values().find(|running| running.id == bridge);
+        if let Some(running) = running {
+            settings.versions = configure::versions(&running.settings);
+            if settings.kind == ConnectionKind::Snoop && !running.has_primary_controller() {
+                log::info!(target: "connmgr", "no controller connection to snoop");
+                return None;
+            }
+        }
+        let id = self.connections.open(bridge, settings, clock::now());
+        let output = Rc::new(Notify::new());
+        self.outputs.insert(id, Rc::clone(&output));
+        if let Some(target) = &service.target {
+            self.configured.sessions.insert(id, (bridge, target.clone()));
+            let history = self.configured.history.entry((bridge, target.clone())).or_default();
+            // Why the last attempt failed is told for as long as nothing else did (ovs: `lib/rconn.c`).
+            history.connected = Some(clock::now());
+        }
+        self.controllers_changed(bridge);
+        Some(Session { id, output })
+    }
+
+    /// Bytes came on a session's connection.
+    pub fn session_input(&mut self, id: ConnId, bytes: &[u8]) {
+        self.with_sessions(|sessions, switch| sessions.receive(id, bytes, switch));
+        self.settle();
+    }
+
+    /// Whether more should be read from a session's connection now.
+    pub fn session_wants_input(&self, id: ConnId) -> bool {
+        self.connections.wants_input(id)
+    }
+
+    /// What is to be written on a session's connection, and whether to close it then.
+    pub fn session_output(&mut self, id: ConnId) -> (Vec<u8>, bool) {
+        (self.connections.take_output(id), self.connections.is_closing(id).is_some())
+    }
+
+    /// A controller could not be reached.
+    pub fn controller_failed(&mut self, service: &Service, error: String) {
+        if let Some(target) = service.target.clone() {
+            let history = self.configured.history.entry((service.bridge, target)).or_default();
+            history.last_error = Some(error);
+        }
+    }
+
+    /// A session's connection ended.
+    pub fn close_session(&mut self, id: ConnId) {
+        self.connections.close(id);
+        self.outputs.remove(&id);
+        if let Some((bridge, target)) = self.configured.sessions.remove(&id) {
+            let history = self.configured.history.entry((bridge, target)).or_default();
+            history.disconnected = Some(clock::now());
+            self.controllers_changed(bridge);
+        }
+        self.settle();
+    }
+}
