@@ -60,6 +60,7 @@ refused 1 "track IPv4 only" bench rfc rfc9693-throughput --ipv6
 refused 1 "is not below -M" bench rfc rfc2544-throughput -m 2k -M 1k
 refused 1 "no such device" bench rfc rfc2544-throughput --client nosuch0 --server nosuch1
 refused 3 "start it with" cps-ndr --generator trex --server 127.0.0.1 --sync-port 1
+refused 2 "takes from 3 to 20 seconds" cps-ndr --generator trex -r 1
 refused 2 "takes no --dut" cps-ndr --generator trex --dut ovs
 refused 2 "lower --num-messages" cps-ndr --generator trex -n 10000
 

@@ -113,6 +113,8 @@ pub struct Sample {
     pub table_before: Option<u64>,
     /// The device's table held its most connections and refused others.
     pub table_full: u64,
+    /// A device that forwards nothing has failed here, and is not taken for one that is not joined.
+    pub nothing_is_loss: bool,
     /// SYN to SYN/ACK.
     pub handshake_ns: Histogram,
     /// Request to reply.
@@ -192,7 +194,10 @@ impl Sample {
             return Some(Broken::Garbage);
         }
         if received == 0 {
-            return Some(Broken::Nothing);
+            return (!self.nothing_is_loss).then_some(Broken::Nothing);
+        }
+        if self.nothing_is_loss && back.received == 0 {
+            return None;
         }
         if back.received == 0 && self.completed == 0 && forth.received > 0 && back.sent > 0 {
             return Some(Broken::NothingBack);

@@ -66,7 +66,7 @@ pub struct CpsNdrArgs {
     /// Most connections alive at once, 100 to 4m [default: as many as the rate makes, up to 2m]
     #[arg(short = 'f', long, value_name = "N", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     max_flows: Option<f64>,
-    /// Linear rise to each rate, in seconds, 0 to 20
+    /// Linear rise to each rate, in seconds, 0 to 20 (trex: 3 to 20)
     #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
     ramp_up: u32,
     /// Let bounds grow after more than three good or bad samples in a row, in percent (bisect)
@@ -291,6 +291,7 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trex::tests::server;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -345,6 +346,31 @@ mod tests {
             "--nosuch",
         ] {
             assert_eq!(read(line).map(|_| ()).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_device_between_trex_s_ports_that_drops_everything_passes_no_rate() {
+        let script = server::Script { device_most: 0.0, ..server::Script::default() };
+        let (port, _) = server::start(script);
+        let line = format!("--generator trex --server 127.0.0.1 --sync-port {port} -i 1");
+        let args = read(&format!("{line} -m 100 -M 400")).unwrap();
+        let profile = args.profile().unwrap();
+        source::check_trex(&args, &profile).unwrap();
+        let (screen, interrupt) = (Screen::of("cps-ndr", true), Interrupt::default());
+        let mut session = Session::open(&args, &profile, &screen, &interrupt).unwrap();
+        let mut chosen = args.search();
+        session.search(chosen.search()).unwrap();
+        let ceiling = source::unknown_ceiling();
+        let outcome = session.outcome(&mut chosen, &profile, &ceiling, None);
+        assert_eq!((outcome.status(), outcome.samples.len()), (1, 1), "{}", outcome.text());
+        assert_eq!(outcome.samples[0].verdict.word(), "fail");
+        // What its server does not survive is never sent to it.
+        for ramp in ["0", "1", "2"] {
+            let args = read(&format!("{line} -r {ramp}")).unwrap();
+            let error = source::check_trex(&args, &profile).unwrap_err();
+            assert!(error.to_string().contains("takes from 3 to 20 seconds"), "{error}");
+            assert_eq!(error.status(), 2);
         }
     }
 

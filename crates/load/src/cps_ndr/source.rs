@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use generator::Profile;
 use generator::search::Sample;
 use serde_json::{Value, json};
+use std::ops::RangeInclusive;
 
 /// Which generator makes the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -84,9 +85,21 @@ pub fn trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(Source, Box<dyn Dev
     Ok((Source::Trex(Box::new(trex)), Box::new(device)))
 }
 
+/// The ramp that the original script lets a TRex server make, in seconds; some shorter ones end it
+/// (trex-core: sch_rampup.cpp).
+const TREX_RAMP: RangeInclusive<u32> = 3..=20;
+
 /// Whether these options can be meant for a TRex server.
 pub fn check_trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(), LoadError> {
     let place = &args.place;
+    if !TREX_RAMP.contains(&args.ramp_up) {
+        return Err(LoadError::Options(format!(
+            "--ramp-up {}: a TRex server takes from {} to {} seconds",
+            args.ramp_up,
+            TREX_RAMP.start(),
+            TREX_RAMP.end()
+        )));
+    }
     let refused = [
         (place.client.is_some(), "--client: its ports are in its own configuration"),
         (place.dut.is_some(), "--dut: the device is what stands between its ports"),

@@ -1,8 +1,11 @@
 //! TRex's counters by name, and what they say in this program's terms.
 //!
-//! Names are those of trex-core's `src/44bsd/tcp_var.h` and of its flow table. Each counter counts
-//! on over several starts, or begins again with one: either way a reading has what came since.
+//! Names are those of trex-core's `src/44bsd/tcp_var.h` and of its flow table. Counters of connections
+//! begin again with each start of the traffic, which their epoch tells; those of ports count on. Both
+//! are copies that the server makes now and then: a reading may show how it was half a second ago, and
+//! says itself at which time of the traffic that was.
 
+use base::Instant;
 use generator::Failures;
 use generator::search::{Direction, Sample, Window};
 use serde_json::Value;
@@ -49,8 +52,7 @@ impl Side {
     fn since(&self, before: &Side) -> Side {
         let part = |(name, now): (&String, &f64)| {
             let then = before.0.get(name).copied().unwrap_or(0.0);
-            // Less than before: it began again.
-            (name.clone(), if *now < then { *now } else { now - then })
+            (name.clone(), now - then)
         };
         Side(self.0.iter().map(part).collect())
     }
@@ -97,6 +99,13 @@ impl Ports {
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
+    /// When it was asked for.
+    pub at: Instant,
+    /// Another one for each start of the traffic.
+    epoch: u64,
+    /// For how many seconds that start's traffic had run, by the server's clock, when the counters of
+    /// connections were copied.
+    pub clock: f64,
     /// Clients.
     pub client: Side,
     /// Servers.
@@ -117,8 +126,11 @@ impl Reading {
     /// Of the answers to `get_counter_values` and `get_global_stats`; ports are added.
     pub fn read(values: &Value, global: &Value, names: &Names) -> Reading {
         let number = |name: &str| global.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        let client = Side::read(&values["client"], names);
         Reading {
-            client: Side::read(&values["client"], names),
+            epoch: values["epoch"].as_u64().unwrap_or_default(),
+            clock: client.0.get("m_traffic_duration").copied().unwrap_or_default(),
+            client,
             server: Side::read(&values["server"], names),
             active: number("m_active_flows") as u64,
             queue_dropped: number("m_total_queue_drop") as u64,
@@ -128,9 +140,14 @@ impl Reading {
     }
 
     fn since(&self, before: &Reading) -> Reading {
+        let same = self.epoch == before.epoch;
+        let part = |now: &Side, then: &Side| if same { now.since(then) } else { now.clone() };
         Reading {
-            client: self.client.since(&before.client),
-            server: self.server.since(&before.server),
+            at: self.at,
+            epoch: self.epoch,
+            clock: if same { self.clock - before.clock } else { self.clock },
+            client: part(&self.client, &before.client),
+            server: part(&self.server, &before.server),
             client_ports: self.client_ports.since(&before.client_ports),
             server_ports: self.server_ports.since(&before.server_ports),
             queue_dropped: self.queue_dropped.saturating_sub(before.queue_dropped),
@@ -147,41 +164,58 @@ impl Reading {
         self.client.sum(&["tcps_closed", "udps_closed"])
     }
 
-    /// What came between two readings of one sample.
-    pub fn window(&self, before: &Reading, seconds: f64) -> Window {
+    /// How long the traffic had run that began after `start` was read, in seconds; 0 where nothing is
+    /// known of it yet.
+    pub fn clock_since(&self, start: &Reading) -> f64 {
+        if self.epoch == start.epoch { 0.0 } else { self.clock }
+    }
+
+    /// Whether all connections have ended that are counted here.
+    pub fn is_at_rest(&self) -> bool {
+        self.client.get("m_active_flows") == 0
+    }
+
+    /// What came between two readings of one sample, in the server's own time.
+    pub fn window(&self, before: &Reading) -> Window {
         let part = self.since(before);
         let failed = part.failures().total();
         let (one, other) = (part.client_ports, part.server_ports);
+        // Those of ports are of other moments, as far apart as the readings.
+        let apart = (self.at - before.at).as_secs_f64();
+        let scale = if apart > 0.0 { part.clock / apart } else { 1.0 };
+        let scaled = |count: u64| (count as f64 * scale) as u64;
         Window {
-            seconds,
+            seconds: part.clock,
             opened: part.opened(),
             completed: part.closed().saturating_sub(failed),
             active: self.active,
-            tx_packets: one.tx_packets + other.tx_packets,
-            tx_bytes: one.tx_bytes + other.tx_bytes,
-            rx_packets: one.rx_packets + other.rx_packets,
-            rx_bytes: one.rx_bytes + other.rx_bytes,
+            tx_packets: scaled(one.tx_packets + other.tx_packets),
+            tx_bytes: scaled(one.tx_bytes + other.tx_bytes),
+            rx_packets: scaled(one.rx_packets + other.rx_packets),
+            rx_bytes: scaled(one.rx_bytes + other.rx_bytes),
             payload_bytes: part.client.sum(&[
                 "tcps_sndbyte_ok",
                 "tcps_rcvbyte",
                 "udps_sndbyte",
                 "udps_rcvbyte",
             ]),
-            client_packets: one.tx_packets + one.rx_packets,
+            client_packets: scaled(one.tx_packets + one.rx_packets),
             busy: self.busy,
             behind: None,
         }
     }
 
+    /// Each connection that failed is counted once: before it was established by `tcps_conndrops`,
+    /// afterwards by `tcps_drops`. Timers that ran out count beside one of these.
     fn failures(&self) -> Failures {
         let client = &self.client;
-        let opening = client.get("tcps_conndrops");
-        let timed_out = client.sum(&["tcps_timeoutdrop", "tcps_keepdrops"]);
+        let (opening, dropped) = (client.get("tcps_conndrops"), client.get("tcps_drops"));
+        let timers = client.sum(&["tcps_timeoutdrop", "tcps_keepdrops"]);
+        let timed_out = timers.saturating_sub(opening).min(dropped);
         Failures {
             timed_out_opening: opening,
             timed_out: timed_out + client.get("udps_keepdrops"),
-            // All drops, those for a reason of their own among them.
-            reset: client.get("tcps_drops").saturating_sub(opening + timed_out),
+            reset: dropped - timed_out,
             ..Failures::default()
         }
     }
@@ -219,6 +253,8 @@ impl Reading {
             garbage: both(&["tcps_rcvbadsum", "tcps_rcvbadoff", "tcps_rcvshort"])
                 + both(&["err_l3_cs", "err_l4_cs"]),
             no_connection: both(&["err_cwf", "err_no_syn"]),
+            // Nothing here says that the server's ports are joined to the device at all.
+            nothing_is_loss: true,
             ..Sample::default()
         }
     }
@@ -227,18 +263,20 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use generator::search::{Allowance, judge};
     use serde_json::json;
 
     fn names() -> Names {
         let all = ["tcps_connattempt", "tcps_closed", "tcps_drops", "tcps_conndrops"];
-        let all = all.into_iter().chain(["udps_connects", "err_flow_overflow", "tcps_keepdrops"]);
+        let more = ["udps_connects", "err_flow_overflow", "tcps_keepdrops", "m_traffic_duration"];
+        let all = all.into_iter().chain(more);
         let data: Vec<Value> =
             all.enumerate().map(|(id, name)| json!({ "id": id, "name": name })).collect();
         Names::read(&json!({ "data": data })).unwrap()
     }
 
-    fn reading(client: &Value, ports: [u64; 4]) -> Reading {
-        let values = json!({ "epoch": 1, "client": client, "server": {} });
+    fn reading(epoch: u64, client: &Value, ports: [u64; 4]) -> Reading {
+        let values = json!({ "epoch": epoch, "client": client, "server": {} });
         let global = json!({ "m_active_flows": 7.0, "m_cpu_util": 40.5 });
         let mut it = Reading::read(&values, &global, &names());
         it.client_ports.add(&json!({ "opackets": ports[0], "ipackets": ports[3] }));
@@ -248,16 +286,19 @@ mod tests {
 
     #[test]
     fn counters_become_a_sample() {
-        let start = reading(&json!({ "0": 100, "1": 100 }), [10, 10, 10, 10]);
+        let start = reading(1, &json!({ "0": 100, "1": 100 }), [10, 10, 10, 10]);
         let end = reading(
-            // 1,100 opened, 1,095 ended; 5 dropped, of which 3 while opening and 1 in silence.
-            &json!({ "0": 1100, "1": 1095, "2": 5, "3": 3, "5": 0, "6": 1 }),
+            1,
+            // 1,100 opened, 1,095 ended; 3 dropped while opening, all by a timer, and 2 afterwards, 1 by
+            // a timer.
+            &json!({ "0": 1100, "1": 1095, "2": 2, "3": 3, "5": 0, "6": 4, "7": 1.25 }),
             [4010, 4000, 3010, 3010],
         );
-        let sample = end.sample(&start, 1000.0, end.window(&start, 1.0));
+        let sample = end.sample(&start, 1000.0, end.window(&start));
         assert_eq!((sample.opened, sample.completed, sample.unfinished), (1000, 990, 5));
         let Failures { timed_out_opening, timed_out, reset, .. } = sample.failed;
         assert_eq!((timed_out_opening, timed_out, reset), (3, 1, 1));
+        assert_eq!(sample.window.seconds, 1.25);
         let counted = sample.completed + sample.failed.total() + sample.unfinished;
         assert_eq!(counted, sample.opened);
         assert_eq!((sample.forth.lost(), sample.back.lost()), (10, 0));
@@ -265,12 +306,31 @@ mod tests {
         assert!((sample.window.busy - 0.405).abs() < 1e-9);
     }
 
+    /// As a server counted a second sample at the rate of the one before.
     #[test]
-    fn counters_that_began_again_count_from_nothing() {
-        let start = reading(&json!({ "0": 100, "1": 100 }), [500; 4]);
-        let end = reading(&json!({ "0": 30, "1": 30 }), [90; 4]);
-        let sample = end.sample(&start, 30.0, end.window(&start, 1.0));
-        assert_eq!((sample.opened, sample.forth.sent), (30, 90));
+    fn counters_begin_again_with_each_start_and_ports_do_not() {
+        let start = reading(10, &json!({ "0": 10_180, "1": 10_180, "3": 318 }), [500; 4]);
+        let stale = reading(10, &json!({ "0": 10_180, "1": 10_180, "3": 318 }), [510; 4]);
+        assert_eq!(
+            (stale.clock_since(&start), stale.sample(&start, 1.0, stale.window(&start)).opened),
+            (0.0, 0)
+        );
+        let all = json!({ "0": 10_180, "1": 10_180, "3": 318, "6": 318, "7": 19.9 });
+        let end = reading(11, &all, [9000, 9000, 8000, 8000]);
+        let sample = end.sample(&start, 750.0, end.window(&start));
+        assert_eq!((sample.opened, sample.completed, sample.failed.total()), (10_180, 9862, 318));
+        assert_eq!((sample.forth.sent, sample.unfinished), (8500, 0));
+        assert_eq!((end.clock_since(&start), sample.window.seconds), (19.9, 19.9));
+    }
+
+    #[test]
+    fn a_device_that_drops_everything_has_failed() {
+        let start = reading(1, &json!({}), [0; 4]);
+        let end =
+            reading(2, &json!({ "0": 500, "1": 500, "3": 500, "6": 500, "7": 1 }), [2500, 0, 0, 0]);
+        let sample = end.sample(&start, 500.0, end.window(&start));
+        let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
+        assert_eq!((sample.broken(), judge(&sample, &allowed).word()), (None, "fail"));
     }
 
     #[test]

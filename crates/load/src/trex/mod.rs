@@ -2,20 +2,21 @@
 //! ([`rpc`], over [`zmtp`]), the traffic ([`profile`]), and its [`counters`].
 //!
 //! The calls and their fields are those that trex-core's Python client makes
-//! (interactive/trex/astf/trex_astf_client.py); tests make them to a simulated server that checks
-//! each. No real server was at hand.
+//! (interactive/trex/astf/trex_astf_client.py). Tests make them to a simulated server that checks each
+//! and answers as a real one did, of which testdata/trex has a recording.
 
 mod counters;
+mod error;
 mod profile;
 mod rpc;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod zmtp;
 use crate::generate::error::LoadError;
 use crate::generate::trial::{Live, Phase, Plan, Watch};
-use base::Instant;
 use counters::{Names, Reading};
-use generator::search::Sample;
+pub use error::TrexError;
+use generator::search::{Allowance, Sample};
 use rpc::{Rpc, malformed};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use std::time::Duration;
 const PROFILE: &str = "_";
 /// Who says that the server is in use.
 const USER: &str = "tidegate";
-/// States of the server (trex-core: `astf_states`).
+/// States of the server (trex-core: `astf_states`) that it does not leave by itself.
 const IDLE: i64 = 0;
 const LOADED: i64 = 1;
 const TRANSMITTING: i64 = 4;
@@ -32,88 +33,20 @@ const TRANSMITTING: i64 = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a server is asked that is waited for.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// Between two looks at the rate until it has settled, and how many there are at most.
-const SETTLE: (Duration, u32) = (Duration::from_secs(1), 5);
+/// How often its counters are read. They are copies, half a second old or older.
+const READ_EVERY: Duration = Duration::from_millis(200);
+/// Between the moment from which the rate stands and the sample.
+const SETTLE: Duration = Duration::from_secs(1);
 /// A sample is looked at after this time, and goes on only if nothing has failed.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// How much longer than its parts a trial may last, since calls take time.
-const SLACK: Duration = Duration::from_secs(3);
+/// How much longer than its parts a trial lasts: the copy of the counters that ends the sample comes
+/// late, and has to be of a time in which the rate stood.
+const SLACK: Duration = Duration::from_secs(2);
 /// How often somebody is told how it goes.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-
-/// Why a TRex server is of no use.
-#[derive(Debug, thiserror::Error)]
-pub enum TrexError {
-    /// It cannot be reached, or is none.
-    #[error(
-        "TRex at {server}: {source}; start it with `t-rex-64 -i --astf`, or name its host with \
-         --server and its port with --sync-port"
-    )]
-    Connect {
-        /// Host and port.
-        server: String,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// It went away.
-    #[error("TRex at {server} did not answer {method}: {source}")]
-    Call {
-        /// Host and port.
-        server: String,
-        /// The call.
-        method: &'static str,
-        /// What went wrong.
-        source: std::io::Error,
-    },
-    /// It speaks another version, or is in another mode.
-    #[error(
-        "TRex at {server} refuses this version of its ASTF interface ({why}); start it with \
-         --astf, in a version from 2.7x to 3.0x"
-    )]
-    Version {
-        /// Host and port.
-        server: String,
-        /// What it said.
-        why: String,
-    },
-    /// It refuses a call.
-    #[error("TRex refused {method}: {why}")]
-    Refused {
-        /// The call.
-        method: &'static str,
-        /// What it said.
-        why: String,
-    },
-    /// It answers something else.
-    #[error("TRex answered {method} with what is no answer: {why}")]
-    Malformed {
-        /// The call.
-        method: &'static str,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// It has too few ports.
-    #[error("TRex has {0} ports; clients and servers need one each")]
-    Ports(usize),
-    /// The profile is too long for one message.
-    #[error("the traffic is {bytes} bytes as a profile, more than {most}; lower --num-messages")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// What may be.
-        most: usize,
-    },
-    /// It did not get where it should.
-    #[error("TRex is in state {state} {seconds} s after {method}; see its own console")]
-    Stuck {
-        /// The last call.
-        method: &'static str,
-        /// Where it is, by its own numbers.
-        state: i64,
-        /// How long it had.
-        seconds: u64,
-    },
-}
+/// Of the connections that may be alive, the share from which on that is taken for why no more were
+/// opened: the server says nothing of it.
+const AT_LIMIT: f64 = 0.95;
 
 /// Whether a server could be given this traffic.
 pub fn check(profile: &generator::Profile) -> Result<(), TrexError> {
@@ -128,6 +61,9 @@ pub struct Trex {
     ports: Vec<u64>,
     about: Value,
     running: bool,
+    ramp: Duration,
+    /// Connections that may be alive at once.
+    max_flows: Option<f64>,
 }
 
 impl Trex {
@@ -146,24 +82,44 @@ impl Trex {
         if ports.len() < 2 {
             return Err(TrexError::Ports(ports.len()));
         }
-        let taken = rpc.call("acquire", json!({ "force": true, "user": USER }))?;
+        let who = json!({ "force": true, "user": USER, "session_id": std::process::id() });
+        let taken = rpc.call("acquire", who)?;
         let handler = taken["handler"].as_str().ok_or(malformed("acquire", &taken))?.to_owned();
-        let (names, running) = (Names::default(), true);
-        let mut trex = Trex { rpc, handler, names, ports, about, running };
-        trex.stop()?;
-        trex.rpc
-            .call("profile_clear", json!({ "handler": trex.handler, "profile_id": PROFILE }))?;
+        // Those of TCP stay for a while; those of UDP end at once and fill no limit.
+        let share =
+            if profile.udp_percent < 100.0 { 1.0 - profile.udp_percent / 100.0 } else { 1.0 };
+        let mut trex = Trex {
+            rpc,
+            handler,
+            names: Names::default(),
+            ports,
+            about,
+            running: true,
+            ramp: Duration::from_secs(ramp_s.into()),
+            max_flows: max_flows.map(|most| f64::from(most) * share),
+        };
+        trex.load(&text)?;
+        Ok(trex)
+    }
+
+    fn load(&mut self, text: &str) -> Result<(), TrexError> {
+        self.wait_for("acquire", &[IDLE, LOADED, TRANSMITTING])?;
+        self.stop()?;
+        let own = json!({ "handler": self.handler, "profile_id": PROFILE });
+        self.rpc.call("profile_clear", own)?;
+        // It answers before it has done so, and takes no profile meanwhile.
+        self.wait_for("profile_clear", &[IDLE])?;
         let upload = json!({
-            "handler": trex.handler,
+            "handler": self.handler,
             "profile_id": PROFILE,
             "fragment": text,
             "frag_first": true,
             "frag_last": true,
         });
-        trex.rpc.call("profile_fragment", upload)?;
-        let described = trex.rpc.call("get_counter_desc", json!({ "profile_id": PROFILE }))?;
-        trex.names = Names::read(&described).ok_or(malformed("get_counter_desc", &described))?;
-        Ok(trex)
+        self.rpc.call("profile_fragment", upload)?;
+        let described = self.rpc.call("get_counter_desc", json!({ "profile_id": PROFILE }))?;
+        self.names = Names::read(&described).ok_or(malformed("get_counter_desc", &described))?;
+        Ok(())
     }
 
     /// Connects to this server, takes it over and loads the traffic.
@@ -222,6 +178,7 @@ impl Trex {
         self.wait_for("start", &[TRANSMITTING])
     }
 
+    /// Stops what runs; connections that are open are cut off.
     fn stop(&mut self) -> Result<(), TrexError> {
         if !matches!(self.state()?, IDLE | LOADED) {
             self.rpc.call("stop", json!({ "handler": self.handler, "profile_id": PROFILE }))?;
@@ -231,58 +188,94 @@ impl Trex {
         Ok(())
     }
 
-    /// All counters, and when those of the connections were read.
-    fn read(&mut self) -> Result<(Instant, Reading), TrexError> {
-        let asked = clock::now();
+    /// All counters.
+    fn read(&mut self) -> Result<Reading, TrexError> {
+        let at = clock::now();
         let values = self.rpc.call("get_counter_values", json!({ "profile_id": PROFILE }))?;
-        let at = asked + (clock::now() - asked) / 2;
         let global = self.rpc.call("get_global_stats", json!({}))?;
         let mut reading = Reading::read(&values, &global, &self.names);
+        reading.at = at;
         for &port in &self.ports {
             let answer = self.rpc.call("get_port_stats", json!({ "port_id": port }))?;
             let of =
                 if port % 2 == 0 { &mut reading.client_ports } else { &mut reading.server_ports };
             of.add(&answer);
         }
-        Ok((at, reading))
+        Ok(reading)
     }
 
     /// One trial: ramp up, settle, sample, and wait until its connections have ended.
     pub fn trial(&mut self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Sample, LoadError> {
-        let (start_at, start) = self.read()?;
+        let start = self.read()?;
         let rate = plan.rate.unwrap_or(profile::UNIT);
-        let time = plan.ramp + plan.lifetime + SETTLE.0 * SETTLE.1 + plan.sample + SLACK;
-        self.start(rate, time)?;
-        let mut course = Course { told: (start_at, start.clone()) };
-        course.pass(self, watch, Phase::Ramp, plan.ramp)?;
-        course.pass(self, watch, Phase::Settle, plan.lifetime)?;
-        course.settle(self, watch)?;
-        let (began_at, began) = self.read()?;
-        let first = FIRST_LOOK.min(plan.sample);
-        course.pass(self, watch, Phase::Sample, first)?;
-        let looked = self.read()?.1.sample(&start, rate, Default::default());
-        let failed = looked.failed.total();
+        let stands = self.ramp.max(plan.ramp) + plan.lifetime;
+        self.start(rate, stands + SETTLE + plan.sample + SLACK)?;
+        let mut course = Course { told: start.clone(), start, most_active: 0 };
+        course.until(self, watch, Phase::Ramp, stands.as_secs_f64())?;
+        let began = course.until(self, watch, Phase::Settle, (stands + SETTLE).as_secs_f64())?;
+        let from = began.clock_since(&course.start);
+        let first = from + FIRST_LOOK.min(plan.sample).as_secs_f64();
+        let mut ended = course.until(self, watch, Phase::Sample, first)?;
+        let looked = ended.sample(&course.start, rate, Default::default());
         let allowed = plan.limits.map_or(1.0, |limits| limits.failed);
-        if failed as f64 <= allowed * looked.opened as f64 {
-            course.pass(self, watch, Phase::Sample, plan.sample.saturating_sub(first))?;
+        let is_over = looked.failed.total() as f64 > allowed * looked.opened as f64;
+        if !is_over {
+            let whole = from + plan.sample.as_secs_f64();
+            ended = course.until(self, watch, Phase::Sample, whole)?;
         }
-        let (ended_at, ended) = self.read()?;
-        let window = ended.window(&began, (ended_at - began_at).as_secs_f64());
-        self.drain(watch, plan.drain + time)?;
-        Ok(self.read()?.1.sample(&start, rate, window))
+        let is_cut = self.drain(watch, plan.drain + SLACK + PATIENCE, is_over)?;
+        let window = ended.window(&began);
+        let mut sample = self.at_rest()?.sample(&course.start, rate, window);
+        sample.ended_early = is_over;
+        if is_cut {
+            sample.cut_short = std::mem::take(&mut sample.unfinished);
+        }
+        self.note_limit(&mut sample, course.most_active);
+        Ok(sample)
     }
 
-    /// Waits until the server has sent for its time and its connections have ended; whoever
-    /// interrupts, or a device that lets none end, has it stopped.
-    fn drain(&mut self, watch: &mut Watch<'_>, most: Duration) -> Result<(), LoadError> {
+    /// Waits until the server has sent for its time and its connections have ended; where nothing can
+    /// come of it any more, for whoever interrupts, or of a device that lets none end, they are cut off.
+    /// Says whether they were.
+    fn drain(
+        &mut self,
+        watch: &mut Watch<'_>,
+        most: Duration,
+        is_over: bool,
+    ) -> Result<bool, LoadError> {
         let start = watch.clock.now();
-        while watch.clock.now() - start < most && !(watch.interrupted)() {
+        while !is_over && watch.clock.now() - start < most && !(watch.interrupted)() {
             if matches!(self.state()?, IDLE | LOADED) {
-                break;
+                self.running = false;
+                return Ok(false);
             }
             std::thread::sleep(ASK_EVERY);
         }
-        Ok(self.stop()?)
+        self.stop()?;
+        Ok(is_over || (watch.interrupted)())
+    }
+
+    /// The counters when all has ended, which their copy may show late.
+    fn at_rest(&mut self) -> Result<Reading, TrexError> {
+        let mut reading = self.read()?;
+        for _ in 0..10 {
+            if reading.is_at_rest() {
+                break;
+            }
+            std::thread::sleep(ASK_EVERY);
+            reading = self.read()?;
+        }
+        Ok(reading)
+    }
+
+    /// A server that reaches the limit of connections opens no more, and says nothing of it.
+    fn note_limit(&self, sample: &mut Sample, most_active: u64) {
+        let Some(most) = self.max_flows else { return };
+        let short = sample.offered * sample.window.seconds - sample.window.opened as f64;
+        let lacks = short > Allowance::SHORTFALL * sample.offered * sample.window.seconds;
+        if lacks && most_active as f64 >= AT_LIMIT * most {
+            sample.at_limit += short as u64;
+        }
     }
 }
 
@@ -298,51 +291,40 @@ impl Drop for Trex {
 
 /// A trial on its way.
 struct Course {
-    /// When somebody was told the last time, and what was counted by then.
-    told: (Instant, Reading),
+    /// What was counted before it.
+    start: Reading,
+    /// What was counted when somebody was told the last time.
+    told: Reading,
+    /// Connections that were alive at most.
+    most_active: u64,
 }
 
 impl Course {
-    /// Lets so much time pass; ends early when interrupted.
-    fn pass(
+    /// Lets traffic run until it has run for so many seconds, by the clock of the counters, or until
+    /// somebody interrupts.
+    fn until(
         &mut self,
         trex: &mut Trex,
         watch: &mut Watch<'_>,
         phase: Phase,
-        time: Duration,
-    ) -> Result<(), LoadError> {
-        let start = watch.clock.now();
-        while watch.clock.now() - start < time && !(watch.interrupted)() {
-            let left = time.saturating_sub(watch.clock.now() - start);
-            std::thread::sleep(left.min(ASK_EVERY));
-            let now = watch.clock.now();
-            if now - self.told.0 >= TOLD_EVERY {
-                let (at, reading) = trex.read()?;
-                let window = reading.window(&self.told.1, (at - self.told.0).as_secs_f64());
-                (watch.live)(&Live { phase, window });
-                self.told = (at, reading);
+        seconds: f64,
+    ) -> Result<Reading, LoadError> {
+        let begun = watch.clock.now();
+        loop {
+            let reading = trex.read()?;
+            self.most_active = self.most_active.max(reading.active);
+            if reading.at - self.told.at >= TOLD_EVERY {
+                (watch.live)(&Live { phase, window: reading.window(&self.told) });
+                self.told = reading.clone();
             }
-        }
-        Ok(())
-    }
-
-    /// Until packets sent in two looks in a row differ by less than 1%.
-    fn settle(&mut self, trex: &mut Trex, watch: &mut Watch<'_>) -> Result<(), LoadError> {
-        let mut before: Option<u64> = None;
-        let start = watch.clock.now();
-        // Looking takes time too, of which the server was given only so much.
-        while watch.clock.now() - start < SETTLE.0 * (SETTLE.1 - 1) {
-            let (_, from) = trex.read()?;
-            self.pass(trex, watch, Phase::Settle, SETTLE.0)?;
-            let sent = trex.read()?.1.window(&from, 1.0).tx_packets;
-            // Few packets change by more than 1% by themselves.
-            let allowed = (sent as f64 * 0.01).max(2.0 * (sent as f64).sqrt());
-            let steady = before.is_some_and(|before| sent.abs_diff(before) as f64 <= allowed);
-            if steady || (watch.interrupted)() {
-                break;
+            if reading.clock_since(&self.start) >= seconds || (watch.interrupted)() {
+                return Ok(reading);
             }
-            before = Some(sent);
+            if watch.clock.now() - begun > Duration::from_secs_f64(seconds) + PATIENCE {
+                let (state, seconds) = (trex.state()?, PATIENCE.as_secs());
+                return Err(TrexError::Stuck { method: "start", state, seconds }.into());
+            }
+            std::thread::sleep(READ_EVERY);
         }
-        Ok(())
     }
 }

@@ -1,9 +1,10 @@
-mod server;
+pub(crate) mod server;
 
 use super::*;
+use crate::generate::trial::Limits;
 use crate::generate::trial::Wall;
 use generator::Profile;
-use generator::search::{Allowance, judge};
+use generator::search::{Allowance, Reason, judge};
 use server::Script;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -21,38 +22,101 @@ fn plan(rate: f64) -> Plan {
 }
 
 fn trial(trex: &mut Trex, rate: f64) -> Result<Sample, LoadError> {
+    planned(trex, &plan(rate))
+}
+
+fn planned(trex: &mut Trex, plan: &Plan) -> Result<Sample, LoadError> {
     let mut live = |_: &Live| ();
     let interrupted = || false;
     let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
-    trex.trial(&plan(rate), &mut watch)
+    trex.trial(plan, &mut watch)
 }
+
+const ALLOWED: Allowance = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
 
 #[test]
 fn a_simulated_server_finds_nothing_wrong_and_its_counters_make_samples() {
     let script = Script { trex_most: 8000.0, device_most: 5000.0, ..Script::default() };
     let (port, seen) = server::start(script);
     let profile = Profile { udp_percent: 1.0, ..Profile::default() };
-    let mut trex = Trex::connect("127.0.0.1", port, &profile, 0, Some(100_000)).unwrap();
+    let mut trex = Trex::connect("127.0.0.1", port, &profile, 3, Some(100_000)).unwrap();
     assert_eq!(trex.about()["version"], "v3.0-simulated");
-    let allowed = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
-    // Below what the device carries, above it, and above what TRex itself can do. Nothing of one
-    // sample is left in the next.
-    for (rate, word) in [(2000.0, "pass"), (6000.0, "fail"), (20_000.0, "invalid")] {
+    // Below what the device carries, above it twice, and above what TRex itself can do. Nothing of one
+    // sample is left in the next, and the second at the same rate counts what it did itself.
+    for (rate, word) in
+        [(2000.0, "pass"), (6000.0, "fail"), (6000.0, "fail"), (20_000.0, "invalid")]
+    {
         let sample = trial(&mut trex, rate).unwrap();
-        let verdict = judge(&sample, &allowed);
+        let verdict = judge(&sample, &ALLOWED);
         assert_eq!(verdict.word(), word, "{rate}: {:?}", verdict.reasons());
+        // By the server's own clock it is exact, however old the copies of its counters are.
         let opened = sample.opened_per_second();
         let real = rate.min(8000.0);
-        assert!((opened - real).abs() < real * 0.03, "{rate}: {opened}");
+        assert!((opened - real).abs() < real * 0.002, "{rate}: {opened}");
         let lost = sample.forth.lost() as f64 / sample.opened as f64;
         let expected = (1.0 - 5000.0 / real).max(0.0);
         assert!((lost - expected).abs() < 0.01, "{rate}: {lost} lost of {expected}");
+        // A failed one counts once.
+        let failed = sample.failed.total() as f64 / sample.opened as f64;
+        assert!((failed - expected).abs() < 0.01, "{rate}: {failed} failed of {expected}");
+        let ended = sample.completed + sample.failed.total() + sample.unfinished + sample.cut_short;
+        assert_eq!(ended, sample.opened, "{rate}: {:?}", sample.failed);
         assert!((sample.window.busy - 0.35).abs() < 1e-9 && sample.unfinished <= 1);
     }
     drop(trex);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.wrong, Vec::<String>::new());
     assert!(seen.released, "the server was not given back");
+    // Ramp, a second until it stands, the sample, and two seconds until its counters are read.
+    assert!(
+        seen.durations.iter().all(|time| *time <= 3.0 + 1.0 + 1.0 + 2.0),
+        "{:?}",
+        seen.durations
+    );
+    assert_eq!(seen.cut, 0, "of what had not failed nothing is cut off");
+}
+
+#[test]
+fn a_trial_that_has_failed_is_cut_off_and_told_as_such() {
+    let (port, seen) = server::start(Script { device_most: 500.0, ..Script::default() });
+    let mut trex = Trex::connect("127.0.0.1", port, &Profile::default(), 3, None).unwrap();
+    let limits = Limits { failed: 0.0, lost: 0.0, missed: 1.0, cut: false };
+    let long = Duration::from_secs(60);
+    let plan = Plan { sample: long, limits: Some(limits), ..plan(1000.0) };
+    let start = std::time::Instant::now();
+    let sample = planned(&mut trex, &plan).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(10) && seen.lock().unwrap().cut == 1);
+    assert!(sample.ended_early && sample.cut_short > 0 && sample.unfinished == 0, "{sample:?}");
+    assert_eq!(judge(&sample, &ALLOWED).word(), "fail");
+    // The next one begins as if it had not been.
+    assert_eq!(judge(&trial(&mut trex, 400.0).unwrap(), &ALLOWED).word(), "pass");
+}
+
+/// A SYN that nobody answers is given up after five seconds, when the traffic is over.
+#[test]
+fn a_device_that_drops_everything_has_failed_and_is_no_error() {
+    let script = Script { device_most: 0.0, gives_up_s: 5.0, ..Script::default() };
+    let (port, seen) = server::start(script);
+    let mut trex = Trex::connect("127.0.0.1", port, &Profile::default(), 3, None).unwrap();
+    let sample = trial(&mut trex, 500.0).unwrap();
+    assert_eq!((sample.broken(), sample.completed), (None, 0));
+    assert_eq!(sample.failed.timed_out_opening, sample.opened, "{:?}", sample.failed);
+    assert_eq!(judge(&sample, &ALLOWED).word(), "fail");
+    assert!(seen.lock().unwrap().wrong.is_empty());
+}
+
+#[test]
+fn the_most_connections_are_reached_with_a_word() {
+    let (port, _) = server::start(Script::default());
+    let mut trex = Trex::connect("127.0.0.1", port, &Profile::default(), 3, Some(1000)).unwrap();
+    // Each lives for half a second, so that 2,000 a second are what 1,000 allow.
+    for (rate, word) in [(1500.0, "pass"), (3000.0, "invalid")] {
+        let sample = trial(&mut trex, rate).unwrap();
+        let verdict = judge(&sample, &ALLOWED);
+        assert_eq!(verdict.word(), word, "{rate}: {:?}", verdict.reasons());
+        let said = verdict.reasons().iter().any(|it| matches!(it, Reason::AtLimit(_)));
+        assert_eq!(said, word == "invalid", "{:?}", verdict.reasons());
+    }
 }
 
 #[test]
@@ -123,7 +187,12 @@ impl Write for Book {
         let call: Value = serde_json::from_str(&body[start..]).unwrap();
         let line = &self.lines[self.next];
         assert_eq!(call["method"], line["call"]["method"], "line {}", self.next + 1);
-        assert_eq!(call["params"], line["call"]["params"], "line {}", self.next + 1);
+        let mut params = call["params"].clone();
+        if params.get("session_id").is_some_and(Value::is_u64) {
+            // Any number will do.
+            params["session_id"] = line["call"]["params"]["session_id"].clone();
+        }
+        assert_eq!(params, line["call"]["params"], "line {}", self.next + 1);
         let mut answer = line["answer"].clone();
         answer["id"] = call["id"].clone();
         let answer = answer.to_string();
@@ -154,13 +223,15 @@ fn the_exchange_in_testdata_is_followed_call_by_call() {
     let book = Book { lines, next: 0, inbox: Vec::new(), outbox, greeted: false };
     let rpc = Rpc::over(Box::new(book), "the book").unwrap();
     let mut trex = Trex::open(rpc, &Profile::default(), 3, None).unwrap();
-    let (_, start) = trex.read().unwrap();
-    trex.start(1000.0, Duration::from_secs(9)).unwrap();
-    let (_, end) = trex.read().unwrap();
-    let sample = end.sample(&start, 1000.0, end.window(&start, 2.0));
-    assert_eq!((sample.opened, sample.completed, sample.unfinished), (2000, 1990, 5));
-    assert_eq!(sample.failed.timed_out_opening, 5);
-    assert_eq!((sample.forth.sent, sample.forth.lost(), sample.back.lost()), (8000, 5, 0));
-    assert_eq!((sample.garbage, sample.retransmitted), (0, 5));
+    let start = trex.read().unwrap();
+    trex.start(750.0, Duration::from_millis(14_500)).unwrap();
+    let end = trex.read().unwrap();
+    // The second sample at this rate: what was counted before it was the same, and is not subtracted.
+    let sample = end.sample(&start, 750.0, end.window(&start));
+    assert_eq!((sample.opened, sample.completed, sample.unfinished), (10_180, 9862, 0));
+    assert_eq!((sample.failed.timed_out_opening, sample.failed.total()), (318, 318));
+    assert_eq!((sample.forth.sent, sample.forth.lost(), sample.back.lost()), (41_041, 1593, 0));
+    assert_eq!((sample.garbage, sample.retransmitted), (0, 1275));
+    assert!(end.is_at_rest() && (sample.window.seconds - 19.919).abs() < 0.001);
     trex.stop().unwrap();
 }

@@ -1,5 +1,6 @@
-//! A simulated TRex server: it checks every call as the published client makes it, and counts what
-//! the traffic that was loaded would have done.
+//! A simulated TRex server: it checks every call as the published client makes it, answers as the one
+//! of version 3.08 did of which testdata/trex has a recording, and counts what the traffic that was
+//! loaded would have done. Its time passes four times as fast.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -18,13 +19,16 @@ pub struct Script {
     pub trex_most: f64,
     /// Connections a second that the device carries.
     pub device_most: f64,
+    /// Connections that have failed count when they are given up, so long after they were opened.
+    pub gives_up_s: f64,
     /// Calls after which it is gone.
     pub gone_after: u64,
 }
 
 impl Default for Script {
     fn default() -> Self {
-        Script { major: 2, trex_most: 1e6, device_most: 1e6, gone_after: u64::MAX }
+        let (trex_most, device_most) = (1e6, 1e6);
+        Script { major: 2, trex_most, device_most, gives_up_s: 0.0, gone_after: u64::MAX }
     }
 }
 
@@ -34,7 +38,20 @@ pub struct Seen {
     pub methods: Vec<String>,
     pub wrong: Vec<String>,
     pub released: bool,
+    /// For how long each start was to send, in seconds.
+    pub durations: Vec<f64>,
+    /// How often traffic was cut off.
+    pub cut: u32,
 }
+
+/// How many seconds pass for the server in one.
+const PACE: f64 = 4.0;
+/// How old a copy of the counters is before another is made, in seconds of the server.
+const STALE: f64 = 0.5;
+/// How long parsing and building traffic take, and forgetting it.
+const BUILDS: f64 = 0.4;
+/// How long a connection lives: TIME-WAIT.
+const LIVES: f64 = 0.5;
 
 /// Starts it; its port, and what it sees.
 pub fn start(script: Script) -> (u16, Arc<Mutex<Seen>>) {
@@ -47,10 +64,16 @@ pub fn start(script: Script) -> (u16, Arc<Mutex<Seen>>) {
             let server = Server {
                 script: script.clone(),
                 seen: Arc::clone(&seen_too),
+                began: Instant::now(),
                 loaded: None,
+                // As whoever was here before has left it.
+                forgetting_until: 0.0,
+                has_profile: true,
                 run: None,
-                counted: Counted::default(),
-                epoch: 1,
+                earlier: [0.0; 4],
+                copy: Copy::default(),
+                epoch: 28,
+                counter_epoch: 0,
             };
             // A client that goes away ends its session and nothing else.
             let _ = serve(stream, server);
@@ -99,89 +122,141 @@ fn frame(stream: &mut TcpStream) -> std::io::Result<(u8, Vec<u8>)> {
 const API: &str = "api-handle-1";
 const HANDLER: &str = "context-handle-2";
 /// Counters that it describes, by their numbers.
-const COUNTERS: [&str; 12] = [
+const COUNTERS: [&str; 13] = [
     "m_active_flows",
     "tcps_connattempt",
     "tcps_connects",
     "tcps_closed",
     "tcps_drops",
     "tcps_conndrops",
+    "tcps_keepdrops",
     "tcps_sndbyte_ok",
     "tcps_rcvbyte",
     "udps_connects",
     "udps_closed",
     "udps_keepdrops",
-    "err_flow_overflow",
+    "m_traffic_duration",
 ];
 
-/// Connections of all runs up to now.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    opened: f64,
-    dropped: f64,
+/// A profile as it was loaded.
+#[derive(Clone, Copy)]
+struct Loaded {
+    /// Connections a second at the multiplier 1.
+    cps: f64,
     udp_share: f64,
+    ramp: f64,
+    /// Connections that may be alive.
+    limit: f64,
 }
 
+/// One start of the traffic, in seconds of the server.
 struct Run {
-    since: Instant,
-    at: Instant,
+    since: f64,
     rate: f64,
     duration: f64,
-    ramp: f64,
+    loaded: Loaded,
+    /// When it was cut off.
+    cut: Option<f64>,
+}
+
+/// Counters as they were at a moment.
+#[derive(Clone, Debug, Default)]
+struct Copy {
+    at: f64,
+    epoch: u64,
+    client: HashMap<String, f64>,
 }
 
 struct Server {
     script: Script,
     seen: Arc<Mutex<Seen>>,
-    /// Connections a second at the multiplier 1, the share of UDP, and the rise.
-    loaded: Option<(f64, f64, f64)>,
+    began: Instant,
+    loaded: Option<Loaded>,
+    /// A profile that was cleared is forgotten by then.
+    forgetting_until: f64,
+    /// Traffic of somebody before is loaded.
+    has_profile: bool,
     run: Option<Run>,
-    counted: Counted,
+    /// Packets of earlier runs: sent and received at the clients' port, and at the servers'.
+    earlier: [f64; 4],
+    copy: Copy,
     epoch: u64,
+    /// Of the counters, which begin again with each start.
+    counter_epoch: u64,
+}
+
+impl Run {
+    /// Connections opened when traffic has run for so long: the rate rises in steps of a second.
+    fn opened(&self, script: &Script, time: f64) -> f64 {
+        let end = self.cut.map_or(self.duration, |cut| cut - self.since).min(self.duration);
+        let time = time.clamp(0.0, end.max(0.0));
+        let most = script.trex_most.min(self.loaded.limit / LIVES);
+        let steps = self.loaded.ramp.max(1.0);
+        let rising: f64 = (1..=self.loaded.ramp as u32)
+            .map(|step| {
+                let rate = (self.rate * f64::from(step) / steps).min(most);
+                rate * (time - f64::from(step - 1)).clamp(0.0, 1.0)
+            })
+            .sum();
+        rising + self.rate.min(most) * (time - self.loaded.ramp).max(0.0)
+    }
+
+    /// Of those, the ones that the device lost.
+    fn dropped(&self, script: &Script, time: f64) -> f64 {
+        let carried = (script.device_most / self.rate.min(script.trex_most)).min(1.0);
+        self.opened(script, time) * (1.0 - carried)
+    }
+
+    /// Whether all has ended.
+    fn is_over(&self, script: &Script, time: f64) -> bool {
+        let close = LIVES.max(script.gives_up_s);
+        self.cut.is_some() || time > self.duration + close
+    }
+
+    /// Packets sent and received at the clients' port and at the servers': 4 there and 3 back; of what
+    /// the device lost its SYN alone.
+    fn packets(&self, script: &Script, time: f64) -> [f64; 4] {
+        let (opened, dropped) = (self.opened(script, time), self.dropped(script, time));
+        let carried = opened - dropped;
+        [carried * 4.0 + dropped, carried * 3.0, carried * 3.0, carried * 4.0].map(f64::floor)
+    }
 }
 
 impl Server {
+    /// Seconds of the server.
+    fn now(&self) -> f64 {
+        self.began.elapsed().as_secs_f64() * PACE
+    }
+
     fn answer(&mut self, body: &[u8]) -> Value {
         let call: Value = serde_json::from_slice(body).unwrap();
         assert_eq!(call["jsonrpc"], "2.0");
         let method = call["method"].as_str().unwrap().to_owned();
         self.seen.lock().unwrap().methods.push(method.clone());
-        self.advance();
         let result = self.checked(&method, &call["params"]);
         match result {
             Ok(result) => json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }),
             Err(why) => {
                 let mut seen = self.seen.lock().unwrap();
                 seen.wrong.push(format!("{method}: {why}"));
-                let error = json!({ "code": -32000, "message": "", "specific_err": why });
+                let message = "Failed To Execute Method";
+                let error = json!({ "code": -32000, "message": message, "specific_err": why });
                 json!({ "jsonrpc": "2.0", "id": call["id"], "error": error })
             }
         }
     }
 
-    /// What time has done to a run: the rate rises, stands, and ends.
-    fn advance(&mut self) {
-        let Some(run) = &mut self.run else { return };
-        let (from, to) = ((run.at - run.since).as_secs_f64(), run.since.elapsed().as_secs_f64());
-        run.at = Instant::now();
-        let opened_by = |t: f64| {
-            let t = t.clamp(0.0, run.duration);
-            if t < run.ramp { t * t / (2.0 * run.ramp) } else { t - run.ramp / 2.0 }
-        };
-        let rate = run.rate.min(self.script.trex_most);
-        let opened = (opened_by(to) - opened_by(from)) * rate;
-        self.counted.opened += opened;
-        self.counted.dropped += opened * (1.0 - self.script.device_most / rate).max(0.0);
-        if to > run.duration + 0.2 {
-            self.run = None;
-        }
-    }
-
     fn state(&self) -> i64 {
-        match (&self.run, self.loaded) {
-            (Some(_), _) => 4,
-            (None, Some(_)) => 1,
-            (None, None) => 0,
+        let now = self.now();
+        if now < self.forgetting_until {
+            return 6;
+        }
+        match &self.run {
+            Some(run) if now < run.since - BUILDS / 2.0 => 2,
+            Some(run) if now < run.since => 3,
+            Some(run) if !run.is_over(&self.script, now - run.since) => 4,
+            Some(run) if run.cut.is_none() && now - run.since < run.duration + 1.0 => 5,
+            _ => i64::from(self.loaded.is_some() || self.has_profile),
         }
     }
 
@@ -205,10 +280,11 @@ impl Server {
         match method {
             "get_version" => Ok(json!({ "version": "v3.0-simulated", "mode": "ASTF" })),
             "get_system_info" => {
-                Ok(json!({ "dp_core_count": 1, "ports": [{ "index": 0 }, { "index": 1 }] }))
+                Ok(json!({ "dp_core_count": 1, "ports": [{ "index": 1 }, { "index": 0 }] }))
             }
             "acquire" => {
                 wants(params["force"].is_boolean() && params["user"].is_string(), "who?")?;
+                wants(params["session_id"].is_u64(), "session_id is missing")?;
                 Ok(json!({ "handler": HANDLER, "ports": { "0": "a", "1": "b" } }))
             }
             "sync" => {
@@ -219,27 +295,36 @@ impl Server {
             }
             "inc_epoch" => {
                 self.epoch += 1;
-                Ok(json!({}))
+                Ok(json!({ "epoch": self.epoch }))
             }
             "profile_clear" => {
-                wants(self.run.is_none(), "traffic runs")?;
-                self.loaded = None;
-                Ok(json!({}))
+                wants(matches!(self.state(), 0 | 1), "traffic runs")?;
+                if self.state() == 1 {
+                    self.forgetting_until = self.now() + BUILDS;
+                }
+                (self.loaded, self.has_profile) = (None, false);
+                Ok(Value::Null)
             }
             "profile_fragment" => {
+                let idle = "should be one of following: Idle,Loaded profile";
+                wants(self.state() != 6, &format!("Invalid state: Delete profile, {idle}"))?;
                 wants(params["frag_first"] == true && params["frag_last"] == true, "a part")?;
                 let text = params["fragment"].as_str().ok_or("no fragment")?;
                 self.loaded = Some(load(text)?);
-                Ok(json!({}))
+                Ok(Value::Null)
             }
             "start" => self.start(params),
             "stop" => {
-                self.run = None;
-                Ok(json!({}))
+                let now = self.now();
+                if let Some(run) = self.run.as_mut().filter(|run| run.cut.is_none()) {
+                    run.cut = Some(now);
+                    self.seen.lock().unwrap().cut += 1;
+                }
+                Ok(Value::Null)
             }
             "release" => {
                 self.seen.lock().unwrap().released = true;
-                Ok(json!({}))
+                Ok(Value::Null)
             }
             "get_counter_desc" => {
                 let all = COUNTERS.iter().enumerate();
@@ -247,23 +332,21 @@ impl Server {
                     json!({ "id": id, "name": name, "help": name, "info": "info", "units": "",
                             "zero": false, "real": true, "abs": false })
                 });
-                Ok(json!({ "data": all.collect::<Vec<_>>() }))
+                Ok(json!({ "data": all.collect::<Vec<_>>(), "name": "CAstfTrafficStats" }))
             }
             "get_counter_values" => Ok(self.counters()),
             "get_global_stats" => {
                 let rate = self.run.as_ref().map_or(0.0, |run| run.rate);
-                Ok(json!({ "m_active_flows": rate / 2.0, "m_cpu_util": 35.0, "m_tx_cps": rate,
+                let alive = self.run.as_ref().map_or(0.0, |run| self.alive(run));
+                Ok(json!({ "m_active_flows": alive, "m_cpu_util": 35.0, "m_tx_cps": rate,
                            "m_total_queue_full": 0, "m_total_queue_drop": 0 }))
             }
             "get_port_stats" => {
                 let port = params["port_id"].as_u64().ok_or("no port_id")?;
-                let Counted { opened, dropped, .. } = self.counted;
-                // 4 packets there and 3 back; a dropped connection's SYN is lost.
-                let carried = opened - dropped;
-                let forth = (carried * 4.0 + dropped).floor();
+                let all = self.packets();
                 let (sent, received) = match port {
-                    0 => (forth, (carried * 3.0).floor()),
-                    1 => ((carried * 3.0).floor(), (carried * 4.0).floor()),
+                    0 => (all[0], all[1]),
+                    1 => (all[2], all[3]),
                     _ => return Err("no such port".to_owned()),
                 };
                 Ok(json!({ "opackets": sent, "obytes": sent * 70.0, "ipackets": received,
@@ -274,8 +357,8 @@ impl Server {
     }
 
     fn start(&mut self, params: &Value) -> Result<Value, String> {
-        let (cps, udp_share, ramp) = self.loaded.ok_or("no profile is loaded")?;
-        if self.run.is_some() {
+        let loaded = self.loaded.ok_or("no profile is loaded")?;
+        if self.state() != 1 {
             return Err("traffic runs already".to_owned());
         }
         let mult = params["mult"].as_f64().filter(|mult| *mult > 0.0).ok_or("mult")?;
@@ -290,40 +373,80 @@ impl Server {
                 return Err(name.to_owned());
             }
         }
-        self.counted.udp_share = udp_share;
-        let now = Instant::now();
-        self.run = Some(Run { since: now, at: now, rate: mult * cps, duration, ramp });
-        Ok(json!({}))
+        self.seen.lock().unwrap().durations.push(duration);
+        self.earlier = self.packets();
+        let (since, rate) = (self.now() + BUILDS, mult * loaded.cps);
+        self.run = Some(Run { since, rate, duration, loaded, cut: None });
+        (self.epoch, self.counter_epoch) = (self.epoch + 1, self.counter_epoch + 1);
+        Ok(Value::Null)
     }
 
-    fn counters(&self) -> Value {
-        let Counted { opened, dropped, udp_share } = self.counted;
-        let running = self.run.is_some();
-        // What was opened in the last moment is still on its way.
-        let alive = if running { (opened - dropped).min(10.0) } else { 0.0 };
-        let tcp = opened * (1.0 - udp_share);
+    /// Packets of all runs up to now.
+    fn packets(&self) -> [f64; 4] {
+        let mut all = self.earlier;
+        if let Some(run) = &self.run {
+            let of_run = run.packets(&self.script, self.now() - run.since);
+            all.iter_mut().zip(of_run).for_each(|(all, more)| *all += more);
+        }
+        all
+    }
+
+    /// Connections that are alive.
+    fn alive(&self, run: &Run) -> f64 {
+        let time = self.now() - run.since;
+        if run.is_over(&self.script, time) {
+            return 0.0;
+        }
+        run.opened(&self.script, time) - run.opened(&self.script, time - LIVES)
+    }
+
+    /// The last copy of the counters; another is made if it is old.
+    fn counters(&mut self) -> Value {
+        let now = self.now();
+        let given = self.copy.clone();
+        if now - given.at >= STALE || self.state() == 1 {
+            self.copy = self.copied(now);
+        }
+        let given = if self.state() == 1 { &self.copy } else { &given };
+        json!({ "epoch": given.epoch, "client": given.client, "server": {}, "name": "x" })
+    }
+
+    fn copied(&self, now: f64) -> Copy {
+        let time = self.run.as_ref().map_or(-1.0, |run| now - run.since);
+        let mut copy = Copy { at: now, epoch: self.copy.epoch, client: HashMap::new() };
+        let Some(run) = self.run.as_ref().filter(|_| time > 0.0) else { return copy };
+        copy.epoch = self.counter_epoch;
+        let script = &self.script;
+        let (opened, alive) = (run.opened(script, time).floor(), self.alive(run).floor());
+        let dropped = run.dropped(script, time - script.gives_up_s).floor();
+        let udp = (opened * run.loaded.udp_share).floor();
+        let (tcp, length) = (opened - udp, run.duration.min(time));
+        // What was cut off has ended in no way that is counted.
+        let ended =
+            if run.cut.is_some() { run.opened(script, time - LIVES) } else { opened - alive };
         let values = [
             alive,
-            tcp.floor(),
-            (tcp - dropped).floor(),
-            (tcp - alive).floor(),
-            dropped.floor(),
-            dropped.floor(),
+            tcp,
+            tcp - dropped,
+            (ended.floor() - udp).max(dropped),
+            0.0,
+            dropped,
+            dropped,
             tcp * 20.0,
             tcp * 20.0,
-            (opened * udp_share).floor(),
-            (opened * udp_share).floor(),
+            udp,
+            udp,
             0.0,
-            0.0,
+            length,
         ];
         let all = values.into_iter().enumerate().filter(|(_, value)| *value > 0.0);
-        let client: HashMap<String, f64> = all.map(|(id, value)| (id.to_string(), value)).collect();
-        json!({ "epoch": self.epoch, "client": client, "server": {} })
+        copy.client = all.map(|(id, value)| (id.to_string(), value)).collect();
+        copy
     }
 }
 
-/// Checks a profile as the server's parser does; its rate, its share of UDP, and its rise.
-fn load(text: &str) -> Result<(f64, f64, f64), String> {
+/// Checks a profile as the server's parser does.
+fn load(text: &str) -> Result<Loaded, String> {
     let it: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let list = |name: &str| it[name].as_array().ok_or(format!("no {name}"));
     let (buffers, programs) = (list("buf_list")?, list("program_list")?);
@@ -352,7 +475,7 @@ fn load(text: &str) -> Result<(f64, f64, f64), String> {
             }
         }
     }
-    let (mut cps, mut udp) = (0.0, 0.0);
+    let (mut cps, mut udp, mut limit) = (0.0, 0.0, 0.0);
     for template in list("templates")? {
         let (client, server) = (&template["client_template"], &template["server_template"]);
         for side in [client, server] {
@@ -364,8 +487,9 @@ fn load(text: &str) -> Result<(f64, f64, f64), String> {
             return Err("nobody serves the port".to_owned());
         }
         cps += rate;
+        limit += client["limit"].as_f64().unwrap_or(f64::INFINITY);
         udp += if client["port"] == 5353 { rate } else { 0.0 };
     }
     let ramp = it["c_glob_info"]["scheduler"]["rampup_sec"].as_f64().ok_or("no rampup_sec")?;
-    Ok((cps, udp / cps, ramp))
+    Ok(Loaded { cps, udp_share: udp / cps, ramp, limit })
 }
