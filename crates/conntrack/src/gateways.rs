@@ -92,6 +92,12 @@ impl Gateways {
         segment
     }
 
+    /// The sequence number of a quoted segment as its sender counts: it was quoted as it was rewritten.
+    pub fn unshift_quoted(&self, connection: Id, is_reply: bool, seq: u32) -> u32 {
+        let shift = self.sessions.get(&connection).map(|it| it.shifts[usize::from(is_reply)]);
+        shift.unwrap_or_default().back(seq)
+    }
+
     /// Looks at a packet that its connection, which has a helper, took for valid, before it is
     /// translated.
     ///

@@ -16,6 +16,8 @@
 //! * A zone limit of 0 is none, as the manual says; the default limit is each zone's by itself, as in
 //!   Open vSwitch 3.5; `commit` with `nat` but without addresses translates nothing; `random` and
 //!   `persistent` choose as they say.
+//! * `force` replaces a translated connection whose reply it meets, too, as in Open vSwitch 3.7; in 3.1
+//!   it goes on.
 //!
 //! A packet's way: its tuple is read, its zone's index finds the connection by one hash whichever way
 //! it runs, the protocol follows it, translation rewrites it. Nothing is locked on this way, and

@@ -5,7 +5,8 @@ use crate::connection::Protocol;
 use crate::sctp::Association;
 use crate::tcp::{ACK_SLACK, Scale, TcpPeers, TcpState, at_or_after};
 
-/// How much further a helper's rewriting may have moved a sequence number on.
+/// How much further on a sequence number may be: where in a line that a helper rewrote it lies is not
+/// known.
 const MOVED_MAX: u32 = 64;
 
 /// Whether a packet with this `number`, a TCP sequence number or an SCTP verification tag, can be

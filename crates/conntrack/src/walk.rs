@@ -83,8 +83,10 @@ impl<'a> Pass<'a> {
         };
         let mut found = self.look_up(&mut subject);
         if let Some(Found { id, .. }) = found
-            && self.forces(&subject, id)
+            && self.action.force
+            && subject.is_reply
         {
+            // The action wants a connection that runs the packet's way.
             self.connections.remove(self.visit, self.tools, id, Event::Replaced);
             found = None;
         }
@@ -173,15 +175,6 @@ impl<'a> Pass<'a> {
         connections.find(visit, tools, *index, (key, hash), *now_ms)
     }
 
-    /// Whether the action replaces the packet's connection because it runs the other way. Replies
-    /// that are still to be untranslated are let be, as Open vSwitch does: it learns only after it
-    /// looked at `force` that they are replies (ovs: `lib/conntrack.c`, `process_one`).
-    fn forces(&self, subject: &Subject, id: Id) -> bool {
-        let is_translated = self.connections.record(id).state().is_translated();
-        let is_pending = is_translated && !subject.state.intersects(NATTED);
-        self.action.force && subject.is_reply && !is_pending
-    }
-
     /// Lets the packet act on its connection. Returns false where it begins another one instead;
     /// the old one is gone then.
     fn follow(&mut self, subject: &mut Subject, id: Id, frame: &Frame) -> bool {
@@ -201,8 +194,15 @@ impl<'a> Pass<'a> {
         // What an earlier pass found invalid may have got a connection meanwhile.
         subject.state.remove(CtState::INV);
         if subject.reading.related {
-            let number = subject.reading.quoted_number;
-            if protects && !quoted::may_be_of(&record.protocol(), number, !subject.is_reply) {
+            // What is quoted was sent the other way.
+            let is_quoted_reply = !subject.is_reply;
+            let mut number = subject.reading.quoted_number;
+            if state.has_helper() {
+                number = connections
+                    .gateways
+                    .with(|all| all.unshift_quoted(id, is_quoted_reply, number));
+            }
+            if protects && !quoted::may_be_of(&record.protocol(), number, is_quoted_reply) {
                 self.tools.counters.count(Event::IcmpForged);
                 subject.state = CtState::INV;
                 return true;

@@ -274,10 +274,6 @@ impl Oracle {
     fn track_whole(&mut self, now_ms: u64, action: &CtAction, frame: &mut Frame) {
         let is_back = frame.key.ct_zone() == action.zone && !frame.key.ct_state().is_empty();
         let before = if is_back { frame.key.ct_state() } else { CtState::empty() };
-        // Open vSwitch learns only after it looked at `force` that what is still to be translated
-        // back is a reply.
-        let is_plain = |known: &Known| known.nat.is_none() || before.intersects(NATTED);
-        let turns = |known: &Known, is_reply| action.force && is_reply && is_plain(known);
         // A packet that was followed in this zone is not followed again, but one that was translated
         // there or is to be committed by force is.
         let reference = frame.connection.filter(|_| is_back && !action.force);
@@ -306,7 +302,7 @@ impl Oracle {
             self.count(Event::NattedMiss);
         }
         let Some((at, is_reply)) = found else { return self.begin(now_ms, action, frame, &seen) };
-        if turns(&self.known[at], is_reply) {
+        if action.force && is_reply {
             let id = self.known[at].id;
             self.remove(Event::Replaced, |known| known.id == id);
             return self.begin(now_ms, action, frame, &seen);
