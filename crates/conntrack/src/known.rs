@@ -16,8 +16,8 @@ use crate::timeout::Timeout;
 use base::Instant;
 use flow::{ConnectionRef, Frame};
 
-/// No connection ends then: a deadline has fewer bits.
-const NEVER: u64 = u64::MAX;
+/// No connection ends then, nor a moment later: a deadline has fewer bits.
+const NEVER: u64 = 1 << 63;
 
 /// A conversation's record, and its life and state when it was looked at.
 pub(crate) type Seen<'a> = (Record<'a>, Life, State);
@@ -145,7 +145,7 @@ impl<'a> Moment<'a> {
         frame: &Frame,
     ) -> Option<()> {
         let is_reply = connection.is_reply;
-        if life.deadline_ms() != self.ends_ms[state.exchange() as usize] {
+        if !life.is_about(self.ends_ms[state.exchange() as usize]) {
             let timeout = settled(state, is_reply).filter(|_| !life.is_over(self.now_ms))?;
             return self.note_packet(connection, life, timeout, frame);
         }

@@ -212,10 +212,11 @@ impl<'a> Record<'a> {
     }
 
     /// Moves the deadline of a connection that lives and was `seen` so; gives the one that was, or
-    /// `None` if it is dead.
+    /// `None` if it is dead. One that is no more than a moment later than asked for stays: another
+    /// thread's clock is that much ahead, and two would move it back and forth with every packet.
     #[inline(always)]
     pub fn set_deadline(&self, seen: Life, deadline_ms: u64) -> Option<u64> {
-        if seen.deadline_ms() == deadline_ms {
+        if seen.is_about(deadline_ms) {
             return Some(deadline_ms);
         }
         self.move_deadline(seen, deadline_ms)
@@ -227,6 +228,9 @@ impl<'a> Record<'a> {
             let before = seen.deadline_ms();
             if seen.is_dead() {
                 return None;
+            }
+            if seen.is_about(deadline_ms) {
+                return Some(deadline_ms);
             }
             let next = Life::new(seen.generation(), deadline_ms);
             let life = &self.common[LIFE];

@@ -10,6 +10,8 @@ pub(crate) struct Life(pub(super) u64);
 impl Life {
     const GENERATION_BITS: u32 = 24;
     const GENERATION: u64 = (1 << Self::GENERATION_BITS) - 1;
+    /// How far the times of two threads' batches may lie apart, in milliseconds.
+    const MOMENT_MS: u64 = 10;
     const DEADLINE_MAX: u64 = (1 << 40) - 1;
 
     pub fn new(generation: u32, deadline_ms: u64) -> Life {
@@ -25,6 +27,12 @@ impl Life {
     #[inline]
     pub fn generation(self) -> u32 {
         (self.0 & Self::GENERATION) as u32
+    }
+
+    /// Whether the deadline is this one, or a moment later.
+    #[inline(always)]
+    pub fn is_about(self, deadline_ms: u64) -> bool {
+        self.deadline_ms().wrapping_sub(deadline_ms) <= Self::MOMENT_MS
     }
 
     /// Zero where flows see the state that they saw in this generation.

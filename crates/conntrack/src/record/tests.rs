@@ -122,6 +122,28 @@ fn one_thread_alone_ends_a_connection() {
     });
 }
 
+/// The times of two threads' batches lie a little apart: the earlier one moved the deadline back, and had
+/// the wheel look sooner, with every packet.
+#[test]
+fn two_threads_do_not_move_a_deadline_back_and_forth() {
+    with_record(Family::V4, 0, |record| {
+        record.start_living(1000);
+        let set = |deadline| {
+            let before = record.set_deadline(record.life(), deadline);
+            (before, record.life().deadline_ms())
+        };
+        assert_eq!(set(31_003), (Some(1000), 31_003));
+        assert_eq!(set(31_001), (Some(31_001), 31_003), "what another thread set a moment ago");
+        assert_eq!(set(31_004), (Some(31_003), 31_004));
+        assert_eq!(set(5_000), (Some(31_004), 5_000), "a state with another timeout");
+        // What was seen is old by now.
+        let seen = record.life();
+        record.set_deadline(seen, 35_004);
+        assert_eq!(record.set_deadline(seen, 35_002), Some(35_002));
+        assert_eq!(record.life().deadline_ms(), 35_004);
+    });
+}
+
 #[test]
 fn generations_wrap_and_deadlines_saturate() {
     with_record(Family::V6, u64::MAX, |record| {
