@@ -97,7 +97,9 @@ impl<'a> Pass<'a> {
         };
         let record = Record::v4(connections.words_v4(id));
         let (protocol, timeout) = Protocol::of_segment(segment);
-        let state = State::new(&protocol, None, None).with_header(index.number());
+        let state = State::new(&protocol, None, None)
+            .with_header(index.number())
+            .untold(self.tools.is_watched);
         let birth = Birth { shard: self.tools.shard(), start: self.now };
         let key = [sight.addresses, sight.rest];
         let reply = reversed_v4(sight.addresses, sight.rest);
@@ -261,7 +263,7 @@ impl<'a> Pass<'a> {
         let connections = self.connections;
         let record = connections.record(id);
         let birth = Birth { shard: self.tools.shard(), start: self.now };
-        let state = plan.state.with_header(index.number());
+        let state = plan.state.with_header(index.number()).untold(self.tools.is_watched);
         record.begin([&plan.original, &plan.reply], &plan.protocol, state, birth);
         if let Some(expected) = plan.expected {
             record.set_label(expected.label, u128::MAX);

@@ -1,10 +1,12 @@
 //! What happens to connections, for whoever watches.
 //!
-//! While somebody watches, each thread notes what it does in a list of its own and hands it over with
-//! each batch. What is not fetched in time is lost, and counted; packets never wait.
+//! While somebody watches, what happens to a connection is noted in the list of the thread that made it,
+//! whoever does it: so it is told in order, though one thread may end what another has only begun to put
+//! in. What is not fetched in time is lost, and counted.
 
 use crate::counters::Event;
 use crate::entry::Entry;
+use crate::record::Record;
 use base::Instant;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -55,7 +57,7 @@ pub struct Changes {
     pub lost: u64,
 }
 
-/// A thread's changes that wait to be fetched.
+/// Changes of the connections that a thread made, which wait to be fetched.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Mutex<Queue>);
 
@@ -66,13 +68,15 @@ struct Queue {
 }
 
 impl Waiting {
-    /// Adds changes, as many as there is room for.
-    pub fn add(&self, changes: &mut Vec<Change>) {
+    /// Notes what happened to a connection; that it is new before all else, by whoever comes first.
+    pub fn note(&self, record: &Record<'_>, what: What, now: Instant) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = WAITING_MAX.saturating_sub(queue.changes.len()).min(changes.len());
-        queue.lost += (changes.len() - room) as u64;
-        queue.changes.extend(changes.drain(..room));
-        changes.clear();
+        if record.tell() {
+            queue.push(record, What::New, now);
+        }
+        if what != What::New {
+            queue.push(record, what, now);
+        }
     }
 
     /// Moves all to `fetched`.
@@ -80,5 +84,17 @@ impl Waiting {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         fetched.changes.extend(queue.changes.drain(..));
         fetched.lost += std::mem::take(&mut queue.lost);
+    }
+}
+
+impl Queue {
+    fn push(&mut self, record: &Record<'_>, what: What, now: Instant) {
+        if self.changes.len() >= WAITING_MAX {
+            self.lost += 1;
+            return;
+        }
+        // Threads' clocks lie a little apart.
+        let at = self.changes.back().map_or(now, |last| last.at.max(now));
+        self.changes.push_back(Change { at, what, entry: Entry::of(record, None, now) });
     }
 }

@@ -15,7 +15,7 @@ pub(crate) use records::Place;
 pub(crate) use remove::Expiry;
 pub(crate) use tools::Tools;
 
-use crate::change::{Changes, Waiting};
+use crate::change::{Changes, Waiting, What};
 use crate::counters::{Counters, Event, SharedCounters};
 use crate::early_drop::LargeZones;
 use crate::gateways::SharedGateways;
@@ -136,7 +136,6 @@ impl Connections {
             trial: Counters::new(),
             now: Instant::ZERO,
             is_watched: false,
-            changes: Vec::new(),
             expired: Vec::new(),
         };
         (usize::from(tools.shard) < self.shards.len()).then_some((reader, tools))
@@ -335,8 +334,20 @@ impl Connections {
         if !tools.counters.is_zero() {
             self.shards[usize::from(tools.shard)].counters.take(&mut tools.counters);
         }
-        if !tools.changes.is_empty() {
-            self.shards[usize::from(tools.shard)].waiting.add(&mut tools.changes);
+    }
+
+    /// Notes what happened to a connection, if somebody watches.
+    #[inline]
+    pub fn note(&self, tools: &Tools, record: &Record<'_>, what: What) {
+        if tools.is_watched {
+            self.note_watched(tools, record, what);
+        }
+    }
+
+    #[cold]
+    fn note_watched(&self, tools: &Tools, record: &Record<'_>, what: What) {
+        if let Some(shard) = self.shards.get(usize::from(record.birth().shard)) {
+            shard.waiting.note(record, what, tools.now);
         }
     }
 

@@ -251,7 +251,7 @@ impl<'a> Moment<'a> {
             }
             let shown = |words| TcpPeers::from_words(words).shown();
             if tools.is_watched && shown(*before) != shown(*after) {
-                tools.note(record, What::Updated);
+                self.connections.note(tools, record, What::Updated);
             }
         }
         self.note_packet(*connection, *life, step.timeout, frame)

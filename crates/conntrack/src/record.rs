@@ -277,6 +277,13 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether it is still to be told that the connection began; from now on it is not.
+    pub fn tell(&self) -> bool {
+        let state = &self.common[STATE];
+        self.state().has_any(State::UNTOLD)
+            && state.fetch_and(!State::UNTOLD, AcqRel) & State::UNTOLD != 0
+    }
+
     /// Where both sides of a TCP connection are.
     #[inline(always)]
     pub fn tcp(&self) -> TcpPeers {

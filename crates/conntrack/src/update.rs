@@ -85,7 +85,7 @@ impl Pass<'_> {
                     // What was new to flows is established now.
                     if update == Update::Valid {
                         *generation = record.age();
-                        self.tools.note(record, What::Updated);
+                        self.connections.note(self.tools, record, What::Updated);
                     }
                     return (update, Some(timeout));
                 }
@@ -107,7 +107,7 @@ impl Pass<'_> {
             let answer = after.update(chunks, is_reply, &mut self.tools.counters);
             if record.set_sctp(seen, &after) {
                 if seen.0.state != after.state {
-                    self.tools.note(record, What::Updated);
+                    self.connections.note(self.tools, record, What::Updated);
                 }
                 return answer;
             }
@@ -171,7 +171,7 @@ impl Pass<'_> {
     fn note_tcp(&mut self, record: &Record<'_>, before: [u64; 3], after: [u64; 3]) {
         let shown = |words| TcpPeers::from_words(words).shown();
         if shown(before) != shown(after) {
-            self.tools.note(record, What::Updated);
+            self.connections.note(self.tools, record, What::Updated);
         }
     }
 }

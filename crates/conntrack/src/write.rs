@@ -106,7 +106,7 @@ impl Pass<'_> {
             return generation;
         }
         let aged = record.age();
-        self.tools.note(&record, What::Updated);
+        self.connections.note(self.tools, &record, What::Updated);
         generation.and(aged)
     }
 }

@@ -3,8 +3,12 @@
 mod support;
 
 use base::{Instant, Zone};
-use conntrack::{Config, Event, Filter, Flush, What};
+use conntrack::{Config, Conntrack, Event, Filter, Flush, What};
 use flow::{CtAction, Masked};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use support::Tracked;
 
 fn send(tracked: &Tracked, at_ms: u64, text: &str, action: &CtAction) {
@@ -168,4 +172,46 @@ fn filters_choose_by_all_that_a_connection_has() {
         Flush { label: Some(Masked { value: 9 << 64, mask: 9 << 64 }), ..Flush::default() };
     assert_eq!(tracked.flush(Instant::from_millis(2), &by_label), Ok(1));
     assert_eq!(tracked.connections(), 3);
+}
+
+/// What one thread makes and another ends at once: each connection is first told of as new.
+#[test]
+fn no_end_is_told_before_the_beginning() {
+    let conntrack = Arc::new(Conntrack::new(5, Config::default()));
+    let mut tracker = conntrack.tracker().expect("a tracker");
+    conntrack.set_watched(true);
+    let (now, zone) = (Instant::from_millis(1), Flush::zone(Zone(1)));
+    let mut told: HashMap<u16, Vec<&str>> = HashMap::new();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                conntrack.flush(now, &zone).expect("a zone");
+                while conntrack.drain() {}
+            }
+        });
+        for first in (1000..21_000).step_by(20) {
+            let syn = |port| support::frame(&format!("10.0.0.1:{port}>20.0.0.1:80 udp len=4"));
+            let mut frames: Vec<_> = (first..first + 20).map(syn).collect();
+            tracker.execute(now, &support::commit(1), &mut frames);
+            collect(&conntrack, &mut told);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    conntrack.flush(now, &zone).expect("a zone");
+    while conntrack.drain() {}
+    collect(&conntrack, &mut told);
+    assert_eq!(told.len(), 20_000);
+    told.retain(|_, what| *what != ["new", "destroyed"]);
+    assert_eq!(told, HashMap::new());
+}
+
+/// What was told of connections, by their source ports.
+fn collect(conntrack: &Conntrack, told: &mut HashMap<u16, Vec<&str>>) {
+    let changes = conntrack.events();
+    assert_eq!(changes.lost, 0);
+    for change in changes.changes {
+        let flow::TupleL4::Ports { src, .. } = change.entry.original.l4 else { continue };
+        told.entry(src).or_default().push(change.what.name());
+    }
 }

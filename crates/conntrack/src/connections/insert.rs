@@ -130,7 +130,7 @@ impl Connections {
             wheel.disarm(self, id);
         }
         tools.counters.count(Event::Created);
-        tools.note(&record, What::New);
+        self.note(tools, &record, What::New);
     }
 
     fn insert_entry(

@@ -48,7 +48,7 @@ impl Connections {
             index.left(visit);
         }
         tools.counters.count(why);
-        tools.note(&record, What::Destroyed(why));
+        self.note(tools, &record, What::Destroyed(why));
         self.end(tools, id);
     }
 
@@ -180,7 +180,7 @@ impl Connections {
                 index.remove(visit, hash, reply_entry);
             }
             // It was counted when its zone was flushed.
-            tools.note(&record, What::Destroyed(Event::Flushed));
+            self.note(tools, &record, What::Destroyed(Event::Flushed));
             self.end(tools, entry);
         })
     }

@@ -1,10 +1,7 @@
 //! What a thread works with.
 
-use crate::change::{Change, What};
 use crate::counters::Counters;
 use crate::early_drop::LargeZones;
-use crate::entry::Entry;
-use crate::record::Record;
 use base::Instant;
 use std::sync::Arc;
 use table::{Id, Quota, Share, Spare};
@@ -28,10 +25,9 @@ pub(crate) struct Tools {
     pub counters: Counters,
     /// What happened while something was tried that may not come to pass; zero at other times.
     pub trial: Counters,
-    /// The time of what is done, and whether it is noted, and what was.
+    /// The time of what is done, and whether it is noted.
     pub now: Instant,
     pub is_watched: bool,
-    pub(super) changes: Vec<Change>,
     /// Connections that this thread ended because their time ran out, still to be taken out.
     pub(super) expired: Vec<Id>,
 }
@@ -40,19 +36,6 @@ impl Tools {
     /// Where this thread's connections are on a wheel.
     pub fn shard(&self) -> u16 {
         self.shard
-    }
-
-    /// Notes what happened to a connection, if somebody watches.
-    #[inline]
-    pub fn note(&mut self, record: &Record<'_>, what: What) {
-        if self.is_watched {
-            self.note_watched(record, what);
-        }
-    }
-
-    #[cold]
-    fn note_watched(&mut self, record: &Record<'_>, what: What) {
-        self.changes.push(Change { at: self.now, what, entry: Entry::of(record, None, self.now) });
     }
 
     /// Ends a trial; what happened counts if it came to pass.

@@ -6,7 +6,7 @@ use flow::NatKind;
 
 /// Mark, and in 32 bits what kind of connection it is and where it hangs.
 ///
-/// All but the mark, the progress and what is said of the label stay as they are for as long as the
+/// All but the mark, the progress, what is said of the label and whether it was told stay as they are for as long as the
 /// connection lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub u64);
@@ -22,7 +22,9 @@ pub(crate) enum Kind {
 }
 
 impl State {
-    const KIND: u64 = 0b111;
+    const KIND: u64 = 0b11;
+    /// That it began is still to be told.
+    pub(super) const UNTOLD: u64 = 1 << 2;
     const PROGRESS_SHIFT: u32 = 3;
     const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
     const NAT_SHIFT: u32 = 5;
@@ -65,6 +67,12 @@ impl State {
     #[must_use]
     pub fn with_mark(self, mark: u32) -> State {
         State(self.0 & 0xffff_ffff | u64::from(mark) << Self::MARK_SHIFT)
+    }
+
+    /// The same of a connection of which is to be told that it began.
+    #[must_use]
+    pub fn untold(self, is_watched: bool) -> State {
+        State(self.0 | if is_watched { Self::UNTOLD } else { 0 })
     }
 
     /// The same of a connection that another one announced.
