@@ -48,9 +48,9 @@ same "tracked in a full table" 20 "$(ovs-appctl dpctl/ct-get-nconns)"
 first=$(ovs-appctl dpctl/dump-conntrack | head -1 | sed 's/.*,sport=\([0-9]*\),dport=53).*/\1/')
 same "an old connection" 1 "$(udp_ask client 10.0.0.2 53 1 "$first")"
 if ours; then
-    # One that nobody answered makes room, unless that is switched off. Who goes is looked for at random
-    # and not everywhere, so that one try may find nobody.
-    ovs-appctl dpctl/ct-set-limits zone=3,limit=1
+    # In a full table an unanswered connection gives way, unless that is switched off. A zone's limit only
+    # refuses.
+    ovs-appctl dpctl/ct-set-maxconns 1
     remains() { ovs-appctl dpctl/dump-conntrack | sed 's/.*,dport=\([0-9]*\)),reply.*/\1/'; }
     for state in off on; do
         ovs-appctl dpctl/flush-conntrack
@@ -67,7 +67,6 @@ if ours; then
         esac
     done
     contains "neither" "$(must_fail ovs-appctl tidegate/conntrack-makes-room x)" "say on or off"
-    ovs-appctl dpctl/ct-del-limits zone=3
     ovs-appctl dpctl/flush-conntrack
 fi
 must_fail ovs-appctl dpctl/ct-set-maxconns x >/dev/null

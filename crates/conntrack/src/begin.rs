@@ -242,7 +242,7 @@ impl<'a> Pass<'a> {
         let limit = self.settings.limits.of(zone);
         let is_full = || limit.is_some_and(|limit| index.connections() >= limit);
         // Where a limit was lowered there may be more than one too many.
-        if is_full() && (!self.drop_unanswered_in(index) || is_full()) {
+        if is_full() && (!self.drop_closed_in(index) || is_full()) {
             return Err(Event::ZoneFull);
         }
         if self.leaves_reserve(index) { Ok(index) } else { Err(Event::Full) }

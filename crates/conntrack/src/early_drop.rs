@@ -7,8 +7,8 @@
 //!    handshake (UDP, ICMP and every other protocol but TCP and SCTP), since a reply costs a flood
 //!    nothing. An established TCP connection or SCTP association is never dropped. Within a class, the
 //!    one whose time ends soonest is dropped.
-//! 2. In a zone at its limit, a connection of this zone is dropped, but none that was answered: a limit
-//!    that an operator sets refuses what is new, as Open vSwitch's does, and what is in use stays.
+//! 2. In a zone at its limit, a connection of this zone is dropped that is over or closed. A limit that an
+//!    operator sets refuses what is new otherwise, as Open vSwitch's does.
 //! 3. The last part of the table is a reserve for zones that hold little: a zone gets of it no more
 //!    than it leaves (a dynamic threshold, as switches share a packet buffer by). For a new connection
 //!    of a zone that has as many as are left, a connection of a zone of that size is dropped; in a full
@@ -141,10 +141,9 @@ impl Candidate {
 }
 
 impl Pass<'_> {
-    /// Drops a connection of this zone that was not answered; whether one was found.
-    pub fn drop_unanswered_in(&mut self, index: &Index) -> bool {
-        let last = Class::Unanswered;
-        let sample = self.settings.makes_room.then(|| self.sample(index, last)).flatten();
+    /// Drops a connection of this zone that is over or closed; whether one was found.
+    pub fn drop_closed_in(&mut self, index: &Index) -> bool {
+        let sample = self.settings.makes_room.then(|| self.sample(index, Class::Closed)).flatten();
         sample.is_some_and(|it| self.drop_early(it.best))
     }
 

@@ -80,7 +80,10 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
         protocol::UDP => {
             let udp = wire::Udp::new_checked(l4).map_err(|_| Event::Truncated)?;
             let datagram = l4.get(..udp.length()).ok_or(Event::Truncated)?;
-            verify_checksum(&key, datagram, verify)?;
+            // RFC 768 sums what the length covers, Open vSwitch all that IP carries (`lib/conntrack.c`,
+            // `checksum_valid`): a sender of either kind is understood.
+            verify_checksum(&key, datagram, verify)
+                .or_else(|_| verify_checksum(&key, l4, verify))?;
             reading.key.l4 = ports(l4)?;
         }
         protocol::SCTP => {
@@ -164,7 +167,8 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     let (src, dst, protocol, l4) = match outer.family {
         Family::V4 => {
             let ip = Ipv4::new_quoted(inner).map_err(bad)?;
-            if ip.fragment() != wire::Fragment::None {
+            // The first of several fragments has the ports.
+            if ip.fragment() == wire::Fragment::Later {
                 return Err(Event::IcmpQuote);
             }
             let l4 = inner.get(ip.header_len()..).unwrap_or_default();
@@ -173,7 +177,7 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
         Family::V6 => {
             let ip = Ipv6::new_quoted(inner).map_err(bad)?;
             let extensions = ip.extensions().map_err(bad)?;
-            if extensions.fragment != wire::Fragment::None {
+            if extensions.fragment == wire::Fragment::Later {
                 return Err(Event::IcmpQuote);
             }
             let l4 = inner.get(wire::ipv6::HEADER_LEN + extensions.len..).unwrap_or_default();
@@ -201,4 +205,40 @@ fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
 /// Zero beyond the end.
 fn be16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&word| u16::from_be_bytes(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::PortNo;
+    use packet::Packet;
+
+    /// The length in the header is shorter than what IP carries, and the sum covers one or the other.
+    #[test]
+    fn a_udp_checksum_may_cover_all_that_ip_carries() {
+        for (text, ip) in
+            [("10.0.0.1:5>10.0.0.2:53 udp len=20", 20), ("[fd00::1]:5>[fd00::2]:53 udp len=20", 40)]
+        {
+            let mut bytes = wire::text::parse(text).unwrap();
+            let l4 = 14 + ip;
+            bytes[l4 + 5] -= 4;
+            for covered in [28_usize, 24] {
+                let addresses = &bytes[l4 - if ip == 20 { 8 } else { 32 }..l4];
+                let pseudo = [addresses, &[0, 17, 0, covered as u8]].concat();
+                let sum = |bytes: &[u8]| u32::from(!checksum::checksum(bytes));
+                let with_zero =
+                    [&bytes[l4..l4 + 6], &[0, 0], &bytes[l4 + 8..l4 + covered]].concat();
+                let sum = sum(&pseudo) + sum(&with_zero);
+                let word = !(((sum & 0xffff) + (sum >> 16)) as u16);
+                bytes[l4 + 6..l4 + 8].copy_from_slice(&word.to_be_bytes());
+                let read = |bytes: &[u8]| {
+                    let frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).unwrap();
+                    Reading::of(&frame, 0).map(|it| it.key.l4)
+                };
+                assert_eq!(read(&bytes), Ok([5, 53]), "{text}, {covered} bytes");
+                bytes[l4 + 6] ^= 1;
+                assert_eq!(read(&bytes), Err(Event::L4Checksum), "{text}");
+            }
+        }
+    }
 }

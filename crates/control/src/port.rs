@@ -1,7 +1,7 @@
 //! What a port of a bridge is to be: its interface, and the VLANs it carries.
 
 use base::{MacAddr, OfPort};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A port of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,14 +266,8 @@ impl VlanMode {
             (None, Some(tag)) => VlanMode::Access { tag },
             (None, None) | (Some("trunk"), _) => VlanMode::Trunk { trunks },
             (Some("access"), _) => VlanMode::Access { tag: tag_or_zero },
-            (Some("native-tagged"), _) => VlanMode::NativeTagged {
-                tag: tag_or_zero,
-                trunks: with_native(trunks, tag_or_zero),
-            },
-            (Some("native-untagged"), _) => VlanMode::NativeUntagged {
-                tag: tag_or_zero,
-                trunks: with_native(trunks, tag_or_zero),
-            },
+            (Some("native-tagged"), _) => VlanMode::NativeTagged { tag: tag_or_zero, trunks },
+            (Some("native-untagged"), _) => VlanMode::NativeUntagged { tag: tag_or_zero, trunks },
             (Some("dot1q-tunnel"), _) => {
                 VlanMode::Dot1qTunnel { tag: tag_or_zero, cvlans, ethertype }
             }
@@ -295,16 +289,6 @@ impl<T> PartialEq for Hint<T> {
 }
 
 impl<T> Eq for Hint<T> {}
-
-/// The trunked VLANs of a port with a native VLAN, which is always among them; VLAN 0 then is
-/// not, since packets without a tag are in the native one.
-fn with_native(trunks: Vec<u16>, tag: u16) -> Vec<u16> {
-    if tag == 0 || trunks.is_empty() {
-        return trunks;
-    }
-    let all: BTreeSet<u16> = trunks.into_iter().chain([tag]).filter(|vlan| *vlan != 0).collect();
-    all.into_iter().collect()
-}
 
 #[cfg(test)]
 mod tests;

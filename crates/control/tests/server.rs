@@ -152,7 +152,7 @@ fn check_desired(desired: &Desired) {
     let peer = InterfaceKind::Patch { peer: "to-br1".to_owned() };
     assert_eq!(port("br1", "to-br0").interfaces[0].kind, peer);
     assert_eq!(port("br1", "t0").interfaces[0].kind, InterfaceKind::Tap);
-    let native = VlanMode::NativeTagged { tag: 3, trunks: vec![1, 2, 3] };
+    let native = VlanMode::NativeTagged { tag: 3, trunks: vec![1, 2] };
     assert_eq!(port("br1", "t0").vlan, native);
     assert_eq!(port("br0", "bond0").interfaces.len(), 2);
     assert_eq!(port("br0", "gnv0").interface(), None);

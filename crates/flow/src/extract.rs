@@ -172,8 +172,9 @@ fn extension_headers(data: &[u8], start: usize, first: u8) -> Option<(u8, usize,
                     (0, _) => FRAG_ANY,
                     _ => FRAG_ANY | FRAG_LATER,
                 };
+                // What it is a fragment of is not looked at (ovs: `lib/flow.c`, `parse_ipv6_ext_hdrs__`).
                 if frag & FRAG_LATER != 0 {
-                    return Some((next, at, frag));
+                    return Some((44, at, frag));
                 }
             }
             _ => return (at <= data.len()).then_some((next, at, frag)),

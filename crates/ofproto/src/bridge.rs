@@ -152,6 +152,13 @@ impl Bridge {
         self.ports.values()
     }
 
+    /// All ports in the order in which a flood leaves: the local one first, as with Open vSwitch, whose
+    /// tools and tests read the order of actions.
+    pub fn flood_ports(&self) -> impl Iterator<Item = &Port> {
+        let local = self.ports.get(&OfPort::LOCAL);
+        local.into_iter().chain(self.ports().filter(|port| port.number != OfPort::LOCAL))
+    }
+
     /// All ports as OpenFlow describes them.
     pub fn describe_ports(&self) -> Vec<PortDesc> {
         self.ports().map(Port::describe).collect()

@@ -129,12 +129,14 @@ impl VlanMode {
         }
     }
 
-    /// Whether the list of trunks has this VLAN; the native one always counts as listed.
+    /// Whether the list of trunks has this VLAN. The native one always counts as listed, and VLAN 0 never
+    /// beside it: a packet without a tag is in the native VLAN (ovs: `ofproto/ofproto-dpif.c`,
+    /// `bundle_set`).
     fn trunks(&self, vid: u16) -> bool {
         match self {
             VlanMode::Trunk { trunks } => listed(trunks, vid),
             VlanMode::NativeTagged { tag, trunks } | VlanMode::NativeUntagged { tag, trunks } => {
-                vid == *tag || listed(trunks, vid)
+                vid == *tag || (vid != 0 && listed(trunks, vid))
             }
             VlanMode::Access(_) | VlanMode::Tunnel { .. } => false,
         }
@@ -233,6 +235,19 @@ mod tests {
             };
             assert_eq!([10, 20].map(out), expect, "{mode:?}");
         }
+    }
+
+    /// What has no VLAN inside the bridge, as a broadcast of the local port, leaves by trunks of all only.
+    #[test]
+    fn what_has_no_vlan_stays_off_ports_with_a_native_one() {
+        let none = Vlans::default();
+        for trunks in [vec![], vec![0, 20]] {
+            let mode = VlanMode::NativeTagged { tag: 10, trunks: trunks.clone() };
+            assert!(!mode.includes(&none) && mode.admits(0), "{trunks:?}");
+            assert!(!VlanMode::NativeUntagged { tag: 10, trunks }.includes(&none));
+        }
+        assert!(VlanMode::NativeTagged { tag: 0, trunks: vec![] }.includes(&none));
+        assert!(VlanMode::Trunk { trunks: vec![] }.includes(&none));
     }
 
     #[test]

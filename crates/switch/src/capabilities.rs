@@ -46,6 +46,33 @@ const TITLES: [(&str, &str); 26] = [
     ("nd_ext", "IPv6 ND Extension"),
 ];
 
+/// What the log says of each when the first bridge is made: Open vSwitch probes its datapath then, and
+/// tools look for these lines (ovs: `ofproto/ofproto-dpif.c`, `check_support`).
+const PROBES: [(&str, &str); 22] = [
+    ("recirc", "recirculation"),
+    ("max_vlan_headers", "VLAN header stack length probed as"),
+    ("max_mpls_depth", "MPLS label stack length probed as"),
+    ("trunc", "truncate action"),
+    ("ufid", "unique flow ids"),
+    ("clone", "clone action"),
+    ("sample_nesting", "Max sample nesting level probed as"),
+    ("ct_eventmask", "eventmask in conntrack action"),
+    ("ct_clear", "ct_clear action"),
+    ("max_hash_alg", "Max dp_hash algorithm probed to be"),
+    ("check_pkt_len", "check_pkt_len action"),
+    ("ct_timeout", "timeout policy in conntrack action"),
+    ("ct_zero_snat", "ct_zero_snat"),
+    ("add_mpls", "add_mpls action"),
+    ("ct_state", "ct_state"),
+    ("ct_zone", "ct_zone"),
+    ("ct_mark", "ct_mark"),
+    ("ct_label", "ct_label"),
+    ("ct_state_nat", "ct_state_nat"),
+    ("ct_orig_tuple", "ct_orig_tuple"),
+    ("ct_orig_tuple6", "ct_orig_tuple6"),
+    ("nd_ext", "IPv6 ND Extensions"),
+];
+
 /// For `Datapath.capabilities`.
 pub fn capabilities() -> BTreeMap<String, String> {
     let mut capabilities = control::userspace_capabilities();
@@ -72,9 +99,37 @@ pub fn describe() -> String {
     text
 }
 
+/// The lines of the log, in the words of Open vSwitch.
+pub fn probes() -> impl Iterator<Item = String> {
+    let capabilities = capabilities();
+    PROBES.iter().map(move |(name, words)| {
+        let value = capabilities.get(*name).map_or("false", String::as_str);
+        match (words.contains("probed"), value) {
+            (true, "false") => format!("netdev@ovs-netdev: {words} 0"),
+            (true, number) => format!("netdev@ovs-netdev: {words} {number}"),
+            (false, "true") => format!("netdev@ovs-netdev: Datapath supports {words}"),
+            (false, _) => format!("netdev@ovs-netdev: Datapath does not support {words}"),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_says_what_the_datapath_can_do() {
+        let lines: Vec<String> = probes().collect();
+        for line in [
+            "netdev@ovs-netdev: Datapath supports ct_clear action",
+            "netdev@ovs-netdev: Datapath does not support truncate action",
+            "netdev@ovs-netdev: MPLS label stack length probed as 0",
+        ] {
+            assert!(lines.iter().any(|it| it == line), "{line}: {lines:#?}");
+        }
+        let capabilities = capabilities();
+        assert!(PROBES.iter().all(|(name, _)| capabilities.contains_key(*name)));
+    }
 
     #[test]
     fn every_capability_has_its_title() {

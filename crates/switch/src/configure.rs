@@ -1,6 +1,7 @@
 //! Makes the switch what the configuration says.
 
 use super::Switch;
+use super::capabilities;
 use super::flow_file;
 use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
@@ -116,6 +117,11 @@ impl Switch {
 
     fn add_bridge(&mut self, name: &str, settings: BridgeSettings) {
         let mac = settings.hwaddr.unwrap_or_else(random_mac);
+        if self.configured.bridges.is_empty() {
+            for line in capabilities::probes() {
+                log::info!(target: "ofproto_dpif", "{line}");
+            }
+        }
         let id = self.ofproto.add_bridge(bridge_config(name, mac, &settings), clock::now());
         let tls = self.tls().clone();
         let sockets = [("mgmt", Settings::service()), ("snoop", Settings::snoop())];

@@ -67,7 +67,7 @@ impl<'a> Context<'_, 'a> {
             None => {
                 self.detail("no learned MAC for destination, flooding");
                 let bridge = self.bridge;
-                for other in bridge.ports() {
+                for other in bridge.flood_ports() {
                     if other.number != in_port && other.spec.vlan.includes(&vlans) && other.floods()
                     {
                         self.output_normal(other, vlans);

@@ -45,7 +45,7 @@ impl Context<'_, '_> {
     fn flood(&mut self, all: bool, last: bool) {
         let in_port = self.in_port();
         let bridge = self.bridge;
-        let ports = bridge.ports().filter(|port| {
+        let ports = bridge.flood_ports().filter(|port| {
             port.number != in_port && (all || !port.config.contains(PortConfig::NO_FLOOD))
         });
         let mut ports = ports.peekable();

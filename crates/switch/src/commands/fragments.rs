@@ -16,7 +16,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     });
     add(commands, "dpctl/ipf-set-min-frag", "[dp] v4|v6 minfragment", 2..=3, set_min_bytes);
     add(commands, "dpctl/ipf-set-max-nfrags", "[dp] maxfrags", 1..=2, set_fragments_max);
-    add(commands, "dpctl/ipf-get-status", "[-m] [dp]", 0..=2, status);
+    add(commands, "dpctl/ipf-get-status", "[-m | --more] [dp]", 0..=2, status);
 }
 
 fn set_enabled(switch: &mut Switch, words: &[String], enabled: bool) -> Answer {
@@ -50,7 +50,7 @@ fn set_fragments_max(switch: &mut Switch, words: &[String]) -> Answer {
 
 fn status(switch: &mut Switch, words: &[String]) -> Answer {
     let mut arguments = Arguments::read(words)?;
-    let more = arguments.flag("-m");
+    let more = arguments.flag("-m") | arguments.flag("--more");
     arguments.end()?;
     Ok(switch.conntrack().fragments().status().display(more).to_string())
 }

@@ -4,8 +4,9 @@ use super::{Known, Oracle, Progress, tcp};
 use conntrack::{Event, TcpState};
 use std::collections::BTreeSet;
 
-/// The classes' places in the order; what is over comes before them.
-pub const UNANSWERED: u8 = 1;
+/// The classes' places in the order.
+pub const CLOSED: u8 = 0;
+const UNANSWERED: u8 = 1;
 pub const ANSWERED: u8 = 2;
 
 impl Known {
@@ -29,7 +30,7 @@ impl Known {
             _ => false,
         };
         match () {
-            () if self.is_over() => Some((0, Event::EvictedClosed)),
+            () if self.is_over() => Some((CLOSED, Event::EvictedClosed)),
             () if is_established => None,
             () if is_answered => Some((ANSWERED, Event::EvictedAnswered)),
             () => Some((UNANSWERED, Event::EvictedUnanswered)),

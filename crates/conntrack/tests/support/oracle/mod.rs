@@ -19,7 +19,7 @@ mod writing;
 
 use base::{Instant, Zone};
 use conntrack::{Config, Entry, Event, Timeout, TimeoutPolicy, Traffic};
-use early_drop::{ANSWERED, UNANSWERED};
+use early_drop::{ANSWERED, CLOSED};
 use flow::{
     ConnectionRef, CtAction, CtState, Frame, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4,
 };
@@ -558,7 +558,7 @@ impl Oracle {
         let limit = self.limits.get(&zone).copied().unwrap_or(self.limit_default);
         let is_full = |it: &Oracle| limit > 0 && it.size(zone) >= limit as usize;
         // Where a limit was lowered, one that goes may not be enough.
-        if is_full(self) && (!self.drop_early(&[zone], UNANSWERED) || is_full(self)) {
+        if is_full(self) && (!self.drop_early(&[zone], CLOSED) || is_full(self)) {
             self.count(Event::ZoneFull);
             return false;
         }

@@ -200,7 +200,8 @@ fn read_error(bytes: &[u8], ip: usize, outer: &Place) -> Result<Seen, Event> {
     let inner = outer.l4 + 8;
     let bytes = &bytes[..outer.end];
     let place = place(bytes, inner, true).ok_or(bad)?;
-    if place.fragment.is_some() || bytes[inner] >> 4 != bytes[ip] >> 4 {
+    let is_later = place.fragment.is_some_and(|(offset, ..)| offset > 0);
+    if is_later || bytes[inner] >> 4 != bytes[ip] >> 4 {
         return Err(bad);
     }
     let (tuple, what) = read_l4(bytes, inner, &place, true).map_err(|_| bad)?;
