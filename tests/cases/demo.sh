@@ -8,6 +8,7 @@ ours || other=(--switch "$TIDEGATE_SWITCH")
 $python - demo.json <<'P' || fail "its figures are not what they should be"
 import json, sys
 demo = json.load(open(sys.argv[1]))
+assert demo["verb"] == "demo" and demo["provenance"]["command"].startswith("tidegate demo "), demo
 load = demo["load"]
 assert demo["ok"] and all(check["ok"] for check in demo["checks"].values()), demo
 assert len(demo["checks"]) >= 10, demo["checks"].keys()

@@ -64,7 +64,7 @@ pub struct ConntrackArgs {
     random: Option<u32>,
     /// What --random begins with: the same seed takes the same connections in the same order
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    pub seed: u64,
     /// Make and end short TCP connections instead, of 7 packets each
     #[arg(long, conflicts_with = "random")]
     churn: bool,

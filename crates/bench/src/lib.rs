@@ -25,13 +25,16 @@ mod rounds;
 mod summary;
 mod threads;
 mod traffic;
+mod work;
 mod workers;
 mod zones;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 pub use error::BenchError;
+use load::provenance::Provenance;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use work::Work;
 
 /// Measure connection tracking and the datapath by themselves, or a whole table of rates
 #[derive(Args, Clone, Debug)]
@@ -46,15 +49,6 @@ pub struct BenchArgs {
     work: Work,
 }
 
-#[derive(Subcommand, Clone, Debug)]
-enum Work {
-    Conntrack(conntrack::ConntrackArgs),
-    Zones(zones::ZonesArgs),
-    Datapath(datapath::DatapathArgs),
-    Matrix(matrix::MatrixArgs),
-    Rfc(Box<rfc::RfcArgs>),
-}
-
 /// A measurement, ready to be printed.
 #[derive(Debug)]
 pub struct Outcome {
@@ -65,15 +59,9 @@ pub struct Outcome {
 }
 
 /// Measures, and prints what was measured; the exit status is 0 if it could be.
-pub fn run(args: &BenchArgs) -> ExitCode {
-    let (outcome, json) = match &args.work {
-        Work::Conntrack(args) => (conntrack::measure(args), args.json),
-        Work::Zones(args) => (zones::measure(args), args.json),
-        Work::Datapath(args) => (datapath::measure(args), args.json),
-        Work::Matrix(args) => (matrix::measure(args), args.json),
-        Work::Rfc(args) => (rfc::measure(args), args.json),
-    };
-    let text = match outcome {
+pub fn run(args: &BenchArgs, provenance: &Provenance) -> ExitCode {
+    let json = args.work.prints_json();
+    let text = match args.work.measure(provenance) {
         Ok(outcome) if json => format!("{}\n", outcome.json),
         Ok(outcome) => outcome.text,
         Err(BenchError::Ended(code)) => return code,

@@ -13,11 +13,15 @@ use cell::{Cell, Layout, Lived, Ports, Tracking, Version};
 use clap::Args;
 use load::dut;
 use load::generate::interrupt::Interrupt;
+use load::provenance::Provenance;
 use port_linux::affinity::allowed_cpus;
 use search::{Ended, Left};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// Its name, in results.
+pub const VERB: &str = "bench matrix";
 
 /// Measure the published table: short- and long-lived, with and without tracking, ours and theirs
 #[derive(Args, Clone, Debug)]
@@ -72,7 +76,7 @@ pub struct MatrixArgs {
     precision: f64,
     /// Only say what would be measured
     #[arg(long)]
-    list: bool,
+    pub list: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -104,7 +108,7 @@ impl MatrixArgs {
 }
 
 /// Measures what is missing, and shows the table.
-pub fn measure(args: &MatrixArgs) -> Result<Outcome, BenchError> {
+pub fn measure(args: &MatrixArgs, provenance: &Provenance) -> Result<Outcome, BenchError> {
     let wrong = |what: String| BenchError::WrongWork(what);
     std::fs::create_dir_all(&args.folder)
         .map_err(|error| wrong(format!("{}: {error}", args.folder.display())))?;
@@ -119,7 +123,8 @@ pub fn measure(args: &MatrixArgs) -> Result<Outcome, BenchError> {
     }
     let missing: Vec<&Cell> = all.iter().filter(|cell| !is_there(cell)).collect();
     let stopped = if missing.is_empty() { None } else { measure_each(args, &missing)? };
-    let outcome = table::table(&all, &args.folder)?;
+    let Outcome { text, json } = table::table(&all, &args.folder)?;
+    let outcome = Outcome { text, json: provenance.stamp(VERB, None, json) };
     table::keep(&outcome, &args.folder)?;
     match stopped {
         None => Ok(outcome),

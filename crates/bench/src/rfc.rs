@@ -65,7 +65,7 @@ pub struct RfcArgs {
     test: Option<Test>,
     /// Name the tests and the sections that they implement
     #[arg(long)]
-    list: bool,
+    pub list: bool,
     /// Connections of each trial; the first number of connections (rfc9693-capacity)
     #[arg(long, value_name = "N", default_value = "40k", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     connections: f64,
@@ -159,6 +159,11 @@ impl RfcArgs {
             (true, true) => standard.to_vec(),
             (true, false) => vec![standard[0]],
         }
+    }
+
+    /// What all that is random begins with.
+    pub fn seed(&self) -> u64 {
+        self.hosts.seed
     }
 
     /// Which addresses test frames have.

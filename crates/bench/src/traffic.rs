@@ -18,6 +18,9 @@ const PAYLOAD: [u8; 18] = [b'x'; 18];
 /// Where the UDP checksum stands.
 const UDP_CHECKSUM: usize = 40;
 
+/// What source ports are drawn with.
+pub const SEED: u64 = 1;
+
 /// What each of the two ports receives, over and over.
 #[derive(Clone, Debug)]
 pub struct Traffic {
@@ -31,7 +34,7 @@ impl Traffic {
     /// UDP packets of 60 bytes without UDP checksum, one a connection and direction, from the
     /// client `first` on. The source ports are random, the same ones each time.
     pub fn generate(first: u32, connections: u32) -> Result<Traffic, PortError> {
-        let mut random = fastrand::Rng::with_seed(1);
+        let mut random = fastrand::Rng::with_seed(SEED);
         let mut forward = Vec::with_capacity(connections as usize);
         for number in first..first + connections {
             let client = Ipv4Addr::from(CLIENTS + number);

@@ -6,4 +6,5 @@ pub mod cps_ndr;
 pub mod dut;
 pub mod generate;
 pub mod in_memory;
+pub mod provenance;
 mod trex;

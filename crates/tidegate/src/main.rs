@@ -9,16 +9,22 @@ mod trace;
 
 use cli::Parsed;
 use daemon::Directories;
+use load::provenance::Provenance;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let directories = Directories::from_environment();
-    match cli::read(std::env::args_os(), &directories) {
+    let args: Vec<_> = std::env::args_os().collect();
+    let here = || {
+        let commit = env!("TIDEGATE_COMMIT");
+        Provenance::new(cli::whole_line(&args), env!("CARGO_PKG_VERSION"), commit)
+    };
+    match cli::read(args.iter().cloned(), &directories) {
         Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
-        Ok(Parsed::Demo(args)) => demo::run(&args),
-        Ok(Parsed::Bench(args)) => bench::run(&args),
-        Ok(Parsed::Generate(args)) => load::generate::run(&args),
-        Ok(Parsed::CpsNdr(args)) => load::cps_ndr::run(&args),
+        Ok(Parsed::Demo(args)) => demo::run(&args, &here()),
+        Ok(Parsed::Bench(args)) => bench::run(&args, &here()),
+        Ok(Parsed::Generate(args)) => load::generate::run(&args, &here()),
+        Ok(Parsed::CpsNdr(args)) => load::cps_ndr::run(&args, &here()),
         Ok(Parsed::Report(args)) => bench::report::run(&args),
         Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
         Ok(Parsed::Trace(args)) => trace::run(&args, &directories),

@@ -16,6 +16,7 @@ mod rate_limit;
 mod spec;
 mod syslog;
 
+pub use calendar::Date;
 pub use level::{Destination, Level};
 pub use options::{LogError, LogOption};
 pub use rate_limit::RateLimit;

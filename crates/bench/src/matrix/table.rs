@@ -3,7 +3,6 @@
 
 use super::cell::{Cell, Version};
 use crate::{BenchError, Outcome};
-use load::generate::machine;
 use load::generate::numbers::human;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -67,8 +66,7 @@ pub fn table(all: &[Cell], folder: &Path) -> Result<Outcome, BenchError> {
             "worker": json["worker"],
         }));
     }
-    let json = json!({ "verb": "bench matrix", "cells": rows, "machine": machine::describe() });
-    Ok(Outcome { text, json })
+    Ok(Outcome { text, json: json!({ "cells": rows }) })
 }
 
 fn line(cells: [String; 8]) -> String {

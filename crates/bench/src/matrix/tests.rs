@@ -14,11 +14,15 @@ fn args(folder: &Path, line: &str) -> MatrixArgs {
     Line::try_parse_from(words).unwrap().args
 }
 
+fn here() -> Provenance {
+    Provenance::new("tidegate bench matrix".to_owned(), "0", "0")
+}
+
 #[test]
 fn what_is_there_is_not_measured_again() {
     let folder = tempfile::tempdir().unwrap();
     let line = "--profiles short --ports vhost --layouts 1,2";
-    let listed = measure(&args(folder.path(), &format!("{line} --list"))).unwrap().text;
+    let listed = measure(&args(folder.path(), &format!("{line} --list")), &here()).unwrap().text;
     assert_eq!(listed.matches("missing").count(), 8, "{listed}");
     for (index, cell) in args(folder.path(), line).cells().iter().enumerate() {
         let rate = 1000.0 * (9 - index) as f64;
@@ -36,10 +40,10 @@ fn what_is_there_is_not_measured_again() {
         let file = folder.path().join(format!("{}.json", cell.name()));
         std::fs::write(file, json.to_string()).unwrap();
     }
-    let listed = measure(&args(folder.path(), &format!("{line} --list"))).unwrap().text;
+    let listed = measure(&args(folder.path(), &format!("{line} --list")), &here()).unwrap().text;
     assert_eq!(listed.matches("measured").count(), 8, "{listed}");
     // All is there: nothing is started, and ours (9,000) is 12.5% above theirs (8,000).
-    let outcome = measure(&args(folder.path(), line)).unwrap();
+    let outcome = measure(&args(folder.path(), line), &here()).unwrap();
     assert!(outcome.text.contains("short-ct-2x2-ovs-vhost"), "{}", outcome.text);
     assert!(outcome.text.contains("*pthread_mutex_lock 41%, dp_netdev_input 12%, *locks 41.0%"));
     assert_eq!(outcome.json["cells"][1]["ours_over_theirs_percent"], 12.5);
@@ -62,7 +66,7 @@ fn what_is_missing_is_shown_and_takes_its_time() {
     // Short- before long-lived, ours before theirs, which forgets more slowly.
     assert!(expected[0] < expected[1] && expected[1] * 4 < expected[2], "{expected:?}");
     std::fs::write(file(folder.path(), &cells[1]), "{\"connections_per_second\": 48200}").unwrap();
-    let listed = measure(&MatrixArgs { list: true, ..args.clone() }).unwrap();
+    let listed = measure(&MatrixArgs { list: true, ..args.clone() }, &here()).unwrap();
     let total: u64 = expected.iter().sum::<u64>() - expected[1];
     assert!(listed.text.ends_with(&format!("about {} minutes\n", total.div_ceil(60))));
     assert_eq!(listed.json[1], json!({"cell": cells[1].name(), "is": "measured", "expected_s": 0}));
@@ -73,7 +77,7 @@ fn what_is_missing_is_shown_and_takes_its_time() {
     std::fs::write(file(folder.path(), &cells[2]), "{\"exit_status\": 3}").unwrap();
     let outcome = table::table(&cells, folder.path()).unwrap();
     assert_eq!(outcome.text.matches("all samples invalid").count(), 1, "{}", outcome.text);
-    let listed = measure(&MatrixArgs { list: true, ..args.clone() }).unwrap();
+    let listed = measure(&MatrixArgs { list: true, ..args.clone() }, &here()).unwrap();
     assert_eq!(listed.json[2]["is"], "missing");
     // A file that is no result is named, not left out.
     std::fs::write(file(folder.path(), &cells[0]), "{").unwrap();

@@ -1,6 +1,6 @@
 //! The published table on the page, as `tidegate bench matrix` leaves it in its folder.
 
-use super::page::{shown, table};
+use super::page::{settings_of, shown, table};
 use super::plot::escape;
 use super::results::Stored;
 use serde_json::Value;
@@ -46,9 +46,10 @@ pub fn section(stored: &Stored) -> String {
     };
     let caption = "By profile, tracking, workers and queues, switch and ports";
     format!(
-        "<h2>The published table: {}</h2>\n{}{rest}",
+        "<h2>The published table: {}</h2>\n{}{rest}{}",
         escape(&stored.name),
-        table(caption, &heads, &rows)
+        table(caption, &heads, &rows),
+        settings_of(stored, &[])
     )
 }
 

@@ -32,7 +32,7 @@ pub fn html(results: &Results) -> String {
          <title>Tidegate: what was measured</title><style>{STYLE}</style></head>\n<body><main>\
          <h1>What was measured</h1>\n"
     );
-    page.push_str(&machines(results));
+    page.push_str(&origins(results));
     for stored in results.of(Kind::Matrix) {
         page.push_str(&matrix::section(stored));
     }
@@ -91,23 +91,35 @@ pub fn percent(share: Option<f64>) -> String {
     share.map_or("\u{2013}".to_owned(), |share| format!("{:.4}%", share * 100.0))
 }
 
-fn machines(results: &Results) -> String {
+/// Where each result comes from.
+fn origins(results: &Results) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for stored in &results.all {
-        let Some(cpu) = stored.text("/machine/cpu") else { continue };
+        let text = |key: &str| stored.text(&format!("/provenance/{key}")).unwrap_or("").to_owned();
+        let number = |key: &str| stored.number(&format!("/provenance/{key}"));
+        if stored.json.get("provenance").is_none() {
+            continue;
+        }
+        let built = text("commit");
+        let (commit, changes) = built.split_once(' ').unwrap_or((&built, ""));
+        let commit: String = commit.chars().take(12).collect();
+        let program = format!("{} ({commit} {changes}", text("version"));
         rows.push(vec![
             stored.name.clone(),
-            cpu.to_owned(),
-            shown(stored.number("/machine/cores")),
-            stored.text("/machine/kernel").unwrap_or("").to_owned(),
-            stored.number("/machine/load_average").map_or(String::new(), |l| format!("{l:.2}")),
-            stored.text("/version").unwrap_or("").to_owned(),
+            text("date"),
+            text("machine/cpu"),
+            shown(number("machine/cores")),
+            text("machine/kernel"),
+            number("machine/load_average").map_or(String::new(), |load| format!("{load:.2}")),
+            format!("{})", program.trim_end()),
+            number("seed").map_or(String::new(), |seed| format!("{seed:.0}")),
         ]);
     }
     if rows.is_empty() {
         return String::new();
     }
-    let heads = ["Result", "Processor", "Cores", "Kernel", "Load at its end", "Tidegate"];
+    let heads =
+        ["Result", "Date", "Processor", "Cores", "Kernel", "Load at its end", "Tidegate", "Seed"];
     format!(
         "<h2>Machine and versions</h2>\n{}",
         table("Where each result comes from", &heads, &rows)
@@ -326,7 +338,11 @@ fn self_test(stored: &Stored) -> String {
     let heads = ["Type", "Connections/s", "Active flows", "Bits/s", "Packets/s"];
     let rows: Vec<_> = all.iter().map(row).collect();
     let name = escape(&stored.name);
-    format!("<h2>The generator alone: {name}</h2>\n{}", table("Calibration", &heads, &rows))
+    format!(
+        "<h2>The generator alone: {name}</h2>\n{}{}",
+        table("Calibration", &heads, &rows),
+        settings_of(stored, &[])
+    )
 }
 
 /// Whatever a benchmark measured: its plain numbers.
@@ -347,31 +363,33 @@ fn bench(stored: &Stored) -> String {
         })
         .collect();
     let name = escape(&stored.name);
-    format!("<h2>Benchmark: {name}</h2>\n{}", table("Measured", &["What", "Measured"], &rows))
+    format!(
+        "<h2>Benchmark: {name}</h2>\n{}{}",
+        table("Measured", &["What", "Measured"], &rows),
+        settings_of(stored, &[])
+    )
 }
 
 fn settings(stored: &Stored) -> String {
-    let keys = [
-        "dut",
-        "profile",
-        "trial",
-        "search",
-        "precision_percent",
-        "error_threshold_percent",
-        "seed",
-    ];
+    let keys =
+        ["dut", "profile", "trial", "search", "precision_percent", "error_threshold_percent"];
     settings_of(stored, &keys)
 }
 
-/// How it was set up, by these keys; it can be folded away on the screen.
+/// How it was measured, and can be again: its command line, and how it was set up, by these keys. It is
+/// folded away until somebody wants to know.
 pub fn settings_of(stored: &Stored, keys: &[&str]) -> String {
-    let mut lines = Vec::new();
+    let command = stored.text("/provenance/command").map(|command| format!("$ {command}"));
+    let mut lines: Vec<String> = command.into_iter().collect();
     for key in keys {
         if let Some(value) = stored.json.get(*key) {
             let text = serde_json::to_string_pretty(value).unwrap_or_default();
             lines.push(format!("{key}: {text}"));
         }
     }
+    if lines.is_empty() {
+        return String::new();
+    }
     let text = escape(&lines.join("\n"));
-    format!("<details open><summary>Settings</summary><pre>{text}</pre></details>\n")
+    format!("<details><summary>Settings</summary><pre>{text}</pre></details>\n")
 }

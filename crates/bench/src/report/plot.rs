@@ -10,6 +10,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 44.0;
+/// Fewer things than that cannot be compared, and are not drawn.
+const COMPARED: usize = 2;
 /// The shortest time of a histogram, in microseconds.
 const SHORTEST_US: f64 = 0.01;
 
@@ -127,8 +129,11 @@ impl Frame<'_> {
         format!("</svg><figcaption>{}</figcaption></figure>\n", escape(self.description))
     }
 
-    /// Marks at places, joined by a line where `joined`.
+    /// Marks at places, joined by a line where `joined`; nothing of fewer than two.
     pub fn points(&self, points: &[(f64, f64, Mark)], joined: bool) -> String {
+        if points.len() < COMPARED {
+            return String::new();
+        }
         let most = points.iter().map(|p| p.1).fold(0.0, f64::max);
         let y = Axis::vertical(most);
         let low = points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -156,8 +161,11 @@ impl Frame<'_> {
         text + &self.close()
     }
 
-    /// A bar for each name.
+    /// A bar for each name; nothing of fewer than two.
     pub fn bars(&self, bars: &[(String, f64)]) -> String {
+        if bars.len() < COMPARED {
+            return String::new();
+        }
         let y = Axis::vertical(bars.iter().map(|bar| bar.1).fold(0.0, f64::max));
         let mut text = self.open() + &self.axes(&y);
         let wide = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;
@@ -182,8 +190,12 @@ impl Frame<'_> {
         text + &self.close()
     }
 
-    /// A histogram: the upper end of each bucket and how many it holds, on a logarithmic axis.
+    /// A histogram: the upper end of each bucket and how many it holds, on a logarithmic axis. Of fewer
+    /// than two, its description alone.
     pub fn histogram(&self, buckets: &[(f64, f64)]) -> String {
+        if buckets.len() < COMPARED {
+            return format!("<p>{}</p>\n", escape(self.description));
+        }
         let y = Axis::vertical(buckets.iter().map(|b| b.1).fold(0.0, f64::max));
         // A logarithm has no place for nothing: what took no time stands at the shortest one.
         let place = |us: f64| us.max(SHORTEST_US);

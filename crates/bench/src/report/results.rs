@@ -84,7 +84,8 @@ fn stored(file: &Path) -> Result<Stored, String> {
         Some("generate --self-test") => Kind::SelfTest,
         Some("bench rfc") => Kind::Rfc,
         Some("bench matrix") => Kind::Matrix,
-        // The measurements of `bench` say what they are by what they measure.
+        Some("bench conntrack" | "bench zones" | "bench datapath") => Kind::Bench,
+        // Before results named their verb, those of `bench` told by what they measured.
         None if json.get("ns_per_packet").is_some() || json.get("zones").is_some() => Kind::Bench,
         Some(other) => return Err(format!("\"{other}\" is no verb whose results are known")),
         None => return Err("it is no result of tidegate".to_owned()),

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 /// What of the result says how it was set up.
 const SETTINGS: [&str; 14] = [
+    "range",
     "dut",
     "connections",
     "flows",
@@ -20,7 +21,6 @@ const SETTINGS: [&str; 14] = [
     "addresses",
     "validation_share",
     "timeouts_s",
-    "seed",
     "rules",
 ];
 
@@ -112,10 +112,7 @@ fn trials(of: &Value, what: &str, unit: &str, id: &str) -> String {
     let is_curve = all.iter().all(|trial| trial["purpose"] == "loss");
     let passed = all.iter().filter(|trial| trial["verdict"] == "pass").count();
     let marks = "Triangles up passed, triangles down did not, squares are invalid.";
-    let plot = if all.len() < 2 {
-        // One trial has no course.
-        String::new()
-    } else if is_curve {
+    let plot = if is_curve {
         let points: Vec<_> = all
             .iter()
             .rev()

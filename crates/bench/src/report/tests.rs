@@ -16,9 +16,17 @@ fn sample(iteration: u32, offered: f64, verdict: &str) -> serde_json::Value {
     })
 }
 
+fn provenance() -> serde_json::Value {
+    json!({
+        "date": "2026-11-24T02:40:00Z", "command": "tidegate x --seed 77 'a <b>'", "version": "0.1.0",
+        "commit": "96225a1f00d596225a1f with changes", "seed": 77,
+        "machine": {"cpu": "Some CPU", "cores": 2, "kernel": "6.1", "load_average": 0.5},
+    })
+}
+
 fn search(workers: u32, rate: f64) -> serde_json::Value {
     json!({
-        "verb": "cps-ndr", "version": "0.1.0", "connections_per_second": rate,
+        "verb": "cps-ndr", "provenance": provenance(), "connections_per_second": rate,
         "active_flows": rate / 2.0, "tx_packets_per_second": rate * 7.0,
         "tx_bits_per_second": rate * 4000.0, "loss_ratio": 0.0, "limited_by": "dut",
         "dut": {"kind": "<tide & gate>", "ports": "memory", "workers": workers},
@@ -26,7 +34,6 @@ fn search(workers: u32, rate: f64) -> serde_json::Value {
         "worker": {"worker": "pmd-c00", "source": "perf", "parts": [
             {"name": "mutex_lock", "object": "libc.so.6", "percent": 62.0, "lock": true},
         ]},
-        "machine": {"cpu": "Some CPU", "cores": 2, "kernel": "6.1", "load_average": 0.5},
         "samples": [sample(1, rate * 1.5, "fail"), sample(2, rate, "pass"), sample(3, 9e5, "invalid")],
     })
 }
@@ -42,7 +49,7 @@ fn rfc(test: &str, more: serde_json::Value) -> serde_json::Value {
     let mut all = json!({
         "verb": "bench rfc", "test": test, "implements": "RFC 2544 section 26.2: latency",
         "unit": "frames/s in each direction", "stopped": null, "dut": {"kind": "none"},
-        "machine": {"cpu": "Some CPU"}, "seconds": 2.0,
+        "provenance": provenance(), "seconds": 2.0,
     });
     let object = all.as_object_mut().unwrap();
     object.extend(more.as_object().cloned().unwrap());
@@ -108,6 +115,7 @@ fn folder() -> tempfile::TempDir {
         ("load", generated),
         ("alone", json!({"verb": "generate --self-test", "rows": [row]})),
         ("datapath", json!({"ns_per_packet": 131.8, "packets": 12, "flows": 2})),
+        ("zones", json!({"verb": "bench zones", "provenance": provenance(), "zones": 2})),
         ("other", json!({"name": "something else"})),
     ] {
         std::fs::write(folder.path().join(format!("{name}.json")), json.to_string()).unwrap();
@@ -182,6 +190,42 @@ fn every_result_is_on_the_page_and_what_is_none_is_named() {
     for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<script"] {
         assert!(!page.contains(outside), "{outside}");
     }
+}
+
+#[test]
+fn where_results_come_from_is_shown_and_settings_are_closed() {
+    let folder = folder();
+    let (page, _) = report(folder.path());
+    let row = "<td>2026-11-24T02:40:00Z</td><td class=\"text\">Some CPU</td><td>2</td><td>6.1</td>\
+        <td>0.50</td><td class=\"text\">0.1.0 (96225a1f00d5 with changes)</td><td>77</td>";
+    // Both searches, the tests of RFCs, and zones.
+    assert_eq!(page.matches(row).count(), 2 + rfcs().len() + 1, "{page}");
+    assert!(
+        page.contains(
+            "<details><summary>Settings</summary><pre>$ tidegate x --seed 77 'a &lt;b&gt;'"
+        )
+    );
+    assert!(!page.contains("<details open"));
+}
+
+#[test]
+fn plots_stand_only_where_there_are_two_things_to_compare() {
+    let drawn = |results: &[serde_json::Value]| {
+        let folder = tempfile::tempdir().unwrap();
+        for (index, json) in results.iter().enumerate() {
+            std::fs::write(folder.path().join(format!("{index}.json")), json.to_string()).unwrap();
+        }
+        report(folder.path()).0
+    };
+    let mut one = search(1, 40_000.0);
+    one["samples"] = json!([sample(1, 40_000.0, "pass")]);
+    one["samples"][0]["handshake"]["buckets_us"] = json!([[80.0, 90]]);
+    let page = drawn(std::slice::from_ref(&one));
+    assert!(!page.contains("<svg") && page.contains("half within 80"), "{page}");
+    // Two results are compared; so are two samples of one.
+    assert_eq!(drawn(&[one.clone(), one.clone()]).matches("<svg").count(), 1);
+    one["samples"] = json!([sample(1, 60_000.0, "fail"), sample(2, 40_000.0, "invalid")]);
+    assert_eq!(drawn(&[one]).matches("<svg").count(), 1);
 }
 
 #[test]

@@ -5,7 +5,6 @@ use super::bench::Bench;
 use super::frames::Row;
 use super::test::Test;
 use crate::Outcome;
-use load::generate::machine;
 use serde_json::{Map, Value, json};
 
 /// What a test has found.
@@ -52,7 +51,6 @@ impl Report {
         }
         let text = format!("{}\n", self.lines.join("\n"));
         let mut all = json!({
-            "verb": "bench rfc",
             "test": test.name(),
             "implements": test.section(),
             "unit": test.unit(),
@@ -66,11 +64,10 @@ impl Report {
             "ip_version": if args.ipv6 { 6 } else { 4 },
             "addresses": args.addresses,
             "validation_share": args.validation_share,
+            "range": [args.range().min, args.range().max],
             "timeouts_s": TIMEOUT_S,
-            "seed": args.hosts.seed,
             "stopped": self.stopped,
             "dut": bench.device.describe(),
-            "machine": machine::describe(),
         });
         if let Some(all) = all.as_object_mut() {
             if !self.rows.is_empty() {

@@ -11,6 +11,7 @@ use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::{bounded, human};
 use crate::generate::result;
 use crate::generate::{HostOptions, PlaceOptions, lifetime};
+use crate::provenance::Provenance;
 use clap::{Args, ValueEnum};
 use generator::Profile;
 use generator::search::{Bisect, Confirmed, Goal, MultiLoss, Precision, Range, Search};
@@ -238,15 +239,19 @@ impl CpsNdrArgs {
 }
 
 /// Runs the verb.
-pub fn run(args: &CpsNdrArgs) -> ExitCode {
+pub fn run(args: &CpsNdrArgs, provenance: &Provenance) -> ExitCode {
     let screen = Screen::of("cps-ndr", args.json);
-    measure(args, &screen).unwrap_or_else(|error| {
+    measure(args, &screen, provenance).unwrap_or_else(|error| {
         screen.problem(&error.to_string());
         ExitCode::from(error.status())
     })
 }
 
-fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
+fn measure(
+    args: &CpsNdrArgs,
+    screen: &Screen,
+    provenance: &Provenance,
+) -> Result<ExitCode, LoadError> {
     let profile = args.profile()?;
     let own = args.generator == GeneratorKind::Own;
     if !own {
@@ -272,7 +277,7 @@ fn measure(args: &CpsNdrArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
         ended = session.look_at_workers(rate);
     }
     let outcome = session.outcome(&mut chosen, &profile, &ceiling, ended.as_ref().err());
-    let json = outcome.json();
+    let json = provenance.stamp("cps-ndr", Some(args.hosts.seed), outcome.json());
     if let Some(file) = &args.output {
         std::fs::write(file, format!("{json}\n"))
             .map_err(|source| LoadError::Write { file: file.clone(), source })?;

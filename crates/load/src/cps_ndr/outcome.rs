@@ -5,7 +5,6 @@ use super::session::Told;
 use crate::dut::profile::Profile;
 use crate::generate::ceiling::{Ceiling, SHARE};
 use crate::generate::error::LoadError;
-use crate::generate::machine;
 use crate::generate::numbers::human;
 use crate::generate::result::sample_json;
 use crate::generate::trial::Plan;
@@ -194,8 +193,6 @@ impl Outcome<'_> {
         let window = sample.map(|sample| &sample.window);
         let certainty = &self.answer.certainty;
         json!({
-            "verb": "cps-ndr",
-            "version": env!("CARGO_PKG_VERSION"),
             "connections_per_second": self.rate(),
             "active_flows": window.map(|it| it.active),
             "tx_packets_per_second": window.map(|it| it.tx_packets as f64 / it.seconds),
@@ -229,11 +226,9 @@ impl Outcome<'_> {
             },
             "profile": self.profile,
             "worker": self.worker.map(Profile::json),
-            "seed": self.args.hosts.seed,
             "interrupted": self.interrupted,
             "stopped": self.stopped.map(ToString::to_string),
             "exit_status": self.status(),
-            "machine": machine::describe(),
             "samples": self.samples.iter().map(told_json).collect::<Vec<_>>(),
         })
     }

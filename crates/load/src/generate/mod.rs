@@ -15,6 +15,7 @@ pub mod steer;
 pub mod trial;
 
 use crate::dut::{self, Inside};
+use crate::provenance::Provenance;
 use base::MacAddr;
 use clap::Args;
 pub use crew::sides_of;
@@ -142,12 +143,12 @@ pub fn hosts_at(
 }
 
 /// Runs the verb.
-pub fn run(args: &GenerateArgs) -> ExitCode {
+pub fn run(args: &GenerateArgs, provenance: &Provenance) -> ExitCode {
     let screen = Screen::of("generate", args.json);
     let result = match (args.print_profile, args.self_test) {
         (true, _) => print_profile(args),
-        (_, true) => self_test(args),
-        (_, false) => generate(args, &screen),
+        (_, true) => self_test(args, provenance),
+        (_, false) => generate(args, &screen, provenance),
     };
     result.unwrap_or_else(|error| {
         screen.problem(&error.to_string());
@@ -162,7 +163,7 @@ fn print_profile(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
+fn self_test(args: &GenerateArgs, provenance: &Provenance) -> Result<ExitCode, LoadError> {
     let named = args.profile != "short-lived";
     let names = if named { vec![args.profile.as_str()] } else { Profile::BUILT_IN.to_vec() };
     let time = Duration::from_secs(args.seconds.min(3).into());
@@ -176,8 +177,8 @@ fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
     }
     if args.json {
         let rows: Vec<_> = rows.iter().map(ceiling::Row::json).collect();
-        let machine = machine::describe();
-        let all = json!({ "verb": "generate --self-test", "machine": machine, "rows": rows });
+        let (seed, rows) = (Some(args.hosts.seed), json!({ "rows": rows }));
+        let all = provenance.stamp("generate --self-test", seed, rows);
         result::print(&format!("{all}\n"));
     } else {
         result::print(&ceiling::table(&rows));
@@ -185,7 +186,11 @@ fn self_test(args: &GenerateArgs) -> Result<ExitCode, LoadError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError> {
+fn generate(
+    args: &GenerateArgs,
+    screen: &Screen,
+    provenance: &Provenance,
+) -> Result<ExitCode, LoadError> {
     let mut profile = profile(&args.profile)?;
     let lifetime = lifetime(&profile);
     if let Some(rate) = args.rate {
@@ -221,6 +226,7 @@ fn generate(args: &GenerateArgs, screen: &Screen) -> Result<ExitCode, LoadError>
     };
     let outcome = outcome::Outcome {
         args,
+        provenance,
         profile: &profile,
         sides: &sides,
         ceiling: &ceiling,

@@ -4,8 +4,9 @@ use super::ceiling::{self, Ceiling};
 use super::interrupt::INTERRUPTED;
 use super::numbers::human;
 use super::sides::Sides;
-use super::{GenerateArgs, machine, result};
+use super::{GenerateArgs, result};
 use crate::dut::Device;
+use crate::provenance::Provenance;
 use generator::search::{Allowance, Sample, Verdict, judge, not_offered};
 use generator::{Histogram, Profile, Statistics};
 use serde_json::{Value, json};
@@ -27,6 +28,7 @@ const MARK: &str = "interrupted: these are the figures up to then, and no result
 /// What was measured.
 pub struct Outcome<'a> {
     pub args: &'a GenerateArgs,
+    pub provenance: &'a Provenance,
     pub profile: &'a Profile,
     pub sides: &'a Sides,
     pub ceiling: &'a Ceiling,
@@ -111,8 +113,6 @@ impl Outcome<'_> {
         let reasons: Option<Vec<String>> = verdict.map(reasons);
         let mut object = result::sample_json(sample);
         let more = json!({
-            "verb": "generate",
-            "version": env!("CARGO_PKG_VERSION"),
             "profile": self.profile,
             "dut": device.describe(),
             "ceiling": ceiling.json(rate),
@@ -122,13 +122,11 @@ impl Outcome<'_> {
             "reasons": reasons,
             "client": sides.client.is_some().then(|| result::host_json(&counted.client)),
             "server": sides.server.is_some().then(|| result::host_json(&counted.server)),
-            "seed": args.hosts.seed,
-            "machine": machine::describe(),
         });
         if let Some(object) = object.as_object_mut() {
             object.extend(more.as_object().cloned().unwrap_or_default());
         }
-        object
+        self.provenance.stamp("generate", Some(args.hosts.seed), object)
     }
 
     fn text(&self, verdict: Option<&Verdict>) -> String {
@@ -274,7 +272,9 @@ mod tests {
             workers: 1,
         };
         let (args, profile, sides) = (&args, &profile, &sides);
-        let it = Outcome { args, profile, sides, ceiling: &ceiling, sample: &sample, interrupted };
+        let (ceiling, sample) = (&ceiling, &sample);
+        let provenance = &Provenance::new("tidegate generate".to_owned(), "0", "0");
+        let it = Outcome { args, provenance, profile, sides, ceiling, sample, interrupted };
         let verdict = it.verdict();
         let json = it.json(device.as_mut(), verdict.as_ref());
         (it.status(verdict.as_ref()), it.text(verdict.as_ref()), json)

@@ -1,6 +1,7 @@
 //! The command line: `tidegate VERB …`, and `ovs-vswitchd …` for the daemon under its other name.
 
 mod pages;
+mod whole;
 
 use crate::conntrack::ConntrackArgs;
 use crate::demo::DemoArgs;
@@ -17,6 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use switch::command_line::getopt::{Opt, Takes};
 use switch::command_line::{self, Id, OPTIONS, OWN_OPTIONS, SwitchOptions};
+pub use whole::line as whole_line;
 
 /// What the program is to do.
 #[derive(Debug)]

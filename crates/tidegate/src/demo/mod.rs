@@ -17,6 +17,7 @@ mod tests;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::load::provenance::Provenance;
 use clap::{Args, ValueEnum};
 
 use report::Report;
@@ -74,10 +75,10 @@ impl DemoArgs {
 }
 
 /// Runs the demo; the exit status is 0 when everything that it claims has happened.
-pub fn run(args: &DemoArgs) -> ExitCode {
+pub fn run(args: &DemoArgs, provenance: &Provenance) -> ExitCode {
     let screen = Screen::new(args.json);
     let result = match namespaces::place() {
-        namespaces::Place::Inside => inside(args, &screen),
+        namespaces::Place::Inside => inside(args, &screen, provenance),
         namespaces::Place::Outside => programs::check(args.switch.as_deref())
             .and_then(|()| namespaces::run_again_inside(&screen)),
     };
@@ -88,9 +89,13 @@ pub fn run(args: &DemoArgs) -> ExitCode {
 }
 
 /// The whole story, told inside the namespaces.
-fn inside(args: &DemoArgs, screen: &Screen) -> Result<ExitCode, TestbedError> {
+fn inside(
+    args: &DemoArgs,
+    screen: &Screen,
+    provenance: &Provenance,
+) -> Result<ExitCode, TestbedError> {
     namespaces::make_private()?;
-    let mut report = Report::new(args);
+    let mut report = Report::new(args, provenance);
 
     screen.title("A client, a switch and a server, in network namespaces of their own");
     hosts::build(args.offloads_stay_on())?;

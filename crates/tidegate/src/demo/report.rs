@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::DemoArgs;
 use super::load::Load;
+use ::load::provenance::Provenance;
 use testbed::{Check, Screen};
 
 /// All claims of one demo.
@@ -13,12 +14,13 @@ use testbed::{Check, Screen};
 pub struct Report {
     checks: Vec<Check>,
     args: DemoArgs,
+    provenance: Provenance,
 }
 
 impl Report {
     /// Nothing claimed yet.
-    pub fn new(args: &DemoArgs) -> Report {
-        Report { checks: Vec::new(), args: args.clone() }
+    pub fn new(args: &DemoArgs, provenance: &Provenance) -> Report {
+        Report { checks: Vec::new(), args: args.clone(), provenance: provenance.clone() }
     }
 
     /// Shows a claim and keeps it.
@@ -65,14 +67,15 @@ impl Report {
         let checks = self.checks.iter().map(|check| {
             (check.name().to_owned(), json!({ "ok": check.is_true(), "seen": check.text() }))
         });
-        json!({
+        let measured = json!({
             "ok": self.all_true(),
             "seconds": self.args.seconds,
             "connections": self.args.connections,
             "offloads": self.args.offloads_stay_on(),
             "checks": serde_json::Value::Object(checks.collect()),
             "load": load.map(Load::to_json),
-        })
+        });
+        self.provenance.stamp("demo", None, measured)
     }
 }
 
