@@ -10,6 +10,7 @@ mod metadata;
 mod outline;
 mod problem;
 mod scan;
+mod settings;
 mod sizes;
 mod spdx;
 mod stages;

@@ -7,6 +7,7 @@ use crate::files::{self, RustFile};
 use crate::floors::{Floors, Member, PAGE};
 use crate::metadata::Metadata;
 use crate::problem::Problem;
+use crate::settings;
 use crate::sizes::{RATCHET, Ratchet, Sizes};
 use crate::style;
 
@@ -31,6 +32,7 @@ pub fn run(update: Update) -> Result<bool, String> {
     let (rust_files, found) = read_all(&root, &paths)?;
     problems.extend(found);
     problems.extend(check_architecture(&root, &members, &rust_files));
+    problems.extend(settings::check(&rust_files));
 
     let sizes = Sizes::measure(&rust_files);
     let ratchet = load_ratchet(&root, &sizes, update)?;

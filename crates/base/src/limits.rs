@@ -23,6 +23,9 @@ pub const UNIFIED_CACHE_ENTRIES: usize = 1 << 19;
 pub const FLOW_LIMIT: usize = 200_000;
 /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
 pub const MAX_IDLE_MS: u64 = 10_000;
+/// How often workers are asked what their flows have carried (`other_config:max-revalidator`), in
+/// milliseconds. Open vSwitch's default is 500.
+pub const MAX_REVALIDATOR_MS: u64 = 1000;
 /// The default and least time after which an OpenFlow bundle without messages is discarded, in seconds (ovs:
 /// `ofproto/connmgr.c`, `BUNDLE_IDLE_TIMEOUT_DEFAULT`).
 pub const BUNDLE_IDLE_TIMEOUT_S: u32 = 10;

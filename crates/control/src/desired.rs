@@ -33,9 +33,6 @@ pub struct Bridge {
 /// The settings of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeSettings {
-    /// "netdev" or "system"; both are this switch's one datapath, since OVN asks for "system"
-    /// where nobody told it otherwise.
-    pub datapath_type: String,
     /// What happens while there is no controller.
     pub fail_mode: FailMode,
     /// The OpenFlow datapath id; None derives it from the bridge's Ethernet address.
@@ -151,7 +148,6 @@ pub(crate) const TIMEOUT_NAMES: [&str; 16] = [
 impl Default for BridgeSettings {
     fn default() -> Self {
         BridgeSettings {
-            datapath_type: "system".to_owned(),
             fail_mode: FailMode::default(),
             datapath_id: None,
             hwaddr: None,

@@ -20,7 +20,7 @@
 //! emc_insert_inv_prob = 100
 //! unified_cache_entries = 524288    # of each worker; 0 for none
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
-//! vlan_limit = 1
+//! max_revalidator_ms = 1000
 //! stats_update_interval_ms = 5000
 //! bundle_idle_timeout_s = 10        # how long an OpenFlow bundle stays without messages
 //! run_dir = "/run/openvswitch"      # where br0.mgmt lies
@@ -241,6 +241,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
         emc_insert_inv_prob: number("emc_insert_inv_prob", default.emc_insert_inv_prob),
         ..default
     };
+    let revalidator = SwitchOptions::MIN_MAX_REVALIDATOR_MS;
     let stats = SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS;
     let bundle = limits::BUNDLE_IDLE_TIMEOUT_S;
     let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
@@ -249,9 +250,9 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
             .integer("unified_cache_entries", 0..=cache, errors)
             .unwrap_or(numbers.unified_cache_entries),
         perf_metrics: section.boolean("pmd_perf_metrics", errors).unwrap_or_default(),
-        vlan_limit: section
-            .integer("vlan_limit", 0..=u32::from(SwitchOptions::MAX_VLAN_LIMIT), errors)
-            .map_or(numbers.vlan_limit, SwitchOptions::vlan_limit_of),
+        max_revalidator_ms: section
+            .integer("max_revalidator_ms", revalidator..=u32::MAX, errors)
+            .unwrap_or(numbers.max_revalidator_ms),
         stats_update_interval_ms: section
             .integer("stats_update_interval_ms", stats..=u32::MAX, errors)
             .unwrap_or(stats),
@@ -328,11 +329,10 @@ fn bridge_settings(section: &mut Section<'_>, errors: &mut Errors<'_>) -> Bridge
         section.strings("controllers", errors).into_iter().map(|(target, _)| target).collect();
     targets.sort();
     targets.dedup();
-    let datapath_type = section.one_of("datapath_type", &types, errors).unwrap_or("netdev");
+    section.one_of("datapath_type", &types, errors);
     let flood_vlans = section.integers("flood_vlans", 0..=4095, errors);
     let flows = section.strings("flows", errors);
     BridgeSettings {
-        datapath_type: datapath_type.to_owned(),
         fail_mode: section.one_of("fail_mode", &modes, errors).unwrap_or_default(),
         datapath_id: section.parsed(
             "datapath_id",

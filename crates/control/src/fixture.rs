@@ -15,23 +15,23 @@ const SCHEMA: &[(&str, &str)] = &[
     (
         "Bridge",
         "controller=u* datapath_id=s? datapath_type=s datapath_version=s fail_mode=s? \
-         flood_vlans=i* ipfix=u? mcast_snooping_enable=b mirrors=u* name=s netflow=u? \
+         auto_attach=u? flow_tables=iu flood_vlans=i* ipfix=u? mcast_snooping_enable=b mirrors=u* name=s netflow=u? \
          other_config=ss ports=u* protocols=s* rstp_enable=b sflow=u? stp_enable=b",
     ),
     (
         "Port",
-        "cvlans=i* interfaces=u* name=s other_config=ss protected=b qos=u? tag=i? trunks=i* \
+        "cvlans=i* interfaces=u* lacp=s? mac=s? name=s other_config=ss protected=b qos=u? tag=i? trunks=i* \
          vlan_mode=s?",
     ),
     (
         "Interface",
-        "admin_state=s? duplex=s? error=s? ifindex=i? ingress_policing_rate=i link_resets=i? \
-         link_speed=i? link_state=s? mac=s? mac_in_use=s? mtu=i? mtu_request=i? name=s ofport=i? \
+        "admin_state=s? bfd=ss cfm_mpid=i? duplex=s? error=s? ifindex=i? ingress_policing_rate=i link_resets=i? \
+         link_speed=i? link_state=s? lldp=ss mac=s? mac_in_use=s? mtu=i? mtu_request=i? name=s ofport=i? \
          ofport_request=i? options=ss other_config=ss statistics=si status=ss type=s",
     ),
     (
         "Controller",
-        "controller_burst_limit=i? controller_queue_size=i? controller_rate_limit=i? \
+        "connection_mode=s? local_ip=s? other_config=ss controller_burst_limit=i? controller_queue_size=i? controller_rate_limit=i? \
          enable_async_messages=b? inactivity_probe=i? is_connected=b max_backoff=i? role=s? \
          status=ss target=s type=s?",
     ),

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compatibility;
 mod desired;
 mod difference;
 mod dpdk;

@@ -18,8 +18,9 @@ pub struct SwitchOptions {
     pub flow_limit: u32,
     /// A megaflow without packets for this long goes (`max-idle`), in milliseconds.
     pub max_idle_ms: u32,
-    /// How many VLAN tags are matched on, 1 or 2 (`vlan-limit`).
-    pub vlan_limit: u8,
+    /// What flows have carried is looked at, at least this often (`max-revalidator`), in
+    /// milliseconds.
+    pub max_revalidator_ms: u32,
     /// One in this many packets that miss the exact-match cache is put into it; 0 never
     /// (`emc-insert-inv-prob`).
     pub emc_insert_inv_prob: u32,
@@ -56,17 +57,8 @@ impl SwitchOptions {
     pub const MIN_STATS_UPDATE_INTERVAL_MS: u32 = 5000;
     /// The most [`SwitchOptions::unified_cache_entries`]: 8 GiB a worker.
     pub const MAX_UNIFIED_CACHE_ENTRIES: u32 = 1 << 26;
-    /// The most VLAN tags that are matched on (ovs: `include/openvswitch/flow.h`,
-    /// `FLOW_MAX_VLAN_HEADERS`).
-    pub const MAX_VLAN_LIMIT: u8 = 2;
-
-    /// The number of tags that a configured `vlan-limit` means: 0 is as many as there can be.
-    pub(crate) fn vlan_limit_of(configured: u32) -> u8 {
-        match u8::try_from(configured) {
-            Ok(limit @ 1..Self::MAX_VLAN_LIMIT) => limit,
-            _ => Self::MAX_VLAN_LIMIT,
-        }
-    }
+    /// The least [`SwitchOptions::max_revalidator_ms`] (ovs: `vswitchd/vswitch.xml`).
+    pub const MIN_MAX_REVALIDATOR_MS: u32 = 100;
 }
 
 impl Default for SwitchOptions {
@@ -76,7 +68,7 @@ impl Default for SwitchOptions {
             queues: QueueOptions::default(),
             flow_limit: limits::FLOW_LIMIT as u32,
             max_idle_ms: limits::MAX_IDLE_MS as u32,
-            vlan_limit: limits::VLAN_HEADERS as u8,
+            max_revalidator_ms: limits::MAX_REVALIDATOR_MS as u32,
             emc_insert_inv_prob: 100,
             unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,
             perf_metrics: false,
@@ -167,12 +159,5 @@ mod tests {
         }
         let beyond = format!("1{}", "0".repeat(16_384));
         assert_eq!(CoreSet::from_hex_mask(&beyond), None);
-    }
-
-    #[test]
-    fn a_vlan_limit_of_zero_is_the_most() {
-        for (configured, limit) in [(0, 2), (1, 1), (2, 2), (3, 2), (256, 2), (257, 2)] {
-            assert_eq!(SwitchOptions::vlan_limit_of(configured), limit, "{configured}");
-        }
     }
 }

@@ -11,6 +11,7 @@ mod queues;
 
 pub use monitored::monitored;
 
+use crate::compatibility;
 use crate::desired::{
     DEFAULT_CONTROLLER_QUEUE, all_versions, datapath_id_from_text, version_from_name,
 };
@@ -113,6 +114,13 @@ impl<'a> Reader<'a> {
         });
     }
 
+    /// Names the settings of a row that are set and have no effect here.
+    fn warn_of_ignored(&mut self, place: &Place<'_>) {
+        for (setting, reason) in compatibility::ignored_in(place.table, place.row) {
+            self.warn(place, setting, format!("{reason}; ignored"));
+        }
+    }
+
     /// A value of `other_config` within a range; None where it is unset, or wrong and warned of.
     fn config<T>(&mut self, place: &Place<'_>, key: &str, range: RangeInclusive<T>) -> Option<T>
     where
@@ -161,6 +169,7 @@ impl<'a> Reader<'a> {
 
     fn options(&mut self, root: &Row) -> SwitchOptions {
         let place = &Place { table: "Open_vSwitch", name: "", row: root };
+        self.warn_of_ignored(place);
         let default = SwitchOptions::default();
         let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
         let any = 0..=u32::MAX;
@@ -169,7 +178,8 @@ impl<'a> Reader<'a> {
         SwitchOptions {
             flow_limit: number("flow-limit", default.flow_limit),
             max_idle_ms: number("max-idle", default.max_idle_ms),
-            vlan_limit: SwitchOptions::vlan_limit_of(number("vlan-limit", 1)),
+            max_revalidator_ms: number("max-revalidator", default.max_revalidator_ms)
+                .max(SwitchOptions::MIN_MAX_REVALIDATOR_MS),
             emc_insert_inv_prob: number("emc-insert-inv-prob", default.emc_insert_inv_prob),
             stats_update_interval_ms: number("stats-update-interval", 0)
                 .max(SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS),
@@ -247,11 +257,7 @@ impl<'a> Reader<'a> {
 
     fn bridge(&mut self, name: &str, row: &Row) -> Bridge {
         let place = &Place { table: "Bridge", name, row };
-        for (column, what) in UNSUPPORTED_BRIDGE_COLUMNS {
-            if is_set(row, column) {
-                self.warn(place, *column, format!("{what} not supported; ignored"));
-            }
-        }
+        self.warn_of_ignored(place);
         let mut bridge = Bridge { settings: self.bridge_settings(place), ports: BTreeMap::new() };
         let ports = row.uuids("ports");
         let mut ports: Vec<_> = ports.iter().filter_map(|port| self.row("Port", *port)).collect();
@@ -272,9 +278,8 @@ impl<'a> Reader<'a> {
         let default = BridgeSettings::default();
         let nonzero = |value: &u32| *value != 0;
         let strings = |key: &str| row.map_str("other_config", key).map(str::to_owned);
-        let datapath_type = row.str("datapath_type").filter(|name| !name.is_empty());
+        self.check_datapath_type(place);
         BridgeSettings {
-            datapath_type: self.datapath_type(place, datapath_type.unwrap_or("system")),
             fail_mode: match row.str("fail_mode") {
                 Some("secure") => FailMode::Secure,
                 _ => FailMode::Standalone,
@@ -307,13 +312,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn datapath_type(&mut self, place: &Place<'_>, name: &str) -> String {
-        if !matches!(name, "netdev" | "system") {
+    /// Both types are this switch's one datapath, since OVN asks for "system" where nobody told it
+    /// otherwise.
+    fn check_datapath_type(&mut self, place: &Place<'_>) {
+        let name = place.row.str("datapath_type").unwrap_or_default();
+        if !matches!(name, "" | "netdev" | "system") {
             let words = format!("\"{name}\" is neither \"netdev\" nor \"system\"; taken as netdev");
             self.warn(place, "datapath_type", words);
-            return "netdev".to_owned();
         }
-        name.to_owned()
     }
 
     fn versions(&mut self, place: &Place<'_>) -> BTreeSet<openflow::Version> {
@@ -341,26 +347,11 @@ impl<'a> Reader<'a> {
                 self.warn(place, "target", "the bridge has this controller twice; ignored");
                 continue;
             }
+            self.warn_of_ignored(place);
             controllers.insert(target, controller(target, row));
         }
         controllers.into_values().collect()
     }
-}
-
-/// What bridges of Open vSwitch can and this one cannot, by column.
-const UNSUPPORTED_BRIDGE_COLUMNS: &[(&str, &str)] = &[
-    ("ipfix", "IPFIX is"),
-    ("mcast_snooping_enable", "multicast snooping is"),
-    ("mirrors", "mirrors are"),
-    ("netflow", "NetFlow is"),
-    ("rstp_enable", "RSTP is"),
-    ("sflow", "sFlow is"),
-    ("stp_enable", "STP is"),
-];
-
-/// Whether a column says something: an element, or true.
-fn is_set(row: &Row, column: &str) -> bool {
-    row.get(column).is_some_and(|datum| datum.as_opt_bool().unwrap_or(!datum.is_empty()))
 }
 
 fn controller(target: &str, row: &Row) -> Controller {

@@ -7,7 +7,7 @@ use crate::table::Tables;
 use base::{DatapathId, Instant, MacAddr, OfPort, PortNo, limits};
 use hashbrown::HashMap;
 use openflow::message::{PortConfig, PortDesc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Names a bridge; never used twice in a run.
@@ -39,6 +39,8 @@ pub struct BridgeConfig {
     pub mac_aging_s: u64,
     /// How many addresses are learned.
     pub mac_table_size: usize,
+    /// VLANs in which no address is learned, so that all is flooded.
+    pub flood_vlans: BTreeSet<u16>,
     /// Forwards frames to addresses that bridges otherwise keep to themselves
     /// (`other_config:forward-bpdu`).
     pub forward_bpdu: bool,
@@ -56,6 +58,7 @@ impl BridgeConfig {
             fail_mode: FailMode::default(),
             mac_aging_s: limits::MAC_AGING_S,
             mac_table_size: limits::MAC_TABLE_SIZE,
+            flood_vlans: BTreeSet::new(),
             forward_bpdu: false,
             description: Default::default(),
         }
@@ -117,9 +120,11 @@ const FIRST_ASKED: u16 = 32_768;
 
 impl Bridge {
     pub(crate) fn new(id: BridgeId, config: BridgeConfig, now: Instant) -> Self {
+        let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
+        macs.set_flood_vlans(config.flood_vlans.clone());
         Bridge {
             id,
-            macs: MacTable::new(config.mac_table_size, config.mac_aging_s),
+            macs,
             config,
             tables: Tables::default(),
             controllers: ControllerState::default(),

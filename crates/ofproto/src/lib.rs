@@ -88,6 +88,9 @@ pub struct Config {
     pub flow_limit: usize,
     /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
     pub max_idle_ms: u64,
+    /// Workers are asked what their flows have carried, and idle megaflows go, at least this often
+    /// (`other_config:max-revalidator`), in milliseconds.
+    pub max_revalidator_ms: u64,
     /// An OpenFlow bundle without messages for this long is discarded
     /// (`other_config:bundle-idle-timeout`), in seconds.
     pub bundle_idle_timeout_s: u32,
@@ -99,6 +102,7 @@ impl Default for Config {
             workers: 1,
             flow_limit: limits::FLOW_LIMIT,
             max_idle_ms: limits::MAX_IDLE_MS,
+            max_revalidator_ms: limits::MAX_REVALIDATOR_MS,
             bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
         }
     }
@@ -214,6 +218,7 @@ impl Ofproto {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
         bridge.macs.configure(config.mac_table_size, config.mac_aging_s);
+        bridge.macs.set_flood_vlans(config.flood_vlans.clone());
         self.changes.macs(bridge, &self.installed);
         bridge.config = config;
         let without_controllers = !bridge.controllers.configured;

@@ -2,7 +2,7 @@
 
 use base::{Instant, MacAddr, OfPort};
 use hashbrown::{HashMap, HashSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// An address that was learned.
@@ -34,6 +34,8 @@ pub struct MacTable {
     last_order: u64,
     size: usize,
     aging: Duration,
+    /// VLANs in which nothing is learned and nothing looked up.
+    flood_vlans: BTreeSet<u16>,
     counters: MacCounters,
     /// Addresses that came, moved or went since somebody asked.
     changed: HashSet<(u16, MacAddr)>,
@@ -62,9 +64,15 @@ impl MacTable {
             last_order: 0,
             size,
             aging: Duration::from_secs(aging_s),
+            flood_vlans: BTreeSet::new(),
             counters: MacCounters::default(),
             changed: HashSet::new(),
         }
+    }
+
+    /// Sets the VLANs that are flooded. What was learned in them ages.
+    pub fn set_flood_vlans(&mut self, vlans: BTreeSet<u16>) {
+        self.flood_vlans = vlans;
     }
 
     /// Changes size and time.
@@ -80,21 +88,24 @@ impl MacTable {
         self.changed.drain()
     }
 
-    /// Where an address was seen.
+    /// Where an address was seen; None in a VLAN that is flooded.
     pub fn lookup(&self, vlan: u16, mac: MacAddr) -> Option<OfPort> {
-        self.entries.get(&(vlan, mac)).map(|entry| entry.port)
+        let known = self.entries.get(&(vlan, mac)).map(|entry| entry.port);
+        known.filter(|_| !self.flood_vlans.contains(&vlan))
     }
 
     /// Whether seeing the address there would change anything but its age. Group addresses are
     /// never learned, and static ones never move.
     pub fn would_learn(&self, vlan: u16, mac: MacAddr, port: OfPort) -> bool {
         let known = self.entries.get(&(vlan, mac));
-        !mac.is_multicast() && known.is_none_or(|entry| entry.port != port && !entry.is_static)
+        !mac.is_multicast()
+            && !self.flood_vlans.contains(&vlan)
+            && known.is_none_or(|entry| entry.port != port && !entry.is_static)
     }
 
     /// Remembers that an address was seen.
     pub fn learn(&mut self, now: Instant, vlan: u16, mac: MacAddr, port: OfPort) {
-        if mac.is_multicast() || self.size == 0 {
+        if mac.is_multicast() || self.size == 0 || self.flood_vlans.contains(&vlan) {
             return;
         }
         self.last_order += 1;
@@ -316,5 +327,19 @@ mod tests {
         assert_eq!((table.len(), table.static_len()), (1, 0));
         table.clear_counters();
         assert_eq!(table.counters(), MacCounters::default());
+    }
+
+    #[test]
+    fn nothing_is_learned_in_a_vlan_that_is_flooded() {
+        let mut table = MacTable::new(9, 10);
+        let now = Instant::from_millis(1000);
+        table.learn(now, 5, mac(1), OfPort(3));
+        table.set_flood_vlans(BTreeSet::from([5]));
+        assert_eq!(table.lookup(5, mac(1)), None);
+        assert!(!table.would_learn(5, mac(2), OfPort(3)));
+        table.learn(now, 5, mac(2), OfPort(3));
+        assert!(table.would_learn(6, mac(2), OfPort(3)));
+        table.set_flood_vlans(BTreeSet::new());
+        assert_eq!([1, 2].map(|n| table.lookup(5, mac(n))), [Some(OfPort(3)), None]);
     }
 }

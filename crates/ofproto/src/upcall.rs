@@ -16,8 +16,6 @@ use std::time::Duration;
 /// How long a megaflow may be idle where there are more than there should be, in milliseconds
 /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
 const CROWDED_IDLE_MS: u64 = 100;
-/// How often workers are asked what their flows have carried.
-const DUMP_EVERY: Duration = Duration::from_secs(1);
 
 impl Ofproto {
     /// Answers a worker: with a megaflow and the packet's own steps, or passes the packet on to
@@ -159,7 +157,9 @@ impl Ofproto {
             self.changes.macs(bridge, &self.installed);
         }
         self.recirc.sweep(now);
-        if now - self.last_dump < DUMP_EVERY && self.last_dump != Instant::ZERO {
+        let every_ms = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
+        if now - self.last_dump < Duration::from_millis(every_ms) && self.last_dump != Instant::ZERO
+        {
             return;
         }
         self.last_dump = now;

@@ -7,22 +7,16 @@ use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
 use crate::stream::Target;
 use base::{DatapathId, Instant, MacAddr, OfPort};
-use control::{BridgeSettings, Change, Controller, ControllerKind, Desired};
+use control::{BridgeSettings, Change, ControllerKind, Desired};
 use ofproto::connection::{ConnId, Settings};
-use ofproto::{BridgeConfig, BridgeId, ControllerState};
+use ofproto::{BridgeConfig, BridgeId};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Manufacturer, hardware and serial number that OpenFlow tells; the software is the program's.
 const MANUFACTURER: &str = "Nicira, Inc.";
 const HARDWARE: &str = "Open vSwitch";
-/// The port of OpenFlow controllers where a target names none (IANA).
-const OPENFLOW_PORT: u16 = 6653;
-
-/// A controller that is not probed is missed after three times this long.
-const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
 
 /// What was made of the configuration.
 #[derive(Default)]
@@ -59,9 +53,9 @@ pub struct RunningBridge {
     /// Files of flows that are still to be loaded.
     flow_files: Vec<PathBuf>,
     /// Since when no controller that runs the bridge has been connected.
-    alone_since: Option<Instant>,
+    pub(super) alone_since: Option<Instant>,
     tasks: Vec<JoinHandle<()>>,
-    controllers: BTreeMap<String, JoinHandle<()>>,
+    pub(super) controllers: BTreeMap<String, JoinHandle<()>>,
 }
 
 impl RunningBridge {
@@ -82,11 +76,17 @@ impl Switch {
     pub fn configure(&mut self, desired: Desired) {
         let changes = control::difference(&self.desired, &desired);
         let changed = !changes.is_empty();
+        let was_restoring = self.is_restoring;
+        // What was restored once is not waited for again (ovs: `vswitchd/bridge.c`, `bridge_run`).
+        self.is_restoring &= desired.options.flow_restore_wait;
         let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
         for change in changes {
             self.apply(change);
         }
         self.desired = desired;
+        if was_restoring && !self.is_restoring {
+            self.start_controllers();
+        }
         if changed {
             self.devices.remove_doomed();
             self.retry_dpdk_ports(&added);
@@ -205,95 +205,6 @@ impl Switch {
         }
     }
 
-    fn set_controllers(&mut self, name: &str, settings: &BridgeSettings) {
-        let Some(id) = self.bridge_id(name) else { return };
-        let Some(mut running) = self.configured.bridges.remove(name) else { return };
-        running.controllers.retain(|target, task| {
-            let stays = settings.controllers.iter().any(|c| c.target == *target);
-            if !stays {
-                task.abort();
-            }
-            stays
-        });
-        for controller in &settings.controllers {
-            if !running.controllers.contains_key(&controller.target)
-                && let Some(task) = self.start_controller(id, controller, settings)
-            {
-                running.controllers.insert(controller.target.clone(), task);
-            }
-        }
-        self.configured.bridges.insert(name.to_owned(), running);
-        self.controllers_changed(id);
-    }
-
-    fn start_controller(
-        &mut self,
-        bridge: BridgeId,
-        controller: &Controller,
-        settings: &BridgeSettings,
-    ) -> Option<JoinHandle<()>> {
-        let target = match Target::parse(&controller.target, OPENFLOW_PORT) {
-            Ok(target) => target,
-            Err(error) => {
-                log::error!(target: "bridge", "controller: {error}");
-                return None;
-            }
-        };
-        let bridge_name = self.ofproto.bridge(bridge).map(|b| b.config.name.clone())?;
-        if let Err(why) = self.settings.confine(&target, &bridge_name) {
-            log::error!(target: "bridge", "bridge {bridge_name}: {why}");
-            return None;
-        }
-        let tls = self.tls().clone();
-        let probe_ms = u64::from(controller.probe_ms);
-        let sessions = Settings {
-            versions: versions(settings),
-            probe: (probe_ms > 0).then(|| Duration::from_millis(probe_ms)),
-            queue: controller.queue_size.unwrap_or(settings.controller_queue_size) as usize,
-            ..Settings::controller()
-        };
-        let target_name = Some(controller.target.clone());
-        let service = Service { bridge, settings: sessions, target: target_name };
-        self.spawn(|shared| match target.is_passive() {
-            true => openflow_tasks::listen(shared, target, &tls, service),
-            false => openflow_tasks::connect(shared, target, service),
-        })
-    }
-
-    /// Tells a bridge what its controllers' connections mean for it. One that fails open takes
-    /// over three probe intervals after it lost the last controller that runs it
-    /// (ovs: `ofproto/fail-open.c`).
-    pub fn controllers_changed(&mut self, id: BridgeId) {
-        let now = clock::now();
-        let Some(name) = self.ofproto.bridge(id).map(|b| b.config.name.clone()) else { return };
-        let connected = self.configured.sessions.iter().any(|(session, (bridge, target))| {
-            let status = self.connections.status(*session);
-            *bridge == id && !target.starts_with('p') && status.is_some_and(|s| s.is_connected())
-        });
-        let Some(running) = self.configured.bridges.get_mut(&name) else { return };
-        let controllers = running.settings.controllers.iter();
-        let primary = controllers.filter(|c| c.kind == ControllerKind::Primary);
-        let probe_ms = primary.clone().map(|c| c.probe_ms.max(FAIL_OPEN_PROBE_MS_MIN)).max();
-        running.alone_since = match connected || probe_ms.is_none() {
-            true => None,
-            false => running.alone_since.or(Some(now)),
-        };
-        let patience = Duration::from_millis(3 * u64::from(probe_ms.unwrap_or(0)));
-        let alone = running.alone_since.is_some_and(|since| now - since >= patience);
-        let state = ControllerState {
-            configured: probe_ms.is_some(),
-            fail_open: alone && running.settings.fail_mode == control::FailMode::Standalone,
-            wants_misses: self.connections.wants_misses(id),
-        };
-        self.ofproto.set_controllers(id, state, now);
-    }
-
-    /// Time went by: bridges that lost their controllers may have to take over.
-    pub(super) fn watch_controllers(&mut self) {
-        let ids: Vec<BridgeId> = self.configured.bridges.values().map(|b| b.id).collect();
-        ids.into_iter().for_each(|id| self.controllers_changed(id));
-    }
-
     /// Adds the flows that a configuration file names, once their bridge has its ports.
     fn load_flow_files(&mut self) {
         for (name, running) in &mut self.configured.bridges {
@@ -340,6 +251,7 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
     };
     config.mac_aging_s = settings.mac_aging_s.into();
     config.mac_table_size = settings.mac_table_size as usize;
+    config.flood_vlans = settings.flood_vlans.clone();
     config.forward_bpdu = settings.forward_bpdu;
     config.description = [
         MANUFACTURER.to_owned(),

@@ -12,6 +12,7 @@ pub mod command_line;
 mod commands;
 mod configure;
 mod confinement;
+mod controllers;
 mod counters;
 mod device_handle;
 mod devices;
@@ -92,6 +93,9 @@ pub struct Switch {
     devices: Devices,
     balancer: balance::Balancer,
     desired: Desired,
+    /// Until the flows are restored (`other_config:flow-restore-wait`), packets that miss are dropped
+    /// and controllers are not connected.
+    is_restoring: bool,
     configured: configure::Configured,
     database: Option<report::Database>,
     /// Told when there is something to send to the database.
@@ -144,6 +148,7 @@ impl Switch {
                 devices,
                 balancer: balance::Balancer::default(),
                 desired: Desired::default(),
+                is_restoring: true,
                 configured: configure::Configured::default(),
                 database: None,
                 database_wake: Rc::new(Notify::new()),
@@ -263,6 +268,9 @@ impl Switch {
         let mut batch = std::mem::take(&mut self.batch);
         self.upcalls.pop(UPCALL_BUDGET, &mut batch);
         let count = batch.len() as u64;
+        if self.is_restoring {
+            batch.clear();
+        }
         for upcall in batch.drain(..) {
             self.ofproto.upcall(now, upcall, &mut self.outbox);
         }
@@ -310,7 +318,7 @@ impl Switch {
         let now = clock::now();
         self.flush_connections(now);
         self.ofproto.revalidate(now, &mut self.outbox);
-        self.connections.deliver(&mut self.ofproto);
+        self.connections.deliver(&mut self.ofproto, now);
         for (worker, command) in self.outbox.commands.drain(..) {
             if let Some(worker) = self.workers.get(usize::from(worker.0)) {
                 worker.send(WorkerCommand::Flow(command));

@@ -11,8 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 
-/// The longest wait between two attempts to reach a controller (ovs: `lib/rconn.c`).
-const BACKOFF_MAX: Duration = Duration::from_secs(8);
+/// The wait between two attempts to listen.
+const LISTEN_AGAIN: Duration = Duration::from_secs(8);
+/// The first wait between two attempts to reach a controller; each next one is twice as long
+/// (ovs: `lib/rconn.c`).
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// How long a peer that is turned away may take to read why.
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes read from a connection at once.
@@ -45,7 +48,7 @@ pub fn listen(
                 Ok(listener) => break listener,
                 Err(error) => log::error!(target: "vconn", "{target}: cannot listen: {error}"),
             }
-            tokio::time::sleep(BACKOFF_MAX).await;
+            tokio::time::sleep(LISTEN_AGAIN).await;
             let Some(tls) = with(&shared, |switch| switch.tls().clone()) else { return };
             bound = Listener::bind(&target, &tls);
         };
@@ -77,7 +80,7 @@ pub fn listen(
 pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<()> {
     let shared = Rc::downgrade(shared);
     tokio::task::spawn_local(async move {
-        let mut wait = Duration::from_secs(1);
+        let mut wait = BACKOFF_MIN;
         loop {
             let Some(tls) = with(&shared, |switch| switch.tls().clone()) else { return };
             match Stream::connect(&target, &tls).await {
@@ -85,8 +88,8 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
                     log::info!(target: "rconn", "{target}: connected");
                     let began = clock::now();
                     serve(shared.clone(), stream, service.clone()).await;
-                    if clock::now() - began > BACKOFF_MAX {
-                        wait = Duration::from_secs(1);
+                    if clock::now() - began > wait {
+                        wait = BACKOFF_MIN;
                     }
                 }
                 Err(error) => {
@@ -95,8 +98,9 @@ pub fn connect(shared: &Shared, target: Target, service: Service) -> JoinHandle<
                     with(&shared, |switch| switch.controller_failed(&service, why));
                 }
             }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(BACKOFF_MAX);
+            let Some(most) = with(&shared, |switch| switch.backoff_max(&service)) else { return };
+            tokio::time::sleep(wait.min(most)).await;
+            wait = (wait * 2).min(most);
         }
     })
 }

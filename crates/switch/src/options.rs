@@ -68,6 +68,7 @@ impl Switch {
         let config = ofproto::Config {
             flow_limit: options.flow_limit as usize,
             max_idle_ms: options.max_idle_ms.into(),
+            max_revalidator_ms: options.max_revalidator_ms.into(),
             bundle_idle_timeout_s: options.bundle_idle_timeout_s,
             ..self.ofproto.config().clone()
         };

@@ -196,9 +196,11 @@ async fn serve(
 
 /// What the command line says of TLS. What is wrong with it is logged, as by Open vSwitch.
 fn tls_settings(options: &TlsOptions) -> TlsSettings {
-    let TlsOptions { protocols, ciphers, ciphersuites, .. } = options;
-    let (policy, wrong) =
-        TlsPolicy::from_options(protocols.as_deref(), ciphers.as_deref(), ciphersuites.as_deref());
+    let (policy, wrong) = TlsPolicy::from_options(
+        options.protocols.as_deref(),
+        options.ciphers.as_deref(),
+        options.ciphersuites.as_deref(),
+    );
     for words in wrong {
         log::error!(target: "stream_ssl", "{words}");
     }

@@ -1,9 +1,11 @@
 //! OpenFlow sessions, as the tasks of their sockets see them.
 
 use super::openflow_tasks::{Service, Session};
-use super::{Switch, configure};
+use super::{Switch, configure, controllers};
+use control::Controller;
 use ofproto::connection::{ConnId, ConnectionKind};
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 impl Switch {
@@ -21,6 +23,9 @@ impl Switch {
                 return None;
             }
         }
+        if let Some((controller, bridge)) = self.controller_of(service) {
+            settings = controllers::session_settings(controller, bridge);
+        }
         let id = self.connections.open(bridge, settings, clock::now());
         let output = Rc::new(Notify::new());
         self.outputs.insert(id, Rc::clone(&output));
@@ -32,6 +37,14 @@ impl Switch {
         }
         self.controllers_changed(bridge);
         Some(Session { id, output })
+    }
+
+    /// The longest wait between two attempts to reach a controller: whole seconds, at least one
+    /// (ovs: `vswitchd/bridge.c`, `bridge_configure_remotes`).
+    pub fn backoff_max(&self, service: &Service) -> Duration {
+        let controller = self.controller_of(service).map(|(controller, _)| controller);
+        let wait_ms = controller.map_or(Controller::MAX_BACKOFF_MS, |c| c.max_backoff_ms);
+        Duration::from_secs((wait_ms / 1000).max(1).into())
     }
 
     /// Bytes came on a session's connection.

@@ -18,7 +18,6 @@ fn interface(name: &str, kind: InterfaceKind) -> Interface {
 
 fn with_ports(settings: BridgeSettings, ports: Vec<Port>) -> Bridge {
     let ports = ports.into_iter().map(|port| (port.name.clone(), port)).collect();
-    let settings = BridgeSettings { datapath_type: "netdev".to_owned(), ..settings };
     Bridge { settings, ports }
 }
 
@@ -107,8 +106,8 @@ fn values_that_are_wrong() {
         &["2:15: `max_idle_ms` has to be a number from 0 to 4294967295, found string"],
     );
     check(
-        "[switch]\nvlan_limit = 3",
-        &["2:14: `vlan_limit` has to be a number from 0 to 2, found 3"],
+        "[switch]\nmax_revalidator_ms = 3",
+        &["2:22: `max_revalidator_ms` has to be a number from 100 to 4294967295, found 3"],
     );
     check(
         "[switch]\npmd_cpu_mask = \"x\"",

@@ -1,6 +1,8 @@
 //! Which part of the database the switch looks at.
 
+use crate::compatibility::ignored_columns;
 use ovsdb::Monitor;
+use std::collections::BTreeSet;
 
 /// Tables with their columns.
 const COLUMNS: &[(&str, &str)] = &[
@@ -11,15 +13,13 @@ const COLUMNS: &[(&str, &str)] = &[
     ),
     (
         "Bridge",
-        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans ipfix \
-         mcast_snooping_enable mirrors name netflow other_config ports protocols rstp_enable \
-         sflow stp_enable",
+        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans name \
+         other_config ports protocols",
     ),
-    ("Port", "cvlans interfaces name other_config protected qos tag trunks vlan_mode"),
+    ("Port", "cvlans interfaces name other_config protected tag trunks vlan_mode"),
     (
         "Interface",
-        "admin_state duplex error ifindex ingress_policing_kpkts_rate ingress_policing_rate \
-         link_resets link_speed link_state mac mac_in_use mtu mtu_request name ofport \
+        "admin_state duplex error ifindex link_resets link_speed link_state mac mac_in_use mtu mtu_request name ofport \
          ofport_request options other_config statistics status type",
     ),
     (
@@ -35,9 +35,12 @@ const COLUMNS: &[(&str, &str)] = &[
 ];
 
 /// The tables and columns that [`crate::Desired::from_rows`] reads and [`crate::report`] writes.
+/// Settings without an effect are among them, so that they can be named.
 pub fn monitored() -> Monitor {
     let add = |monitor: Monitor, (table, columns): &(&str, &'static str)| {
-        monitor.table(table, columns.split_whitespace())
+        let columns: BTreeSet<_> =
+            columns.split_whitespace().chain(ignored_columns(table)).collect();
+        monitor.table(table, columns)
     };
     COLUMNS.iter().fold(Monitor::default(), add)
 }

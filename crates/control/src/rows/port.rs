@@ -1,6 +1,6 @@
 //! Rows of `Port` and `Interface`.
 
-use super::{Place, Reader, is_set, mac_of_an_interface};
+use super::{Place, Reader, mac_of_an_interface};
 use crate::queues::affinity_from_text;
 use crate::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
 use base::OfPort;
@@ -34,9 +34,7 @@ impl Reader<'_> {
                 member.kind = InterfaceKind::Refused { error };
             }
         }
-        if is_set(row, "qos") {
-            self.warn(place, "qos", "quality of service is not supported; ignored");
-        }
+        self.warn_of_ignored(place);
         let vlan = self.vlan_mode(place);
         let priority_tags = match row.map_str("other_config", "priority-tags") {
             Some("if-nonzero" | "true") => PriorityTags::IfNonzero,
@@ -84,11 +82,7 @@ impl Reader<'_> {
         // iface_get_type).
         let type_name = if name == bridge { "internal" } else { row.str("type").unwrap_or("") };
         let kind = InterfaceKind::from_type(type_name, name, row.map_str("options", "peer"));
-        for column in ["ingress_policing_rate", "ingress_policing_kpkts_rate"] {
-            if row.opt_i64(column).is_some_and(|rate| rate != 0) {
-                self.warn(place, column, "ingress policing is not supported; ignored");
-            }
-        }
+        self.warn_of_ignored(place);
         let port = |column| row.opt_i64(column).and_then(ordinary_port);
         let mut interface = Interface::new(name, kind);
         interface.ofport_request = port("ofport_request").filter(|_| name != bridge);

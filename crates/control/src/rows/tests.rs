@@ -64,6 +64,7 @@ fn settings_of_the_switch() {
         ("pmd-cpu-mask", "0x6"),
         ("flow-limit", "1000"),
         ("max-idle", "5000"),
+        ("max-revalidator", "50"),
         ("vlan-limit", "0"),
         ("stats-update-interval", "100"),
         ("emc-insert-inv-prob", "0"),
@@ -71,7 +72,9 @@ fn settings_of_the_switch() {
         ("pmd-perf-metrics", "true"),
         ("flow-restore-wait", "true"),
         ("n-handler-threads", "4"),
-        ("hw-offload", "nonsense"),
+        ("hw-offload", "true"),
+        ("smc-enable", "false"),
+        ("userspace-tso-enable", "true"),
         ("pmd-rxq-assign", "group"),
         ("pmd-rxq-isolate", "false"),
         ("pmd-auto-lb", "true"),
@@ -94,7 +97,7 @@ fn settings_of_the_switch() {
         },
         flow_limit: 1000,
         max_idle_ms: 5000,
-        vlan_limit: 2,
+        max_revalidator_ms: 100,
         stats_update_interval_ms: 5000,
         emc_insert_inv_prob: 0,
         unified_cache_entries: 4096,
@@ -102,7 +105,14 @@ fn settings_of_the_switch() {
         flow_restore_wait: true,
         ..SwitchOptions::default()
     };
-    assert_eq!((found.options, warnings), (options, vec![]));
+    assert_eq!(found.options, options);
+    let ignored = [
+        "Open_vSwitch: other_config:n-handler-threads: one thread answers misses and revalidates; \
+         ignored",
+        "Open_vSwitch: other_config:vlan-limit: one tag is matched on; ignored",
+        "Open_vSwitch: other_config:hw-offload: nothing is offloaded to hardware; ignored",
+    ];
+    assert_eq!(warnings, ignored);
 }
 
 #[test]
@@ -155,7 +165,6 @@ fn settings_of_a_bridge() {
     });
     let (mut found, warnings) = desired(none(), bridge, none(), none());
     let settings = BridgeSettings {
-        datapath_type: "netdev".to_owned(),
         fail_mode: FailMode::Secure,
         datapath_id: Some(DatapathId(42)),
         hwaddr: Some(MacAddr([2, 0, 0, 0, 0, 1])),
@@ -233,11 +242,29 @@ fn wrong_values_are_warned_of_and_ignored() {
         "Bridge br0: other_config:controller-queue-size: \"513\" is not a number from 1 to 512; \
          ignored",
     );
-    at_bridge(json!({"stp_enable": true}), "Bridge br0: stp_enable: STP is not supported; ignored");
     at_bridge(
-        json!({"mirrors": uuid(9)}),
-        "Bridge br0: mirrors: mirrors are not supported; ignored",
+        json!({"stp_enable": true}),
+        "Bridge br0: stp_enable: there is no spanning tree; ignored",
     );
+    at_bridge(json!({"mirrors": uuid(9)}), "Bridge br0: mirrors: there are no mirrors; ignored");
+    check(
+        none(),
+        none(),
+        json!({"lacp": "active"}),
+        none(),
+        "Port p0: lacp: there is no LACP; ignored",
+    );
+    for (interface, setting, reason) in [
+        (json!({"cfm_mpid": 7}), "cfm_mpid", "there is no CFM"),
+        (json!({"bfd": map(&[("enable", "true")])}), "bfd:enable", "there is no BFD"),
+        (json!({"lldp": map(&[("enable", "true")])}), "lldp:enable", "there is no LLDP"),
+    ] {
+        let warning = format!("Interface p0: {setting}: {reason}; ignored");
+        check(none(), none(), none(), interface, &warning);
+    }
+    // What says no is no warning.
+    let off = json!({"bfd": map(&[("enable", "false")]), "lldp": map(&[("enable", "false")])});
+    assert_eq!(desired(none(), none(), json!({"lacp": "off"}), off).1, [""; 0]);
     check(
         none(),
         none(),

@@ -1,8 +1,11 @@
 //! Messages that nobody asked for: packet-ins, flow-removed and port-status messages, and who
 //! wants them.
 
-use super::session::{ConnectionKind, Session};
+use super::limiter::Limiter;
+use super::session::Session;
+use super::settings::ConnectionKind;
 use crate::events::Event;
+use base::{Instant, OfPort};
 use openflow::message::{Message, PacketIn, PortReason, RemovedReason, Role, Version};
 
 /// OFPR_ACTION.
@@ -22,6 +25,10 @@ pub(super) struct AsyncConfig {
 }
 
 impl AsyncConfig {
+    /// Nothing, until it is asked for.
+    pub const NONE: AsyncConfig =
+        AsyncConfig { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0; 2] };
+
     /// What is wanted by those who don't say (ovs: `lib/ofp-connection.c`,
     /// `ofputil_async_cfg_default`).
     pub fn new(version: Version) -> Self {
@@ -68,7 +75,7 @@ impl AsyncConfig {
 impl Session {
     /// Tells the peer of an event, if it wants to know. `is_own` is a consequence of its own
     /// request.
-    pub fn tell(&mut self, event: &Event, is_own: bool) {
+    pub fn tell(&mut self, event: &Event, is_own: bool, now: Instant) {
         let Some(version) = self.version() else { return };
         if self.closing().is_some() {
             return;
@@ -82,7 +89,7 @@ impl Session {
                     && is_asked
                     && self.wants(self.async_config.packet_in, packet_in.reason.into())
                 {
-                    self.send_async(&Message::PacketIn(cut(packet_in, *max_len)));
+                    self.send_packet_in(cut(packet_in, *max_len), *is_miss, now);
                 }
             }
             Event::FlowRemoved { bridge, flow, reason } => {
@@ -105,6 +112,31 @@ impl Session {
                     let (reason, port) = (*reason, port.as_ref().clone());
                     self.send_async(&Message::PortStatus { reason, port });
                 }
+            }
+        }
+    }
+
+    /// Sends a packet-in, at the rate that the controller is to get those of its kind.
+    fn send_packet_in(&mut self, packet_in: PacketIn, is_miss: bool, now: Instant) {
+        let Some(rate) = self.settings.rate else {
+            self.send_async(&Message::PacketIn(packet_in));
+            return;
+        };
+        let limiter = &mut self.limiters[usize::from(is_miss)];
+        let limiter = match limiter {
+            Some(limiter) if limiter.rate == rate => limiter,
+            other => other.insert(Limiter::new(rate, now)),
+        };
+        let port = OfPort(packet_in.metadata.key().in_port_raw() as u16);
+        self.dropped += u64::from(limiter.push(port, Message::PacketIn(packet_in)));
+        self.send_limited(now);
+    }
+
+    /// Sends the packet-ins that have waited long enough.
+    pub fn send_limited(&mut self, now: Instant) {
+        for kind in 0..self.limiters.len() {
+            while let Some(message) = self.limiters[kind].as_mut().and_then(|it| it.pop(now)) {
+                self.send_async(&message);
             }
         }
     }

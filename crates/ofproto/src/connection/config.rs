@@ -3,7 +3,8 @@
 
 use super::Switch;
 use super::asynchronous::INVALID_TTL;
-use super::session::{ConnectionKind, Session};
+use super::session::Session;
+use super::settings::ConnectionKind;
 use crate::bridge::Fragments;
 use openflow::message::{Message, Role, Version};
 use openflow::{ErrorCode, OfError};

@@ -23,15 +23,19 @@ mod bundle;
 mod check;
 mod collect;
 mod config;
+mod limiter;
 mod request;
 mod role;
 mod session;
+mod settings;
 mod snoop;
 mod statistics;
 #[cfg(test)]
 mod tests;
 
-pub use session::{CloseReason, ConnectionKind, ConnectionStatus, Settings};
+pub use limiter::Rate;
+pub use session::{CloseReason, ConnectionStatus};
+pub use settings::{ConnectionKind, Settings};
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
@@ -88,7 +92,7 @@ impl Connections {
     /// Takes bytes that the peer sent and does what they ask.
     pub fn receive(&mut self, id: ConnId, bytes: &[u8], switch: &mut Switch<'_>) {
         // What happened before the request must not look like its consequence.
-        self.deliver(switch.core);
+        self.deliver(switch.core, switch.now);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.take_bytes(bytes, switch.now);
         }
@@ -161,16 +165,23 @@ impl Connections {
     }
 
     /// Tells the connections what has happened on their bridges.
-    pub fn deliver(&mut self, core: &mut Ofproto) {
+    pub fn deliver(&mut self, core: &mut Ofproto, now: Instant) {
         let events = core.take_events();
-        self.tell(&events);
+        self.tell(&events, now);
     }
 
-    fn tell(&mut self, events: &[Event]) {
+    fn tell(&mut self, events: &[Event], now: Instant) {
         for event in events {
             for session in self.sessions.values_mut() {
-                session.tell(event, false);
+                session.tell(event, false, now);
             }
+        }
+    }
+
+    /// Changes how a connection is made from now on. What its peer set up stays.
+    pub fn reconfigure(&mut self, id: ConnId, settings: Settings) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.settings = Settings { versions: session.settings.versions, ..settings };
         }
     }
 
@@ -178,7 +189,7 @@ impl Connections {
     /// waited for them go on.
     pub fn dumped(&mut self, worker: WorkerId, switch: &mut Switch<'_>) {
         self.collects.answered(worker);
-        self.deliver(switch.core);
+        self.deliver(switch.core, switch.now);
         let mut waiting = self.sessions.values().filter_map(|session| session.waiting.as_ref());
         if waiting.any(|waiting| self.collects.awaits(&waiting.ticket, worker)) {
             switch.core.collect(switch.out);
@@ -203,7 +214,7 @@ impl Connections {
     /// Does what time asks for: echo requests to silent peers, statistics without further waiting,
     /// the end of forgotten bundles.
     pub fn tick(&mut self, switch: &mut Switch<'_>) {
-        self.deliver(switch.core);
+        self.deliver(switch.core, switch.now);
         for session in self.sessions.values_mut() {
             session.tick(switch.now);
         }
@@ -234,9 +245,9 @@ impl Connections {
             self.copy_to_snoopers(&session, &bytes);
             self.handle(&mut session, &bytes, switch);
             let events = switch.core.take_events();
-            self.tell(&events);
+            self.tell(&events, switch.now);
             for event in &events {
-                session.tell(event, true);
+                session.tell(event, true, switch.now);
             }
         }
         self.sessions.insert(id, session);

@@ -1,7 +1,8 @@
 //! What one message asks, and the answer to it.
 
 use super::check;
-use super::session::{CloseReason, ConnectionKind, MISS_SEND_LEN, Session};
+use super::session::{CloseReason, MISS_SEND_LEN, Session};
+use super::settings::ConnectionKind;
 use super::statistics::VISIBLE_TABLES;
 use super::{Connections, Switch};
 use base::Zone;

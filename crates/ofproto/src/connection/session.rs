@@ -4,8 +4,10 @@ use super::ConnId;
 use super::asynchronous::AsyncConfig;
 use super::bundle::Bundles;
 use super::collect::Ticket;
+use super::limiter::Limiter;
+use super::settings::{ConnectionKind, Settings};
 use crate::bridge::BridgeId;
-use base::{Instant, limits};
+use base::Instant;
 use openflow::message::{Message, PacketInFormat, Role, StatsRequest, Version};
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Framer, Header, OfError, encode};
 use std::time::Duration;
@@ -18,64 +20,6 @@ const INPUT_LIMIT: usize = 1 << 18;
 pub(super) const MISS_SEND_LEN: u16 = 128;
 /// How long a peer without a probe interval may take to say hello.
 const HELLO_TIME: Duration = Duration::from_secs(60);
-
-/// Whom a connection is to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ConnectionKind {
-    /// A controller that the bridge is configured with.
-    Controller,
-    /// Somebody who came by, such as a tool on `BRIDGE.mgmt`: gets asynchronous messages only
-    /// after asking for them with a `miss_send_len` that is not 0.
-    Service,
-    /// Somebody on `BRIDGE.snoop`, who gets copies of what is said with the controller and is not
-    /// listened to.
-    Snoop,
-}
-
-/// How a connection is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Whom it is to.
-    pub kind: ConnectionKind,
-    /// Versions that may be spoken, bit `n` for wire version `n`; others than
-    /// [`Settings::SPOKEN`] are ignored.
-    pub versions: u32,
-    /// A peer silent for this long is asked for an echo, and dropped after as long again.
-    pub probe: Option<Duration>,
-    /// Asynchronous messages that wait for a slow peer; further ones are dropped and counted.
-    pub queue: usize,
-}
-
-impl Settings {
-    /// All versions that we speak.
-    pub const SPOKEN: u32 = (1 << Version::V10 as u8)
-        | (1 << Version::V11 as u8)
-        | (1 << Version::V12 as u8)
-        | (1 << Version::V13 as u8)
-        | (1 << Version::V14 as u8)
-        | (1 << Version::V15 as u8);
-
-    /// A controller's, with all versions and Open vSwitch's probe interval of 5 seconds.
-    pub fn controller() -> Self {
-        let probe = Some(Duration::from_secs(5));
-        Settings { kind: ConnectionKind::Controller, probe, ..Settings::service() }
-    }
-
-    /// A management connection's, with all versions and a probe every minute.
-    pub fn service() -> Self {
-        Settings {
-            kind: ConnectionKind::Service,
-            versions: Self::SPOKEN,
-            probe: Some(Duration::from_secs(60)),
-            queue: limits::CONTROLLER_QUEUE,
-        }
-    }
-
-    /// Of somebody who only listens, and does not answer probes.
-    pub fn snoop() -> Self {
-        Settings { kind: ConnectionKind::Snoop, probe: None, ..Settings::service() }
-    }
-}
 
 /// Why a connection must be closed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -166,7 +110,10 @@ pub(super) struct Session {
     output: Vec<u8>,
     /// Asynchronous messages in the output.
     queued: usize,
-    dropped: u64,
+    /// Packet-ins dropped because too many came, or because the peer reads too slowly.
+    pub dropped: u64,
+    /// Packet-ins that wait for their turn: those of flows, and those that no flow matched.
+    pub limiters: [Option<Limiter>; 2],
     since: Instant,
     last_received: Instant,
     /// When the echo request was sent that has no answer yet.
@@ -185,7 +132,7 @@ impl Session {
             bridge,
             settings,
             role: Role::Equal,
-            async_config: AsyncConfig::new(Version::V10),
+            async_config: AsyncConfig::NONE,
             controller_id: 0,
             miss_send_len,
             packet_in_format: PacketInFormat::Standard,
@@ -200,6 +147,7 @@ impl Session {
             output: Vec::new(),
             queued: 0,
             dropped: 0,
+            limiters: [None, None],
             since: now,
             last_received: now,
             probed: None,
@@ -245,7 +193,9 @@ impl Session {
 
     pub fn agree(&mut self, version: Version) {
         self.version = Some(version);
-        self.async_config = AsyncConfig::new(version);
+        if self.settings.is_async {
+            self.async_config = AsyncConfig::new(version);
+        }
     }
 
     pub fn decode_options(&self) -> DecodeOptions {
@@ -347,6 +297,7 @@ impl Session {
         if self.closing.is_some() {
             return;
         }
+        self.send_limited(now);
         for (opening, error) in self.bundles.expire(now) {
             self.refuse(&opening, &error);
         }

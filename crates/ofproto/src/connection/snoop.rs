@@ -2,7 +2,8 @@
 //! (ovs: `ofproto/connmgr.c`, `add_snooper`; `lib/rconn.c`, `copy_to_monitor`).
 
 use super::Connections;
-use super::session::{ConnectionKind, Session};
+use super::session::Session;
+use super::settings::ConnectionKind;
 use openflow::Header;
 use openflow::message::Role;
 use std::cmp::Reverse;

@@ -23,10 +23,6 @@ pub struct SwitchOptions {
     pub tls: TlsOptions,
     /// `--mlockall`.
     pub mlockall: bool,
-    /// `--disable-system`: no datapath of the kernel. There is none anyway; it is accepted.
-    pub disable_system: bool,
-    /// `--disable-system-route`: the kernel's routes are not looked at. They are not anyway.
-    pub disable_system_route: bool,
 }
 
 /// Where the configuration comes from.
@@ -201,8 +197,6 @@ impl<'a> Reader<'a> {
             logging: Vec::new(),
             tls: TlsOptions::default(),
             mlockall: false,
-            disable_system: false,
-            disable_system_route: false,
         };
         Reader { directories, options, config: None, check: false }
     }
@@ -240,8 +234,8 @@ impl<'a> Reader<'a> {
             Id::SslProtocols => options.tls.protocols = argument,
             Id::SslCiphers => options.tls.ciphers = argument,
             Id::SslCiphersuites => options.tls.ciphersuites = argument,
-            Id::DisableSystem => options.disable_system = true,
-            Id::DisableSystemRoute => options.disable_system_route = true,
+            // There is no datapath of the kernel, and its routes are not looked at.
+            Id::DisableSystem | Id::DisableSystemRoute => {}
             Id::Config => self.config = file(),
             Id::Check => self.check = true,
             Id::Dpdk => return Err("Using --dpdk to configure DPDK is not supported.".into()),
@@ -333,7 +327,6 @@ mod tests {
         assert_eq!(found.daemon.pidfile, Some("/r/ovs-vswitchd.pid".into()));
         let logging = [LogOption::LogFile(None), verbose("vconn"), LogOption::Verbose(None)];
         assert_eq!(found.logging[..3], logging);
-        assert!(found.disable_system && found.disable_system_route);
     }
 
     #[test]

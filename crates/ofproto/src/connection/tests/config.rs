@@ -82,7 +82,7 @@ fn a_packet_whose_ttl_runs_out_goes_to_who_asked_for_it() {
             is_miss: false,
         };
         bench.core.events.push(event);
-        bench.with(|connections, switch| connections.deliver(switch.core));
+        bench.with(|connections, switch| connections.deliver(switch.core, switch.now));
         assert_eq!(bench.heard(asked).len(), packets, "flags {flags}");
         assert_eq!(bench.heard(sender).len(), 0);
     }

@@ -1,7 +1,7 @@
 //! Hellos, roles, asynchronous messages and silence.
 
 use super::bench::{Bench, add_flow};
-use crate::connection::{CloseReason, Settings};
+use crate::connection::{CloseReason, Rate, Settings};
 use crate::{Event, PortDevice, PortSpec};
 use base::{MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match};
@@ -143,7 +143,7 @@ fn happenings(bench: &mut Bench, n: u32) {
     bench.core.flow_mod(id, &flow, now).unwrap();
     let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..add_flow(9) };
     bench.core.flow_mod(id, &delete, now).unwrap();
-    bench.connections.deliver(&mut bench.core);
+    bench.connections.deliver(&mut bench.core, bench.now);
 }
 
 fn kinds(messages: &[Message]) -> Vec<&'static str> {
@@ -385,7 +385,7 @@ fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
             let (bridge, packet_in) = (bench.bridge, Box::new(packet_in));
             let event = Event::PacketIn { bridge, packet_in, controller_id, max_len: 64, is_miss };
             bench.core.events.push(event);
-            bench.connections.deliver(&mut bench.core);
+            bench.connections.deliver(&mut bench.core, bench.now);
             let heard = bench.heard(id);
             let data = match &heard[..] {
                 [] => None,
@@ -420,4 +420,66 @@ fn whoever_snoops_hears_both_sides_of_the_primary_controller() {
     assert!(bench.ask(snooper, &Message::BarrierRequest).is_empty());
     bench.pass(600_000);
     assert_eq!(bench.connections.is_closing(snooper), None);
+}
+
+/// A packet that the bridge's controllers are sent.
+fn packet_in_event(bench: &Bench) -> Event {
+    let packet_in = Box::new(PacketIn {
+        data: vec![0; 60],
+        total_len: 60,
+        reason: 1,
+        table: Some(TableId(0)),
+        cookie: 0,
+        metadata: Match::any().with(Field::InPort, 1),
+        userdata: Vec::new(),
+        continuation: None,
+    });
+    let (bridge, controller_id, max_len, is_miss) = (bench.bridge, 0, u16::MAX, false);
+    Event::PacketIn { bridge, packet_in, controller_id, max_len, is_miss }
+}
+
+#[test]
+fn packet_ins_are_sent_at_the_configured_rate_and_a_change_counts_at_once() {
+    let mut bench = Bench::new(1);
+    let rate = Some(Rate { per_s: 100, burst: 25 });
+    let limited = Settings { rate, ..Settings::controller() };
+    let id = bench.connect(limited, Version::V13);
+    let send = |bench: &mut Bench, count: usize| {
+        let events = (0..count).map(|_| packet_in_event(bench)).collect::<Vec<_>>();
+        bench.connections.tell(&events, bench.now);
+        bench.take(id).len()
+    };
+    assert_eq!(send(&mut bench, 100), 25);
+    assert_eq!(bench.connections.status(id).unwrap().dropped, 50);
+    bench.pass(200);
+    assert_eq!(bench.take(id).len(), 20);
+    bench.connections.reconfigure(id, Settings::controller());
+    assert_eq!(send(&mut bench, 90), 90);
+}
+
+#[test]
+fn a_controller_without_asynchronous_messages_gets_those_that_it_asks_for() {
+    let mut bench = Bench::new(1);
+    let quiet = Settings { is_async: false, ..Settings::controller() };
+    let id = bench.connect(quiet, Version::V13);
+    let event = packet_in_event(&bench);
+    bench.connections.tell(std::slice::from_ref(&event), bench.now);
+    assert!(bench.take(id).is_empty());
+    let none = [None, None];
+    let packet_in = [Some(2), None];
+    bench.tell(id, &Message::SetAsync { packet_in, port_status: none, flow_removed: none });
+    bench.connections.tell(&[event], bench.now);
+    assert_eq!(bench.take(id).len(), 1);
+}
+
+#[test]
+fn a_changed_probe_interval_counts_for_connections_that_are_there() {
+    let mut bench = Bench::new(1);
+    let id = bench.connect(Settings::controller(), Version::V13);
+    let probe = Some(std::time::Duration::from_secs(20));
+    bench.connections.reconfigure(id, Settings { probe, ..Settings::controller() });
+    bench.pass(19_000);
+    assert!(bench.take(id).is_empty());
+    bench.pass(1_000);
+    assert_eq!(bench.take(id).len(), 1);
 }

@@ -1,0 +1,79 @@
+use super::*;
+use std::collections::BTreeSet;
+
+/// Settings that Open vSwitch 3.1 does not document: newer ones, and our own.
+const NEWER: [&str; 5] = [
+    "CT_Zone limit",
+    "Datapath ct_zone_default_limit",
+    "Open_vSwitch other_config:neigh-notifier-enable",
+    "Open_vSwitch other_config:pmd-sleep-max",
+    "Open_vSwitch other_config:unified-cache-entries",
+];
+
+#[test]
+fn every_setting_of_open_vswitch_is_in_the_table_once() {
+    let mut table = "";
+    let mut documented: BTreeSet<String> = NEWER.into_iter().map(str::to_owned).collect();
+    let list = include_str!("../../../../testdata/ovsdb/settings-3.1");
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        match line.strip_prefix("  ") {
+            None => table = line,
+            Some(name) => drop(documented.insert(format!("{table} {name}"))),
+        }
+    }
+    let mut here = BTreeSet::new();
+    for (table, settings) in TABLES {
+        for name in settings.iter().flat_map(|settings| settings.names.split_whitespace()) {
+            assert!(here.insert(format!("{table} {name}")), "{table} {name} is there twice");
+        }
+    }
+    let missing: Vec<_> = documented.difference(&here).collect();
+    let unknown: Vec<_> = here.difference(&documented).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:?}; unknown: {unknown:?}");
+}
+
+#[test]
+fn the_list_of_settings_has_every_column_of_the_schema() {
+    const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+    let Ok(text) = std::fs::read_to_string(SCHEMA) else {
+        println!("SKIPPED: the_list_of_settings_has_every_column_of_the_schema: no {SCHEMA}");
+        return;
+    };
+    let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for (table, definition) in schema["tables"].as_object().unwrap() {
+        let settings = settings_of(table);
+        for column in definition["columns"].as_object().unwrap().keys() {
+            let is_here = settings.iter().any(|s| s.names.split_whitespace().any(|n| n == column));
+            assert!(is_here, "{table}.{column}");
+        }
+    }
+}
+
+#[test]
+fn the_documentation_is_this_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/compatibility.md");
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    let (page, table) = (lines(&page), lines(&document()));
+    let only_there: Vec<_> = page.iter().filter(|line| !table.contains(*line)).collect();
+    let only_here: Vec<_> = table.iter().filter(|line| !page.contains(*line)).collect();
+    if std::env::var_os("WRITE_DOCUMENTATION").is_some() {
+        std::fs::write(path, document()).unwrap();
+    } else {
+        assert_eq!(only_there, [""; 0], "docs/compatibility.md says more than the code");
+        assert_eq!(only_here, [""; 0], "docs/compatibility.md lacks what the code says");
+        assert_eq!(page, table, "in another order; WRITE_DOCUMENTATION=1 writes the page");
+    }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn whatever_is_ignored_says_why() {
+    for (table, settings) in TABLES {
+        for settings in settings.iter().filter(|settings| settings.state.is_ignored()) {
+            assert!(!settings.note.is_empty(), "{table}: {}", settings.names);
+        }
+    }
+}

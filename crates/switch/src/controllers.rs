@@ -1,0 +1,150 @@
+//! Controllers of bridges: which are connected, how, and what it means for a bridge that none is.
+
+use super::Switch;
+use super::configure::versions;
+use super::openflow_tasks::{self, Service};
+use crate::stream::Target;
+use control::{BridgeSettings, Controller, ControllerKind};
+use ofproto::connection::{Rate, Settings};
+use ofproto::{BridgeId, ControllerState};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// The port of OpenFlow controllers where a target names none (IANA).
+const OPENFLOW_PORT: u16 = 6653;
+/// A controller that is not probed is missed after three times this long.
+const FAIL_OPEN_PROBE_MS_MIN: u32 = 5000;
+
+impl Switch {
+    /// Gives a bridge the controllers of its settings: connects those that are new, hangs up on those
+    /// that are gone, and tells the others' connections what changed.
+    pub(super) fn set_controllers(&mut self, name: &str, settings: &BridgeSettings) {
+        let Some(id) = self.bridge_id(name) else { return };
+        let Some(mut running) = self.configured.bridges.remove(name) else { return };
+        running.controllers.retain(|target, task| {
+            let stays = settings.controllers.iter().any(|c| c.target == *target);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for controller in &settings.controllers {
+            if !self.is_restoring
+                && !running.controllers.contains_key(&controller.target)
+                && let Some(task) = self.start_controller(id, controller, settings)
+            {
+                running.controllers.insert(controller.target.clone(), task);
+            }
+        }
+        self.configured.bridges.insert(name.to_owned(), running);
+        for (session, (bridge, target)) in &self.configured.sessions {
+            if *bridge == id
+                && let Some(controller) = settings.controllers.iter().find(|c| c.target == *target)
+            {
+                self.connections.reconfigure(*session, session_settings(controller, settings));
+            }
+        }
+        self.controllers_changed(id);
+    }
+
+    /// Starts what waited until flows were restored.
+    pub(super) fn start_controllers(&mut self) {
+        let bridges = self.configured.bridges.iter();
+        let all: Vec<_> = bridges.map(|(name, run)| (name.clone(), run.settings.clone())).collect();
+        for (name, settings) in all {
+            self.set_controllers(&name, &settings);
+        }
+    }
+
+    /// The settings of a controller as they are now.
+    pub(super) fn controller_of(
+        &self,
+        service: &Service,
+    ) -> Option<(&Controller, &BridgeSettings)> {
+        let target = service.target.as_ref()?;
+        let mut bridges = self.configured.bridges.values();
+        let settings = &bridges.find(|running| running.id == service.bridge)?.settings;
+        let controller = settings.controllers.iter().find(|c| c.target == *target)?;
+        Some((controller, settings))
+    }
+
+    fn start_controller(
+        &mut self,
+        bridge: BridgeId,
+        controller: &Controller,
+        settings: &BridgeSettings,
+    ) -> Option<JoinHandle<()>> {
+        let target = match Target::parse(&controller.target, OPENFLOW_PORT) {
+            Ok(target) => target,
+            Err(error) => {
+                log::error!(target: "bridge", "controller: {error}");
+                return None;
+            }
+        };
+        let bridge_name = self.ofproto.bridge(bridge).map(|b| b.config.name.clone())?;
+        if let Err(why) = self.settings.confine(&target, &bridge_name) {
+            log::error!(target: "bridge", "bridge {bridge_name}: {why}");
+            return None;
+        }
+        let tls = self.tls().clone();
+        let sessions = session_settings(controller, settings);
+        let target_name = Some(controller.target.clone());
+        let service = Service { bridge, settings: sessions, target: target_name };
+        self.spawn(|shared| match target.is_passive() {
+            true => openflow_tasks::listen(shared, target, &tls, service),
+            false => openflow_tasks::connect(shared, target, service),
+        })
+    }
+
+    /// Tells a bridge what its controllers' connections mean for it. One that fails open takes
+    /// over three probe intervals after it lost the last controller that runs it
+    /// (ovs: `ofproto/fail-open.c`).
+    pub fn controllers_changed(&mut self, id: BridgeId) {
+        let now = clock::now();
+        let Some(name) = self.ofproto.bridge(id).map(|b| b.config.name.clone()) else { return };
+        let connected = self.configured.sessions.iter().any(|(session, (bridge, target))| {
+            let status = self.connections.status(*session);
+            *bridge == id && !target.starts_with('p') && status.is_some_and(|s| s.is_connected())
+        });
+        let Some(running) = self.configured.bridges.get_mut(&name) else { return };
+        let controllers = running.settings.controllers.iter();
+        let primary = controllers.filter(|c| c.kind == ControllerKind::Primary);
+        let probe_ms = primary.clone().map(|c| c.probe_ms.max(FAIL_OPEN_PROBE_MS_MIN)).max();
+        running.alone_since = match connected || probe_ms.is_none() {
+            true => None,
+            false => running.alone_since.or(Some(now)),
+        };
+        let patience = Duration::from_millis(3 * u64::from(probe_ms.unwrap_or(0)));
+        let alone = running.alone_since.is_some_and(|since| now - since >= patience);
+        let state = ControllerState {
+            configured: probe_ms.is_some(),
+            fail_open: alone && running.settings.fail_mode == control::FailMode::Standalone,
+            wants_misses: self.connections.wants_misses(id),
+        };
+        self.ofproto.set_controllers(id, state, now);
+    }
+
+    /// Time went by: bridges that lost their controllers may have to take over.
+    pub(super) fn watch_controllers(&mut self) {
+        let ids: Vec<BridgeId> = self.configured.bridges.values().map(|b| b.id).collect();
+        ids.into_iter().for_each(|id| self.controllers_changed(id));
+    }
+}
+
+/// How connections to a controller are made.
+pub(super) fn session_settings(controller: &Controller, bridge: &BridgeSettings) -> Settings {
+    let probe_ms = u64::from(controller.probe_ms);
+    // The burst has a default as in Open vSwitch (ovs: `ofproto/pinsched.c`).
+    let rate = controller.rate_limit_pps.filter(|per_s| *per_s > 0).map(|per_s| Rate {
+        per_s,
+        burst: controller.burst_limit.filter(|burst| *burst > 0).unwrap_or(per_s / 4).max(1),
+    });
+    Settings {
+        versions: versions(bridge),
+        probe: (probe_ms > 0).then(|| Duration::from_millis(probe_ms)),
+        queue: controller.queue_size.unwrap_or(bridge.controller_queue_size) as usize,
+        rate,
+        is_async: controller.async_messages,
+        ..Settings::controller()
+    }
+}

@@ -1,0 +1,55 @@
+# Settings of bridges and controllers that can be seen: how long controllers are waited for, flows that
+# are restored before anything is forwarded, VLANs that are flooded; those without an effect are named.
+ours || skip "Open vSwitch drops the restored flows when it comes to its controllers"
+client_and_server
+static_neighbours
+start_database
+vsctl --no-wait set open_vswitch . other_config:flow-restore-wait=true other_config:hw-offload=true
+start_switch
+bridge br0 client server
+vsctl set-controller br0 tcp:127.0.0.1:6653 -- set controller br0 max_backoff=1000
+$python "$tests/hosts/controller.py" listen tcp 6653 1 >controller.printed &
+eventually 5 grep -q ready controller.printed
+connected() { [ "$(vsctl get controller br0 is_connected)" = true ]; }
+
+# Until the flows are restored, nothing is forwarded and no controller connected.
+load br0 <<<'actions=normal'
+never pings client 10.0.0.2
+sleep 2
+never connected
+vsctl remove open_vswitch . other_config flow-restore-wait
+eventually 5 connected
+eventually 5 pings client 10.0.0.2
+
+# A controller that is gone is asked for again and again, at most a second apart.
+kill $!
+vsctl set-controller br0 tcp:127.0.0.1:6659 -- set controller br0 max_backoff=1000
+sleep 6
+attempts=$(grep -c 'tcp:127.0.0.1:6659: connection failed' ovs-vswitchd.log)
+[ "$attempts" -ge 4 ] || fail "$attempts attempts in 6 s"
+vsctl del-controller br0
+
+# In a VLAN that is flooded nothing is learned.
+ip link add third type veth peer name third0
+ip link set third up
+ip link set third0 up
+vsctl add-port br0 third
+load br0 <<<'actions=normal'
+pings client 10.0.0.2
+contains "learned" "$(ovs-appctl fdb/show br0)" 02:00:00:00:00:01
+vsctl set bridge br0 flood_vlans=0
+ovs-appctl fdb/flush br0
+pings client 10.0.0.2
+lacks "learned in a flooded VLAN" "$(ovs-appctl fdb/show br0)" 02:00:00:00:00:01
+contains "its flow" "$(ovs-appctl ofproto/trace br0 in_port=client,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02)" flooding
+vsctl clear bridge br0 flood_vlans
+
+# What has no effect is named, once.
+if ours; then
+    vsctl set interface client lldp:enable=true
+    vsctl set interface client lldp:enable=true -- set port client lacp=active
+    named() { [ "$(grep -c "$1" ovs-vswitchd.log)" -eq 1 ]; }
+    eventually 5 named 'Port client: lacp: there is no LACP; ignored'
+    named 'Interface client: lldp:enable: there is no LLDP; ignored'
+    named 'Open_vSwitch: other_config:hw-offload: nothing is offloaded to hardware; ignored'
+fi
