@@ -62,11 +62,10 @@ eventually 5 never ask controller ca
 
 # Connecting.
 vsctl del-controller br0 -- set-ssl $work/switch.key $work/switch.pem $work/ca.pem
-for who in foreign expired; do
-    controller 6660 $who
-    : >ovs-vswitchd.log
-    vsctl set-controller br0 ssl:127.0.0.1:6660
-    eventually 10 logged 'ssl:127.0.0.1:6660: connection failed (invalid peer certificate'
+for who in 6660:foreign 6663:expired; do
+    controller ${who%:*} ${who#*:}
+    vsctl set-controller br0 ssl:127.0.0.1:${who%:*}
+    eventually 10 logged "ssl:127.0.0.1:${who%:*}: connection failed (invalid peer certificate"
     never connected
     vsctl del-controller br0
 done

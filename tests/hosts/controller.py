@@ -68,5 +68,9 @@ def serve(connection):
 
 
 for connection in connections():
-    with wrapped(connection) as wrapped_connection:
-        serve(wrapped_connection)
+    try:
+        with wrapped(connection) as wrapped_connection:
+            serve(wrapped_connection)
+    except OSError as error:
+        # A peer that refuses us, or is gone; an ssl.SSLError is an OSError too.
+        print("ended: %s" % error, file=sys.stderr)
