@@ -44,6 +44,18 @@ lacks "learned in a flooded VLAN" "$(ovs-appctl fdb/show br0)" 02:00:00:00:00:01
 contains "its flow" "$(ovs-appctl ofproto/trace br0 in_port=client,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02)" flooding
 vsctl clear bridge br0 flood_vlans
 
+# A table that tracks no prefixes looks at whole addresses.
+load br0 <<R
+priority=20,ip,nw_dst=10.0.0.9,actions=drop
+priority=10,ip,nw_dst=192.168.0.0/16,actions=normal
+R
+megaflow() { ovs-appctl ofproto/trace br0 in_port=client,ip,nw_dst=192.168.1.1 | grep ^Megaflow; }
+contains "with prefixes" "$(megaflow)" nw_dst=192.168.0.0/16
+vsctl set bridge br0 flow_tables:0=@t -- --id=@t create flow_table prefixes=none
+contains "without prefixes" "$(megaflow)" nw_dst=192.168.1.1
+vsctl clear bridge br0 flow_tables
+contains "with prefixes again" "$(megaflow)" nw_dst=192.168.0.0/16
+
 # What has no effect is named, once.
 if ours; then
     vsctl set interface client lldp:enable=true

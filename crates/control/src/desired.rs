@@ -2,6 +2,7 @@
 
 use crate::{Port, SwitchOptions};
 use base::{DatapathId, MacAddr, Zone, limits};
+use classifier::PrefixField;
 use openflow::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -49,6 +50,8 @@ pub struct BridgeSettings {
     pub mac_table_size: u32,
     /// VLANs that are flooded rather than learned in.
     pub flood_vlans: BTreeSet<u16>,
+    /// The fields whose prefixes flow tables track, of tables that do not have the defaults.
+    pub table_prefixes: BTreeMap<u8, Vec<PrefixField>>,
     /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded.
     pub forward_bpdu: bool,
     /// How many packet-ins wait for a controller that reads too slowly.
@@ -156,6 +159,7 @@ impl Default for BridgeSettings {
             mac_aging_s: limits::MAC_AGING_S as u32,
             mac_table_size: limits::MAC_TABLE_SIZE as u32,
             flood_vlans: BTreeSet::new(),
+            table_prefixes: BTreeMap::new(),
             forward_bpdu: false,
             controller_queue_size: DEFAULT_CONTROLLER_QUEUE,
             description: None,

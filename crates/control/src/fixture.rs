@@ -18,6 +18,7 @@ const SCHEMA: &[(&str, &str)] = &[
          auto_attach=u? flow_tables=iu flood_vlans=i* ipfix=u? mcast_snooping_enable=b mirrors=u* name=s netflow=u? \
          other_config=ss ports=u* protocols=s* rstp_enable=b sflow=u? stp_enable=b",
     ),
+    ("Flow_Table", "flow_limit=i? groups=s* name=s? overflow_policy=s? prefixes=s*"),
     (
         "Port",
         "cvlans=i* interfaces=u* lacp=s? mac=s? name=s other_config=ss protected=b qos=u? tag=i? trunks=i* \

@@ -8,6 +8,7 @@
 mod monitored;
 mod port;
 mod queues;
+mod tables;
 
 pub use monitored::monitored;
 
@@ -302,6 +303,7 @@ impl<'a> Reader<'a> {
                 .filter(nonzero)
                 .unwrap_or(limits::MAC_TABLE_SIZE as u32),
             flood_vlans: vlans(row, "flood_vlans").into_iter().collect(),
+            table_prefixes: self.table_prefixes(place),
             forward_bpdu: self.flag(place, "forward-bpdu"),
             controller_queue_size: self
                 .config(place, "controller-queue-size", 1..=512)

@@ -5,6 +5,7 @@ use crate::mac_table::MacTable;
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
 use crate::table::Tables;
 use base::{DatapathId, Instant, MacAddr, OfPort, PortNo, limits};
+use classifier::PrefixField;
 use hashbrown::HashMap;
 use openflow::message::{PortConfig, PortDesc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,9 @@ pub struct BridgeConfig {
     pub mac_aging_s: u64,
     /// How many addresses are learned.
     pub mac_table_size: usize,
+    /// The fields whose prefixes flow tables track (`Flow_Table.prefixes`), of tables that do not have
+    /// the defaults.
+    pub table_prefixes: BTreeMap<u8, Vec<PrefixField>>,
     /// VLANs in which no address is learned, so that all is flooded.
     pub flood_vlans: BTreeSet<u16>,
     /// Forwards frames to addresses that bridges otherwise keep to themselves
@@ -58,6 +62,7 @@ impl BridgeConfig {
             fail_mode: FailMode::default(),
             mac_aging_s: limits::MAC_AGING_S,
             mac_table_size: limits::MAC_TABLE_SIZE,
+            table_prefixes: BTreeMap::new(),
             flood_vlans: BTreeSet::new(),
             forward_bpdu: false,
             description: Default::default(),
@@ -122,11 +127,13 @@ impl Bridge {
     pub(crate) fn new(id: BridgeId, config: BridgeConfig, now: Instant) -> Self {
         let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
         macs.set_flood_vlans(config.flood_vlans.clone());
+        let mut tables = Tables::default();
+        tables.set_prefixes(config.table_prefixes.clone());
         Bridge {
             id,
             macs,
             config,
-            tables: Tables::default(),
+            tables,
             controllers: ControllerState::default(),
             fragments: Fragments::default(),
             hidden: HiddenFlows::new(now),

@@ -219,6 +219,9 @@ impl Ofproto {
         let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
         bridge.macs.configure(config.mac_table_size, config.mac_aging_s);
         bridge.macs.set_flood_vlans(config.flood_vlans.clone());
+        if bridge.config.table_prefixes != config.table_prefixes {
+            bridge.tables.set_prefixes(config.table_prefixes.clone());
+        }
         self.changes.macs(bridge, &self.installed);
         bridge.config = config;
         let without_controllers = !bridge.controllers.configured;

@@ -2,9 +2,10 @@
 
 use crate::rule::{Rule, RuleId, Rules};
 use base::{TableId, limits};
-use classifier::Classifier;
+use classifier::{Classifier, PrefixField};
 use flow::{FlowKey, Mask, Match};
 use openflow::message::TableStats;
+use std::collections::BTreeMap;
 
 /// One flow table: finds flows by packets and by their match.
 #[derive(Debug, Default)]
@@ -20,17 +21,30 @@ pub struct Table {
 #[derive(Debug)]
 pub struct Tables {
     tables: Vec<Option<Box<Table>>>,
+    /// The fields whose prefixes are tracked, of tables that do not have the defaults.
+    prefixes: BTreeMap<u8, Vec<PrefixField>>,
 }
 
 impl Default for Tables {
     fn default() -> Self {
         let mut tables = Vec::new();
         tables.resize_with(limits::TABLES, || None);
-        Tables { tables }
+        Tables { tables, prefixes: BTreeMap::new() }
     }
 }
 
 impl Tables {
+    /// Says of which fields tables track prefixes; those that are not named have the defaults.
+    pub fn set_prefixes(&mut self, prefixes: BTreeMap<u8, Vec<PrefixField>>) {
+        self.prefixes = prefixes;
+        for (number, table) in self.tables.iter_mut().enumerate() {
+            if let Some(table) = table {
+                let fields = self.prefixes.get(&(number as u8)).map(Vec::as_slice);
+                table.flows.set_prefix_fields(fields.unwrap_or(PrefixField::DEFAULT));
+            }
+        }
+    }
+
     /// The flow of highest priority that the packet matches; what decided it is made to matter in
     /// `wildcards`.
     pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
@@ -120,9 +134,15 @@ impl Tables {
         self.tables.get(usize::from(table.0))?.as_deref()
     }
 
-    fn get_mut(&mut self, table: TableId) -> Option<&mut Table> {
-        let place = self.tables.get_mut(usize::from(table.0))?;
-        Some(place.get_or_insert_default())
+    fn get_mut(&mut self, number: TableId) -> Option<&mut Table> {
+        let place = self.tables.get_mut(usize::from(number.0))?;
+        Some(place.get_or_insert_with(|| {
+            let mut table = Box::<Table>::default();
+            if let Some(fields) = self.prefixes.get(&number.0) {
+                table.flows.set_prefix_fields(fields);
+            }
+            table
+        }))
     }
 
     fn some(&self, table: Option<TableId>) -> impl Iterator<Item = &Classifier<RuleId>> {

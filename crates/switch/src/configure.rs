@@ -251,6 +251,7 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
     };
     config.mac_aging_s = settings.mac_aging_s.into();
     config.mac_table_size = settings.mac_table_size as usize;
+    config.table_prefixes = settings.table_prefixes.clone();
     config.flood_vlans = settings.flood_vlans.clone();
     config.forward_bpdu = settings.forward_bpdu;
     config.description = [

@@ -10,11 +10,10 @@ const IN_BAND: &str = "there is no in-band control: controllers are reached by t
 
 #[rustfmt::skip]
 pub(super) static BRIDGE: &[Settings] = &[
-    settings(Done, "name ports controller fail_mode flood_vlans protocols other_config", ""),
+    settings(Done, "name ports controller fail_mode flood_vlans flow_tables protocols other_config", ""),
     settings(Done, "datapath_type", "\"netdev\" and \"system\" are this switch's one datapath"),
     settings(Written, "datapath_id datapath_version", ""),
     settings(Done, "other_config:datapath-id other_config:hwaddr other_config:dp-desc other_config:dp-sn other_config:forward-bpdu other_config:mac-aging-time other_config:mac-table-size other_config:controller-queue-size", ""),
-    settings(Ignored, "flow_tables", "tables have neither names nor limits, and the default prefixes"),
     settings(Ignored, "other_config:in-band-queue", IN_BAND),
     settings(Done, "other_config:disable-in-band", "there is no in-band control"),
     settings(Ignored, "mirrors", "there are no mirrors"),
@@ -46,7 +45,9 @@ pub(super) static CONTROLLER: &[Settings] = &[
 
 #[rustfmt::skip]
 pub(super) static FLOW_TABLE: &[Settings] = &[
-    settings(Unread, "name flow_limit overflow_policy groups prefixes", "`Bridge.flow_tables` is ignored"),
+    settings(Done, "prefixes", "of addresses; there are no tunnels"),
+    settings(Ignored, "name", "tables are told by their numbers"),
+    settings(Ignored, "flow_limit overflow_policy groups", "all tables have the same limit, and no flow gives way to another"),
     settings(Others, "external_ids", ""),
 ];
 

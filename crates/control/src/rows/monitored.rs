@@ -13,9 +13,10 @@ const COLUMNS: &[(&str, &str)] = &[
     ),
     (
         "Bridge",
-        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans name \
+        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans flow_tables name \
          other_config ports protocols",
     ),
+    ("Flow_Table", "prefixes"),
     ("Port", "cvlans interfaces name other_config protected tag trunks vlan_mode"),
     (
         "Interface",

@@ -4,6 +4,7 @@ use crate::{
     AutoBalance, Hint, Isolation, PriorityTags, QueueOptions, RxqAssign, SleepMax, VlanMode,
 };
 use base::{DatapathId, MacAddr, OfPort};
+use classifier::PrefixField;
 use openflow::Version;
 use serde_json::{Value, json};
 
@@ -42,6 +43,35 @@ fn expected() -> Desired {
     });
     let bridge = Bridge { settings: BridgeSettings::default(), ports: BTreeMap::from(ports) };
     Desired { bridges: BTreeMap::from([("br0".to_owned(), bridge)]), ..Desired::default() }
+}
+
+#[test]
+fn flow_tables_track_the_prefixes_that_are_asked_for() {
+    let tables = json!(["map", [[0, uuid(3)], [7, uuid(4)], [9, uuid(5)], [10, uuid(6)]]]);
+    let prefixes = |names: &[&str]| json!({"prefixes": ["set", names]});
+    let rows = replica(&[
+        ("Open_vSwitch", 1, json!({"bridges": uuid(2)})),
+        ("Bridge", 2, json!({"name": "br0", "flow_tables": tables})),
+        ("Flow_Table", 3, prefixes(&["ip_dst", "ipv6_src"])),
+        ("Flow_Table", 4, prefixes(&["none"])),
+        ("Flow_Table", 5, prefixes(&["tun_src", "nw_src"])),
+        ("Flow_Table", 6, json!({"flow_limit": 5})),
+    ]);
+    let (found, warnings) = Desired::from_rows(&rows);
+    let expected = [
+        (0, vec![PrefixField::Ipv4Dst, PrefixField::Ipv6Src]),
+        (7, vec![]),
+        (9, vec![PrefixField::Ipv4Src]),
+    ];
+    assert_eq!(found.bridges["br0"].settings.table_prefixes, BTreeMap::from(expected));
+    let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+    let expected = [
+        "Flow_Table br0:9: prefixes: \"tun_src\" is not one of ip_dst, ip_src, ipv6_dst, ipv6_src, \
+         nw_dst, nw_src or \"none\"; ignored",
+        "Flow_Table br0:10: flow_limit: all tables have the same limit, and no flow gives way to \
+         another; ignored",
+    ];
+    assert_eq!(warnings, expected);
 }
 
 #[test]
