@@ -194,7 +194,10 @@ fn no_end_is_told_before_the_beginning() {
             let syn = |port| support::frame(&format!("10.0.0.1:{port}>20.0.0.1:80 udp len=4"));
             let mut frames: Vec<_> = (first..first + 20).map(syn).collect();
             tracker.execute(now, &support::commit(1), &mut frames);
-            collect(&conntrack, &mut told);
+            // Sometimes both are told at once.
+            if first % 100 == 0 {
+                collect(&conntrack, &mut told);
+            }
         }
         is_over.store(true, Ordering::Relaxed);
     });
