@@ -1,14 +1,14 @@
 //! A packet of no connection: whether it begins one, and how that gets into the table.
 
 use crate::connection::{Helper, Protocol};
-use crate::connections::{Found, Refused, Taken, fits_state, reversed_v4};
+use crate::connections::{Connections, Found, Refused, Taken, fits_state, reversed_v4};
 use crate::counters::Event;
 use crate::expectations::Expectation;
 use crate::extract::Reading;
 use crate::key::{Family, Key};
 use crate::nat;
 use crate::query::Query;
-use crate::record::{Birth, Record, State};
+use crate::record::{Birth, State, Words, wide};
 use crate::sight::{Segments, Sight};
 use crate::tcp::Segment;
 use crate::track::Pass;
@@ -32,6 +32,17 @@ struct Plan<'a> {
     expected: Option<&'a Expectation>,
 }
 
+/// What a packet says of the connection that it may begin.
+pub(crate) struct Begun<'s, const N: usize> {
+    pub family: Family,
+    pub hash: u32,
+    /// The words of the original direction's key, and of the reply's.
+    pub keys: [[u64; N]; 2],
+    /// The original direction's addresses, as [`Pass::fields_of`] has them.
+    pub addresses: [u64; 4],
+    pub segment: Option<&'s Segment>,
+}
+
 impl<'a> Pass<'a> {
     /// Says of a packet at which a first look was taken and that has no candidate that it is new, and
     /// begins its connection if the action commits. False where that is not all there is to do;
@@ -43,28 +54,40 @@ impl<'a> Pass<'a> {
         sight: &Sight<'_>,
         segments: &Segments,
     ) -> bool {
-        let is_plain = sight.is_seen() && sight.id == 0 && !self.was_more_than_new(frame);
-        if !is_plain || self.connections.gateways.expect_in(self.action.zone.0) {
-            return false;
-        }
-        let segment = sight.segment(segments);
-        if segment.is_some_and(|segment| segment.begins().is_err()) {
+        let (addresses, rest) = (sight.addresses, sight.rest);
+        let begun = Begun {
+            family: Family::V4,
+            hash: sight.hash,
+            keys: [[addresses, rest], reversed_v4(addresses, rest)],
+            addresses: wide(addresses),
+            segment: sight.segment(segments),
+        };
+        sight.is_seen() && sight.id == 0 && self.begin_plain(frame, &begun, Connections::words_v4)
+    }
+
+    /// The same of a packet of which the words of its connection's keys are known. `words` gives the
+    /// words of a record.
+    #[inline(always)]
+    pub fn begin_plain<W: Words<'a>, const N: usize>(
+        &mut self,
+        frame: &mut Frame,
+        begun: &Begun<'_, N>,
+        words: impl FnOnce(&'a Connections, Id) -> W,
+    ) -> bool {
+        let is_plain = !self.was_more_than_new(frame)
+            && !self.connections.gateways.expect_in(self.action.zone.0)
+            && begun.segment.is_none_or(|segment| segment.begins().is_ok());
+        if !is_plain {
             return false;
         }
         if self.action.commit {
-            return self.commit_seen(frame, sight, segment);
+            return self.commit_plain(frame, begun, words);
         }
         if self.action.force {
             return false;
         }
-        self.write_new(frame, sight);
+        self.write_new(frame, begun);
         true
-    }
-
-    /// Says of a packet that it is new and has no connection.
-    fn write_new(&self, frame: &mut Frame, sight: &Sight<'_>) {
-        frame.key.set_ct(&self.fields_v4(CtState::NEW, sight.addresses, sight.rest));
-        frame.connection = None;
     }
 
     /// Whether the packet was in this zone before, and more was said of it than that it is new.
@@ -73,47 +96,53 @@ impl<'a> Pass<'a> {
         self.was_tracked_here(frame) && frame.key.ct_state() != CtState::TRK | CtState::NEW
     }
 
+    /// Says of a packet that it is new and has no connection.
+    fn write_new<const N: usize>(&self, frame: &mut Frame, begun: &Begun<'_, N>) {
+        let rest = begun.keys[0][N - 1];
+        frame.key.set_ct(&self.fields_of(CtState::NEW, begun.addresses, rest));
+        frame.connection = None;
+    }
+
     /// Makes the connection of a packet that may begin one, where nothing is translated or announced.
     #[inline]
-    fn commit_seen(
+    fn commit_plain<W: Words<'a>, const N: usize>(
         &mut self,
         frame: &mut Frame,
-        sight: &Sight<'_>,
-        segment: Option<&Segment>,
+        begun: &Begun<'_, N>,
+        words: impl FnOnce(&'a Connections, Id) -> W,
     ) -> bool {
         let translates = matches!(self.action.nat, Some(Nat::Translate(_)));
         if translates || self.action.helper.is_some() {
             return false;
         }
         let connections = self.connections;
-        let taken = self.room().and_then(|index| Ok((index, self.take(index, Family::V4)?)));
+        let taken = self.room().and_then(|index| Ok((index, self.take(index, begun.family)?)));
         let (index, id) = match taken {
             Ok(taken) => taken,
             Err(event) => {
                 self.tools.counters.count(event);
-                self.write_new(frame, sight);
+                self.write_new(frame, begun);
                 return true;
             }
         };
-        let record = Record::v4(connections.words_v4(id));
-        let (protocol, timeout) = Protocol::of_segment(segment);
+        let words = words(connections, id);
+        let record = words.record();
+        let (protocol, timeout) = Protocol::of_segment(begun.segment);
         let state = State::new(&protocol, None, None)
             .with_header(index.number())
             .untold(self.tools.is_watched);
         let birth = Birth { shard: self.tools.shard(), start: self.now };
-        let key = [sight.addresses, sight.rest];
-        let reply = reversed_v4(sight.addresses, sight.rest);
-        record.begin_v4([key, reply], &protocol, state, birth);
+        record.begin_words(begun.keys, &protocol, state, birth);
         let life = record.start_living(self.deadline_ms(timeout));
-        let place = (index, sight.hash);
-        if !connections.insert_v4(self.visit, self.tools, place, id, key, self.now) {
+        let place = (index, begun.hash);
+        if !connections.insert_plain(self.visit, self.tools, place, id, begun.keys, self.now) {
             return false;
         }
         self.count(&record, frame, false);
         // The second segment of a connection is established.
-        let generation = segment.is_none().then_some(life.generation());
+        let generation = begun.segment.is_none().then_some(life.generation());
         let found = Found { id, is_reply: false };
-        self.write_seen(frame, CtState::NEW, found, &record, generation);
+        self.write_seen(frame, CtState::NEW, found, words, generation);
         if self.action.nat.is_none() {
             frame.key.set_ct_began();
         }

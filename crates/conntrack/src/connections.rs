@@ -10,7 +10,7 @@ mod records;
 mod remove;
 mod tools;
 
-pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4};
+pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4, reversed_v6};
 pub(crate) use records::Place;
 pub(crate) use remove::Expiry;
 pub(crate) use tools::Tools;
@@ -169,7 +169,13 @@ impl Connections {
         self.v4.words(id & !REPLY_ENTRY)
     }
 
-    /// The same, of which what packets need is begun to be fetched: TCP's need both lines.
+    /// The words of an id that an IPv6 key was found by.
+    #[inline(always)]
+    pub fn words_v6(&self, id: Id) -> &[AtomicU64; WORDS_V6] {
+        self.v6.words(id & !(V6 | REPLY_ENTRY))
+    }
+
+    /// The words of an IPv4 id, of which what packets need is begun to be fetched: TCP's need both lines.
     #[inline(always)]
     pub fn fetch_v4(&self, id: Id, is_tcp: bool) -> &[AtomicU64; WORDS_V4] {
         self.v4.fetch(id & !REPLY_ENTRY, usize::from(is_tcp))

@@ -21,8 +21,8 @@
 //!
 //! A packet's way: its tuple is read, its zone's index finds the connection by one hash whichever way
 //! it runs, the protocol follows it, translation rewrites it. Nothing is locked on this way, and
-//! nothing is allocated unless a connection is made. `track.rs` has it for most packets, `walk.rs`
-//! for all.
+//! nothing is allocated unless a connection is made. `track.rs` and `track_v6.rs` have it for most
+//! packets, `walk.rs` for all.
 
 #![forbid(unsafe_code)]
 
@@ -63,6 +63,7 @@ mod tcp;
 pub mod text;
 mod timeout;
 mod track;
+mod track_v6;
 mod tracker;
 mod translate;
 mod update;

@@ -15,9 +15,11 @@ mod label;
 mod life;
 mod state;
 mod traffic;
+mod words;
 
 pub(crate) use life::Life;
 pub(crate) use state::{Kind, State};
+pub(crate) use words::{Words, wide};
 
 use crate::connection::Protocol;
 use crate::key::{Address, Family, Key};
@@ -110,6 +112,13 @@ impl<'a> Record<'a> {
     pub fn key_v4(&self, is_reply: bool) -> (u64, u64) {
         let at = usize::from(is_reply) * 2;
         (self.key[at].load(Relaxed), self.key[at + 1].load(Relaxed))
+    }
+
+    /// Of an IPv6 record, the words of one direction's key: its addresses, and the rest.
+    #[inline(always)]
+    pub fn key_v6(&self, is_reply: bool) -> ([u64; 4], u64) {
+        let word = |i: usize| self.key[usize::from(is_reply) * 5 + i].load(Relaxed);
+        ([word(0), word(1), word(2), word(3)], word(4))
     }
 
     pub fn original(&self) -> Key {
@@ -335,9 +344,15 @@ impl<'a> Record<'a> {
         self.begin_common(protocol, state, birth);
     }
 
-    /// The same, of an IPv4 connection whose keys are these words.
+    /// The same, of a connection whose keys are these words: two of each over IPv4, five over IPv6.
     #[inline]
-    pub fn begin_v4(&self, keys: [[u64; 2]; 2], protocol: &Protocol, state: State, birth: Birth) {
+    pub fn begin_words<const N: usize>(
+        &self,
+        keys: [[u64; N]; 2],
+        protocol: &Protocol,
+        state: State,
+        birth: Birth,
+    ) {
         let words = keys.into_iter().flatten();
         self.key.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
         self.begin_common(protocol, state, birth);

@@ -2,7 +2,9 @@
 //! and UDP packets, echoes and their answers, without extension headers. All else is left to the whole
 //! reading ([`Reading`](crate::extract::Reading)).
 
-use crate::key::{Family, zone_protocol};
+use crate::extract::Reading;
+use crate::hash::{End6, Secrets};
+use crate::key::{Address, Family, Key, zone_protocol};
 use crate::record::Record;
 use crate::tcp::Segment;
 use flow::Frame;
@@ -21,6 +23,47 @@ pub(crate) struct SightV6<'a> {
     ports: u32,
     protocol: u8,
     l4: &'a [u8],
+}
+
+/// A whole TCP or UDP packet, as it is tracked in a zone.
+pub(crate) struct WholeV6 {
+    /// Source and destination, the upper halves first.
+    pub addresses: [u64; 4],
+    /// Ports, zone and protocol, as [`Key::rest`](crate::key::Key::rest).
+    pub rest: u64,
+    /// Present for TCP.
+    pub segment: Option<Segment>,
+}
+
+impl WholeV6 {
+    /// Reads a frame that is tracked in `zone`. `None` is no verdict.
+    #[inline(always)]
+    pub fn of(frame: &Frame, zone: u16) -> Option<Self> {
+        let sight = SightV6::of(frame)?;
+        if sight.protocol == protocol::ICMPV6 {
+            return None;
+        }
+        let shared = u64::from(zone_protocol(zone, sight.protocol, Family::V6));
+        let rest = u64::from(sight.ports) << 32 | shared;
+        Some(WholeV6 { addresses: sight.addresses, rest, segment: sight.tcp_segment() })
+    }
+
+    /// The hash of its connection.
+    #[inline(always)]
+    pub fn hashed(&self, secrets: &Secrets) -> u32 {
+        let [a, b, c, d] = self.addresses;
+        let from = End6 { address: [a, b], port: (self.rest >> 48) as u16 };
+        let to = End6 { address: [c, d], port: (self.rest >> 32) as u16 };
+        secrets.v6(from, to, self.rest as u32)
+    }
+
+    /// What the whole reading would have said of this packet.
+    pub fn reading(&self) -> Reading {
+        let [a, b, c, d] = self.addresses;
+        let (src, dst) = (Address::from_words([a, b]), Address::from_words([c, d]));
+        let key = Key::from_rest(src, dst, self.rest, Family::V6);
+        Reading { segment: self.segment, ..Reading::of_key(key) }
+    }
 }
 
 impl<'a> SightV6<'a> {
@@ -111,7 +154,6 @@ fn echo(header: &[u8; 8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::Reading;
     use base::PortNo;
     use packet::Packet;
     use proptest::prelude::*;
@@ -155,6 +197,13 @@ mod tests {
                     prop_assert_eq!(rest, reading.key.rest());
                     prop_assert_eq!(sight.tcp_segment(), reading.segment);
                     prop_assert!(!reading.related);
+                    let whole = WholeV6::of(&frame, 9);
+                    prop_assert_eq!(whole.is_some(), sight.protocol != protocol::ICMPV6);
+                    if let Some(whole) = whole {
+                        let (secrets, again) = (Secrets::seed(3), whole.reading());
+                        prop_assert_eq!((again.key, again.segment), (reading.key, reading.segment));
+                        prop_assert_eq!(whole.hashed(&secrets), reading.key.hash(&secrets));
+                    }
                 }
                 None => {
                     let usual = |it: &Reading| it.key.family == Family::V6

@@ -96,11 +96,22 @@ impl Wanted {
     }
 }
 
-/// Notes an IPv4 connection that is not translated and has no mark nor label, by its key's words.
+/// Notes a connection that is not translated and has no mark nor label, by its key's words.
 #[inline(always)]
-pub(crate) fn note_v4(index: &Index, [addresses, rest]: [u64; 2]) {
-    Place::of(CLIENTS, addresses >> 32).note(index);
-    Place::of(SERVERS, addresses & 0xffff_ffff).note(index);
+pub(crate) fn note_plain<const N: usize>(index: &Index, key: &[u64; N]) {
+    let rest = match *key.as_slice() {
+        [addresses, rest] => {
+            Place::of(CLIENTS, addresses >> 32).note(index);
+            Place::of(SERVERS, addresses & 0xffff_ffff).note(index);
+            rest
+        }
+        [a, b, c, d, rest] => {
+            Place::of_address(CLIENTS, Address::from_words([a, b])).note(index);
+            Place::of_address(SERVERS, Address::from_words([c, d])).note(index);
+            rest
+        }
+        _ => return,
+    };
     Place::of(PORTS, (rest >> 32) & 0xffff).note(index);
     index.note(MARKS, protocol_bit((rest >> 8) as u8));
 }

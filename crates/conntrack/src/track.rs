@@ -2,15 +2,16 @@
 //!
 //! [`Pass::track`] is the way of most packets, phase by phase, so that what one packet waits for
 //! from memory is fetched while the others are worked on. It carries whole TCP and UDP packets over
-//! IPv4 of connections that are known and need no translation. Every other packet goes by
-//! [`walk`](crate::walk), which is right for all of them and looks everything up again.
+//! IPv4 of connections that are known and need no translation; `track_v6.rs` does so over IPv6. Every
+//! other packet goes by [`walk`](crate::walk), which is right for all of them and looks everything up
+//! again.
 //!
 //! Senders that have much to say send packets of one connection one after the other: what such a
 //! run has in common is hashed and looked up once, and where its first packet settled what the
 //! others do, they only say the same and are counted.
 
 use crate::connections::{Connections, Found, Tools};
-use crate::record::{Life, Record, State, WORDS_V4, next_ms, passed_ms};
+use crate::record::{Life, Record, State, Words, next_ms, passed_ms};
 use crate::settings::Settings;
 use crate::sight::{Segments, Sight};
 use crate::tcp::{Segment, Update};
@@ -18,12 +19,12 @@ use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{CtAction, CtState, Frame};
-use table::atomic::AtomicU64;
 use table::{Index, Lookup, Spot, Visit};
+use wire::ethertype;
 
 /// What became of a packet and its candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Followed {
+pub(crate) enum Followed {
     /// It is not of that connection, or more is to be done than to follow it. Nothing was done that a
     /// second look at the packet does not do again.
     Not,
@@ -85,8 +86,18 @@ impl<'a> Pass<'a> {
     pub fn track(&mut self, frames: &mut [Frame]) {
         match frames {
             [frame] => self.track_one(frame),
+            [first, ..] if is_v6(first) => self.track_mixed(frames),
             _ => self.track_many(frames),
         }
+    }
+
+    /// Tracks a batch that begins with packets over IPv6.
+    #[inline(never)]
+    fn track_mixed(&mut self, frames: &mut [Frame]) {
+        let wide = frames.iter().take_while(|frame| is_v6(frame)).count();
+        let (wide, others) = frames.split_at_mut(wide);
+        self.track_v6(wide);
+        self.track_many(others);
     }
 
     /// Tracks a packet that came alone: what is seen of it needs no memory to wait in.
@@ -133,7 +144,9 @@ impl<'a> Pass<'a> {
     /// Tracks a packet that has no candidate that it may act on.
     #[inline(never)]
     fn track_unknown(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) {
-        if !self.begin_seen(frame, sight, segments) {
+        if is_v6(frame) {
+            self.track_v6(std::slice::from_mut(frame));
+        } else if !self.begin_seen(frame, sight, segments) {
             self.walk_seen(frame, sight, segments);
         }
     }
@@ -220,6 +233,20 @@ impl<'a> Pass<'a> {
         let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else {
             return Followed::Not;
         };
+        let found = Found { id: sight.id, is_reply };
+        self.follow_found(frame, words, found, || sight.segment(segments))
+    }
+
+    /// Lets a packet act on the connection that it is of.
+    #[inline(always)]
+    pub fn follow_found<'w, 's>(
+        &mut self,
+        frame: &mut Frame,
+        words: impl Words<'w>,
+        found: Found,
+        segment: impl FnOnce() -> Option<&'s Segment>,
+    ) -> Followed {
+        let (record, is_reply) = (words.record(), found.is_reply);
         let (life, state) = record.look();
         let is_special = self.action.force && is_reply
             || state.has_any(self.whole_way)
@@ -227,30 +254,28 @@ impl<'a> Pass<'a> {
         if is_special || life.is_over(self.now_ms) {
             return Followed::Not;
         }
-        let found = Found { id: sight.id, is_reply };
         let Some(is_answered) = state.is_settled(is_reply) else {
-            return self.follow_segment(frame, sight.segment(segments), found, life, words);
+            return self.follow_segment(frame, segment(), found, life, words);
         };
         let new = (CtState::NEW, Timeout::UdpSingle);
         let established = (CtState::EST, Timeout::UdpMultiple);
         let (state, timeout) = if is_answered { established } else { new };
         self.set_deadline(&record, found, life, timeout);
-        self.write_followed(frame, state, found, &record, Some(life.generation()));
+        self.write_followed(frame, state, found, words, Some(life.generation()));
         Followed::Settled
     }
 
     /// Lets a TCP segment act on its connection.
     #[inline(always)]
-    fn follow_segment(
+    fn follow_segment<'w>(
         &mut self,
         frame: &mut Frame,
         segment: Option<&Segment>,
         found: Found,
         life: Life,
-        words: &[AtomicU64; WORDS_V4],
+        words: impl Words<'w>,
     ) -> Followed {
         let Some(segment) = segment else { return Followed::Not };
-        let record = Record::v4(words);
         let state = match self.update_segment(words, found, segment) {
             Update::Valid => CtState::EST,
             Update::ValidNew => CtState::NEW,
@@ -259,26 +284,26 @@ impl<'a> Pass<'a> {
             Update::Reopens => return Followed::Not,
         };
         let generation = segment.is_usual().then_some(life.generation());
-        self.write_followed(frame, state, found, &record, generation);
+        self.write_followed(frame, state, found, words, generation);
         Followed::Once
     }
 
     /// Counts a packet, unless it is invalid, and writes what became of it.
     #[inline(always)]
-    fn write_followed(
+    fn write_followed<'w>(
         &mut self,
         frame: &mut Frame,
         state: CtState,
         found: Found,
-        record: &Record<'_>,
+        words: impl Words<'w>,
         generation: Option<u32>,
     ) {
         if state != CtState::INV {
-            self.count(record, frame, found.is_reply);
+            self.count(&words.record(), frame, found.is_reply);
         }
         let is_answer = found.is_reply && state == CtState::EST;
         let reply = if is_answer { CtState::RPL } else { CtState::empty() };
-        self.write_seen(frame, state | reply, found, record, generation);
+        self.write_seen(frame, state | reply, found, words, generation);
     }
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.
@@ -309,4 +334,10 @@ impl<'a> Pass<'a> {
             record.count(is_reply, frame.packet.len());
         }
     }
+}
+
+/// Whether a frame's packet is over IPv6.
+#[inline(always)]
+fn is_v6(frame: &Frame) -> bool {
+    frame.key.eth_type() == ethertype::IPV6
 }

@@ -2,12 +2,11 @@
 
 use crate::change::What;
 use crate::connections::Found;
-use crate::record::{Kind, Record, WORDS_V4};
+use crate::record::{Kind, Record, Words};
 use crate::sctp::Chunks;
 use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use crate::track::Pass;
-use table::atomic::AtomicU64;
 
 impl Pass<'_> {
     /// Lets a packet act on its connection's state and time. `generation` becomes that of what flows
@@ -30,13 +29,13 @@ impl Pass<'_> {
 
     /// The same of a TCP segment.
     #[inline(never)]
-    pub fn update_segment(
+    pub fn update_segment<'w>(
         &mut self,
-        words: &[AtomicU64; WORDS_V4],
+        words: impl Words<'w>,
         found: Found,
         segment: &Segment,
     ) -> Update {
-        let record = &Record::v4(words);
+        let record = &words.record();
         let (update, timeout) = self.update_tcp(record, found.is_reply, segment);
         if let Some(timeout) = timeout {
             self.set_deadline(record, found, record.life(), timeout);

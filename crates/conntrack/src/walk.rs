@@ -39,7 +39,7 @@ pub(crate) struct Subject {
 
 impl<'a> Pass<'a> {
     /// Tracks a packet of which nothing is known yet.
-    fn walk_unseen(&mut self, frame: &mut Frame) {
+    pub fn walk_unseen(&mut self, frame: &mut Frame) {
         // A fragment that is held.
         if frame.packet.is_empty() {
             return;
@@ -66,7 +66,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Tracks a packet that was read.
-    fn walk(&mut self, frame: &mut Frame, reading: Reading, hash: u32) {
+    pub fn walk(&mut self, frame: &mut Frame, reading: Reading, hash: u32) {
         // What was said in another zone says nothing here.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };

@@ -4,25 +4,25 @@
 use crate::change::What;
 use crate::connections::{Connections, Found};
 use crate::original_tuple::{self, Named};
-use crate::record::Record;
+use crate::record::{Record, Words};
 use crate::sketch;
 use crate::track::Pass;
 use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
 
 impl Pass<'_> {
-    /// [`Pass::write`] for TCP and UDP over IPv4.
+    /// [`Pass::write`] for TCP and UDP of connections that nobody announced.
     #[inline(always)]
-    pub fn write_seen(
+    pub fn write_seen<'w>(
         &mut self,
         frame: &mut Frame,
         state: CtState,
         found: Found,
-        record: &Record<'_>,
+        words: impl Words<'w>,
         generation: Option<u32>,
     ) {
-        let (addresses, rest) = record.key_v4(false);
-        let mut fields = self.fields_v4(state, addresses, rest);
-        self.write_connection(frame, &mut fields, found, record, generation);
+        let (addresses, rest) = words.original();
+        let mut fields = self.fields_of(state, addresses, rest);
+        self.write_connection(frame, &mut fields, found, &words.record(), generation);
     }
 
     /// Writes into the key what became of the packet, and onto the connection the mark and label
@@ -55,11 +55,11 @@ impl Pass<'_> {
         CtFields { state, zone, ..CtFields::default() }
     }
 
-    /// With the original direction of a connection over IPv4.
+    /// With the original direction of a TCP or UDP connection.
     #[inline(always)]
-    pub fn fields_v4(&self, state: CtState, addresses: u64, rest: u64) -> CtFields {
+    pub fn fields_of(&self, state: CtState, [a, b, c, d]: [u64; 4], rest: u64) -> CtFields {
         let mut fields = self.fields(state);
-        (fields.src[1], fields.dst[1]) = (addresses >> 32, addresses & 0xffff_ffff);
+        (fields.src, fields.dst) = ([a, b], [c, d]);
         fields.ports = [(rest >> 48) as u16, (rest >> 32) as u16];
         fields.protocol = (rest >> 8) as u8;
         fields

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 /// Of few connections, so that runs and both directions are many.
-const PACKETS: [&str; 16] = [
+const PACKETS: [&str; 24] = [
     "10.0.0.1:1000>10.0.0.2:53 udp len=4",
     "10.0.0.1:1000>10.0.0.2:53 udp len=40",
     "10.0.0.1:1000>10.0.0.2:53 udp len=400",
@@ -25,6 +25,14 @@ const PACKETS: [&str; 16] = [
     "10.0.0.2:80>10.0.0.1:1000 R seq=501",
     "10.0.0.1>10.0.0.2 icmp-echo id=77 seq=1 len=8",
     "[fd00::1]:1000>[fd00::2]:53 udp len=20",
+    "[fd00::2]:53>[fd00::1]:1000 udp len=30",
+    "[fd00::1]:1000>[fd00::2]:80 S seq=100 win=1000",
+    "[fd00::2]:80>[fd00::1]:1000 SA seq=500 ack=101 win=1000",
+    "[fd00::1]:1000>[fd00::2]:80 PA seq=101 ack=501 win=1000 len=20",
+    "[fd00::2]:80>[fd00::1]:1000 R seq=501",
+    "[fd00::1]>[fd00::2] icmp-echo id=77 seq=1 len=8",
+    "[fd00::2]>[fd00::1] icmp-unreach(4) ([fd00::1]:1000>[fd00::2]:53 udp len=20)",
+    "[fd00::1]:0>[fd00::2]:53 udp len=4",
     "10.0.0.1:0>10.0.0.2:53 udp len=4",
     "10.0.0.2>10.0.0.1 icmp-unreach(3) (10.0.0.1:1000>10.0.0.2:53 udp len=20)",
 ];

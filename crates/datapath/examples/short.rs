@@ -1,7 +1,7 @@
 //! Short TCP connections through a worker, in memory: what one of them costs in nanoseconds, and
 //! under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Switch*turn*'` in
-//! instructions. `short CONNECTIONS BATCH`, where batches have at most so many packets (32 unless told);
-//! first `cargo build --release -p datapath --example short`.
+//! instructions. `short CONNECTIONS BATCH 6`, where batches have at most so many packets (32 unless told)
+//! and 6 means IPv6; first `cargo build --release -p datapath --example short`.
 //!
 //! Each connection is eight packets: SYN, SYN-ACK, ACK, request, reply, FIN, FIN, ACK. Thousands are
 //! on the way at a time, so that the packets of a batch are of as many connections and mostly of
@@ -27,15 +27,35 @@ const STEP: Duration = Duration::from_micros(32);
 const STEPS_BETWEEN: u64 = 100;
 /// The packets of a connection, and the ports that they come in on.
 const PACKETS: [(u32, &str); 8] = [
-    (1, "10.0.0.1:1000>10.9.0.1:80 S seq=1"),
-    (2, "10.9.0.1:80>10.0.0.1:1000 SA seq=100 ack=2"),
-    (1, "10.0.0.1:1000>10.9.0.1:80 A seq=2 ack=101"),
-    (1, "10.0.0.1:1000>10.9.0.1:80 PA seq=2 ack=101 len=20"),
-    (2, "10.9.0.1:80>10.0.0.1:1000 PA seq=101 ack=22 len=20"),
-    (1, "10.0.0.1:1000>10.9.0.1:80 FA seq=22 ack=121"),
-    (2, "10.9.0.1:80>10.0.0.1:1000 FA seq=121 ack=23"),
-    (1, "10.0.0.1:1000>10.9.0.1:80 A seq=23 ack=122"),
+    (1, "S seq=1"),
+    (2, "SA seq=100 ack=2"),
+    (1, "A seq=2 ack=101"),
+    (1, "PA seq=2 ack=101 len=20"),
+    (2, "PA seq=101 ack=22 len=20"),
+    (1, "FA seq=22 ack=121"),
+    (2, "FA seq=121 ack=23"),
+    (1, "A seq=23 ack=122"),
 ];
+
+/// How a connection's packets look in an IP version.
+struct Family {
+    ethertype: u16,
+    /// Who sends what comes in on each port, and to whom.
+    between: [&'static str; 2],
+    /// Where in a packet the last four bytes of the client's address are, and its port.
+    client: [(usize, usize); 2],
+}
+
+const IPV4: Family = Family {
+    ethertype: 0x0800,
+    between: ["10.0.0.1:1000>10.9.0.1:80", "10.9.0.1:80>10.0.0.1:1000"],
+    client: [(26, 34), (30, 36)],
+};
+const IPV6: Family = Family {
+    ethertype: 0x86dd,
+    between: ["[fd00::1]:1000>[fd00::9:1]:80", "[fd00::9:1]:80>[fd00::1]:1000"],
+    client: [(34, 54), (50, 56)],
+};
 
 /// What is measured: a worker and the connections that it tracks.
 struct Switch {
@@ -50,8 +70,12 @@ fn main() {
         std::env::args().nth(1).map_or(1_000_000, |word| word.parse().expect("a number"));
     let batch_max: usize =
         std::env::args().nth(2).map_or(BATCH_SIZE, |word| word.parse().expect("a number"));
-    let mut switch = Switch::new();
-    let kinds = PACKETS.map(|(port, text)| (port, wire::text::parse(text).expect("a packet")));
+    let family = if std::env::args().nth(3).as_deref() == Some("6") { IPV6 } else { IPV4 };
+    let mut switch = Switch::new(&family);
+    let kinds = PACKETS.map(|(port, text)| {
+        let text = format!("{} {text}", family.between[port as usize - 1]);
+        (port, wire::text::parse(&text).expect("a packet"))
+    });
     let mut random = fastrand::Rng::with_seed(7);
     let mut now = Instant::from_millis(1_000_000);
     // All are on the way and old ones are forgotten before it counts.
@@ -63,14 +87,16 @@ fn main() {
         now = now + STEP;
         for (kind, (port, bytes)) in (0..).zip(&kinds) {
             let Some(begun) = u64::checked_sub(step, kind * STEPS_BETWEEN) else { break };
-            let these = (0..AT_A_TIME).map(|i| (begun * AT_A_TIME + i, bytes));
+            let client = family.client[*port as usize - 1];
+            let these = (0..AT_A_TIME).map(|i| (begun * AT_A_TIME + i, client, bytes));
             arriving[*port as usize - 1].extend(these);
         }
         for (port, arriving) in (1..).zip(&mut arriving) {
             random.shuffle(arriving);
             for packets in arriving.chunks(batch_max) {
-                let mut batch: Batch =
-                    packets.iter().map(|(number, bytes)| switch.packet(bytes, *number)).collect();
+                let made =
+                    packets.iter().map(|(n, client, bytes)| switch.packet(bytes, *client, *n));
+                let mut batch: Batch = made.collect();
                 if step < warm_up {
                     switch.worker.receive(now, PortNo(port), &mut batch, &mut switch.out);
                 } else {
@@ -99,7 +125,7 @@ fn main() {
 }
 
 impl Switch {
-    fn new() -> Switch {
+    fn new(family: &Family) -> Switch {
         let mut timeouts = TimeoutPolicy::new();
         use Timeout::{TcpClose, TcpFinWait, TcpSynRecv, TcpSynSent, TcpTimeWait};
         for timeout in [TcpSynSent, TcpSynRecv, TcpFinWait, TcpTimeWait, TcpClose] {
@@ -110,7 +136,7 @@ impl Switch {
         let tracker = conntrack.tracker().expect("one thread is not too many");
         let (config, upcalls) = (WorkerConfig::default(), Arc::new(UpcallQueue::new()));
         let mut worker = Worker::new(WorkerId(0), tracker, upcalls, config, 7);
-        for (id, (matching, actions)) in (1..).zip(flows()) {
+        for (id, (matching, actions)) in (1..).zip(flows(family.ethertype)) {
             let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
             worker.command(Instant::ZERO, FlowCommand::Put(Box::new(put)), &mut Outbox::new());
         }
@@ -118,11 +144,15 @@ impl Switch {
     }
 
     /// One packet of a connection.
-    fn packet(&mut self, bytes: &[u8], number: u64) -> packet::Packet {
+    fn packet(
+        &mut self,
+        bytes: &[u8],
+        (address, port): (usize, usize),
+        number: u64,
+    ) -> packet::Packet {
         let mut packet = self.worker.pool().take();
         packet.receive_copy(bytes);
         let data = packet.data_mut();
-        let (address, port) = if data[26 + 1] == 0 { (26, 34) } else { (30, 36) };
         data[address + 1..address + 4].copy_from_slice(&(number as u32 >> 14).to_be_bytes()[1..]);
         data[port..port + 2].copy_from_slice(&(1024 + number as u16 % (1 << 14)).to_be_bytes());
         assert!(wire::builder::fill_checksums(&mut data[14..]));
@@ -169,13 +199,13 @@ impl Switch {
 }
 
 /// What comes of the flows that let clients of port 1 open connections to servers of port 2.
-fn flows() -> Vec<(Match, Vec<Action>)> {
+fn flows(ethertype: u16) -> Vec<(Match, Vec<Action>)> {
     let mut flows = Vec::new();
     let from = |port: u32, recirc: RecircId| {
         Match::any()
             .with(Field::InPort, port.into())
             .with(Field::RecircId, recirc.0.into())
-            .with(Field::EthType, 0x0800)
+            .with(Field::EthType, ethertype.into())
             .with(Field::NwFrag, 0)
     };
     let commit = CtAction { commit: true, ..CtAction::default() };

@@ -78,27 +78,24 @@ impl Connections {
         Ok(())
     }
 
-    /// Puts an IPv4 record in that is whole and lives, of a connection that is not translated.
-    /// `key` are the words of the original direction's key, `hash` is its hash. False where it must
-    /// be looked at more closely; the record is given back then.
-    pub fn insert_v4(
+    /// Puts a record in that is whole and lives, of a connection that is not translated. `keys` are the
+    /// words of its keys, `hash` is their hash. False where it must be looked at more closely; the record
+    /// is given back then.
+    #[inline]
+    pub fn insert_plain<const N: usize>(
         &self,
         visit: &Visit<'_>,
         tools: &mut Tools,
         (index, hash): (&Index, u32),
         id: Id,
-        key: [u64; 2],
+        keys: [[u64; N]; 2],
         now: Instant,
     ) -> bool {
-        let [addresses, rest] = key;
         index.joined(visit);
-        sketch::note_v4(index, key);
+        sketch::note_plain(index, &keys[0]);
         let inserted = index.insert(visit, hash, id, |other| {
-            let other = self.record_plain(other);
-            let [forth, back] = [key, reversed_v4(addresses, rest)];
             // Whether its time ran out is for the closer look.
-            let is_one = |[a, b]: [u64; 2]| other.is_some_and(|it| it.direction_v4(a, b).is_some());
-            is_one(forth) || is_one(back)
+            keys.iter().any(|key| self.is_of(other, key))
         });
         if inserted == Insert::Done {
             self.arm(visit, tools, index, id, now);
@@ -109,10 +106,20 @@ impl Connections {
         false
     }
 
-    /// Of an IPv4 id, the record.
+    /// Whether packets of the key with these words are of an id's connection.
     #[inline(always)]
-    fn record_plain(&self, id: Id) -> Option<Record<'_>> {
-        Self::is_v4(id).then(|| Record::v4(self.words_v4(id)))
+    fn is_of<const N: usize>(&self, id: Id, key: &[u64; N]) -> bool {
+        match *key.as_slice() {
+            [addresses, rest] => {
+                let record = Self::is_v4(id).then(|| Record::v4(self.words_v4(id)));
+                record.is_some_and(|it| it.direction_v4(addresses, rest).is_some())
+            }
+            [a, b, c, d, rest] => {
+                let record = (!Self::is_v4(id)).then(|| Record::v6(self.words_v6(id)));
+                record.is_some_and(|it| it.direction_v6(&[a, b, c, d], rest).is_some())
+            }
+            _ => false,
+        }
     }
 
     /// Has the wheel look at a connection that was just put in, which is then all done.
@@ -172,8 +179,18 @@ impl Connections {
 /// The words of the key of an IPv4 key's replies, TCP's and UDP's.
 #[inline(always)]
 pub(crate) fn reversed_v4(addresses: u64, rest: u64) -> [u64; 2] {
+    [addresses.rotate_left(32), reversed_rest(rest)]
+}
+
+/// The same of an IPv6 key.
+#[inline(always)]
+pub(crate) fn reversed_v6([a, b, c, d]: [u64; 4], rest: u64) -> [u64; 5] {
+    [c, d, a, b, reversed_rest(rest)]
+}
+
+fn reversed_rest(rest: u64) -> u64 {
     let ports = ((rest >> 32) as u32).rotate_left(16);
-    [addresses.rotate_left(32), u64::from(ports) << 32 | rest & 0xffff_ffff]
+    u64::from(ports) << 32 | rest & 0xffff_ffff
 }
 
 /// What an index of this number can be remembered by.

@@ -30,7 +30,7 @@ fn begin(words: &Words, exchange: Exchange) -> Life {
     let record = Record::v4(words);
     let protocol = Protocol::Other(exchange);
     let birth = Birth { shard: 0, start: Instant::ZERO };
-    record.begin_v4([[1, 2], [3, 4]], &protocol, State::new(&protocol, None, None), birth);
+    record.begin_words([[1, 2], [3, 4]], &protocol, State::new(&protocol, None, None), birth);
     record.start_living(1000)
 }
 
