@@ -111,6 +111,10 @@ pub enum InterfaceKind {
     DpdkVhostUserClient,
     /// A guest, by a vhost-user socket of the switch's.
     DpdkVhostUser,
+    /// No device: frames are put in by command, for tests (`dummy`).
+    Dummy,
+    /// The same, polled (`dummy-pmd`).
+    DummyPmd,
     /// One end of a patch between two bridges.
     Patch {
         /// The interface at the other end.
@@ -128,10 +132,9 @@ pub enum InterfaceKind {
 pub struct Hint<T>(pub Option<T>);
 
 /// The interface types of Open vSwitch that this switch has not, with what they are.
-const UNSUPPORTED_TYPES: [(&str, &str); 14] = [
+const UNSUPPORTED_TYPES: [(&str, &str); 13] = [
     ("bareudp", "tunnels"),
     ("dpdkr", "DPDK ring ports"),
-    ("dummy", "simulated ports"),
     ("erspan", "tunnels"),
     ("geneve", "tunnels"),
     ("gre", "tunnels"),
@@ -203,8 +206,14 @@ impl Interface {
             self.kind,
             InterfaceKind::Dpdk | InterfaceKind::DpdkVhostUserClient | InterfaceKind::DpdkVhostUser
         );
-        let is_made_by_options =
-            is_of_dpdk || matches!(self.kind, InterfaceKind::Afxdp | InterfaceKind::Pcap);
+        let is_made_by_options = is_of_dpdk
+            || matches!(
+                self.kind,
+                InterfaceKind::Afxdp
+                    | InterfaceKind::Pcap
+                    | InterfaceKind::Dummy
+                    | InterfaceKind::DummyPmd
+            );
         // The MTU decides what buffers a DPDK port receives into.
         let options_stay = (!is_made_by_options || self.options == old.options)
             && (!is_of_dpdk || self.mtu_request == old.mtu_request);
@@ -224,6 +233,8 @@ impl InterfaceKind {
             // Open vSwitch polls the second from its main thread; here any worker may sleep.
             "afxdp" | "afxdp-nonpmd" => InterfaceKind::Afxdp,
             "pcap" => InterfaceKind::Pcap,
+            "dummy" | "dummy-internal" => InterfaceKind::Dummy,
+            "dummy-pmd" => InterfaceKind::DummyPmd,
             "dpdk" => InterfaceKind::Dpdk,
             "dpdkvhostuserclient" => InterfaceKind::DpdkVhostUserClient,
             "dpdkvhostuser" => InterfaceKind::DpdkVhostUser,

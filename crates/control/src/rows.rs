@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
     /// otherwise.
     fn check_datapath_type(&mut self, place: &Place<'_>) {
         let name = place.row.str("datapath_type").unwrap_or_default();
-        if !matches!(name, "" | "netdev" | "system") {
+        if !matches!(name, "" | "netdev" | "system" | "dummy") {
             let words = format!("\"{name}\" is neither \"netdev\" nor \"system\"; taken as netdev");
             self.warn(place, "datapath_type", words);
         }

@@ -302,6 +302,21 @@ impl<W: Write + Send> PcapTx<W> {
         Ok(PcapTx { file, clock: Box::new(clock) })
     }
 
+    /// Goes on recording in a file that has the format's header.
+    pub fn more(file: W, clock: impl FnMut() -> Duration + Send + 'static) -> PcapTx<W> {
+        PcapTx { file: BufWriter::with_capacity(1 << 17, file), clock: Box::new(clock) }
+    }
+
+    /// Writes one frame with the present time, for others to read at once.
+    ///
+    /// # Errors
+    /// The file takes no more.
+    pub fn record_now(&mut self, frame: &[u8]) -> io::Result<()> {
+        let now = (self.clock)();
+        self.record(now, frame)?;
+        self.file.flush()
+    }
+
     /// Writes one frame that needs nothing more done to it.
     pub fn record(&mut self, time: Duration, frame: &[u8]) -> io::Result<()> {
         let mut header = [0; RECORD_HEADER_BYTES];

@@ -100,15 +100,15 @@ pub fn describe() -> String {
 }
 
 /// The lines of the log, in the words of Open vSwitch.
-pub fn probes() -> impl Iterator<Item = String> {
+pub fn probes(datapath: &str) -> impl Iterator<Item = String> {
     let capabilities = capabilities();
     PROBES.iter().map(move |(name, words)| {
         let value = capabilities.get(*name).map_or("false", String::as_str);
         match (words.contains("probed"), value) {
-            (true, "false") => format!("netdev@ovs-netdev: {words} 0"),
-            (true, number) => format!("netdev@ovs-netdev: {words} {number}"),
-            (false, "true") => format!("netdev@ovs-netdev: Datapath supports {words}"),
-            (false, _) => format!("netdev@ovs-netdev: Datapath does not support {words}"),
+            (true, "false") => format!("{datapath}: {words} 0"),
+            (true, number) => format!("{datapath}: {words} {number}"),
+            (false, "true") => format!("{datapath}: Datapath supports {words}"),
+            (false, _) => format!("{datapath}: Datapath does not support {words}"),
         }
     })
 }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_log_says_what_the_datapath_can_do() {
-        let lines: Vec<String> = probes().collect();
+        let lines: Vec<String> = probes("netdev@ovs-netdev").collect();
         for line in [
             "netdev@ovs-netdev: Datapath supports ct_clear action",
             "netdev@ovs-netdev: Datapath does not support truncate action",

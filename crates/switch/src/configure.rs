@@ -118,7 +118,7 @@ impl Switch {
     fn add_bridge(&mut self, name: &str, settings: BridgeSettings) {
         let mac = settings.hwaddr.unwrap_or_else(random_mac);
         if self.configured.bridges.is_empty() {
-            for line in capabilities::probes() {
+            for line in capabilities::probes(self.settings.dummy.datapath_name()) {
                 log::info!(target: "ofproto_dpif", "{line}");
             }
         }
@@ -188,7 +188,7 @@ impl Switch {
             {
                 if local.is_some()
                     && local != Some(mac)
-                    && let Err(error) = self.devices.links_mut().set_mac(&name, mac)
+                    && let Err(error) = self.devices.set_mac(&name, mac)
                 {
                     log::warn!(target: "bridge", "{error}");
                 }

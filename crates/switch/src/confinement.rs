@@ -64,6 +64,7 @@ mod tests {
             run_dir: "/run/ovs".into(),
             is_confined,
             tls: TlsSettings::default(),
+            dummy: crate::Dummy::Off,
         };
         for (target, is_allowed) in [
             ("punix:/run/ovs/br0.controller", true),

@@ -227,7 +227,7 @@ impl Switch {
             "{}:\n  flows         : (current {count}) (avg {average}) (max {maximum}) \
              (limit {limit})\n  dump duration : {dump_ms}ms\n  ufid enabled : true\n\n\
              \x20 1: (keys {count})\n",
-            super::commands::DATAPATH_NAME,
+            self.settings.dummy.datapath_name(),
         );
         for (port, dropped) in self.upcalls.dropped() {
             let name = self.devices.get(port).map_or("?", |device| device.name.as_str());

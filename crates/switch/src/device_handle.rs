@@ -6,6 +6,7 @@ use control::Interface;
 use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
 use port_afxdp::{XdpOptions, XdpPort};
 use port_dpdk::{DpdkConfig, DpdkPort};
+use port_dummy::{DummyOptions, DummyPort};
 use port_linux::{LinkInfo, PacketPort, TapKind, TapPort};
 
 /// An open port of any kind, behind one face.
@@ -16,6 +17,7 @@ pub enum Handle {
     /// With what it shows in place of a device.
     Pcap(PcapPort, Box<LinkInfo>),
     Dpdk(DpdkPort),
+    Dummy(DummyPort),
 }
 
 /// All receive queues of a port.
@@ -74,6 +76,16 @@ impl Handle {
                 let rx = dpdk_queues(&port)?;
                 (Handle::Dpdk(port), rx)
             }
+            DeviceKind::Dummy | DeviceKind::DummyInternal | DeviceKind::DummyPmd => {
+                let options = DummyOptions::parse(&interface.options, kind == DeviceKind::DummyPmd);
+                for key in &options.unknown {
+                    log::warn!(target: "netdev_dummy", "{name}: options:{key} has no effect");
+                }
+                let port = DummyPort::open(name, options, clock::since_epoch)?;
+                let boxed = |rx| Box::new(rx) as Box<dyn RxQueue>;
+                let rx = port.rx().into_iter().map(boxed).collect();
+                (Handle::Dummy(port), rx)
+            }
         })
     }
 
@@ -85,6 +97,7 @@ impl Handle {
             Handle::Xdp(xdp) => Box::new(xdp.tx(worker)),
             Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
             Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
+            Handle::Dummy(dummy) => Box::new(dummy.tx()),
         })
     }
 }

@@ -2,6 +2,7 @@
 //! is told in [`super::rxq`].
 
 use super::device_handle::{Handle, dpdk_queues};
+use super::dummy;
 use super::rxq::{RxqPlace, Rxqs};
 use super::worker_ports::RxSlot;
 use super::worker_thread::{WorkerCommand, WorkerThread};
@@ -33,6 +34,12 @@ pub enum DeviceKind {
     Pcap,
     /// A device of DPDK's (`type=dpdk`), or a guest behind vhost-user.
     Dpdk,
+    /// No device: frames are put in by command (`type=dummy`).
+    Dummy,
+    /// The local port of a bridge of such ports.
+    DummyInternal,
+    /// The same, with several queues.
+    DummyPmd,
 }
 
 impl DeviceKind {
@@ -45,12 +52,20 @@ impl DeviceKind {
             DeviceKind::Afxdp => Some("afxdp"),
             DeviceKind::Pcap => Some("pcap"),
             DeviceKind::Dpdk => Some("dpdk"),
+            DeviceKind::Dummy => Some("dummy"),
+            DeviceKind::DummyInternal => Some("dummy-internal"),
+            DeviceKind::DummyPmd => Some("dummy-pmd"),
         }
     }
 
     /// Whether the system has a device for it, or can have.
     pub fn is_of_system(self) -> bool {
-        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk)
+        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk) && !self.is_dummy()
+    }
+
+    /// Whether it is a port for tests.
+    pub fn is_dummy(self) -> bool {
+        matches!(self, DeviceKind::Dummy | DeviceKind::DummyInternal | DeviceKind::DummyPmd)
     }
 }
 
@@ -70,6 +85,11 @@ pub struct OpenDevice {
 }
 
 impl OpenDevice {
+    /// The port for tests, if it is one.
+    pub fn dummy(&self) -> Option<&port_dummy::DummyPort> {
+        if let Handle::Dummy(dummy) = &self.handle { Some(dummy) } else { None }
+    }
+
     /// Gives a device that has a transmit queue for each worker as many as there are now. It stands
     /// still for that, so its receive queues are handed in and taken anew.
     fn rearrange(
@@ -89,7 +109,7 @@ impl OpenDevice {
 
 /// All open ports.
 pub struct Devices {
-    links: Links,
+    pub(super) links: Links,
     open: BTreeMap<PortNo, OpenDevice>,
     pub(super) rxqs: Rxqs,
     /// How many ports have been opened.
@@ -122,10 +142,16 @@ impl Devices {
         // It may be one of those, by its name.
         self.remove_doomed();
         let (handle, rx) = Handle::open(interface, kind, dpdk, workers.len())?;
-        let number = (1..).map(PortNo).find(|n| !self.open.contains_key(n)).unwrap_or_default();
+        let is_free = |number: &PortNo| number.0 > 0 && !self.open.contains_key(number);
+        let wanted = kind.is_dummy().then(|| dummy::wanted_number(&interface.name)).flatten();
+        let number = wanted.into_iter().chain((1..).map(PortNo)).find(is_free).unwrap_or_default();
         send_through(&handle, number, workers)?;
         let name = interface.name.clone();
-        let numa = if kind.is_of_system() { numa::of_device(&name) } else { 0 };
+        let numa = match &handle {
+            Handle::Dummy(dummy) => dummy.options().numa,
+            _ if kind.is_of_system() => numa::of_device(&name),
+            _ => 0,
+        };
         let queues = vec![RxqPlace::default(); rx.len()];
         self.openings += 1;
         let opening = self.openings;
@@ -241,6 +267,9 @@ impl Devices {
         if let Some(Handle::Dpdk(dpdk)) = open.map(|device| &device.handle) {
             return super::dpdk::link_info(name, dpdk);
         }
+        if let Some(Handle::Dummy(dummy)) = open.map(|device| &device.handle) {
+            return Ok(dummy::link_info(name, dummy));
+        }
         let mut info = self.links.by_name(name)?;
         if let Some(Handle::Tap(_)) = open.map(|device| &device.handle) {
             info.statistics = info.statistics.seen_from_switch();
@@ -286,9 +315,13 @@ impl Devices {
 
     /// Brings a device up or down.
     pub fn set_up(&mut self, name: &str, up: bool) -> Result<(), PortError> {
-        match self.dpdk(name) {
-            Some(dpdk) => dpdk.set_up(up),
-            None => self.links.set_up(name, up),
+        match (self.dpdk(name), self.dummy(name)) {
+            (Some(dpdk), _) => dpdk.set_up(up),
+            (_, Some(dummy)) => {
+                dummy.set_up(up);
+                Ok(())
+            }
+            _ => self.links.set_up(name, up),
         }
     }
 
@@ -297,6 +330,11 @@ impl Devices {
         let name = self.open.get(&number).map(|device| device.name.clone());
         let Some(link) = name.and_then(|name| self.link(&name).ok()) else { return [None; 12] };
         let s = link.statistics;
+        if self.open.get(&number).is_some_and(|device| device.kind.is_dummy()) {
+            // There is no device to count the rest.
+            let counted = [s.rx_packets, s.tx_packets, s.rx_bytes, s.tx_bytes];
+            return std::array::from_fn(|at| counted.get(at).copied());
+        }
         [
             s.rx_packets,
             s.tx_packets,
@@ -312,11 +350,6 @@ impl Devices {
             s.collisions,
         ]
         .map(Some)
-    }
-
-    /// Sets a device's address, MTU, or brings it up.
-    pub fn links_mut(&mut self) -> &mut Links {
-        &mut self.links
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Switch;
 use super::configure::random_mac;
 use super::devices::DeviceKind;
+use super::dummy;
 use base::{OfPort, PortNo};
 use control::{Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec, PriorityTags, VlanMode};
@@ -71,9 +72,21 @@ impl Switch {
     ) -> Result<OfPort, String> {
         let (name, interface) = (&running.interface.name, &running.interface);
         let id = self.bridge_id(&running.bridge).ok_or_else(|| format!("{name}: no bridge"))?;
+        let dummy = self.settings.dummy;
         let kind = match &interface.kind {
             InterfaceKind::Refused { error } => return Err(error.clone()),
             InterfaceKind::Patch { .. } => None,
+            InterfaceKind::Dummy | InterfaceKind::DummyPmd if !dummy.is_enabled() => {
+                return Err(dummy::refusal(name));
+            }
+            InterfaceKind::Dummy if interface.name == running.bridge => {
+                Some(DeviceKind::DummyInternal)
+            }
+            InterfaceKind::Dummy => Some(DeviceKind::Dummy),
+            InterfaceKind::DummyPmd => Some(DeviceKind::DummyPmd),
+            InterfaceKind::System if dummy.replaces_system() => Some(DeviceKind::Dummy),
+            InterfaceKind::Internal if dummy.is_enabled() => Some(DeviceKind::DummyInternal),
+            _ if dummy.replaces_all() => Some(DeviceKind::Dummy),
             InterfaceKind::System => Some(DeviceKind::System),
             InterfaceKind::Internal => Some(DeviceKind::Internal),
             InterfaceKind::Tap => Some(DeviceKind::Tap),
@@ -116,7 +129,16 @@ impl Switch {
         kind: DeviceKind,
     ) -> Option<String> {
         let asked = match interface.name == bridge {
-            _ if kind != DeviceKind::Internal => None,
+            _ if !matches!(
+                kind,
+                DeviceKind::Internal
+                    | DeviceKind::DummyInternal
+                    | DeviceKind::Dummy
+                    | DeviceKind::DummyPmd
+            ) =>
+            {
+                None
+            }
             true => self.configured.bridges.get(bridge).and_then(|b| b.settings.hwaddr),
             false => interface.mac,
         };
@@ -124,12 +146,12 @@ impl Switch {
         if kind == DeviceKind::Dpdk {
             return None;
         }
-        let links = self.devices.links_mut();
-        let set_mac = asked.map(|mac| links.set_mac(&interface.name, mac));
-        let mtu = interface.mtu_request.filter(|_| kind.is_of_system());
+        let devices = &mut self.devices;
+        let set_mac = asked.map(|mac| devices.set_mac(&interface.name, mac));
+        let mtu = interface.mtu_request.filter(|_| kind.is_of_system() || kind.is_dummy());
         let set_mtu = mtu.map(|mtu| {
             let refused = |error| format!("{error}: mtu_request is {mtu}; ask for less");
-            links.set_mtu(&interface.name, mtu).map_err(refused)
+            devices.set_mtu(&interface.name, mtu).map_err(refused)
         });
         let set_mac = set_mac.map(|result| result.map_err(|error| error.to_string()));
         let faults: Vec<String> =
@@ -236,7 +258,10 @@ impl Switch {
     /// A device was removed from the system: its port waits for it to come back.
     pub fn device_vanished(&mut self, name: &str) {
         let Some(mut running) = self.configured.interfaces.remove(name) else { return };
-        if running.device.is_some() && running.interface.kind != InterfaceKind::Pcap {
+        let device = running.device.and_then(|number| self.devices.get(number));
+        if device
+            .is_some_and(|device| device.kind.is_of_system() || device.kind == DeviceKind::Dpdk)
+        {
             log::info!(target: "bridge", "bridge {}: deleted interface {name}", running.bridge);
             self.close_interface(&running, false);
             running.device = None;

@@ -17,6 +17,7 @@ mod counters;
 mod device_handle;
 mod devices;
 mod dpdk;
+mod dummy;
 pub mod expiry;
 mod flow_file;
 mod flush;
@@ -48,6 +49,7 @@ use conntrack::{Config as ConntrackConfig, Conntrack};
 use control::Desired;
 use datapath::{UpcallQueue, WorkerConfig};
 use devices::Devices;
+pub use dummy::Dummy;
 use flow::Upcall;
 use ofproto::connection::{self, ConnId, Connections};
 use ofproto::{BridgeId, Ofproto, Outbox};
@@ -78,6 +80,8 @@ pub struct Settings {
     pub is_confined: bool,
     /// How TLS is spoken; the database may name other keys and certificates.
     pub tls: TlsSettings,
+    /// Whether ports may be dummies (`--enable-dummy`).
+    pub dummy: Dummy,
 }
 
 /// The control thread's state.

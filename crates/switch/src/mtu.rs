@@ -43,7 +43,7 @@ impl Switch {
             let before = self.configured.mtus.insert(bridge, least).unwrap_or(ALONE);
             for Device { name, mtu, .. } in devices.iter().filter(|device| device.follows) {
                 let is_wrong = if before == least { *mtu > least } else { *mtu != least };
-                if is_wrong && let Err(error) = self.devices.links_mut().set_mtu(name, least) {
+                if is_wrong && let Err(error) = self.devices.set_mtu(name, least) {
                     log::warn!(target: "bridge", "{error}");
                 }
             }

@@ -152,10 +152,14 @@ async fn serve(
     let wanted = desired.as_ref().and_then(|desired| desired.options.run_dir.clone());
     let run_dir = wanted.unwrap_or_else(|| directories.run.clone());
     let is_confined = !options.daemon.no_self_confinement;
-    let settings = Settings { run_dir, is_confined, tls: tls_settings(&options.tls) };
+    let dummy = options.dummy;
+    let settings = Settings { run_dir, is_confined, tls: tls_settings(&options.tls), dummy };
     let (shared, inbox) = Switch::start(settings)?;
     let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
-    let (commands, ended) = switch_commands(vlog, &exit);
+    let (mut commands, ended) = switch_commands(vlog, &exit);
+    if dummy.is_enabled() {
+        commands::add_dummy(&mut commands);
+    }
     let socket = control_socket(options, directories, desired.as_ref());
     let mut server =
         match &socket {

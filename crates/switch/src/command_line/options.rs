@@ -3,6 +3,7 @@
 
 use super::Parsed;
 use super::getopt::{Found, Getopt, Opt, Takes};
+use crate::dummy::Dummy;
 use crate::stream::NO_AUTHORITY;
 use daemon::{DaemonOptions, Directories, PROGRAM};
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub struct SwitchOptions {
     pub tls: TlsOptions,
     /// `--mlockall`.
     pub mlockall: bool,
+    /// `--enable-dummy`: ports without a device, for tests.
+    pub dummy: Dummy,
 }
 
 /// Where the configuration comes from.
@@ -137,11 +140,11 @@ pub const OPTIONS: &[Opt<Id>] = &[
     opt(Id::SslCiphersuites, "ssl-ciphersuites", Takes::Argument("LIST"), "the ciphers of TLSv1.3 to allow"),
     opt(Id::PeerCaCert, "peer-ca-cert", Takes::Argument("FILE"), "an authority's certificate to show to peers"),
     opt(Id::BootstrapCaCert, "bootstrap-ca-cert", Takes::Argument("FILE"), "as --ca-cert, but written from the first connection if missing"),
-    opt(Id::EnableDummy, "enable-dummy", Takes::Maybe("ARG"), "not supported: there are no dummy devices"),
+    opt(Id::EnableDummy, "enable-dummy", Takes::Maybe("ARG"), "for tests: ports of type dummy, which have no device; with \"system\" or \"override\" in place of the system's, or of all"),
     opt(Id::DisableSystem, "disable-system", Takes::Nothing, "accepted: the kernel's datapath is never used"),
     opt(Id::DisableSystemRoute, "disable-system-route", Takes::Nothing, "accepted: the kernel's routes are never used"),
     opt(Id::Dpdk, "dpdk", Takes::Maybe("ARG"), "not supported, as in Open vSwitch since 2.6"),
-    opt(Id::DummyNuma, "dummy-numa", Takes::Argument("LIST"), "not supported: it goes with --enable-dummy"),
+    opt(Id::DummyNuma, "dummy-numa", Takes::Argument("LIST"), "not supported: workers run on the processors that there are"),
 ];
 
 /// The options that only `tidegate switch` has.
@@ -197,6 +200,7 @@ impl<'a> Reader<'a> {
             logging: Vec::new(),
             tls: TlsOptions::default(),
             mlockall: false,
+            dummy: Dummy::Off,
         };
         Reader { directories, options, config: None, check: false }
     }
@@ -239,9 +243,12 @@ impl<'a> Reader<'a> {
             Id::Config => self.config = file(),
             Id::Check => self.check = true,
             Id::Dpdk => return Err("Using --dpdk to configure DPDK is not supported.".into()),
-            Id::EnableDummy | Id::DummyNuma => {
-                let name = if id == Id::EnableDummy { "enable-dummy" } else { "dummy-numa" };
-                return Err(format!("--{name} is not supported: Tidegate has no dummy devices"));
+            Id::EnableDummy => options.dummy = Dummy::from_argument(argument.as_deref()),
+            Id::DummyNuma => {
+                return Err(
+                    "--dummy-numa is not supported: workers run on the processors that there are"
+                        .into(),
+                );
             }
         }
         Ok(())

@@ -10,9 +10,6 @@ use daemon::unixctl::Commands;
 use ofproto::PortDevice;
 use std::fmt::Write;
 
-/// The one datapath's name, whatever type its bridges give.
-pub const DATAPATH_NAME: &str = "netdev@ovs-netdev";
-
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "dpif/show", "", 0..=0, |switch, _| show_bridges(switch));
@@ -43,7 +40,8 @@ fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
 /// There is a datapath as soon as there is a bridge.
 fn list(switch: &mut Switch) -> Answer {
     let any = switch.ofproto().bridges().iter().next().is_some();
-    Ok(if any { format!("{DATAPATH_NAME}\n") } else { String::new() })
+    let name = switch.settings.dummy.datapath_name();
+    Ok(if any { format!("{name}\n") } else { String::new() })
 }
 
 /// Every bridge with its ports: OpenFlow's number and the datapath's.
@@ -52,7 +50,8 @@ fn show_bridges(switch: &mut Switch) -> Answer {
         return Ok(String::new());
     }
     let totals = switch.totals();
-    let mut text = format!("{DATAPATH_NAME}: hit:{} missed:{}\n", totals.hits(), totals.misses());
+    let datapath = switch.settings.dummy.datapath_name();
+    let mut text = format!("{datapath}: hit:{} missed:{}\n", totals.hits(), totals.misses());
     let mut bridges: Vec<_> = switch.ofproto().bridges().iter().collect();
     bridges.sort_by(|a, b| a.config.name.cmp(&b.config.name));
     for bridge in bridges {
@@ -100,7 +99,8 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
     }
     let totals = switch.totals();
     let mut text = format!(
-        "{DATAPATH_NAME}:\n  lookups: hit:{} missed:{} lost:{}\n  flows: {}\n",
+        "{}:\n  lookups: hit:{} missed:{} lost:{}\n  flows: {}\n",
+        switch.settings.dummy.datapath_name(),
         totals.hits(),
         totals.misses(),
         totals.lost,

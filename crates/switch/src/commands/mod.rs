@@ -4,6 +4,7 @@ mod bridges;
 mod connections;
 mod conntrack;
 mod datapath;
+mod dummy;
 mod flows;
 mod fragments;
 mod performance;
@@ -18,7 +19,7 @@ use base::Zone;
 use daemon::unixctl::{Commands, Reply};
 use std::sync::Arc;
 
-pub use datapath::DATAPATH_NAME;
+pub use dummy::add_all as add_dummy;
 pub use trace::Traces;
 
 /// The text that answers a command, or the error's.
@@ -121,7 +122,10 @@ const NO_DATAPATH: &str = "datapath not found (Invalid argument)";
 
 /// There is one datapath; its name under either type is understood.
 fn is_datapath(kind: &str, name: &str) -> bool {
-    matches!((kind, name), ("netdev", "ovs-netdev") | ("system", "ovs-system"))
+    matches!(
+        (kind, name),
+        ("netdev", "ovs-netdev") | ("system", "ovs-system") | ("dummy", "ovs-dummy")
+    )
 }
 
 /// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the

@@ -1,0 +1,341 @@
+//! The port: receive queues that commands fill, and a transmit queue that records.
+
+use crate::DummyOptions;
+use base::MacAddr;
+use packet::{Batch, Packet, Pool};
+use port::pcap_port::Clock;
+use port::{PcapTx, PortError, RxQueue, TxCounters, TxQueue};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Frames that wait in a queue (ovs: `lib/netdev-dummy.c`, `NETDEV_DUMMY_MAX_QUEUE`).
+const WAITING_MAX: usize = 100;
+const ETHERNET_HEADER_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
+/// The addresses of all ports of a process count up from here, so that tests know them.
+const FIRST_ADDRESS: u32 = 0xaa55_0000;
+static NEXT_ADDRESS: AtomicU32 = AtomicU32::new(FIRST_ADDRESS);
+
+/// An open port.
+#[derive(Clone)]
+pub struct DummyPort {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    name: String,
+    options: DummyOptions,
+    mac: Mutex<MacAddr>,
+    mtu: AtomicU32,
+    is_up: AtomicBool,
+    queues: Vec<Queue>,
+    received: Option<Record>,
+    sent: Option<Record>,
+    counters: Counters,
+}
+
+type Record = Arc<Mutex<PcapTx<File>>>;
+
+struct Queue {
+    frames: Mutex<VecDeque<Vec<u8>>>,
+    /// Readable while frames wait.
+    waiting: OwnedFd,
+}
+
+#[derive(Default)]
+struct Counters {
+    rx_packets: AtomicU64,
+    rx_bytes: AtomicU64,
+    tx_packets: AtomicU64,
+    tx_bytes: AtomicU64,
+}
+
+/// What went through, since the port was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DummyCounts {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+}
+
+impl DummyPort {
+    /// Opens it, down to no device. `clock` gives the time since the Unix epoch, for recordings, which
+    /// are continued where they are.
+    ///
+    /// # Errors
+    /// A file cannot be recorded into.
+    pub fn open(name: &str, options: DummyOptions, clock: Clock) -> Result<DummyPort, PortError> {
+        let failed = |what, source| PortError::System { device: name.to_owned(), what, source };
+        let queues = (0..options.rx_queues)
+            .map(|_| {
+                let waiting = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+                Ok(Queue { frames: Mutex::default(), waiting })
+            })
+            .collect::<std::io::Result<_>>()
+            .map_err(|source| failed("make a queue", source))?;
+        let record = |path: &std::path::Path| -> std::io::Result<Record> {
+            let file = OpenOptions::new().create(true).append(true).open(path)?;
+            // The header stands at the begin only.
+            let is_new = file.metadata()?.len() == 0;
+            let pcap = if is_new { PcapTx::new(file, clock)? } else { PcapTx::more(file, clock) };
+            Ok(Arc::new(Mutex::new(pcap)))
+        };
+        let both = options.received.is_some() && options.received == options.sent;
+        let sent = options.sent.as_deref().map(record).transpose();
+        let sent = sent.map_err(|source| failed("record what is sent", source))?;
+        let received = match both {
+            true => sent.clone(),
+            false => options
+                .received
+                .as_deref()
+                .map(record)
+                .transpose()
+                .map_err(|source| failed("record what is received", source))?,
+        };
+        let number = NEXT_ADDRESS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let [a, b, c, d] = number;
+        let shared = Shared {
+            name: name.to_owned(),
+            options,
+            mac: Mutex::new(MacAddr([0xaa, 0x55, a, b, c, d])),
+            mtu: AtomicU32::new(1500),
+            is_up: AtomicBool::new(true),
+            queues,
+            received,
+            sent,
+            counters: Counters::default(),
+        };
+        Ok(DummyPort { shared: Arc::new(shared) })
+    }
+
+    /// Its receive queues.
+    #[must_use]
+    pub fn rx(&self) -> Vec<DummyRx> {
+        let queue = |number| DummyRx { shared: Arc::clone(&self.shared), number };
+        (0..self.shared.queues.len()).map(queue).collect()
+    }
+
+    /// A transmit queue.
+    #[must_use]
+    pub fn tx(&self) -> DummyTx {
+        DummyTx { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Receives a frame; `false` where there is no such queue or it is full.
+    pub fn receive(&self, queue: u16, frame: Vec<u8>) -> bool {
+        let Some(queue) = self.shared.queues.get(usize::from(queue)) else { return false };
+        if let Some(record) = &self.shared.received {
+            // A full disk takes the recording, not the frame.
+            let _ = lock(record).record_now(&frame);
+        }
+        let mut frames = lock(&queue.frames);
+        if frames.len() >= WAITING_MAX {
+            return false;
+        }
+        frames.push_back(frame);
+        // It cannot overflow: at most a hundred frames wait.
+        let _ = rustix::io::write(&queue.waiting, &1_u64.to_ne_bytes());
+        true
+    }
+
+    /// How many receive queues it has.
+    #[must_use]
+    pub fn rx_queues(&self) -> u16 {
+        self.shared.options.rx_queues
+    }
+
+    /// What it was opened with.
+    #[must_use]
+    pub fn options(&self) -> &DummyOptions {
+        &self.shared.options
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn mac(&self) -> MacAddr {
+        *lock(&self.shared.mac)
+    }
+
+    /// Gives it another address.
+    pub fn set_mac(&self, mac: MacAddr) {
+        *lock(&self.shared.mac) = mac;
+    }
+
+    /// The longest packet, without Ethernet's header.
+    #[must_use]
+    pub fn mtu(&self) -> u32 {
+        self.shared.mtu.load(Ordering::Relaxed)
+    }
+
+    /// Sets that.
+    pub fn set_mtu(&self, mtu: u32) {
+        self.shared.mtu.store(mtu, Ordering::Relaxed);
+    }
+
+    /// Whether it was not set down.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.shared.is_up.load(Ordering::Relaxed)
+    }
+
+    /// Sets it up or down.
+    pub fn set_up(&self, is_up: bool) {
+        self.shared.is_up.store(is_up, Ordering::Relaxed);
+    }
+
+    /// What went through.
+    #[must_use]
+    pub fn counts(&self) -> DummyCounts {
+        let counters = &self.shared.counters;
+        DummyCounts {
+            rx_packets: counters.rx_packets.load(Ordering::Relaxed),
+            rx_bytes: counters.rx_bytes.load(Ordering::Relaxed),
+            tx_packets: counters.tx_packets.load(Ordering::Relaxed),
+            tx_bytes: counters.tx_bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A receive queue.
+pub struct DummyRx {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl RxQueue for DummyRx {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        let queue = &self.shared.queues[self.number];
+        let mut frames = lock(&queue.frames);
+        let room = batch.remaining_capacity().min(frames.len());
+        let counters = &self.shared.counters;
+        for frame in frames.drain(..room) {
+            counters.rx_packets.fetch_add(1, Ordering::Relaxed);
+            counters.rx_bytes.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            let mut packet = pool.take_for(frame.len());
+            packet.receive_copy(&frame);
+            batch.push(packet);
+        }
+        if frames.is_empty() {
+            let mut count = [0; 8];
+            // Nothing to read means that it was emptied before.
+            let _ = rustix::io::read(&queue.waiting, &mut count);
+        }
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        Some(self.shared.queues[self.number].waiting.as_raw_fd())
+    }
+}
+
+/// A transmit queue.
+pub struct DummyTx {
+    shared: Arc<Shared>,
+}
+
+impl DummyTx {
+    fn send_one(&self, packet: &Packet) -> Result<usize, ()> {
+        let frame = packet.data();
+        let header = frame.get(..ETHERNET_HEADER_BYTES).ok_or(())?;
+        let tag = if header[12..] == [0x81, 0] { TAG_BYTES } else { 0 };
+        let max = self.shared.mtu.load(Ordering::Relaxed) as usize + ETHERNET_HEADER_BYTES + tag;
+        if frame.len() > max {
+            return Err(());
+        }
+        if let Some(record) = &self.shared.sent {
+            let _ = lock(record).record_now(frame);
+        }
+        Ok(frame.len())
+    }
+}
+
+impl TxQueue for DummyTx {
+    fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
+        let mut sent = TxCounters::default();
+        for packet in batch.drain(..) {
+            match self.send_one(&packet) {
+                Ok(bytes) => {
+                    sent.packets += 1;
+                    sent.bytes += bytes as u64;
+                }
+                Err(()) => sent.errors += 1,
+            }
+            pool.give(packet);
+        }
+        self.shared.counters.tx_packets.fetch_add(sent.packets, Ordering::Relaxed);
+        self.shared.counters.tx_bytes.fetch_add(sent.bytes, Ordering::Relaxed);
+        sent
+    }
+}
+
+impl std::fmt::Debug for DummyPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DummyPort").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// A thread that died holding one left it whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::pcap::Capture;
+    use std::time::Duration;
+
+    fn open(folder: &std::path::Path) -> DummyPort {
+        let options = DummyOptions {
+            received: Some(folder.join("both.pcap")),
+            sent: Some(folder.join("both.pcap")),
+            rx_queues: 2,
+            numa: 0,
+            ifindex: None,
+            unknown: Vec::new(),
+        };
+        DummyPort::open("p1", options, || Duration::from_secs(5)).unwrap()
+    }
+
+    #[test]
+    fn frames_go_in_by_queue_and_both_ways_are_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut pool, mut batch) = (Pool::new(4), Batch::new());
+        let port = open(folder.path());
+        assert!(port.receive(1, vec![1; 60]) && !port.receive(2, vec![2; 60]));
+        let mut queues = port.rx();
+        queues[0].receive(&mut pool, &mut batch).unwrap();
+        assert!(batch.is_empty());
+        queues[1].receive(&mut pool, &mut batch).unwrap();
+        assert_eq!(batch.len(), 1);
+        let sent = port.tx().send(&mut pool, &mut batch);
+        assert_eq!((sent.packets, sent.bytes, port.counts().rx_bytes), (1, 60, 60));
+        // Longer than the MTU allows.
+        port.set_mtu(40);
+        assert!(port.receive(0, vec![0; 60]));
+        queues[0].receive(&mut pool, &mut batch).unwrap();
+        assert_eq!(port.tx().send(&mut pool, &mut batch).errors, 1);
+        // Another opening goes on in the same file.
+        open(folder.path()).receive(0, vec![3; 60]);
+        let recorded = Capture::open(&folder.path().join("both.pcap")).unwrap();
+        let first = |index| recorded.frame(index).map(|(_, bytes)| bytes[0]);
+        assert_eq!([0, 1, 2, 3, 4].map(first), [Some(1), Some(1), Some(0), Some(3), None]);
+    }
+
+    #[test]
+    fn a_full_queue_drops() {
+        let folder = tempfile::tempdir().unwrap();
+        let port = open(folder.path());
+        let taken = (0..=WAITING_MAX).filter(|_| port.receive(0, vec![0; 60])).count();
+        assert_eq!(taken, WAITING_MAX);
+    }
+}

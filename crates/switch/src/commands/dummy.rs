@@ -1,0 +1,146 @@
+//! `netdev-dummy/*` and `time/*`: ports without a device and a clock that stands still, for tests
+//! (ovs: `lib/netdev-dummy.c`, `lib/timeval.c`).
+
+use super::{Answer, add};
+use crate::Switch;
+use base::PortNo;
+use daemon::unixctl::Commands;
+use ofproto::text::parse_flow;
+use port_dummy::{DummyPort, frame};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// A frame is no shorter (Ethernet without its checksum is 60 bytes; with it, 64).
+const FRAME_BYTES_MIN: usize = 64;
+
+/// Adds these commands, for a switch that was started with `--enable-dummy`.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    let usage = "name [--qid queue_id] packet|flow [--len packet_len]";
+    add(commands, "netdev-dummy/receive", usage, 2..=usize::MAX, receive);
+    add(commands, "netdev-dummy/set-admin-state", "[netdev] up|down", 1..=2, set_admin_state);
+    add(
+        commands,
+        "netdev-dummy/ip4addr",
+        "[netdev] ipaddr/mask-prefix-len",
+        2..=2,
+        set_address::<Ipv4Addr>,
+    );
+    add(commands, "netdev-dummy/ip6addr", "[netdev] ip6addr", 2..=2, |switch, words| {
+        set_address::<Ipv6Addr>(switch, words)
+    });
+    add(commands, "time/stop", "", 0..=0, |_, _| {
+        clock::stop();
+        Ok(String::new())
+    });
+    add(commands, "time/warp", "[large_msecs] msecs", 1..=2, warp);
+}
+
+fn dummy<'a>(switch: &'a Switch, name: &str) -> Result<&'a DummyPort, String> {
+    switch.devices().dummy(name).ok_or_else(|| "no such dummy netdev".to_owned())
+}
+
+/// Each packet is hexadecimal digits, or a datapath flow to make one of.
+fn receive(switch: &mut Switch, words: &[String]) -> Answer {
+    let port = dummy(switch, &words[0])?;
+    let mut rest = words[1..].iter();
+    let mut queue = 0;
+    if words.len() > 3 && words[1] == "--qid" {
+        queue =
+            words[2].parse().ok().filter(|&it| it < port.rx_queues()).ok_or("bad rx queue id.")?;
+        rest = words[3..].iter();
+    }
+    let mut rest = rest.peekable();
+    while let Some(text) = rest.next() {
+        let mut bytes = None;
+        if rest.next_if(|word| *word == "--len").is_some() {
+            let long = |it: &usize| *it >= FRAME_BYTES_MIN;
+            let word = rest.next().ok_or("--len needs a number of bytes")?;
+            bytes = Some(word.parse().ok().filter(long).ok_or("too small packet len")?);
+        }
+        // A full queue drops, as a device's does.
+        let _ = port.receive(queue, packet(switch, text, bytes)?);
+    }
+    Ok(String::new())
+}
+
+fn packet(switch: &Switch, text: &str, bytes: Option<usize>) -> Result<Vec<u8>, String> {
+    if let Some(packet) = from_hexadecimal(text) {
+        return Ok(packet);
+    }
+    let device = |name: &str| switch.devices().number_of(name).or(Some(PortNo(0)));
+    let (key, _) = parse_flow(text, &device).map_err(|error| error.to_string())?;
+    frame::compose(&key, bytes).ok_or_else(|| "the flow's headers are longer than that".to_owned())
+}
+
+fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u32> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16))
+        .collect::<Option<_>>()?;
+    let is_even = digits.len().is_multiple_of(2) && !digits.is_empty();
+    is_even.then(|| digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
+}
+
+fn set_admin_state(switch: &mut Switch, words: &[String]) -> Answer {
+    let (word, names) = words.split_last().ok_or("Invalid Admin State")?;
+    let is_up = match word.to_lowercase().as_str() {
+        "up" => true,
+        "down" => false,
+        _ => return Err("Invalid Admin State".to_owned()),
+    };
+    let of_name = |name: &String| names.is_empty() || names[0] == *name;
+    let devices = switch.devices().iter();
+    let chosen: Vec<(PortNo, String)> = devices
+        .filter(|(_, device)| device.kind.is_dummy() && of_name(&device.name))
+        .map(|(number, device)| (number, device.name.clone()))
+        .collect();
+    if chosen.is_empty() && !names.is_empty() {
+        return Err("Unknown Dummy Interface".to_owned());
+    }
+    for (number, _) in chosen {
+        switch.set_device_up(number, is_up);
+    }
+    Ok("OK".to_owned())
+}
+
+/// The kernel's routes are not looked at, so that an address has no use yet but to be accepted.
+fn set_address<A: std::str::FromStr>(switch: &mut Switch, words: &[String]) -> Answer {
+    let address = words[1].split('/').next().unwrap_or_default();
+    address.parse::<A>().map_err(|_| "Invalid parameter".to_owned())?;
+    switch.devices().dummy(&words[0]).ok_or("Unknown Dummy Interface")?;
+    Ok("OK".to_owned())
+}
+
+/// Moves the clock on, in steps, and lets what is due happen after each.
+fn warp(switch: &mut Switch, words: &[String]) -> Answer {
+    let number = |word: &String| word.parse::<u64>().ok();
+    let (total, step) = match words {
+        [step] => (number(step), number(step)),
+        [total, step, ..] => (number(total), number(step)),
+        [] => (None, None),
+    };
+    let (Some(total), Some(step @ 1..)) = (total, step) else {
+        return Err("invalid MSECS".to_owned());
+    };
+    let mut left = total;
+    while left > 0 {
+        let now = left.min(step);
+        clock::warp(Duration::from_millis(now));
+        left -= now;
+        switch.tick();
+    }
+    Ok("warped".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_may_be_hexadecimal() {
+        assert_eq!(from_hexadecimal("00aB 10"), Some(vec![0, 0xab, 0x10]));
+        assert_eq!(from_hexadecimal("in_port(1)"), None);
+        assert_eq!(from_hexadecimal("abc"), None);
+    }
+}

@@ -1,0 +1,43 @@
+# Ports without a device: frames put in by command, a clock that stands still, what left recorded.
+start_switch --enable-dummy
+vsctl add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure -- \
+    add-port br0 p1 -- set interface p1 type=dummy ofport_request=1 -- \
+    add-port br0 p2 -- set interface p2 type=dummy ofport_request=2 options:tx_pcap=$work/p2.pcap
+ovs-ofctl add-flow br0 "idle_timeout=60,in_port=1,udp,actions=dec_ttl,output:2"
+contains "the ports" "$(ovs-appctl dpif/show)" "dummy@ovs-dummy: hit:0 missed:0
+  br0:
+    br0 65534/100: (dummy-internal)
+    p1 1/1: (dummy)
+    p2 2/2: (dummy)"
+ovs-appctl time/stop
+for _ in 1 2 3; do
+    ovs-appctl netdev-dummy/receive p1 'in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:02),eth_type(0x0800),ipv4(src=10.0.0.1,dst=10.0.0.2,proto=17,tos=0,ttl=64,frag=no),udp(src=1,dst=2)'
+done
+# The same in digits.
+ovs-appctl netdev-dummy/receive p1 \
+    "020000000002 020000000001 0800 4500001c0000000040110000 0a000001 0a000002 0001000200080000"
+recorded() { [ "$(ovs-pcap p2.pcap | wc -l)" = 4 ]; }
+eventually 5 recorded
+contains "what left" "$(ovs-pcap p2.pcap)" "3f11"
+contains "its length" "$(ovs-appctl dpctl/dump-flows)" "packets:3, bytes:254"
+same "counted" 4 "$(ovs-ofctl dump-ports br0 p2 | sed -n 's/.*tx pkts=\([0-9]*\).*/\1/p')"
+contains "no such port" "$(must_fail ovs-appctl netdev-dummy/receive p9 00)" "no such dummy netdev"
+contains "no such flow" "$(must_fail ovs-appctl netdev-dummy/receive p1 'nonsense')" "nonsense"
+
+# The flow stays until its time is let pass.
+contains "the flow" "$(ovs-ofctl dump-flows br0)" "idle_timeout=60"
+same "warped" warped "$(ovs-appctl time/warp 70000 1000)"
+gone() { ! ovs-ofctl dump-flows br0 | grep -q idle_timeout=60; }
+eventually 5 gone
+
+ovs-appctl netdev-dummy/set-admin-state p1 down
+contains "down" "$(ovs-ofctl show br0)" "PORT_DOWN"
+ovs-appctl netdev-dummy/set-admin-state p1 up
+
+# Without the option there are none.
+if ours; then
+    stop_switch
+    start_switch
+    eventually 5 test "$(vsctl get interface p1 error)" != "[]"
+    contains "why" "$(vsctl get interface p1 error)" "start the switch with --enable-dummy"
+fi
