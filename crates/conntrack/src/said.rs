@@ -67,7 +67,7 @@ impl Said for SegmentOrEcho {
     }
 }
 
-impl Said for SightV6<'_> {
+impl Said for SightV6 {
     #[inline(always)]
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool {
         self.direction(record, record.zone()) == Some(is_reply)

@@ -9,20 +9,20 @@ use crate::record::Record;
 use crate::tcp::Segment;
 use flow::Frame;
 use packet::Checksum;
-use std::net::Ipv6Addr;
 use wire::checksum::{self, Verdict};
-use wire::{Tcp, ethertype, icmpv6, protocol};
+use wire::{ethertype, icmpv6, protocol};
 
 const IP_HEADER: usize = 40;
 
 /// A packet that was seen to be whole.
-pub(crate) struct SightV6<'a> {
+pub(crate) struct SightV6 {
     /// Source and destination, the upper halves first.
     addresses: [u64; 4],
     /// Or of an echo, identifier, type and code, as [`Key::l4`](crate::key::Key).
     ports: u32,
     protocol: u8,
-    l4: &'a [u8],
+    /// Of TCP.
+    segment: Option<Segment>,
 }
 
 /// A whole TCP or UDP packet, as it is tracked in a zone.
@@ -66,10 +66,10 @@ impl WholeV6 {
     }
 }
 
-impl<'a> SightV6<'a> {
+impl SightV6 {
     /// Reads a frame. That nothing is seen is no verdict.
     #[inline(always)]
-    pub fn of(frame: &'a Frame) -> Option<Self> {
+    pub fn of(frame: &Frame) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV6 || frame.layers.l4.is_none() {
             return None;
         }
@@ -87,43 +87,24 @@ impl<'a> SightV6<'a> {
         if first >> 60 != 6 || has_port_0 {
             return None;
         }
-        let sight = SightV6 { addresses, ports, protocol, l4 };
-        let verify = frame.packet.offload.checksum == Checksum::Unverified;
-        sight.is_whole(verify).then_some(sight)
-    }
-
-    fn is_whole(&self, verify: bool) -> bool {
-        let l4 = self.l4;
-        match self.protocol {
+        let is_verified = frame.packet.offload.checksum != Checksum::Unverified;
+        let is_right = |segment: &[u8]| {
+            is_verified || checksum::verify_v6(&addresses, protocol, segment) == Verdict::Good
+        };
+        let segment = match protocol {
+            protocol::TCP => Some(Segment::of(l4).filter(|_| is_right(l4))?),
             protocol::UDP => {
-                let Some(&[_, _, _, _, high, low, _, _]) = l4.first_chunk::<8>() else {
-                    return false;
-                };
-                let length = usize::from(u16::from_be_bytes([high, low]));
-                let Some(datagram) = l4.get(..length).filter(|it| it.len() >= 8) else {
-                    return false;
-                };
-                let verdict = || checksum::verify_udp_v6(self.pseudo(length), datagram);
-                !verify || verdict() == Verdict::Good
+                // None is no right one.
+                let (datagram, sum) = datagram(l4)?;
+                if sum == 0 && !is_verified || !is_right(datagram) {
+                    return None;
+                }
+                None
             }
-            protocol::TCP => {
-                let verdict = || checksum::verify_tcp(self.pseudo(l4.len()), l4);
-                Tcp::new_checked(l4).is_ok() && (!verify || verdict() == Verdict::Good)
-            }
-            protocol::ICMPV6 => {
-                let verdict = || checksum::verify_icmpv6(self.pseudo(l4.len()), l4);
-                !verify || verdict() == Verdict::Good
-            }
-            _ => false,
-        }
-    }
-
-    fn pseudo(&self, bytes: usize) -> u16 {
-        let [source_high, source, destination_high, destination] = self.addresses;
-        let address = |high, low| Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low));
-        let (source, destination) =
-            (address(source_high, source), address(destination_high, destination));
-        checksum::pseudo_v6(source, destination, self.protocol, bytes)
+            protocol::ICMPV6 if is_right(l4) => None,
+            _ => return None,
+        };
+        Some(SightV6 { addresses, ports, protocol, segment })
     }
 
     /// Which direction of a connection in a zone the packet is of, if it is of that connection.
@@ -135,11 +116,17 @@ impl<'a> SightV6<'a> {
 
     /// The TCP segment in it.
     pub fn tcp_segment(&self) -> Option<Segment> {
-        if self.protocol != protocol::TCP {
-            return None;
-        }
-        Segment::of(self.l4)
+        self.segment
     }
+}
+
+/// A whole UDP datagram without what follows it, and its checksum.
+#[inline]
+fn datagram(l4: &[u8]) -> Option<(&[u8], u16)> {
+    let &[_, _, _, _, high, low, sum @ ..] = l4.first_chunk::<8>()?;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let datagram = l4.get(..length).filter(|it| it.len() >= 8)?;
+    Some((datagram, u16::from_be_bytes(sum)))
 }
 
 /// Identifier, type and code of an echo or its answer, whose code is 0.

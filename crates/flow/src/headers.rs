@@ -132,8 +132,49 @@ impl Headers {
         {
             return Some(Layers { l3: 14, l4: Some(34) });
         }
+        self.read_other(data, in_port)
+    }
+
+    #[inline(never)]
+    fn read_other(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
+        if let Some(start) = data.first_chunk::<68>()
+            && self.read_usual_v6(start, data.len(), in_port)
+        {
+            return Some(Layers { l3: 14, l4: Some(54) });
+        }
         self.words[1] = 0;
         self.read_ordinary(data, in_port)
+    }
+
+    /// Reads UDP or TCP over IPv6 without extension headers or tags, as [`Self::read_usual`] does.
+    #[inline]
+    fn read_usual_v6(&mut self, start: &[u8; 68], frame_bytes: usize, in_port: PortNo) -> bool {
+        let source_type = be64(start, 6);
+        // Version, class, flow label, payload length, protocol, hop limit.
+        let ip = be64(start, 14);
+        let (payload_bytes, protocol) = ((ip >> 16 & 0xffff) as usize, (ip >> 8) as u8);
+        let least_bytes = match protocol {
+            UDP => 8,
+            TCP => 20,
+            _ => return false,
+        };
+        let odd = (source_type & 0xffff ^ u64::from(ETH_IPV6)) | (ip >> 60 ^ 6);
+        if odd != 0 || payload_bytes < least_bytes || payload_bytes > frame_bytes - 54 {
+            return false;
+        }
+        let flags = if protocol == TCP { be16(start, 66) & 0xfff } else { 0 };
+        let class = ip >> 52 & 0xff;
+        self.words = [
+            u64::from(in_port.0) << 32 | flags << 20 | ip >> 32 & 0xf_ffff,
+            be64(start, 0) & !0xffff | u64::from(ETH_IPV6),
+            source_type & !0xffff,
+            u64::from(protocol) << 56 | class << 48 | (ip & 0xff) << 40 | be32(start, 54),
+            be64(start, 22),
+            be64(start, 30),
+            be64(start, 38),
+            be64(start, 46),
+        ];
+        true
     }
 
     /// Reads UDP, or TCP that is long enough, over IPv4 without options or tags; says whether it
@@ -225,8 +266,8 @@ impl Headers {
         let bytes = u64::from(header[6]) << 24 | class << 16 | u64::from(header[7]) << 8;
         self.words[0] = flags << 20 | version_class_label & 0xf_ffff;
         self.words[3] = bytes << 32 | ports;
-        let addresses = [8, 16, 24, 32].map(|at| be64(header, at));
-        self.words[4..].copy_from_slice(&addresses);
+        let [a, b] = [be64(header, 8), be64(header, 16)];
+        self.words[4..].copy_from_slice(&[a, b, be64(header, 24), be64(header, 32)]);
         Some(40)
     }
 

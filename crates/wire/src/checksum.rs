@@ -189,6 +189,19 @@ pub fn verify_tcp_v4(addresses: u64, segment: &[u8]) -> Verdict {
     if is_right { Verdict::Good } else { Verdict::Bad }
 }
 
+/// Verifies a TCP segment, or what else has a pseudo header, over IPv6, all at once; `addresses` are source
+/// and destination, the upper halves first.
+#[inline]
+pub fn verify_v6(addresses: &[u64; 4], protocol: u8, segment: &[u8]) -> Verdict {
+    let [a, b, c, d] = addresses;
+    let addresses = plus(plus(a.to_be(), b.to_be()), plus(c.to_be(), d.to_be()));
+    let protocol_len = u32::from(protocol) + segment.len() as u32;
+    let pseudo = plus(addresses, u64::from(protocol_len.to_be()));
+    // Never zero, since the protocol is not.
+    let is_right = plus(total(segment), pseudo).is_multiple_of(0xffff);
+    if is_right { Verdict::Good } else { Verdict::Bad }
+}
+
 /// Verifies a UDP datagram (header and payload) over IPv4, where the checksum may be absent.
 pub fn verify_udp_v4(pseudo: u16, datagram: &[u8]) -> Verdict {
     match u16_at(datagram, crate::udp::field::CHECKSUM) {

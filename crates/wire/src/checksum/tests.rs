@@ -64,6 +64,24 @@ proptest! {
     }
 
     #[test]
+    fn over_ipv6_all_at_once(
+        a: u128, b: u128, protocol in 1u8.., right: bool,
+        mut segment in prop::collection::vec(any::<u8>(), 20..200),
+    ) {
+        let (source, destination) = (Ipv6Addr::from_bits(a), Ipv6Addr::from_bits(b));
+        let pseudo = pseudo_v6(source, destination, protocol, segment.len());
+        if right {
+            segment[16..18].fill(0);
+            let filled = !combine(pseudo, sum(&segment));
+            segment[16..18].copy_from_slice(&filled.to_be_bytes());
+        }
+        let words = [(a >> 64) as u64, a as u64, (b >> 64) as u64, b as u64];
+        let verdict = verify_v6(&words, protocol, &segment);
+        prop_assert_eq!(verdict, verify_tcp(pseudo, &segment));
+        prop_assert!(!right || verdict == Verdict::Good);
+    }
+
+    #[test]
     fn pieces_combine(
         bytes in prop::collection::vec(any::<u8>(), 0..100), at in 0usize..50,
     ) {
