@@ -56,6 +56,15 @@ contains "without prefixes" "$(megaflow)" nw_dst=192.168.1.1
 vsctl clear bridge br0 flow_tables
 contains "with prefixes again" "$(megaflow)" nw_dst=192.168.0.0/16
 
+# Statistics of the system are written where they are wanted.
+same "statistics" "{}" "$(vsctl get open_vswitch . statistics)"
+vsctl set open_vswitch . other_config:enable-statistics=true
+told() { vsctl get open_vswitch . statistics | grep -q 'cpu=.*load_average=.*memory=.*process_ovs-vswitchd='; }
+eventually 10 told
+vsctl remove open_vswitch . other_config enable-statistics
+gone() { [ "$(vsctl get open_vswitch . statistics)" = "{}" ]; }
+eventually 10 gone
+
 # What has no effect is named, once.
 if ours; then
     vsctl set interface client lldp:enable=true

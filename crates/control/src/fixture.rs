@@ -10,7 +10,8 @@ const SCHEMA: &[(&str, &str)] = &[
     (
         "Open_vSwitch",
         "bridges=u* cur_cfg=i datapath_types=s* datapaths=su dpdk_initialized=b dpdk_version=s? \
-         iface_types=s* next_cfg=i other_config=ss ovs_version=s? ssl=u?",
+         iface_types=s* next_cfg=i other_config=ss ovs_version=s? ssl=u? \
+         statistics=ss",
     ),
     (
         "Bridge",

@@ -34,6 +34,8 @@ pub struct SwitchOptions {
     /// An OpenFlow bundle without messages for this long is dropped (`bundle-idle-timeout`),
     /// in seconds.
     pub bundle_idle_timeout_s: u32,
+    /// Whether `Open_vSwitch.statistics` is written (`enable-statistics`).
+    pub enable_statistics: bool,
     /// Whether flows are being restored, so that controllers and misses wait
     /// (`flow-restore-wait`).
     pub flow_restore_wait: bool,
@@ -74,6 +76,7 @@ impl Default for SwitchOptions {
             perf_metrics: false,
             stats_update_interval_ms: Self::MIN_STATS_UPDATE_INTERVAL_MS,
             bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
+            enable_statistics: false,
             flow_restore_wait: false,
             dpdk: DpdkOptions::default(),
             max_connections: None,

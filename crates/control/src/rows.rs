@@ -198,6 +198,7 @@ impl<'a> Reader<'a> {
                 .config(place, "unified-cache-entries", 0..=cache)
                 .unwrap_or(default.unified_cache_entries),
             perf_metrics: self.flag(place, "pmd-perf-metrics"),
+            enable_statistics: self.flag(place, "enable-statistics"),
             flow_restore_wait: self.flag(place, "flow-restore-wait"),
             ..default
         }

@@ -30,6 +30,8 @@ pub struct Status {
     /// What the datapath can do, such as [`userspace_capabilities`]; it goes into all rows of
     /// `Datapath`, which others make. None until it is known.
     pub capabilities: Option<BTreeMap<String, String>>,
+    /// What the system says of itself; None leaves what was written last.
+    pub statistics: Option<BTreeMap<String, String>>,
     /// Whether DPDK runs.
     pub dpdk_runs: bool,
     /// The version of DPDK that is built in; None where none is.
@@ -267,6 +269,7 @@ impl Writer<'_> {
             ("ovs_version", status.ovs_version.as_deref().map(Datum::from)),
             ("datapath_types", status.datapath_types.as_ref().map(strings)),
             ("iface_types", status.iface_types.as_ref().map(strings)),
+            ("statistics", status.statistics.clone().map(Datum::from)),
             ("dpdk_initialized", Some(Datum::from(status.dpdk_runs))),
             ("dpdk_version", Some(Datum::from(status.dpdk_version.as_deref().unwrap_or(NO_DPDK)))),
         ];

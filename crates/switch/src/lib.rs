@@ -36,6 +36,7 @@ mod rxq;
 mod secret;
 mod sessions;
 mod stream;
+mod system_statistics;
 mod tracing;
 mod turns;
 mod usage;

@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::capabilities::capabilities;
+use super::system_statistics;
 use base::{Instant, OfPort};
 use control::{
     BridgeStatus, Controller, ControllerKind, ControllerStatus, Desired, InterfaceStatus,
@@ -188,6 +189,11 @@ impl Switch {
             dpdk_runs: port_dpdk::is_running(),
             dpdk_version: port_dpdk::version(),
             capabilities: Some(capabilities()),
+            statistics: match self.desired.options.enable_statistics {
+                true if with_statistics => Some(system_statistics::collect(&self.settings.run_dir)),
+                true => None,
+                false => Some(BTreeMap::new()),
+            },
             bridges: self.bridge_statuses(),
             interfaces: self.interface_statuses(with_statistics),
             controllers: self.controller_statuses(),

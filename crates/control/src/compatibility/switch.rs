@@ -10,8 +10,9 @@ const NO_TUNNELS: &str = "there are no tunnels";
 pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Done, "bridges datapaths ssl next_cfg other_config", ""),
     settings(Written, "cur_cfg ovs_version dpdk_initialized dpdk_version datapath_types iface_types", ""),
-    settings(NotWritten, "statistics statistics:cpu statistics:load_average statistics:memory statistics:process_NAME statistics:file_systems", "see `enable-statistics`"),
-    settings(Ignored, "other_config:enable-statistics", "the system's own tools tell these figures"),
+    settings(Done, "other_config:enable-statistics", ""),
+    settings(Written, "statistics statistics:cpu statistics:load_average statistics:memory statistics:file_systems", "with `enable-statistics`"),
+    settings(Written, "statistics:process_NAME", "restarts by the monitor are not counted"),
     settings(Others, "db_version system_type system_version external_ids external_ids:system-id external_ids:hostname external_ids:rundir", "written by ovs-ctl"),
     settings(Others, "manager_options", "read by ovsdb-server"),
     settings(Others, "other_config:private_key other_config:certificate other_config:ca_cert other_config:ipsec_skb_mark", "read by ovs-monitor-ipsec"),

@@ -9,7 +9,7 @@ const COLUMNS: &[(&str, &str)] = &[
     (
         "Open_vSwitch",
         "bridges cur_cfg datapath_types datapaths dpdk_initialized dpdk_version iface_types \
-         next_cfg other_config ovs_version ssl",
+         next_cfg other_config ovs_version ssl statistics",
     ),
     (
         "Bridge",
