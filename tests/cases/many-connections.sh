@@ -36,6 +36,28 @@ if ours; then
     contains "no such state" "$(must_fail "$TIDEGATE" conntrack --state open)" "failed to parse field state"
 fi
 
+# Whoever asks and does not read costs little.
+resident_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$SWITCH_PID/status"; }
+if ours; then
+    before=$(resident_kb)
+    $python - "$OVS_RUNDIR"/ovs-vswitchd.*.ctl <<'P' &
+import socket, sys, time
+clients = []
+for _ in range(20):
+    clients.append(socket.socket(socket.AF_UNIX))
+    clients[-1].connect(sys.argv[1])
+    clients[-1].sendall(b'{"id":0,"method":"dpctl/dump-conntrack","params":[]}')
+open("asked", "w").close()
+time.sleep(60)
+P
+    readers=$!
+    eventually 5 test -e asked
+    sleep 3
+    grown=$(($(resident_kb) - before))
+    kill $readers
+    [ "$grown" -lt 50000 ] || fail "20 dumps that nobody reads take $grown kB"
+fi
+
 # A flush that must look at all of them takes what fits, and new flows are set up while it looks.
 ours || skip "Open vSwitch 3.1 knows no flush by mark"
 before=$(nconns)
