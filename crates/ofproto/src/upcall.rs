@@ -210,6 +210,11 @@ impl Ofproto {
         self.installed.ids().into_iter().filter_map(|id| self.installed.get(id))
     }
 
+    /// A megaflow.
+    pub fn megaflow(&self, id: FlowId) -> Option<&DatapathFlow> {
+        self.installed.get(id)
+    }
+
     /// Counts of megaflows.
     pub fn megaflow_counters(&self) -> InstalledCounters {
         self.installed.counters

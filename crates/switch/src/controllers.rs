@@ -124,6 +124,17 @@ impl Switch {
         self.ofproto.set_controllers(id, state, now);
     }
 
+    /// A controller that asks for packets that miss has them from the next one on.
+    pub(super) fn watch_misses(&mut self) {
+        let bridges = self.configured.bridges.values().map(|bridge| bridge.id);
+        let is_other = |id: &BridgeId| {
+            let told = self.ofproto.bridge(*id).map(|bridge| bridge.controllers().wants_misses);
+            told.is_some_and(|told| told != self.connections.wants_misses(*id))
+        };
+        let changed: Vec<BridgeId> = bridges.filter(is_other).collect();
+        changed.into_iter().for_each(|id| self.controllers_changed(id));
+    }
+
     /// Time went by: bridges that lost their controllers may have to take over.
     pub(super) fn watch_controllers(&mut self) {
         let ids: Vec<BridgeId> = self.configured.bridges.values().map(|b| b.id).collect();

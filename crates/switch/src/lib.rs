@@ -20,6 +20,7 @@ mod dpdk;
 mod dummy;
 pub mod expiry;
 mod flow_file;
+mod flow_log;
 mod flush;
 mod fresh;
 mod interfaces;
@@ -276,7 +277,9 @@ impl Switch {
         if self.is_restoring {
             batch.clear();
         }
+        let datapath = self.settings.dummy.datapath_name();
         for upcall in batch.drain(..) {
+            flow_log::upcall(datapath, &upcall);
             self.ofproto.upcall(now, upcall, &mut self.outbox);
         }
         self.upcall_cost.add(count, clock::now() - now);
@@ -325,6 +328,7 @@ impl Switch {
         self.ofproto.revalidate(now, &mut self.outbox);
         self.connections.deliver(&mut self.ofproto, now);
         for (worker, command) in self.outbox.commands.drain(..) {
+            flow_log::command(&command, &self.ofproto);
             if let Some(worker) = self.workers.get(usize::from(worker.0)) {
                 worker.send(WorkerCommand::Flow(command));
             }

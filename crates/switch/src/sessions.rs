@@ -50,6 +50,7 @@ impl Switch {
     /// Bytes came on a session's connection.
     pub fn session_input(&mut self, id: ConnId, bytes: &[u8]) {
         self.with_sessions(|sessions, switch| sessions.receive(id, bytes, switch));
+        self.watch_misses();
         self.settle();
     }
 

@@ -15,6 +15,13 @@ pub fn format_flow(key: &FlowKey, mask: &Mask, verbose: bool, names: PortNames<'
     out.parts.join(",")
 }
 
+/// A packet's whole key.
+pub fn format_packet(key: &FlowKey, names: PortNames<'_>) -> String {
+    let mut mask = Mask::new();
+    Field::BASIC.iter().for_each(|&field| mask.add(field));
+    format_flow(key, &mask, true, names)
+}
+
 struct Headers<'a> {
     key: &'a FlowKey,
     mask: &'a Mask,
@@ -25,7 +32,10 @@ struct Headers<'a> {
 impl Headers<'_> {
     fn metadata(&mut self, names: PortNames<'_>) {
         if self.verbose {
-            self.parts.push("skb_priority(0/0)".to_owned());
+            // It has no field: no packet has one.
+            let is_packet = self.mask.is_exact(Field::PktMark);
+            self.parts
+                .push(if is_packet { "skb_priority(0)" } else { "skb_priority(0/0)" }.to_owned());
         }
         self.whole("skb_mark", Field::PktMark);
         self.ct_state();

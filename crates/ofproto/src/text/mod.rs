@@ -9,7 +9,7 @@ mod megaflow;
 mod parse;
 
 pub use actions::format_actions;
-pub use key::format_flow;
+pub use key::{format_flow, format_packet};
 pub use matching::{format_key, format_match};
 pub use megaflow::{DumpOptions, format_megaflow, format_stats, format_ufid};
 pub use parse::{ParseError, parse_flow};

@@ -258,6 +258,7 @@ fn fitting(field: Field, text: &str, value: u128) -> Result<u128, ParseError> {
 }
 
 fn number(text: &str) -> Result<u128, ParseError> {
+    let text = text.trim();
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u128::from_str_radix(digits, 16),
         None => text.parse(),

@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "dpif/show", "", 0..=0, |switch, _| show_bridges(switch));
-    add(commands, "dpif/dump-dps", "", 0..=0, |switch, _| list(switch));
+    add(commands, "dpif/dump-dps", "", 0..=0, |switch, _| list_bridges(switch));
     add(commands, "dpctl/dump-dps", "", 0..=0, |switch, _| list(switch));
     add(commands, "dpctl/show", "[-s] [dp...]", 0..=usize::MAX, show_ports);
     add(commands, "dpif/show-dp-features", "bridge", 1..=1, |switch, words| {
@@ -35,6 +35,16 @@ fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
     let limit: u32 = word.parse().map_err(|_| format!("{word}: flow limit is not a number"))?;
     switch.ofproto_mut().set_flow_limit(limit as usize);
     Ok(format!("set flow_limit to {limit}\n"))
+}
+
+/// Each bridge counts as one here.
+fn list_bridges(switch: &mut Switch) -> Answer {
+    let kind = switch.settings.dummy.datapath_name().split('@').next().unwrap_or_default();
+    let bridges = switch.ofproto().bridges().iter();
+    let mut lines: Vec<String> =
+        bridges.map(|bridge| format!("{kind}@{}\n", bridge.config.name)).collect();
+    lines.sort();
+    Ok(lines.concat())
 }
 
 /// There is a datapath as soon as there is a bridge.

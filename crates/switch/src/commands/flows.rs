@@ -289,7 +289,10 @@ fn trace_request<'a>(
         let request = TraceRequest::new(bridge.id, matching.key().clone());
         return Ok((request, behind.first().copied()));
     }
-    let words = if first.contains('@') { behind } else { words };
+    // A datapath's name, with or without its type.
+    let is_datapath =
+        first.contains('@') || matches!(*first, "ovs-netdev" | "ovs-system" | "ovs-dummy");
+    let words = if is_datapath { behind } else { words };
     let (flow, behind) = words.split_first().ok_or("Must specify a flow")?;
     let device = |name: &str| switch.devices().number_of(name);
     let (mut key, _) = parse_flow(flow, &device).map_err(|error| error.to_string())?;

@@ -1,0 +1,35 @@
+//! What the log says at level DBG of misses and installed flows, in the words that Open vSwitch's tests look
+//! for (ovs: `lib/dpif.c`, `log_flow_message`; `lib/dpif-netdev.c`, `dp_netdev_flow_add`).
+
+use flow::{FlowCommand, Upcall, UpcallKind};
+use log::Level;
+use ofproto::Ofproto;
+use ofproto::text::{PortNames, format_actions, format_flow, format_packet, format_ufid};
+
+/// A packet that comes up.
+pub fn upcall(datapath: &str, upcall: &Upcall) {
+    if log::log_enabled!(target: "dpif", Level::Debug) {
+        let kind = match upcall.kind {
+            UpcallKind::Miss => "miss",
+            _ => "action",
+        };
+        let key = format_packet(&upcall.key, PortNames::default());
+        log::debug!(target: "dpif", "{datapath}: {kind} upcall:\n{key}");
+    }
+}
+
+/// A flow that goes to a worker, with the fields of the packet that it was made for.
+pub fn command(command: &FlowCommand, ofproto: &Ofproto) {
+    if let FlowCommand::Put(put) = command
+        && log::log_enabled!(target: "dpif_netdev", Level::Debug)
+    {
+        let names = PortNames::default();
+        let key = ofproto.megaflow(put.id).map_or(put.matching.key(), |flow| &flow.key);
+        let flow = format_flow(key, put.matching.mask(), false, names);
+        let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
+        log::debug!(
+            target: "dpif_netdev",
+            "flow_add: ufid:{id} mega_ufid:{id} {flow}, actions:{actions}"
+        );
+    }
+}
