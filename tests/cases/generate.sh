@@ -106,6 +106,9 @@ contains "message when the port goes" "$(cat gone.txt)" "no such device"
 $python -c 'import json; assert len(json.load(open("search-gone.json"))["samples"]) >= 1' ||
     fail "its samples are lost: $(cat search-gone.json)"
 
+contains "a profile without an end" "$(must_fail "$TIDEGATE" generate --profile /dev/zero)" \
+    "has no end within 67108864 bytes"
+
 # Interrupted, it prints the figures up to then, and says that they are no result.
 "$TIDEGATE" generate --dut none --rate 100 --seconds 60 --json >interrupted.json 2>interrupted.txt &
 generator=$!

@@ -3,6 +3,7 @@
 //! The order matters: [`Daemon::start`] forks, so that it stands before the first thread and
 //! before the tokio runtime; [`Daemon::ready`] stands after the first configuration is in force.
 
+pub mod bounded;
 mod directories;
 mod exit_file;
 mod fork;

@@ -18,6 +18,8 @@ const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 const MAGIC_PCAPNG: u32 = 0x0a0d_0d0a;
 const LINKTYPE_ETHERNET: u32 = 1;
+/// The longest pcap file.
+const CAPTURE_BYTES: u64 = 4 << 30;
 
 /// A pcap file's Ethernet frames, read and checked whole, so that nothing can go wrong later.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,12 +33,24 @@ impl Capture {
     /// size in memory is the file's.
     pub fn open(path: &Path) -> Result<Capture, PortError> {
         let device = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|source| PortError::System {
+        let failed = |source| PortError::System {
             device: device.clone(),
             what: "read the pcap file",
             source,
-        })?;
-        Capture::parse(bytes).map_err(|reason| PortError::Invalid { device, reason })
+        };
+        let invalid = |reason| PortError::Invalid { device: device.clone(), reason };
+        let file = File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        (&file).take(FILE_HEADER_BYTES as u64).read_to_end(&mut bytes).map_err(failed)?;
+        // A device gives bytes for ever, but none that begin like this.
+        if bytes.len() == FILE_HEADER_BYTES {
+            ByteOrder::of(&bytes).map_err(invalid)?;
+        }
+        file.take(CAPTURE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 >= CAPTURE_BYTES {
+            return Err(invalid(format!("has no end within {CAPTURE_BYTES} bytes")));
+        }
+        Capture::parse(bytes).map_err(invalid)
     }
 
     /// Takes a file's contents; the error says at which record what is wrong.
@@ -482,5 +496,11 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert!(create(&path).is_ok());
+    }
+
+    #[test]
+    fn a_device_without_an_end_is_refused_by_its_first_bytes() {
+        let error = Capture::open(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero") && error.contains("magic number"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Files of flows in the syntax of `ovs-ofctl`, as a configuration file names them.
 
-use crate::bounded;
 use base::{Instant, OfPort};
+use daemon::bounded;
 use ofproto::{BridgeId, Ofproto};
 use openflow::message::FlowModCommand;
 use openflow::text::parse_flow;

@@ -6,7 +6,6 @@
 
 mod assignment;
 mod balance;
-mod bounded;
 mod capabilities;
 pub mod command_line;
 mod commands;

@@ -2,10 +2,10 @@
 
 use super::{Settings, Shared, Switch};
 use super::{commands, devices, flow_file, link_task, ovsdb_task, worker_task};
-use crate::bounded;
 use crate::command_line::{Source, SwitchOptions, TlsOptions, ovs_version};
 use crate::stream::{Target, TlsPolicy, TlsSettings};
 use control::{Desired, FileError};
+use daemon::bounded;
 use daemon::unixctl::{self, Commands, Reply, Server};
 use daemon::{Daemon, DaemonError, Directories, FatalSignals, PROGRAM, utc_offset_s};
 use port::PortError;

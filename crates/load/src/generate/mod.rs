@@ -93,7 +93,7 @@ pub fn profile(name: &str) -> Result<Profile, LoadError> {
     if let Some(built_in) = Profile::built_in(name) {
         return built_in.map_err(wrong);
     }
-    let text = std::fs::read_to_string(name)
+    let text = daemon::bounded::read_text(Path::new(name))
         .map_err(|source| LoadError::ReadProfile { file: Path::new(name).to_owned(), source })?;
     Profile::from_toml(&text).map_err(wrong)
 }

@@ -11,7 +11,7 @@ mod verify;
 
 pub use policy::TlsPolicy;
 
-use crate::bounded;
+use daemon::bounded;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
