@@ -13,6 +13,7 @@ targets:
 	@echo 'make demo      the main job: real traffic through the switch, in namespaces of its own'
 	@echo 'make test      every check and test, and what was skipped'
 	@echo 'make build     the programs, target/release/tidegate and target/release/ovs-vswitchd'
+	@echo 'make install   programs, manual pages and completion below PREFIX (/usr/local)'
 	@echo 'make lint      format, clippy, architecture and sizes, licences'
 	@echo 'make suite     Open vSwitch'"'"'s own test suites with this switch, as root (docs/suites.md)'
 	@echo 'make peers     this switch and Open vSwitch with DPDK on the same traffic, as root'
@@ -28,6 +29,23 @@ setup:
 .PHONY: build
 build: setup
 	cargo build --release --locked --package tidegate --package ovs-vswitchd $(dpdk)
+
+# DESTDIR=DIR puts them below a folder, for packages. Into the system itself, ovs-vswitchd becomes an
+# alternative to Debian's; `update-alternatives --config ovs-vswitchd` chooses.
+PREFIX ?= /usr/local
+prefix := $(DESTDIR)$(PREFIX)
+.PHONY: install
+install: build
+	install -D -m 755 target/release/tidegate $(prefix)/bin/tidegate
+	install -D -m 755 target/release/ovs-vswitchd $(prefix)/lib/tidegate/ovs-vswitchd
+	install -d $(prefix)/share/man/man1
+	target/release/tidegate man $(prefix)/share/man/man1
+	install -d $(prefix)/share/bash-completion/completions $(prefix)/share/zsh/site-functions
+	target/release/tidegate completion bash >$(prefix)/share/bash-completion/completions/tidegate
+	target/release/tidegate completion zsh >$(prefix)/share/zsh/site-functions/_tidegate
+	if [ -z "$(DESTDIR)" ] && command -v update-alternatives >/dev/null; then \
+	    update-alternatives --install /usr/sbin/ovs-vswitchd ovs-vswitchd $(prefix)/lib/tidegate/ovs-vswitchd 10; \
+	fi
 
 .PHONY: demo
 demo: build

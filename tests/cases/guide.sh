@@ -1,12 +1,12 @@
-# What README.md tells a newcomer to type works as it stands there, in its order.
+# What docs/guide.md tells a newcomer to type works as it stands there, in its order.
 # limit: 60
-ours || skip "README.md is ours"
-readme=$(dirname "$tests")/README.md
-# block NUMBER: the commands of the thing with that number, among those after `make demo` and `make test`.
+ours || skip "docs/guide.md is ours"
+guide=$(dirname "$tests")/docs/guide.md
+# block NUMBER: the commands of the thing with that number.
 block() {
     awk -v number="$1" '/^\*\*[0-9]+\./ { here = index($0, "**" number ".") == 1 }
         here && /^```/ { inside = !inside; next }
-        here && inside' "$readme"
+        here && inside' "$guide"
 }
 tidegate() { "$TIDEGATE" "$@"; }
 for pair in "veth0 end0" "veth1 end1"; do
