@@ -56,6 +56,20 @@ contains "without prefixes" "$(megaflow)" nw_dst=192.168.1.1
 vsctl clear bridge br0 flow_tables
 contains "with prefixes again" "$(megaflow)" nw_dst=192.168.0.0/16
 
+# A full table refuses flows, or has the one that times out first give way. Its name is told.
+vsctl set bridge br0 flow_tables:5=@t -- --id=@t create flow_table name=small flow_limit=2
+ovs-ofctl add-flow br0 table=5,in_port=1,idle_timeout=60,actions=drop
+ovs-ofctl add-flow br0 table=5,in_port=2,actions=drop
+third() { ovs-ofctl add-flow br0 table=5,in_port=3,actions=drop 2>&1; }
+contains "a full table" "$(third || true)" OFPFMFC_TABLE_FULL
+vsctl set flow_table small overflow_policy=evict
+third
+names=$(ovs-ofctl --names --no-stats dump-flows br0 table=5)
+contains "the new flow" "$names" 'table=small, in_port=third'
+contains "the flow without a timeout" "$names" in_port=server
+lacks "the flow with one" "$names" in_port=client
+vsctl clear bridge br0 flow_tables
+
 # Statistics of the system are written where they are wanted.
 same "statistics" "{}" "$(vsctl get open_vswitch . statistics)"
 vsctl set open_vswitch . other_config:enable-statistics=true

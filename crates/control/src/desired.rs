@@ -4,6 +4,7 @@ use crate::{Port, SwitchOptions};
 use base::{DatapathId, MacAddr, Zone, limits};
 use classifier::PrefixField;
 use openflow::Version;
+use openflow::text::NamedBits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -50,8 +51,8 @@ pub struct BridgeSettings {
     pub mac_table_size: u32,
     /// VLANs that are flooded rather than learned in.
     pub flood_vlans: BTreeSet<u16>,
-    /// The fields whose prefixes flow tables track, of tables that do not have the defaults.
-    pub table_prefixes: BTreeMap<u8, Vec<PrefixField>>,
+    /// Flow tables that have settings, by their numbers.
+    pub tables: BTreeMap<u8, FlowTable>,
     /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded.
     pub forward_bpdu: bool,
     /// How many packet-ins wait for a controller that reads too slowly.
@@ -63,6 +64,21 @@ pub struct BridgeSettings {
     /// Files of flows in the syntax of `ovs-ofctl`, to be added when the bridge is; only a file
     /// of configuration can name them.
     pub flow_files: Vec<PathBuf>,
+}
+
+/// A flow table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlowTable {
+    /// Its name.
+    pub name: Option<String>,
+    /// The most flows in it; None is the default.
+    pub flow_limit: Option<u32>,
+    /// Whether a flow gives way to a new one when the table is full.
+    pub evicts: bool,
+    /// The fields by which flows are grouped then: the largest group gives first.
+    pub groups: Vec<NamedBits>,
+    /// The fields whose prefixes are tracked; None is the defaults.
+    pub prefixes: Option<Vec<PrefixField>>,
 }
 
 /// What a bridge does while it has no controller.
@@ -159,7 +175,7 @@ impl Default for BridgeSettings {
             mac_aging_s: limits::MAC_AGING_S as u32,
             mac_table_size: limits::MAC_TABLE_SIZE as u32,
             flood_vlans: BTreeSet::new(),
-            table_prefixes: BTreeMap::new(),
+            tables: BTreeMap::new(),
             forward_bpdu: false,
             controller_queue_size: DEFAULT_CONTROLLER_QUEUE,
             description: None,

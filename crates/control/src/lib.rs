@@ -25,7 +25,8 @@ mod rows;
 mod status;
 
 pub use desired::{
-    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, TlsFiles, ZonePolicy,
+    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, FlowTable, TlsFiles,
+    ZonePolicy,
 };
 pub use difference::{Change, difference};
 pub use dpdk::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions};

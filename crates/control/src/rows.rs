@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
                 .filter(nonzero)
                 .unwrap_or(limits::MAC_TABLE_SIZE as u32),
             flood_vlans: vlans(row, "flood_vlans").into_iter().collect(),
-            table_prefixes: self.table_prefixes(place),
+            tables: self.flow_tables(place),
             forward_bpdu: self.flag(place, "forward-bpdu"),
             controller_queue_size: self
                 .config(place, "controller-queue-size", 1..=512)

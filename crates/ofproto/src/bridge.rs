@@ -3,9 +3,9 @@
 use crate::hidden::HiddenFlows;
 use crate::mac_table::MacTable;
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
-use crate::table::Tables;
+use crate::rule::Rules;
+use crate::table::{TableConfig, Tables};
 use base::{DatapathId, Instant, MacAddr, OfPort, PortNo, limits};
-use classifier::PrefixField;
 use hashbrown::HashMap;
 use openflow::message::{PortConfig, PortDesc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,9 +40,8 @@ pub struct BridgeConfig {
     pub mac_aging_s: u64,
     /// How many addresses are learned.
     pub mac_table_size: usize,
-    /// The fields whose prefixes flow tables track (`Flow_Table.prefixes`), of tables that do not have
-    /// the defaults.
-    pub table_prefixes: BTreeMap<u8, Vec<PrefixField>>,
+    /// Flow tables that do not have the defaults.
+    pub tables: BTreeMap<u8, TableConfig>,
     /// VLANs in which no address is learned, so that all is flooded.
     pub flood_vlans: BTreeSet<u16>,
     /// Forwards frames to addresses that bridges otherwise keep to themselves
@@ -62,7 +61,7 @@ impl BridgeConfig {
             fail_mode: FailMode::default(),
             mac_aging_s: limits::MAC_AGING_S,
             mac_table_size: limits::MAC_TABLE_SIZE,
-            table_prefixes: BTreeMap::new(),
+            tables: BTreeMap::new(),
             flood_vlans: BTreeSet::new(),
             forward_bpdu: false,
             description: Default::default(),
@@ -128,7 +127,7 @@ impl Bridge {
         let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
         macs.set_flood_vlans(config.flood_vlans.clone());
         let mut tables = Tables::default();
-        tables.set_prefixes(config.table_prefixes.clone());
+        tables.configure(&config.tables, &Rules::default());
         Bridge {
             id,
             macs,

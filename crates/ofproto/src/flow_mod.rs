@@ -164,7 +164,7 @@ impl Ofproto {
                 );
                 return Err(OfError::new(ErrorCode::Overlap, reason));
             }
-            if bridge.tables.len(table) >= limits::FLOWS_PER_TABLE {
+            if bridge.tables.excess(table, 1) > 0 && !self.evict(id, table, now) {
                 let reason = format!("flow-mod: table {table} is full; delete flows first");
                 return Err(OfError::new(ErrorCode::TableFull, reason));
             }
@@ -186,6 +186,24 @@ impl Ofproto {
         }
         self.put_rule(rule);
         Ok(())
+    }
+
+    /// Deletes the flow of a table that gives way first; says whether there was one.
+    fn evict(&mut self, id: BridgeId, table: TableId, now: Instant) -> bool {
+        let Some(bridge) = self.bridges.get_mut(id) else { return false };
+        let Some(rule) = bridge.tables.choose_evicted(table, &self.rules) else { return false };
+        self.delete_rule(rule, RemovedReason::Eviction, now);
+        true
+    }
+
+    /// Deletes flows of tables that have more than they take now, as far as flows give way.
+    pub(crate) fn evict_excess(&mut self, id: BridgeId, now: Instant) {
+        let Some(bridge) = self.bridges.get(id) else { return };
+        let numbers: Vec<u8> = bridge.config.tables.keys().copied().collect();
+        for table in numbers.into_iter().map(TableId) {
+            let excess = self.bridges.get(id).map_or(0, |bridge| bridge.tables.excess(table, 0));
+            let _ = (0..excess).take_while(|_| self.evict(id, table, now)).count();
+        }
     }
 
     /// Gives flows other actions; adds a flow where there are none and the request may add
@@ -240,7 +258,7 @@ impl Ofproto {
     /// Puts a flow into its table, in place of the one of its number.
     pub(crate) fn put_rule(&mut self, rule: Rule) {
         let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
-        bridge.tables.insert(rule.table, &rule.matching, rule.priority, rule.id);
+        bridge.tables.insert(&rule);
         self.timeouts.watch(&rule);
         let (bridge, table) = (rule.bridge, rule.table);
         self.rules.insert(rule);
@@ -251,7 +269,7 @@ impl Ofproto {
     fn take_rule(&mut self, id: RuleId) -> Option<Rule> {
         let rule = self.rules.remove(id)?;
         if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
-            bridge.tables.remove(rule.table, &rule.matching, rule.priority);
+            bridge.tables.remove(&rule);
         }
         let (bridge, table) = (rule.bridge, rule.table);
         self.changes.one(Dependency::Table { bridge, table }, &self.installed);

@@ -18,6 +18,7 @@
 mod bridge;
 pub mod connection;
 mod events;
+mod eviction;
 mod fdb;
 mod flow_limit;
 mod flow_mod;
@@ -46,7 +47,7 @@ pub use mac_table::{MacCounters, MacEntry, MacTable};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};
 pub use rule::{Rule, RuleId, Rules};
 pub use statistics::Aggregate;
-pub use table::Tables;
+pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
@@ -219,11 +220,11 @@ impl Ofproto {
         let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
         bridge.macs.configure(config.mac_table_size, config.mac_aging_s);
         bridge.macs.set_flood_vlans(config.flood_vlans.clone());
-        if bridge.config.table_prefixes != config.table_prefixes {
-            bridge.tables.set_prefixes(config.table_prefixes.clone());
-        }
+        bridge.tables.configure(&config.tables, &self.rules);
         self.changes.macs(bridge, &self.installed);
         bridge.config = config;
+        self.evict_excess(id, now);
+        let Some(bridge) = self.bridges.get(id) else { return };
         let without_controllers = !bridge.controllers.configured;
         if fail_mode_changed && without_controllers {
             self.begin_flows(id, now);

@@ -1,11 +1,29 @@
 //! A bridge's flow tables.
 
+use crate::eviction::Eviction;
 use crate::rule::{Rule, RuleId, Rules};
 use base::{TableId, limits};
 use classifier::{Classifier, PrefixField};
 use flow::{FlowKey, Mask, Match};
 use openflow::message::TableStats;
+use openflow::text::NamedBits;
 use std::collections::BTreeMap;
+
+/// A flow table as it is configured (table `Flow_Table` of the database).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TableConfig {
+    /// Its name, which OpenFlow tells.
+    pub name: Option<String>,
+    /// The most flows, where that is not [`limits::FLOWS_PER_TABLE`].
+    pub flow_limit: Option<u32>,
+    /// Whether a flow gives way to a new one when the table is full; otherwise the new one is
+    /// refused.
+    pub evicts: bool,
+    /// The fields by which flows are grouped then.
+    pub groups: Vec<NamedBits>,
+    /// The fields whose prefixes are tracked; `None` is the defaults.
+    pub prefixes: Option<Vec<PrefixField>>,
+}
 
 /// One flow table: finds flows by packets and by their match.
 #[derive(Debug, Default)]
@@ -15,34 +33,84 @@ pub struct Table {
     pub(crate) matched: u64,
     /// Packets that found none.
     pub(crate) missed: u64,
+    config: TableConfig,
+    /// The flows that may give way, if any may.
+    eviction: Option<Eviction>,
+}
+
+impl Table {
+    /// How many flows it takes.
+    fn limit(&self) -> usize {
+        let limit = self.config.flow_limit.map_or(limits::FLOWS_PER_TABLE, |limit| limit as usize);
+        limit.min(limits::FLOWS_PER_TABLE)
+    }
+
+    fn configure(&mut self, config: TableConfig, rules: &Rules) {
+        if self.config == config {
+            return;
+        }
+        let before = std::mem::replace(&mut self.config, config);
+        if before.prefixes != self.config.prefixes {
+            let fields = self.config.prefixes.as_deref();
+            self.flows.set_prefix_fields(fields.unwrap_or(PrefixField::DEFAULT));
+        }
+        if (before.evicts, before.groups) != (self.config.evicts, self.config.groups.clone()) {
+            self.set_eviction(rules);
+        }
+    }
+
+    /// Begins to keep the flows that may give way in order, or stops.
+    fn set_eviction(&mut self, rules: &Rules) {
+        self.eviction = self.config.evicts.then(|| {
+            let mut eviction = Eviction::new(self.config.groups.clone());
+            let own = self.flows.iter().filter_map(|found| rules.get(*found.rule));
+            own.for_each(|rule| eviction.put(rule));
+            eviction
+        });
+    }
 }
 
 /// All tables of a bridge. A table costs nothing until a flow is put into it.
 #[derive(Debug)]
 pub struct Tables {
     tables: Vec<Option<Box<Table>>>,
-    /// The fields whose prefixes are tracked, of tables that do not have the defaults.
-    prefixes: BTreeMap<u8, Vec<PrefixField>>,
 }
 
 impl Default for Tables {
     fn default() -> Self {
         let mut tables = Vec::new();
         tables.resize_with(limits::TABLES, || None);
-        Tables { tables, prefixes: BTreeMap::new() }
+        Tables { tables }
     }
 }
 
 impl Tables {
-    /// Says of which fields tables track prefixes; those that are not named have the defaults.
-    pub fn set_prefixes(&mut self, prefixes: BTreeMap<u8, Vec<PrefixField>>) {
-        self.prefixes = prefixes;
-        for (number, table) in self.tables.iter_mut().enumerate() {
-            if let Some(table) = table {
-                let fields = self.prefixes.get(&(number as u8)).map(Vec::as_slice);
-                table.flows.set_prefix_fields(fields.unwrap_or(PrefixField::DEFAULT));
+    /// Configures the tables; those that are not named have the defaults. What is more than a new
+    /// limit allows stays until [`Self::choose_evicted`] is asked.
+    pub(crate) fn configure(&mut self, configs: &BTreeMap<u8, TableConfig>, rules: &Rules) {
+        for (number, place) in self.tables.iter_mut().enumerate() {
+            match (configs.get(&(number as u8)), place) {
+                (Some(config), place) => {
+                    let table = place.get_or_insert_default();
+                    table.configure(config.clone(), rules);
+                }
+                (None, Some(table)) => table.configure(TableConfig::default(), rules),
+                (None, None) => {}
             }
         }
+    }
+
+    /// How many flows the table has beyond what it takes, or with one more would have.
+    pub(crate) fn excess(&self, table: TableId, more: usize) -> usize {
+        match self.get(table) {
+            Some(table) => (table.flows.len() + more).saturating_sub(table.limit()),
+            None => 0,
+        }
+    }
+
+    /// The flow that gives way to another; `None` if all stay.
+    pub(crate) fn choose_evicted(&mut self, table: TableId, rules: &Rules) -> Option<RuleId> {
+        self.tables.get_mut(usize::from(table.0))?.as_mut()?.eviction.as_mut()?.choose(rules)
     }
 
     /// The flow of highest priority that the packet matches; what decided it is made to matter in
@@ -79,30 +147,22 @@ impl Tables {
         self.some(None).flat_map(|flows| flows.iter().map(|found| *found.rule)).collect()
     }
 
-    /// Puts a flow in. Gives the one that had its place.
-    pub(crate) fn insert(
-        &mut self,
-        table: TableId,
-        matching: &Match,
-        priority: u16,
-        rule: RuleId,
-    ) -> Option<RuleId> {
-        self.get_mut(table)?.flows.insert(matching, priority, rule)
+    /// Puts a flow in, in place of the one of its match and priority.
+    pub(crate) fn insert(&mut self, rule: &Rule) {
+        let Some(table) = self.get_mut(rule.table) else { return };
+        table.flows.insert(&rule.matching, rule.priority, rule.id);
+        if let Some(eviction) = &mut table.eviction {
+            eviction.put(rule);
+        }
     }
 
     /// Takes a flow out.
-    pub(crate) fn remove(
-        &mut self,
-        table: TableId,
-        matching: &Match,
-        priority: u16,
-    ) -> Option<RuleId> {
-        self.tables.get_mut(usize::from(table.0))?.as_mut()?.flows.remove(matching, priority)
-    }
-
-    /// How many flows the table has.
-    pub fn len(&self, table: TableId) -> usize {
-        self.get(table).map_or(0, |table| table.flows.len())
+    pub(crate) fn remove(&mut self, rule: &Rule) {
+        let Some(Some(table)) = self.tables.get_mut(usize::from(rule.table.0)) else { return };
+        table.flows.remove(&rule.matching, rule.priority);
+        if let Some(eviction) = &mut table.eviction {
+            eviction.remove(rule.id);
+        }
     }
 
     /// Counts lookups in a table.
@@ -120,9 +180,9 @@ impl Tables {
             let table = table.as_deref().unwrap_or(&empty);
             TableStats {
                 table: TableId(number as u8),
-                name: String::new(),
+                name: table.config.name.clone().unwrap_or_default(),
                 active: table.flows.len() as u32,
-                max_entries: limits::FLOWS_PER_TABLE as u32,
+                max_entries: table.limit() as u32,
                 lookups: table.matched + table.missed,
                 matched: table.matched,
             }
@@ -136,13 +196,7 @@ impl Tables {
 
     fn get_mut(&mut self, number: TableId) -> Option<&mut Table> {
         let place = self.tables.get_mut(usize::from(number.0))?;
-        Some(place.get_or_insert_with(|| {
-            let mut table = Box::<Table>::default();
-            if let Some(fields) = self.prefixes.get(&number.0) {
-                table.flows.set_prefix_fields(fields);
-            }
-            table
-        }))
+        Some(place.get_or_insert_default())
     }
 
     fn some(&self, table: Option<TableId>) -> impl Iterator<Item = &Classifier<RuleId>> {

@@ -40,6 +40,11 @@ pub fn expired(rule: &Rule, now: Instant) -> Option<RemovedReason> {
     next(rule).filter(|(at, _)| *at <= now).map(|(_, reason)| reason)
 }
 
+/// When the flow times out if no packet comes.
+pub fn expiry(rule: &Rule) -> Option<Instant> {
+    next(rule).map(|(at, _)| at)
+}
+
 fn next(rule: &Rule) -> Option<(Instant, RemovedReason)> {
     let after = |since: Instant, timeout_s: u16, reason| {
         (timeout_s > 0).then(|| (since + Duration::from_secs(timeout_s.into()), reason))

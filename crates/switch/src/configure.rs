@@ -7,9 +7,9 @@ use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
 use crate::stream::Target;
 use base::{DatapathId, Instant, MacAddr, OfPort};
-use control::{BridgeSettings, Change, ControllerKind, Desired};
+use control::{BridgeSettings, Change, ControllerKind, Desired, FlowTable};
 use ofproto::connection::{ConnId, Settings};
-use ofproto::{BridgeConfig, BridgeId};
+use ofproto::{BridgeConfig, BridgeId, TableConfig};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::task::JoinHandle;
@@ -251,7 +251,7 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
     };
     config.mac_aging_s = settings.mac_aging_s.into();
     config.mac_table_size = settings.mac_table_size as usize;
-    config.table_prefixes = settings.table_prefixes.clone();
+    config.tables = settings.tables.iter().map(|(n, table)| (*n, table_config(table))).collect();
     config.flood_vlans = settings.flood_vlans.clone();
     config.forward_bpdu = settings.forward_bpdu;
     config.description = [
@@ -262,6 +262,11 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
         settings.description.clone().unwrap_or_else(|| "None".to_owned()),
     ];
     config
+}
+
+fn table_config(table: &FlowTable) -> TableConfig {
+    let FlowTable { name, flow_limit, evicts, groups, prefixes } = table.clone();
+    TableConfig { name, flow_limit, evicts, groups, prefixes }
 }
 
 pub(super) fn versions(settings: &BridgeSettings) -> u32 {

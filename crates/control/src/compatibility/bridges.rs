@@ -45,9 +45,9 @@ pub(super) static CONTROLLER: &[Settings] = &[
 
 #[rustfmt::skip]
 pub(super) static FLOW_TABLE: &[Settings] = &[
+    settings(Done, "name overflow_policy groups", ""),
+    settings(Done, "flow_limit", "at most 1,000,000, which is the default too"),
     settings(Done, "prefixes", "of addresses; there are no tunnels"),
-    settings(Ignored, "name", "tables are told by their numbers"),
-    settings(Ignored, "flow_limit overflow_policy groups", "all tables have the same limit, and no flow gives way to another"),
     settings(Others, "external_ids", ""),
 ];
 

@@ -16,7 +16,7 @@ const COLUMNS: &[(&str, &str)] = &[
         "controller datapath_id datapath_type datapath_version fail_mode flood_vlans flow_tables name \
          other_config ports protocols",
     ),
-    ("Flow_Table", "prefixes"),
+    ("Flow_Table", "flow_limit groups name overflow_policy prefixes"),
     ("Port", "cvlans interfaces name other_config protected tag trunks vlan_mode"),
     (
         "Interface",

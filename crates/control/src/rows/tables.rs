@@ -1,7 +1,9 @@
 //! Rows of `Flow_Table`.
 
-use super::{Place, Reader};
+use super::{Place, Reader, to_u32};
+use crate::desired::FlowTable;
 use classifier::{MAX_PREFIX_FIELDS, PrefixField};
+use openflow::text::NamedBits;
 use std::collections::BTreeMap;
 
 /// The fields that OpenFlow's tables can track prefixes of, by all their names.
@@ -15,8 +17,8 @@ const PREFIX_FIELDS: [(&str, PrefixField); 6] = [
 ];
 
 impl Reader<'_> {
-    /// The fields whose prefixes a bridge's tables track, where the defaults are not wanted.
-    pub(super) fn table_prefixes(&mut self, bridge: &Place<'_>) -> BTreeMap<u8, Vec<PrefixField>> {
+    /// The flow tables of a bridge that have settings.
+    pub(super) fn flow_tables(&mut self, bridge: &Place<'_>) -> BTreeMap<u8, FlowTable> {
         let mut tables = BTreeMap::new();
         let rows = bridge.row.get("flow_tables").map(|map| map.as_uuid_map()).unwrap_or_default();
         for (number, uuid) in rows {
@@ -27,12 +29,32 @@ impl Reader<'_> {
             let place =
                 &Place { table: "Flow_Table", name: &format!("{}:{number}", bridge.name), row };
             self.warn_of_ignored(place);
-            let names = row.get("prefixes").map(|set| set.as_str_set()).unwrap_or_default();
-            if !names.is_empty() {
-                tables.insert(number, self.prefix_fields(place, &names));
-            }
+            let strings = |column| row.get(column).map(|set| set.as_str_set()).unwrap_or_default();
+            let prefixes = strings("prefixes");
+            let table = FlowTable {
+                name: row.str("name").filter(|name| !name.is_empty()).map(str::to_owned),
+                flow_limit: row.opt_i64("flow_limit").map(to_u32),
+                evicts: row.str("overflow_policy") == Some("evict"),
+                groups: self.groups(place, &strings("groups")),
+                prefixes: match &prefixes[..] {
+                    [] => None,
+                    names => Some(self.prefix_fields(place, names)),
+                },
+            };
+            tables.insert(number, table);
         }
         tables
+    }
+
+    fn groups(&mut self, place: &Place<'_>, names: &[&str]) -> Vec<NamedBits> {
+        let mut groups = Vec::new();
+        for name in names {
+            match NamedBits::parse(name) {
+                Ok(bits) => groups.push(bits),
+                Err(error) => self.warn(place, "groups", format!("\"{name}\": {error}; ignored")),
+            }
+        }
+        groups
     }
 
     fn prefix_fields(&mut self, place: &Place<'_>, names: &[&str]) -> Vec<PrefixField> {

@@ -1,11 +1,13 @@
 use super::*;
 use crate::fixture::{replica, uuid};
 use crate::{
-    AutoBalance, Hint, Isolation, PriorityTags, QueueOptions, RxqAssign, SleepMax, VlanMode,
+    AutoBalance, FlowTable, Hint, Isolation, PriorityTags, QueueOptions, RxqAssign, SleepMax,
+    VlanMode,
 };
 use base::{DatapathId, MacAddr, OfPort};
 use classifier::PrefixField;
 use openflow::Version;
+use openflow::text::NamedBits;
 use serde_json::{Value, json};
 
 fn set(uuids: &[u32]) -> Value {
@@ -46,30 +48,44 @@ fn expected() -> Desired {
 }
 
 #[test]
-fn flow_tables_track_the_prefixes_that_are_asked_for() {
+fn settings_of_flow_tables() {
     let tables = json!(["map", [[0, uuid(3)], [7, uuid(4)], [9, uuid(5)], [10, uuid(6)]]]);
-    let prefixes = |names: &[&str]| json!({"prefixes": ["set", names]});
+    let set = |names: &[&str]| json!(["set", names]);
+    let limited = json!({"flow_limit": 5, "overflow_policy": "evict", "name": "main",
+        "groups": set(&["NXM_OF_IN_PORT[]", "NXM_OF_NOTHING[]"])});
     let rows = replica(&[
         ("Open_vSwitch", 1, json!({"bridges": uuid(2)})),
         ("Bridge", 2, json!({"name": "br0", "flow_tables": tables})),
-        ("Flow_Table", 3, prefixes(&["ip_dst", "ipv6_src"])),
-        ("Flow_Table", 4, prefixes(&["none"])),
-        ("Flow_Table", 5, prefixes(&["tun_src", "nw_src"])),
-        ("Flow_Table", 6, json!({"flow_limit": 5})),
+        ("Flow_Table", 3, json!({"prefixes": set(&["ip_dst", "ipv6_src"])})),
+        ("Flow_Table", 4, json!({"prefixes": set(&["none"]), "overflow_policy": "refuse"})),
+        ("Flow_Table", 5, json!({"prefixes": set(&["tun_src", "nw_src"]), "name": ""})),
+        ("Flow_Table", 6, limited),
     ]);
     let (found, warnings) = Desired::from_rows(&rows);
+    let prefixes = |fields: &[PrefixField]| FlowTable {
+        prefixes: Some(fields.to_vec()),
+        ..FlowTable::default()
+    };
+    let limited = FlowTable {
+        name: Some("main".into()),
+        flow_limit: Some(5),
+        evicts: true,
+        groups: vec![NamedBits::parse("in_port").unwrap()],
+        prefixes: None,
+    };
     let expected = [
-        (0, vec![PrefixField::Ipv4Dst, PrefixField::Ipv6Src]),
-        (7, vec![]),
-        (9, vec![PrefixField::Ipv4Src]),
+        (0, prefixes(&[PrefixField::Ipv4Dst, PrefixField::Ipv6Src])),
+        (7, prefixes(&[])),
+        (9, prefixes(&[PrefixField::Ipv4Src])),
+        (10, limited),
     ];
-    assert_eq!(found.bridges["br0"].settings.table_prefixes, BTreeMap::from(expected));
+    assert_eq!(found.bridges["br0"].settings.tables, BTreeMap::from(expected));
     let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
     let expected = [
         "Flow_Table br0:9: prefixes: \"tun_src\" is not one of ip_dst, ip_src, ipv6_dst, ipv6_src, \
          nw_dst, nw_src or \"none\"; ignored",
-        "Flow_Table br0:10: flow_limit: all tables have the same limit, and no flow gives way to \
-         another; ignored",
+        "Flow_Table br0:10: groups: \"NXM_OF_NOTHING[]\": column 1: there is no field \
+         'NXM_OF_NOTHING' (see ovs-fields(7)); ignored",
     ];
     assert_eq!(warnings, expected);
 }

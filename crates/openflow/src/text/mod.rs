@@ -8,6 +8,7 @@ mod flow;
 mod format_actions;
 mod format_match;
 mod matching;
+mod named_bits;
 mod span;
 mod value;
 
@@ -16,6 +17,7 @@ pub use flow::{format_flow, parse_flow};
 pub use format_actions::format_actions;
 pub use format_match::format_match;
 pub use matching::parse_match;
+pub use named_bits::NamedBits;
 
 use base::OfPort;
 use std::fmt;
