@@ -1,7 +1,9 @@
 //! What the OpenFlow connections must be told.
 
 use crate::bridge::BridgeId;
-use openflow::message::{FlowStatsEntry, PacketIn, PortDesc, PortReason, RemovedReason};
+use openflow::message::{
+    FlowStatsEntry, PacketIn, PortDesc, PortReason, RemovedReason, TableDesc, TableReason,
+};
 
 /// Something that controllers may want to hear of. The queue is emptied with
 /// [`crate::Ofproto::take_events`].
@@ -29,6 +31,15 @@ pub enum Event {
         /// Whether a table miss sent it, whose length a connection's own setting
         /// (`miss_send_len`) decides.
         is_miss: bool,
+    },
+    /// A table tells how much room it has.
+    TableStatus {
+        /// Its bridge.
+        bridge: BridgeId,
+        /// Whether little is left.
+        reason: TableReason,
+        /// The table.
+        desc: TableDesc,
     },
     /// A port came, changed or went.
     PortStatus {

@@ -32,6 +32,7 @@ mod revalidate;
 mod rule;
 mod statistics;
 mod table;
+mod table_mod;
 pub mod text;
 mod timeouts;
 mod trace;
@@ -198,6 +199,7 @@ impl Ofproto {
 
     /// What happened since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
+        self.tell_vacancies();
         std::mem::take(&mut self.events)
     }
 

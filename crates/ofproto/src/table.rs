@@ -2,12 +2,13 @@
 
 use crate::eviction::Eviction;
 use crate::rule::{Rule, RuleId, Rules};
+use crate::table_mod::Controlled;
 use base::{TableId, limits};
 use classifier::{Classifier, PrefixField};
 use flow::{FlowKey, Mask, Match};
-use openflow::message::TableStats;
+use openflow::message::{TableMiss, TableStats};
 use openflow::text::NamedBits;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A flow table as it is configured (table `Flow_Table` of the database).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -34,6 +35,7 @@ pub struct Table {
     /// Packets that found none.
     pub(crate) missed: u64,
     config: TableConfig,
+    pub(crate) controlled: Controlled,
     /// The flows that may give way, if any may.
     eviction: Option<Eviction>,
 }
@@ -54,14 +56,22 @@ impl Table {
             let fields = self.config.prefixes.as_deref();
             self.flows.set_prefix_fields(fields.unwrap_or(PrefixField::DEFAULT));
         }
-        if (before.evicts, before.groups) != (self.config.evicts, self.config.groups.clone()) {
+        if (before.evicts, &before.groups) != (self.config.evicts, &self.config.groups) {
             self.set_eviction(rules);
         }
     }
 
+    /// How much of the table is free, in percent; a table without a limit counts as large.
+    pub(crate) fn vacancy(&self) -> u8 {
+        let size = u64::from(self.config.flow_limit.unwrap_or(u32::MAX));
+        let free = size.saturating_sub(self.flows.len() as u64);
+        (free * 100).checked_div(size).map_or(100, |percent| percent as u8)
+    }
+
     /// Begins to keep the flows that may give way in order, or stops.
-    fn set_eviction(&mut self, rules: &Rules) {
-        self.eviction = self.config.evicts.then(|| {
+    pub(crate) fn set_eviction(&mut self, rules: &Rules) {
+        let evicts = self.config.evicts || self.controlled.evicts;
+        self.eviction = evicts.then(|| {
             let mut eviction = Eviction::new(self.config.groups.clone());
             let own = self.flows.iter().filter_map(|found| rules.get(*found.rule));
             own.for_each(|rule| eviction.put(rule));
@@ -74,13 +84,15 @@ impl Table {
 #[derive(Debug)]
 pub struct Tables {
     tables: Vec<Option<Box<Table>>>,
+    /// Tables that were to tell how much room they have.
+    pub(crate) telling: BTreeSet<u8>,
 }
 
 impl Default for Tables {
     fn default() -> Self {
         let mut tables = Vec::new();
         tables.resize_with(limits::TABLES, || None);
-        Tables { tables }
+        Tables { tables, telling: BTreeSet::new() }
     }
 }
 
@@ -173,6 +185,11 @@ impl Tables {
         }
     }
 
+    /// What becomes of packets that no flow of the table matches, if a controller has said it.
+    pub(crate) fn miss(&self, table: TableId) -> Option<TableMiss> {
+        self.get(table)?.controlled.miss
+    }
+
     /// What each table says of itself.
     pub fn stats(&self) -> Vec<TableStats> {
         let empty = Table::default();
@@ -185,16 +202,17 @@ impl Tables {
                 max_entries: table.limit() as u32,
                 lookups: table.matched + table.missed,
                 matched: table.matched,
+                miss: table.controlled.miss.unwrap_or(TableMiss::Controller),
             }
         };
         self.tables.iter().enumerate().map(stats).collect()
     }
 
-    fn get(&self, table: TableId) -> Option<&Table> {
+    pub(crate) fn get(&self, table: TableId) -> Option<&Table> {
         self.tables.get(usize::from(table.0))?.as_deref()
     }
 
-    fn get_mut(&mut self, number: TableId) -> Option<&mut Table> {
+    pub(crate) fn get_mut(&mut self, number: TableId) -> Option<&mut Table> {
         let place = self.tables.get_mut(usize::from(number.0))?;
         Some(place.get_or_insert_default())
     }

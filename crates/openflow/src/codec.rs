@@ -5,7 +5,8 @@ use crate::error::{ErrorCode, OfError};
 use crate::framer::HEADER_LEN;
 use crate::message::{Message, PacketInFormat, Version};
 use crate::{
-    bundle, control, error_codes, flow_mod, flow_removed, hello, packet_in, packet_out, port, stats,
+    bundle, control, error_codes, flow_mod, flow_removed, hello, packet_in, packet_out, port,
+    stats, table_mod,
 };
 
 /// A transaction id: a reply carries that of its request.
@@ -187,6 +188,7 @@ fn decode11(
     Ok(match message_type {
         15 => return Err(no_group(input)?),
         16 => port::take_mod(input, version)?,
+        17 => table_mod::take(input, version)?,
         18 => Message::StatsRequest(stats::take_request(input, version)?),
         19 => Message::StatsReply(stats::take_reply(input, version)?),
         20 => Message::BarrierRequest,
@@ -195,6 +197,7 @@ fn decode11(
         28 if v14 => control::take_async14(input)?,
         28 if version == Version::V13 => control::take_async(input)?,
         29 if version >= Version::V13 => return Err(no_meter(input)?),
+        31 if v14 => table_mod::take_status(input)?,
         33 if v14 => bundle::take_control(input)?,
         34 if v14 => bundle::take_add(input, version, options)?,
         _ => return Err(unknown(message_type)),
@@ -257,6 +260,14 @@ fn encode_body(
         Message::PortStatus { reason, port } => {
             port::put_status(out, version, *reason, port);
             kind::PORT_STATUS
+        }
+        Message::TableMod(table_mod) => {
+            table_mod::put(out, version, table_mod);
+            17
+        }
+        Message::TableStatus { reason, desc } => {
+            table_mod::put_status(out, *reason, desc);
+            31
         }
         Message::StatsRequest(request) => {
             stats::put_request(out, version, request);

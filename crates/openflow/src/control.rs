@@ -128,13 +128,18 @@ pub(crate) fn take_role(input: &mut Input<'_>, reply: bool) -> Result<Message, O
 pub(crate) fn take_async(input: &mut Input<'_>) -> Result<Message, OfError> {
     let mut pair =
         || -> Result<[Option<u32>; 2], OfError> { Ok([Some(input.u32()?), Some(input.u32()?)]) };
-    Ok(Message::SetAsync { packet_in: pair()?, port_status: pair()?, flow_removed: pair()? })
+    Ok(Message::SetAsync {
+        packet_in: pair()?,
+        port_status: pair()?,
+        flow_removed: pair()?,
+        table_status: [None; 2],
+    })
 }
 
 /// Reads the properties of OFPT_SET_ASYNC from OpenFlow 1.4 on: for each kind of message the bits
 /// for a secondary, then for a primary. What is not said stays as it is.
 pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
-    let mut masks = [None; 6];
+    let mut masks = [None; 12];
     while !input.is_empty() {
         let (kind, len) = (usize::from(input.u16()?), usize::from(input.u16()?));
         let Some(body) = len.checked_sub(4) else {
@@ -144,16 +149,20 @@ pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
         input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
         match masks.get_mut(kind) {
             Some(mask) => *mask = Some(value.u32()?),
-            // Role, table and request-forward messages are never sent.
-            None if kind < 12 => {}
             None => {
                 let reason = format!("asynchronous messages of kind {kind} are unknown");
                 return Err(bad(ErrorCode::AsyncUnsupported, reason));
             }
         }
     }
-    let [p1, p0, s1, s0, f1, f0] = masks;
-    Ok(Message::SetAsync { packet_in: [p0, p1], port_status: [s0, s1], flow_removed: [f0, f1] })
+    // Role and request-forward messages are never sent.
+    let [p1, p0, s1, s0, f1, f0, _, _, t1, t0, ..] = masks;
+    Ok(Message::SetAsync {
+        packet_in: [p0, p1],
+        port_status: [s0, s1],
+        flow_removed: [f0, f1],
+        table_status: [t0, t1],
+    })
 }
 
 fn start(out: &mut Vec<u8>, subtype: u32) {
@@ -168,8 +177,8 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
             put_role(out, version, *role, *generation, false)
         }
         Message::RoleReply { role, generation } => put_role(out, version, *role, *generation, true),
-        Message::SetAsync { packet_in, port_status, flow_removed } => {
-            put_async(out, version, [*packet_in, *port_status, *flow_removed])
+        Message::SetAsync { packet_in, port_status, flow_removed, table_status } => {
+            put_async(out, version, [*packet_in, *port_status, *flow_removed], *table_status)
         }
         Message::SetFlowFormat(format) => {
             start(out, NXT_SET_FLOW_FORMAT);
@@ -239,17 +248,24 @@ fn put_role(
     if reply { 25 } else { 24 }
 }
 
-fn put_async(out: &mut Vec<u8>, version: Version, masks: [[Option<u32>; 2]; 3]) -> u8 {
-    let says_all = masks.iter().flatten().all(Option::is_some);
+fn put_async(
+    out: &mut Vec<u8>,
+    version: Version,
+    masks: [[Option<u32>; 2]; 3],
+    table_status: [Option<u32>; 2],
+) -> u8 {
+    let says_all = masks.iter().flatten().all(Option::is_some) && table_status == [None; 2];
     if version >= Version::V14 || !says_all {
         // The form without properties can't leave anything unsaid, Nicira's with them can.
         if version < Version::V14 {
             start(out, NXT_SET_ASYNC_CONFIG2);
         }
-        for (i, [primary, secondary]) in masks.into_iter().enumerate() {
-            for (kind, mask) in [(2 * i, secondary), (2 * i + 1, primary)] {
+        let [packet_in, port_status, flow_removed] = masks;
+        let kinds = [(0, packet_in), (2, port_status), (4, flow_removed), (8, table_status)];
+        for (kind, [primary, secondary]) in kinds {
+            for (kind, mask) in [(kind, secondary), (kind + 1, primary)] {
                 if let Some(mask) = mask {
-                    out.put_u16(kind as u16);
+                    out.put_u16(kind);
                     out.put_u16(8);
                     out.put_u32(mask);
                 }

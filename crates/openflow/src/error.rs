@@ -117,6 +117,18 @@ pub enum ErrorCode {
     PortModBadPort,
     /// OFPPMFC_BAD_HW_ADDR
     PortModBadHwAddr,
+    /// OFPTMFC_BAD_TABLE
+    TableModBadTable,
+    /// OFPTMFC_BAD_CONFIG
+    TableModBadConfig,
+    /// OFPTMFC_EPERM
+    TableModEperm,
+    /// OFPTFFC_EPERM
+    TableFeaturesEperm,
+    /// OFPTFFC_TOO_MANY
+    TableFeaturesTooMany,
+    /// NXTFFC_DUP_TABLE
+    TableFeaturesDuplicate,
     /// OFPQOFC_BAD_PORT
     QueueBadPort,
     /// OFPQOFC_BAD_QUEUE

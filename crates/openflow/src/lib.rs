@@ -26,6 +26,7 @@ mod packet_in;
 mod packet_out;
 mod port;
 mod stats;
+mod table_mod;
 pub mod text;
 mod vendor;
 
@@ -36,3 +37,4 @@ pub use error::{ErrorCode, OfError};
 pub use framer::{Framer, HEADER_LEN};
 pub use message::{FlowMod, Message, Version};
 pub use stats::has_more;
+pub use table_mod::EVICTION_FLAGS;

@@ -1,11 +1,13 @@
 //! Messages, the same for every version of OpenFlow.
 
 mod statistics;
+mod tables;
 
 pub use crate::ct_flush::CtFlush;
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };
+pub use tables::{TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
 
 use crate::action::Action;
 use crate::error::ErrorCode;
@@ -311,6 +313,15 @@ pub enum Message {
         /// The port.
         port: PortDesc,
     },
+    /// Changes how tables behave.
+    TableMod(TableMod),
+    /// A table tells how much room it has (from OpenFlow 1.4 on).
+    TableStatus {
+        /// Whether little is left.
+        reason: TableReason,
+        /// The table.
+        desc: TableDesc,
+    },
     /// Asks for statistics.
     StatsRequest(StatsRequest),
     /// Statistics.
@@ -365,8 +376,8 @@ pub enum Message {
     /// NXT_SET_CONTROLLER_ID
     SetControllerId(u16),
     /// NXT_SET_ASYNC_CONFIG or OFPT_SET_ASYNC: which asynchronous messages are wanted, per role
-    /// (primary or equal, secondary): packet-in reasons, port-status reasons, flow-removed reasons.
-    /// From 1.4 on what is `None` stays as it is.
+    /// (primary or equal, secondary): packet-in reasons, port-status reasons, flow-removed reasons and,
+    /// from 1.4 on, table-status reasons. From 1.4 on what is `None` stays as it is.
     SetAsync {
         /// Bits of packet-in reasons.
         packet_in: [Option<u32>; 2],
@@ -374,6 +385,8 @@ pub enum Message {
         port_status: [Option<u32>; 2],
         /// Bits of flow-removed reasons.
         flow_removed: [Option<u32>; 2],
+        /// Bits of table-status reasons.
+        table_status: [Option<u32>; 2],
     },
     /// NXT_CT_FLUSH_ZONE
     CtFlushZone(u16),

@@ -4,7 +4,7 @@
 mod generate;
 
 use generate::Generate;
-use openflow::message::{PacketInFormat, StatsReply, TableStats};
+use openflow::message::{PacketInFormat, StatsReply, TableDesc, TableStats, VacancyEvents};
 use openflow::{EncodeOptions, ErrorCode, Message, Place, Version, encode};
 use std::process::Command;
 
@@ -101,6 +101,7 @@ fn ovs_ofctl_reads_tables_features() {
             max_entries: 1_000_000,
             lookups: 7,
             matched: 5,
+            miss: openflow::message::TableMiss::Continue,
         })
         .collect();
     for version in Version::ALL {
@@ -120,7 +121,13 @@ fn ovs_ofctl_reads_tables_features() {
             ]);
         }
         if version >= Version::V14 {
-            replies.push(StatsReply::TableDesc(tables.clone()));
+            let vacancy = Some((VacancyEvents { down: 20, up: 80 }, 100));
+            let tables = [None, vacancy].map(|vacancy| TableDesc {
+                table: base::TableId(3),
+                evicts: vacancy.is_some(),
+                vacancy,
+            });
+            replies.push(StatsReply::TableDesc(tables.to_vec()));
         }
         for reply in replies {
             if !check(version, &Message::StatsReply(reply), &EncodeOptions::default()) {

@@ -6,7 +6,7 @@ use super::session::Session;
 use super::settings::ConnectionKind;
 use crate::events::Event;
 use base::{Instant, OfPort};
-use openflow::message::{Message, PacketIn, PortReason, RemovedReason, Role, Version};
+use openflow::message::{Message, PacketIn, PortReason, RemovedReason, Role, TableReason, Version};
 
 /// OFPR_ACTION.
 const ACTION: u32 = 1 << 1;
@@ -15,6 +15,10 @@ pub(super) const INVALID_TTL: u32 = 1 << 2;
 /// OpenFlow 1.4's finer reasons for what was OFPR_ACTION before: action set, group, packet-out.
 const FINER_ACTIONS: u32 = 7 << 3;
 
+/// OFPTR_VACANCY_DOWN and OFPTR_VACANCY_UP
+const VACANCY_DOWN: u32 = 3;
+const VACANCY_UP: u32 = 4;
+
 /// Which asynchronous messages are wanted: bits of reasons, for a primary or equal controller and
 /// for a secondary one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,12 +26,17 @@ pub(super) struct AsyncConfig {
     pub packet_in: [u32; 2],
     pub port_status: [u32; 2],
     pub flow_removed: [u32; 2],
+    pub table_status: [u32; 2],
 }
 
 impl AsyncConfig {
     /// Nothing, until it is asked for.
-    pub const NONE: AsyncConfig =
-        AsyncConfig { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0; 2] };
+    pub const NONE: AsyncConfig = AsyncConfig {
+        packet_in: [0; 2],
+        port_status: [0; 2],
+        flow_removed: [0; 2],
+        table_status: [0; 2],
+    };
 
     /// What is wanted by those who don't say (ovs: `lib/ofp-connection.c`,
     /// `ofputil_async_cfg_default`).
@@ -41,6 +50,7 @@ impl AsyncConfig {
             packet_in: [(1 | ACTION | FINER_ACTIONS) & !INVALID_TTL, 0],
             port_status: [0x7, 0x7],
             flow_removed: [flow_removed, 0],
+            table_status: [0; 2],
         }
     }
 
@@ -52,6 +62,7 @@ impl AsyncConfig {
         packet_in: [Option<u32>; 2],
         port_status: [Option<u32>; 2],
         flow_removed: [Option<u32>; 2],
+        table_status: [Option<u32>; 2],
     ) -> Self {
         let replace = |place: &mut [u32; 2], asked: [Option<u32>; 2]| {
             for (bits, asked) in place.iter_mut().zip(asked) {
@@ -61,6 +72,7 @@ impl AsyncConfig {
         replace(&mut self.packet_in, packet_in);
         replace(&mut self.port_status, port_status);
         replace(&mut self.flow_removed, flow_removed);
+        replace(&mut self.table_status, table_status);
         if version < Version::V14 {
             for bits in &mut self.packet_in {
                 if *bits & ACTION != 0 {
@@ -99,6 +111,18 @@ impl Session {
                     let (flow, reason) = (flow.as_ref().clone(), *reason);
                     let nicira = self.nicira && version == Version::V10;
                     self.send_async(&Message::FlowRemoved { flow, reason, nicira });
+                }
+            }
+            Event::TableStatus { bridge, reason, desc } => {
+                let bit = match reason {
+                    TableReason::VacancyDown => VACANCY_DOWN,
+                    TableReason::VacancyUp => VACANCY_UP,
+                };
+                if *bridge == self.bridge
+                    && version >= Version::V14
+                    && self.wants(self.async_config.table_status, bit)
+                {
+                    self.send_async(&Message::TableStatus { reason: *reason, desc: *desc });
                 }
             }
             Event::PortStatus { bridge, reason, port } => {

@@ -88,6 +88,11 @@ impl Connections {
                 switch.core.port_mod(bridge, port, mac, config, mask, switch.out)?;
                 return Ok(None);
             }
+            Message::TableMod(table_mod) => {
+                session.may_change()?;
+                switch.core.table_mod(bridge, &table_mod)?;
+                return Ok(None);
+            }
             Message::CtFlushZone(zone) => {
                 switch.out.conntrack_flush.push(Zone(zone));
                 return Ok(None);
@@ -121,10 +126,15 @@ impl Session {
     /// Messages that change nothing but the session itself.
     fn set_up(&mut self, message: Message) -> Result<(), OfError> {
         match message {
-            Message::SetAsync { packet_in, port_status, flow_removed } => {
+            Message::SetAsync { packet_in, port_status, flow_removed, table_status } => {
                 let version = self.version().unwrap_or(Version::V10);
-                self.async_config =
-                    self.async_config.asked(version, packet_in, port_status, flow_removed);
+                self.async_config = self.async_config.asked(
+                    version,
+                    packet_in,
+                    port_status,
+                    flow_removed,
+                    table_status,
+                );
                 if self.settings.kind == ConnectionKind::Service && self.miss_send_len == 0 {
                     self.miss_send_len = MISS_SEND_LEN;
                 }

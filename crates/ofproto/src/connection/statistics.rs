@@ -5,7 +5,7 @@ use super::{Connections, Counters, Switch};
 use crate::bridge::BridgeId;
 use crate::port::{Port, PortDevice};
 use base::OfPort;
-use openflow::message::{Message, PortStats, StatsReply, StatsRequest, TableStats};
+use openflow::message::{Message, PortStats, StatsReply, StatsRequest, TableDesc, TableStats};
 use openflow::{ErrorCode, OfError};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Connections {
             StatsRequest::Desc => StatsReply::Desc(description(bridge, switch)),
             StatsRequest::Table => StatsReply::Table(tables(bridge, switch)),
             StatsRequest::TableFeatures => StatsReply::TableFeatures(tables(bridge, switch)),
-            StatsRequest::TableDesc => StatsReply::TableDesc(tables(bridge, switch)),
+            StatsRequest::TableDesc => StatsReply::TableDesc(table_descs(bridge, switch)),
             StatsRequest::Port(port) => StatsReply::Port(ports(bridge, port, switch)),
             StatsRequest::PortDesc(port) => {
                 StatsReply::PortDesc(switch.core.port_descs(bridge, port))
@@ -103,6 +103,12 @@ fn description(bridge: BridgeId, switch: &Switch<'_>) -> [String; 5] {
 
 fn tables(bridge: BridgeId, switch: &Switch<'_>) -> Vec<TableStats> {
     let mut tables = switch.core.table_stats(bridge);
+    tables.retain(|table| table.table.0 < VISIBLE_TABLES);
+    tables
+}
+
+fn table_descs(bridge: BridgeId, switch: &Switch<'_>) -> Vec<TableDesc> {
+    let mut tables = switch.core.table_descs(bridge);
     tables.retain(|table| table.table.0 < VISIBLE_TABLES);
     tables
 }

@@ -4,4 +4,5 @@ mod config;
 mod controllers;
 mod malformed;
 mod replay;
+mod tables;
 mod waiting;

@@ -12,7 +12,7 @@ use base::{OfPort, RecircId, TableId, limits};
 use flow::{Action, DropReason, FRAG_ANY, Field, FlowKey, Mask};
 use openflow::Action as OfAction;
 use openflow::action::ToController;
-use openflow::message::PortConfig;
+use openflow::message::{PortConfig, TableMiss};
 use std::sync::Arc;
 
 /// One translation under way.
@@ -217,18 +217,20 @@ impl<'w, 'a> Context<'w, 'a> {
                 }
             }
         }
-        let found = self.bridge.tables.lookup(self.table, &key, &mut self.mask);
-        let (bridge, table) = (self.bridge.id, self.table);
-        self.depend(Dependency::Table { bridge, table });
-        self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
+        let bridge = self.bridge.id;
+        let (found, miss) = self.lookup_on(&key, honor_miss);
+        let port = self.bridge.port(self.in_port());
+        let has_no_packet_ins =
+            port.is_some_and(|port| port.config.contains(PortConfig::NO_PACKET_IN));
+        let goes_to_controller = match miss {
+            Some(TableMiss::Drop) => false,
+            Some(TableMiss::Controller | TableMiss::Continue) => port.is_some(),
+            None => honor_miss && controllers.wants_misses,
+        };
         let found = match found {
             Some(rule) => Found::Rule(rule),
-            None if may_packet_in && honor_miss && controllers.wants_misses => {
-                let port = self.bridge.port(self.in_port());
-                match port {
-                    Some(port) if port.config.contains(PortConfig::NO_PACKET_IN) => Found::Miss,
-                    _ => Found::MissToController,
-                }
+            None if may_packet_in && goes_to_controller && !has_no_packet_ins => {
+                Found::MissToController
             }
             None => Found::Miss,
         };
@@ -239,6 +241,28 @@ impl<'w, 'a> Context<'w, 'a> {
         };
         self.effects.extend(miss.map(|miss| Effect::Miss { bridge, miss }));
         found
+    }
+
+    /// Looks up in the current table and, as long as packets without a flow are to go on there, in the
+    /// next ones. Gives what the last table does with such packets, if it was configured.
+    fn lookup_on(
+        &mut self,
+        key: &FlowKey,
+        honor_miss: bool,
+    ) -> (Option<RuleId>, Option<TableMiss>) {
+        let bridge = self.bridge.id;
+        loop {
+            let table = self.table;
+            let found = self.bridge.tables.lookup(table, key, &mut self.mask);
+            self.depend(Dependency::Table { bridge, table });
+            self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
+            let miss = self.bridge.tables.miss(table).filter(|_| honor_miss);
+            let is_last = usize::from(table.0) + 2 >= limits::TABLES;
+            if found.is_some() || is_last || miss != Some(TableMiss::Continue) {
+                return (found, miss);
+            }
+            self.table = TableId(table.0 + 1);
+        }
     }
 
     /// Goes on in a table; depth and number of such steps are limited.

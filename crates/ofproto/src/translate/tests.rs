@@ -357,3 +357,42 @@ fn a_wide_port_number_is_openflow_13s() {
         assert_eq!((end.get(Field::Reg0), end.get(Field::InPort)), (reg0, in_port), "{actions}");
     }
 }
+
+/// OpenFlow 1.1 and 1.2 configure what becomes of packets without a flow.
+#[test]
+fn a_miss_goes_on_in_the_next_table_or_to_the_controller_or_nowhere() {
+    use openflow::message::TableMiss as M;
+    let outcome = |misses: &[(u8, M)], flows: &[&str]| {
+        let flows: Vec<String> = flows.iter().map(|flow| (*flow).to_owned()).collect();
+        let (mut ofproto, id) = switch(&flows);
+        // The flow of a learning switch.
+        ofproto.flush_flows(id);
+        flows.iter().for_each(|flow| add(&mut ofproto, id, flow));
+        for (table, miss) in misses {
+            let table_mod = openflow::message::TableMod {
+                table: Some(base::TableId(*table)),
+                miss: Some(*miss),
+                evicts: None,
+                eviction_flags: None,
+                vacancy: None,
+            };
+            ofproto.table_mod(id, &table_mod).unwrap();
+        }
+        let mut key = packet(0x0800, [0; 16]);
+        key.set_in_port_raw(1);
+        let translation = ofproto.translate(NOW, &key, Notes::Off);
+        let controller = |action: &Action| matches!(action, Action::Controller(_));
+        let to_controller = translation.actions.iter().any(controller);
+        (translation.final_key.get(Field::Reg0), to_controller)
+    };
+    let third = "table=2,actions=load:7->NXM_NX_REG0[]";
+    let go_on = [(0, M::Continue), (1, M::Continue)];
+    assert_eq!(outcome(&[], &[third]), (0, false));
+    assert_eq!(outcome(&go_on, &[third]), (7, false));
+    assert_eq!(outcome(&go_on[..1], &[third]), (0, false));
+    assert_eq!(outcome(&[(0, M::Controller)], &[third]), (0, true));
+    assert_eq!(outcome(&[(0, M::Drop)], &[third]), (0, false));
+    assert_eq!(outcome(&go_on, &["table=0,actions=goto_table:1", third]), (7, false));
+    // `resubmit` looks only where it says.
+    assert_eq!(outcome(&go_on, &["table=0,actions=resubmit(,1)", third]), (0, false));
+}

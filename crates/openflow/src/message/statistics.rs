@@ -1,6 +1,6 @@
 //! What statistics requests ask, and what their replies hold.
 
-use super::{FlowFlags, PortDesc};
+use super::{FlowFlags, PortDesc, TableDesc, TableMiss};
 use crate::action::Action;
 use base::{OfPort, TableId};
 use flow::Match;
@@ -104,7 +104,7 @@ pub enum StatsReply {
     /// What each table can do.
     TableFeatures(Vec<TableStats>),
     /// Short description of tables.
-    TableDesc(Vec<TableStats>),
+    TableDesc(Vec<TableDesc>),
     /// No groups, and none possible.
     GroupFeatures,
     /// No groups.
@@ -181,4 +181,6 @@ pub struct TableStats {
     pub lookups: u64,
     /// Packets that found a flow.
     pub matched: u64,
+    /// What becomes of the others, as OpenFlow 1.1 and 1.2 tell it.
+    pub miss: TableMiss,
 }

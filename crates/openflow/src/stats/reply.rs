@@ -5,6 +5,7 @@ use crate::bytes::{Input, Output};
 use crate::codec::{Xid, finish};
 use crate::error::OfError;
 use crate::message::{StatsReply, Version};
+use crate::table_mod;
 
 /// OFPSF_REPLY_MORE
 const MORE: u8 = 1;
@@ -49,7 +50,7 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
             StatsReply::PortDesc(all(input, |input| crate::port::take_desc(input, version))?)
         }
         kind::TABLE_FEATURES => StatsReply::TableFeatures(all(input, table_features::take)?),
-        kind::TABLE_DESC => StatsReply::TableDesc(all(input, table::take_desc)?),
+        kind::TABLE_DESC => StatsReply::TableDesc(all(input, table_mod::take_desc)?),
         other => {
             // Ours say only that there is nothing; a peer's are passed over.
             input.take(input.len())?;
@@ -212,7 +213,7 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
             tables.iter().for_each(|entry| out.add(|out| table::put(out, version, entry)));
         }
         StatsReply::TableDesc(tables) => {
-            tables.iter().for_each(|entry| out.add(|out| table::put_desc(out, entry)));
+            tables.iter().for_each(|entry| out.add(|out| table_mod::put_desc(out, entry)));
         }
         StatsReply::TableFeatures(tables) => {
             let all: Vec<u8> = tables.iter().map(|entry| entry.table.0).collect();

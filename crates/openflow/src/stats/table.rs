@@ -2,9 +2,9 @@
 
 use crate::bytes::{Input, Output};
 use crate::error::OfError;
-use crate::message::{TableStats, Version};
-use crate::of10_match;
+use crate::message::{TableMiss, TableStats, Version};
 use crate::oxm::{Spec, specs};
+use crate::{of10_match, table_mod};
 use base::TableId;
 
 /// Bytes of a table's name.
@@ -19,10 +19,10 @@ const ACTIONS_12: u32 = 0x0386_0001;
 /// OFPFMF11_*: all fields but MPLS and the type of the match.
 const FIELDS_11: u32 = 0x0000_f8ff;
 /// What a table of OpenFlow 1.1 can do: fields with wildcards, fields, instructions, actions of the
-/// set and at once, configuration (a miss goes to the controller).
-const ABILITIES_11: [u32; 6] = [FIELDS_11, FIELDS_11, INSTRUCTIONS, ACTIONS_11, ACTIONS_11, 0];
-/// The same of OpenFlow 1.2, with fields that may be set and metadata.
-const ABILITIES_12_LEN: usize = 8 * 2 + 4 * 2 + 8 * 4 + 4 * 2;
+/// set and at once.
+const ABILITIES_11: [u32; 5] = [FIELDS_11, FIELDS_11, INSTRUCTIONS, ACTIONS_11, ACTIONS_11];
+/// Bytes of the same of OpenFlow 1.2, with fields that may be set and metadata.
+const ABILITIES_12_LEN: usize = 8 * 2 + 4 * 2 + 8 * 4 + 4;
 
 fn put_abilities_12(out: &mut Vec<u8>) {
     // Bits are numbers of OpenFlow 1.2's own fields (OXM, class 0x8000), which end at 37.
@@ -43,7 +43,6 @@ fn put_abilities_12(out: &mut Vec<u8>) {
     out.put_u64(u64::MAX);
     out.put_u64(u64::MAX);
     out.put_u32(INSTRUCTIONS);
-    out.put_u32(0);
 }
 
 pub(super) fn blank(table: u8) -> TableStats {
@@ -54,6 +53,7 @@ pub(super) fn blank(table: u8) -> TableStats {
         max_entries: 0,
         lookups: 0,
         matched: 0,
+        miss: TableMiss::Controller,
     }
 }
 
@@ -68,6 +68,9 @@ pub(super) fn take(input: &mut Input<'_>, version: Version) -> Result<TableStats
             Version::V11 => ABILITIES_11.len() * 4,
             _ => ABILITIES_12_LEN,
         })?;
+        if version != Version::V10 {
+            table.miss = table_mod::miss(input.u32()?);
+        }
         table.max_entries = input.u32()?;
     }
     table.active = input.u32()?;
@@ -88,25 +91,12 @@ pub(super) fn put(out: &mut Vec<u8>, version: Version, table: &TableStats) {
             Version::V11 => ABILITIES_11.iter().for_each(|bits| out.put_u32(*bits)),
             _ => put_abilities_12(out),
         }
+        if version != Version::V10 {
+            out.put_u32(table_mod::miss_number(table.miss));
+        }
         out.put_u32(table.max_entries);
     }
     out.put_u32(table.active);
     out.put_u64(table.lookups);
     out.put_u64(table.matched);
-}
-
-/// Reads one table's description.
-pub(super) fn take_desc(input: &mut Input<'_>) -> Result<TableStats, OfError> {
-    let len = usize::from(input.u16()?);
-    let mut body = input.part(len.saturating_sub(2))?;
-    let table = blank(body.u8()?);
-    body.skip(5)?;
-    Ok(table)
-}
-
-/// Writes one table's description: it evicts nothing and reports nothing.
-pub(super) fn put_desc(out: &mut Vec<u8>, table: &TableStats) {
-    out.put_u16(8);
-    out.put(&[table.table.0, 0]);
-    out.put_u32(0);
 }

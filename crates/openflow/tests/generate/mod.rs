@@ -454,7 +454,7 @@ impl Generate {
 
     pub fn message(&mut self) -> Message {
         let nicira = self.v10();
-        match self.below(26) {
+        match self.below(29) {
             0..=6 => Message::FlowMod(self.flow_mod()),
             7 => Message::StatsReply(StatsReply::Flow {
                 flows: vec![self.flow(), self.flow()],
@@ -490,6 +490,7 @@ impl Generate {
                     packet_in: [(!left_out).then_some(1), Some(2)],
                     port_status: [Some(3), Some(4)],
                     flow_removed: [Some(5), Some(6)],
+                    table_status: if left_out { [Some(8), Some(24)] } else { [None; 2] },
                 }
             }
             18 => Message::RoleRequest { role: Role::Equal, generation: None },
@@ -525,7 +526,36 @@ impl Generate {
                 port: self.port(),
                 queue: self.often().then_some(4),
             }),
+            25 if self.version >= Version::V11 => Message::TableMod(self.table_mod()),
+            26 if self.version >= Version::V14 => {
+                Message::TableStatus { reason: TableReason::VacancyUp, desc: self.table_desc() }
+            }
+            27 if self.version >= Version::V14 => Message::StatsReply(StatsReply::TableDesc(vec![
+                self.table_desc(),
+                self.table_desc(),
+            ])),
             _ => Message::CtFlushZone(self.next() as u16),
+        }
+    }
+
+    fn table_mod(&mut self) -> TableMod {
+        let old = matches!(self.version, Version::V11 | Version::V12);
+        let new = self.version >= Version::V14;
+        TableMod {
+            table: self.often().then_some(TableId(7)),
+            miss: old.then_some(TableMiss::Continue),
+            evicts: new.then(|| self.often()),
+            eviction_flags: (new && self.often()).then_some(openflow::EVICTION_FLAGS),
+            vacancy: new.then(|| self.often().then_some(VacancyEvents { down: 20, up: 80 })),
+        }
+    }
+
+    fn table_desc(&mut self) -> TableDesc {
+        let vacancy = (VacancyEvents { down: 20, up: 80 }, self.below(101) as u8);
+        TableDesc {
+            table: TableId(self.below(254) as u8),
+            evicts: self.often(),
+            vacancy: self.often().then_some(vacancy),
         }
     }
 

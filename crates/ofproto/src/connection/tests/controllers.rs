@@ -180,7 +180,7 @@ fn asynchronous_messages_go_to_those_who_want_them() {
     assert_eq!(kinds(&bench.heard(service)), ["port added", "flow deleted"]);
 
     let (packet_in, port_status, flow_removed) = ([Some(0); 2], [Some(0); 2], [Some(0), Some(4)]);
-    let only = Message::SetAsync { packet_in, port_status, flow_removed };
+    let only = Message::SetAsync { packet_in, port_status, flow_removed, table_status: [None; 2] };
     bench.tell(controller, &only);
     bench.tell(service, &only);
     happenings(&mut bench, 3);
@@ -200,7 +200,10 @@ fn from_1_4_on_what_is_not_said_stays() {
         let id = bench.connect(Settings::controller(), version);
         let flow_removed = [Some(0), None];
         let (packet_in, port_status) = ([None; 2], [None; 2]);
-        bench.tell(id, &Message::SetAsync { packet_in, port_status, flow_removed });
+        bench.tell(
+            id,
+            &Message::SetAsync { packet_in, port_status, flow_removed, table_status: [None; 2] },
+        );
         happenings(&mut bench, 1);
         assert_eq!(kinds(&bench.heard(id)), ["port added"]);
         // OFPACPT_ROLE_STATUS and the like are taken, others refused.
@@ -467,7 +470,10 @@ fn a_controller_without_asynchronous_messages_gets_those_that_it_asks_for() {
     assert!(bench.take(id).is_empty());
     let none = [None, None];
     let packet_in = [Some(2), None];
-    bench.tell(id, &Message::SetAsync { packet_in, port_status: none, flow_removed: none });
+    bench.tell(
+        id,
+        &Message::SetAsync { packet_in, port_status: none, flow_removed: none, table_status: none },
+    );
     bench.connections.tell(&[event], bench.now);
     assert_eq!(bench.take(id).len(), 1);
 }

@@ -1,0 +1,141 @@
+//! How controllers configure flow tables, and what tables tell them.
+
+use super::bench::{Bench, add_flow};
+use crate::connection::{ConnId, Settings};
+use crate::{BridgeConfig, TableConfig};
+use base::TableId;
+use openflow::ErrorCode;
+use openflow::message::*;
+use std::collections::BTreeMap;
+
+const UNCHANGED: TableMod =
+    TableMod { table: None, miss: None, evicts: None, eviction_flags: None, vacancy: None };
+
+/// A bench whose table 0 takes so many flows.
+fn bench(flow_limit: u32) -> Bench {
+    let mut bench = Bench::new(0);
+    let table = TableConfig { flow_limit: Some(flow_limit), ..TableConfig::default() };
+    let config = bench.core.bridge(bench.bridge).unwrap().config.clone();
+    let config = BridgeConfig { tables: BTreeMap::from([(0, table)]), ..config };
+    bench.core.set_bridge(bench.bridge, config, bench.now);
+    bench
+}
+
+fn flow(priority: u16, command: FlowModCommand) -> Message {
+    Message::FlowMod(FlowMod { command, idle_timeout_s: 60, ..add_flow(priority) })
+}
+
+fn refused(messages: &[Message]) -> Option<ErrorCode> {
+    match messages {
+        [Message::Error { code, .. }] => Some(*code),
+        _ => None,
+    }
+}
+
+fn descs(bench: &mut Bench, id: ConnId) -> Vec<TableDesc> {
+    let mut all = Vec::new();
+    for message in bench.ask(id, &Message::StatsRequest(StatsRequest::TableDesc)) {
+        match message {
+            Message::StatsReply(StatsReply::TableDesc(tables)) => all.extend(tables),
+            other => panic!("{other:?}"),
+        }
+    }
+    all
+}
+
+#[test]
+fn a_table_tells_once_when_it_fills_and_once_when_it_empties() {
+    let mut bench = bench(10);
+    let id = bench.connect(Settings::controller(), Version::V14);
+    let deaf = bench.connect(Settings::controller(), Version::V14);
+    let (none, table_status) = ([None; 2], [None, Some(1 << 3 | 1 << 4)]);
+    let only = Message::SetAsync {
+        packet_in: none,
+        port_status: none,
+        flow_removed: none,
+        table_status: [table_status[1], None],
+    };
+    bench.tell(id, &only);
+    let events = VacancyEvents { down: 30, up: 60 };
+    let table = Some(TableId(0));
+    let table_mod = TableMod { table, vacancy: Some(Some(events)), ..UNCHANGED };
+    bench.tell(id, &Message::TableMod(table_mod));
+    let told = |bench: &mut Bench| -> Vec<(TableReason, u8)> {
+        let told = bench.heard(id).into_iter().map(|message| match message {
+            Message::TableStatus { reason, desc } => (reason, desc.vacancy.unwrap().1),
+            other => panic!("{other:?}"),
+        });
+        told.collect()
+    };
+    for priority in 1..=7 {
+        bench.tell(id, &flow(priority, FlowModCommand::Add));
+    }
+    assert_eq!(told(&mut bench), [], "30 % are free");
+    bench.tell(id, &flow(8, FlowModCommand::Add));
+    bench.tell(id, &flow(9, FlowModCommand::Add));
+    assert_eq!(told(&mut bench), [(TableReason::VacancyDown, 20)]);
+    for priority in 3..=9 {
+        bench.tell(id, &flow(priority, FlowModCommand::DeleteStrict));
+    }
+    assert_eq!(told(&mut bench), [(TableReason::VacancyUp, 70)]);
+    assert_eq!(descs(&mut bench, id)[0].vacancy, Some((events, 80)));
+    bench.tell(id, &Message::TableMod(TableMod { vacancy: Some(None), ..UNCHANGED }));
+    for priority in 3..=10 {
+        bench.tell(id, &flow(priority, FlowModCommand::Add));
+    }
+    assert_eq!(told(&mut bench), []);
+    assert_eq!(bench.heard(deaf), []);
+}
+
+#[test]
+fn a_controller_turns_eviction_on_and_off() {
+    let mut bench = bench(1);
+    let id = bench.connect(Settings::controller(), Version::V14);
+    bench.tell(id, &flow(1, FlowModCommand::Add));
+    let full = Some(ErrorCode::TableFull);
+    assert_eq!(refused(&bench.ask(id, &flow(2, FlowModCommand::Add))), full);
+    let set = |evicts| Message::TableMod(TableMod { evicts: Some(evicts), ..UNCHANGED });
+    assert_eq!(bench.ask(id, &set(true)), []);
+    assert_eq!(bench.ask(id, &flow(2, FlowModCommand::Add)), []);
+    assert_eq!(bench.flows(), 1);
+    let tables = descs(&mut bench, id);
+    assert_eq!((tables.len(), tables.iter().all(|table| table.evicts)), (254, true));
+    assert_eq!(bench.ask(id, &set(false)), []);
+    assert_eq!(refused(&bench.ask(id, &flow(3, FlowModCommand::Add))), full);
+    assert!(descs(&mut bench, id).iter().all(|table| !table.evicts));
+}
+
+#[test]
+fn what_cannot_be_set_is_refused() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::controller(), Version::V14);
+    let table = |number| TableMod { table: Some(TableId(number)), ..UNCHANGED };
+    let flags = |flags| TableMod { eviction_flags: Some(flags), ..UNCHANGED };
+    for (table_mod, expected) in [
+        (table(253), None),
+        (table(254), Some(ErrorCode::TableModEperm)),
+        (flags(7), None),
+        (flags(2), Some(ErrorCode::TableModBadConfig)),
+    ] {
+        let heard = bench.ask(id, &Message::TableMod(table_mod));
+        assert_eq!(refused(&heard), expected, "{table_mod:?}: {heard:?}");
+    }
+    bench.tell(id, &Message::RoleRequest { role: Role::Secondary, generation: Some(1) });
+    bench.heard(id);
+    let heard = bench.ask(id, &Message::TableMod(UNCHANGED));
+    assert_eq!(refused(&heard), Some(ErrorCode::IsSecondary));
+}
+
+#[test]
+fn tables_tell_what_becomes_of_packets_without_a_flow() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::controller(), Version::V12);
+    let miss = Some(TableMiss::Continue);
+    bench.tell(id, &Message::TableMod(TableMod { miss, table: Some(TableId(1)), ..UNCHANGED }));
+    let replies = bench.ask(id, &Message::StatsRequest(StatsRequest::Table));
+    let [Message::StatsReply(StatsReply::Table(tables))] = &replies[..] else {
+        panic!("{replies:?}");
+    };
+    let misses: Vec<TableMiss> = tables.iter().map(|table| table.miss).take(3).collect();
+    assert_eq!(misses, [TableMiss::Controller, TableMiss::Continue, TableMiss::Controller]);
+}
