@@ -1,9 +1,13 @@
 //! What the OpenFlow connections must be told.
 
 use crate::bridge::BridgeId;
+use crate::rule::Rule;
+use openflow::action::Action;
 use openflow::message::{
-    FlowStatsEntry, PacketIn, PortDesc, PortReason, RemovedReason, TableDesc, TableReason,
+    FlowEvent, FlowStatsEntry, PacketIn, PortDesc, PortReason, RemovedReason, TableDesc,
+    TableReason,
 };
+use std::sync::Arc;
 
 /// Something that controllers may want to hear of. The queue is emptied with
 /// [`crate::Ofproto::take_events`].
@@ -18,6 +22,8 @@ pub enum Event {
         /// Why.
         reason: RemovedReason,
     },
+    /// A flow of a bridge with flow monitors came, changed or went.
+    FlowChanged(Box<FlowChange>),
     /// A packet goes to controllers.
     PacketIn {
         /// The bridge that it came through.
@@ -50,4 +56,17 @@ pub enum Event {
         /// The port.
         port: Box<PortDesc>,
     },
+}
+
+/// A change of a flow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowChange {
+    /// What happened.
+    pub event: FlowEvent,
+    /// The flow as it is now, or as it was when it went.
+    pub flow: Rule,
+    /// What the flow did before, or the one in whose place it is.
+    pub before: Option<Arc<[Action]>>,
+    /// The transaction id of the request that did it; without meaning if no request did.
+    pub xid: u32,
 }

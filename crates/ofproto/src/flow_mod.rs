@@ -8,7 +8,7 @@ use crate::{Ofproto, timeouts};
 use base::{Instant, OfPort, RecircId, TableId, limits};
 use flow::{Field, Match};
 use openflow::action::Action;
-use openflow::message::{FlowFlags, FlowMod, FlowModCommand, RemovedReason};
+use openflow::message::{FlowEvent, FlowFlags, FlowMod, FlowModCommand, RemovedReason};
 use openflow::{ErrorCode, OfError};
 use std::sync::Arc;
 
@@ -172,6 +172,7 @@ impl Ofproto {
         let rule_id = old.as_ref().map_or_else(|| self.rules.next_id(), |old| old.id);
         let order = self.rules.next_order();
         let mut rule = new_rule((rule_id, order), id, table, flow_mod, now);
+        let before = old.as_ref().map(|old| old.actions.clone());
         match old {
             Some(old) => {
                 if flow_mod.new_cookie == u64::MAX {
@@ -184,6 +185,7 @@ impl Ofproto {
             }
             None => self.remember(Undo::Remove(rule_id)),
         }
+        self.report_change(FlowEvent::Added, &rule, before);
         self.put_rule(rule);
         Ok(())
     }
@@ -233,6 +235,9 @@ impl Ofproto {
             if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
                 (rule.packets, rule.bytes) = (0, 0);
             }
+            if rule.cookie != old.cookie || rule.actions != old.actions {
+                self.report_change(FlowEvent::Modified, &rule, Some(old.actions.clone()));
+            }
             self.remember(Undo::Restore(Box::new(old)));
             self.put_rule(rule);
         }
@@ -242,6 +247,7 @@ impl Ofproto {
     /// Deletes a flow and tells controllers, if it is one that tells.
     fn delete_rule(&mut self, id: RuleId, reason: RemovedReason, now: Instant) {
         let Some(rule) = self.take_rule(id) else { return };
+        self.report_change(FlowEvent::Removed(reason), &rule, None);
         if rule.flags.contains(FlowFlags::SEND_FLOW_REM) {
             let flow = Box::new(rule.stats(now));
             self.events.push(Event::FlowRemoved { bridge: rule.bridge, flow, reason });
@@ -326,6 +332,7 @@ fn new_rule(
         modified: now,
         used: now,
         order,
+        added: order,
         packets: 0,
         bytes: 0,
     }

@@ -20,6 +20,7 @@ pub mod connection;
 mod events;
 mod eviction;
 mod fdb;
+mod flow_changes;
 mod flow_limit;
 mod flow_mod;
 mod hidden;
@@ -41,7 +42,7 @@ mod upcall;
 mod vlan;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeId, Bridges, ControllerState, FailMode, Fragments};
-pub use events::Event;
+pub use events::{Event, FlowChange};
 pub use flow_mod::Transaction;
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
@@ -55,6 +56,7 @@ pub use vlan::{PriorityTags, VlanMode};
 use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
 use connection::ConnId;
 use flow::FlowCommand;
+use flow_changes::FlowChanges;
 use flow_limit::FlowLimit;
 use flow_mod::Undo;
 use installed::Installed;
@@ -122,6 +124,7 @@ pub struct Ofproto {
     installed: Installed,
     timeout_policies: BTreeMap<Zone, u32>,
     events: Vec<Event>,
+    flow_changes: FlowChanges,
     /// Steps back to the beginning of the open transaction.
     undo: Option<Vec<Undo>>,
     /// How often workers went.
@@ -145,6 +148,7 @@ impl Ofproto {
             installed: Installed::default(),
             timeout_policies: BTreeMap::new(),
             events: Vec::new(),
+            flow_changes: FlowChanges::default(),
             undo: None,
             workers_lost: 0,
             last_dump: Instant::ZERO,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct RuleId(pub u64);
 
 /// A flow of an OpenFlow table with its statistics.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Rule {
     /// Its number.
     pub id: RuleId,
@@ -45,6 +45,8 @@ pub struct Rule {
     pub used: Instant,
     /// Flows put into their table later have a higher one; a modified flow counts as put anew.
     pub order: u64,
+    /// The order that it had when it was added.
+    pub added: u64,
     /// Packets.
     pub packets: u64,
     /// Bytes.
@@ -94,7 +96,7 @@ impl Rule {
 }
 
 /// Whether some action sends to the port (ovs: `lib/ofp-actions.c`, `ofpacts_output_to_port`).
-fn outputs_to(actions: &[Action], port: OfPort) -> bool {
+pub(crate) fn outputs_to(actions: &[Action], port: OfPort) -> bool {
     actions.iter().any(|action| match action {
         Action::Output { port: to, .. } => *to == port,
         Action::Controller(_) => port == OfPort::CONTROLLER,

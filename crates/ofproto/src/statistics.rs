@@ -99,7 +99,8 @@ impl Ofproto {
         bridge.describe_ports().into_iter().filter(asked).collect()
     }
 
-    fn asked<'a>(
+    /// Flows that are asked for, those of one mask together.
+    pub(crate) fn asked<'a>(
         &'a self,
         bridge: BridgeId,
         request: &'a FlowStatsRequest,

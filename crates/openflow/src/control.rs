@@ -6,6 +6,7 @@ use crate::codec::DecodeOptions;
 use crate::codec::no_group;
 use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketInFormat, Role, Version};
+use crate::stats::flow_monitor;
 use crate::vendor::{NICIRA, ONF};
 use crate::{ct_flush, flow_mod, flow_removed, packet_in};
 
@@ -35,6 +36,9 @@ pub(crate) fn take_vendor(
     options: &DecodeOptions,
 ) -> Result<Message, OfError> {
     let (vendor, subtype) = (input.u32()?, input.u32()?);
+    if let Some(message) = flow_monitor::take_vendor(vendor, subtype, input, version) {
+        return message;
+    }
     match (vendor, subtype) {
         (ONF, ONF_CONTROL) if version == Version::V13 => bundle::take_control(input),
         (ONF, ONF_ADD) if version == Version::V13 => bundle::take_add(input, version, options),
@@ -212,6 +216,7 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
             out.put_u16(*zone);
             VENDOR
         }
+        Message::FlowMonitorCancel(id) => flow_monitor::put_cancel(out, version, *id),
         Message::CtFlush(flush) => {
             start(out, NXT_CT_FLUSH);
             ct_flush::put(out, flush);

@@ -1,6 +1,5 @@
 //! OpenFlow errors: what is refused, and the numbers that say so in each version.
 
-use crate::message::Version;
 use std::fmt;
 
 /// An error as OpenFlow names it, by what is wrong; each version has its own numbers.
@@ -179,6 +178,16 @@ pub enum ErrorCode {
     BundleMessageTooMany,
     /// OFPBFC_TIMEOUT
     BundleTimeout,
+    /// OFPMOFC_MONITOR_EXISTS
+    MonitorExists,
+    /// OFPMOFC_UNKNOWN_MONITOR
+    MonitorUnknown,
+    /// OFPMOFC_BAD_COMMAND
+    MonitorBadCommand,
+    /// OFPMOFC_BAD_FLAGS
+    MonitorBadFlags,
+    /// NXBRC_FM_BAD_EVENT
+    MonitorBadEvent,
     /// OFPACFC_UNSUPPORTED
     AsyncUnsupported,
     /// OFPBPC_BAD_TYPE
@@ -216,9 +225,3 @@ impl fmt::Display for OfError {
 }
 
 impl std::error::Error for OfError {}
-
-impl Version {
-    /// All versions spoken, the highest last.
-    pub const ALL: [Version; 6] =
-        [Version::V10, Version::V11, Version::V12, Version::V13, Version::V14, Version::V15];
-}

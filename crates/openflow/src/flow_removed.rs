@@ -13,7 +13,7 @@ use flow::Match;
 /// NXT_FLOW_REMOVED
 pub(crate) const NXT_FLOW_REMOVED: u32 = 14;
 
-fn reason(raw: u8) -> Result<RemovedReason, OfError> {
+pub(crate) fn reason(raw: u8) -> Result<RemovedReason, OfError> {
     Ok(match raw {
         0 => RemovedReason::IdleTimeout,
         1 => RemovedReason::HardTimeout,
@@ -27,7 +27,7 @@ fn reason(raw: u8) -> Result<RemovedReason, OfError> {
     })
 }
 
-fn reason_number(reason: RemovedReason) -> u8 {
+pub(crate) fn reason_number(reason: RemovedReason) -> u8 {
     match reason {
         RemovedReason::IdleTimeout => 0,
         RemovedReason::HardTimeout => 1,

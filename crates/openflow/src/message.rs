@@ -1,37 +1,25 @@
 //! Messages, the same for every version of OpenFlow.
 
+mod flow_monitor;
 mod statistics;
 mod tables;
+mod version;
 
 pub use crate::ct_flush::CtFlush;
+pub use flow_monitor::{
+    FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, WatchedFlow,
+};
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };
 pub use tables::{TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
+pub use version::Version;
 
 use crate::action::Action;
 use crate::error::ErrorCode;
 use base::{DatapathId, MacAddr, OfPort, TableId};
 use bitflags::bitflags;
 use flow::Match;
-
-/// The version a connection speaks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Version {
-    /// OpenFlow 1.0
-    V10 = 1,
-    /// OpenFlow 1.1
-    V11 = 2,
-    /// OpenFlow 1.2
-    V12 = 3,
-    /// OpenFlow 1.3
-    V13 = 4,
-    /// OpenFlow 1.4
-    V14 = 5,
-    /// OpenFlow 1.5
-    V15 = 6,
-}
 
 /// What a flow-mod does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -326,6 +314,8 @@ pub enum Message {
     StatsRequest(StatsRequest),
     /// Statistics.
     StatsReply(StatsReply),
+    /// Ends the flow monitor of this id.
+    FlowMonitorCancel(u32),
     /// Asks to be told when all before is done.
     BarrierRequest,
     /// All before is done.

@@ -38,7 +38,9 @@ pub(crate) fn take(input: &mut Input<'_>) -> Result<Match, OfError> {
 pub(crate) fn put(out: &mut Vec<u8>, matching: &Match, version: Version) {
     match version {
         Version::V11 => put_standard(out, matching),
-        _ => put_oxm_match(out, matching, version as u8),
+        _ => {
+            put_oxm_match(out, matching, version as u8);
+        }
     }
 }
 

@@ -153,6 +153,9 @@ fn ovs_ofctl_knows_the_errors() {
         (ErrorCode::NxmInvalid, "NXBRC_NXM_INVALID"),
         (ErrorCode::PortModBadPort, "OFPPMFC_BAD_PORT"),
         (ErrorCode::HelloIncompatible, "OFPHFC_INCOMPATIBLE"),
+        (ErrorCode::MonitorExists, "OFPMOFC_MONITOR_EXISTS"),
+        (ErrorCode::MonitorUnknown, "OFPMOFC_UNKNOWN_MONITOR"),
+        (ErrorCode::MonitorBadFlags, "OFPMOFC_BAD_FLAGS"),
     ];
     let later = [
         (ErrorCode::BundleBadId, "OFPBFC_BAD_ID"),

@@ -118,8 +118,12 @@ async fn serve(shared: Weak<RefCell<Switch>>, stream: Stream, service: Service) 
         else {
             return;
         };
-        if !bytes.is_empty() && writer.write_all(&bytes).await.is_err() {
-            break;
+        if !bytes.is_empty() {
+            if writer.write_all(&bytes).await.is_err() {
+                break;
+            }
+            // Flow monitors that paused go on once all is written.
+            session.output.notify_one();
         }
         if closing {
             with(&shared, |switch| switch.close_session(session.id));

@@ -61,7 +61,8 @@ impl Switch {
 
     /// What is to be written on a session's connection, and whether to close it then.
     pub fn session_output(&mut self, id: ConnId) -> (Vec<u8>, bool) {
-        (self.connections.take_output(id), self.connections.is_closing(id).is_some())
+        let output = self.connections.take_output(id, &self.ofproto);
+        (output, self.connections.is_closing(id).is_some())
     }
 
     /// A controller could not be reached.
@@ -74,7 +75,7 @@ impl Switch {
 
     /// A session's connection ended.
     pub fn close_session(&mut self, id: ConnId) {
-        self.connections.close(id);
+        self.connections.close(id, &mut self.ofproto);
         self.outputs.remove(&id);
         if let Some((bridge, target)) = self.configured.sessions.remove(&id) {
             let history = self.configured.history.entry((bridge, target)).or_default();

@@ -125,6 +125,10 @@ impl Session {
                     self.send_async(&Message::TableStatus { reason: *reason, desc: *desc });
                 }
             }
+            Event::FlowChanged(change) if change.flow.bridge == self.bridge => {
+                self.note_change(change, is_own);
+            }
+            Event::FlowChanged(_) => {}
             Event::PortStatus { bridge, reason, port } => {
                 // Before 1.5 nobody is told of what he changed himself (ovs: `ofproto/connmgr.c`,
                 // `connmgr_send_port_status`).

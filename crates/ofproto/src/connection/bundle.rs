@@ -5,7 +5,7 @@ use super::{Switch, check};
 use crate::Outbox;
 use base::{Instant, limits};
 use openflow::message::{Message, Version};
-use openflow::{DecodeOptions, ErrorCode, OfError, decode};
+use openflow::{DecodeOptions, ErrorCode, Header, OfError, decode};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -237,6 +237,9 @@ impl Session {
         let mut port_mods = Vec::new();
         for entry in &bundle.entries {
             let message = self.read(entry);
+            if let Some(header) = Header::read(&entry.bytes) {
+                switch.core.set_request(header.xid);
+            }
             let done = message.and_then(|message| {
                 self.carry_out(&message, flags, switch, &mut packets)?;
                 if matches!(message, Message::PortMod { .. }) {

@@ -24,6 +24,7 @@ mod check;
 mod collect;
 mod config;
 mod limiter;
+mod monitors;
 mod request;
 mod role;
 mod session;
@@ -42,6 +43,7 @@ use crate::events::Event;
 use crate::{Ofproto, Outbox};
 use base::{Instant, PortNo, WorkerId};
 use collect::Collects;
+use monitors::Monitors;
 use session::Session;
 use std::collections::BTreeMap;
 
@@ -106,10 +108,14 @@ impl Connections {
     }
 
     /// Bytes to be written to the peer. Take them only when the ones taken before are written:
-    /// what waits here is bounded.
-    pub fn take_output(&mut self, id: ConnId) -> Vec<u8> {
+    /// what waits here is bounded. Flow monitors that paused because much waited go on when nothing
+    /// does.
+    pub fn take_output(&mut self, id: ConnId, core: &Ofproto) -> Vec<u8> {
         // The session is taken out meanwhile, as others may get a copy.
         let Some(mut session) = self.sessions.remove(&id) else { return Vec::new() };
+        if !session.has_output() {
+            session.resume_monitors(core);
+        }
         let output = session.take_output();
         self.copy_to_snoopers(&session, &output);
         self.sessions.insert(id, session);
@@ -127,8 +133,10 @@ impl Connections {
     }
 
     /// Forgets a connection; its bundles are discarded.
-    pub fn close(&mut self, id: ConnId) {
-        self.sessions.remove(&id);
+    pub fn close(&mut self, id: ConnId, core: &mut Ofproto) {
+        if let Some(session) = self.sessions.remove(&id) {
+            self.watch(session.bridge, &Monitors::default(), core);
+        }
     }
 
     /// The bridge is gone: its connections are to be closed.
@@ -176,6 +184,7 @@ impl Connections {
                 session.tell(event, false, now);
             }
         }
+        self.sessions.values_mut().for_each(Session::send_updates);
     }
 
     /// Changes how a connection is made from now on. What its peer set up stays.
@@ -249,6 +258,7 @@ impl Connections {
             for event in &events {
                 session.tell(event, true, switch.now);
             }
+            session.send_updates();
         }
         self.sessions.insert(id, session);
     }

@@ -27,6 +27,7 @@ impl Connections {
         if deletes_what_is_never_there(version, header, bytes) {
             return;
         }
+        switch.core.set_request(header.xid);
         let answer = decode(version, bytes, &session.decode_options())
             .and_then(|(xid, message)| self.answer(session, xid, message, bytes, switch));
         match answer {
@@ -46,7 +47,6 @@ impl Connections {
         bytes: &[u8],
         switch: &mut Switch<'_>,
     ) -> Result<Option<Message>, OfError> {
-        let bridge = session.bridge;
         let reply = match message {
             Message::EchoRequest(data) => Message::EchoReply(data),
             Message::FeaturesRequest => features(session, switch),
@@ -71,26 +71,15 @@ impl Connections {
                 session.bundle_add(bundle, flags, (xid, inner), &message, bytes, switch)?;
                 return Ok(None);
             }
-            Message::FlowMod(flow_mod) => {
-                session.may_change()?;
-                check::flow_mod(&flow_mod, session.version())?;
-                switch.core.flow_mod(bridge, &flow_mod, switch.now)?;
+            Message::FlowMod(_)
+            | Message::PacketOut(_)
+            | Message::PortMod { .. }
+            | Message::TableMod(_) => {
+                session.change_switch(message, switch)?;
                 return Ok(None);
             }
-            Message::PacketOut(packet) => {
-                session.may_change()?;
-                check::packet_out(&packet, session.version())?;
-                switch.core.packet_out(bridge, &packet, switch.now, switch.out)?;
-                return Ok(None);
-            }
-            Message::PortMod { port, mac, config, mask } => {
-                session.may_change()?;
-                switch.core.port_mod(bridge, port, mac, config, mask, switch.out)?;
-                return Ok(None);
-            }
-            Message::TableMod(table_mod) => {
-                session.may_change()?;
-                switch.core.table_mod(bridge, &table_mod)?;
+            Message::FlowMonitorCancel(id) => {
+                self.cancel_monitor(session, id, switch.core)?;
                 return Ok(None);
             }
             Message::CtFlushZone(zone) => {
@@ -111,6 +100,27 @@ impl Connections {
 }
 
 impl Session {
+    /// What secondary controllers may not ask.
+    fn change_switch(&self, message: Message, switch: &mut Switch<'_>) -> Result<(), OfError> {
+        self.may_change()?;
+        let bridge = self.bridge;
+        match message {
+            Message::FlowMod(flow_mod) => {
+                check::flow_mod(&flow_mod, self.version())?;
+                switch.core.flow_mod(bridge, &flow_mod, switch.now)
+            }
+            Message::PacketOut(packet) => {
+                check::packet_out(&packet, self.version())?;
+                switch.core.packet_out(bridge, &packet, switch.now, switch.out)
+            }
+            Message::PortMod { port, mac, config, mask } => {
+                switch.core.port_mod(bridge, port, mac, config, mask, switch.out)
+            }
+            Message::TableMod(table_mod) => switch.core.table_mod(bridge, &table_mod),
+            _ => Ok(()),
+        }
+    }
+
     /// Has connections forgotten: a whole zone at once, others beside the control thread.
     fn flush_connections(&mut self, flush: CtFlush, switch: &mut Switch<'_>) {
         let only_zone = CtFlush { zone: flush.zone, ..CtFlush::default() };

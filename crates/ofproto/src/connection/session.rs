@@ -5,6 +5,7 @@ use super::asynchronous::AsyncConfig;
 use super::bundle::Bundles;
 use super::collect::Ticket;
 use super::limiter::Limiter;
+use super::monitors::Monitors;
 use super::settings::{ConnectionKind, Settings};
 use crate::bridge::BridgeId;
 use base::Instant;
@@ -100,6 +101,7 @@ pub(super) struct Session {
     /// OpenFlow 1.0 with NXM: flow-removed messages take Nicira's form.
     pub nicira: bool,
     pub bundles: Bundles,
+    pub monitors: Monitors,
     pub waiting: Option<Waiting>,
     /// What it wants forgotten is still being looked for; what it asked for then, a barrier above
     /// all, comes afterwards.
@@ -139,6 +141,7 @@ impl Session {
             flow_mod_table_id: false,
             nicira: false,
             bundles: Bundles::default(),
+            monitors: Monitors::default(),
             waiting: None,
             is_flushing: false,
             version: None,
@@ -245,7 +248,9 @@ impl Session {
         }
     }
 
-    fn write(&mut self, version: Version, xid: u32, message: &Message) {
+    /// Writes a message; gives its length.
+    pub fn write(&mut self, version: Version, xid: u32, message: &Message) -> usize {
+        let before = self.output.len();
         let options = EncodeOptions {
             flow_mod_table_id: self.flow_mod_table_id,
             packet_in_format: self.packet_in_format,
@@ -253,6 +258,7 @@ impl Session {
         for bytes in encode(version, xid, message, &options) {
             self.output.extend_from_slice(&bytes);
         }
+        self.output.len() - before
     }
 
     pub fn wants_input(&self) -> bool {
@@ -267,6 +273,7 @@ impl Session {
 
     pub fn take_output(&mut self) -> Vec<u8> {
         self.queued = 0;
+        self.monitors.written();
         std::mem::take(&mut self.output)
     }
 

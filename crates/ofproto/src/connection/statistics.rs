@@ -47,6 +47,9 @@ impl Connections {
             StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
             StatsRequest::MeterConfig => StatsReply::MeterConfig,
             StatsRequest::MeterStats => StatsReply::MeterStats,
+            StatsRequest::FlowMonitor(monitors) => {
+                self.change_monitors(session, &monitors, switch)?
+            }
             StatsRequest::Queue { port, queue } => queues(bridge, port, queue, switch)?,
         };
         Ok(Some(Message::StatsReply(reply)))

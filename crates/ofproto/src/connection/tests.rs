@@ -3,6 +3,7 @@ mod bundles;
 mod config;
 mod controllers;
 mod malformed;
+mod monitors;
 mod replay;
 mod tables;
 mod waiting;

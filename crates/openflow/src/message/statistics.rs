@@ -1,6 +1,6 @@
 //! What statistics requests ask, and what their replies hold.
 
-use super::{FlowFlags, PortDesc, TableDesc, TableMiss};
+use super::{FlowFlags, FlowMonitor, FlowUpdate, PortDesc, TableDesc, TableMiss};
 use crate::action::Action;
 use base::{OfPort, TableId};
 use flow::Match;
@@ -53,6 +53,8 @@ pub enum StatsRequest {
         /// Of this queue; `None` is all.
         queue: Option<u32>,
     },
+    /// Begins, changes or ends flow monitors.
+    FlowMonitor(Vec<FlowMonitor>),
 }
 
 /// Which flows statistics are asked of.
@@ -119,6 +121,8 @@ pub enum StatsReply {
     MeterStats,
     /// No queues.
     Queue,
+    /// What flow monitors report: at first as the answer to a request, then with transaction id 0.
+    FlowMonitor(Vec<FlowUpdate>),
 }
 
 /// A flow with its statistics.

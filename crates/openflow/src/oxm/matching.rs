@@ -201,8 +201,8 @@ pub(crate) fn put_nxm_match(
     len
 }
 
-/// Writes a match with OpenFlow 1.2's header and padding.
-pub(crate) fn put_oxm_match(out: &mut Vec<u8>, matching: &Match, version: u8) {
+/// Writes a match with OpenFlow 1.2's header and padding; returns its length without the padding.
+pub(crate) fn put_oxm_match(out: &mut Vec<u8>, matching: &Match, version: u8) -> usize {
     let start = out.len();
     out.put_u16(OXM_MATCH);
     out.put_u16(0);
@@ -210,6 +210,7 @@ pub(crate) fn put_oxm_match(out: &mut Vec<u8>, matching: &Match, version: u8) {
     let len = out.len() - start;
     out.set_u16(start + 2, len);
     out.pad8(start);
+    len
 }
 
 struct Writer<'a> {

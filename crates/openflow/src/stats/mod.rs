@@ -1,6 +1,7 @@
 //! Statistics (multipart) requests and replies.
 
 mod flow;
+pub(crate) mod flow_monitor;
 pub(crate) mod oxs;
 mod port;
 mod reply;
@@ -29,20 +30,26 @@ pub(crate) mod kind {
     pub const TABLE_FEATURES: u16 = 12;
     pub const PORT_DESC: u16 = 13;
     pub const TABLE_DESC: u16 = 14;
+    pub const FLOW_MONITOR: u16 = 16;
     pub const VENDOR: u16 = 0xffff;
 }
 
-/// Which statistics, as number on the wire, with Nicira's subtype where it is a vendor's.
+/// Which statistics, as number on the wire, with the subtype where it is a vendor's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Standard(u16),
     Nicira(u32),
+    Onf(u32),
 }
+
+/// NXST_FLOW_MONITOR and ONFST_FLOW_MONITOR.
+const NICIRA_FLOW_MONITOR: u32 = 2;
+const ONF_FLOW_MONITOR: u32 = 1870;
 
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
-use crate::vendor::NICIRA;
+use crate::vendor::{NICIRA, ONF};
 
 impl Kind {
     /// Reads what follows the message's header, and the flags.
@@ -56,6 +63,9 @@ impl Kind {
             return Ok((Kind::Standard(kind), flags));
         }
         let vendor = input.u32()?;
+        if vendor == ONF && version == Version::V13 {
+            return Ok((Kind::Onf(input.u32()?), flags));
+        }
         if vendor != NICIRA {
             let reason = format!("statistics of vendor {vendor:#010x} are unknown");
             return Err(OfError::new(ErrorCode::BadVendor, reason));
@@ -72,27 +82,32 @@ impl Kind {
         let v10 = version == Version::V10;
         out.put_u16(match self {
             Kind::Standard(kind) => kind,
-            Kind::Nicira(_) => kind::VENDOR,
+            Kind::Nicira(_) | Kind::Onf(_) => kind::VENDOR,
         });
         out.put_u16(0);
         if !v10 {
             out.put_zeros(4);
         }
-        if let Kind::Nicira(subtype) = self {
-            out.put_u32(NICIRA);
-            out.put_u32(subtype);
-            if v10 {
-                out.put_zeros(4);
-            }
+        let (vendor, subtype) = match self {
+            Kind::Standard(_) => return,
+            Kind::Nicira(subtype) => (NICIRA, subtype),
+            Kind::Onf(subtype) => (ONF, subtype),
+        };
+        out.put_u32(vendor);
+        out.put_u32(subtype);
+        if v10 {
+            out.put_zeros(4);
         }
     }
 
-    /// The number of the standard's, or in OpenFlow 1.0 of Nicira's that stands in for it.
+    /// The number of the standard's, or of the vendor's that stands in for it in early versions.
     pub fn of(standard: u16, version: Version) -> Kind {
         match standard {
             kind::GROUP if version == Version::V10 => Kind::Nicira(7),
             kind::GROUP_DESC if version == Version::V10 => Kind::Nicira(8),
             kind::GROUP_FEATURES if version < Version::V12 => Kind::Nicira(9),
+            kind::FLOW_MONITOR if version < Version::V13 => Kind::Nicira(NICIRA_FLOW_MONITOR),
+            kind::FLOW_MONITOR if version == Version::V13 => Kind::Onf(ONF_FLOW_MONITOR),
             kind => Kind::Standard(kind),
         }
     }
@@ -101,21 +116,26 @@ impl Kind {
     /// apart before.
     pub fn standard(self, version: Version) -> Option<u16> {
         let since = match self {
-            Kind::Nicira(subtype @ 7..=9) => {
-                let standard = subtype as u16 - 1;
-                return (Kind::of(standard, version) == self).then_some(standard);
+            Kind::Nicira(subtype @ 7..=9) => return self.stands_for(subtype as u16 - 1, version),
+            Kind::Nicira(NICIRA_FLOW_MONITOR) | Kind::Onf(ONF_FLOW_MONITOR) => {
+                return self.stands_for(kind::FLOW_MONITOR, version);
             }
             Kind::Standard(0..=5 | kind::PORT_DESC) => Version::V10,
             Kind::Standard(kind::GROUP | kind::GROUP_DESC) => Version::V11,
             Kind::Standard(kind::GROUP_FEATURES) => Version::V12,
             Kind::Standard(0..=12) => Version::V13,
-            Kind::Standard(kind::TABLE_DESC) => Version::V14,
+            Kind::Standard(kind::TABLE_DESC | kind::FLOW_MONITOR) => Version::V14,
             _ => return None,
         };
         match self {
             Kind::Standard(kind) if version >= since => Some(kind),
             _ => None,
         }
+    }
+
+    /// The standard's number, if this is how the version writes it.
+    fn stands_for(self, standard: u16, version: Version) -> Option<u16> {
+        (Kind::of(standard, version) == self).then_some(standard)
     }
 
     /// The error for statistics that this version lacks.
@@ -128,6 +148,22 @@ impl Kind {
                 let reason = format!("Nicira's statistics {subtype} are not supported");
                 OfError::new(ErrorCode::BadSubtype, reason)
             }
+            Kind::Onf(subtype) => {
+                let reason = format!("the ONF's statistics {subtype} are not supported");
+                OfError::new(ErrorCode::BadSubtype, reason)
+            }
         }
     }
+}
+
+/// Reads entries up to the end.
+fn all<T>(
+    input: &mut Input<'_>,
+    mut take: impl FnMut(&mut Input<'_>) -> Result<T, OfError>,
+) -> Result<Vec<T>, OfError> {
+    let mut out = Vec::new();
+    while !input.is_empty() {
+        out.push(take(input)?);
+    }
+    Ok(out)
 }

@@ -1,6 +1,6 @@
 //! Replies, which may be cut into several messages.
 
-use super::{Kind, flow, kind, oxs, port, table, table_features};
+use super::{Kind, all, flow, flow_monitor, kind, oxs, port, table, table_features};
 use crate::bytes::{Input, Output};
 use crate::codec::{Xid, finish};
 use crate::error::OfError;
@@ -51,6 +51,9 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
         }
         kind::TABLE_FEATURES => StatsReply::TableFeatures(all(input, table_features::take)?),
         kind::TABLE_DESC => StatsReply::TableDesc(all(input, table_mod::take_desc)?),
+        kind::FLOW_MONITOR => {
+            StatsReply::FlowMonitor(all(input, |input| flow_monitor::take_update(input, version))?)
+        }
         other => {
             // Ours say only that there is nothing; a peer's are passed over.
             input.take(input.len())?;
@@ -66,17 +69,6 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
             }
         }
     })
-}
-
-fn all<T>(
-    input: &mut Input<'_>,
-    mut take: impl FnMut(&mut Input<'_>) -> Result<T, OfError>,
-) -> Result<Vec<T>, OfError> {
-    let mut out = Vec::new();
-    while !input.is_empty() {
-        out.push(take(input)?);
-    }
-    Ok(out)
 }
 
 fn take_aggregate(
@@ -175,12 +167,18 @@ fn kind_of(reply: &StatsReply, version: Version) -> Kind {
         StatsReply::MeterConfig => kind::METER_CONFIG,
         StatsReply::MeterStats => kind::METER,
         StatsReply::Queue => kind::QUEUE,
+        StatsReply::FlowMonitor(_) => kind::FLOW_MONITOR,
     };
     Kind::of(standard, version)
 }
 
 /// Writes a reply as one or more messages.
 pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<Vec<u8>> {
+    if let StatsReply::FlowMonitor(updates) = reply
+        && let Some(message) = flow_monitor::put_pause(version, xid, updates)
+    {
+        return vec![message];
+    }
     let mut out = Parts::new(version, xid, kind_of(reply, version));
     match reply {
         StatsReply::Desc(texts) => out.add(|out| {
@@ -226,6 +224,11 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
         }
         StatsReply::PortDesc(ports) => {
             ports.iter().for_each(|p| out.add(|out| crate::port::put_desc(out, version, p)));
+        }
+        StatsReply::FlowMonitor(updates) => {
+            for update in updates {
+                out.add(|out| flow_monitor::put_update(out, version, update));
+            }
         }
         // No types, no capabilities, no room for any, no actions.
         StatsReply::GroupFeatures => out.add(|out| out.put_zeros(40)),

@@ -1,6 +1,6 @@
 //! Requests.
 
-use super::{Kind, kind};
+use super::{Kind, all, flow_monitor, kind};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{FlowStatsRequest, StatsRequest, Version};
@@ -74,6 +74,10 @@ pub(crate) fn take_request(
         }
         kind::PORT_DESC => StatsRequest::PortDesc(OfPort::NONE),
         kind::TABLE_DESC => StatsRequest::TableDesc,
+        kind::FLOW_MONITOR => {
+            let monitors = all(input, |input| flow_monitor::take_request(input, version))?;
+            StatsRequest::FlowMonitor(monitors)
+        }
         _ => return Err(kind.unknown()),
     })
 }
@@ -141,6 +145,7 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::MeterConfig => (kind::METER_CONFIG, None),
         StatsRequest::MeterStats => (kind::METER, None),
         StatsRequest::Queue { .. } => (kind::QUEUE, None),
+        StatsRequest::FlowMonitor(_) => (kind::FLOW_MONITOR, None),
     };
     if let Some((flow, nicira)) = flow {
         if nicira && v10 {
@@ -170,6 +175,9 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
                 out.put_zeros(2);
             }
             out.put_u32(queue.unwrap_or(ANY));
+        }
+        StatsRequest::FlowMonitor(monitors) => {
+            monitors.iter().for_each(|monitor| flow_monitor::put_request(out, version, monitor));
         }
         _ => {}
     }

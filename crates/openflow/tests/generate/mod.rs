@@ -426,6 +426,50 @@ impl Generate {
         }
     }
 
+    fn flow_monitor(&mut self) -> FlowMonitor {
+        use FlowMonitorCommand as C;
+        let v14 = self.version >= Version::V14;
+        let mut flags = FlowMonitorFlags::from_bits_truncate(self.next() as u16);
+        flags.insert(FlowMonitorFlags::REMOVED);
+        let request = self.request();
+        FlowMonitor {
+            id: self.next() as u32,
+            command: if v14 { [C::Add, C::Modify][self.below(2) as usize] } else { C::Add },
+            flags,
+            flows: FlowStatsRequest {
+                out_group: request.out_group.filter(|_| v14),
+                cookie: 0,
+                cookie_mask: 0,
+                ..request
+            },
+        }
+    }
+
+    fn flow_updates(&mut self) -> Message {
+        // Nicira's form has no instructions.
+        let is_nicira = self.version < Version::V13;
+        let events = [
+            if self.version < Version::V14 { FlowEvent::Added } else { FlowEvent::Initial },
+            FlowEvent::Added,
+            FlowEvent::Removed(RemovedReason::HardTimeout),
+            FlowEvent::Modified,
+        ];
+        let mut updates = vec![FlowUpdate::Abbreviated { xid: self.next() as u32 }];
+        for event in events {
+            let flow = WatchedFlow {
+                table: TableId(self.below(254) as u8),
+                matching: self.matching(),
+                priority: self.next() as u16,
+                cookie: self.next(),
+                idle_timeout_s: self.next() as u16,
+                hard_timeout_s: self.next() as u16,
+                actions: if is_nicira { self.actions() } else { self.flow_actions() },
+            };
+            updates.push(FlowUpdate::Flow { event, flow: Box::new(flow) });
+        }
+        Message::StatsReply(StatsReply::FlowMonitor(updates))
+    }
+
     fn packet_in(&mut self) -> Message {
         let table = self.often().then_some(TableId(7));
         Message::PacketIn(PacketIn {
@@ -454,7 +498,7 @@ impl Generate {
 
     pub fn message(&mut self) -> Message {
         let nicira = self.v10();
-        match self.below(29) {
+        match self.below(33) {
             0..=6 => Message::FlowMod(self.flow_mod()),
             7 => Message::StatsReply(StatsReply::Flow {
                 flows: vec![self.flow(), self.flow()],
@@ -534,6 +578,18 @@ impl Generate {
                 self.table_desc(),
                 self.table_desc(),
             ])),
+            28 => Message::StatsRequest(StatsRequest::FlowMonitor(vec![
+                self.flow_monitor(),
+                self.flow_monitor(),
+            ])),
+            29 => self.flow_updates(),
+            // From 1.4 on it is a statistics request.
+            30 if self.version < Version::V14 => Message::FlowMonitorCancel(self.next() as u32),
+            31 => Message::StatsReply(StatsReply::FlowMonitor(vec![if self.often() {
+                FlowUpdate::Paused
+            } else {
+                FlowUpdate::Resumed
+            }])),
             _ => Message::CtFlushZone(self.next() as u16),
         }
     }

@@ -100,7 +100,7 @@ impl Bench {
     /// The same, as bytes.
     pub fn take(&mut self, id: ConnId) -> Vec<Vec<u8>> {
         let mut framer = Framer::new();
-        framer.push(&self.connections.take_output(id));
+        framer.push(&self.connections.take_output(id, &self.core));
         let messages = std::iter::from_fn(|| framer.next_message().unwrap()).collect();
         assert_eq!(framer.pending(), 0);
         messages

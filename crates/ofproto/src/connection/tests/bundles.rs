@@ -257,6 +257,6 @@ fn bundles_hold_so_much_of_a_connection_and_so_much_of_all() {
     // The connections share 256 MiB.
     let left = fill(&mut bench, c);
     assert!(left < 20, "{left}");
-    bench.connections.close(a);
+    bench.connections.close(a, &mut bench.core);
     assert_eq!(fill(&mut bench, c), of_one);
 }

@@ -347,7 +347,7 @@ fn a_removed_bridge_closes_its_connections() {
     assert_eq!(bench.connections.connections_of(bench.bridge).collect::<Vec<_>>(), [id]);
     bench.connections.remove_bridge(bench.bridge);
     assert_eq!(bench.connections.is_closing(id), Some(&CloseReason::BridgeGone));
-    bench.connections.close(id);
+    bench.connections.close(id, &mut bench.core);
     assert_eq!(bench.connections.status(id), None);
 }
 

@@ -179,7 +179,7 @@ fn plays(bench: &mut Bench, file: &str, hello: Option<Version>) {
         if bench.connections.is_closing(id).is_some() {
             got.push(Answer::Closed);
         }
-        bench.connections.close(id);
+        bench.connections.close(id, &mut bench.core);
         let same = got.len() == wanted.len()
             && got.iter().zip(&wanted).all(|(got, wanted)| is_same(got, wanted));
         let may_differ = OTHER_ANSWERS.iter().any(|(name, _)| case.starts_with(name));

@@ -112,7 +112,7 @@ fn connections_do_not_wait_for_each_other() {
     let [slow, quick] = [(); 2].map(|()| bench.connect(Settings::service(), Version::V15));
     bench.tell(slow, &all_flows());
     assert_eq!(bench.ask(quick, &Message::BarrierRequest), [Message::BarrierReply]);
-    bench.connections.close(slow);
+    bench.connections.close(slow, &mut bench.core);
     bench.ship();
     answer(&mut bench, 0);
     assert!(!bench.connections.has_output(slow));

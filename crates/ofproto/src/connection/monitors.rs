@@ -1,0 +1,259 @@
+//! Flow monitors: a peer is told of the flows that it watches as they come, change and go
+//! (ovs: `ofproto/connmgr.c`, `ofmonitor_report`; `ofproto/ofproto.c`, `handle_flow_monitor_request`).
+//!
+//! Changes of one request are told in one message. When too much of that waits to be written, the
+//! peer is told so and hears only of flows that go, until it has read everything; then it is told of
+//! what was added and changed meanwhile.
+
+use super::session::Session;
+use super::{Connections, Switch};
+use crate::Ofproto;
+use crate::bridge::BridgeId;
+use crate::events::FlowChange;
+use crate::rule::{Rule, RuleId, outputs_to};
+use base::limits;
+use openflow::message::{
+    FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags as Flags, FlowUpdate, Message,
+    StatsReply, WatchedFlow,
+};
+use openflow::{ErrorCode, OfError};
+use std::collections::{BTreeMap, HashMap};
+
+/// Monitors that one connection may have.
+const MONITORS: usize = 4096;
+/// Bytes of updates that may wait before monitoring pauses.
+const WAITING_BYTES: usize = 128 << 10;
+
+/// The flow monitors of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Monitors {
+    by_id: BTreeMap<u32, FlowMonitor>,
+    /// What the request that is being carried out has changed.
+    updates: Vec<FlowUpdate>,
+    /// Whether the updates hold the connection's own changes in short.
+    is_abbreviated: bool,
+    /// Bytes of updates in the output.
+    waiting_bytes: usize,
+    /// The [`Rule::order`] of the last change that was told.
+    last_order: u64,
+    /// The last change before monitoring paused, while it is paused.
+    paused: Option<u64>,
+}
+
+impl Monitors {
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// The peer has been handed all updates.
+    pub fn written(&mut self) {
+        self.waiting_bytes = 0;
+    }
+
+    fn begin(&mut self, monitor: &FlowMonitor) -> Result<(), OfError> {
+        if self.by_id.contains_key(&monitor.id) {
+            return Err(refused(ErrorCode::MonitorExists, monitor.id, "is there already"));
+        }
+        if self.by_id.len() >= MONITORS {
+            return Err(refused(ErrorCode::RequestEperm, monitor.id, "is one too many"));
+        }
+        self.by_id.insert(monitor.id, monitor.clone());
+        Ok(())
+    }
+
+    fn end(&mut self, id: u32) -> Result<FlowMonitor, OfError> {
+        let unknown = || refused(ErrorCode::MonitorUnknown, id, "is not there");
+        self.by_id.remove(&id).ok_or_else(unknown)
+    }
+
+    fn carry_out(&mut self, requests: &[FlowMonitor]) -> Result<(), OfError> {
+        for monitor in requests {
+            let table = monitor.flows.table.filter(|it| usize::from(it.0) >= limits::TABLES);
+            if let Some(table) = table {
+                let what = format!("watches table {table}, which is not there");
+                return Err(refused(ErrorCode::BadTableId, monitor.id, &what));
+            }
+            match monitor.command {
+                FlowMonitorCommand::Add => self.begin(monitor)?,
+                FlowMonitorCommand::Modify => {
+                    self.end(monitor.id)?;
+                    self.begin(monitor)?;
+                }
+                FlowMonitorCommand::Delete => {
+                    self.end(monitor.id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes an update for the monitors that watch such a change.
+    fn note(&mut self, change: &FlowChange, is_own: bool) {
+        let rule = &change.flow;
+        self.last_order = self.last_order.max(rule.order);
+        let removed = matches!(change.event, FlowEvent::Removed(_));
+        if self.paused.is_some_and(|at| !removed || rule.added > at) {
+            return;
+        }
+        let watching = self.by_id.values().filter(|monitor| watches(monitor, change));
+        let flags = watching.fold(Flags::empty(), |flags, monitor| flags | monitor.flags);
+        if flags.is_empty() {
+            return;
+        }
+        if !is_own || flags.contains(Flags::OWN) || self.paused.is_some() {
+            self.updates.push(update(change.event, rule, flags.contains(Flags::ACTIONS)));
+        } else if !self.is_abbreviated {
+            self.is_abbreviated = true;
+            self.updates.push(FlowUpdate::Abbreviated { xid: change.xid });
+        }
+    }
+
+    /// Updates for flows that are there, each once: of what `event` says for some monitor.
+    fn collect<'a>(
+        monitors: impl Iterator<Item = &'a FlowMonitor>,
+        bridge: BridgeId,
+        core: &Ofproto,
+        event: impl Fn(&FlowMonitor, &Rule) -> Option<FlowEvent>,
+    ) -> Vec<FlowUpdate> {
+        let mut found: Vec<(&Rule, FlowEvent, bool)> = Vec::new();
+        let mut places: HashMap<RuleId, usize> = HashMap::new();
+        for monitor in monitors {
+            for rule in core.asked(bridge, &monitor.flows) {
+                let Some(event) = event(monitor, rule) else { continue };
+                let place = *places.entry(rule.id).or_insert(found.len());
+                let with_actions = monitor.flags.contains(Flags::ACTIONS);
+                match found.get_mut(place) {
+                    Some(known) => known.2 |= with_actions,
+                    None => found.push((rule, event, with_actions)),
+                }
+            }
+        }
+        found.into_iter().map(|(rule, event, actions)| update(event, rule, actions)).collect()
+    }
+}
+
+fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
+    OfError::new(code, format!("flow monitor {id:#x} {what}"))
+}
+
+/// Whether a monitor reports such a change. Which port a flow outputs to counts before and after it.
+fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
+    let (flows, rule) = (&monitor.flows, &change.flow);
+    let kind = match change.event {
+        FlowEvent::Initial => Flags::INITIAL,
+        FlowEvent::Added => Flags::ADD,
+        FlowEvent::Removed(_) => Flags::REMOVED,
+        FlowEvent::Modified => Flags::MODIFY,
+    };
+    monitor.flags.contains(kind)
+        && flows.table.is_none_or(|table| table == rule.table)
+        // There are no groups, and so no flows that send to one.
+        && flows.out_group.is_none()
+        && (rule.outputs_to(flows.out_port)
+            || change.before.as_ref().is_some_and(|it| outputs_to(it, flows.out_port)))
+        && rule.matching.is_within(&flows.matching)
+}
+
+fn update(event: FlowEvent, rule: &Rule, with_actions: bool) -> FlowUpdate {
+    let flow = WatchedFlow {
+        table: rule.table,
+        matching: rule.matching.clone(),
+        priority: rule.priority,
+        cookie: rule.cookie,
+        idle_timeout_s: rule.idle_timeout_s,
+        hard_timeout_s: rule.hard_timeout_s,
+        actions: if with_actions { rule.actions.to_vec() } else { Vec::new() },
+    };
+    FlowUpdate::Flow { event, flow: Box::new(flow) }
+}
+
+impl Connections {
+    /// Ends a flow monitor.
+    pub(super) fn cancel_monitor(
+        &mut self,
+        session: &mut Session,
+        id: u32,
+        core: &mut Ofproto,
+    ) -> Result<(), OfError> {
+        session.monitors.end(id)?;
+        self.watch(session.bridge, &session.monitors, core);
+        Ok(())
+    }
+
+    /// Begins, changes and ends monitors: all that is asked for, or nothing. Answers with the flows
+    /// that are there.
+    pub(super) fn change_monitors(
+        &mut self,
+        session: &mut Session,
+        requests: &[FlowMonitor],
+        switch: &mut Switch<'_>,
+    ) -> Result<StatsReply, OfError> {
+        let before = session.monitors.by_id.clone();
+        if let Err(error) = session.monitors.carry_out(requests) {
+            session.monitors.by_id = before;
+            return Err(error);
+        }
+        self.watch(session.bridge, &session.monitors, switch.core);
+        let begun = requests.iter().filter(|it| it.command != FlowMonitorCommand::Delete);
+        let initial = |monitor: &FlowMonitor, _: &Rule| {
+            monitor.flags.contains(Flags::INITIAL).then_some(FlowEvent::Initial)
+        };
+        let updates = Monitors::collect(begun, session.bridge, switch.core, initial);
+        Ok(StatsReply::FlowMonitor(updates))
+    }
+
+    /// Has changes of flows reported for as long as somebody watches them.
+    pub(super) fn watch(&self, bridge: BridgeId, monitors: &Monitors, core: &mut Ofproto) {
+        let mut others = self.sessions.values().filter(|session| session.bridge == bridge);
+        let is_watched = !monitors.is_empty() || others.any(|other| !other.monitors.is_empty());
+        core.watch_flows(bridge, is_watched);
+    }
+}
+
+impl Session {
+    /// A flow of the bridge came, changed or went.
+    pub fn note_change(&mut self, change: &FlowChange, is_own: bool) {
+        if !self.monitors.is_empty() {
+            self.monitors.note(change, is_own);
+        }
+    }
+
+    /// Sends what a request has changed, and pauses if too much waits.
+    pub fn send_updates(&mut self) {
+        self.monitors.is_abbreviated = false;
+        let updates = std::mem::take(&mut self.monitors.updates);
+        if updates.is_empty() {
+            return;
+        }
+        self.monitors.waiting_bytes += self.send_reply(updates);
+        if self.monitors.paused.is_none() && self.monitors.waiting_bytes > WAITING_BYTES {
+            self.monitors.paused = Some(self.monitors.last_order);
+            self.send_reply(vec![FlowUpdate::Paused]);
+        }
+    }
+
+    /// Tells a peer that has read everything what was left out while monitoring paused.
+    pub fn resume_monitors(&mut self, core: &Ofproto) {
+        let Some(paused) = self.monitors.paused.take() else { return };
+        let missed = |monitor: &FlowMonitor, rule: &Rule| {
+            let flags = monitor.flags;
+            if rule.added > paused {
+                return flags.intersects(Flags::ADD | Flags::MODIFY).then_some(FlowEvent::Added);
+            }
+            let is_told = rule.order > paused && flags.contains(Flags::MODIFY);
+            is_told.then_some(FlowEvent::Modified)
+        };
+        let monitors = self.monitors.by_id.values();
+        let updates = Monitors::collect(monitors, self.bridge, core, missed);
+        if !updates.is_empty() {
+            self.monitors.waiting_bytes += self.send_reply(updates);
+        }
+        self.send_reply(vec![FlowUpdate::Resumed]);
+    }
+
+    /// Gives the bytes that a message of updates takes in the output.
+    fn send_reply(&mut self, updates: Vec<FlowUpdate>) -> usize {
+        let Some(version) = self.version() else { return 0 };
+        self.write(version, 0, &Message::StatsReply(StatsReply::FlowMonitor(updates)))
+    }
+}

@@ -1,0 +1,48 @@
+//! Changes of flows, for the flow monitors of OpenFlow connections.
+
+use crate::Ofproto;
+use crate::bridge::BridgeId;
+use crate::events::{Event, FlowChange};
+use crate::rule::Rule;
+use openflow::action::Action;
+use openflow::message::FlowEvent;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Whose changes are reported.
+#[derive(Debug, Default)]
+pub(crate) struct FlowChanges {
+    watched: BTreeSet<BridgeId>,
+    /// The transaction id of the request that is being carried out.
+    xid: u32,
+}
+
+impl Ofproto {
+    /// Says whether changes of a bridge's flows are reported ([`Event::FlowChanged`]).
+    pub(crate) fn watch_flows(&mut self, bridge: BridgeId, is_watched: bool) {
+        if is_watched {
+            self.flow_changes.watched.insert(bridge);
+        } else {
+            self.flow_changes.watched.remove(&bridge);
+        }
+    }
+
+    /// Says which request makes the changes that follow.
+    pub(crate) fn set_request(&mut self, xid: u32) {
+        self.flow_changes.xid = xid;
+    }
+
+    /// Reports a change, if somebody watches the bridge. `before` is what the flow did until now.
+    pub(crate) fn report_change(
+        &mut self,
+        event: FlowEvent,
+        flow: &Rule,
+        before: Option<Arc<[Action]>>,
+    ) {
+        if self.flow_changes.watched.contains(&flow.bridge) {
+            let (flow, xid) = (flow.clone(), self.flow_changes.xid);
+            let change = FlowChange { event, flow, before, xid };
+            self.events.push(Event::FlowChanged(Box::new(change)));
+        }
+    }
+}
