@@ -15,6 +15,8 @@ pub struct DummyOptions {
     pub sent: Option<PathBuf>,
     /// Receive queues of a `dummy-pmd` port (`n_rxq`).
     pub rx_queues: u16,
+    /// Transmit queues that a `dummy-pmd` port claims (`n_txq`).
+    pub tx_queues: u16,
     /// The node of memory that it claims (`numa_id`).
     pub numa: u16,
     /// The interface index that it claims (`ifindex`).
@@ -29,14 +31,18 @@ impl DummyOptions {
     pub fn parse(options: &BTreeMap<String, String>, has_queues: bool) -> Self {
         let file = |name| options.get(name).or(options.get("pcap")).map(PathBuf::from);
         let number = |name| options.get(name).and_then(|text| text.parse::<u32>().ok());
-        let asked = number("n_rxq").filter(|_| has_queues).unwrap_or(1);
+        let queues = |name| {
+            let asked = number(name).filter(|_| has_queues).unwrap_or(1);
+            asked.clamp(1, QUEUES_MAX.into()) as u16
+        };
         let known = ["pcap", "rxq_pcap", "tx_pcap", "n_rxq", "n_txq", "numa_id", "ifindex"];
         let unknown =
             options.keys().filter(|key| !known.contains(&key.as_str())).cloned().collect();
         DummyOptions {
             received: file("rxq_pcap"),
             sent: file("tx_pcap"),
-            rx_queues: asked.clamp(1, QUEUES_MAX.into()) as u16,
+            rx_queues: queues("n_rxq"),
+            tx_queues: queues("n_txq"),
             numa: number("numa_id").filter(|_| has_queues).unwrap_or(0) as u16,
             ifindex: number("ifindex"),
             unknown,
@@ -54,7 +60,8 @@ mod tests {
         let options = text.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let read = DummyOptions::parse(&options, true);
         assert_eq!((read.received, read.sent), (Some("a".into()), Some("b".into())));
-        assert_eq!((read.rx_queues, read.unknown), (QUEUES_MAX, vec!["stream".to_owned()]));
+        assert_eq!((read.rx_queues, read.tx_queues), (QUEUES_MAX, 1));
+        assert_eq!(read.unknown, ["stream"]);
         assert_eq!(DummyOptions::parse(&options, false).rx_queues, 1);
     }
 }

@@ -299,6 +299,7 @@ mod tests {
             received: Some(folder.join("both.pcap")),
             sent: Some(folder.join("both.pcap")),
             rx_queues: 2,
+            tx_queues: 1,
             numa: 0,
             ifindex: None,
             unknown: Vec::new(),

@@ -27,6 +27,8 @@ pub struct Queue {
     pub busy_ns: u64,
     /// The processor that it belongs to (`pmd-rxq-affinity`).
     pub pinned: Option<u16>,
+    /// Whether it goes to the worker without a processor of its own, where there is one.
+    pub is_slow: bool,
     /// The worker that has it now and keeps it if nothing speaks against that; None gives it out
     /// anew.
     pub stays: Option<usize>,
@@ -52,7 +54,12 @@ pub fn assign(
 ) -> Assignment {
     let mut desk = Desk::new(cores, queues.len());
     let mut rest = Vec::new();
+    let main = cores.iter().position(|core| core.cpu.is_none());
     for (place, queue) in queues.iter().enumerate() {
+        if let Some(main) = main.filter(|_| queue.is_slow) {
+            desk.give(place, queue, main);
+            continue;
+        }
         let Some(cpu) = queue.pinned else {
             rest.push(place);
             continue;
@@ -144,7 +151,9 @@ impl Desk<'_> {
         let mut numbers: Vec<u16> = cores.iter().map(|core| core.numa).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let on = |numa: u16| (0..cores.len()).filter(move |i| cores[*i].numa == numa).collect();
+        let polls = cores.iter().any(|core| core.cpu.is_some());
+        let is_on = move |core: &Core, numa| core.numa == numa && (core.cpu.is_some() || !polls);
+        let on = |numa: u16| (0..cores.len()).filter(|i| is_on(&cores[*i], numa)).collect();
         let node = |numa| Node { numa, workers: on(numa), at: 0, upwards: true };
         Desk {
             cores,

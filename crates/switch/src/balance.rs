@@ -154,6 +154,7 @@ mod tests {
             numa: 0,
             busy_ns,
             pinned: None,
+            is_slow: false,
             stays: None,
         };
         let cores = [0, 1].map(|cpu| Core { cpu: Some(cpu), numa: 0 });

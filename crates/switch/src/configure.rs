@@ -80,6 +80,7 @@ impl Switch {
         // What was restored once is not waited for again (ovs: `vswitchd/bridge.c`, `bridge_run`).
         self.is_restoring &= desired.options.flow_restore_wait;
         let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
+        self.poll_dummies(&desired);
         for change in changes {
             self.apply(change);
         }

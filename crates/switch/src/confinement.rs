@@ -65,6 +65,7 @@ mod tests {
             is_confined,
             tls: TlsSettings::default(),
             dummy: crate::Dummy::Off,
+            processors: crate::Processors::Machine,
         };
         for (target, is_allowed) in [
             ("punix:/run/ovs/br0.controller", true),

@@ -44,7 +44,7 @@ pub enum DeviceKind {
 
 impl DeviceKind {
     /// The name as `dpctl/show` prints it, `None` for what it leaves out.
-    pub fn label(self) -> Option<&'static str> {
+    fn label(self) -> Option<&'static str> {
         match self {
             DeviceKind::System => None,
             // The netdev datapath's internal ports are TAP devices, and Open vSwitch says so.
@@ -85,6 +85,16 @@ pub struct OpenDevice {
 }
 
 impl OpenDevice {
+    /// How `dpctl/show` and `dpif/show` call it, `None` for what the first leaves out.
+    pub fn label(&self) -> Option<String> {
+        let kind = self.kind.label()?;
+        let queues = self.dummy().filter(|_| self.kind == DeviceKind::DummyPmd);
+        Some(queues.map_or_else(
+            || kind.to_owned(),
+            |port| format!("{kind}: {}", dummy::describe_queues(port)),
+        ))
+    }
+
     /// The port for tests, if it is one.
     pub fn dummy(&self) -> Option<&port_dummy::DummyPort> {
         if let Handle::Dummy(dummy) = &self.handle { Some(dummy) } else { None }

@@ -1,8 +1,10 @@
 //! Ports without a device, as `--enable-dummy` allows them: which interfaces are such ports, and how they
 //! look (ovs: `lib/netdev-dummy.c`, `lib/dpif-netdev.c`).
 
+use super::Switch;
 use super::devices::Devices;
 use base::{MacAddr, PortNo};
+use control::{Desired, InterfaceKind};
 use port::PortError;
 use port_dummy::DummyPort;
 use port_linux::{LinkInfo, LinkStatistics};
@@ -68,6 +70,15 @@ pub fn wanted_number(name: &str) -> Option<PortNo> {
     Some(PortNo(number.checked_add(if name.starts_with("br") { 100 } else { 0 })?))
 }
 
+/// What is told of a port's queues, which only those of type `dummy-pmd` have several of.
+pub fn describe_queues(port: &DummyPort) -> String {
+    let (rx, tx) = (port.options().rx_queues, port.options().tx_queues);
+    format!(
+        "configured_rx_queues={rx}, configured_tx_queues={tx}, requested_rx_queues={rx}, \
+         requested_tx_queues={tx}"
+    )
+}
+
 /// What it shows in place of a device.
 pub fn link_info(name: &str, port: &DummyPort) -> LinkInfo {
     let counts = port.counts();
@@ -86,6 +97,20 @@ pub fn link_info(name: &str, port: &DummyPort) -> LinkInfo {
             ..LinkStatistics::default()
         },
         ..LinkInfo::default()
+    }
+}
+
+impl Switch {
+    /// Starts workers that poll where there are ports for tests that want them, and ends them where
+    /// there are none any more.
+    pub(super) fn poll_dummies(&mut self, desired: &Desired) {
+        let ports = desired.bridges.values().flat_map(|bridge| bridge.ports.values());
+        let mut interfaces = ports.flat_map(|port| &port.interfaces);
+        let polls = interfaces.any(|interface| interface.kind == InterfaceKind::DummyPmd);
+        if self.settings.dummy.is_enabled() && polls != self.polls_dummies {
+            self.polls_dummies = polls;
+            self.set_workers(&desired.options);
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! What the log says at level DBG of misses and installed flows, in the words that Open vSwitch's tests look
-//! for (ovs: `lib/dpif.c`, `log_flow_message`; `lib/dpif-netdev.c`, `dp_netdev_flow_add`).
+//! for (ovs: `lib/dpif-netdev.c`, `dp_netdev_upcall`, `dp_netdev_flow_add`).
 
 use flow::{FlowCommand, Upcall, UpcallKind};
 use log::Level;
@@ -8,13 +8,13 @@ use ofproto::text::{PortNames, format_actions, format_flow, format_packet, forma
 
 /// A packet that comes up.
 pub fn upcall(datapath: &str, upcall: &Upcall) {
-    if log::log_enabled!(target: "dpif", Level::Debug) {
+    if log::log_enabled!(target: "dpif_netdev", Level::Debug) {
         let kind = match upcall.kind {
             UpcallKind::Miss => "miss",
             _ => "action",
         };
         let key = format_packet(&upcall.key, PortNames::default());
-        log::debug!(target: "dpif", "{datapath}: {kind} upcall:\n{key}");
+        log::debug!(target: "dpif_netdev", "{datapath}: {kind} upcall:\n{key}");
     }
 }
 

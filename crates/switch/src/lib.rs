@@ -30,6 +30,7 @@ mod nap;
 mod openflow_tasks;
 mod options;
 mod ovsdb_task;
+mod processors;
 mod report;
 pub mod run;
 mod rxq;
@@ -55,6 +56,7 @@ use flow::Upcall;
 use ofproto::connection::{self, ConnId, Connections};
 use ofproto::{BridgeId, Ofproto, Outbox};
 use port::PortError;
+pub use processors::Processors;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -83,6 +85,8 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Whether ports may be dummies (`--enable-dummy`).
     pub dummy: Dummy,
+    /// What workers run on (`--dummy-numa`).
+    pub processors: Processors,
 }
 
 /// The control thread's state.
@@ -98,6 +102,8 @@ pub struct Switch {
     devices: Devices,
     balancer: balance::Balancer,
     desired: Desired,
+    /// Whether ports for tests want workers that poll.
+    polls_dummies: bool,
     /// Until the flows are restored (`other_config:flow-restore-wait`), packets that miss are dropped
     /// and controllers are not connected.
     is_restoring: bool,
@@ -153,6 +159,7 @@ impl Switch {
                 devices,
                 balancer: balance::Balancer::default(),
                 desired: Desired::default(),
+                polls_dummies: false,
                 is_restoring: true,
                 configured: configure::Configured::default(),
                 database: None,

@@ -1,13 +1,14 @@
 //! Settings of the whole switch: zones, limits, workers, TLS.
 
 use super::Switch;
+use super::processors::{announce_workers, first_of_each_node};
 use super::worker_thread::{WorkerCommand, WorkerMode};
 use crate::stream::TlsSettings;
 use base::Zone;
 use conntrack::{Timeout, TimeoutPolicy};
 use control::{SwitchOptions, ZonePolicy};
 use datapath::WorkerConfig;
-use port_linux::affinity;
+use std::collections::BTreeMap;
 
 impl Switch {
     /// The settings that are in force.
@@ -76,26 +77,64 @@ impl Switch {
         if let Some(connections) = options.max_connections {
             self.conntrack.set_connections_max(connections);
         }
-        let worker = WorkerConfig {
-            exact_insert_inverse: options.emc_insert_inv_prob,
-            unified_entries: options.unified_cache_entries as usize,
-            ..WorkerConfig::default()
-        };
-        let modes = worker_modes(options);
-        let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
-        if modes != running {
-            if let Err(error) = self.start_workers(&modes, worker) {
-                log::error!(target: "dpif_netdev", "{error}");
-            }
-        } else {
-            for thread in &self.workers {
-                thread.send(WorkerCommand::Configure(worker));
-            }
-        }
+        self.set_workers(options);
         for thread in &self.workers {
             thread.metrics().set_on(options.perf_metrics);
         }
         self.set_queue_options(&options.queues);
+    }
+
+    /// Starts the workers that are asked for, unless they run.
+    pub(super) fn set_workers(&mut self, options: &SwitchOptions) {
+        let config = WorkerConfig {
+            exact_insert_inverse: options.emc_insert_inv_prob,
+            unified_entries: options.unified_cache_entries as usize,
+            ..WorkerConfig::default()
+        };
+        let modes = self.worker_modes(options);
+        let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
+        if modes == running {
+            for thread in &self.workers {
+                thread.send(WorkerCommand::Configure(config));
+            }
+            return;
+        }
+        announce_workers(&running, &modes);
+        if let Err(error) = self.start_workers(&modes, config) {
+            log::error!(target: "dpif_netdev", "{error}");
+        }
+    }
+
+    /// One polling worker for each processor asked for, or one that sleeps. Ports for tests are as
+    /// Open vSwitch's: only those of type `dummy-pmd` are polled, by default on the first processor of
+    /// each node, and one that sleeps has the others.
+    fn worker_modes(&self, options: &SwitchOptions) -> Vec<WorkerMode> {
+        let is_test = self.settings.dummy.is_enabled();
+        if is_test && !self.polls_dummies {
+            return vec![WorkerMode::Sleeping];
+        }
+        // A core that is not there, or not ours to use, gets no worker.
+        let usable = self.settings.processors.all();
+        let mut cores = BTreeMap::new();
+        for cpu in options.worker_cores.iter().flat_map(|cores| cores.iter()) {
+            match usable.get(&cpu) {
+                Some(node) => drop(cores.insert(cpu, *node)),
+                None => log::warn!(
+                    target: "dpif_netdev",
+                    "pmd-cpu-mask: there is no CPU {cpu} to be used"
+                ),
+            }
+        }
+        if is_test && options.worker_cores.is_none() {
+            cores = first_of_each_node(&usable);
+        }
+        let mode =
+            |(cpu, numa)| WorkerMode::Polling { cpu: usize::from(cpu), numa, pretends: is_test };
+        let mut modes: Vec<WorkerMode> = cores.into_iter().map(mode).collect();
+        if is_test || modes.is_empty() {
+            modes.push(WorkerMode::Sleeping);
+        }
+        modes
     }
 
     /// Uses the keys and certificates of the configuration, or of the command line where it names none.
@@ -113,21 +152,4 @@ impl Switch {
         };
         self.tls.warn();
     }
-}
-
-/// One polling worker for each processor asked for, or one that sleeps.
-fn worker_modes(options: &SwitchOptions) -> Vec<WorkerMode> {
-    // A core that is not there, or not ours to use, gets no worker.
-    let usable = affinity::allowed_cpus().unwrap_or_default();
-    let (cores, missing): (Vec<u16>, Vec<u16>) = options
-        .worker_cores
-        .iter()
-        .flat_map(|cores| cores.iter())
-        .partition(|cpu| usable.contains(&usize::from(*cpu)));
-    for cpu in missing {
-        log::warn!(target: "dpif_netdev", "pmd-cpu-mask: there is no CPU {cpu} to be used");
-    }
-    let polling: Vec<WorkerMode> =
-        cores.into_iter().map(|cpu| WorkerMode::Polling { cpu: usize::from(cpu) }).collect();
-    if polling.is_empty() { vec![WorkerMode::Sleeping] } else { polling }
 }

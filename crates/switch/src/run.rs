@@ -153,7 +153,10 @@ async fn serve(
     let run_dir = wanted.unwrap_or_else(|| directories.run.clone());
     let is_confined = !options.daemon.no_self_confinement;
     let dummy = options.dummy;
-    let settings = Settings { run_dir, is_confined, tls: tls_settings(&options.tls), dummy };
+    let processors = options.processors.clone();
+    processors.announce();
+    let tls = tls_settings(&options.tls);
+    let settings = Settings { run_dir, is_confined, tls, dummy, processors };
     let (shared, inbox) = Switch::start(settings)?;
     let exit: Rc<RefCell<Option<Exit>>> = Rc::default();
     let (mut commands, ended) = switch_commands(vlog, &exit);

@@ -7,13 +7,12 @@
 use super::Switch;
 use super::assignment::{Assignment, Core, Queue, assign};
 use super::balance;
-use super::devices::Devices;
+use super::devices::{DeviceKind, Devices};
 use super::usage::INTERVALS;
 use super::worker_ports::RxSlot;
 use super::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
 use base::{PortNo, WorkerId};
 use control::{Isolation, QueueOptions, RxqAssign, SleepMax};
-use port_linux::numa;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -55,9 +54,8 @@ impl Rxqs {
 fn core(worker: &WorkerThread) -> Core {
     match worker.mode {
         WorkerMode::Sleeping => Core { cpu: None, numa: 0 },
-        WorkerMode::Polling { cpu } => {
-            let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
-            Core { cpu: Some(cpu), numa: numa::of_cpu(cpu) }
+        WorkerMode::Polling { cpu, numa, .. } => {
+            Core { cpu: Some(u16::try_from(cpu).unwrap_or(u16::MAX)), numa }
         }
     }
 }
@@ -128,6 +126,7 @@ impl Devices {
                     numa: device.numa,
                     busy_ns: busy.get(&(port, queue)).copied().unwrap_or(0),
                     pinned: place.pinned,
+                    is_slow: device.kind.is_dummy() && device.kind != DeviceKind::DummyPmd,
                     stays: place.worker.filter(|_| stay).map(|worker| usize::from(worker.0)),
                 });
             }
@@ -214,6 +213,15 @@ impl Devices {
                         true => "is pinned with",
                         false => "assigned",
                     };
+                    if queue.pinned != Some(*cpu) && queue.numa != *numa {
+                        log::info!(
+                            target: "dpif_netdev",
+                            "There's no available (non-isolated) pmd thread on numa node {}. Port \
+                             '{name}' rx queue {number} will be assigned to a pmd on numa node \
+                             {numa}. This may lead to reduced performance.",
+                            queue.numa
+                        );
+                    }
                     log::info!(
                         target: "dpif_netdev",
                         "Core {cpu:2} on numa node {numa} {how} port '{name}' rx queue \
@@ -252,7 +260,7 @@ impl Switch {
 
     pub(super) fn set_sleeps(&self, sleeps: &SleepMax) {
         for worker in &self.workers {
-            if let WorkerMode::Polling { cpu } = worker.mode {
+            if let WorkerMode::Polling { cpu, .. } = worker.mode {
                 let us = sleeps.of_core(u16::try_from(cpu).unwrap_or(u16::MAX));
                 worker.send(WorkerCommand::SleepMax(Duration::from_micros(us.into())));
             }

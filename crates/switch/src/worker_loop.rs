@@ -110,7 +110,7 @@ struct Run {
 
 impl Run {
     fn run(mut self) -> Vec<RxSlot> {
-        if let WorkerMode::Polling { cpu } = self.mode {
+        if let WorkerMode::Polling { cpu, pretends: false, .. } = self.mode {
             if let Err(error) = affinity::pin_to_cpu(cpu) {
                 log::warn!(target: "dpif_netdev", "cannot pin a worker to CPU {cpu}: {error}");
             }
@@ -126,7 +126,7 @@ impl Run {
             }
             let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
             self.flush(&mut out);
-            if let WorkerMode::Polling { .. } = self.mode {
+            if !self.mode.waits() {
                 self.worker.expire(now, expiry_budget(received));
             }
             let worked = clock::now();
@@ -196,27 +196,27 @@ impl Run {
         now: Instant,
         received_at: Instant,
     ) -> Instant {
-        let rested = match self.mode {
-            WorkerMode::Sleeping if received > 0 => None,
-            WorkerMode::Sleeping => {
+        let rested = if self.mode.waits() {
+            if received > 0 {
+                None
+            } else {
                 self.publish();
                 self.patience(now - received_at).map(|patience| self.wait(patience))
             }
-            WorkerMode::Polling { .. } => {
-                // Who asks after a burst need not wait for the next second.
-                if received == 0 && idle_since <= received_at {
-                    self.publish();
-                }
-                let most = self.ports.rx.iter().map(|slot| slot.packets).max();
-                self.nap.next(most.unwrap_or(0)).map(std::thread::sleep)
+        } else {
+            // Who asks after a burst need not wait for the next second.
+            if received == 0 && idle_since <= received_at {
+                self.publish();
             }
+            let most = self.ports.rx.iter().map(|slot| slot.packets).max();
+            self.nap.next(most.unwrap_or(0)).map(std::thread::sleep)
         };
         let after = if rested.is_some() { clock::now() } else { now };
         let slept_ns = if rested.is_some() { (after - now).as_nanos() as u64 } else { 0 };
         self.turns.slept += u64::from(slept_ns > 0);
         self.turns.slept_ns += slept_ns;
         // What a polling worker sleeps is told apart; the other's sleep is its idleness.
-        let slept_ns = if self.mode == WorkerMode::Sleeping { 0 } else { slept_ns };
+        let slept_ns = if self.mode.waits() { 0 } else { slept_ns };
         let idle_ns = (after - idle_since).as_nanos() as u64;
         self.worker.stats_mut().idle_ns += idle_ns.saturating_sub(slept_ns);
         after
@@ -298,7 +298,7 @@ impl Run {
     /// what is sent then is sent for all.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
         let (mut received, mut shift) = (0, Shift::new(now));
-        let may_rest = matches!(self.mode, WorkerMode::Polling { .. });
+        let may_rest = !self.mode.waits();
         for place in 0..self.ports.rx.len() {
             let slot = &mut self.ports.rx[place];
             slot.packets = 0;

@@ -27,7 +27,18 @@ pub enum WorkerMode {
     Polling {
         /// The processor.
         cpu: usize,
+        /// Its node of memory.
+        numa: u16,
+        /// For tests: runs where it likes, and waits in the kernel all the same.
+        pretends: bool,
     },
+}
+
+impl WorkerMode {
+    /// Whether it waits in the kernel when nothing comes.
+    pub fn waits(self) -> bool {
+        matches!(self, WorkerMode::Sleeping | WorkerMode::Polling { pretends: true, .. })
+    }
 }
 
 /// What the control side tells a worker's thread.
@@ -122,7 +133,7 @@ impl WorkerThread {
         let worker = Worker::new(id, tracker, upcalls, config, secret());
         let name = match mode {
             WorkerMode::Sleeping => format!("worker{id}"),
-            WorkerMode::Polling { cpu } => format!("pmd-c{cpu:02}/id:{id}"),
+            WorkerMode::Polling { cpu, .. } => format!("pmd-c{cpu:02}/id:{id}"),
         };
         let thread = std::thread::Builder::new()
             .name(name)

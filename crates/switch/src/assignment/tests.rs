@@ -13,6 +13,7 @@ fn queues(busy_ns: &[u64]) -> Vec<Queue> {
         numa: 0,
         busy_ns: *busy_ns,
         pinned: None,
+        is_slow: false,
         stays: None,
     };
     busy_ns.iter().enumerate().map(queue).collect()
@@ -143,4 +144,17 @@ fn unevenness_is_the_variance_of_the_loads_that_can_be_moved() {
     check(&[0, 1, 1, 1], &[true, false], 0);
     let assignment = assign(&cores(&[1, 2]), &four, Group, Isolated);
     assert_eq!(unevenness(&assignment, &four, &[0, 0]), 0, "nothing is known of the workers");
+}
+
+#[test]
+fn queues_of_no_polling_port_go_to_the_worker_that_sleeps() {
+    let mut with_main = cores(&[1, 2]);
+    with_main.push(Core { cpu: None, numa: 0 });
+    let mut mixed = queues(&[0; 4]);
+    (mixed[1].is_slow, mixed[3].is_slow) = (true, true);
+    check(&with_main, &mixed, Cycles, Isolated, "1 - 2 -");
+    assert_eq!(assign(&with_main, &mixed, Cycles, Isolated).workers[1], Some(2));
+    // All are its where nobody polls, and where all poll there is no such worker.
+    check(&[Core { cpu: None, numa: 0 }], &mixed, Cycles, Isolated, "- - - -");
+    check(&cores(&[1, 2]), &mixed, RoundRobin, Isolated, "1 2 1 2");
 }

@@ -4,6 +4,7 @@
 use super::Parsed;
 use super::getopt::{Found, Getopt, Opt, Takes};
 use crate::dummy::Dummy;
+use crate::processors::Processors;
 use crate::stream::NO_AUTHORITY;
 use daemon::{DaemonOptions, Directories, PROGRAM};
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ pub struct SwitchOptions {
     pub mlockall: bool,
     /// `--enable-dummy`: ports without a device, for tests.
     pub dummy: Dummy,
+    /// `--dummy-numa`: processors that are not there, for tests.
+    pub processors: Processors,
 }
 
 /// Where the configuration comes from.
@@ -144,7 +147,7 @@ pub const OPTIONS: &[Opt<Id>] = &[
     opt(Id::DisableSystem, "disable-system", Takes::Nothing, "accepted: the kernel's datapath is never used"),
     opt(Id::DisableSystemRoute, "disable-system-route", Takes::Nothing, "accepted: the kernel's routes are never used"),
     opt(Id::Dpdk, "dpdk", Takes::Maybe("ARG"), "not supported, as in Open vSwitch since 2.6"),
-    opt(Id::DummyNuma, "dummy-numa", Takes::Argument("LIST"), "not supported: workers run on the processors that there are"),
+    opt(Id::DummyNuma, "dummy-numa", Takes::Argument("LIST"), "for tests: run workers on processors that are not there, on these nodes of memory"),
 ];
 
 /// The options that only `tidegate switch` has.
@@ -201,6 +204,7 @@ impl<'a> Reader<'a> {
             tls: TlsOptions::default(),
             mlockall: false,
             dummy: Dummy::Off,
+            processors: Processors::Machine,
         };
         Reader { directories, options, config: None, check: false }
     }
@@ -244,12 +248,7 @@ impl<'a> Reader<'a> {
             Id::Check => self.check = true,
             Id::Dpdk => return Err("Using --dpdk to configure DPDK is not supported.".into()),
             Id::EnableDummy => options.dummy = Dummy::from_argument(argument.as_deref()),
-            Id::DummyNuma => {
-                return Err(
-                    "--dummy-numa is not supported: workers run on the processors that there are"
-                        .into(),
-                );
-            }
+            Id::DummyNuma => options.processors = Processors::made_up(&text()),
         }
         Ok(())
     }
@@ -357,6 +356,8 @@ mod tests {
         assert_eq!(found.daemon.user.as_deref(), Some("openvswitch:hugetlbfs"));
         assert_eq!(found.daemon.pidfile, Some("/r/x.pid".into()));
         assert!(!options("-C ca").tls.bootstrap_ca_cert);
+        let made_up = options("--dummy-numa=0,1").processors;
+        assert_eq!(made_up, Processors::MadeUp(vec![0, 1]));
         let file = Source::File { path: here.join("t.toml"), check: true };
         assert_eq!(options("--config t.toml --check").source, file);
     }

@@ -4,7 +4,7 @@
 use super::{Answer, Arguments, add, is_datapath};
 use crate::Switch;
 use crate::capabilities;
-use crate::devices::DeviceKind;
+use crate::devices::OpenDevice;
 use base::PortNo;
 use daemon::unixctl::Commands;
 use ofproto::PortDevice;
@@ -72,7 +72,8 @@ fn show_bridges(switch: &mut Switch) -> Answer {
             let _ = match &port.spec.device {
                 PortDevice::Datapath(number) => {
                     let device = switch.devices().get(*number);
-                    let kind = device.map_or("system", |d| d.kind.label().unwrap_or("system"));
+                    let kind = device.and_then(OpenDevice::label);
+                    let kind = kind.as_deref().unwrap_or("system");
                     let (name, of) = (&port.spec.name, port.number.0);
                     writeln!(text, "    {name} {of}/{number}: ({kind})")
                 }
@@ -116,10 +117,10 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
         totals.lost,
         switch.ofproto().megaflows().count(),
     );
-    let ports: Vec<(PortNo, String, DeviceKind)> =
-        switch.devices().iter().map(|(n, d)| (n, d.name.clone(), d.kind)).collect();
-    for (number, name, kind) in ports {
-        let label = kind.label().map(|label| format!(" ({label})")).unwrap_or_default();
+    let ports: Vec<(PortNo, String, Option<String>)> =
+        switch.devices().iter().map(|(n, d)| (n, d.name.clone(), d.label())).collect();
+    for (number, name, label) in ports {
+        let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
         let _ = writeln!(text, "  port {number}: {name}{label}");
         if with_statistics && let Ok(link) = switch.devices_mut().link(&name) {
             let s = link.statistics;

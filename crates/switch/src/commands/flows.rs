@@ -91,7 +91,9 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
         if !flows.is_empty() {
             text += &match worker.mode {
                 WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
-                WorkerMode::Polling { cpu } => format!("flow-dump from pmd on cpu core: {cpu}\n"),
+                WorkerMode::Polling { cpu, .. } => {
+                    format!("flow-dump from pmd on cpu core: {cpu}\n")
+                }
             };
             text += &flows;
         }
@@ -103,7 +105,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
 fn core_number(worker: &WorkerThread) -> i32 {
     match worker.mode {
         WorkerMode::Sleeping => -1,
-        WorkerMode::Polling { cpu } => i32::try_from(cpu).unwrap_or(i32::MAX),
+        WorkerMode::Polling { cpu, .. } => i32::try_from(cpu).unwrap_or(i32::MAX),
     }
 }
 

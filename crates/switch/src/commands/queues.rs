@@ -27,7 +27,8 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
     while let Some(word) = words.next() {
         match word.as_str() {
             "-pmd" => core = Some(number(words.next())?),
-            "-secs" => seconds = number(words.next())?,
+            // What is no number of seconds means all of them, as in Open vSwitch.
+            "-secs" => seconds = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
             _ => rest.push(word.clone()),
         }
     }

@@ -5,7 +5,6 @@ use crate::Switch;
 use crate::worker_thread::{WorkerCommand, WorkerMode, WorkerThread};
 use daemon::unixctl::Commands;
 use datapath::WorkerStats;
-use port_linux::numa;
 use std::fmt::Write;
 
 /// Adds these commands.
@@ -38,7 +37,7 @@ pub(super) fn number(word: Option<&String>) -> Result<usize, String> {
 pub(super) fn chosen(switch: &Switch, core: Option<usize>) -> impl Iterator<Item = &WorkerThread> {
     switch.workers().iter().filter(move |worker| match (core, worker.mode) {
         (None, _) => true,
-        (Some(core), WorkerMode::Polling { cpu }) => core == cpu,
+        (Some(core), WorkerMode::Polling { cpu, .. }) => core == cpu,
         (Some(_), WorkerMode::Sleeping) => false,
     })
 }
@@ -62,8 +61,7 @@ fn clear_stats(switch: &mut Switch, words: &[String]) -> Answer {
 pub(super) fn heading(worker: &WorkerThread) -> String {
     match worker.mode {
         WorkerMode::Sleeping => "main thread:\n".to_owned(),
-        WorkerMode::Polling { cpu } => {
-            let numa = numa::of_cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
+        WorkerMode::Polling { cpu, numa, .. } => {
             format!("pmd thread numa_id {numa} core_id {cpu}:\n")
         }
     }
@@ -126,7 +124,7 @@ fn show_sleeps(switch: &mut Switch, words: &[String]) -> Answer {
     let sleeps = &switch.desired_options().queues.sleep_max;
     let mut text = format!("Default max sleep: {:4} us\n", sleeps.default_us);
     for worker in chosen(switch, core) {
-        if let WorkerMode::Polling { cpu } = worker.mode {
+        if let WorkerMode::Polling { cpu, .. } = worker.mode {
             let us = sleeps.of_core(u16::try_from(cpu).unwrap_or(u16::MAX));
             let _ = writeln!(text, "{}  max sleep: {us:4} us", heading(worker));
         }
