@@ -33,6 +33,7 @@ mod revalidate;
 mod rule;
 mod statistics;
 mod table;
+mod table_features;
 mod table_mod;
 pub mod text;
 mod timeouts;

@@ -41,6 +41,15 @@ pub struct Table {
 }
 
 impl Table {
+    pub(crate) fn config(&self) -> &TableConfig {
+        &self.config
+    }
+
+    /// Its name, empty if it has none.
+    fn name(&self) -> &str {
+        self.config.name.as_deref().or(self.controlled.name.as_deref()).unwrap_or_default()
+    }
+
     /// How many flows it takes.
     fn limit(&self) -> usize {
         let limit = self.config.flow_limit.map_or(limits::FLOWS_PER_TABLE, |limit| limit as usize);
@@ -52,6 +61,9 @@ impl Table {
             return;
         }
         let before = std::mem::replace(&mut self.config, config);
+        if self.config.name.is_some() {
+            self.controlled.name = None;
+        }
         if before.prefixes != self.config.prefixes {
             let fields = self.config.prefixes.as_deref();
             self.flows.set_prefix_fields(fields.unwrap_or(PrefixField::DEFAULT));
@@ -197,7 +209,7 @@ impl Tables {
             let table = table.as_deref().unwrap_or(&empty);
             TableStats {
                 table: TableId(number as u8),
-                name: table.config.name.clone().unwrap_or_default(),
+                name: table.name().to_owned(),
                 active: table.flows.len() as u32,
                 max_entries: table.limit() as u32,
                 lookups: table.matched + table.missed,

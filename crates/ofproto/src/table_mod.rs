@@ -16,6 +16,8 @@ use openflow::{EVICTION_FLAGS, ErrorCode, OfError};
 pub(crate) struct Controlled {
     /// Flows give way to others when the table is full, whatever the database says.
     pub evicts: bool,
+    /// The table's name, where the database has none.
+    pub name: Option<String>,
     /// What becomes of packets that no flow matches; `None` is what the connections ask for.
     pub miss: Option<TableMiss>,
     /// When the table tells how much room it has, and what it tells next.

@@ -124,6 +124,8 @@ pub enum ErrorCode {
     TableModEperm,
     /// OFPTFFC_EPERM
     TableFeaturesEperm,
+    /// OFPTFFC_BAD_COMMAND
+    TableFeaturesBadCommand,
     /// OFPTFFC_TOO_MANY
     TableFeaturesTooMany,
     /// NXTFFC_DUP_TABLE

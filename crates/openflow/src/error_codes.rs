@@ -92,6 +92,7 @@ const ROWS: &[Row] = &[
     (E::TableModBadConfig, &[(V11, Of(8, 1))]),
     (E::TableModEperm, &[(V12, Of(8, 2))]),
     (E::TableFeaturesEperm, &[(V13, Of(13, 5))]),
+    (E::TableFeaturesBadCommand, &[(V15, Of(13, 9))]),
     (E::TableFeaturesTooMany, &[(V15, Of(13, 10))]),
     (E::TableFeaturesDuplicate, &[(V13, Nx(44, 0))]),
     (E::QueueBadPort, &[(V10, Of(5, 0)), (V11, Of(9, 0))]),

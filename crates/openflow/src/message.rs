@@ -12,7 +12,7 @@ pub use flow_monitor::{
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };
-pub use tables::{TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
+pub use tables::{TableDesc, TableFeatures, TableMiss, TableMod, TableReason, VacancyEvents};
 pub use version::Version;
 
 use crate::action::Action;

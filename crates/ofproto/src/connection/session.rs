@@ -8,6 +8,7 @@ use super::limiter::Limiter;
 use super::monitors::Monitors;
 use super::settings::{ConnectionKind, Settings};
 use crate::bridge::BridgeId;
+use crate::table_features::TableFeaturesChange;
 use base::Instant;
 use openflow::message::{Message, PacketInFormat, Role, StatsRequest, Version};
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Framer, Header, OfError, encode};
@@ -103,6 +104,8 @@ pub(super) struct Session {
     pub bundles: Bundles,
     pub monitors: Monitors,
     pub waiting: Option<Waiting>,
+    /// A change of table features of which more messages are to come, by its transaction id.
+    pub table_features: Option<(u32, TableFeaturesChange)>,
     /// What it wants forgotten is still being looked for; what it asked for then, a barrier above
     /// all, comes afterwards.
     pub is_flushing: bool,
@@ -143,6 +146,7 @@ impl Session {
             bundles: Bundles::default(),
             monitors: Monitors::default(),
             waiting: None,
+            table_features: None,
             is_flushing: false,
             version: None,
             closing: None,

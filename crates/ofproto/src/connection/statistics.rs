@@ -5,7 +5,9 @@ use super::{Connections, Counters, Switch};
 use crate::bridge::BridgeId;
 use crate::port::{Port, PortDevice};
 use base::OfPort;
-use openflow::message::{Message, PortStats, StatsReply, StatsRequest, TableDesc, TableStats};
+use openflow::message::{
+    Message, PortStats, StatsReply, StatsRequest, TableDesc, TableFeatures, TableStats,
+};
 use openflow::{ErrorCode, OfError};
 use std::time::Duration;
 
@@ -35,7 +37,9 @@ impl Connections {
             }
             StatsRequest::Desc => StatsReply::Desc(description(bridge, switch)),
             StatsRequest::Table => StatsReply::Table(tables(bridge, switch)),
-            StatsRequest::TableFeatures => StatsReply::TableFeatures(tables(bridge, switch)),
+            StatsRequest::TableFeatures { tables, more } => {
+                return session.table_features(xid, tables, more, switch);
+            }
             StatsRequest::TableDesc => StatsReply::TableDesc(table_descs(bridge, switch)),
             StatsRequest::Port(port) => StatsReply::Port(ports(bridge, port, switch)),
             StatsRequest::PortDesc(port) => {
@@ -53,6 +57,31 @@ impl Connections {
             StatsRequest::Queue { port, queue } => queues(bridge, port, queue, switch)?,
         };
         Ok(Some(Message::StatsReply(reply)))
+    }
+}
+
+impl Session {
+    /// Tells the tables' features, once they are changed as the request wants.
+    fn table_features(
+        &mut self,
+        xid: u32,
+        wanted: Vec<TableFeatures>,
+        more: bool,
+        switch: &mut Switch<'_>,
+    ) -> Result<Option<Message>, OfError> {
+        let before = self.table_features.take().filter(|(before, _)| *before == xid);
+        let mut change = before.map(|(_, change)| change).unwrap_or_default();
+        change.add(wanted)?;
+        if more {
+            self.table_features = Some((xid, change));
+            return Ok(None);
+        }
+        if !change.is_empty() {
+            self.may_change()?;
+            switch.core.change_table_features(self.bridge, &change)?;
+        }
+        let tables = tables(self.bridge, switch);
+        Ok(Some(Message::StatsReply(StatsReply::TableFeatures(tables))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What statistics requests ask, and what their replies hold.
 
-use super::{FlowFlags, FlowMonitor, FlowUpdate, PortDesc, TableDesc, TableMiss};
+use super::{FlowFlags, FlowMonitor, FlowUpdate, PortDesc, TableDesc, TableFeatures, TableMiss};
 use crate::action::Action;
 use base::{OfPort, TableId};
 use flow::Match;
@@ -31,7 +31,12 @@ pub enum StatsRequest {
     /// Descriptions of one port, or all (`NONE`).
     PortDesc(OfPort),
     /// What each table can do.
-    TableFeatures,
+    TableFeatures {
+        /// What tables are to be before that; none are changed where it is empty.
+        tables: Vec<TableFeatures>,
+        /// More of them come in another message.
+        more: bool,
+    },
     /// Short description of all tables (1.4).
     TableDesc,
     /// Groups' features: none here.

@@ -56,3 +56,18 @@ pub enum TableReason {
     /// There is room again.
     VacancyUp,
 }
+
+/// What a controller wants a table to be (in a request for OFPMP_TABLE_FEATURES).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableFeatures {
+    /// The table.
+    pub table: TableId,
+    /// Whether tables that are not named are to go; otherwise they stay as they are.
+    pub replaces: bool,
+    /// The name, empty for none.
+    pub name: String,
+    /// How many flows it takes.
+    pub max_entries: u32,
+    /// Whether it is to do more than our tables do.
+    pub exceeds: bool,
+}

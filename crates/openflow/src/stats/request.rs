@@ -1,6 +1,6 @@
 //! Requests.
 
-use super::{Kind, all, flow_monitor, kind};
+use super::{Kind, all, flow_monitor, kind, table_features};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use crate::message::{FlowStatsRequest, StatsRequest, Version};
@@ -12,6 +12,9 @@ use base::{OfPort, TableId};
 /// OFPG_ANY, and OFPM_ALL and OFPQ_ALL.
 const ANY: u32 = 0xffff_ffff;
 
+/// OFPMPF_REQ_MORE
+const MORE: u16 = 1;
+
 fn table(raw: u8) -> Option<TableId> {
     (raw != 0xff).then_some(TableId(raw))
 }
@@ -21,7 +24,7 @@ pub(crate) fn take_request(
     input: &mut Input<'_>,
     version: Version,
 ) -> Result<StatsRequest, OfError> {
-    let (kind, _) = Kind::take(input, version)?;
+    let (kind, flags) = Kind::take(input, version)?;
     if let (Kind::Nicira(subtype @ (0 | 1)), Version::V10) = (kind, version) {
         let request = take_nicira_flow(input)?;
         return Ok(match subtype {
@@ -65,10 +68,10 @@ pub(crate) fn take_request(
             }
         }
         kind::METER_FEATURES => StatsRequest::MeterFeatures,
-        kind::TABLE_FEATURES if input.is_empty() => StatsRequest::TableFeatures,
-        kind::TABLE_FEATURES => {
-            return Err(OfError::new(ErrorCode::RequestEperm, "table features can't be changed"));
-        }
+        kind::TABLE_FEATURES => StatsRequest::TableFeatures {
+            tables: table_features::take_wanted(input, version)?,
+            more: flags & MORE != 0,
+        },
         kind::PORT_DESC if version == Version::V15 => {
             StatsRequest::PortDesc(take_padded_port(input, version)?)
         }
@@ -136,7 +139,7 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::Table => (kind::TABLE, None),
         StatsRequest::Port(_) => (kind::PORT, None),
         StatsRequest::PortDesc(_) => (kind::PORT_DESC, None),
-        StatsRequest::TableFeatures => (kind::TABLE_FEATURES, None),
+        StatsRequest::TableFeatures { .. } => (kind::TABLE_FEATURES, None),
         StatsRequest::TableDesc => (kind::TABLE_DESC, None),
         StatsRequest::GroupFeatures => (kind::GROUP_FEATURES, None),
         StatsRequest::GroupDesc => (kind::GROUP_DESC, None),
@@ -155,8 +158,13 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         Kind::Standard(kind).put(out, version);
         return put_flow(out, version, flow);
     }
+    let flags_at = out.len() + 2;
     Kind::of(kind, version).put(out, version);
     match request {
+        StatsRequest::TableFeatures { tables, more } => {
+            out.set_u16(flags_at, if *more { MORE.into() } else { 0 });
+            tables.iter().for_each(|table| table_features::put_wanted(out, version, table));
+        }
         StatsRequest::Port(port) => put_padded_port(out, version, *port),
         StatsRequest::PortDesc(port) if version == Version::V15 => {
             put_padded_port(out, version, *port);

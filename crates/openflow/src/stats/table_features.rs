@@ -3,8 +3,10 @@
 use super::table::{NAME_LEN, blank};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{TableStats, Version};
+use crate::message::{TableFeatures, TableStats, Version};
 use crate::oxm::{Spec, put_field_id, specs};
+use base::{TableId, limits};
+use std::collections::BTreeSet;
 
 /// Properties (OpenFlow 1.3.1, section 7.3.5.5.2).
 const INSTRUCTIONS: u16 = 0;
@@ -15,6 +17,8 @@ const MATCH: u16 = 8;
 const WILDCARDS: u16 = 10;
 const WRITE_SETFIELD: u16 = 12;
 const APPLY_SETFIELD: u16 = 14;
+/// The bit of a field's header that says that a mask follows the value.
+const HAS_MASK: u32 = 1 << 8;
 /// OFPAT_OUTPUT, PUSH_VLAN, POP_VLAN, SET_NW_TTL, DEC_NW_TTL, SET_FIELD
 const ACTIONS: [u16; 6] = [0, 17, 18, 23, 24, 25];
 
@@ -31,6 +35,113 @@ pub(super) fn take(input: &mut Input<'_>) -> Result<TableStats, OfError> {
     body.skip(8 + 8 + 4)?;
     table.max_entries = body.u32()?;
     Ok(table)
+}
+
+/// Reads what tables are wanted to be.
+pub(super) fn take_wanted(
+    input: &mut Input<'_>,
+    version: Version,
+) -> Result<Vec<TableFeatures>, OfError> {
+    let mut wanted = Vec::new();
+    let mut own = None;
+    while !input.is_empty() {
+        let len = usize::from(input.u16()?);
+        let mut body = input.part(len.saturating_sub(2))?;
+        let (table, command) = (TableId(body.u8()?), body.u8()?);
+        let replaces = match (version, command) {
+            (Version::V15, 1) => false,
+            (Version::V15, 2 | 3) => {
+                let reason = "tables can't be enabled or disabled";
+                return Err(OfError::new(ErrorCode::TableFeaturesEperm, reason));
+            }
+            (Version::V15, 4..) => {
+                let reason = format!("table features: command {command} is unknown");
+                return Err(OfError::new(ErrorCode::TableFeaturesBadCommand, reason));
+            }
+            _ => true,
+        };
+        body.skip(4)?;
+        let name = body.text(NAME_LEN)?;
+        body.skip(8 + 8 + 4)?;
+        let max_entries = body.u32()?;
+        let able = abilities(body)?;
+        let own = match &own {
+            Some(own) => own,
+            None => own.insert(own_abilities(version)?),
+        };
+        let leads_back = |&(kind, id): &Ability| kind == NEXT_TABLES && id <= u64::from(table.0);
+        let exceeds = !able.is_subset(own) || able.iter().any(leads_back);
+        wanted.push(TableFeatures { table, replaces, name, max_entries, exceeds });
+    }
+    Ok(wanted)
+}
+
+/// Writes what a table is wanted to be: what our tables are, with that name and size.
+pub(super) fn put_wanted(out: &mut Vec<u8>, version: Version, wanted: &TableFeatures) {
+    let table = TableStats {
+        name: wanted.name.clone(),
+        max_entries: wanted.max_entries,
+        ..blank(wanted.table.0)
+    };
+    let command_at = out.len() + 3;
+    put(out, version, &table, &all_tables());
+    if let Some(command) = out.get_mut(command_at) {
+        *command = u8::from(version == Version::V15 && !wanted.replaces);
+    }
+}
+
+/// The tables that are shown: the last one is Open vSwitch's own.
+fn all_tables() -> Vec<u8> {
+    (0..limits::TABLES as u8 - 1).collect()
+}
+
+/// A property and one thing that it lists: a table, an instruction, an action or a field.
+type Ability = (u16, u64);
+
+/// All that the properties list. Those for packets without a flow count as the others.
+fn abilities(mut properties: Input<'_>) -> Result<BTreeSet<Ability>, OfError> {
+    let mut able = BTreeSet::new();
+    while !properties.is_empty() {
+        let (kind, len) = (properties.u16()?, usize::from(properties.u16()?));
+        let Some(len) = len.checked_sub(4) else {
+            let reason = "a property of table features of less than 4 bytes";
+            return Err(OfError::new(ErrorCode::PropertyBadLen, reason));
+        };
+        let mut list = properties.part(len)?;
+        let padding = (len + 4).next_multiple_of(8) - (len + 4);
+        properties.skip(padding.min(properties.len()))?;
+        let kind = if kind <= APPLY_SETFIELD + 1 { kind & !1 } else { kind };
+        while !list.is_empty() {
+            match kind {
+                NEXT_TABLES => drop(able.insert((kind, list.u8()?.into()))),
+                INSTRUCTIONS | WRITE_ACTIONS | APPLY_ACTIONS => {
+                    let (id, len) = (list.u16()?, usize::from(list.u16()?));
+                    list.skip(len.saturating_sub(4))?;
+                    able.insert((kind, id.into()));
+                }
+                _ => {
+                    let header = list.u32()?;
+                    let experimenter = if header >> 16 == 0xffff { list.u32()? } else { 0 };
+                    let field = u64::from(experimenter) << 32 | u64::from(header >> 9 << 1);
+                    able.insert((kind, field));
+                    // Who can match with a mask can without.
+                    if kind == MATCH && header & HAS_MASK != 0 {
+                        able.insert((kind, field | 1));
+                    }
+                }
+            }
+        }
+    }
+    Ok(able)
+}
+
+/// What the first table can do, which can lead on to all others.
+fn own_abilities(version: Version) -> Result<BTreeSet<Ability>, OfError> {
+    let mut own = Vec::new();
+    put(&mut own, version, &blank(0), &all_tables());
+    let mut own = Input::new(&own, ErrorCode::BadLen, "our table features");
+    own.skip(64)?;
+    abilities(own)
 }
 
 /// Writes one table's features. `tables` are all there are.
@@ -85,4 +196,36 @@ fn property(out: &mut Vec<u8>, kind: u16, body: impl FnOnce(&mut Vec<u8>)) {
     let len = out.len() - start;
     out.set_u16(start + 2, len);
     out.pad8(start);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_our_tables_say_of_themselves_is_not_too_much() {
+        for version in [Version::V13, Version::V14, Version::V15] {
+            let exceeds = |keep: usize, property: &[u8]| {
+                let mut bytes = Vec::new();
+                put(&mut bytes, version, &blank(7), &all_tables());
+                bytes.truncate(keep);
+                bytes.put(property);
+                let len = bytes.len();
+                bytes.set_u16(0, len);
+                let mut input = Input::new(&bytes, ErrorCode::BadLen, "features");
+                let wanted = take_wanted(&mut input, version).unwrap();
+                assert_eq!(wanted[0].table, TableId(7));
+                wanted[0].exceeds
+            };
+            let with = |property: [u8; 8]| exceeds(usize::MAX, &property);
+            assert!(!exceeds(usize::MAX, &[]));
+            assert!(!exceeds(64, &[]), "no properties");
+            // Packets without a flow: output and group; tables 8 and 7.
+            assert!(!with([0, 5, 0, 8, 0, 0, 0, 4]));
+            assert!(with([0, 5, 0, 8, 0, 22, 0, 4]));
+            assert!(!with([0, 3, 0, 5, 8, 0, 0, 0]));
+            assert!(with([0, 3, 0, 5, 7, 0, 0, 0]));
+            assert!(with([0, 99, 0, 8, 0, 0, 0, 0]), "an unknown property");
+        }
+    }
 }

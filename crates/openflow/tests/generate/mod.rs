@@ -498,7 +498,7 @@ impl Generate {
 
     pub fn message(&mut self) -> Message {
         let nicira = self.v10();
-        match self.below(33) {
+        match self.below(34) {
             0..=6 => Message::FlowMod(self.flow_mod()),
             7 => Message::StatsReply(StatsReply::Flow {
                 flows: vec![self.flow(), self.flow()],
@@ -590,7 +590,23 @@ impl Generate {
             } else {
                 FlowUpdate::Resumed
             }])),
+            32 if self.version >= Version::V13 => {
+                Message::StatsRequest(StatsRequest::TableFeatures {
+                    tables: (0..3).map(|table| self.table_features(table)).collect(),
+                    more: self.often(),
+                })
+            }
             _ => Message::CtFlushZone(self.next() as u16),
+        }
+    }
+
+    fn table_features(&mut self, table: u8) -> TableFeatures {
+        TableFeatures {
+            table: TableId(table),
+            replaces: self.version < Version::V15 || self.often(),
+            name: if self.often() { "main".into() } else { String::new() },
+            max_entries: self.below(1_000_000) as u32,
+            exceeds: false,
         }
     }
 

@@ -28,7 +28,7 @@ fn messages() -> Vec<Message> {
         Message::RoleRequest { role: Role::Primary, generation: Some(3) },
         Message::StatsRequest(StatsRequest::Desc),
         Message::StatsRequest(StatsRequest::Table),
-        Message::StatsRequest(StatsRequest::TableFeatures),
+        Message::StatsRequest(StatsRequest::TableFeatures { tables: vec![], more: false }),
         Message::StatsRequest(StatsRequest::Port(base::OfPort::NONE)),
         Message::StatsRequest(StatsRequest::PortDesc(base::OfPort::NONE)),
         Message::BundleControl { bundle: 1, control: 0, flags: 0 },

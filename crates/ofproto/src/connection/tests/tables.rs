@@ -139,3 +139,102 @@ fn tables_tell_what_becomes_of_packets_without_a_flow() {
     let misses: Vec<TableMiss> = tables.iter().map(|table| table.miss).take(3).collect();
     assert_eq!(misses, [TableMiss::Controller, TableMiss::Continue, TableMiss::Controller]);
 }
+
+/// The names of the tables that have one, or why the request was refused.
+fn rename(
+    bench: &mut Bench,
+    id: ConnId,
+    tables: &[TableFeatures],
+) -> Result<Vec<(u8, String)>, ErrorCode> {
+    let mut heard = Vec::new();
+    let mut rest = tables.to_vec();
+    loop {
+        // Few more would fit one message.
+        let tables: Vec<_> = rest.drain(..rest.len().min(20)).collect();
+        let request = StatsRequest::TableFeatures { tables, more: !rest.is_empty() };
+        heard.extend(bench.ask(id, &Message::StatsRequest(request)));
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let mut names = Vec::new();
+    for message in heard {
+        match message {
+            Message::StatsReply(StatsReply::TableFeatures(tables)) => {
+                let named = tables.into_iter().filter(|table| !table.name.is_empty());
+                names.extend(named.map(|table| (table.table.0, table.name)));
+            }
+            Message::Error { code, .. } => return Err(code),
+            other => panic!("{other:?}"),
+        }
+    }
+    Ok(names)
+}
+
+fn wanted(number: u8, name: &str) -> TableFeatures {
+    TableFeatures {
+        table: TableId(number),
+        replaces: true,
+        name: name.into(),
+        max_entries: 1_000_000,
+        exceeds: false,
+    }
+}
+
+#[test]
+fn controllers_name_tables_that_the_database_does_not() {
+    let mut bench = Bench::new(0);
+    let id = bench.connect(Settings::controller(), Version::V13);
+    let named = |names: &[(u8, &str)]| -> Vec<(u8, String)> {
+        names.iter().map(|(number, name)| (*number, (*name).to_owned())).collect()
+    };
+    let mut all: Vec<TableFeatures> = (0..254).map(|number| wanted(number, "")).collect();
+    all[3].name = "three".into();
+    assert_eq!(rename(&mut bench, id, &all), Ok(named(&[(3, "three")])));
+    // Of a request that is not over nothing is done, and another begins anew.
+    let tables = all[..2].to_vec();
+    let begun = StatsRequest::TableFeatures { tables, more: true };
+    let heard = bench.with(|connections, switch| {
+        let message = Message::StatsRequest(begun);
+        for bytes in openflow::encode(Version::V13, 8, &message, &Default::default()) {
+            connections.receive(id, &bytes, switch);
+        }
+        connections.take_output(id, switch.core)
+    });
+    assert_eq!(heard, [0; 0]);
+    let full = ErrorCode::TableFeaturesEperm;
+    assert_eq!(rename(&mut bench, id, &all[..253]), Err(full));
+    let with = |change: fn(&mut TableFeatures)| {
+        let mut all = all.clone();
+        change(&mut all[5]);
+        all
+    };
+    for (change, code) in [
+        (with(|table| table.max_entries = 5), full),
+        (with(|table| table.table = TableId(4)), ErrorCode::TableFeaturesDuplicate),
+        (with(|table| table.table = TableId(254)), full),
+    ] {
+        assert_eq!(rename(&mut bench, id, &change), Err(code));
+    }
+    // What the database says counts more, and what was set before is gone.
+    let table = TableConfig { name: Some("main".into()), ..TableConfig::default() };
+    let config = bench.core.bridge(bench.bridge).unwrap().config.clone();
+    let tables = BTreeMap::from([(0, table.clone()), (3, table)]);
+    bench.core.set_bridge(bench.bridge, BridgeConfig { tables, ..config.clone() }, bench.now);
+    assert_eq!(rename(&mut bench, id, &all), Err(full));
+    let both = Ok(named(&[(0, "main"), (3, "main")]));
+    assert_eq!(rename(&mut bench, id, &[]), both);
+    (all[0].name, all[3].name) = ("main".into(), "main".into());
+    assert_eq!(rename(&mut bench, id, &all), both);
+    bench.core.set_bridge(bench.bridge, config, bench.now);
+    assert_eq!(rename(&mut bench, id, &[]), Ok(vec![]));
+
+    // OpenFlow 1.5 can say one table alone.
+    let id = bench.connect(Settings::controller(), Version::V15);
+    let one = TableFeatures { replaces: false, ..wanted(7, "seven") };
+    assert_eq!(rename(&mut bench, id, &[one]), Ok(named(&[(7, "seven")])));
+    bench.tell(id, &Message::RoleRequest { role: Role::Secondary, generation: Some(1) });
+    bench.heard(id);
+    let none = TableFeatures { replaces: false, ..wanted(7, "") };
+    assert_eq!(rename(&mut bench, id, &[none]), Err(ErrorCode::IsSecondary));
+}

@@ -124,12 +124,18 @@ fn who_asks_and_does_not_read_must_wait() {
     let id = bench.connect(Settings::service(), Version::V13);
     let mut asked = 0;
     while bench.connections.wants_input(id) {
-        bench.tell(id, &Message::StatsRequest(StatsRequest::TableFeatures));
+        bench.tell(
+            id,
+            &Message::StatsRequest(StatsRequest::TableFeatures { tables: vec![], more: false }),
+        );
         asked += 1;
         assert!(asked < 1_000_000);
     }
     // What was read already waits in bytes, not in answers.
-    bench.tell(id, &Message::StatsRequest(StatsRequest::TableFeatures));
+    bench.tell(
+        id,
+        &Message::StatsRequest(StatsRequest::TableFeatures { tables: vec![], more: false }),
+    );
     bench.tell(id, &Message::BarrierRequest);
     assert!(!bench.heard(id).contains(&Message::BarrierReply));
     while !bench.heard(id).contains(&Message::BarrierReply) {
