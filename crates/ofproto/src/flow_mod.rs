@@ -67,16 +67,7 @@ impl Ofproto {
         if self.bridges.get(id).is_none() {
             return Err(no_bridge(id));
         }
-        let deletes =
-            matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
-        if flow_mod.buffer_id.is_some() && !deletes {
-            let reason = "flow-mod: no packets are buffered here; send the packet in a packet-out";
-            return Err(OfError::new(ErrorCode::BufferUnknown, reason));
-        }
-        if !deletes {
-            check_writable(flow_mod.table)?;
-            check_hidden(&flow_mod.matching)?;
-        }
+        check(flow_mod)?;
         match flow_mod.command {
             FlowModCommand::Add => self.add_flow(id, flow_mod, now),
             FlowModCommand::Modify => {
@@ -340,6 +331,20 @@ fn new_rule(
 
 pub(crate) fn no_bridge(id: BridgeId) -> OfError {
     OfError::new(ErrorCode::RequestEperm, format!("bridge {} is gone", id.0))
+}
+
+/// What is wrong with a flow-mod, whatever flows there are.
+pub(crate) fn check(flow_mod: &FlowMod) -> Result<(), OfError> {
+    let deletes = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
+    if flow_mod.buffer_id.is_some() && !deletes {
+        let reason = "flow-mod: no packets are buffered here; send the packet in a packet-out";
+        return Err(OfError::new(ErrorCode::BufferUnknown, reason));
+    }
+    if !deletes {
+        check_writable(flow_mod.table)?;
+        check_hidden(&flow_mod.matching)?;
+    }
+    Ok(())
 }
 
 fn check_table(table: Option<TableId>) -> Result<(), OfError> {

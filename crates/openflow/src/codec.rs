@@ -198,6 +198,7 @@ fn decode11(
         28 if version == Version::V13 => control::take_async(input)?,
         29 if version >= Version::V13 => return Err(no_meter(input)?),
         31 if v14 => table_mod::take_status(input)?,
+        30 if v14 => control::take_role_status(input)?,
         33 if v14 => bundle::take_control(input)?,
         34 if v14 => bundle::take_add(input, version, options)?,
         _ => return Err(unknown(message_type)),

@@ -22,6 +22,8 @@ const NXT_CT_FLUSH_ZONE: u32 = 29;
 /// OpenFlow 1.0's way to a group-mod; later versions have a type for it.
 const NXT_GROUP_MOD: u32 = 31;
 const NXT_CT_FLUSH: u32 = 32;
+/// The ONF's role status of OpenFlow 1.3.
+const ONF_ROLE_STATUS: u32 = 1911;
 /// OFPT_VENDOR
 const VENDOR: u8 = 4;
 
@@ -42,6 +44,7 @@ pub(crate) fn take_vendor(
     match (vendor, subtype) {
         (ONF, ONF_CONTROL) if version == Version::V13 => bundle::take_control(input),
         (ONF, ONF_ADD) if version == Version::V13 => bundle::take_add(input, version, options),
+        (ONF, ONF_ROLE_STATUS) if version == Version::V13 => take_role_status(input),
         (NICIRA, _) => take_nicira(subtype, input, version, options),
         (ONF, _) => Err(bad(ErrorCode::BadSubtype, format!("ONF's message {subtype} is unknown"))),
         _ => {
@@ -113,19 +116,61 @@ fn role_message(role: Role, generation: Option<u64>, reply: bool) -> Message {
 
 /// Reads OFPT_ROLE_REQUEST or OFPT_ROLE_REPLY.
 pub(crate) fn take_role(input: &mut Input<'_>, reply: bool) -> Result<Message, OfError> {
-    let role = match input.u32()? {
-        0 => Role::NoChange,
-        1 => Role::Equal,
-        2 => Role::Primary,
-        3 => Role::Secondary,
-        other => return Err(bad(ErrorCode::RoleBad, format!("role {other}"))),
-    };
+    let role = role(input.u32()?)?;
     input.skip(4)?;
     let generation = input.u64()?;
     let elected = matches!(role, Role::Primary | Role::Secondary);
     // A reply says "no generation yet" with all ones.
     let known = elected && !(reply && generation == u64::MAX);
     Ok(role_message(role, known.then_some(generation), reply))
+}
+
+/// Reads OFPT_ROLE_STATUS, whose properties nobody has defined yet.
+pub(crate) fn take_role_status(input: &mut Input<'_>) -> Result<Message, OfError> {
+    let role = role(input.u32()?)?;
+    let reason = input.u8()?;
+    input.skip(3)?;
+    let generation = Some(input.u64()?).filter(|&generation| generation != u64::MAX);
+    input.take(input.len())?;
+    Ok(Message::RoleStatus { role, reason, generation })
+}
+
+/// Writes OFPT_ROLE_STATUS, or the ONF's message that stands for it in OpenFlow 1.3.
+fn put_role_status(
+    out: &mut Vec<u8>,
+    version: Version,
+    role: Role,
+    reason: u8,
+    generation: Option<u64>,
+) -> u8 {
+    if version < Version::V14 {
+        out.put_u32(ONF);
+        out.put_u32(ONF_ROLE_STATUS);
+    }
+    out.put_u32(role_number(role));
+    out.put(&[reason, 0, 0, 0]);
+    out.put_u64(generation.unwrap_or(u64::MAX));
+    if version < Version::V14 { VENDOR } else { 30 }
+}
+
+/// OFPCR_ROLE_*
+fn role(number: u32) -> Result<Role, OfError> {
+    Ok(match number {
+        0 => Role::NoChange,
+        1 => Role::Equal,
+        2 => Role::Primary,
+        3 => Role::Secondary,
+        other => return Err(bad(ErrorCode::RoleBad, format!("role {other}"))),
+    })
+}
+
+fn role_number(role: Role) -> u32 {
+    match role {
+        Role::NoChange => 0,
+        Role::Equal => 1,
+        Role::Primary => 2,
+        Role::Secondary => 3,
+    }
 }
 
 /// Reads OFPT_SET_ASYNC of OpenFlow 1.3, or NXT_SET_ASYNC_CONFIG.
@@ -181,6 +226,9 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
             put_role(out, version, *role, *generation, false)
         }
         Message::RoleReply { role, generation } => put_role(out, version, *role, *generation, true),
+        Message::RoleStatus { role, reason, generation } => {
+            put_role_status(out, version, *role, *reason, *generation)
+        }
         Message::SetAsync { packet_in, port_status, flow_removed, table_status } => {
             put_async(out, version, [*packet_in, *port_status, *flow_removed], *table_status)
         }
@@ -242,12 +290,7 @@ fn put_role(
         });
         return VENDOR;
     }
-    out.put_u32(match role {
-        Role::NoChange => 0,
-        Role::Equal => 1,
-        Role::Primary => 2,
-        Role::Secondary => 3,
-    });
+    out.put_u32(role_number(role));
     out.put_zeros(4);
     out.put_u64(generation.unwrap_or(if reply { u64::MAX } else { 0 }));
     if reply { 25 } else { 24 }

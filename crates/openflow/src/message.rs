@@ -334,6 +334,15 @@ pub enum Message {
         /// Number of the election.
         generation: Option<u64>,
     },
+    /// A controller has another role now (OFPT_ROLE_STATUS, or ONF's extension in 1.3).
+    RoleStatus {
+        /// The role.
+        role: Role,
+        /// OpenFlow's reason: 0 another controller became primary, 1 the configuration changed.
+        reason: u8,
+        /// Number of the election.
+        generation: Option<u64>,
+    },
     /// Opens, closes, commits or discards a bundle (1.4, or ONF's extension in 1.3); `reply`
     /// tells requests from answers.
     BundleControl {

@@ -4,7 +4,7 @@ use super::Switch;
 use crate::bridge::BridgeId;
 use base::{MacAddr, OfPort, PortNo, limits};
 use flow::{Frame, Mask, Match, WORDS};
-use openflow::message::{FlowMod, FlowModCommand, Message, PacketOut, Version};
+use openflow::message::{FlowMod, Message, PacketOut, Version};
 use openflow::{ErrorCode, OfError, Place};
 use packet::Packet;
 
@@ -16,14 +16,14 @@ pub(super) fn flow_mod(flow_mod: &FlowMod, version: Option<Version>) -> Result<(
         tables: limits::TABLES as u8,
     };
     openflow::check(&flow_mod.actions, &flow_mod.matching, place)?;
-    let deletes = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
-    if flow_mod.buffer_id.is_some() && !deletes { Err(no_buffers("flow-mod")) } else { Ok(()) }
+    crate::flow_mod::check(flow_mod)
 }
 
 /// A packet-out must bring its packet, and actions that make sense for it.
 pub(super) fn packet_out(packet: &PacketOut, version: Option<Version>) -> Result<(), OfError> {
     if packet.buffer_id.is_some() {
-        return Err(no_buffers("packet-out"));
+        let reason = "packet-out: no packets are buffered here; send the packet itself";
+        return Err(OfError::new(ErrorCode::BufferUnknown, reason));
     }
     let port = packet.metadata.key().in_port_raw();
     let is_reserved =
@@ -84,9 +84,4 @@ pub(super) fn port_mod(
         Some(_) => return Ok(()),
     };
     Err(OfError::new(code, reason))
-}
-
-fn no_buffers(what: &str) -> OfError {
-    let reason = format!("{what}: no packets are buffered here; send the packet itself");
-    OfError::new(ErrorCode::BufferUnknown, reason)
 }

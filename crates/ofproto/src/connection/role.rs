@@ -2,11 +2,16 @@
 
 use super::Connections;
 use super::session::Session;
-use openflow::message::{Message, Role};
+use openflow::message::{Message, Role, Version};
 use openflow::{ErrorCode, OfError};
 
+/// OFPCRR_PRIMARY_REQUEST
+const PRIMARY_REQUEST: u8 = 0;
+
 impl Connections {
-    /// Gives a controller the role that it asks for. A new primary makes the old one secondary.
+    /// Gives a controller the role that it asks for. A new primary makes the old one secondary, which is
+    /// told so from OpenFlow 1.3 on, whatever other asynchronous messages it wants
+    /// (ovs: `ofproto/connmgr.c`, `ofconn_send_role_status`).
     pub(super) fn change_role(
         &mut self,
         session: &mut Session,
@@ -18,17 +23,18 @@ impl Connections {
         {
             self.elect(session, generation)?;
         }
+        let generation = self.elections.get(&session.bridge).copied();
         if role == Role::Primary && session.role != Role::Primary {
             for other in self.sessions.values_mut() {
                 if other.bridge == session.bridge && other.role == Role::Primary {
                     other.role = Role::Secondary;
+                    other.send_role_status(PRIMARY_REQUEST, generation);
                 }
             }
         }
         if role != Role::NoChange {
             session.role = role;
         }
-        let generation = self.elections.get(&session.bridge).copied();
         Ok(Message::RoleReply { role: session.role, generation })
     }
 
@@ -43,5 +49,16 @@ impl Connections {
         }
         self.elections.insert(session.bridge, generation);
         Ok(())
+    }
+}
+
+impl Session {
+    /// Tells the peer that its role is another one.
+    fn send_role_status(&mut self, reason: u8, generation: Option<u64>) {
+        let told = self.version().filter(|&it| it >= Version::V13 && self.closing().is_none());
+        if let Some(version) = told {
+            let role = self.role;
+            self.write(version, 0, &Message::RoleStatus { role, reason, generation });
+        }
     }
 }

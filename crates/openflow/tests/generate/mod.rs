@@ -498,7 +498,7 @@ impl Generate {
 
     pub fn message(&mut self) -> Message {
         let nicira = self.v10();
-        match self.below(34) {
+        match self.below(35) {
             0..=6 => Message::FlowMod(self.flow_mod()),
             7 => Message::StatsReply(StatsReply::Flow {
                 flows: vec![self.flow(), self.flow()],
@@ -596,6 +596,11 @@ impl Generate {
                     more: self.often(),
                 })
             }
+            33 if self.version >= Version::V13 => Message::RoleStatus {
+                role: Role::Secondary,
+                reason: self.below(2) as u8,
+                generation: self.often().then(|| self.next()),
+            },
             _ => Message::CtFlushZone(self.next() as u16),
         }
     }

@@ -260,3 +260,17 @@ fn bundles_hold_so_much_of_a_connection_and_so_much_of_all() {
     bench.connections.close(a, &mut bench.core);
     assert_eq!(fill(&mut bench, c), of_one);
 }
+
+/// They were refused on the commit, which then failed, too.
+#[test]
+fn a_flow_mod_for_a_read_only_table_is_refused_when_it_is_put_into_a_bundle() {
+    for (mut bench, id) in sessions() {
+        bench.ask(id, &control(OPEN));
+        let flow = FlowMod { table: Some(TableId(254)), ..add_flow(1) };
+        let refused = bench.ask(id, &add(Message::FlowMod(flow)));
+        assert_eq!(codes(&refused), [ErrorCode::RequestEperm]);
+        bench.ask(id, &add(Message::FlowMod(add_flow(2))));
+        assert_eq!(bench.ask(id, &control(COMMIT)), done(COMMIT));
+        assert_eq!(bench.flows(), 1);
+    }
+}

@@ -104,6 +104,8 @@ fn a_new_primary_makes_the_old_one_secondary() {
     assert!(matches!(&stale[..], [Message::Error { code: ErrorCode::RoleStale, .. }]), "{stale:?}");
     assert_eq!(bench.ask(b, &ask(Role::Primary, 5)), [reply(Role::Primary, 5)]);
     assert_eq!(bench.connections.status(a).unwrap().role, Role::Secondary);
+    let (role, generation) = (Role::Secondary, Some(5));
+    assert_eq!(bench.heard(a), [Message::RoleStatus { role, reason: 0, generation }]);
     assert_eq!(bench.ask(a, &ask(Role::NoChange, 0)), [reply(Role::Secondary, 5)]);
 
     let no_port = (PortConfig::empty(), PortConfig::empty());
@@ -131,6 +133,26 @@ fn a_new_primary_makes_the_old_one_secondary() {
     bench.ask(b, &ask(Role::Secondary, 0x7fff_ffff_ffff_ffff));
     assert_eq!(bench.ask(b, &ask(Role::Secondary, last)), [reply(Role::Secondary, last)]);
     assert_eq!(bench.ask(b, &ask(Role::Secondary, 3)), [reply(Role::Secondary, 3)]);
+}
+
+#[test]
+fn an_old_primary_is_told_that_it_is_secondary_from_openflow_1_3_on() {
+    for version in Version::ALL {
+        let mut bench = Bench::new(0);
+        // Also one that wants no other asynchronous messages.
+        let old = bench.connect(Settings { is_async: false, ..Settings::controller() }, version);
+        let [equal, new] = [(); 2].map(|()| bench.connect(Settings::controller(), Version::V13));
+        let primary = |generation| Message::RoleRequest { role: Role::Primary, generation };
+        bench.ask(old, &primary(Some(1)));
+        bench.ask(new, &primary(Some(2)));
+        let status = Message::RoleStatus { role: Role::Secondary, reason: 0, generation: Some(2) };
+        let told = version >= Version::V13;
+        assert_eq!(bench.heard(old), Vec::from_iter(told.then_some(status)), "{version:?}");
+        assert_eq!(bench.heard(equal), []);
+        // Who was primary already takes it from nobody.
+        bench.ask(new, &primary(Some(3)));
+        assert_eq!(bench.heard(old), []);
+    }
 }
 
 /// What the peers hear when a port is added and a flow is deleted.
