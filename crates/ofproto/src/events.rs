@@ -55,6 +55,8 @@ pub enum Event {
         reason: PortReason,
         /// The port.
         port: Box<PortDesc>,
+        /// What it was before, where it changed.
+        before: Option<Box<PortDesc>>,
     },
 }
 

@@ -28,6 +28,7 @@ mod installed;
 mod mac_table;
 mod packet_out;
 mod port;
+mod port_status;
 mod recirc;
 mod revalidate;
 mod rule;
@@ -61,8 +62,7 @@ use flow_changes::FlowChanges;
 use flow_limit::FlowLimit;
 use flow_mod::Undo;
 use installed::Installed;
-use openflow::message::{CtFlush, PortConfig, PortReason};
-use openflow::{ErrorCode, OfError};
+use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
 use revalidate::Changes;
 use std::collections::BTreeMap;
@@ -286,7 +286,12 @@ impl Ofproto {
         now: Instant,
     ) -> Result<OfPort, PortRefused> {
         let number = self.bridges.add_port(id, spec, now)?;
-        self.tell_port(id, number, PortReason::Add);
+        // A new port can forward only once it is there (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
+        if let Some(desc) = self.describe(id, number) {
+            let new = PortDesc { live: false, ..desc };
+            self.tell_port(id, PortReason::Add, new.clone(), None);
+            self.tell_port_change(id, number, Some(new));
+        }
         self.changes.configuration();
         Ok(number)
     }
@@ -303,9 +308,7 @@ impl Ofproto {
         let before = self.describe(id, port);
         let learning_before = self.learning_of(id, port);
         self.bridges.set_port(id, port, spec)?;
-        if before != self.describe(id, port) {
-            self.tell_port(id, port, PortReason::Modify);
-        }
+        self.tell_port_change(id, port, before);
         if learning_before != self.learning_of(id, port) {
             self.flush_port_macs(id, port);
         }
@@ -318,45 +321,12 @@ impl Ofproto {
         if self.bridges.get(id).and_then(|bridge| bridge.port(port)).is_none() {
             return;
         }
-        self.tell_port(id, port, PortReason::Delete);
+        if let Some(desc) = self.describe(id, port) {
+            self.tell_port(id, PortReason::Delete, desc, None);
+        }
         self.bridges.remove_port(id, port, now);
         self.flush_port_macs(id, port);
         self.changes.configuration();
-    }
-
-    /// Does what an OpenFlow port-mod asks. Whether the device is up is left to the caller
-    /// ([`Outbox::port_admin`]).
-    pub fn port_mod(
-        &mut self,
-        id: BridgeId,
-        port: OfPort,
-        mac: base::MacAddr,
-        config: PortConfig,
-        mask: PortConfig,
-        out: &mut Outbox,
-    ) -> Result<(), OfError> {
-        let bridge = self.bridges.get_mut(id);
-        let Some(found) = bridge.and_then(|bridge| bridge.port_mut(port)) else {
-            let reason = format!("port-mod: the bridge has no port {port}");
-            return Err(OfError::new(ErrorCode::PortModBadPort, reason));
-        };
-        if found.spec.mac != mac {
-            let reason = format!("port-mod: port {port} has address {}, not {mac}", found.spec.mac);
-            return Err(OfError::new(ErrorCode::PortModBadHwAddr, reason));
-        }
-        let before = found.describe();
-        let changing = mask & CONFIGURABLE;
-        found.config = (found.config - changing) | (config & changing);
-        let up = !config.contains(PortConfig::PORT_DOWN);
-        if mask.contains(PortConfig::PORT_DOWN) && found.spec.up != up {
-            found.spec.up = up;
-            out.port_admin.extend(found.datapath().map(|device| (device, up)));
-        }
-        if before != found.describe() {
-            self.tell_port(id, port, PortReason::Modify);
-            self.changes.configuration();
-        }
-        Ok(())
     }
 
     /// The number of a bridge's port.
@@ -375,21 +345,4 @@ impl Ofproto {
         let spec = &self.bridges.get(id)?.port(port)?.spec;
         Some((spec.vlan.clone(), spec.priority_tags, spec.protected))
     }
-
-    fn describe(&self, id: BridgeId, port: OfPort) -> Option<openflow::message::PortDesc> {
-        Some(self.bridges.get(id)?.port(port)?.describe())
-    }
-
-    fn tell_port(&mut self, bridge: BridgeId, port: OfPort, reason: PortReason) {
-        if let Some(port) = self.describe(bridge, port) {
-            self.events.push(Event::PortStatus { bridge, reason, port: Box::new(port) });
-        }
-    }
 }
-
-/// What a port-mod may change (ovs: `ofproto/ofproto.c`, `update_port_config`).
-const CONFIGURABLE: PortConfig = PortConfig::NO_RECV
-    .union(PortConfig::NO_RECV_STP)
-    .union(PortConfig::NO_FLOOD)
-    .union(PortConfig::NO_FWD)
-    .union(PortConfig::NO_PACKET_IN);

@@ -138,6 +138,7 @@ impl Port {
             name: self.spec.name.clone(),
             config,
             link_down: !self.spec.carrier,
+            live: self.spec.carrier && self.spec.up,
             current: self.spec.features,
             speed_kbps: self.spec.speed_kbps,
         }

@@ -174,6 +174,8 @@ pub struct PortDesc {
     pub config: PortConfig,
     /// No carrier.
     pub link_down: bool,
+    /// It can forward; OpenFlow 1.0 does not tell.
+    pub live: bool,
     /// Current features (speed bits of OpenFlow 1.0/1.3, `OFPPF_*`).
     pub current: u32,
     /// Speed now, in kilobits a second.

@@ -81,8 +81,10 @@ pub(crate) fn take_desc(input: &mut Input<'_>, version: Version) -> Result<PortD
     }
     let name = input.text(NAME_LEN)?;
     let config = PortConfig::from_bits_truncate(input.u32()?);
-    let link_down = input.u32()? & LINK_DOWN != 0;
-    let mut desc = PortDesc { port, mac, name, config, link_down, current: 0, speed_kbps: 0 };
+    let state = input.u32()?;
+    let link_down = state & LINK_DOWN != 0;
+    let live = state & LIVE != 0 && version != Version::V10;
+    let mut desc = PortDesc { port, mac, name, config, link_down, live, current: 0, speed_kbps: 0 };
     match (version, properties) {
         (Version::V10, _) => {
             desc.current = features_from_10(input.u32()?);
@@ -145,7 +147,7 @@ pub(crate) fn put_desc(out: &mut Vec<u8>, version: Version, desc: &PortDesc) {
         out.put_zeros(12);
         return;
     }
-    if !desc.link_down && !desc.config.contains(PortConfig::PORT_DOWN) {
+    if desc.live {
         state |= LIVE;
     }
     out.put_u32((desc.config & CONFIG_13).bits());

@@ -6,7 +6,10 @@ use super::session::Session;
 use super::settings::ConnectionKind;
 use crate::events::Event;
 use base::{Instant, OfPort};
-use openflow::message::{Message, PacketIn, PortReason, RemovedReason, Role, TableReason, Version};
+use openflow::EncodeOptions;
+use openflow::message::{
+    Message, PacketIn, PortDesc, PortReason, RemovedReason, Role, TableReason, Version,
+};
 
 /// OFPR_ACTION.
 const ACTION: u32 = 1 << 1;
@@ -129,10 +132,11 @@ impl Session {
                 self.note_change(change, is_own);
             }
             Event::FlowChanged(_) => {}
-            Event::PortStatus { bridge, reason, port } => {
+            Event::PortStatus { bridge, reason, port, before } => {
                 // Before 1.5 nobody is told of what he changed himself (ovs: `ofproto/connmgr.c`,
                 // `connmgr_send_port_status`).
-                let is_news = !is_own || version >= Version::V15;
+                let is_news = (!is_own || version >= Version::V15)
+                    && before.as_ref().is_none_or(|before| !says_same(version, port, before));
                 if *bridge == self.bridge
                     && is_news
                     && self.wants(self.async_config.port_status, port_bit(*reason))
@@ -186,6 +190,15 @@ impl Session {
         let mask = if self.role == Role::Secondary { secondary } else { full };
         mask.checked_shr(bit).is_some_and(|mask| mask & 1 != 0)
     }
+}
+
+/// Whether this version can't tell one from the other.
+fn says_same(version: Version, a: &PortDesc, b: &PortDesc) -> bool {
+    let written = |port: &PortDesc| {
+        let message = Message::PortStatus { reason: PortReason::Modify, port: port.clone() };
+        openflow::encode(version, 0, &message, &EncodeOptions::default())
+    };
+    written(a) == written(b)
 }
 
 fn cut(packet_in: &PacketIn, max_len: u16) -> PacketIn {

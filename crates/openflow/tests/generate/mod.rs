@@ -409,6 +409,7 @@ impl Generate {
             name: "veth0".to_owned(),
             config: PortConfig::PORT_DOWN | PortConfig::NO_FWD,
             link_down: self.often(),
+            live: !self.v10() && self.often(),
             current: 0x840,
             speed_kbps: 10_000_000,
         }

@@ -1,0 +1,82 @@
+//! What controllers change of ports, and what they are told of them.
+
+use crate::bridge::BridgeId;
+use crate::events::Event;
+use crate::{Ofproto, Outbox};
+use base::OfPort;
+use openflow::message::{PortConfig, PortDesc, PortReason};
+use openflow::{ErrorCode, OfError};
+
+/// What a port-mod may change (ovs: `ofproto/ofproto.c`, `update_port_config`).
+const CONFIGURABLE: PortConfig = PortConfig::NO_RECV
+    .union(PortConfig::NO_RECV_STP)
+    .union(PortConfig::NO_FLOOD)
+    .union(PortConfig::NO_FWD)
+    .union(PortConfig::NO_PACKET_IN);
+
+impl Ofproto {
+    /// Does what an OpenFlow port-mod asks. Whether the device is up is left to the caller
+    /// ([`Outbox::port_admin`]).
+    pub fn port_mod(
+        &mut self,
+        id: BridgeId,
+        port: OfPort,
+        mac: base::MacAddr,
+        config: PortConfig,
+        mask: PortConfig,
+        out: &mut Outbox,
+    ) -> Result<(), OfError> {
+        let bridge = self.bridges.get_mut(id);
+        let Some(found) = bridge.and_then(|bridge| bridge.port_mut(port)) else {
+            let reason = format!("port-mod: the bridge has no port {port}");
+            return Err(OfError::new(ErrorCode::PortModBadPort, reason));
+        };
+        if found.spec.mac != mac {
+            let reason = format!("port-mod: port {port} has address {}, not {mac}", found.spec.mac);
+            return Err(OfError::new(ErrorCode::PortModBadHwAddr, reason));
+        }
+        let before = found.describe();
+        let changing = mask & CONFIGURABLE;
+        found.config = (found.config - changing) | (config & changing);
+        let up = !config.contains(PortConfig::PORT_DOWN);
+        if mask.contains(PortConfig::PORT_DOWN) && found.spec.up != up {
+            found.spec.up = up;
+            out.port_admin.extend(found.datapath().map(|device| (device, up)));
+        }
+        if before != found.describe() {
+            self.tell_port_change(id, port, Some(before));
+            self.changes.configuration();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn describe(&self, id: BridgeId, port: OfPort) -> Option<PortDesc> {
+        Some(self.bridges.get(id)?.port(port)?.describe())
+    }
+
+    /// Tells of a port that is another one than before.
+    pub(crate) fn tell_port_change(
+        &mut self,
+        bridge: BridgeId,
+        port: OfPort,
+        before: Option<PortDesc>,
+    ) {
+        match self.describe(bridge, port) {
+            Some(after) if before.as_ref() != Some(&after) => {
+                self.tell_port(bridge, PortReason::Modify, after, before);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn tell_port(
+        &mut self,
+        bridge: BridgeId,
+        reason: PortReason,
+        port: PortDesc,
+        before: Option<PortDesc>,
+    ) {
+        let (port, before) = (Box::new(port), before.map(Box::new));
+        self.events.push(Event::PortStatus { bridge, reason, port, before });
+    }
+}
