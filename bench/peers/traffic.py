@@ -6,6 +6,12 @@ CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000
 CLIENTS, SERVER, SERVER_PORT = 0x10000000, 0x30000001, 8080
 # Makes a frame of 60 bytes, the shortest there is on a wire.
 PAYLOAD = b"x" * 18
+# Whole TCP connections: what each side says, the client's packets first.
+FIN, SYN, PSH, ACK = 1, 2, 8, 16
+SHORT = [(True, SYN, 0), (False, SYN | ACK, 0), (True, PSH | ACK, 20), (False, PSH | ACK, 20),
+         (True, FIN | ACK, 0), (False, FIN | ACK, 0), (True, ACK, 0)]
+# So many take turns, so that a batch has packets of several, in both directions.
+TOGETHER = 16
 
 
 def write(path, frames):
@@ -36,13 +42,57 @@ def sources(connections, first=0):
         yield struct.unpack(">I", frame[26:30])[0], struct.unpack(">H", frame[34:36])[0]
 
 
+def short(connections, first, version):
+    """Short TCP connections, a few at a time."""
+    for begin in range(first, first + connections, TOGETHER):
+        group = range(begin, min(begin + TOGETHER, first + connections))
+        sent = {number: [1000, 5000] for number in group}
+        for from_client, flags, length in SHORT:
+            for number in group:
+                own, other = (0, 1) if from_client else (1, 0)
+                seq, ack = sent[number][own], sent[number][other] if flags & ACK else 0
+                yield tcp(number, from_client, version, seq, ack, flags, length)
+                sent[number][own] += length + (1 if flags & (SYN | FIN) else 0)
+
+
+def tcp(number, from_client, version, seq, ack, flags, length):
+    """A TCP segment of the connection with that number, its checksums right."""
+    port = 1024 + number % 60000
+    ports = (port, SERVER_PORT) if from_client else (SERVER_PORT, port)
+    segment = struct.pack(">HHIIBBHHH", *ports, seq, ack, 5 << 4, flags, 0xFFFF, 0, 0) + b"x" * length
+    if version == 4:
+        ends = [struct.pack(">I", CLIENTS + number), struct.pack(">I", SERVER)]
+    else:
+        prefix = bytes.fromhex("fd000000000000000000000000000000")
+        ends = [prefix[:12] + struct.pack(">I", CLIENTS + number), prefix[:12] + struct.pack(">I", SERVER)]
+    source, destination = ends if from_client else ends[::-1]
+    pseudo = source + destination + struct.pack(">II", len(segment), 6)
+    segment = segment[:16] + struct.pack(">H", 0xFFFF - total_of(pseudo + segment)) + segment[18:]
+    if version == 4:
+        header = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(segment), 0, 0, 64, 6, 0,
+                             *struct.unpack(">II", source + destination))
+        header = header[:10] + struct.pack(">H", 0xFFFF - total_of(header)) + header[12:]
+        kind = b"\x08\x00"
+    else:
+        header = struct.pack(">IHBB", 6 << 28, len(segment), 6, 64) + source + destination
+        kind = b"\x86\xdd"
+    macs = (SERVER_MAC, CLIENT_MAC) if from_client else (CLIENT_MAC, SERVER_MAC)
+    return macs[0] + macs[1] + kind + header + segment
+
+
+def total_of(words):
+    """The sum of 16-bit words in ones' complement."""
+    words += b"\0" * (len(words) % 2)
+    total = sum(struct.unpack(f">{len(words) // 2}H", words))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
 def udp(from_mac, to_mac, source, destination, source_port, destination_port):
     """A UDP packet over IPv4 without UDP checksum (RFC 768 allows it; RFC 791 asks for its own)."""
     header = struct.pack(">BBHHHBBHII", 0x45, 0, 28 + len(PAYLOAD), 0, 0, 64, 17, 0,
                          source, destination)
-    total = sum(struct.unpack(">10H", header))
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    header = header[:10] + struct.pack(">H", 0xFFFF - total) + header[12:]
+    header = header[:10] + struct.pack(">H", 0xFFFF - total_of(header)) + header[12:]
     ports = struct.pack(">HHHH", source_port, destination_port, 8 + len(PAYLOAD), 0)
     return to_mac + from_mac + b"\x08\x00" + header + ports + PAYLOAD
