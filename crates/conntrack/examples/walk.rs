@@ -40,7 +40,7 @@ fn main() {
         let lines = conntrack.entries(NOW, &all).map(|entry| entry.to_string().len());
         assert!(lines.sum::<usize>() > 0);
     });
-    // What a zone's sketch rules out, and what it does not: every zone has such servers, and most have
+    // What a zone's filter rules out, and what it does not: every zone has such servers, and most have
     // such a client.
     let nobody = ["ct_nw_dst=9.9.9.9", "ct_nw_proto=6", "ct_nw_proto=17,ct_tp_dst=9"];
     let anybody = ["ct_nw_dst=20.0.0.1,ct_nw_proto=17,ct_tp_src=9", "ct_nw_src=10.200.0.1"];

@@ -5,11 +5,11 @@ use crate::connections::{Connections, Found, Refused, Taken, fits_state, reverse
 use crate::counters::Event;
 use crate::expectations::Expectation;
 use crate::extract::Reading;
+use crate::fast_parse::{FastParse, Segments};
 use crate::key::{Family, Key};
 use crate::nat;
 use crate::query::Query;
 use crate::record::{Birth, State, Words, wide};
-use crate::sight::{Segments, Sight};
 use crate::tcp::Segment;
 use crate::track::Pass;
 use crate::translate::translate;
@@ -51,18 +51,18 @@ impl<'a> Pass<'a> {
     pub fn begin_seen(
         &mut self,
         frame: &mut Frame,
-        sight: &Sight<'_>,
+        fast: &FastParse<'_>,
         segments: &Segments,
     ) -> bool {
-        let (addresses, rest) = (sight.addresses, sight.rest);
+        let (addresses, rest) = (fast.addresses, fast.rest);
         let begun = Begun {
             family: Family::V4,
-            hash: sight.hash,
+            hash: fast.hash,
             keys: [[addresses, rest], reversed_v4(addresses, rest)],
             addresses: wide(addresses),
-            segment: sight.segment(segments),
+            segment: fast.segment(segments),
         };
-        sight.is_seen() && sight.id == 0 && self.begin_plain(frame, &begun, Connections::words_v4)
+        fast.is_seen() && fast.id == 0 && self.begin_plain(frame, &begun, Connections::words_v4)
     }
 
     /// The same of a packet of which the words of its connection's keys are known. `words` gives the
@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
         words: impl FnOnce(&'a Connections, Id) -> W,
     ) -> bool {
         let is_plain = !self.was_more_than_new(frame)
-            && !self.connections.gateways.expect_in(self.action.zone.0)
+            && !self.connections.algs.expect_in(self.action.zone.0)
             && begun.segment.is_none_or(|segment| segment.begins().is_ok());
         if !is_plain {
             return false;
@@ -120,7 +120,7 @@ impl<'a> Pass<'a> {
         let (index, id) = match taken {
             Ok(taken) => taken,
             Err(event) => {
-                self.tools.counters.count(event);
+                self.context.counters.count(event);
                 self.write_new(frame, begun);
                 return true;
             }
@@ -130,12 +130,12 @@ impl<'a> Pass<'a> {
         let (protocol, timeout) = Protocol::of_segment(begun.segment);
         let state = State::new(&protocol, None, None)
             .with_header(index.number())
-            .untold(self.tools.is_watched);
-        let birth = Birth { shard: self.tools.shard(), start: self.now };
+            .untold(self.context.is_watched);
+        let birth = Birth { shard: self.context.shard(), start: self.now };
         record.begin_words(begun.keys, &protocol, state, birth);
         let life = record.start_living(self.deadline_ms(timeout));
         let place = (index, begun.hash);
-        if !connections.insert_plain(self.visit, self.tools, place, id, begun.keys, self.now) {
+        if !connections.insert_plain(self.guard, self.context, place, id, begun.keys, self.now) {
             return false;
         }
         self.count(&record, frame, false);
@@ -160,16 +160,16 @@ impl<'a> Pass<'a> {
             _ => Ok(()),
         };
         if let Err(event) = begins {
-            self.tools.counters.count(event);
+            self.context.counters.count(event);
             subject.state = CtState::INV;
             return None;
         }
         subject.state = CtState::NEW;
         let commits = self.action.commit || self.action.force;
-        let gateways = &self.connections.gateways;
-        if gateways.expect_in(self.action.zone.0) {
+        let algs = &self.connections.algs;
+        if algs.expect_in(self.action.zone.0) {
             let now = self.now;
-            subject.expected = gateways.with(|all| match commits {
+            subject.expected = algs.with(|all| match commits {
                 true => all.expectations.claim(&subject.key, now),
                 false => all.expectations.find(&subject.key, now),
             });
@@ -180,7 +180,7 @@ impl<'a> Pass<'a> {
         }
         let made = self.make(subject);
         if let Some(claimed) = &subject.expected {
-            gateways.with(|all| match made {
+            algs.with(|all| match made {
                 Ok(_) => all.expectations.fulfil(claimed),
                 Err(_) => all.expectations.release(claimed),
             });
@@ -200,7 +200,7 @@ impl<'a> Pass<'a> {
                 Some(id)
             }
             Err(event) => {
-                self.tools.counters.count(event);
+                self.context.counters.count(event);
                 None
             }
         }
@@ -237,7 +237,7 @@ impl<'a> Pass<'a> {
             let taken = self.take(index, plan.original.family)?;
             if let Some(range) = range {
                 let Some(reply) = self.choose(&plan.original, range) else {
-                    self.connections.put_back(self.tools, taken);
+                    self.connections.put_back(self.context, taken);
                     return Err(Event::NatExhausted);
                 };
                 plan.reply = reply;
@@ -265,7 +265,7 @@ impl<'a> Pass<'a> {
         let connections = self.connections;
         if self.index.is_none_or(Index::is_detached) {
             self.index =
-                connections.zones.get_or_make(self.visit, zone).filter(|it| fits_state(it));
+                connections.zones.get_or_make(self.guard, zone).filter(|it| fits_state(it));
         }
         let index = self.index.ok_or(Event::Full)?;
         let limit = self.settings.limits.of(zone);
@@ -279,9 +279,9 @@ impl<'a> Pass<'a> {
 
     /// A record for a new connection; where there is none, that of one that is dropped.
     fn take(&mut self, index: &Index, family: Family) -> Result<Id, Event> {
-        let mut taken = self.connections.take(self.visit, self.tools, family);
+        let mut taken = self.connections.take(self.guard, self.context, family);
         if taken == Err(Event::Full) && self.drop_in_any(index, 0) {
-            taken = self.connections.take(self.visit, self.tools, family);
+            taken = self.connections.take(self.guard, self.context, family);
         }
         taken
     }
@@ -291,17 +291,17 @@ impl<'a> Pass<'a> {
     fn put_in(&mut self, index: &Index, id: Id, plan: &Plan<'_>) -> Result<u32, Refused> {
         let connections = self.connections;
         let record = connections.record(id);
-        let birth = Birth { shard: self.tools.shard(), start: self.now };
-        let state = plan.state.with_header(index.number()).untold(self.tools.is_watched);
+        let birth = Birth { shard: self.context.shard(), start: self.now };
+        let state = plan.state.with_header(index.number()).untold(self.context.is_watched);
         record.begin([&plan.original, &plan.reply], &plan.protocol, state, birth);
         if let Some(expected) = plan.expected {
             record.set_label(expected.label, u128::MAX);
-            connections.gateways.with(|gateways| gateways.adopt(id, expected));
+            connections.algs.with(|algs| algs.adopt(id, expected));
         }
         let life = record.start_living(plan.deadline_ms);
-        let put = connections.insert(self.visit, self.tools, index, id, self.now);
+        let put = connections.insert(self.guard, self.context, index, id, self.now);
         if plan.expected.is_some() && put.is_err() {
-            connections.gateways.with(|gateways| gateways.forget(id));
+            connections.algs.with(|algs| algs.forget(id));
         }
         put.map(|()| life.generation())
     }
@@ -310,11 +310,11 @@ impl<'a> Pass<'a> {
     /// could look like belongs to others.
     fn choose(&mut self, original: &Key, range: &NatRange) -> Option<Key> {
         let connections = self.connections;
-        let mut random = self.tools.random.clone();
+        let mut random = self.context.random.clone();
         let reply = nat::reply_key(original, range, &connections.nat_secrets, &mut random, |key| {
             self.find_key(key, key.hash(&connections.secrets)).is_some()
         });
-        self.tools.random = random;
+        self.context.random = random;
         reply
     }
 }

@@ -1,24 +1,24 @@
 //! Where connections are kept: records, an index for each zone, timing wheels.
 //!
 //! Everything is shared by all threads and nothing is locked on the way of a packet that begins no
-//! connection. What a thread needs for itself stands in its [`Tools`]. Ids are followed only within a
-//! visit of the table's epochs; the methods that follow ids take it to prove that.
+//! connection. What a thread needs for itself stands in its [`ThreadContext`]. Ids are followed only within a
+//! guard of the table's epochs; the methods that follow ids take it to prove that.
 
+mod context;
 mod insert;
 mod page;
 mod records;
 mod remove;
-mod tools;
 
+pub(crate) use context::ThreadContext;
 pub(crate) use insert::{Refused, Taken, fits_state, reversed_v4, reversed_v6};
 pub(crate) use records::Place;
 pub(crate) use remove::Expiry;
-pub(crate) use tools::Tools;
 
+use crate::alg::SharedAlgs;
 use crate::change::{Changes, Waiting, What};
 use crate::counters::{Counters, Event, SharedCounters};
 use crate::early_drop::LargeZones;
-use crate::gateways::SharedGateways;
 use crate::hash::Secrets;
 use crate::key::{Family, Key};
 use crate::record::{Kind, LINK, Record, State, WORDS_V4, WORDS_V6};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use table::atomic::AtomicU64;
-use table::{Epochs, Id, Index, Links, Quota, Reader, Slab, Visit, Wheel, Zones};
+use table::{Epochs, Guard, Id, Index, Links, Quota, Reader, Slab, Wheel, Zones};
 
 /// Set in ids of IPv6 connections.
 const V6: Id = 1 << 31;
@@ -56,7 +56,7 @@ pub(crate) struct Connections {
     v6: Slab<WORDS_V6>,
     pub zones: Zones,
     /// What is known of connections beyond their records.
-    pub gateways: SharedGateways,
+    pub algs: SharedAlgs,
     pub quota: Arc<Quota>,
     /// One a thread, by its reader's number.
     shards: Box<[Shard]>,
@@ -103,7 +103,7 @@ impl Connections {
             v6: Slab::new(Arc::clone(&epochs), IDS),
             zones: Zones::new(Arc::clone(&epochs)),
             epochs,
-            gateways: SharedGateways::default(),
+            algs: SharedAlgs::default(),
             quota: Quota::new(max),
             shards: (0..THREADS).map(|_| Shard::new()).collect(),
         };
@@ -112,7 +112,7 @@ impl Connections {
     }
 
     /// Sets how many connections there may be. As many as that and [`WAITING`] may have ended and wait
-    /// for their records to be used again, of each IP version: all of them may end in one visit.
+    /// for their records to be used again, of each IP version: all of them may end under one guard.
     pub fn set_max(&self, max: u32) {
         self.quota.set_max(max);
         self.v4.set_waiting_max(max.saturating_add(WAITING));
@@ -120,9 +120,9 @@ impl Connections {
     }
 
     /// What a new thread needs, or `None` where all [`THREADS`] places are taken.
-    pub fn join(&self, seed: u64) -> Option<(Reader, Tools)> {
+    pub fn join(&self, seed: u64) -> Option<(Reader, ThreadContext)> {
         let reader = self.epochs.reader()?;
-        let tools = Tools {
+        let context = ThreadContext {
             spares: [self.v4.spare(), self.v6.spare()],
             share: self.quota.share(),
             quota: Arc::clone(&self.quota),
@@ -138,7 +138,7 @@ impl Connections {
             is_watched: false,
             expired: Vec::new(),
         };
-        (usize::from(tools.shard) < self.shards.len()).then_some((reader, tools))
+        (usize::from(context.shard) < self.shards.len()).then_some((reader, context))
     }
 
     /// The words of an id, whichever of its entries it came from.
@@ -223,14 +223,14 @@ impl Connections {
     /// key's. A connection whose time ran out is not found, and goes.
     pub fn find(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         index: Option<&Index>,
         (key, hash): (&Key, u32),
         now_ms: u64,
     ) -> Option<Found> {
         let mut is_reply = false;
-        let expired = &mut tools.expired;
+        let expired = &mut context.expired;
         let found = index?.find(hash, |id| {
             match self.matching(id, now_ms, expired, |it| it.direction(key)) {
                 Some(direction) => {
@@ -240,8 +240,8 @@ impl Connections {
                 None => false,
             }
         });
-        if !tools.expired.is_empty() {
-            self.bury_expired(visit, tools);
+        if !context.expired.is_empty() {
+            self.bury_expired(guard, context);
         }
         Some(Found { id: found? & !REPLY_ENTRY, is_reply })
     }
@@ -273,25 +273,30 @@ impl Connections {
     /// # Errors
     /// [`Event::Full`]: there are as many connections as there may be. [`Event::RecordsWait`]: too many
     /// records still wait.
-    pub fn take(&self, visit: &Visit<'_>, tools: &mut Tools, family: Family) -> Result<Id, Event> {
-        if !tools.share.take() {
+    pub fn take(
+        &self,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
+        family: Family,
+    ) -> Result<Id, Event> {
+        if !context.share.take() {
             // Flushed connections take their place until they are drained.
-            self.drain(visit, tools, DRAIN_SLICE);
-            if !tools.share.take() {
+            self.drain(guard, context, DRAIN_SLICE);
+            if !context.share.take() {
                 return Err(Event::Full);
             }
         }
         let (at, flag) = if family == Family::V4 { (0, 0) } else { (1, V6) };
         let (id, is_behind) = match family {
-            Family::V4 => (self.v4.take(&mut tools.spares[at]), self.v4.is_behind()),
-            Family::V6 => (self.v6.take(&mut tools.spares[at]), self.v6.is_behind()),
+            Family::V4 => (self.v4.take(&mut context.spares[at]), self.v4.is_behind()),
+            Family::V6 => (self.v6.take(&mut context.spares[at]), self.v6.is_behind()),
         };
         let Some(id) = id else {
-            tools.share.give();
+            context.share.give();
             return Err(if is_behind { Event::RecordsWait } else { Event::Full });
         };
         // Only this thread writes it: one for all would go from thread to thread with each connection.
-        let highest = &self.shards[usize::from(tools.shard)].highest[at];
+        let highest = &self.shards[usize::from(context.shard)].highest[at];
         if id > highest.load(Relaxed) {
             highest.store(id, Relaxed);
         }
@@ -299,27 +304,27 @@ impl Connections {
     }
 
     /// Whether a connection stands in its index.
-    pub fn is_indexed(&self, visit: &Visit<'_>, id: Id) -> bool {
+    pub fn is_indexed(&self, guard: &Guard<'_>, id: Id) -> bool {
         let record = self.record(id);
         let (header, zone) = (record.state().header(), record.zone());
         let hash = record.original().hash(&self.secrets);
-        let index = self.zones.get(visit, zone).filter(|index| index.number() == header);
+        let index = self.zones.get(guard, zone).filter(|index| index.number() == header);
         index.is_some_and(|index| index.find(hash, |entry| entry == id).is_some())
     }
 
     /// Gives back a record that was never put in.
-    pub fn put_back(&self, tools: &mut Tools, id: Id) {
-        tools.share.give();
+    pub fn put_back(&self, context: &mut ThreadContext, id: Id) {
+        context.share.give();
         self.record(id).stop_living();
         match id & V6 {
-            0 => self.v4.put_back(&mut tools.spares[0], id),
-            _ => self.v6.put_back(&mut tools.spares[1], id & !V6),
+            0 => self.v4.put_back(&mut context.spares[0], id),
+            _ => self.v6.put_back(&mut context.spares[1], id & !V6),
         }
     }
 
     /// The connection that announced this one, if one did.
     pub fn parent_of(&self, id: Id, state: State) -> Option<Key> {
-        let parent = || self.gateways.with(|gateways| gateways.parent_of(id).copied());
+        let parent = || self.algs.with(|algs| algs.parent_of(id).copied());
         state.is_expected().then(parent).flatten()
     }
 
@@ -330,30 +335,30 @@ impl Connections {
     }
 
     /// Gives places that this thread left, and will not fill itself, back to all.
-    pub fn share_places(&self, tools: &mut Tools) {
-        tools.share.settle();
+    pub fn share_places(&self, context: &mut ThreadContext) {
+        context.share.settle();
     }
 
     /// Shows this thread's counts to others.
     #[inline]
-    pub fn publish(&self, tools: &mut Tools) {
-        if !tools.counters.is_zero() {
-            self.shards[usize::from(tools.shard)].counters.take(&mut tools.counters);
+    pub fn publish(&self, context: &mut ThreadContext) {
+        if !context.counters.is_zero() {
+            self.shards[usize::from(context.shard)].counters.take(&mut context.counters);
         }
     }
 
     /// Notes what happened to a connection, if somebody watches.
     #[inline]
-    pub fn note(&self, tools: &Tools, record: &Record<'_>, what: What) {
-        if tools.is_watched {
-            self.note_watched(tools, record, what);
+    pub fn note(&self, context: &ThreadContext, record: &Record<'_>, what: What) {
+        if context.is_watched {
+            self.note_watched(context, record, what);
         }
     }
 
     #[cold]
-    fn note_watched(&self, tools: &Tools, record: &Record<'_>, what: What) {
+    fn note_watched(&self, context: &ThreadContext, record: &Record<'_>, what: What) {
         if let Some(shard) = self.shards.get(usize::from(record.birth().shard)) {
-            shard.waiting.note(record, what, tools.now);
+            shard.waiting.note(record, what, context.now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Connection tracking as those see it who set it up, ask it and tidy it.
 
 use crate::change::Changes;
-use crate::connections::{Connections, Expiry, Tools};
+use crate::connections::{Connections, Expiry, ThreadContext};
 use crate::counters::Counters;
 use crate::cursor::Cursor;
 use crate::entry::Entry;
@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
-use table::{Id, Index, Reader, Visit};
+use table::{Guard, Id, Index, Reader};
 
 /// Connections that one [`Conntrack::tick`] looks at in one wheel, at most.
 const TICK_BUDGET: usize = 16 * 1024;
@@ -66,7 +66,7 @@ pub struct Conntrack {
     /// For the seeds of the trackers' random numbers.
     seeds: Mutex<fastrand::Rng>,
     /// What this side takes connections out with.
-    hand: Mutex<(Reader, Tools)>,
+    hand: Mutex<(Reader, ThreadContext)>,
 }
 
 const _: () = {
@@ -115,8 +115,8 @@ impl Conntrack {
     /// [`Error::TooManyTrackers`]: there are as many as there may be.
     pub fn tracker(self: &Arc<Self>) -> Result<Tracker, Error> {
         let seed = self.seeds.lock().unwrap_or_else(PoisonError::into_inner).u64(..);
-        let (reader, tools) = self.connections.join(seed).ok_or(Error::TooManyTrackers)?;
-        Ok(Tracker::new(Arc::clone(self), reader, tools))
+        let (reader, context) = self.connections.join(seed).ok_or(Error::TooManyTrackers)?;
+        Ok(Tracker::new(Arc::clone(self), reader, context))
     }
 
     /// Forgets connections whose time ran out, and hands back the memory of flushed zones; call it a
@@ -135,11 +135,11 @@ impl Conntrack {
 
     fn turn(&self, now: Instant, connections_max: usize) -> Expiry {
         self.fragments.tick(now);
-        self.with_hand(|connections, visit, tools| {
-            tools.now = now;
-            connections.gateways.expire(now);
-            let is_draining = connections.drain(visit, tools, DRAIN_BUDGET.min(connections_max));
-            let expiry = connections.expire(visit, tools, now, connections_max);
+        self.with_hand(|connections, guard, context| {
+            context.now = now;
+            connections.algs.expire(now);
+            let is_draining = connections.drain(guard, context, DRAIN_BUDGET.min(connections_max));
+            let expiry = connections.expire(guard, context, now, connections_max);
             Expiry { is_behind: expiry.is_behind | is_draining, ..expiry }
         })
     }
@@ -152,7 +152,9 @@ impl Conntrack {
     /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
     /// does it too; this is for whoever has time, or needs the room.
     pub fn drain(&self) -> bool {
-        self.with_hand(|connections, visit, tools| connections.drain(visit, tools, DRAIN_BUDGET))
+        self.with_hand(|connections, guard, context| {
+            connections.drain(guard, context, DRAIN_BUDGET)
+        })
     }
 
     /// One part of a dump. Connections that come, go or change between two parts may or may not
@@ -201,10 +203,10 @@ impl Conntrack {
         mut show: impl FnMut(&Connections, Id, &Record<'_>),
     ) -> Option<Cursor> {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
-        let visit = hand.0.enter();
+        let guard = hand.0.enter();
         let connections = &self.connections;
         let may_hold = |index: &Index| filter.may_show_of(index);
-        connections.page(&visit, filter.zone, cursor, may_hold, |id, record| {
+        connections.page(&guard, filter.zone, cursor, may_hold, |id, record| {
             show(connections, id, record);
         })
     }
@@ -290,8 +292,8 @@ impl Conntrack {
     /// The limits of these zones, or for an empty list of all zones that have one.
     pub fn zone_limits(&self, zones: &[Zone]) -> ZoneLimits {
         let settings = self.settings.get();
-        self.with_hand(|connections, visit, _| {
-            let count = |zone| connections.zones.get(visit, zone).map_or(0, Index::connections);
+        self.with_hand(|connections, guard, _| {
+            let count = |zone| connections.zones.get(guard, zone).map_or(0, Index::connections);
             settings.limits.list(zones, count)
         })
     }
@@ -320,17 +322,17 @@ impl Conntrack {
     /// A panic of another thread under the lock is that thread's end, not everyone's.
     pub(crate) fn with_hand<T>(
         &self,
-        work: impl FnOnce(&Connections, &Visit<'_>, &mut Tools) -> T,
+        work: impl FnOnce(&Connections, &Guard<'_>, &mut ThreadContext) -> T,
     ) -> T {
         let mut hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner);
-        let (reader, tools) = &mut *hand;
-        tools.is_watched = self.is_watched.load(Relaxed);
-        let visit = reader.enter();
-        let answer = work(&self.connections, &visit, tools);
-        drop(visit);
+        let (reader, context) = &mut *hand;
+        context.is_watched = self.is_watched.load(Relaxed);
+        let guard = reader.enter();
+        let answer = work(&self.connections, &guard, context);
+        drop(guard);
         // This side makes no connections, and would keep the room of those that it took out.
-        self.connections.share_places(tools);
-        self.connections.publish(tools);
+        self.connections.share_places(context);
+        self.connections.publish(context);
         answer
     }
 }

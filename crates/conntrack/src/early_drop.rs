@@ -23,7 +23,7 @@
 //! connections, so that it is as good in a table that once was a hundred times as large. In zones of
 //! [`ENOUGH`] connections or fewer it holds all of them.
 
-use crate::connections::{Connections, THREADS, Tools};
+use crate::connections::{Connections, THREADS, ThreadContext};
 use crate::counters::Event;
 use crate::query::{Exchange, Query};
 use crate::record::{Kind, Record};
@@ -155,7 +155,7 @@ impl Pass<'_> {
         }
         let zones = &self.connections.zones;
         let mut best: Option<Sample> = None;
-        for (connections, number) in self.tools.large_zones.find(zones, own) {
+        for (connections, number) in self.context.large_zones.find(zones, own) {
             let is_enough = best.as_ref().is_some_and(|it| it.droppable >= connections);
             if is_enough || connections < least {
                 break;
@@ -168,7 +168,7 @@ impl Pass<'_> {
     }
 
     fn drop_early(&mut self, it: Candidate) -> bool {
-        self.connections.remove(self.visit, self.tools, it.id, it.class.event())
+        self.connections.remove(self.guard, self.context, it.id, it.class.event())
     }
 
     /// Looks at some connections of a zone, by chance, for those of a class up to `last`; `None` where
@@ -181,12 +181,12 @@ impl Pass<'_> {
             true => (PLACES, ENOUGH / PLACES),
             false => (1, usize::MAX),
         };
-        let mut ids = std::mem::take(&mut self.tools.sampled);
+        let mut ids = std::mem::take(&mut self.context.sampled);
         let (mut seen, mut droppable, mut best) = (0_u64, 0_u64, None);
         for _ in 0..ROUNDS {
             ids.clear();
             for place in 1..=places {
-                let (hash, buckets) = (self.tools.random.u32(..), BUCKETS / places as u32);
+                let (hash, buckets) = (self.context.random.u32(..), BUCKETS / places as u32);
                 index.sample(hash, buckets, enough.saturating_mul(place), &mut ids);
             }
             // A translated connection is there twice.
@@ -206,7 +206,7 @@ impl Pass<'_> {
                 break;
             }
         }
-        self.tools.sampled = ids;
+        self.context.sampled = ids;
         let droppable = u64::from(index.connections()) * droppable / seen.max(1);
         Some(Sample { best: best?, droppable: (droppable as u32).max(1) })
     }
@@ -218,8 +218,8 @@ impl Pass<'_> {
         if !self.settings.makes_room || reserve(max) == 0 {
             return true;
         }
-        self.tools.looks_at_room(max);
-        let left = self.tools.left_in_reserve;
+        self.context.looks_at_room(max);
+        let left = self.context.left_in_reserve;
         left.is_none_or(|left| index.connections() < left || self.drop_in_any(index, left))
     }
 }
@@ -258,7 +258,7 @@ impl LargeZones {
     }
 }
 
-impl Tools {
+impl ThreadContext {
     /// Now and then, finds out whether no more than the reserve is left.
     fn looks_at_room(&mut self, max: u32) {
         self.until_look = self.until_look.saturating_sub(1);

@@ -131,7 +131,7 @@ impl Flush {
 
     /// Whether it takes the same time however many connections there are: a flush of whole zones, or
     /// of a tuple that is whole in one direction. Others go through all connections of those zones that
-    /// may hold what they ask for, by the [sketch](crate::sketch) of each, and are for a thread that has
+    /// may hold what they ask for, by the [filter](crate::zone_filter) of each, and are for a thread that has
     /// the time.
     #[must_use]
     pub fn is_quick(&self) -> bool {
@@ -193,7 +193,7 @@ impl Conntrack {
         // hand to. This is asked before all else, since little code need then be fetched.
         let is_unused = |zone: Zone| self.connections.zones.is_unused(zone.0);
         let is_empty = flush.zone.is_some_and(is_unused) && flush.is_whole();
-        if is_empty && !self.connections.gateways.expect_any() {
+        if is_empty && !self.connections.algs.expect_any() {
             return Ok(0);
         }
         self.flush_used(now, flush)
@@ -202,13 +202,13 @@ impl Conntrack {
     #[inline(never)]
     fn flush_used(&self, now: Instant, flush: &Flush) -> Result<u32, Error> {
         if let Some(key) = flush.exact_key() {
-            return self.with_hand(|connections, visit, tools| {
-                tools.now = now;
+            return self.with_hand(|connections, guard, context| {
+                context.now = now;
                 let hash = key.hash(&connections.secrets);
-                let index = connections.zones.get(visit, key.zone);
-                let found = connections.find(visit, tools, index, (&key, hash), passed_ms(now));
-                let is_gone =
-                    found.is_some_and(|it| connections.remove(visit, tools, it.id, Event::Flushed));
+                let index = connections.zones.get(guard, key.zone);
+                let found = connections.find(guard, context, index, (&key, hash), passed_ms(now));
+                let is_gone = found
+                    .is_some_and(|it| connections.remove(guard, context, it.id, Event::Flushed));
                 if is_gone { Ok(1) } else { Err(Error::NoSuchConnection { zone: key.zone }) }
             });
         }
@@ -228,10 +228,10 @@ impl Conntrack {
 
     /// Forgets the connections that fit and stand where this key leads to.
     fn flush_at(&self, now: Instant, flush: &Flush, key: &Key) -> u32 {
-        self.with_hand(|connections, visit, tools| {
-            tools.now = now;
+        self.with_hand(|connections, guard, context| {
+            context.now = now;
             let hash = key.hash(&connections.secrets);
-            let Some(index) = connections.zones.get(visit, key.zone) else { return 0 };
+            let Some(index) = connections.zones.get(guard, key.zone) else { return 0 };
             let mut flushed = 0;
             // Queries of one identifier may be several connections.
             while let Some(entry) = index.find(hash, |entry| {
@@ -239,7 +239,7 @@ impl Conntrack {
                 !record.life().is_dead() && flush.matches(&record)
             }) {
                 let id = Connections::plain(entry);
-                flushed += u32::from(connections.remove(visit, tools, id, Event::Flushed));
+                flushed += u32::from(connections.remove(guard, context, id, Event::Flushed));
             }
             flushed
         })
@@ -261,10 +261,10 @@ impl Conntrack {
         for &zone in zones {
             let mut cursor = Some(Cursor { zone: zone.0, bucket: 0 });
             while let Some(at) = cursor {
-                cursor = self.with_hand(|connections, visit, tools| {
-                    tools.now = now;
+                cursor = self.with_hand(|connections, guard, context| {
+                    context.now = now;
                     let next = connections.page(
-                        visit,
+                        guard,
                         Some(zone),
                         at,
                         |_| true,
@@ -275,10 +275,10 @@ impl Conntrack {
                             }
                         },
                     );
-                    // Within the same visit: afterwards the index could be another zone's.
+                    // Under the same guard: afterwards the index could be another zone's.
                     walked.flushed += fitting.len() as u32;
                     for id in fitting.drain(..) {
-                        connections.bury(visit, tools, id, Event::Flushed);
+                        connections.bury(guard, context, id, Event::Flushed);
                     }
                     next
                 });
@@ -292,9 +292,9 @@ impl Conntrack {
         let mut place = Some(Place::START);
         let mut fitting: Vec<Id> = Vec::new();
         while let Some(at) = place {
-            place = self.with_hand(|connections, visit, tools| {
-                tools.now = now;
-                let next = connections.part_of_records(visit, at, |id, record| {
+            place = self.with_hand(|connections, guard, context| {
+                context.now = now;
+                let next = connections.part_of_records(guard, at, |id, record| {
                     walked.seen += 1;
                     if flush.matches(record) {
                         fitting.push(id);
@@ -304,8 +304,8 @@ impl Conntrack {
                     // What seemed to fit may have been one connection in part and another in part,
                     // while it was written. From when it is in its index it stays what it is.
                     let fits =
-                        connections.is_indexed(visit, id) && flush.matches(&connections.record(id));
-                    let is_gone = fits && connections.remove(visit, tools, id, Event::Flushed);
+                        connections.is_indexed(guard, id) && flush.matches(&connections.record(id));
+                    let is_gone = fits && connections.remove(guard, context, id, Event::Flushed);
                     walked.flushed += u32::from(is_gone);
                 }
                 next
@@ -316,9 +316,9 @@ impl Conntrack {
 
     /// Forgets all connections of a zone, or of all zones.
     fn flush_zones(&self, zone: Option<Zone>) -> u32 {
-        self.with_hand(|connections, visit, tools| {
+        self.with_hand(|connections, guard, context| {
             let zones = &connections.zones;
-            let count = |zone| zones.get(visit, zone).map_or(0, Index::connections);
+            let count = |zone| zones.get(guard, zone).map_or(0, Index::connections);
             let flushed = match zone {
                 Some(zone) => count(zone.0),
                 None => zones.in_use().map(count).sum(),
@@ -327,10 +327,10 @@ impl Conntrack {
                 Some(zone) => _ = zones.detach(zone.0),
                 None => _ = zones.detach_all(),
             }
-            if connections.gateways.expect_any() {
-                connections.gateways.with(|gateways| gateways.expectations.forget_zone(zone));
+            if connections.algs.expect_any() {
+                connections.algs.with(|algs| algs.expectations.forget_zone(zone));
             }
-            tools.counters.count_many(Event::Flushed, flushed.into());
+            context.counters.count_many(Event::Flushed, flushed.into());
             flushed
         })
     }

@@ -5,12 +5,12 @@
 //! the connection's generation says; and while the packet is a usual one, since others may change it.
 
 use crate::change::What;
-use crate::connections::{Connections, Tools};
+use crate::connections::{Connections, ThreadContext};
+use crate::fast_parse::Datagram;
+use crate::parsed::{self, Listen, OF_PACKET, Parsed};
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
-use crate::said::{self, Listen, OF_PACKET, Said};
 use crate::sctp::Chunks;
 use crate::settings::Settings;
-use crate::sight::Datagram;
 use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
 use base::Instant;
@@ -42,15 +42,15 @@ struct One<'m, 'a> {
     moment: &'m Moment<'a>,
     unchanged: Unchanged<'a>,
     frame: &'m Frame,
-    tools: &'m mut Tools,
+    context: &'m mut ThreadContext,
 }
 
 impl Listen for One<'_, '_> {
     #[inline(always)]
-    fn hear(self, said: &impl Said) -> Option<()> {
-        let One { moment, unchanged, frame, tools } = self;
-        let step = moment.judge(&unchanged, said, tools)?;
-        moment.take(&unchanged, &step, frame, tools)
+    fn hear(self, said: &impl Parsed) -> Option<()> {
+        let One { moment, unchanged, frame, context } = self;
+        let step = moment.judge(&unchanged, said, context)?;
+        moment.take(&unchanged, &step, frame, context)
     }
 }
 
@@ -74,9 +74,9 @@ impl<'a> Moment<'a> {
 
     /// Goes to another one, which seldom comes within a batch.
     #[inline(always)]
-    pub fn set(&mut self, now: Instant, tools: &mut Tools) {
+    pub fn set(&mut self, now: Instant, context: &mut ThreadContext) {
         if Some(now) != self.now {
-            tools.now = now;
+            context.now = now;
             self.go_to(now);
         }
     }
@@ -107,13 +107,13 @@ impl<'a> Moment<'a> {
         &self,
         connection: ConnectionRef,
         frame: &Frame,
-        tools: &mut Tools,
+        context: &mut ThreadContext,
     ) -> Option<()> {
         if !Connections::is_remembered_datagram(connection.id) {
-            return self.follow_other(connection, frame, tools);
+            return self.follow_other(connection, frame, context);
         }
         let Some(said) = Datagram::of(frame) else {
-            return self.follow_other(connection, frame, tools);
+            return self.follow_other(connection, frame, context);
         };
         let seen = self.seen_by(connection, &said)?;
         self.follow_seen(connection, seen, said.len, frame)
@@ -165,13 +165,13 @@ impl<'a> Moment<'a> {
         &self,
         connection: ConnectionRef,
         frame: &Frame,
-        tools: &mut Tools,
+        context: &mut ThreadContext,
     ) -> Option<()> {
         let unchanged = self.unchanged(connection)?;
         let is_v4 = Connections::is_v4(connection.id);
-        let one = One { moment: self, unchanged, frame, tools: &mut *tools };
-        let followed = said::read(frame, is_v4, one);
-        settle(tools, followed.is_some());
+        let one = One { moment: self, unchanged, frame, context: &mut *context };
+        let followed = parsed::read(frame, is_v4, one);
+        settle(context, followed.is_some());
         followed
     }
 
@@ -180,12 +180,12 @@ impl<'a> Moment<'a> {
     pub fn follow_again(
         &self,
         connection: ConnectionRef,
-        said: &impl Said,
+        said: &impl Parsed,
         frame: &Frame,
-        tools: &mut Tools,
+        context: &mut ThreadContext,
     ) -> Option<()> {
         let unchanged = self.unchanged(connection)?;
-        One { moment: self, unchanged, frame, tools }.hear(said)
+        One { moment: self, unchanged, frame, context }.hear(said)
     }
 
     /// A connection that lives, and of which flows see what they saw.
@@ -207,8 +207,8 @@ impl<'a> Moment<'a> {
     pub fn judge(
         &self,
         unchanged: &Unchanged<'_>,
-        said: &impl Said,
-        tools: &mut Tools,
+        said: &impl Parsed,
+        context: &mut ThreadContext,
     ) -> Option<Step> {
         let Unchanged { record, state, .. } = unchanged;
         let is_reply = unchanged.connection.is_reply;
@@ -221,7 +221,7 @@ impl<'a> Moment<'a> {
                 let before = record.tcp_words();
                 let mut ends = Ends::from_words(before, is_reply);
                 let check = self.settings.check_tcp_windows;
-                let (update, timeout) = ends.update(&segment, check, &mut tools.trial);
+                let (update, timeout) = ends.update(&segment, check, &mut context.trial);
                 let timeout = timeout.filter(|_| update == Update::Valid)?;
                 Some(Step { timeout, peers: Some((before, ends.words(is_reply))) })
             }
@@ -229,7 +229,7 @@ impl<'a> Moment<'a> {
                 Some(Step { timeout: settled(*state, is_reply)?, peers: None })
             }
             Kind::Sctp => {
-                let timeout = judge_chunks(record, is_reply, &said.chunks()?, tools)?;
+                let timeout = judge_chunks(record, is_reply, &said.chunks()?, context)?;
                 Some(Step { timeout, peers: None })
             }
         }
@@ -242,7 +242,7 @@ impl<'a> Moment<'a> {
         unchanged: &Unchanged<'_>,
         step: &Step,
         frame: &Frame,
-        tools: &mut Tools,
+        context: &mut ThreadContext,
     ) -> Option<()> {
         let Unchanged { connection, record, life, .. } = unchanged;
         if let Some((before, after)) = &step.peers {
@@ -250,8 +250,8 @@ impl<'a> Moment<'a> {
                 return None;
             }
             let shown = |words| TcpPeers::from_words(words).shown();
-            if tools.is_watched && shown(*before) != shown(*after) {
-                self.connections.note(tools, record, What::Updated);
+            if context.is_watched && shown(*before) != shown(*after) {
+                self.connections.note(context, record, What::Updated);
             }
         }
         self.note_packet(*connection, *life, step.timeout, frame)
@@ -281,9 +281,9 @@ impl<'a> Moment<'a> {
 
 /// Ends what was on trial, if anything was counted.
 #[inline(always)]
-pub(crate) fn settle(tools: &mut Tools, came_to_pass: bool) {
-    if !tools.trial.is_zero() {
-        tools.settle_trial(came_to_pass);
+pub(crate) fn settle(context: &mut ThreadContext, came_to_pass: bool) {
+    if !context.trial.is_zero() {
+        context.settle_trial(came_to_pass);
     }
 }
 
@@ -293,11 +293,11 @@ fn judge_chunks(
     record: &Record<'_>,
     is_reply: bool,
     chunks: &Chunks,
-    tools: &mut Tools,
+    context: &mut ThreadContext,
 ) -> Option<Timeout> {
     let seen = record.sctp_seen();
     let mut after = seen.0;
-    let (update, timeout) = after.update(chunks, is_reply, &mut tools.trial);
+    let (update, timeout) = after.update(chunks, is_reply, &mut context.trial);
     let is_same = after == seen.0 && record.set_sctp(seen, &after);
     timeout.filter(|_| is_same && update == Update::Valid)
 }

@@ -6,7 +6,7 @@
 //! userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
 //!
 //! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
-//! * Helpers (FTP, TFTP) believe less; `gateways.rs` says what.
+//! * Helpers (FTP, TFTP) believe less; `alg.rs` says what.
 //! * SCTP has ports, checksums and states of its own; to Open vSwitch it is a protocol as any
 //!   other.
 //! * ICMP errors must quote what their receiver can have sent; echoes of several clients behind one
@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alg;
 mod begin;
 mod change;
 mod connection;
@@ -38,26 +39,24 @@ mod entry;
 mod error;
 mod expectations;
 mod extract;
+mod fast_parse;
+mod fast_parse_v6;
 mod filter;
 mod flush;
-mod foresight;
 mod fragments;
-mod gateways;
 mod hash;
+mod icmp_error;
 mod key;
 mod known;
 mod limit;
+mod lookahead;
 mod nat;
 mod original_tuple;
+mod parsed;
 mod query;
-mod quoted;
 mod record;
-mod said;
 mod sctp;
 mod settings;
-mod sight;
-mod sight_v6;
-mod sketch;
 mod stats;
 mod tcp;
 pub mod text;
@@ -69,6 +68,7 @@ mod translate;
 mod update;
 mod walk;
 mod write;
+mod zone_filter;
 
 pub use change::{Change, Changes, What};
 pub use conntrack::{Config, Conntrack, Page};

@@ -7,7 +7,7 @@
 //!
 //! No lock guards a record. What must change together stands in one word and changes by
 //! compare-and-swap; each sequence word has one writer, whoever handles the packets of that
-//! direction. A record is found only through an index, within a visit of the table's epochs, so that
+//! direction. A record is found only through an index, under a guard of the table's epochs, so that
 //! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
 
 mod association;

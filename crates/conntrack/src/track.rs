@@ -10,16 +10,16 @@
 //! run has in common is hashed and looked up once, and where its first packet settled what the
 //! others do, they only say the same and are counted.
 
-use crate::connections::{Connections, Found, Tools};
+use crate::connections::{Connections, Found, ThreadContext};
+use crate::fast_parse::{FastParse, Segments};
 use crate::record::{Life, Record, State, Words, next_ms, passed_ms};
 use crate::settings::Settings;
-use crate::sight::{Segments, Sight};
 use crate::tcp::{Segment, Update};
 use crate::timeout::{Timeout, TimeoutPolicy};
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{CtAction, CtState, Frame};
-use table::{Index, Lookup, Spot, Visit};
+use table::{Guard, Index, Lookup, Spot};
 use wire::ethertype;
 
 /// What became of a packet and its candidate.
@@ -35,13 +35,13 @@ pub(crate) enum Followed {
 }
 
 /// What a first look saw of each frame of a batch.
-type Sights<'a> = arrayvec::ArrayVec<Sight<'a>, BATCH_SIZE>;
+type Sights<'a> = arrayvec::ArrayVec<FastParse<'a>, BATCH_SIZE>;
 
 /// One action's passage over a batch.
 pub(crate) struct Pass<'a> {
     pub connections: &'a Connections,
-    pub visit: &'a Visit<'a>,
-    pub tools: &'a mut Tools,
+    pub guard: &'a Guard<'a>,
+    pub context: &'a mut ThreadContext,
     pub settings: &'a Settings,
     pub action: &'a CtAction,
     pub now: Instant,
@@ -59,8 +59,8 @@ pub(crate) struct Pass<'a> {
 impl<'a> Pass<'a> {
     pub fn new(
         connections: &'a Connections,
-        visit: &'a Visit<'a>,
-        tools: &'a mut Tools,
+        guard: &'a Guard<'a>,
+        context: &'a mut ThreadContext,
         settings: &'a Settings,
         action: &'a CtAction,
         now: Instant,
@@ -68,8 +68,8 @@ impl<'a> Pass<'a> {
         let zone = action.zone.0;
         Pass {
             connections,
-            visit,
-            tools,
+            guard,
+            context,
             settings,
             action,
             now,
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
             next_ms: next_ms(now),
             whole_way: State::whole_way(action.nat.is_some()),
             policy: settings.policy(zone),
-            index: connections.zones.get(visit, zone),
+            index: connections.zones.get(guard, zone),
         }
     }
 
@@ -105,16 +105,16 @@ impl<'a> Pass<'a> {
     fn track_one(&mut self, frame: &mut Frame) {
         let mut segments = Segments::new();
         let zone = self.action.zone.0;
-        let mut sight = Sight::of(frame, zone, &mut segments).unwrap_or(Sight::NOTHING);
-        if sight.is_seen() {
-            sight.hash = sight.hashed(&self.connections.secrets);
+        let mut fast = FastParse::of(frame, zone, &mut segments).unwrap_or(FastParse::NOTHING);
+        if fast.is_seen() {
+            fast.hash = fast.hashed(&self.connections.secrets);
             if let Some(lookup) = self.index.map(Index::lookup) {
-                let spot = lookup.spot(sight.hash);
-                self.find_one(lookup, spot, &mut sight);
+                let spot = lookup.spot(fast.hash);
+                self.find_one(lookup, spot, &mut fast);
             }
         }
-        if self.follow_seen(frame, &sight, &segments) == Followed::Not {
-            self.track_unknown(frame, &sight, &segments);
+        if self.follow_seen(frame, &fast, &segments) == Followed::Not {
+            self.track_unknown(frame, &fast, &segments);
         }
     }
 
@@ -128,14 +128,14 @@ impl<'a> Pass<'a> {
         }
         // The packet before, where it settled what one more like it does.
         let mut settled: Option<&Frame> = None;
-        for (frame, sight) in frames.iter_mut().zip(&sights) {
-            let before = if sight.repeats { settled } else { None };
-            let followed = match before.is_some_and(|before| self.repeat(frame, sight, before)) {
+        for (frame, fast) in frames.iter_mut().zip(&sights) {
+            let before = if fast.repeats { settled } else { None };
+            let followed = match before.is_some_and(|before| self.repeat(frame, fast, before)) {
                 true => Followed::Settled,
-                false => self.follow_seen(frame, sight, &segments),
+                false => self.follow_seen(frame, fast, &segments),
             };
             if followed == Followed::Not {
-                self.track_unknown(frame, sight, &segments);
+                self.track_unknown(frame, fast, &segments);
             }
             settled = (followed == Followed::Settled).then_some(frame);
         }
@@ -143,11 +143,11 @@ impl<'a> Pass<'a> {
 
     /// Tracks a packet that has no candidate that it may act on.
     #[inline(never)]
-    fn track_unknown(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) {
+    fn track_unknown(&mut self, frame: &mut Frame, fast: &FastParse<'_>, segments: &Segments) {
         if is_v6(frame) {
             self.track_v6(std::slice::from_mut(frame));
-        } else if !self.begin_seen(frame, sight, segments) {
-            self.walk_seen(frame, sight, segments);
+        } else if !self.begin_seen(frame, fast, segments) {
+            self.walk_seen(frame, fast, segments);
         }
     }
 
@@ -163,19 +163,19 @@ impl<'a> Pass<'a> {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
         let (mut before, mut hash) = ((0, 0), 0);
         for frame in frames {
-            let Some(mut sight) = Sight::of(frame, zone, segments) else {
-                sights.push(Sight::NOTHING);
+            let Some(mut fast) = FastParse::of(frame, zone, segments) else {
+                sights.push(FastParse::NOTHING);
                 continue;
             };
-            let words = (sight.addresses, sight.rest);
-            sight.repeats = words == before;
-            if !sight.repeats {
-                hash = sight.hashed(secrets);
-                sight.spot = lookup.map(|lookup| lookup.spot(hash));
+            let words = (fast.addresses, fast.rest);
+            fast.repeats = words == before;
+            if !fast.repeats {
+                hash = fast.hashed(secrets);
+                fast.spot = lookup.map(|lookup| lookup.spot(hash));
                 before = words;
             }
-            sight.hash = hash;
-            sights.push(sight);
+            fast.hash = hash;
+            sights.push(fast);
         }
     }
 
@@ -183,32 +183,32 @@ impl<'a> Pass<'a> {
     #[inline(always)]
     fn find(&self, lookup: Lookup<'a>, sights: &mut Sights<'a>) {
         let mut before = (0, None);
-        for sight in sights {
-            if sight.repeats {
-                (sight.id, sight.candidate) = before;
+        for fast in sights {
+            if fast.repeats {
+                (fast.id, fast.candidate) = before;
                 continue;
             }
-            let Some(spot) = sight.spot else { continue };
-            self.find_one(lookup, spot, sight);
-            before = (sight.id, sight.candidate);
+            let Some(spot) = fast.spot else { continue };
+            self.find_one(lookup, spot, fast);
+            before = (fast.id, fast.candidate);
         }
     }
 
     #[inline(always)]
-    fn find_one(&self, lookup: Lookup<'a>, spot: Spot<'a>, sight: &mut Sight<'a>) {
-        if let Some(id) = lookup.find_at(spot, sight.hash) {
-            sight.id = Connections::plain(id);
+    fn find_one(&self, lookup: Lookup<'a>, spot: Spot<'a>, fast: &mut FastParse<'a>) {
+        if let Some(id) = lookup.find_at(spot, fast.hash) {
+            fast.id = Connections::plain(id);
             // What has the same hash by chance may be of the other family.
-            sight.candidate =
-                Connections::is_v4(id).then(|| self.connections.fetch_v4(id, sight.is_tcp()));
+            fast.candidate =
+                Connections::is_v4(id).then(|| self.connections.fetch_v4(id, fast.is_tcp()));
         }
     }
 
     /// Lets one more packet act on a connection of which the one `before` it settled what it does: it
     /// says the same, and is counted. False where more is to be done; nothing was done then.
     #[inline(always)]
-    fn repeat(&self, frame: &mut Frame, sight: &Sight<'_>, before: &Frame) -> bool {
-        let (Some(words), Some(connection)) = (sight.candidate, before.connection) else {
+    fn repeat(&self, frame: &mut Frame, fast: &FastParse<'_>, before: &Frame) -> bool {
+        let (Some(words), Some(connection)) = (fast.candidate, before.connection) else {
             return false;
         };
         if self.was_tracked_here(frame) {
@@ -225,16 +225,16 @@ impl<'a> Pass<'a> {
     fn follow_seen(
         &mut self,
         frame: &mut Frame,
-        sight: &Sight<'_>,
+        fast: &FastParse<'_>,
         segments: &Segments,
     ) -> Followed {
-        let Some(words) = sight.candidate else { return Followed::Not };
+        let Some(words) = fast.candidate else { return Followed::Not };
         let record = Record::v4(words);
-        let Some(is_reply) = record.direction_v4(sight.addresses, sight.rest) else {
+        let Some(is_reply) = record.direction_v4(fast.addresses, fast.rest) else {
             return Followed::Not;
         };
-        let found = Found { id: sight.id, is_reply };
-        self.follow_found(frame, words, found, || sight.segment(segments))
+        let found = Found { id: fast.id, is_reply };
+        self.follow_found(frame, words, found, || fast.segment(segments))
     }
 
     /// Lets a packet act on the connection that it is of.

@@ -3,9 +3,9 @@
 
 use crate::begin::Begun;
 use crate::connections::{Connections, Found, reversed_v6};
+use crate::fast_parse_v6::WholeV6;
 use crate::key::Family;
 use crate::record::Record;
-use crate::sight_v6::WholeV6;
 use crate::track::{Followed, Pass};
 use base::limits::BATCH_SIZE;
 use flow::Frame;

@@ -1,6 +1,6 @@
 //! What a thread tracks its packets with.
 
-use crate::connections::Tools;
+use crate::connections::ThreadContext;
 use crate::conntrack::Conntrack;
 use crate::entry::Entry;
 use crate::known::Moment;
@@ -10,13 +10,13 @@ use base::Instant;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, CtAction, Frame};
 use std::sync::Arc;
-use table::{Reader, TICK, Visit};
+use table::{Guard, Reader, TICK};
 
 /// One thread's hand on all connections. What it does is seen by all others at once.
 pub struct Tracker {
     conntrack: Arc<Conntrack>,
     reader: Reader,
-    tools: Tools,
+    context: ThreadContext,
     settings: SettingsReading,
     /// The tick of this thread's wheel before which nothing more is due.
     next_look: Instant,
@@ -28,9 +28,9 @@ const _: () = {
 };
 
 impl Tracker {
-    pub(crate) fn new(conntrack: Arc<Conntrack>, reader: Reader, tools: Tools) -> Self {
+    pub(crate) fn new(conntrack: Arc<Conntrack>, reader: Reader, context: ThreadContext) -> Self {
         let settings = conntrack.settings.reading();
-        Tracker { conntrack, reader, tools, settings, next_look: Instant::ZERO }
+        Tracker { conntrack, reader, context, settings, next_look: Instant::ZERO }
     }
 
     /// What this is a hand of.
@@ -43,27 +43,27 @@ impl Tracker {
     /// gone are passed over; fragments are invalid, unless they went through
     /// [`Tracker::execute_reassembling`].
     pub fn execute(&mut self, now: Instant, action: &CtAction, frames: &mut [Frame]) {
-        let Tracker { conntrack, reader, tools, settings, .. } = self;
+        let Tracker { conntrack, reader, context, settings, .. } = self;
         conntrack.settings.refresh(settings);
-        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
-        let visit = reader.enter();
+        (context.now, context.is_watched) = (now, settings.settings.is_watched);
+        let guard = reader.enter();
         for batch in frames.chunks_mut(BATCH_SIZE) {
             let connections = &conntrack.connections;
-            Pass::new(connections, &visit, tools, &settings.settings, action, now).track(batch);
+            Pass::new(connections, &guard, context, &settings.settings, action, now).track(batch);
         }
-        conntrack.connections.publish(tools);
+        conntrack.connections.publish(context);
     }
 
-    /// Begins a visit in which packets of connections that are known are followed; one visit serves a
+    /// Takes a guard under which packets of connections that are known are followed; one guard serves a
     /// batch.
-    pub fn visit(&mut self) -> Following<'_> {
-        let Tracker { conntrack, reader, tools, settings, .. } = self;
+    pub fn guard(&mut self) -> Following<'_> {
+        let Tracker { conntrack, reader, context, settings, .. } = self;
         conntrack.settings.refresh(settings);
         let (connections, settings) = (&conntrack.connections, &*settings.settings);
-        tools.is_watched = settings.is_watched;
+        context.is_watched = settings.is_watched;
         let moment = Moment::new(connections, settings);
-        let makes_room = moment.may_make_room(tools);
-        Following { moment, tools, makes_room, _visit: reader.enter() }
+        let makes_room = moment.may_make_room(context);
+        Following { moment, context, makes_room, _visit: reader.enter() }
     }
 
     /// Forgets connections that this thread began and whose time ran out, looking at no more than
@@ -77,12 +77,12 @@ impl Tracker {
             return;
         }
         let budget = if now < self.next_look + TICK { budget } else { budget.saturating_mul(8) };
-        let Tracker { conntrack, reader, tools, settings, next_look } = self;
+        let Tracker { conntrack, reader, context, settings, next_look } = self;
         conntrack.settings.refresh(settings);
-        (tools.now, tools.is_watched) = (now, settings.settings.is_watched);
-        let visit = reader.enter();
-        let expiry = conntrack.connections.expire_own(&visit, tools, now, budget);
-        conntrack.connections.publish(tools);
+        (context.now, context.is_watched) = (now, settings.settings.is_watched);
+        let guard = reader.enter();
+        let expiry = conntrack.connections.expire_own(&guard, context, now, budget);
+        conntrack.connections.publish(context);
         if !expiry.is_behind {
             let tick_ns = TICK.as_nanos() as u64;
             *next_look = Instant::from_nanos((now.as_nanos() / tick_ns + 1) * tick_ns);
@@ -107,17 +107,17 @@ impl Tracker {
 
     /// [`Following::follow_known`] for one packet.
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        self.visit().follow_known(now, connection, frame)
+        self.guard().follow_known(now, connection, frame)
     }
 }
 
 /// A thread's hand on connections while it follows packets of a batch.
 pub struct Following<'a> {
     moment: Moment<'a>,
-    tools: &'a mut Tools,
+    context: &'a mut ThreadContext,
     /// Packets of this batch that walk may push connections out.
     makes_room: bool,
-    _visit: Visit<'a>,
+    _visit: Guard<'a>,
 }
 
 impl Following<'_> {
@@ -137,12 +137,12 @@ impl Following<'_> {
     /// they are of other connections. So where a connection may be pushed out for theirs, False.
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let Following { moment, tools, makes_room, .. } = self;
-        if *makes_room && moment.may_give_way(connection, tools) {
+        let Following { moment, context, makes_room, .. } = self;
+        if *makes_room && moment.may_give_way(connection, context) {
             return false;
         }
-        moment.set(now, tools);
-        moment.follow(connection, frame, tools).is_some()
+        moment.set(now, context);
+        moment.follow(connection, frame, context).is_some()
     }
 
     /// Whether flows see of a connection what they saw, if it lives.
@@ -162,17 +162,17 @@ impl Following<'_> {
         both: [(ConnectionRef, bool); 2],
         frame: &Frame,
     ) -> bool {
-        let Following { moment, tools, makes_room, .. } = self;
-        if *makes_room && both.iter().any(|(it, _)| moment.may_give_way(*it, tools)) {
+        let Following { moment, context, makes_room, .. } = self;
+        if *makes_room && both.iter().any(|(it, _)| moment.may_give_way(*it, context)) {
             return false;
         }
-        moment.set(now, tools);
-        moment.follow_both(both, frame, tools)
+        moment.set(now, context);
+        moment.follow_both(both, frame, context)
     }
 }
 
 impl Drop for Following<'_> {
     fn drop(&mut self) {
-        self.moment.connections.publish(self.tools);
+        self.moment.connections.publish(self.context);
     }
 }

@@ -84,7 +84,7 @@ impl Pass<'_> {
                     // What was new to flows is established now.
                     if update == Update::Valid {
                         *generation = record.age();
-                        self.connections.note(self.tools, record, What::Updated);
+                        self.connections.note(self.context, record, What::Updated);
                     }
                     return (update, Some(timeout));
                 }
@@ -103,10 +103,10 @@ impl Pass<'_> {
         loop {
             let seen = record.sctp_seen();
             let mut after = seen.0;
-            let answer = after.update(chunks, is_reply, &mut self.tools.counters);
+            let answer = after.update(chunks, is_reply, &mut self.context.counters);
             if record.set_sctp(seen, &after) {
                 if seen.0.state != after.state {
-                    self.connections.note(self.tools, record, What::Updated);
+                    self.connections.note(self.context, record, What::Updated);
                 }
                 return answer;
             }
@@ -155,12 +155,12 @@ impl Pass<'_> {
         let before = record.tcp_words();
         let mut ends = Ends::from_words(before, is_reply);
         let check = self.settings.check_tcp_windows;
-        let answer = ends.update(segment, check, &mut self.tools.counters);
+        let answer = ends.update(segment, check, &mut self.context.counters);
         let after = ends.words(is_reply);
         if !record.set_tcp(before, after) {
             return None;
         }
-        if self.tools.is_watched {
+        if self.context.is_watched {
             self.note_tcp(record, before, after);
         }
         Some(answer)
@@ -170,7 +170,7 @@ impl Pass<'_> {
     fn note_tcp(&mut self, record: &Record<'_>, before: [u64; 3], after: [u64; 3]) {
         let shown = |words| TcpPeers::from_words(words).shown();
         if shown(before) != shown(after) {
-            self.connections.note(self.tools, record, What::Updated);
+            self.connections.note(self.context, record, What::Updated);
         }
     }
 }

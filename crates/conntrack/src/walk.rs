@@ -1,16 +1,16 @@
 //! The whole way of one packet, whatever it is: found or not, followed, made, translated, written
 //! down (ovs: `lib/conntrack.c`, `process_one`).
 
+use crate::alg::{Announced, Connection};
 use crate::connections::Found;
 use crate::counters::Event;
 use crate::expectations::Expectation;
 use crate::extract::Reading;
-use crate::gateways::{Announced, Connection};
+use crate::fast_parse::{FastParse, Segments};
+use crate::icmp_error;
 use crate::key::Key;
 use crate::nat;
 use crate::original_tuple::{self, Named};
-use crate::quoted;
-use crate::sight::{Segments, Sight};
 use crate::tcp::Update;
 use crate::track::Pass;
 use crate::translate::translate;
@@ -50,7 +50,7 @@ impl<'a> Pass<'a> {
                 self.walk(frame, reading, hash);
             }
             Err(event) => {
-                self.tools.counters.count(event);
+                self.context.counters.count(event);
                 self.write(frame, CtState::INV, None, &Named::Nothing, None);
             }
         }
@@ -58,9 +58,9 @@ impl<'a> Pass<'a> {
 
     /// Tracks a packet at which a first look was taken.
     #[inline(never)]
-    pub fn walk_seen(&mut self, frame: &mut Frame, sight: &Sight<'_>, segments: &Segments) {
-        match sight.is_seen() {
-            true => self.walk(frame, sight.reading(segments), sight.hash),
+    pub fn walk_seen(&mut self, frame: &mut Frame, fast: &FastParse<'_>, segments: &Segments) {
+        match fast.is_seen() {
+            true => self.walk(frame, fast.reading(segments), fast.hash),
             false => self.walk_unseen(frame),
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Pass<'a> {
             && subject.is_reply
         {
             // The action wants a connection that runs the packet's way.
-            self.connections.remove(self.visit, self.tools, id, Event::Replaced);
+            self.connections.remove(self.guard, self.context, id, Event::Replaced);
             found = None;
         }
         let (mut connection, mut begins) = (None, false);
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
             begins = !self.follow(&mut subject, id, frame);
             connection = Some(id).filter(|_| !begins);
         } else if subject.reading.related {
-            self.tools.counters.count(Event::RelatedUnknown);
+            self.context.counters.count(Event::RelatedUnknown);
             subject.state = CtState::INV;
         } else {
             begins = true;
@@ -146,7 +146,7 @@ impl<'a> Pass<'a> {
         if let Some((id, record)) = record.filter(|_| subject.announced) {
             let ([high, low], mark) = (record.label(), record.state().mark());
             let label = u128::from(high) << 64 | u128::from(low);
-            connections.gateways.with(|gateways| gateways.bequeath(id, mark, label));
+            connections.algs.with(|algs| algs.bequeath(id, mark, label));
         }
     }
 
@@ -160,7 +160,7 @@ impl<'a> Pass<'a> {
         }
         let reverse = subject.key.reversed();
         let Some(found) = self.find_key(&reverse, subject.hash) else {
-            self.tools.counters.count(Event::NattedMiss);
+            self.context.counters.count(Event::NattedMiss);
             return None;
         };
         subject.is_reply = !found.is_reply;
@@ -171,8 +171,8 @@ impl<'a> Pass<'a> {
     }
 
     pub fn find_key(&mut self, key: &Key, hash: u32) -> Option<Found> {
-        let Pass { connections, visit, tools, index, now_ms, .. } = self;
-        connections.find(visit, tools, *index, (key, hash), *now_ms)
+        let Pass { connections, guard, context, index, now_ms, .. } = self;
+        connections.find(guard, context, *index, (key, hash), *now_ms)
     }
 
     /// Lets the packet act on its connection. Returns false where it begins another one instead;
@@ -198,12 +198,11 @@ impl<'a> Pass<'a> {
             let is_quoted_reply = !subject.is_reply;
             let mut number = subject.reading.quoted_number;
             if state.has_helper() {
-                number = connections
-                    .gateways
-                    .with(|all| all.unshift_quoted(id, is_quoted_reply, number));
+                number =
+                    connections.algs.with(|all| all.unshift_quoted(id, is_quoted_reply, number));
             }
-            if protects && !quoted::may_be_of(&record.protocol(), number, is_quoted_reply) {
-                self.tools.counters.count(Event::IcmpForged);
+            if protects && !icmp_error::may_be_of(&record.protocol(), number, is_quoted_reply) {
+                self.context.counters.count(Event::IcmpForged);
                 subject.state = CtState::INV;
                 return true;
             }
@@ -216,7 +215,7 @@ impl<'a> Pass<'a> {
         let found = Found { id, is_reply: subject.is_reply };
         let mut segment = subject.reading.segment;
         if state.has_helper() && !subject.state.intersects(NATTED) {
-            let unshift = |it| connections.gateways.with(|all| all.unshift(id, found.is_reply, it));
+            let unshift = |it| connections.algs.with(|all| all.unshift(id, found.is_reply, it));
             segment = segment.map(unshift);
         }
         if state.is_expected() {
@@ -237,7 +236,7 @@ impl<'a> Pass<'a> {
                 return true;
             }
             Update::Reopens => {
-                connections.remove(self.visit, self.tools, id, Event::Replaced);
+                connections.remove(self.guard, self.context, id, Event::Replaced);
                 return false;
             }
         }
@@ -278,7 +277,7 @@ impl<'a> Pass<'a> {
             translate(frame, kind, &target, subject.reading.related);
             if record.state().has_helper() && !subject.reading.related {
                 let is_reply = subject.is_reply;
-                self.connections.gateways.with(|gateways| gateways.apply(id, is_reply, frame));
+                self.connections.algs.with(|algs| algs.apply(id, is_reply, frame));
             }
         }
     }
@@ -297,17 +296,17 @@ impl<'a> Pass<'a> {
         let (original, reply) = (record.original(), record.reply());
         let connection =
             Connection { id, original, reply, nat: state.nat(), helper: state.helper() };
-        let observed = self.connections.gateways.with(|gateways| {
+        let observed = self.connections.algs.with(|algs| {
             // Another thread may have ended it; what is over must leave nothing behind.
             if record.life().is_dead() {
                 return Ok(Announced(false));
             }
-            gateways.observe(&connection, subject.is_reply, l4, self.now)
+            algs.observe(&connection, subject.is_reply, l4, self.now)
         });
         match observed {
             Ok(Announced(announced)) => subject.announced = announced,
             Err(event) => {
-                self.tools.counters.count(event);
+                self.context.counters.count(event);
                 if event == Event::HelperRefused {
                     subject.state |= CtState::INV;
                 }

@@ -5,8 +5,8 @@ use crate::change::What;
 use crate::connections::{Connections, Found};
 use crate::original_tuple::{self, Named};
 use crate::record::{Record, Words};
-use crate::sketch;
 use crate::track::Pass;
+use crate::zone_filter;
 use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
 
 impl Pass<'_> {
@@ -94,7 +94,7 @@ impl Pass<'_> {
         let mut changed = false;
         // Before the connection has them.
         if let Some(index) = self.connections.zones.index(record.state().header()) {
-            sketch::note_action(index, self.action);
+            zone_filter::note_action(index, self.action);
         }
         if let Some(Masked { value, mask }) = self.action.mark {
             changed |= record.set_mark(value, mask);
@@ -106,7 +106,7 @@ impl Pass<'_> {
             return generation;
         }
         let aged = record.age();
-        self.connections.note(self.tools, &record, What::Updated);
+        self.connections.note(self.context, &record, What::Updated);
         generation.and(aged)
     }
 }

@@ -25,7 +25,7 @@ fn while_a_thread_is_held_up_memory_does_not_grow_without_end() {
     let config = Config { connections_max: MAX, ..Config::default() };
     let conntrack = Arc::new(Conntrack::new(1, config));
     let [mut tracker, mut other] = [(); 2].map(|()| conntrack.tracker().expect("a tracker"));
-    let held_up = other.visit();
+    let held_up = other.guard();
     // Each that comes makes room for itself, until too many wait.
     let made = (0..100_000).take_while(|&n| ask(&conntrack, &mut tracker, n)).count() as u32;
     let bound = 2 * MAX + (1 << 16);

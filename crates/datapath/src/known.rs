@@ -27,7 +27,7 @@ pub(crate) fn forward(
     laps: &mut impl Laps,
 ) -> usize {
     let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
-    let mut following = unified.has_tracked().then(|| tracker.visit());
+    let mut following = unified.has_tracked().then(|| tracker.guard());
     let among = unified.look_up(&lane.headers[..lane.count], &mut lane.found, |connection| {
         if let Some(following) = &following {
             following.prefetch(connection);

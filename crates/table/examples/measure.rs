@@ -18,7 +18,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 use table::atomic::{AtomicU64, Ordering};
-use table::{Epochs, Id, Insert, Links, Reader, Slab, Spare, Visit, Wheel, Zones};
+use table::{Epochs, Guard, Id, Insert, Links, Reader, Slab, Spare, Wheel, Zones};
 
 /// A moment on this thread's own clock, which stands still while others have the processor: the
 /// machine may be busy with something else.
@@ -118,11 +118,11 @@ impl Rest {
 
     /// Looks for it, and makes it.
     #[inline]
-    fn insert(&mut self, visit: &Visit<'_>, zone: u16, key: u64) {
+    fn insert(&mut self, guard: &Guard<'_>, zone: u16, key: u64) {
         let hash = hash(key);
         {
             let table = &*self.table;
-            if let Some(index) = table.zones.get(visit, zone)
+            if let Some(index) = table.zones.get(guard, zone)
                 && index.find(hash, |id| table.is_key(id, key)).is_some()
             {
                 return;
@@ -130,18 +130,18 @@ impl Rest {
         }
         let id = self.fill(key);
         let table = &*self.table;
-        let index = table.zones.get_or_make(visit, zone).expect("an index");
-        let outcome = index.insert(visit, hash, id, |id| table.is_key(id, key));
+        let index = table.zones.get_or_make(guard, zone).expect("an index");
+        let outcome = index.insert(guard, hash, id, |id| table.is_key(id, key));
         assert_eq!(outcome, Insert::Done);
-        index.joined(visit);
+        index.joined(guard);
         self.arm(id);
     }
 
     /// Looks for a batch of keys: fetches all buckets, then all records, then compares.
     #[inline]
-    fn find(&self, visit: &Visit<'_>, zone: u16, keys: &[u64]) -> usize {
+    fn find(&self, guard: &Guard<'_>, zone: u16, keys: &[u64]) -> usize {
         let table = &*self.table;
-        let Some(index) = table.zones.get(visit, zone) else { return 0 };
+        let Some(index) = table.zones.get(guard, zone) else { return 0 };
         let mut found = [(0u32, 0); BATCH];
         for (slot, &key) in found.iter_mut().zip(keys) {
             slot.0 = hash(key);
@@ -180,8 +180,8 @@ fn find_one() {
         let turns = 2_000_000 / batch;
         let ns = best(5, turns * batch, || {
             for _ in 0..turns {
-                let visit = reader.enter();
-                assert_eq!(black_box(rest.find(&visit, 1, black_box(&keys[..batch]))), batch);
+                let guard = reader.enter();
+                assert_eq!(black_box(rest.find(&guard, 1, black_box(&keys[..batch]))), batch);
             }
         });
         println!("find, 1 entry, batch {batch:2}: {ns:6.1} ns");
@@ -205,8 +205,8 @@ fn find_random(entries: u64) {
         let ns = best(3, turns * batch, || {
             for _ in 0..turns {
                 let keys: [u64; BATCH] = std::array::from_fn(|_| random.u64(..entries));
-                let visit = reader.enter();
-                assert_eq!(rest.find(&visit, 1, &keys[..batch]), batch);
+                let guard = reader.enter();
+                assert_eq!(rest.find(&guard, 1, &keys[..batch]), batch);
             }
         });
         println!("find, random of {entries}, batch {batch:2}: {ns:6.1} ns");
@@ -238,9 +238,9 @@ fn insert_zones(zones: u16, entries: u64) {
 
     let start = Worked::now();
     loop {
-        let visit = reader.enter();
+        let guard = reader.enter();
         let Rest { spare, wheel, table } = &mut rest;
-        let more = table.zones.drain(&visit, 256, |_, id| {
+        let more = table.zones.drain(&guard, 256, |_, id| {
             wheel.disarm(&**table, id);
             table.slab.retire(spare, id);
         });
@@ -317,8 +317,8 @@ fn threads(counts: &[usize]) {
                 for _ in 0..each as usize / BATCH {
                     let keys: [u64; BATCH] =
                         std::array::from_fn(|_| random.u64(..each) * count as u64);
-                    let visit = own.reader.enter();
-                    assert_eq!(own.rest.find(&visit, 1, &keys), BATCH);
+                    let guard = own.reader.enter();
+                    assert_eq!(own.rest.find(&guard, 1, &keys), BATCH);
                 }
             });
             for (time, now) in times.iter_mut().zip([insert, find]) {
@@ -341,13 +341,13 @@ fn threads(counts: &[usize]) {
 impl Rest {
     /// Makes it, without a wheel: these are taken apart by the index alone.
     #[inline]
-    fn wheel_less_insert(&mut self, visit: &Visit<'_>, key: u64) {
+    fn wheel_less_insert(&mut self, guard: &Guard<'_>, key: u64) {
         let hash = hash(key);
         let id = self.fill(key);
         let table = &*self.table;
-        let index = table.zones.get_or_make(visit, 1).expect("an index");
+        let index = table.zones.get_or_make(guard, 1).expect("an index");
         if index.find(hash, |id| table.is_key(id, key)).is_none() {
-            let outcome = index.insert(visit, hash, id, |id| table.is_key(id, key));
+            let outcome = index.insert(guard, hash, id, |id| table.is_key(id, key));
             assert_eq!(outcome, Insert::Done);
         }
     }

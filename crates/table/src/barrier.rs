@@ -1,9 +1,9 @@
 //! Two fences that belong together, of which the frequent one costs nothing.
 //!
-//! Whoever begins a visit says so in a word of its own, and looks at shared memory after that;
+//! A thread that takes a guard says so in a word of its own, and looks at shared memory after that;
 //! whoever wants to use memory again takes it out of reach, and looks at those words after that. Of
 //! the two, one must see what the other did, for which each needs a full fence between its store
-//! and its loads. A visit begins with every call for packets, and a full fence there waits until all
+//! and its loads. A guard is taken with every call for packets, and a full fence there waits until all
 //! that was written before has reached the cache, so that one call's cache misses cannot overlap
 //! with the next one's. Memory is used again far less often.
 //!

@@ -5,7 +5,7 @@
 //! know adds the rows up.
 
 use crate::atomic::{AtomicU64, OnceLock, Ordering};
-use crate::epochs::{Epochs, MAX_READERS, Visit};
+use crate::epochs::{Epochs, Guard, MAX_READERS};
 use crate::pages::Pages;
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Counts {
 
     /// Adds to (or, modulo 2^64, takes from) this thread's count for an index.
     #[inline]
-    pub fn add(&self, visit: &Visit<'_>, index: u32, what: What, number: u64) {
-        let row = self.rows[visit.number()].get_or_init(|| self.row());
+    pub fn add(&self, guard: &Guard<'_>, index: u32, what: What, number: u64) {
+        let row = self.rows[guard.number()].get_or_init(|| self.row());
         let piece = row[index as usize / PIECE].get_or_init(piece);
         let count = &piece[index as usize % PIECE][what as usize];
         // No other thread has the visitor's number, so nobody else writes here.

@@ -1,9 +1,9 @@
 //! When memory may be used again: after every reader that could still see it has gone.
 //!
-//! A thread reads shared structures between [`Reader::enter`] and the end of the [`Visit`]. What
+//! A thread reads shared structures between [`Reader::enter`] and the end of the [`Guard`]. What
 //! somebody takes out of a structure meanwhile may still be looked at until then. So whoever takes
 //! something out asks for a *stamp*, and uses the memory again once that stamp has *passed*: when
-//! every visit that began before the stamp is over.
+//! every guard taken before the stamp is dropped.
 //!
 //! Why this holds. A stamp is the epoch that it ends. A visitor writes down the epoch it found,
 //! then a [light fence](Barrier::light) stands before its first look. Who asks whether a stamp
@@ -38,7 +38,7 @@ const FIRST_EPOCH: u64 = 2;
 /// The clock of all readers.
 pub struct Epochs {
     epoch: Line<AtomicU64>,
-    /// What each reader is doing: [`FREE`], [`AWAY`], or the epoch in which its visit began.
+    /// What each reader is doing: [`FREE`], [`AWAY`], or the epoch in which it took its guard.
     readers: Box<[Slot]>,
     /// Slots from here on were never used.
     used: AtomicUsize,
@@ -55,7 +55,7 @@ pub struct Epochs {
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// A moment that has passed once every visit that began before it is over.
+/// A moment that has passed once every guard taken before it is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Stamp(u64);
 
@@ -163,15 +163,15 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Begins a visit: what is found from now on stays what it is until the visit ends.
+    /// Takes a guard: what is found from now on stays what it is until the guard is dropped.
     #[inline]
-    pub fn enter(&mut self) -> Visit<'_> {
+    pub fn enter(&mut self) -> Guard<'_> {
         let slot = &self.epochs.readers[self.number].0;
-        // Release: whoever sees that this visit is too late to matter, must see that the one
+        // Release: whoever sees that this guard is too late to matter, must see that the one
         // before it is over.
         slot.store(self.epochs.epoch.0.load(Ordering::Acquire), Ordering::Release);
         self.epochs.barrier.light(self.number);
-        Visit { slot, number: self.number, stays_on_its_thread: PhantomData }
+        Guard { slot, number: self.number, stays_on_its_thread: PhantomData }
     }
 
     /// A small number that no other reader has now.
@@ -188,13 +188,13 @@ impl Drop for Reader {
 }
 
 /// A stretch of time in which nothing that is found can become something else.
-pub struct Visit<'a> {
+pub struct Guard<'a> {
     slot: &'a AtomicU64,
     number: usize,
     stays_on_its_thread: PhantomData<*mut ()>,
 }
 
-impl Visit<'_> {
+impl Guard<'_> {
     /// The number of the reader.
     #[inline]
     #[must_use]
@@ -203,7 +203,7 @@ impl Visit<'_> {
     }
 }
 
-impl Drop for Visit<'_> {
+impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.slot.store(AWAY, Ordering::Release);
@@ -221,12 +221,12 @@ mod tests {
 
     fn check_stamps(epochs: Arc<Epochs>) {
         let [mut first, mut second] = [(); 2].map(|()| epochs.reader().unwrap());
-        let visit = first.enter();
+        let guard = first.enter();
         let stamp = epochs.stamp();
         assert!(!epochs.passed(stamp));
         let later = second.enter();
-        drop(visit);
-        assert!(epochs.passed(stamp), "a visit after the stamp does not hold it up");
+        drop(guard);
+        assert!(epochs.passed(stamp), "a guard after the stamp does not hold it up");
         let stamp = epochs.stamp();
         assert!(!epochs.has_surely_passed(stamp), "nobody asked since");
         assert!(!epochs.passed(stamp));

@@ -16,7 +16,7 @@ use crate::Id;
 use crate::atomic::{AtomicU32, AtomicU64, Line, OnceLock, Ordering, pause};
 use crate::bucket::{self, Bucket, Chain, Entry, Look, Overflow, WORDS};
 use crate::counts::{Counts, What};
-use crate::epochs::Visit;
+use crate::epochs::Guard;
 use crate::pages::Pages;
 use crate::prefetch::prefetch;
 use lookup::Places;
@@ -146,32 +146,32 @@ impl Index {
     #[inline]
     pub fn insert(
         &self,
-        visit: &Visit<'_>,
+        guard: &Guard<'_>,
         hash: u32,
         id: Id,
         is_rival: impl FnMut(Id) -> bool,
     ) -> Insert {
         {
-            let Some(mut chain) = self.lock_attached(visit, hash) else { return Insert::Detached };
+            let Some(mut chain) = self.lock_attached(guard, hash) else { return Insert::Detached };
             if let Err(rival) = chain.put(Entry::new(hash, id), is_rival) {
                 return Insert::Rival(rival);
             }
         }
-        self.count(visit, What::Entries, 1);
+        self.count(guard, What::Entries, 1);
         // The low bits say which bucket; the high ones are as good as a die.
         if hash >> split::OFTEN == 0 || cfg!(loom) {
-            self.grow(visit, hash);
+            self.grow(guard, hash);
         }
         Insert::Done
     }
 
     /// Takes `id` out from under `hash`; whether it was there.
     #[inline]
-    pub fn remove(&self, visit: &Visit<'_>, hash: u32, id: Id) -> bool {
+    pub fn remove(&self, guard: &Guard<'_>, hash: u32, id: Id) -> bool {
         let entry = Entry::new(hash, id);
-        let taken = self.lock(visit, hash).take_out(|one| one == entry);
+        let taken = self.lock(guard, hash).take_out(|one| one == entry);
         if taken > 0 {
-            self.count(visit, What::Entries, (taken as u64).wrapping_neg());
+            self.count(guard, What::Entries, (taken as u64).wrapping_neg());
         }
         taken > 0
     }
@@ -190,14 +190,14 @@ impl Index {
 
     /// Counts one more connection.
     #[inline]
-    pub fn joined(&self, visit: &Visit<'_>) {
-        self.count(visit, What::Connections, 1);
+    pub fn joined(&self, guard: &Guard<'_>) {
+        self.count(guard, What::Connections, 1);
     }
 
     /// Counts one connection less.
     #[inline]
-    pub fn left(&self, visit: &Visit<'_>) {
-        self.count(visit, What::Connections, u64::MAX);
+    pub fn left(&self, guard: &Guard<'_>) {
+        self.count(guard, What::Connections, u64::MAX);
     }
 
     /// Connections that [joined](Self::joined) less those that [left](Self::left).
@@ -232,8 +232,8 @@ impl Index {
         self.state.0.fetch_or(DETACHED, Ordering::AcqRel);
     }
 
-    fn count(&self, visit: &Visit<'_>, what: What, number: u64) {
-        self.shared.counts.add(visit, self.number, what, number);
+    fn count(&self, guard: &Guard<'_>, what: What, number: u64) {
+        self.shared.counts.add(guard, self.number, what, number);
     }
 
     fn counted(&self, what: What) -> u32 {
@@ -248,18 +248,18 @@ impl Index {
     /// Whoever drains a detached index locks every bucket too. So either the drain finds what is
     /// put in here, or the lock shows the mark that was set before the drain.
     #[inline]
-    fn lock_attached(&self, visit: &Visit<'_>, hash: u32) -> Option<Chain<'_>> {
-        let chain = self.lock(visit, hash);
+    fn lock_attached(&self, guard: &Guard<'_>, hash: u32) -> Option<Chain<'_>> {
+        let chain = self.lock(guard, hash);
         (self.state.0.load(Ordering::Acquire) & DETACHED == 0).then_some(chain)
     }
 
     /// The chain that `hash` belongs to, locked.
     #[inline]
-    fn lock(&self, visit: &Visit<'_>, hash: u32) -> Chain<'_> {
+    fn lock(&self, guard: &Guard<'_>, hash: u32) -> Chain<'_> {
         let mut place_now = place(self.state.0.load(Ordering::Acquire), hash);
         loop {
             let first = self.bucket(place_now);
-            let chain = Chain::lock(first, &self.shared.overflow, visit.number());
+            let chain = Chain::lock(first, &self.shared.overflow, guard.number());
             // Splitting a bucket takes its lock, so from here on it stays as it is.
             let place_then = place_now;
             place_now = place(self.state.0.load(Ordering::Acquire), hash);
@@ -301,10 +301,10 @@ mod tests {
         let epochs = Epochs::new();
         let zones = Zones::new(Arc::clone(&epochs));
         let mut reader = epochs.reader().unwrap();
-        let visit = reader.enter();
-        let index = zones.get_or_make(&visit, 3).unwrap();
-        assert_eq!(index.insert(&visit, 9, 5, |_| false), Insert::Done);
-        index.count(&visit, What::Entries, u64::MAX);
+        let guard = reader.enter();
+        let index = zones.get_or_make(&guard, 3).unwrap();
+        assert_eq!(index.insert(&guard, 9, 5, |_| false), Insert::Done);
+        index.count(&guard, What::Entries, u64::MAX);
         assert!(index.is_empty() && index.find(9, |_| true).is_some());
         zones.detach(3);
         assert!(index.is_detached() && zones.number(3) == 0);
@@ -316,8 +316,8 @@ mod tests {
         let zones = Zones::new(Arc::clone(&epochs));
         let mut reader = epochs.reader().unwrap();
         let number = {
-            let visit = reader.enter();
-            let index = zones.get_or_make(&visit, 3).unwrap();
+            let guard = reader.enter();
+            let index = zones.get_or_make(&guard, 3).unwrap();
             index.note(1, 0b101);
             index.note(1, 0b110);
             index.note(7, 1 << 63);
@@ -329,8 +329,8 @@ mod tests {
         for _ in 0..2 {
             while zones.drain(&reader.enter(), 100, |_, _| ()) {}
         }
-        let visit = reader.enter();
-        let index = zones.get_or_make(&visit, 4).unwrap();
+        let guard = reader.enter();
+        let index = zones.get_or_make(&guard, 4).unwrap();
         assert_eq!(index.number(), number, "the same memory");
         assert!((0..Index::NOTES).all(|word| index.noted(word) == 0));
     }

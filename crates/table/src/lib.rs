@@ -28,7 +28,7 @@ mod zones;
 pub mod atomic;
 
 pub use array::Array;
-pub use epochs::{Epochs, MAX_READERS, Reader, Visit};
+pub use epochs::{Epochs, Guard, MAX_READERS, Reader};
 pub use index::{Index, Insert, Lookup, Spot};
 pub use prefetch::{prefetch, prefetch_whole};
 pub use quota::{Quota, Share};

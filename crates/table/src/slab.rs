@@ -2,7 +2,7 @@
 //!
 //! A record is a row of atomic words, so that whoever comes too late reads old or new words but
 //! never foreign memory. That it does not take a new record for an old one is the epochs' doing:
-//! an id that was [retired](Slab::retire) is handed out again only after every visit that could
+//! an id that was [retired](Slab::retire) is handed out again only after every guard that could
 //! have met it is over.
 //!
 //! Each thread has a [`Spare`]: ids that it may hand out, and ids that it retired and that wait.
@@ -10,7 +10,7 @@
 //! which grows with the slab to a whole large page: threads that fill new memory at the same time
 //! then neither touch a page first both at once, nor fetch ahead what the other is writing.
 //!
-//! A visit that does not end keeps all ids waiting that are retired after it began. So that the slab
+//! A guard that is not dropped keeps all ids waiting that are retired after it began. So that the slab
 //! does not grow for as long, [no more than so many](Slab::set_waiting_max) wait before an id that was
 //! never used is refused.
 
@@ -123,7 +123,7 @@ impl<const WORDS: usize> Slab<WORDS> {
     }
 
     /// Sets how many ids may wait, about, before none is handed out that was never used before; at first
-    /// any number. Allow for those that one visit retires.
+    /// any number. Allow for those that are retired under one guard.
     pub fn set_waiting_max(&self, ids: u32) {
         self.waiting.max.store(ids, Ordering::Relaxed);
     }

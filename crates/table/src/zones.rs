@@ -3,13 +3,13 @@
 //! Flushing a zone takes its index away from it: whatever it held, that costs the same, and all
 //! its connections are gone at once. The zone gets another index when something is inserted next.
 //! What was taken away is emptied behind, a slice at a time, and serves another zone later: after
-//! every visit is over in which somebody could still hold it.
+//! every guard is dropped under which a thread could still hold it.
 
 use crate::Id;
 use crate::atomic::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering, lock};
 use crate::bucket::Overflow;
 use crate::counts::Counts;
-use crate::epochs::{Epochs, Stamp, Visit};
+use crate::epochs::{Epochs, Guard, Stamp};
 use crate::index::{Index, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -93,15 +93,15 @@ impl Zones {
     /// A zone's index, if anything was ever put into the zone.
     #[inline]
     #[must_use]
-    pub fn get<'a>(&'a self, _visit: &'a Visit<'_>, zone: u16) -> Option<&'a Index> {
+    pub fn get<'a>(&'a self, _visit: &'a Guard<'_>, zone: u16) -> Option<&'a Index> {
         self.index(self.number(zone))
     }
 
     /// A zone's index. `None` if too many of flushed zones wait to be emptied.
     #[inline]
     #[must_use]
-    pub fn get_or_make<'a>(&'a self, visit: &'a Visit<'_>, zone: u16) -> Option<&'a Index> {
-        match self.get(visit, zone) {
+    pub fn get_or_make<'a>(&'a self, guard: &'a Guard<'_>, zone: u16) -> Option<&'a Index> {
+        match self.get(guard, zone) {
             Some(index) => Some(index),
             None => self.make(zone),
         }
@@ -163,7 +163,7 @@ impl Zones {
     /// more to do.
     pub fn drain(
         &self,
-        visit: &Visit<'_>,
+        guard: &Guard<'_>,
         mut budget: usize,
         mut free: impl FnMut(&Index, Id),
     ) -> bool {
@@ -179,7 +179,7 @@ impl Zones {
             if self.epochs.passed(full.stamp) {
                 while budget > 0 && !is_empty {
                     let before = ids.len();
-                    is_empty = !index.empty_bucket(visit, full.bucket, &mut ids);
+                    is_empty = !index.empty_bucket(guard, full.bucket, &mut ids);
                     budget = budget.saturating_sub(1 + ids.len() - before);
                     full.bucket += 1;
                 }

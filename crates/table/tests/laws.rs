@@ -35,8 +35,8 @@ impl Table {
     }
 
     fn find(&self, thread: &mut Thread, zone: u16, key: u64, hash: u32) -> Option<Id> {
-        let visit = thread.reader.enter();
-        let index = self.zones.get(&visit, zone)?;
+        let guard = thread.reader.enter();
+        let index = self.zones.get(&guard, zone)?;
         let found = index.find(hash, |id| self.is_key(id, key));
         let lookup = index.lookup();
         let at_its_spot = lookup.find_at(lookup.spot(hash), hash);
@@ -49,15 +49,15 @@ impl Table {
         if !thread.share.take() {
             return None;
         }
-        let visit = thread.reader.enter();
+        let guard = thread.reader.enter();
         let id = self.slab.take(&mut thread.spare).expect("more ids than places");
         let [word, alive] = self.slab.words(id);
         word.store(key, Ordering::Relaxed);
         alive.store(1, Ordering::Relaxed);
-        let index = self.zones.get_or_make(&visit, zone).unwrap();
-        match index.insert(&visit, hash, id, |id| self.is_key(id, key)) {
+        let index = self.zones.get_or_make(&guard, zone).unwrap();
+        match index.insert(&guard, hash, id, |id| self.is_key(id, key)) {
             Insert::Done => {
-                index.joined(&visit);
+                index.joined(&guard);
                 Some(true)
             }
             Insert::Rival(_) => {
@@ -70,13 +70,13 @@ impl Table {
     }
 
     fn remove(&self, thread: &mut Thread, zone: u16, key: u64, hash: u32) -> bool {
-        let visit = thread.reader.enter();
-        let Some(index) = self.zones.get(&visit, zone) else { return false };
+        let guard = thread.reader.enter();
+        let Some(index) = self.zones.get(&guard, zone) else { return false };
         let Some(id) = index.find(hash, |id| self.is_key(id, key)) else { return false };
         self.slab.words(id)[1].store(0, Ordering::Relaxed);
-        assert!(index.remove(&visit, hash, id));
-        assert!(!index.remove(&visit, hash, id));
-        index.left(&visit);
+        assert!(index.remove(&guard, hash, id));
+        assert!(!index.remove(&guard, hash, id));
+        index.left(&guard);
         self.slab.retire(&mut thread.spare, id);
         thread.share.give();
         true
@@ -84,8 +84,8 @@ impl Table {
 
     /// Whether there is more to do.
     fn drain(&self, thread: &mut Thread, budget: usize) -> bool {
-        let visit = thread.reader.enter();
-        self.zones.drain(&visit, budget, |index, id| {
+        let guard = thread.reader.enter();
+        self.zones.drain(&guard, budget, |index, id| {
             assert!(index.is_detached());
             let [_, alive] = self.slab.words(id);
             assert_eq!(alive.swap(0, Ordering::Relaxed), 1);
@@ -95,9 +95,9 @@ impl Table {
     }
 
     fn walk(&self, thread: &mut Thread, zone: u16, buckets: usize) -> Vec<u64> {
-        let visit = thread.reader.enter();
+        let guard = thread.reader.enter();
         let mut keys = Vec::new();
-        let Some(index) = self.zones.get(&visit, zone) else { return keys };
+        let Some(index) = self.zones.get(&guard, zone) else { return keys };
         let mut cursor = Some(0);
         while let Some(at) = cursor {
             cursor = index.walk(at, buckets, |id| {
@@ -202,8 +202,8 @@ fn check(steps: Vec<Step>, spread: bool) {
             let seen = table.walk(&mut thread, zone, buckets);
             assert_eq!(seen, held.iter().copied().collect::<Vec<_>>());
         }
-        let visit = thread.reader.enter();
-        if let Some(index) = table.zones.get(&visit, zone) {
+        let guard = thread.reader.enter();
+        if let Some(index) = table.zones.get(&guard, zone) {
             assert_eq!((index.len(), index.connections()), (held.len() as u32, held.len() as u32));
         }
     }
@@ -234,12 +234,12 @@ fn an_entry_takes_no_more_index_than_promised() {
     let epochs = Epochs::new();
     let zones = Zones::new(Arc::clone(&epochs));
     let mut reader = epochs.reader().unwrap();
-    let visit = reader.enter();
-    let index = zones.get_or_make(&visit, 7).unwrap();
+    let guard = reader.enter();
+    let index = zones.get_or_make(&guard, 7).unwrap();
     let mut worst = 0.0f64;
     let mut random = fastrand::Rng::with_seed(1);
     for key in 1..=80_000u32 {
-        assert_eq!(index.insert(&visit, random.u32(..), key, |_| false), Insert::Done);
+        assert_eq!(index.insert(&guard, random.u32(..), key, |_| false), Insert::Done);
         if key >= 10_000 && key.is_multiple_of(1000) {
             worst = worst.max(zones.bytes() as f64 / f64::from(key));
         }
@@ -259,11 +259,11 @@ fn what_is_there_throughout_is_met_once() {
     (0..KEYS).for_each(|key| insert(&mut thread, key));
     let (mut met, mut cursor, mut next) = (Vec::new(), Some(0), KEYS);
     while let Some(at) = cursor {
-        let visit = thread.reader.enter();
-        cursor = table.zones.get(&visit, 0).unwrap().walk(at, 3, |id| {
+        let guard = thread.reader.enter();
+        cursor = table.zones.get(&guard, 0).unwrap().walk(at, 3, |id| {
             met.push(table.slab.words(id)[0].load(Ordering::Relaxed));
         });
-        drop(visit);
+        drop(guard);
         (next..next + 200).for_each(|key| insert(&mut thread, key));
         next += 200;
     }
@@ -280,8 +280,8 @@ fn a_sample_goes_round_and_ends_where_it_may() {
     for key in 0..500 {
         assert_eq!(table.insert(&mut thread, 1, key, hash(key, true)), Some(true));
     }
-    let visit = thread.reader.enter();
-    let index = table.zones.get(&visit, 1).unwrap();
+    let guard = thread.reader.enter();
+    let index = table.zones.get(&guard, 1).unwrap();
     let sample = |from: u64, buckets, enough| {
         let mut ids = Vec::new();
         index.sample(hash(from, true), buckets, enough, &mut ids);

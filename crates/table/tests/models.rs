@@ -187,12 +187,12 @@ impl Table {
 
 impl Thread {
     fn insert(&mut self, zone: u16, key: u64, hash: u32) -> Result<Id, Id> {
-        let visit = self.reader.enter();
+        let guard = self.reader.enter();
         let id = self.table.slab.take(&mut self.spare).unwrap();
         self.table.slab.words(id)[0].store(key, Ordering::Relaxed);
         loop {
-            let index = self.table.zones.get_or_make(&visit, zone).unwrap();
-            match index.insert(&visit, hash, id, |id| self.table.is_key(id, key)) {
+            let index = self.table.zones.get_or_make(&guard, zone).unwrap();
+            match index.insert(&guard, hash, id, |id| self.table.is_key(id, key)) {
                 Insert::Done => return Ok(id),
                 Insert::Rival(rival) => {
                     self.table.slab.put_back(&mut self.spare, id);
@@ -204,10 +204,10 @@ impl Thread {
     }
 
     fn find(&mut self, zone: u16, key: u64, hash: u32) -> Option<Id> {
-        let visit = self.reader.enter();
-        let found = self.table.zones.get(&visit, zone)?.find(hash, |id| self.table.is_key(id, key));
+        let guard = self.reader.enter();
+        let found = self.table.zones.get(&guard, zone)?.find(hash, |id| self.table.is_key(id, key));
         if let Some(id) = found {
-            assert!(self.table.is_key(id, key), "it stays what it is while the visit lasts");
+            assert!(self.table.is_key(id, key), "it stays what it is while the guard lasts");
         }
         found
     }
@@ -219,8 +219,8 @@ impl Thread {
         (zone, key, hash): (u16, u64, u32),
         between: impl FnOnce() -> T,
     ) -> (T, Option<Id>) {
-        let visit = self.reader.enter();
-        let index = self.table.zones.get(&visit, zone).expect("the zone has an index");
+        let guard = self.reader.enter();
+        let index = self.table.zones.get(&guard, zone).expect("the zone has an index");
         let lookup = index.lookup();
         let spot = lookup.spot(hash);
         let happened = between();
@@ -230,15 +230,15 @@ impl Thread {
         let found = lookup
             .find_at(spot, hash)
             .and_then(|id| if is_key(id) { Some(id) } else { index.find(hash, is_key) });
-        assert!(found.is_none_or(is_key), "it stays what it is while the visit lasts");
+        assert!(found.is_none_or(is_key), "it stays what it is while the guard lasts");
         (happened, found)
     }
 
     fn remove(&mut self, zone: u16, key: u64, hash: u32) -> bool {
-        let visit = self.reader.enter();
-        let Some(index) = self.table.zones.get(&visit, zone) else { return false };
+        let guard = self.reader.enter();
+        let Some(index) = self.table.zones.get(&guard, zone) else { return false };
         let Some(id) = index.find(hash, |id| self.table.is_key(id, key)) else { return false };
-        let was_there = index.remove(&visit, hash, id);
+        let was_there = index.remove(&guard, hash, id);
         if was_there {
             self.table.slab.retire(&mut self.spare, id);
         }
@@ -248,9 +248,9 @@ impl Thread {
     /// Empties flushed zones as far as that goes now, and gives the keys that were in them.
     fn drain(&mut self) -> Vec<u64> {
         let mut keys = Vec::new();
-        let visit = self.reader.enter();
+        let guard = self.reader.enter();
         let Table { slab, zones, .. } = &*self.table;
-        zones.drain(&visit, usize::MAX, |index, id| {
+        zones.drain(&guard, usize::MAX, |index, id| {
             assert!(index.is_detached());
             keys.push(slab.words(id)[0].load(Ordering::Relaxed));
             slab.retire(&mut self.spare, id);
@@ -327,8 +327,8 @@ fn a_walk_meets_what_stays_once_while_buckets_are_split() {
         let walker = thread::spawn(move || {
             let (mut met, mut cursor) = (Vec::new(), Some(0));
             while let Some(at) = cursor {
-                let visit = other.reader.enter();
-                let index = other.table.zones.get(&visit, 0).expect("the zone has an index");
+                let guard = other.reader.enter();
+                let index = other.table.zones.get(&guard, 0).expect("the zone has an index");
                 cursor = index.walk(at, 1, |id| {
                     met.push(other.table.slab.words(id)[0].load(Ordering::Relaxed));
                 });
@@ -445,8 +445,8 @@ fn inserts_and_removals_stand_while_their_bucket_is_split() {
         second.join().unwrap();
         assert_eq!(one.find(0, 12, 2), None);
         assert!(one.find(0, 16, 6).is_some() && one.find(0, 11, 1).is_some());
-        let visit = one.reader.enter();
-        assert_eq!(table.zones.get(&visit, 0).unwrap().len(), 2);
+        let guard = one.reader.enter();
+        assert_eq!(table.zones.get(&guard, 0).unwrap().len(), 2);
     });
 }
 
@@ -508,8 +508,8 @@ fn who_finds_an_entry_finds_what_was_noted_before_it() {
             let table = Arc::clone(&table);
             thread::spawn(move || {
                 {
-                    let visit = one.reader.enter();
-                    table.zones.get(&visit, 0).unwrap().note(3, 1 << 7);
+                    let guard = one.reader.enter();
+                    table.zones.get(&guard, 0).unwrap().note(3, 1 << 7);
                 }
                 one.insert(0, key, 0).unwrap();
             })
@@ -531,8 +531,8 @@ fn a_visitor_of_one_zone_never_meets_another_zones_entries() {
         let visitor = thread::spawn({
             let table = Arc::clone(&table);
             move || {
-                let visit = other.reader.enter();
-                let Some(index) = table.zones.get(&visit, 0) else { return };
+                let guard = other.reader.enter();
+                let Some(index) = table.zones.get(&guard, 0) else { return };
                 // In any other zone, the same addresses have key 2.
                 assert_eq!(index.find(0, |id| table.is_key(id, 2)), None);
                 assert_eq!(index.zone(), 0);

@@ -71,7 +71,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Takes apart a record, if nobody else did before.
-    fn end(&mut self, visit: &table::Visit<'_>, id: Id) -> bool {
+    fn end(&mut self, guard: &table::Guard<'_>, id: Id) -> bool {
         let state = self.word(id, STATE);
         if state.compare_exchange(ALIVE, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
@@ -79,16 +79,16 @@ impl<'a> Thread<'a> {
         let number = self.word(id, INDEX).load(Ordering::Relaxed) as u32;
         let index = self.table.zones.index(number).unwrap();
         for hash in hashes(self.word(id, KEY).load(Ordering::Relaxed)) {
-            index.remove(visit, hash, id);
+            index.remove(guard, hash, id);
         }
-        index.left(visit);
+        index.left(guard);
         self.table.wheel.disarm(self.table, id);
         self.share.give();
         self.table.slab.retire(&mut self.spare, id);
         true
     }
 
-    fn insert(&mut self, visit: &table::Visit<'_>, zone: u16, key: u64) {
+    fn insert(&mut self, guard: &table::Guard<'_>, zone: u16, key: u64) {
         if !self.share.take() {
             return;
         }
@@ -100,10 +100,10 @@ impl<'a> Thread<'a> {
         self.word(id, KEY).store(key, Ordering::Relaxed);
         self.word(id, STATE).store(ALIVE, Ordering::Relaxed);
         loop {
-            let index = self.table.zones.get_or_make(visit, zone).unwrap();
+            let index = self.table.zones.get_or_make(guard, zone).unwrap();
             self.word(id, INDEX).store(u64::from(index.number()), Ordering::Relaxed);
             let [original, reply] = hashes(key);
-            match index.insert(visit, original, id, |id| self.is_key(id, key)) {
+            match index.insert(guard, original, id, |id| self.is_key(id, key)) {
                 Insert::Detached => continue,
                 Insert::Rival(_) => {
                     self.word(id, STATE).store(DEAD, Ordering::Relaxed);
@@ -111,15 +111,15 @@ impl<'a> Thread<'a> {
                     self.table.slab.put_back(&mut self.spare, id);
                 }
                 Insert::Done => {
-                    index.joined(visit);
+                    index.joined(guard);
                     let now = base::Instant::from_millis(1);
                     self.table.wheel.arm(self.table, id, now, now);
-                    if index.insert(visit, reply, id, |_| false) == Insert::Detached {
-                        self.end(visit, id);
+                    if index.insert(guard, reply, id, |_| false) == Insert::Detached {
+                        self.end(guard, id);
                     }
                     // It may have been flushed, drained and taken apart between the two.
                     if self.word(id, STATE).load(Ordering::Acquire) == DEAD {
-                        index.remove(visit, reply, id);
+                        index.remove(guard, reply, id);
                         self.table.wheel.disarm(self.table, id);
                     }
                 }
@@ -128,11 +128,11 @@ impl<'a> Thread<'a> {
         }
     }
 
-    fn find(&self, visit: &table::Visit<'_>, zone: u16, key: u64) -> Option<Id> {
-        let index = self.table.zones.get(visit, zone)?;
+    fn find(&self, guard: &table::Guard<'_>, zone: u16, key: u64) -> Option<Id> {
+        let index = self.table.zones.get(guard, zone)?;
         let side = usize::from(key.is_multiple_of(3));
         let id = index.find(hashes(key)[side], |id| self.is_key(id, key))?;
-        // Whatever happens to it now, in this visit it stays the record of this key.
+        // Whatever happens to it now, under this guard it stays the record of this key.
         let is_right = self.word(id, KEY).load(Ordering::Relaxed) == key
             && self.word(id, INDEX).load(Ordering::Relaxed) == u64::from(index.number())
             && index.zone() == zone;
@@ -142,28 +142,28 @@ impl<'a> Thread<'a> {
         Some(id)
     }
 
-    fn drain(&mut self, visit: &table::Visit<'_>, budget: usize) -> bool {
-        self.table.zones.drain(visit, budget, |_, id| {
-            self.end(visit, id);
+    fn drain(&mut self, guard: &table::Guard<'_>, budget: usize) -> bool {
+        self.table.zones.drain(guard, budget, |_, id| {
+            self.end(guard, id);
         })
     }
 
     fn turns(&mut self, turns: usize) {
         let mut reader = std::mem::replace(&mut self.reader, self.table.epochs.reader().unwrap());
         for _ in 0..turns {
-            let visit = reader.enter();
+            let guard = reader.enter();
             for _ in 0..32 {
                 let zone = self.random.u16(..ZONES);
                 let key = self.random.u64(..KEYS) << 2 | u64::from(zone);
                 match self.random.u8(..16) {
-                    0..6 => self.insert(&visit, zone, key),
+                    0..6 => self.insert(&guard, zone, key),
                     6..10 => {
-                        if let Some(id) = self.find(&visit, zone, key) {
-                            self.end(&visit, id);
+                        if let Some(id) = self.find(&guard, zone, key) {
+                            self.end(&guard, id);
                         }
                     }
                     _ => {
-                        self.find(&visit, zone, key);
+                        self.find(&guard, zone, key);
                     }
                 }
             }
@@ -172,11 +172,11 @@ impl<'a> Thread<'a> {
                     self.table.zones.detach(self.random.u16(..ZONES));
                 }
                 1..100 => {
-                    self.drain(&visit, 100);
+                    self.drain(&guard, 100);
                 }
                 100..110 => {
                     let zone = self.random.u16(..ZONES);
-                    let Some(index) = self.table.zones.get(&visit, zone) else { continue };
+                    let Some(index) = self.table.zones.get(&guard, zone) else { continue };
                     let mut cursor = Some(0);
                     while let Some(at) = cursor {
                         cursor = index.walk(at, 16, |id| {
@@ -216,7 +216,7 @@ fn stress(threads: u64, turns: usize) {
             let mut thread = Thread::new(&table, 99);
             let mut reader = table.epochs.reader().unwrap();
             while !is_over.load(Ordering::Relaxed) {
-                let visit = reader.enter();
+                let guard = reader.enter();
                 let mut due = Vec::new();
                 let now = base::Instant::from_millis(1000);
                 table.wheel.advance(&table, now, 64, |id| {
@@ -224,9 +224,9 @@ fn stress(threads: u64, turns: usize) {
                     None
                 });
                 due.into_iter().for_each(|id| {
-                    thread.end(&visit, id);
+                    thread.end(&guard, id);
                 });
-                drop(visit);
+                drop(guard);
                 thread::yield_now();
             }
         });
@@ -248,10 +248,10 @@ fn check_what_is_left(table: &Table) {
     while thread.drain(&reader.enter(), 1000) {}
     let mut connections = 0;
     for zone in 0..ZONES {
-        let visit = reader.enter();
-        let Some(index) = table.zones.get(&visit, zone) else { continue };
+        let guard = reader.enter();
+        let Some(index) = table.zones.get(&guard, zone) else { continue };
         let keys = (0..KEYS).map(|key| key << 2 | u64::from(zone));
-        let found = keys.filter(|&key| thread.find(&visit, zone, key).is_some()).count() as u32;
+        let found = keys.filter(|&key| thread.find(&guard, zone, key).is_some()).count() as u32;
         assert_eq!((index.connections(), index.len()), (found, 2 * found), "zone {zone}");
         connections += found;
     }

@@ -1,12 +1,12 @@
 //! How connections get into the table.
 
-use super::{Connections, REPLY_ENTRY, Tools};
+use super::{Connections, REPLY_ENTRY, ThreadContext};
 use crate::change::What;
 use crate::counters::Event;
 use crate::record::{Record, State, passed_ms};
-use crate::sketch;
+use crate::zone_filter;
 use base::Instant;
-use table::{Id, Index, Insert, Visit};
+use table::{Guard, Id, Index, Insert};
 
 /// Why a connection could not be put in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,8 +30,8 @@ impl Connections {
     /// Puts a record in that is whole and lives. Where that cannot be, the record is given back.
     pub fn insert(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         index: &Index,
         id: Id,
         now: Instant,
@@ -42,39 +42,39 @@ impl Connections {
         let hash = original.hash(&self.secrets);
         let only = second.is_none();
         // Before anybody can find it, and so before anybody can end it.
-        index.joined(visit);
-        sketch::note(index, &original, &reply);
+        index.joined(guard);
+        zone_filter::note(index, &original, &reply);
         let [high, low] = record.label();
         let label = u128::from(high) << 64 | u128::from(low);
-        sketch::note_mark_and_label(index, record.state().mark(), label);
-        let first = self.insert_entry(visit, tools, (index, hash), id, now, |it| {
+        zone_filter::note_mark_and_label(index, record.state().mark(), label);
+        let first = self.insert_entry(guard, context, (index, hash), id, now, |it| {
             if it.direction(&original).is_some() {
                 return Some(Taken::Original);
             }
             (only && it.direction(&reply).is_some()).then_some(Taken::Reply)
         });
         if let Err(refused) = first {
-            index.left(visit);
-            self.put_back(tools, id);
+            index.left(guard);
+            self.put_back(context, id);
             return Err(refused);
         }
         if let Some(second) = second {
             let taken =
-                self.insert_entry(visit, tools, (index, second), id | REPLY_ENTRY, now, |it| {
+                self.insert_entry(guard, context, (index, second), id | REPLY_ENTRY, now, |it| {
                     it.direction(&reply).map(|_| Taken::Reply)
                 });
             if let Err(refused) = taken {
                 // It was to be seen for a moment; whoever ended it meanwhile takes it out.
                 if record.kill() {
-                    index.remove(visit, hash, id);
-                    index.left(visit);
-                    tools.share.give();
-                    self.retire(tools, id);
+                    index.remove(guard, hash, id);
+                    index.left(guard);
+                    context.share.give();
+                    self.retire(context, id);
                 }
                 return Err(refused);
             }
         }
-        self.arm(visit, tools, index, id, now);
+        self.arm(guard, context, index, id, now);
         Ok(())
     }
 
@@ -84,25 +84,25 @@ impl Connections {
     #[inline]
     pub fn insert_plain<const N: usize>(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         (index, hash): (&Index, u32),
         id: Id,
         keys: [[u64; N]; 2],
         now: Instant,
     ) -> bool {
-        index.joined(visit);
-        sketch::note_plain(index, &keys[0]);
-        let inserted = index.insert(visit, hash, id, |other| {
+        index.joined(guard);
+        zone_filter::note_plain(index, &keys[0]);
+        let inserted = index.insert(guard, hash, id, |other| {
             // Whether its time ran out is for the closer look.
             keys.iter().any(|key| self.is_of(other, key))
         });
         if inserted == Insert::Done {
-            self.arm(visit, tools, index, id, now);
+            self.arm(guard, context, index, id, now);
             return true;
         }
-        index.left(visit);
-        self.put_back(tools, id);
+        index.left(guard);
+        self.put_back(context, id);
         false
     }
 
@@ -124,26 +124,33 @@ impl Connections {
 
     /// Has the wheel look at a connection that was just put in, which is then all done.
     #[inline]
-    fn arm(&self, visit: &Visit<'_>, tools: &mut Tools, index: &Index, id: Id, now: Instant) {
+    fn arm(
+        &self,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
+        index: &Index,
+        id: Id,
+        now: Instant,
+    ) {
         let record = self.record(id);
         let deadline = Instant::from_millis(record.life().deadline_ms());
-        let wheel = &self.shards[usize::from(tools.shard)].wheel;
+        let wheel = &self.shards[usize::from(context.shard)].wheel;
         wheel.arm(self, id, now, deadline);
         if record.life().is_dead() {
             // Another thread ended it before all was done: what came after that must be undone.
             for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
-                index.remove(visit, hash, entry);
+                index.remove(guard, hash, entry);
             }
             wheel.disarm(self, id);
         }
-        tools.counters.count(Event::Created);
-        self.note(tools, &record, What::New);
+        context.counters.count(Event::Created);
+        self.note(context, &record, What::New);
     }
 
     fn insert_entry(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         (index, hash): (&Index, u32),
         entry: Id,
         now: Instant,
@@ -151,7 +158,7 @@ impl Connections {
     ) -> Result<(), Refused> {
         let mut taken = Taken::Original;
         let now_ms = passed_ms(now);
-        let expired = &mut tools.expired;
+        let expired = &mut context.expired;
         let is_rival = |other: Id| {
             if (other ^ entry) & !REPLY_ENTRY == 0 {
                 return false;
@@ -164,9 +171,9 @@ impl Connections {
                 None => false,
             }
         };
-        let inserted = index.insert(visit, hash, entry, is_rival);
-        if !tools.expired.is_empty() {
-            self.bury_expired(visit, tools);
+        let inserted = index.insert(guard, hash, entry, is_rival);
+        if !context.expired.is_empty() {
+            self.bury_expired(guard, context);
         }
         match inserted {
             Insert::Done => Ok(()),

@@ -4,7 +4,7 @@ use super::Connections;
 use crate::cursor::Cursor;
 use crate::record::Record;
 use base::Zone;
-use table::{Id, Index, Visit};
+use table::{Guard, Id, Index};
 
 /// Buckets of an index that one part of a dump or flush looks at.
 const PAGE_BUCKETS: usize = 128;
@@ -17,7 +17,7 @@ impl Connections {
     /// look for. Nothing is locked; what is shown may be dead.
     pub fn page(
         &self,
-        visit: &Visit<'_>,
+        guard: &Guard<'_>,
         zone: Option<Zone>,
         cursor: Cursor,
         may_hold: impl Fn(&Index) -> bool,
@@ -30,7 +30,7 @@ impl Connections {
                 None => (at..=u16::MAX).find(|&zone| self.zones.number(zone) != 0)?,
             };
             let is_amid = at == cursor.zone && cursor.bucket != 0;
-            match self.zones.get(visit, at) {
+            match self.zones.get(guard, at) {
                 Some(index) if is_amid || may_hold(index) => break index,
                 _ if zone.is_some() => return None,
                 _ => at = at.checked_add(1)?,

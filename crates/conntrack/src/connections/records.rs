@@ -9,7 +9,7 @@ use super::{Connections, V6};
 use crate::key::Family;
 use crate::record::Record;
 use std::sync::atomic::Ordering::Relaxed;
-use table::{Id, Visit};
+use table::{Guard, Id};
 
 /// Records that one part looks at.
 const PART: u32 = 1024;
@@ -31,7 +31,7 @@ impl Connections {
     /// Shows the ids of records that live, or seem to, and says where to go on.
     pub fn part_of_records(
         &self,
-        _visit: &Visit<'_>,
+        _visit: &Guard<'_>,
         from: Place,
         mut show: impl FnMut(Id, &Record<'_>),
     ) -> Option<Place> {

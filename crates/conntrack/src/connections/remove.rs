@@ -1,12 +1,12 @@
 //! How connections go: ended by one thread, which then takes them out; expired; drained.
 
-use super::{Connections, REPLY_ENTRY, Shard, Tools, V6};
+use super::{Connections, REPLY_ENTRY, Shard, ThreadContext, V6};
 use crate::change::What;
 use crate::counters::Event;
 use crate::record::{Record, passed_ms};
 use base::Instant;
 use std::sync::atomic::Ordering::Relaxed;
-use table::{Id, Visit};
+use table::{Guard, Id};
 
 /// A wheel that its thread looked after no longer ago is left to it, in milliseconds.
 const ATTENDED_MS: u64 = 2000;
@@ -24,32 +24,38 @@ pub(crate) struct Expiry {
 
 impl Connections {
     /// Ends a connection and counts why; whether it lived.
-    pub fn remove(&self, visit: &Visit<'_>, tools: &mut Tools, id: Id, why: Event) -> bool {
+    pub fn remove(
+        &self,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
+        id: Id,
+        why: Event,
+    ) -> bool {
         let lived = self.record(id).kill();
         if lived {
-            self.bury(visit, tools, id, why);
+            self.bury(guard, context, id, why);
         }
         lived
     }
 
-    pub(super) fn bury_expired(&self, visit: &Visit<'_>, tools: &mut Tools) {
-        while let Some(id) = tools.expired.pop() {
-            self.bury(visit, tools, id, Event::Expired);
+    pub(super) fn bury_expired(&self, guard: &Guard<'_>, context: &mut ThreadContext) {
+        while let Some(id) = context.expired.pop() {
+            self.bury(guard, context, id, Event::Expired);
         }
     }
 
     /// Takes a connection out that this thread ended.
-    pub fn bury(&self, visit: &Visit<'_>, tools: &mut Tools, id: Id, why: Event) {
+    pub fn bury(&self, guard: &Guard<'_>, context: &mut ThreadContext, id: Id, why: Event) {
         let record = self.record(id);
         if let Some(index) = self.zones.index(record.state().header()) {
             for (entry, hash) in self.entries(&record, id).into_iter().flatten() {
-                index.remove(visit, hash, entry);
+                index.remove(guard, hash, entry);
             }
-            index.left(visit);
+            index.left(guard);
         }
-        tools.counters.count(why);
-        self.note(tools, &record, What::Destroyed(why));
-        self.end(tools, id);
+        context.counters.count(why);
+        self.note(context, &record, What::Destroyed(why));
+        self.end(context, id);
     }
 
     /// The index entries of a connection, with the hashes under which they stand.
@@ -63,23 +69,23 @@ impl Connections {
     }
 
     /// Off the wheel and back among the free records, once no index leads to it.
-    fn end(&self, tools: &mut Tools, id: Id) {
+    fn end(&self, context: &mut ThreadContext, id: Id) {
         let record = self.record(id);
         if record.state().is_known_to_gateways() {
-            self.gateways.with(|gateways| gateways.forget(id));
+            self.algs.with(|algs| algs.forget(id));
         }
         let shard = usize::from(record.birth().shard);
         if let Some(shard) = self.shards.get(shard) {
             shard.wheel.disarm(self, id);
         }
-        tools.share.give();
-        self.retire(tools, id);
+        context.share.give();
+        self.retire(context, id);
     }
 
-    pub(super) fn retire(&self, tools: &mut Tools, id: Id) {
+    pub(super) fn retire(&self, context: &mut ThreadContext, id: Id) {
         match id & V6 {
-            0 => self.v4.retire(&mut tools.spares[0], id),
-            _ => self.v6.retire(&mut tools.spares[1], id & !V6),
+            0 => self.v4.retire(&mut context.spares[0], id),
+            _ => self.v6.retire(&mut context.spares[1], id & !V6),
         }
     }
 
@@ -94,8 +100,8 @@ impl Connections {
     /// nobody else looks after.
     pub fn expire(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         now: Instant,
         budget: usize,
     ) -> Expiry {
@@ -107,7 +113,7 @@ impl Connections {
                 && shard.wheel.armed() > 0
         };
         for shard in self.used_shards().iter().filter(left_alone) {
-            let one = self.expire_shard(visit, tools, shard, now, budget);
+            let one = self.expire_shard(guard, context, shard, now, budget);
             all = Expiry { gone: all.gone + one.gone, is_behind: all.is_behind | one.is_behind };
         }
         all
@@ -116,26 +122,26 @@ impl Connections {
     /// The same with this thread's own wheel, which it looks after from now on.
     pub fn expire_own(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         now: Instant,
         budget: usize,
     ) -> Expiry {
-        let shard = &self.shards[usize::from(tools.shard)];
+        let shard = &self.shards[usize::from(context.shard)];
         shard.attended_ms.store(passed_ms(now), Relaxed);
-        self.expire_shard(visit, tools, shard, now, budget)
+        self.expire_shard(guard, context, shard, now, budget)
     }
 
     fn expire_shard(
         &self,
-        visit: &Visit<'_>,
-        tools: &mut Tools,
+        guard: &Guard<'_>,
+        context: &mut ThreadContext,
         shard: &Shard,
         now: Instant,
         budget: usize,
     ) -> Expiry {
         let now_ms = passed_ms(now);
-        let mut due = std::mem::take(&mut tools.expired);
+        let mut due = std::mem::take(&mut context.expired);
         let left = shard.wheel.advance(self, now, budget, |id| {
             let record = self.record(id);
             let life = record.life();
@@ -156,16 +162,16 @@ impl Connections {
         }
         let gone = due.len();
         for id in due.drain(..) {
-            self.bury(visit, tools, id, Event::Expired);
+            self.bury(guard, context, id, Event::Expired);
         }
-        tools.expired = due;
+        context.expired = due;
         Expiry { gone, is_behind: left == 0 }
     }
 
     /// Hands back the memory of flushed zones, about `budget` connections of it; whether there is
     /// more to do.
-    pub fn drain(&self, visit: &Visit<'_>, tools: &mut Tools, budget: usize) -> bool {
-        self.zones.drain(visit, budget, |index, entry| {
+    pub fn drain(&self, guard: &Guard<'_>, context: &mut ThreadContext, budget: usize) -> bool {
+        self.zones.drain(guard, budget, |index, entry| {
             let record = self.record(entry);
             // A connection is taken out with its first entry; the entry of its reply may be met
             // alone when that is over, and its id may be another connection's by then.
@@ -177,11 +183,11 @@ impl Connections {
             }
             let entries = self.entries(&record, entry);
             if let Some((reply_entry, hash)) = entries[1] {
-                index.remove(visit, hash, reply_entry);
+                index.remove(guard, hash, reply_entry);
             }
             // It was counted when its zone was flushed.
-            self.note(tools, &record, What::Destroyed(Event::Flushed));
-            self.end(tools, entry);
+            self.note(context, &record, What::Destroyed(Event::Flushed));
+            self.end(context, entry);
         })
     }
 }

@@ -173,7 +173,7 @@ impl State {
         (self.0 ^ wanted) & (Self::HEADER | Self::HELPER)
     }
 
-    /// Whether gateways know more of it than stands in its record.
+    /// Whether ALGs know more of it than stands in its record.
     #[inline(always)]
     pub fn is_known_to_gateways(self) -> bool {
         self.0 & (Self::HELPER | Self::EXPECTED) != 0

@@ -8,7 +8,7 @@
 use crate::{BATCH, Rest, Table, Thread, hash, in_threads};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use table::{Id, Insert, Visit};
+use table::{Guard, Id, Insert};
 
 const RING: usize = 128;
 
@@ -66,34 +66,34 @@ impl Rings {
     }
 
     /// Inserts what others ask `me` to.
-    fn serve(&self, me: usize, visit: &Visit<'_>, rest: &Rest) {
+    fn serve(&self, me: usize, guard: &Guard<'_>, rest: &Rest) {
         for from in (0..self.threads).filter(|&from| from != me) {
             while let Some(request) = self.requests[self.at(from, me)].pop() {
                 let (hash, id) = ((request >> 32) as u32, request as Id);
                 let key = rest.table.slab.words(id)[0].load(Ordering::Relaxed);
-                let answer = u64::from(insert(visit, rest, hash, id, key));
+                let answer = u64::from(insert(guard, rest, hash, id, key));
                 self.answers[self.at(me, from)].push(answer);
             }
         }
     }
 }
 
-fn insert(visit: &Visit<'_>, rest: &Rest, hash: u32, id: Id, key: u64) -> bool {
-    let index = rest.table.zones.get_or_make(visit, 1).expect("an index");
-    index.insert(visit, hash, id, |id| rest.table.is_key(id, key)) == Insert::Done
+fn insert(guard: &Guard<'_>, rest: &Rest, hash: u32, id: Id, key: u64) -> bool {
+    let index = rest.table.zones.get_or_make(guard, 1).expect("an index");
+    index.insert(guard, hash, id, |id| rest.table.is_key(id, key)) == Insert::Done
 }
 
 fn work(me: usize, rings: &Rings, each: u64, own: Thread) {
     let Thread { mut reader, mut rest } = own;
     let threads = rings.threads as u64;
     for batch in 0..each / BATCH as u64 {
-        let visit = reader.enter();
+        let guard = reader.enter();
         let mut waits = 0;
         for at in 0..BATCH as u64 {
             let key = (batch * BATCH as u64 + at) * threads + me as u64;
             let hash = hash(key);
             let table = Arc::clone(&rest.table);
-            if let Some(index) = table.zones.get(&visit, 1)
+            if let Some(index) = table.zones.get(&guard, 1)
                 && index.find(hash, |id| table.is_key(id, key)).is_some()
             {
                 continue;
@@ -102,14 +102,14 @@ fn work(me: usize, rings: &Rings, each: u64, own: Thread) {
             // Low bits choose the bucket, and its owner with it.
             let owner = (u64::from(hash) % threads) as usize;
             if owner == me {
-                assert!(insert(&visit, &rest, hash, id, key));
+                assert!(insert(&guard, &rest, hash, id, key));
             } else {
                 rings.requests[rings.at(me, owner)].push(u64::from(hash) << 32 | u64::from(id));
                 waits += 1;
             }
         }
         while waits > 0 {
-            rings.serve(me, &visit, &rest);
+            rings.serve(me, &guard, &rest);
             for from in (0..rings.threads).filter(|&from| from != me) {
                 while let Some(answer) = rings.answers[rings.at(from, me)].pop() {
                     assert_eq!(answer, 1);
@@ -118,7 +118,7 @@ fn work(me: usize, rings: &Rings, each: u64, own: Thread) {
             }
             std::hint::spin_loop();
         }
-        rings.serve(me, &visit, &rest);
+        rings.serve(me, &guard, &rest);
     }
     rings.busy.fetch_sub(1, Ordering::AcqRel);
     while rings.busy.load(Ordering::Acquire) > 0 {

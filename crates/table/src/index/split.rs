@@ -3,7 +3,7 @@
 use super::{BUCKETS, DETACHED, FIRST, Index};
 use crate::atomic::Ordering;
 use crate::bucket::Chain;
-use crate::epochs::Visit;
+use crate::epochs::Guard;
 use crate::pages::Pages;
 use crate::prefetch::prefetch_to_write;
 
@@ -34,7 +34,7 @@ struct Pair<'a> {
 impl Index {
     /// Adds buckets for what has come in, now and then: an insert of this hash came last.
     #[cold]
-    pub(super) fn grow(&self, visit: &Visit<'_>, hash: u32) {
+    pub(super) fn grow(&self, guard: &Guard<'_>, hash: u32) {
         let buckets = self.state.0.load(Ordering::Relaxed) & BUCKETS;
         if buckets >= MANY && hash >> SELDOM != 0 {
             return;
@@ -45,13 +45,13 @@ impl Index {
         if is_enough || splitting.swap(1, Ordering::Acquire) != 0 {
             return;
         }
-        self.split(visit, wanted);
+        self.split(guard, wanted);
         splitting.store(0, Ordering::Release);
     }
 
     /// Adds buckets until there are so many or it is enough for once, filling each from the one that
     /// it splits off from. Only one thread at a time does it.
-    fn split(&self, visit: &Visit<'_>, wanted: u64) {
+    fn split(&self, guard: &Guard<'_>, wanted: u64) {
         let state = self.state.0.load(Ordering::Relaxed);
         let first = state & BUCKETS;
         // Each new one splits off from one that is there already.
@@ -61,7 +61,7 @@ impl Index {
             return;
         }
         let overflow = &self.shared.overflow;
-        let lock = |number| Chain::lock(self.bucket(number), overflow, visit.number());
+        let lock = |number| Chain::lock(self.bucket(number), overflow, guard.number());
         let moves =
             |number: u32| move |hash: u32| u64::from(hash) & (2 * half - 1) == number.into();
         // All at once, where locking one after the other would wait for each: half of the old ones are

@@ -5,7 +5,7 @@ use crate::Id;
 use crate::atomic::{Ordering, pause};
 use crate::bucket::{self, Chain};
 use crate::counts::What;
-use crate::epochs::Visit;
+use crate::epochs::Guard;
 
 /// How far a walk has come.
 struct Cursor {
@@ -38,7 +38,7 @@ impl Index {
     /// the index grows: a step goes through one bucket of those that there were at the beginning,
     /// and through all that were split off from it since. Splits move entries among these only, and
     /// to higher numbers.
-    pub fn walk(&self, cursor: u64, buckets: usize, mut visit: impl FnMut(Id)) -> Option<u64> {
+    pub fn walk(&self, cursor: u64, buckets: usize, mut guard: impl FnMut(Id)) -> Option<u64> {
         let Cursor { level, mut family } = Cursor::read(cursor, self.buckets());
         let (mut seen, mut ids) = (0, Vec::new());
         while seen < buckets && family >> level == 0 {
@@ -57,7 +57,7 @@ impl Index {
             // What moved in between is there twice.
             ids.sort_unstable();
             ids.dedup();
-            ids.drain(..).for_each(&mut visit);
+            ids.drain(..).for_each(&mut guard);
             family += 1;
         }
         (family >> level == 0).then(|| Cursor { level, family }.write())
@@ -94,16 +94,16 @@ impl Index {
     }
 
     /// Takes out what is in bucket `at` of a detached index, into `ids`. `false` behind the last.
-    pub(crate) fn empty_bucket(&self, visit: &Visit<'_>, at: u32, ids: &mut Vec<Id>) -> bool {
+    pub(crate) fn empty_bucket(&self, guard: &Guard<'_>, at: u32, ids: &mut Vec<Id>) -> bool {
         if u64::from(at) >= self.state.0.load(Ordering::Acquire) & BUCKETS {
             return false;
         }
-        let mut chain = Chain::lock(self.bucket(at), &self.shared.overflow, visit.number());
+        let mut chain = Chain::lock(self.bucket(at), &self.shared.overflow, guard.number());
         let taken = chain.take_out(|entry| {
             ids.push(entry.id());
             true
         });
-        self.count(visit, What::Entries, (taken as u64).wrapping_neg());
+        self.count(guard, What::Entries, (taken as u64).wrapping_neg());
         true
     }
 }

@@ -65,14 +65,14 @@ fn while_a_visit_does_not_end_no_more_memory_is_used_than_may_wait() {
     slab.set_waiting_max(1000);
     let [mut spare, mut other] = [(); 2].map(|()| slab.spare());
     let mut reader = epochs.reader().unwrap();
-    let visit = reader.enter();
+    let guard = reader.enter();
     let (taken, largest) = churn(&slab, &mut spare, 10_000);
     assert!((1000..1200).contains(&taken) && largest < 1200, "{taken}, {largest}");
     assert!(slab.is_behind() && slab.take(&mut spare).is_none() && slab.take(&mut other).is_none());
     // What a thread that goes leaves behind waits as before.
     drop(spare);
     assert!(slab.is_behind() && slab.take(&mut other).is_none());
-    drop(visit);
+    drop(guard);
     let (taken, largest) = churn(&slab, &mut other, 10_000);
     assert!(taken == 10_000 && largest < 1200 && !slab.is_behind(), "{taken}, {largest}");
 }

@@ -7,16 +7,17 @@
 
 #![allow(dead_code)]
 
+mod alg;
 mod asking;
 mod early_drop;
 mod fragments;
-mod gateways;
 mod reading;
 mod sctp;
 mod tcp;
 mod translation;
 mod writing;
 
+use alg::{Expected, Session};
 use base::{Instant, Zone};
 use conntrack::{Config, Entry, Event, Timeout, TimeoutPolicy, Traffic};
 use early_drop::{ANSWERED, CLOSED};
@@ -24,7 +25,6 @@ use flow::{
     ConnectionRef, CtAction, CtState, Frame, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4,
 };
 use fragments::{Fragments, Taken};
-use gateways::{Expected, Session};
 use reading::{Seen, What};
 use std::collections::BTreeMap;
 use writing::{Naming, translate, write};
@@ -400,9 +400,9 @@ impl Oracle {
         let announced = match (helper, &seen.what) {
             ("ftp", What::Tcp(segment)) if segment.len > 0 => {
                 let payload = &l4[l4.len() - segment.len as usize..];
-                gateways::ftp(known, from, now_ms, segment.seq, payload, &others)
+                alg::ftp(known, from, now_ms, segment.seq, payload, &others)
             }
-            ("tftp", What::Other) => Ok(gateways::tftp(known, from, now_ms, &l4[8..])),
+            ("tftp", What::Other) => Ok(alg::tftp(known, from, now_ms, &l4[8..])),
             _ => Ok(None),
         };
         match announced {

@@ -1,6 +1,6 @@
 //! What the oracle writes into packets: what is known of them, and other addresses.
 
-use super::gateways::{self, Expected};
+use super::alg::{self, Expected};
 use super::reading::{self, What};
 use super::{Known, reverse, translation};
 use base::{PortNo, Zone};
@@ -68,7 +68,7 @@ pub fn translate(frame: &mut Frame, known: &Known, is_reply: bool, source: bool)
     } else {
         if let What::Tcp(segment) = seen.what {
             let from = usize::from(is_reply);
-            gateways::rewrite(&mut bytes, ip, &known.session, from, &segment);
+            alg::rewrite(&mut bytes, ip, &known.session, from, &segment);
         }
         translation::write_tuple(&mut bytes, ip, &after, is_partial);
     }

@@ -1,4 +1,4 @@
-//! A first look at a frame of IPv6, as [`Sight`](crate::sight::Sight) is one of IPv4: reads whole TCP
+//! A first look at a frame of IPv6, as [`FastParse`](crate::fast_parse::FastParse) is one of IPv4: reads whole TCP
 //! and UDP packets, echoes and their answers, without extension headers. All else is left to the whole
 //! reading ([`Reading`](crate::extract::Reading)).
 
@@ -15,7 +15,7 @@ use wire::{ethertype, icmpv6, protocol};
 const IP_HEADER: usize = 40;
 
 /// A packet that was seen to be whole.
-pub(crate) struct SightV6 {
+pub(crate) struct FastParseV6 {
     /// Source and destination, the upper halves first.
     addresses: [u64; 4],
     /// Or of an echo, identifier, type and code, as [`Key::l4`](crate::key::Key).
@@ -39,13 +39,13 @@ impl WholeV6 {
     /// Reads a frame that is tracked in `zone`. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &Frame, zone: u16) -> Option<Self> {
-        let sight = SightV6::of(frame)?;
-        if sight.protocol == protocol::ICMPV6 {
+        let fast = FastParseV6::of(frame)?;
+        if fast.protocol == protocol::ICMPV6 {
             return None;
         }
-        let shared = u64::from(zone_protocol(zone, sight.protocol, Family::V6));
-        let rest = u64::from(sight.ports) << 32 | shared;
-        Some(WholeV6 { addresses: sight.addresses, rest, segment: sight.tcp_segment() })
+        let shared = u64::from(zone_protocol(zone, fast.protocol, Family::V6));
+        let rest = u64::from(fast.ports) << 32 | shared;
+        Some(WholeV6 { addresses: fast.addresses, rest, segment: fast.tcp_segment() })
     }
 
     /// The hash of its connection.
@@ -66,7 +66,7 @@ impl WholeV6 {
     }
 }
 
-impl SightV6 {
+impl FastParseV6 {
     /// Reads a frame. That nothing is seen is no verdict.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
@@ -104,7 +104,7 @@ impl SightV6 {
             protocol::ICMPV6 if is_right(l4) => None,
             _ => return None,
         };
-        Some(SightV6 { addresses, ports, protocol, segment })
+        Some(FastParseV6 { addresses, ports, protocol, segment })
     }
 
     /// Which direction of a connection in a zone the packet is of, if it is of that connection.
@@ -174,18 +174,18 @@ mod tests {
                 frame.packet.offload.checksum = Checksum::Good;
             }
             let reading = Reading::of(&frame, 9);
-            match SightV6::of(&frame) {
-                Some(sight) => {
+            match FastParseV6::of(&frame) {
+                Some(fast) => {
                     let reading = reading.unwrap();
                     let ([a, b], [c, d]) = (reading.key.src.words(), reading.key.dst.words());
-                    prop_assert_eq!(sight.addresses, [a, b, c, d]);
-                    let shared = zone_protocol(9, sight.protocol, Family::V6);
-                    let rest = u64::from(sight.ports) << 32 | u64::from(shared);
+                    prop_assert_eq!(fast.addresses, [a, b, c, d]);
+                    let shared = zone_protocol(9, fast.protocol, Family::V6);
+                    let rest = u64::from(fast.ports) << 32 | u64::from(shared);
                     prop_assert_eq!(rest, reading.key.rest());
-                    prop_assert_eq!(sight.tcp_segment(), reading.segment);
+                    prop_assert_eq!(fast.tcp_segment(), reading.segment);
                     prop_assert!(!reading.related);
                     let whole = WholeV6::of(&frame, 9);
-                    prop_assert_eq!(whole.is_some(), sight.protocol != protocol::ICMPV6);
+                    prop_assert_eq!(whole.is_some(), fast.protocol != protocol::ICMPV6);
                     if let Some(whole) = whole {
                         let (secrets, again) = (Secrets::seed(3), whole.reading());
                         prop_assert_eq!((again.key, again.segment), (reading.key, reading.segment));

@@ -4,11 +4,11 @@
 //! whatever a short look leaves alone, gets the whole reading, which knows what is wrong with each.
 
 use crate::extract::Reading;
+use crate::fast_parse::SegmentOrEcho;
+use crate::fast_parse_v6::FastParseV6;
 use crate::key::Key;
 use crate::record::Record;
 use crate::sctp::Chunks;
-use crate::sight::SegmentOrEcho;
-use crate::sight_v6::SightV6;
 use crate::tcp::Segment;
 use flow::Frame;
 
@@ -16,7 +16,7 @@ use flow::Frame;
 pub(crate) const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
 /// What a packet says of itself.
-pub(crate) trait Said {
+pub(crate) trait Parsed {
     /// Whether the packet is of a connection, in this direction.
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool;
 
@@ -32,7 +32,7 @@ pub(crate) trait Said {
 /// What is done with a packet that was read.
 pub(crate) trait Listen {
     /// `None` did nothing.
-    fn hear(self, said: &impl Said) -> Option<()>;
+    fn hear(self, said: &impl Parsed) -> Option<()>;
 }
 
 /// Reads a packet of a connection over IPv4, or over IPv6. `None` also where something is wrong with it,
@@ -43,7 +43,7 @@ pub(crate) fn read(frame: &Frame, is_v4: bool, listener: impl Listen) -> Option<
         if let Some(said) = SegmentOrEcho::of(frame) {
             return listener.hear(&said);
         }
-    } else if let Some(said) = SightV6::of(frame) {
+    } else if let Some(said) = FastParseV6::of(frame) {
         return listener.hear(&said);
     }
     listener.hear(&read_whole(frame)?)
@@ -54,7 +54,7 @@ fn read_whole(frame: &Frame) -> Option<Reading> {
     Reading::of(frame, 0).ok().filter(|it| !it.related)
 }
 
-impl Said for SegmentOrEcho {
+impl Parsed for SegmentOrEcho {
     #[inline(always)]
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool {
         let (addresses, rest) = record.key_v4(is_reply);
@@ -67,7 +67,7 @@ impl Said for SegmentOrEcho {
     }
 }
 
-impl Said for SightV6 {
+impl Parsed for FastParseV6 {
     #[inline(always)]
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool {
         self.direction(record, record.zone()) == Some(is_reply)
@@ -79,7 +79,7 @@ impl Said for SightV6 {
     }
 }
 
-impl Said for Reading {
+impl Parsed for Reading {
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool {
         let key = Key { zone: record.zone(), ..self.key };
         record.direction(&key) == Some(is_reply)

@@ -1,4 +1,4 @@
-//! A first look at a frame: reads what most packets are, whole TCP and UDP packets over IPv4 without
+//! The fast parse of a frame: reads what most packets are, whole TCP and UDP packets over IPv4 without
 //! options, in a few dozen instructions. All else, and whatever is wrong, is left to the whole reading
 //! ([`Reading`]), which also finds the reason.
 
@@ -141,7 +141,7 @@ pub(crate) type Segments = arrayvec::ArrayVec<Segment, BATCH_SIZE>;
 
 /// A packet that was seen to be whole.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
+pub(crate) struct FastParse<'a> {
     /// Source and destination, as [`Key::addresses_v4`].
     pub addresses: u64,
     /// Ports, zone and protocol, as [`Key::rest`].
@@ -160,11 +160,11 @@ pub(crate) struct Sight<'a> {
 }
 
 const _: () = assert!(BATCH_SIZE <= u8::MAX as usize);
-const _: () = assert!(size_of::<Sight<'_>>() == 48);
+const _: () = assert!(size_of::<FastParse<'_>>() == 48);
 
-impl Sight<'_> {
+impl FastParse<'_> {
     /// Nothing was seen.
-    pub const NOTHING: Sight<'static> = Sight {
+    pub const NOTHING: FastParse<'static> = FastParse {
         addresses: 0,
         rest: 0,
         spot: None,
@@ -198,7 +198,7 @@ impl Sight<'_> {
             _ => return None,
         }
         let rest = u64::from(ports) << 32 | u64::from(zone_protocol(zone, protocol, Family::V4));
-        Some(Sight { addresses, rest, segment, ..Self::NOTHING })
+        Some(FastParse { addresses, rest, segment, ..Self::NOTHING })
     }
 
     /// The hash of its connection.
@@ -336,14 +336,14 @@ mod tests {
             }
             let reading = Reading::of(&frame, 9);
             let mut segments = Segments::new();
-            match Sight::of(&frame, 9, &mut segments) {
-                Some(mut sight) => {
+            match FastParse::of(&frame, 9, &mut segments) {
+                Some(mut fast) => {
                     let reading = reading.unwrap();
-                    sight.hash = sight.hashed(&secrets);
-                    prop_assert_eq!(sight.key(), reading.key);
-                    prop_assert_eq!(sight.hash, reading.key.hash(&secrets));
-                    prop_assert!(sight.is_seen());
-                    prop_assert_eq!(sight.segment(&segments), reading.segment.as_ref());
+                    fast.hash = fast.hashed(&secrets);
+                    prop_assert_eq!(fast.key(), reading.key);
+                    prop_assert_eq!(fast.hash, reading.key.hash(&secrets));
+                    prop_assert!(fast.is_seen());
+                    prop_assert_eq!(fast.segment(&segments), reading.segment.as_ref());
                     prop_assert!(!reading.related);
                 }
                 None => {

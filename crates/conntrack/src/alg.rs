@@ -19,7 +19,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use shared::SharedGateways;
+pub(crate) use shared::SharedAlgs;
 
 use crate::connection::Helper;
 use crate::counters::Event;
@@ -44,7 +44,7 @@ const REWRITABLE_BYTES: usize = 300;
 /// TFTP's requests (RFC 1350 section 5).
 const TFTP_REQUESTS: [u16; 2] = [1, 2];
 
-/// A connection as gateways see it.
+/// A connection as ALGs see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Connection {
     pub id: Id,
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
 /// What helpers know, by connection: by its number, since after a flush another one may have its
 /// tuple before all of the old one is gone.
 #[derive(Debug, Default)]
-pub(crate) struct Gateways {
+pub(crate) struct Algs {
     pub expectations: Expectations,
     sessions: BTreeMap<Id, Session>,
     /// Connections that were expected, with those that announced them.
@@ -80,7 +80,7 @@ struct Session {
     is_foreign: bool,
 }
 
-impl Gateways {
+impl Algs {
     /// A segment with its acknowledgement as the sender of what it acknowledges counts. Use it
     /// before the connection's windows are looked at, for packets that are not yet translated.
     pub fn unshift(&self, connection: Id, is_reply: bool, mut segment: Segment) -> Segment {
@@ -132,7 +132,7 @@ impl Gateways {
     }
 
     /// What a connection announced inherits its mark and label as they are now. Use it when the
-    /// packet that [`Gateways::observe`] found announcing has set what it sets.
+    /// packet that [`Algs::observe`] found announcing has set what it sets.
     pub fn bequeath(&mut self, parent: Id, mark: u32, label: u128) {
         self.expectations.set_inheritance(parent, mark, label);
     }

@@ -29,11 +29,11 @@ fn frame(text: &str) -> Frame {
 }
 
 /// Shows the helper a line of the client's, and translates it but for the addresses.
-fn say(gateways: &mut Gateways, from: &Connection, seq: u32, data: &str) -> Frame {
+fn say(algs: &mut Algs, from: &Connection, seq: u32, data: &str) -> Frame {
     let text = format!("10.0.0.1:1000>20.0.0.1:21 PA seq={seq} ack=500 data={data}");
     let mut frame = frame(&text);
-    let _ = gateways.observe(from, false, frame.l4().unwrap(), Instant::ZERO).unwrap();
-    gateways.apply(from.id, false, &mut frame);
+    let _ = algs.observe(from, false, frame.l4().unwrap(), Instant::ZERO).unwrap();
+    algs.apply(from.id, false, &mut frame);
     frame
 }
 
@@ -49,54 +49,54 @@ fn payload(frame: &Frame) -> String {
 
 #[test]
 fn two_clients_behind_one_address_get_two_ports() {
-    let mut gateways = Gateways::default();
+    let mut algs = Algs::default();
     let (first, second) = (client(1000), client(2000));
     for (connection, port) in [(&first, "195,80"), (&second, "195,81")] {
-        say(&mut gateways, connection, 100, "USER%20joe%0d%0a");
-        let frame = say(&mut gateways, connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
+        say(&mut algs, connection, 100, "USER%20joe%0d%0a");
+        let frame = say(&mut algs, connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
         assert_eq!(payload(&frame), format!("PORT 30,0,0,100,{port}\r\n"));
         assert!(is_right(&frame));
     }
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50001]);
-    let expected = gateways.expectations.find(&data, Instant::ZERO).unwrap();
+    let expected = algs.expectations.find(&data, Instant::ZERO).unwrap();
     assert_eq!((expected.parent, expected.port), (second.original, 50000));
     assert_eq!(expected.translation().ports, Some((50000, 50000)));
 }
 
 #[test]
 fn each_line_moves_what_follows_it_further() {
-    let mut gateways = Gateways::default();
+    let mut algs = Algs::default();
     let connection = client(1000);
-    say(&mut gateways, &connection, 100, "USER%20joe%0d%0a");
+    say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
     let seq_of = |frame: &Frame| Tcp::new_checked(frame.l4().unwrap()).unwrap().seq();
     let mut seq = 110;
     for (round, moved) in [(0, 0), (1, 2), (2, 4)] {
         let line = format!("PORT%2010,0,0,1,195,8{round}%0d%0a");
-        let frame = say(&mut gateways, &connection, seq, &line);
+        let frame = say(&mut algs, &connection, seq, &line);
         assert_eq!(seq_of(&frame), seq + moved);
         // The same once more, as it was lost on its way.
-        let again = say(&mut gateways, &connection, seq, &line);
+        let again = say(&mut algs, &connection, seq, &line);
         assert_eq!(again.packet.data(), frame.packet.data());
         seq += 22;
     }
-    assert_eq!(seq_of(&say(&mut gateways, &connection, seq, "NOOP%0d%0a")), seq + 6);
+    assert_eq!(seq_of(&say(&mut algs, &connection, seq, "NOOP%0d%0a")), seq + 6);
 }
 
 #[test]
 fn a_shorter_text_moves_back() {
-    let mut gateways = Gateways::default();
+    let mut algs = Algs::default();
     let mut connection = client(1000);
     connection.original = key([110, 120, 130, 140], [20, 0, 0, 1], [1000, 21]);
     connection.reply = key([20, 0, 0, 1], [3, 0, 0, 1], [21, 1000]);
-    say(&mut gateways, &connection, 100, "USER%20joe%0d%0a");
-    let frame = say(&mut gateways, &connection, 110, "PORT%20110,120,130,140,195,80%0d%0a");
+    say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
+    let frame = say(&mut algs, &connection, 110, "PORT%20110,120,130,140,195,80%0d%0a");
     assert_eq!(payload(&frame), "PORT 3,0,0,1,195,80\r\n");
     assert!(is_right(&frame));
     let mut answer = frame_with(
         "20.0.0.1:21>3.0.0.1:1000 A seq=500 ack=131",
         &[1, 1, 5, 10, 0, 0, 0, 131, 0, 0, 0, 140],
     );
-    gateways.apply(connection.id, true, &mut answer);
+    algs.apply(connection.id, true, &mut answer);
     let tcp = Tcp::new_checked(answer.l4().unwrap()).unwrap();
     assert_eq!(tcp.ack(), 139);
     let sack = &answer.l4().unwrap()[24..32];
@@ -118,48 +118,48 @@ fn frame_with(text: &str, options: &[u8]) -> Frame {
 
 #[test]
 fn a_checksum_left_to_a_device_is_finished_where_the_length_changes() {
-    let mut gateways = Gateways::default();
+    let mut algs = Algs::default();
     let connection = client(1000);
-    say(&mut gateways, &connection, 100, "USER%20joe%0d%0a");
+    say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
     let text = "10.0.0.1:1000>20.0.0.1:21 PA seq=110 ack=500 data=PORT%2010,0,0,1,195,80%0d%0a csum=partial";
     let mut frame = frame(text);
     frame.packet.offload.checksum = Checksum::Partial { start: 34, offset: 16 };
-    let _ = gateways.observe(&connection, false, frame.l4().unwrap(), Instant::ZERO).unwrap();
-    gateways.apply(connection.id, false, &mut frame);
+    let _ = algs.observe(&connection, false, frame.l4().unwrap(), Instant::ZERO).unwrap();
+    algs.apply(connection.id, false, &mut frame);
     assert_eq!(frame.packet.offload.checksum, Checksum::Good);
     assert!(is_right(&frame));
 }
 
 #[test]
 fn a_long_segment_that_would_have_to_be_rewritten_is_refused() {
-    let mut gateways = Gateways::default();
+    let mut algs = Algs::default();
     let connection = client(1000);
-    say(&mut gateways, &connection, 100, "USER%20joe%0d%0a");
+    say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
     let rest = "NOOP%0d%0a".repeat(60);
     let text = format!(
         "10.0.0.1:1000>20.0.0.1:21 PA seq=110 ack=500 data=PORT%2010,0,0,1,195,80%0d%0a{rest}"
     );
     let frame = frame(&text);
-    let refused = gateways.observe(&connection, false, frame.l4().unwrap(), Instant::ZERO);
+    let refused = algs.observe(&connection, false, frame.l4().unwrap(), Instant::ZERO);
     assert_eq!(refused, Err(Event::HelperRefused));
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50000]);
-    assert!(gateways.expectations.find(&data, Instant::ZERO).is_none());
+    assert!(algs.expectations.find(&data, Instant::ZERO).is_none());
 }
 
 #[test]
 fn what_goes_leaves_nothing_behind() {
-    let mut gateways = Gateways::default();
+    let mut algs = Algs::default();
     let connection = client(1000);
-    say(&mut gateways, &connection, 100, "USER%20joe%0d%0a");
-    say(&mut gateways, &connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
+    say(&mut algs, &connection, 100, "USER%20joe%0d%0a");
+    say(&mut algs, &connection, 110, "PORT%2010,0,0,1,195,80%0d%0a");
     let data = key([20, 0, 0, 1], [30, 0, 0, 100], [20, 50000]);
-    let expected = gateways.expectations.find(&data, Instant::ZERO).unwrap();
-    gateways.adopt(9, &expected);
-    assert_eq!(gateways.parent_of(9), Some(&connection.original));
-    gateways.forget(connection.id);
-    gateways.forget(9);
-    assert!(gateways.sessions.is_empty() && gateways.parents.is_empty());
-    assert!(gateways.expectations.find(&data, Instant::ZERO).is_none());
+    let expected = algs.expectations.find(&data, Instant::ZERO).unwrap();
+    algs.adopt(9, &expected);
+    assert_eq!(algs.parent_of(9), Some(&connection.original));
+    algs.forget(connection.id);
+    algs.forget(9);
+    assert!(algs.sessions.is_empty() && algs.parents.is_empty());
+    assert!(algs.expectations.find(&data, Instant::ZERO).is_none());
 }
 
 proptest! {
@@ -174,7 +174,7 @@ proptest! {
             "227%20x%20%2820,0,0,1,195,80%29%0d%0a", "229%20x%20%28|||50000|%29%0d%0a", "%0d%0a",
             "PORT%2030,0,0,100,4,0", "%ff%f4ABOR%0d%0a", "x",
         ];
-        let mut gateways = Gateways::default();
+        let mut algs = Algs::default();
         let connection = client(1000);
         for (line, seq, is_reply, value, at) in segments {
             let text = format!("10.0.0.1:1000>20.0.0.1:21 PA seq={} ack={seq} data={}", seq % 200, lines[line]);
@@ -184,8 +184,8 @@ proptest! {
             }
             let Ok(mut frame) = Frame::parse(Packet::from_bytes(&bytes), PortNo(1)) else { continue };
             let Some(l4) = frame.l4() else { continue };
-            let _ = gateways.observe(&connection, is_reply, l4, Instant::ZERO);
-            gateways.apply(connection.id, is_reply, &mut frame);
+            let _ = algs.observe(&connection, is_reply, l4, Instant::ZERO);
+            algs.apply(connection.id, is_reply, &mut frame);
             let length = wire::Ipv4::new_checked(frame.l3()).map(|ip| ip.total_len());
             prop_assert_eq!(length.unwrap(), frame.l3().len());
         }

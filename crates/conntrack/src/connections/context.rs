@@ -7,7 +7,7 @@ use std::sync::Arc;
 use table::{Id, Quota, Share, Spare};
 
 /// What a thread works with.
-pub(crate) struct Tools {
+pub(crate) struct ThreadContext {
     pub(super) spares: [Spare; 2],
     pub(super) share: Share,
     pub quota: Arc<Quota>,
@@ -32,7 +32,7 @@ pub(crate) struct Tools {
     pub(super) expired: Vec<Id>,
 }
 
-impl Tools {
+impl ThreadContext {
     /// Where this thread's connections are on a wheel.
     pub fn shard(&self) -> u16 {
         self.shard

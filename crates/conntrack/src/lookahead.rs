@@ -1,4 +1,4 @@
-//! What must be sure before a packet of a known connection is followed.
+//! The lookahead for packets that are tracked in two zones: what must be sure before one is followed.
 //!
 //! A packet that is tracked in two zones is of a connection in each. It takes its short way only where
 //! both go on as they are known, and the first must not be told of it before that is sure.
@@ -6,12 +6,12 @@
 //! Known packets of a batch are followed before those that walk. Where these may need room, a
 //! connection that may have to give way must be told of its packets in their turn.
 
-use crate::connections::{Connections, Tools};
+use crate::connections::{Connections, ThreadContext};
 use crate::early_drop::reserve;
+use crate::fast_parse::Datagram;
 use crate::known::{Moment, Unchanged, settle};
+use crate::parsed::{self, Listen, Parsed};
 use crate::record::Kind;
-use crate::said::{self, Listen, Said};
-use crate::sight::Datagram;
 use crate::tcp::TcpState;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Frame};
@@ -24,9 +24,9 @@ const BEGUN_MAX: u32 = 8 * BATCH_SIZE as u32;
 
 impl Moment<'_> {
     /// Whether connections may have to give way to new ones of this batch.
-    pub fn may_make_room(&self, tools: &Tools) -> bool {
+    pub fn may_make_room(&self, context: &ThreadContext) -> bool {
         let is_short = || self.is_table_short() || !self.settings.limits.is_none();
-        self.settings.makes_room && (tools.left_in_reserve.is_some() || is_short())
+        self.settings.makes_room && (context.left_in_reserve.is_some() || is_short())
     }
 
     fn is_table_short(&self) -> bool {
@@ -37,7 +37,7 @@ impl Moment<'_> {
     /// Whether a connection may have to give way where others do, or may once it was told of a packet
     /// that changes no more than its times and windows.
     #[inline(never)]
-    pub fn may_give_way(&self, connection: ConnectionRef, tools: &Tools) -> bool {
+    pub fn may_give_way(&self, connection: ConnectionRef, context: &ThreadContext) -> bool {
         let record = self.connections.record(connection.id);
         let state = record.state();
         let stays = match state.kind() {
@@ -48,7 +48,7 @@ impl Moment<'_> {
             Kind::Icmp | Kind::Other | Kind::Sctp => false,
         };
         let is_zone_short = || self.is_zone_short(record.zone(), state.header());
-        !stays && (tools.left_in_reserve.is_some() || self.is_table_short() || is_zone_short())
+        !stays && (context.left_in_reserve.is_some() || self.is_table_short() || is_zone_short())
     }
 
     fn is_zone_short(&self, zone: u16, header: u32) -> bool {
@@ -60,7 +60,7 @@ impl Moment<'_> {
     /// Follows a packet that is tracked in two zones, if it goes the same way in both; says of each
     /// connection whether the packet acts on it twice. False did nothing.
     #[inline]
-    pub fn follow_both(&self, both: Both, frame: &Frame, tools: &mut Tools) -> bool {
+    pub fn follow_both(&self, both: Both, frame: &Frame, context: &mut ThreadContext) -> bool {
         let is_datagram =
             |(it, _): &(ConnectionRef, bool)| Connections::is_remembered_datagram(it.id);
         if both.iter().all(is_datagram)
@@ -74,24 +74,29 @@ impl Moment<'_> {
             return both.into_iter().zip([first, second]).all(|((connection, is_twice), seen)| {
                 let acted = self.follow_seen(connection, seen, said.len, frame).is_some();
                 if acted && is_twice {
-                    self.follow(connection, frame, tools);
+                    self.follow(connection, frame, context);
                 }
                 acted
             });
         }
-        let acted = self.follow_both_others(both, frame, tools).is_some();
-        settle(tools, acted);
+        let acted = self.follow_both_others(both, frame, context).is_some();
+        settle(context, acted);
         acted
     }
 
     /// The same of all but UDP over IPv4 without options.
     #[inline(never)]
-    fn follow_both_others(&self, both: Both, frame: &Frame, tools: &mut Tools) -> Option<()> {
+    fn follow_both_others(
+        &self,
+        both: Both,
+        frame: &Frame,
+        context: &mut ThreadContext,
+    ) -> Option<()> {
         let [(first, _), (second, _)] = both;
         let unchanged = [self.unchanged(first)?, self.unchanged(second)?];
         let are_twice = both.map(|(_, is_twice)| is_twice);
-        let pair = Pair { moment: self, unchanged, are_twice, frame, tools };
-        said::read(frame, Connections::is_v4(first.id), pair)
+        let pair = Pair { moment: self, unchanged, are_twice, frame, context };
+        parsed::read(frame, Connections::is_v4(first.id), pair)
     }
 }
 
@@ -101,18 +106,18 @@ struct Pair<'m, 'a> {
     unchanged: [Unchanged<'a>; 2],
     are_twice: [bool; 2],
     frame: &'m Frame,
-    tools: &'m mut Tools,
+    context: &'m mut ThreadContext,
 }
 
 impl Listen for Pair<'_, '_> {
-    fn hear(self, said: &impl Said) -> Option<()> {
-        let Pair { moment, unchanged: [first, second], are_twice, frame, tools } = self;
-        let step = moment.judge(&first, said, tools)?;
-        let second_step = moment.judge(&second, said, tools)?;
-        moment.take(&first, &step, frame, tools)?;
-        moment.take(&second, &second_step, frame, tools)?;
+    fn hear(self, said: &impl Parsed) -> Option<()> {
+        let Pair { moment, unchanged: [first, second], are_twice, frame, context } = self;
+        let step = moment.judge(&first, said, context)?;
+        let second_step = moment.judge(&second, said, context)?;
+        moment.take(&first, &step, frame, context)?;
+        moment.take(&second, &second_step, frame, context)?;
         for (of, _) in [first, second].iter().zip(are_twice).filter(|(_, is_twice)| *is_twice) {
-            moment.follow_again(of.connection, said, frame, tools);
+            moment.follow_again(of.connection, said, frame, context);
         }
         Some(())
     }

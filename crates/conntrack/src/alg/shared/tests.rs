@@ -1,6 +1,6 @@
-//! Connections that gateways know of, in the table: what they leave behind, and how they are followed.
+//! Connections that ALGs know of, in the table: what they leave behind, and how they are followed.
 
-use super::SharedGateways;
+use super::SharedAlgs;
 use crate::{Config, Conntrack, Event, Flush, Tracker};
 use base::{Instant, PortNo, Zone};
 use flow::{CtAction, CtState, Frame};
@@ -17,9 +17,9 @@ struct Bench {
     now: Instant,
 }
 
-/// What gateways hold: sessions, parents, expected connections.
-fn held(gateways: &SharedGateways) -> [usize; 3] {
-    gateways.with(|all| [all.sessions.len(), all.parents.len(), all.expectations.len()])
+/// What ALGs hold: sessions, parents, expected connections.
+fn held(algs: &SharedAlgs) -> [usize; 3] {
+    algs.with(|all| [all.sessions.len(), all.parents.len(), all.expectations.len()])
 }
 
 fn frame(text: &str) -> Frame {
@@ -59,7 +59,7 @@ impl Bench {
             assert_eq!(frame.key.ct_state(), CtState::EST | CtState::TRK);
             assert_eq!(frame.connection, None, "a helper reads every packet");
         }
-        assert_eq!(held(&self.conntrack.connections.gateways)[2], 1);
+        assert_eq!(held(&self.conntrack.connections.algs)[2], 1);
     }
 
     /// The data connection, established.
@@ -82,13 +82,13 @@ fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {
     let mut bench = Bench::new();
     bench.announce();
     let conntrack = Arc::clone(&bench.conntrack);
-    let gateways = &conntrack.connections.gateways;
-    assert_eq!([3, 4].map(|zone| gateways.expect_in(zone)), [true, false]);
+    let algs = &conntrack.connections.algs;
+    assert_eq!([3, 4].map(|zone| algs.expect_in(zone)), [true, false]);
     conntrack.tick(Instant::from_millis(300_999));
-    assert!(gateways.expect_any());
+    assert!(algs.expect_any());
     conntrack.tick(Instant::from_millis(301_000));
-    assert!(!gateways.expect_any());
-    assert_eq!((held(gateways), conntrack.connections()), ([1, 0, 0], 1));
+    assert!(!algs.expect_any());
+    assert_eq!((held(algs), conntrack.connections()), ([1, 0, 0], 1));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn whatever_ends_connections_leaves_nothing_with_the_gateways() {
                 Instant::from_millis(if flushes.is_empty() { 10_000_000_000 } else { 1000 });
             while bench.conntrack.tick(bench.now) > 0 || bench.conntrack.drain() {}
             assert_eq!(bench.conntrack.connections(), 0, "{what}");
-            let held = held(&bench.conntrack.connections.gateways);
+            let held = held(&bench.conntrack.connections.algs);
             assert_eq!(held, [0; 3], "{what}, data connection: {has_data}");
         }
     }
@@ -136,7 +136,7 @@ fn a_new_connection_of_the_same_tuple_keeps_what_it_has_when_the_old_one_is_hand
     assert_eq!(syn.key.ct_state(), CtState::NEW | CtState::TRK, "nothing is expected any more");
     bench.announce();
     while bench.conntrack.drain() {}
-    assert_eq!(held(&bench.conntrack.connections.gateways), [1, 0, 1]);
+    assert_eq!(held(&bench.conntrack.connections.algs), [1, 0, 1]);
     let dump = bench.conntrack.counters();
     assert_eq!((dump.get(Event::Created), dump.get(Event::Flushed)), (3, 1));
 }
@@ -193,5 +193,5 @@ fn threads_leave_nothing_behind() {
     conntrack.flush(Instant::from_millis(9_000_000), &Flush::default()).expect("all");
     while conntrack.drain() {}
     assert_eq!(conntrack.connections(), 0);
-    assert_eq!(held(&conntrack.connections.gateways), [0; 3]);
+    assert_eq!(held(&conntrack.connections.algs), [0; 3]);
 }
