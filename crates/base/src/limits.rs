@@ -26,7 +26,7 @@ pub const MAX_IDLE_MS: u64 = 10_000;
 /// How often workers are asked what their flows have carried (`other_config:max-revalidator`), in
 /// milliseconds. Open vSwitch's default is 500.
 pub const MAX_REVALIDATOR_MS: u64 = 1000;
-/// The default and least time after which an OpenFlow bundle without messages is discarded, in seconds (ovs:
+/// The default time after which an OpenFlow bundle without messages is discarded, in seconds (ovs:
 /// `ofproto/connmgr.c`, `BUNDLE_IDLE_TIMEOUT_DEFAULT`).
 pub const BUNDLE_IDLE_TIMEOUT_S: u32 = 10;
 /// Connections that may be tracked unless `ct-set-maxconns` says otherwise.

@@ -243,7 +243,6 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
     };
     let revalidator = SwitchOptions::MIN_MAX_REVALIDATOR_MS;
     let stats = SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS;
-    let bundle = limits::BUNDLE_IDLE_TIMEOUT_S;
     let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
     SwitchOptions {
         unified_cache_entries: section
@@ -257,8 +256,8 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
             .integer("stats_update_interval_ms", stats..=u32::MAX, errors)
             .unwrap_or(stats),
         bundle_idle_timeout_s: section
-            .integer("bundle_idle_timeout_s", bundle..=u32::MAX, errors)
-            .unwrap_or(bundle),
+            .integer("bundle_idle_timeout_s", 1..=u32::MAX, errors)
+            .unwrap_or(limits::BUNDLE_IDLE_TIMEOUT_S),
         worker_cores: section.parsed(
             "pmd_cpu_mask",
             "a hexadecimal mask of cores, such as \"0x6\" for cores 1 and 2",

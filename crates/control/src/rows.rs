@@ -184,8 +184,11 @@ impl<'a> Reader<'a> {
             emc_insert_inv_prob: number("emc-insert-inv-prob", default.emc_insert_inv_prob),
             stats_update_interval_ms: number("stats-update-interval", 0)
                 .max(SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS),
-            bundle_idle_timeout_s: number("bundle-idle-timeout", 0)
-                .max(limits::BUNDLE_IDLE_TIMEOUT_S),
+            // 0 is the default (ovs: `ofproto/connmgr.c`, `connmgr_set_bundle_idle_timeout`).
+            bundle_idle_timeout_s: match number("bundle-idle-timeout", 0) {
+                0 => default.bundle_idle_timeout_s,
+                seconds => seconds,
+            },
             worker_cores: self.parsed(
                 place,
                 "pmd-cpu-mask",

@@ -161,6 +161,16 @@ fn settings_of_the_switch() {
     assert_eq!(warnings, ignored);
 }
 
+/// Less than the default was taken for the default.
+#[test]
+fn bundles_may_be_forgotten_sooner_than_by_default() {
+    for (value, expect) in [("0", 10), ("1", 1), ("4", 4), ("60", 60)] {
+        let config = map(&[("bundle-idle-timeout", value)]);
+        let (found, _) = desired(json!({"other_config": config}), none(), none(), none());
+        assert_eq!(found.options.bundle_idle_timeout_s, expect, "{value}");
+    }
+}
+
 #[test]
 fn settings_of_queues_that_make_no_sense_are_warned_of() {
     let config = map(&[
