@@ -24,6 +24,21 @@ flows_are() { [ "$(ovs-appctl dpctl/dump-flows "$1" | grep -c "in_port($2)")" = 
 eventually 5 flows_are pmd=3 1
 eventually 5 flows_are pmd=-1 2
 
+contains "of the bridge" "$(ovs-appctl dpif/dump-flows -m br0)" "actions:drop"
+lacks "what datapaths add" "$(ovs-appctl dpif/dump-flows -m br0)" "dp:ovs"
+
+# Workers see the time that a warp lets pass, and the balancer does.
+contains "settings" "$(cat $work/ovs-vswitchd.log)" "PMD auto load balance is disabled."
+vsctl set open_vswitch . other_config:pmd-auto-lb=true other_config:pmd-auto-lb-load-threshold=0
+ovs-appctl vlog/set dpif_netdev:dbg
+ovs-appctl time/warp 600000 10000
+contains "attempt" "$(cat $work/ovs-vswitchd.log)" "PMD auto load balance performing dry run."
+vsctl set open_vswitch . other_config:pmd-rxq-assign=roundrobin
+ovs-appctl time/warp 600000 10000
+contains "no attempt" "$(cat $work/ovs-vswitchd.log)" \
+    "nothing to do, pmd-rxq-assign=roundrobin assignment type configured."
+contains "all seconds" "$(ovs-appctl dpif-netdev/pmd-rxq-show -secs -1)" "last 60 seconds"
+
 # Without such a port nothing polls.
 vsctl del-port p1
 same "nobody polls" "" "$(queues)"

@@ -12,8 +12,8 @@ pub struct QueueOptions {
     /// Whether a worker with a pinned queue shares its core with no other queue than pinned ones
     /// (`pmd-rxq-isolate`).
     pub isolation: Isolation,
-    /// When queues are given out anew without being asked for (`pmd-auto-lb`); None never.
-    pub auto_balance: Option<AutoBalance>,
+    /// When queues are given out anew without being asked for.
+    pub auto_balance: AutoBalance,
     /// How long polling workers may sleep when little comes (`pmd-sleep-max`).
     pub sleep_max: SleepMax,
 }
@@ -43,6 +43,8 @@ pub enum Isolation {
 /// When queues are given out anew by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoBalance {
+    /// Whether they are at all (`pmd-auto-lb`).
+    pub enabled: bool,
     /// Minutes between two attempts (`pmd-auto-lb-rebal-interval`).
     pub interval_min: u32,
     /// A worker as busy as this for a minute makes an attempt worth while, in percent
@@ -87,7 +89,7 @@ impl RxqAssign {
 
 impl Default for AutoBalance {
     fn default() -> Self {
-        AutoBalance { interval_min: 1, load_percent: 95, improvement_percent: 25 }
+        AutoBalance { enabled: false, interval_min: 1, load_percent: 95, improvement_percent: 25 }
     }
 }
 

@@ -39,7 +39,8 @@ pub struct Queue {
 pub struct Assignment {
     /// The worker of each queue, in the order of the queues; None where nobody may poll it.
     pub workers: Vec<Option<usize>>,
-    /// Whether each worker serves pinned queues only.
+    /// Whether each worker serves pinned queues only, or is the one that does not poll among those
+    /// that do.
     pub isolated: Vec<bool>,
     /// Queues that are pinned to a processor on which no worker runs, by their place.
     pub unpinned: Vec<usize>,
@@ -55,6 +56,10 @@ pub fn assign(
     let mut desk = Desk::new(cores, queues.len());
     let mut rest = Vec::new();
     let main = cores.iter().position(|core| core.cpu.is_none());
+    if let Some(main) = main {
+        // Where others poll, nothing else is for it.
+        desk.isolated[main] = cores.iter().any(|core| core.cpu.is_some());
+    }
     for (place, queue) in queues.iter().enumerate() {
         if let Some(main) = main.filter(|_| queue.is_slow) {
             desk.give(place, queue, main);
@@ -110,6 +115,21 @@ pub fn assign(
     Assignment { workers: desk.workers, isolated: desk.isolated, unpinned: desk.unpinned }
 }
 
+/// Whether a queue that is not pinned goes to a worker on another node of several: what it costs there is
+/// not known before it is tried.
+pub fn crosses_nodes(assignment: &Assignment, cores: &[Core], queues: &[Queue]) -> bool {
+    let polling = || cores.iter().filter(|core| core.cpu.is_some());
+    let several = polling().any(|core| polling().any(|other| other.numa != core.numa));
+    let held = queues.iter().zip(&assignment.workers);
+    let crosses = |(queue, worker): (&Queue, &Option<usize>)| {
+        worker.is_some_and(|worker| {
+            let Core { cpu, numa } = cores[worker];
+            cpu.is_some() && queue.pinned != cpu && queue.numa != numa
+        })
+    };
+    several && held.into_iter().any(crosses)
+}
+
 /// How uneven the workers' loads are: the variance of their percentages. Workers with pinned
 /// queues only don't count, since nothing can be taken from them.
 pub fn unevenness(assignment: &Assignment, queues: &[Queue], worker_ns: &[u64]) -> u64 {
@@ -151,9 +171,7 @@ impl Desk<'_> {
         let mut numbers: Vec<u16> = cores.iter().map(|core| core.numa).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let polls = cores.iter().any(|core| core.cpu.is_some());
-        let is_on = move |core: &Core, numa| core.numa == numa && (core.cpu.is_some() || !polls);
-        let on = |numa: u16| (0..cores.len()).filter(|i| is_on(&cores[*i], numa)).collect();
+        let on = |numa: u16| (0..cores.len()).filter(move |i| cores[*i].numa == numa).collect();
         let node = |numa| Node { numa, workers: on(numa), at: 0, upwards: true };
         Desk {
             cores,

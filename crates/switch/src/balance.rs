@@ -28,6 +28,8 @@ pub struct Balancer {
     /// Of each worker, the last interval that was looked at and how many in a row were too busy.
     workers: Vec<(u64, usize)>,
     attempted: Option<Instant>,
+    /// What could not be improved when that was last looked at.
+    hopeless: Option<(RxqAssign, Assignment)>,
 }
 
 impl Balancer {
@@ -60,19 +62,42 @@ impl Balancer {
         self.workers.iter().any(|(_, overloaded)| *overloaded >= INTERVALS)
     }
 
+    /// Whether another assignment could change anything; what is in the way is logged once for each
+    /// assignment.
+    pub fn has_hope(&mut self, way: RxqAssign, current: &Assignment) -> bool {
+        let nothing = "PMD auto load balance nothing to do";
+        if self.hopeless.as_ref().is_some_and(|(was, known)| (*was, known) == (way, current)) {
+            log::debug!(
+                target: "dpif_netdev",
+                "{nothing}, no configuration changes since last check."
+            );
+            return false;
+        }
+        let obstacle = obstacle(way, current);
+        if let Some(obstacle) = obstacle {
+            log::debug!(target: "dpif_netdev", "{nothing}, {obstacle}");
+        }
+        self.hopeless = obstacle.map(|_| (way, current.clone()));
+        obstacle.is_none()
+    }
+
     /// Forgets everything: queues were given out anew, or nobody wants to know any more.
     pub fn reset(&mut self) {
         *self = Balancer::default();
     }
 }
 
-/// Whether another assignment could change anything: queues are given out by load, and a worker
-/// with more than one could give one to another.
-pub fn can_improve(way: RxqAssign, current: &Assignment) -> bool {
+/// Why no other assignment could change anything, if so: queues are given out by load, and a worker with
+/// more than one could give one to another.
+pub fn obstacle(way: RxqAssign, current: &Assignment) -> Option<&'static str> {
+    if way == RxqAssign::RoundRobin {
+        return Some("pmd-rxq-assign=roundrobin assignment type configured.");
+    }
     let open: Vec<usize> =
         (0..current.isolated.len()).filter(|worker| !current.isolated[*worker]).collect();
     let held = |worker: &usize| current.workers.iter().filter(|w| **w == Some(*worker)).count();
-    way != RxqAssign::RoundRobin && open.len() > 1 && open.iter().any(|worker| held(worker) > 1)
+    let can_improve = open.len() > 1 && open.iter().any(|worker| held(worker) > 1);
+    (!can_improve).then_some("not enough non-isolated PMDs or RxQs.")
 }
 
 /// Whether `next` is so much evener than `current` that it is worth the change. `worker_ns` is
@@ -88,7 +113,7 @@ pub fn is_worthwhile(
     let improvement = percent(now.saturating_sub(then), now).unwrap_or(0);
     log::debug!(
         target: "dpif_netdev",
-        "PMD auto load balance: variance {now}, then {then}, improvement {improvement}%"
+        "Current variance {now} Estimated variance {then}. Variance improvement {improvement}%."
     );
     improvement >= settings.improvement_percent.into() && then < now
 }
@@ -101,7 +126,7 @@ mod tests {
     use control::Isolation;
 
     const SETTINGS: AutoBalance =
-        AutoBalance { interval_min: 1, load_percent: 95, improvement_percent: 25 };
+        AutoBalance { enabled: true, interval_min: 1, load_percent: 95, improvement_percent: 25 };
 
     fn at(seconds: u64) -> Instant {
         Instant::from_nanos(1 + seconds * 1_000_000_000)
@@ -147,6 +172,25 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_improved_is_looked_at_once() {
+        let mut balancer = Balancer::default();
+        let [one, two] = [1, 2].map(|workers| Assignment {
+            workers: vec![Some(0); 2],
+            isolated: vec![false; workers],
+            unpinned: Vec::new(),
+        });
+        let mut check = |way, current, hope, hopeless| {
+            assert_eq!(balancer.has_hope(way, current), hope);
+            assert_eq!(balancer.hopeless.is_some(), hopeless);
+        };
+        check(RxqAssign::Cycles, &one, false, true);
+        check(RxqAssign::Cycles, &one, false, true);
+        check(RxqAssign::Cycles, &two, true, false);
+        check(RxqAssign::RoundRobin, &two, false, true);
+        check(RxqAssign::Group, &two, true, false);
+    }
+
+    #[test]
     fn only_a_better_assignment_is_worth_it() {
         let queue = |(index, busy_ns): (usize, u64)| Queue {
             port: PortNo(index as u32 + 1),
@@ -164,7 +208,7 @@ mod tests {
             let workers = now.iter().copied().map(Some).collect();
             let current = Assignment { workers, isolated: vec![false; 2], unpinned: Vec::new() };
             let next = assign(&cores, &queues, way, Isolation::Isolated);
-            let found = can_improve(way, &current)
+            let found = obstacle(way, &current).is_none()
                 && is_worthwhile(&current, &next, &queues, &[100, 100], SETTINGS);
             assert_eq!(found, expect, "{busy:?} on {now:?}, {way:?}");
         };

@@ -85,6 +85,7 @@ impl Switch {
             self.apply(change);
         }
         self.desired = desired;
+        self.announce_queue_options();
         if was_restoring && !self.is_restoring {
             self.start_controllers();
         }

@@ -3,11 +3,17 @@
 
 use super::Switch;
 use super::devices::Devices;
+use super::worker_thread::WorkerCommand;
 use base::{MacAddr, PortNo};
 use control::{Desired, InterfaceKind};
 use port::PortError;
 use port_dummy::DummyPort;
 use port_linux::{LinkInfo, LinkStatistics};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long workers are given to see that time went by.
+const TURN_TIME: Duration = Duration::from_secs(1);
 
 /// What `--enable-dummy` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +117,18 @@ impl Switch {
             self.polls_dummies = polls;
             self.set_workers(&desired.options);
         }
+    }
+
+    /// Lets every worker see what the time is now, and answers what it asks.
+    pub(super) fn let_workers_turn(&mut self) {
+        let (done, all) = mpsc::channel();
+        for worker in self.workers() {
+            worker.send(WorkerCommand::Turn(done.clone()));
+        }
+        drop(done);
+        // Nothing is ever sent: the channel ends when the last worker is through.
+        let _ = all.recv_timeout(TURN_TIME);
+        while self.answer_upcalls(clock::now()) {}
     }
 }
 

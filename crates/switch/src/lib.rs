@@ -31,6 +31,7 @@ mod openflow_tasks;
 mod options;
 mod ovsdb_task;
 mod processors;
+mod queue_log;
 mod report;
 pub mod run;
 mod rxq;
@@ -101,6 +102,8 @@ pub struct Switch {
     workers: Vec<WorkerThread>,
     devices: Devices,
     balancer: balance::Balancer,
+    /// The settings of queues that the log knows.
+    announced: Option<control::QueueOptions>,
     desired: Desired,
     /// Whether ports for tests want workers that poll.
     polls_dummies: bool,
@@ -158,6 +161,7 @@ impl Switch {
                 workers: Vec::new(),
                 devices,
                 balancer: balance::Balancer::default(),
+                announced: None,
                 desired: Desired::default(),
                 polls_dummies: false,
                 is_restoring: true,

@@ -5,7 +5,7 @@
 //! the others' queues where they are, unless it is pinned and its worker has to be its own.
 
 use super::Switch;
-use super::assignment::{Assignment, Core, Queue, assign};
+use super::assignment::{Assignment, Core, Queue, assign, crosses_nodes};
 use super::balance;
 use super::devices::{DeviceKind, Devices};
 use super::usage::INTERVALS;
@@ -270,10 +270,11 @@ impl Switch {
     /// Time went by: where it is asked for and would even out the load, queues are given out
     /// anew.
     pub(super) fn balance_queues(&mut self) {
-        let Some(settings) = self.desired.options.queues.auto_balance else {
+        let settings = self.desired.options.queues.auto_balance;
+        if !settings.enabled {
             self.balancer.reset();
             return;
-        };
+        }
         let reports: Vec<_> = self.workers.iter().map(WorkerThread::report).collect();
         for (index, report) in reports.iter().enumerate() {
             let isolated = self.devices.rxqs.is_isolated(WorkerId(index as u16));
@@ -293,13 +294,23 @@ impl Switch {
             isolated: rxqs.isolated.clone(),
             unpinned: Vec::new(),
         };
+        if !self.balancer.has_hope(rxqs.way, &current) {
+            return;
+        }
+        log::debug!(target: "dpif_netdev", "PMD auto load balance performing dry run.");
         let cores: Vec<Core> = self.workers.iter().map(core).collect();
         let next = assign(&cores, &queues, rxqs.way, rxqs.isolation);
+        if crosses_nodes(&next, &cores, &queues) {
+            log::debug!(
+                target: "dpif_netdev",
+                "PMD auto load balance detected cross-numa polling with multiple numa nodes. Unable \
+                 to accurately estimate."
+            );
+            return;
+        }
         let worker_ns: Vec<u64> =
             reports.iter().map(|report| report.intervals_ns(INTERVALS)).collect();
-        if balance::can_improve(rxqs.way, &current)
-            && balance::is_worthwhile(&current, &next, &queues, &worker_ns, settings)
-        {
+        if balance::is_worthwhile(&current, &next, &queues, &worker_ns, settings) {
             log::info!(
                 target: "dpif_netdev",
                 "PMD auto load balance dry run. Requesting datapath reconfigure."

@@ -57,9 +57,8 @@ pub struct Start {
 
 /// Works until it is told to stop, or nobody is there to tell it; gives back its queues.
 pub fn run(start: Start) -> Vec<RxSlot> {
-    let since = clock::now();
     let Start { generation, mode, worker, waiter, inbox, events, published, metrics } = start;
-    let run = Run {
+    Run {
         generation,
         mode,
         worker,
@@ -72,13 +71,14 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         asked: None,
         ports: Ports::default(),
         turns: Turns::default(),
-        since,
+        since: clock::now(),
         busy: Usage::default(),
         last: Load::default(),
         nap: Nap::default(),
         tracing: None,
-    };
-    run.run()
+        turn: None,
+    }
+    .run()
 }
 
 /// The thread's state.
@@ -106,6 +106,8 @@ struct Run {
     nap: Nap,
     /// Which packets' steps are written down.
     tracing: Option<Picker>,
+    /// Who waits for the end of this turn.
+    turn: Option<mpsc::Sender<()>>,
 }
 
 impl Run {
@@ -149,6 +151,8 @@ impl Run {
                 }
                 self.publish();
             }
+            // Who waits is told after it is published.
+            self.turn.take().inspect(|_| self.publish());
             let before = if received > 0 { worked } else { now };
             now = self.rest(received, before, worked, received_at);
         }
@@ -196,13 +200,11 @@ impl Run {
         now: Instant,
         received_at: Instant,
     ) -> Instant {
-        let rested = if self.mode.waits() {
-            if received > 0 {
-                None
-            } else {
-                self.publish();
-                self.patience(now - received_at).map(|patience| self.wait(patience))
-            }
+        let rested = if self.mode.waits() && received > 0 {
+            None
+        } else if self.mode.waits() {
+            self.publish();
+            self.patience(now - received_at).map(|patience| self.wait(patience))
         } else {
             // Who asks after a burst need not wait for the next second.
             if received == 0 && idle_since <= received_at {
@@ -267,6 +269,7 @@ impl Run {
                 Ok(WorkerCommand::Room(room)) => {
                     let _ = self.events.send(WorkerEvent::Spent(self.worker.take(room)));
                 }
+                Ok(WorkerCommand::Turn(done)) => self.turn = Some(done),
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();
                     (self.turns, self.since, self.asked) = (Turns::default(), now, None);

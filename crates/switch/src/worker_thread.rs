@@ -64,6 +64,8 @@ pub enum WorkerCommand {
     Room(Room),
     /// Forget the counters.
     ClearStats,
+    /// Go round once and report; then the sender is dropped.
+    Turn(mpsc::Sender<()>),
     /// End.
     Stop,
 }

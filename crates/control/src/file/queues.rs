@@ -14,10 +14,10 @@ pub(super) fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> Que
         }
         _ => Isolation::Isolated,
     };
-    let enabled = section.boolean("pmd_auto_lb", errors).unwrap_or_default();
     let default = AutoBalance::default();
     let most = AutoBalance::INTERVAL_MIN_MAX;
-    let balance = AutoBalance {
+    let auto_balance = AutoBalance {
+        enabled: section.boolean("pmd_auto_lb", errors).unwrap_or_default(),
         interval_min: section
             .integer("pmd_auto_lb_rebal_interval_min", 1..=most, errors)
             .unwrap_or(default.interval_min),
@@ -34,10 +34,5 @@ pub(super) fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> Que
         errors,
         SleepMax::from_text,
     );
-    QueueOptions {
-        assign,
-        isolation,
-        auto_balance: enabled.then_some(balance),
-        sleep_max: sleep_max.unwrap_or_default(),
-    }
+    QueueOptions { assign, isolation, auto_balance, sleep_max: sleep_max.unwrap_or_default() }
 }

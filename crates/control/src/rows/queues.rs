@@ -16,20 +16,21 @@ impl Reader<'_> {
         let isolation = match place.row.map_str("other_config", "pmd-rxq-isolate") {
             Some("false") if assign == RxqAssign::Group => Isolation::Shared,
             Some("false") => {
-                let words = "can only be false with pmd-rxq-assign=group; taken as true";
-                self.warn(place, "other_config:pmd-rxq-isolate", words);
+                let words = "pmd-rxq-isolate can only be set false when using \
+                             pmd-rxq-assign=group; taken as true";
+                self.warn(place, "other_config", words);
                 Isolation::Isolated
             }
             _ => Isolation::Isolated,
         };
-        let auto_balance = self.flag(place, "pmd-auto-lb").then(|| self.auto_balance(place));
-        QueueOptions { assign, isolation, auto_balance, sleep_max: self.sleep_max(place) }
+        let (auto_balance, sleep_max) = (self.auto_balance(place), self.sleep_max(place));
+        QueueOptions { assign, isolation, auto_balance, sleep_max }
     }
 
     fn auto_balance(&mut self, place: &Place<'_>) -> AutoBalance {
         let default = AutoBalance::default();
-        let most = AutoBalance::INTERVAL_MIN_MAX;
-        let mut percent = |key: &str, default| self.config(place, key, 0..=100).unwrap_or(default);
+        let mut percent =
+            |key: &str, default: u8| self.lenient(place, key, 100, default.into()) as u8;
         AutoBalance {
             load_percent: percent("pmd-auto-lb-load-threshold", default.load_percent),
             improvement_percent: percent(
@@ -38,9 +39,25 @@ impl Reader<'_> {
             ),
             // Never more often than once a minute (ovs: lib/dpif-netdev.c).
             interval_min: self
-                .config(place, "pmd-auto-lb-rebal-interval", 0..=most)
-                .unwrap_or(default.interval_min)
+                .lenient(
+                    place,
+                    "pmd-auto-lb-rebal-interval",
+                    AutoBalance::INTERVAL_MIN_MAX,
+                    default.interval_min,
+                )
                 .max(1),
+            enabled: self.flag(place, "pmd-auto-lb"),
+        }
+    }
+
+    /// A number, or the default for one that is too large or negative: as in Open vSwitch, the log tells
+    /// what is in force, and nothing else is said.
+    fn lenient(&mut self, place: &Place<'_>, key: &str, most: u32, default: u32) -> u32 {
+        let given =
+            place.row.map_str("other_config", key).and_then(|text| text.trim().parse().ok());
+        match given {
+            Some(number) if !(0..=i64::from(most)).contains(&number) => default,
+            _ => self.config(place, key, 0..=most).unwrap_or(default),
         }
     }
 

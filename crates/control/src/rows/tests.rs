@@ -134,11 +134,12 @@ fn settings_of_the_switch() {
         queues: QueueOptions {
             assign: RxqAssign::Group,
             isolation: Isolation::Shared,
-            auto_balance: Some(AutoBalance {
+            auto_balance: AutoBalance {
+                enabled: true,
                 interval_min: 1,
                 load_percent: 70,
                 improvement_percent: 25,
-            }),
+            },
             sleep_max: SleepMax { default_us: 50, cores: BTreeMap::new() },
         },
         flow_limit: 1000,
@@ -179,19 +180,20 @@ fn settings_of_queues_that_make_no_sense_are_warned_of() {
         ("pmd-sleep-max", "long"),
         ("pmd-auto-lb", "true"),
         ("pmd-auto-lb-load-threshold", "101"),
+        ("pmd-auto-lb-rebal-interval", "often"),
         ("unified-cache-entries", "67108865"),
     ]);
     let interface = json!({"other_config": map(&[("pmd-rxq-affinity", "0-3")])});
     let (found, warnings) = desired(json!({"other_config": config}), none(), none(), interface);
-    let balance = Some(AutoBalance::default());
+    let balance = AutoBalance { enabled: true, ..AutoBalance::default() };
     assert_eq!(found.options.queues, QueueOptions { auto_balance: balance, ..Default::default() });
     let expect = [
         "Open_vSwitch: other_config:pmd-rxq-assign: \"random\" is not \"cycles\", \"group\" or \
          \"roundrobin\"; ignored",
-        "Open_vSwitch: other_config:pmd-rxq-isolate: can only be false with \
+        "Open_vSwitch: other_config: pmd-rxq-isolate can only be set false when using \
          pmd-rxq-assign=group; taken as true",
-        "Open_vSwitch: other_config:pmd-auto-lb-load-threshold: \"101\" is not a number from 0 to \
-         100; ignored",
+        "Open_vSwitch: other_config:pmd-auto-lb-rebal-interval: \"often\" is not a number from 0 to \
+         20000; ignored",
         "Open_vSwitch: other_config:pmd-sleep-max: \"long\" is not microseconds, or such as \
          \"50,8:100\" with core 8 apart; ignored",
         "Open_vSwitch: other_config:unified-cache-entries: \"67108865\" is not a number from 0 to \

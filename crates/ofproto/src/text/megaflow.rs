@@ -12,6 +12,8 @@ use std::fmt::Write;
 pub struct DumpOptions<'a> {
     /// Everything, with masks (`-m`).
     pub verbose: bool,
+    /// Only what Open vSwitch's bridges tell, not what datapaths add (`dpif/dump-flows`).
+    pub of_bridge: bool,
     /// Names of ports.
     pub names: PortNames<'a>,
 }
@@ -21,18 +23,19 @@ pub struct DumpOptions<'a> {
 pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'_>) -> String {
     let mut out = String::new();
     if options.verbose {
-        let _ = write!(out, "ufid:{}, ", format_ufid(flow.id));
+        let comma = if options.of_bridge { "" } else { "," };
+        let _ = write!(out, "ufid:{}{comma} ", format_ufid(flow.id));
     }
     // Where only some bits of a field matter, it is printed as it was in the packet that the flow
     // was made for; with -m, so is what does not matter at all.
     out += &format_flow(&flow.key, flow.matching.mask(), options.verbose, options.names);
     let _ = write!(out, ", {}", format_stats(&flow.stats, now));
-    if options.verbose {
+    if options.verbose && !options.of_bridge {
         out += ", dp:ovs";
     }
     let actions = format_actions(&flow.actions, &flow.key, options.names);
     let _ = write!(out, ", actions:{actions}");
-    if options.verbose {
+    if options.verbose && !options.of_bridge {
         // What a datapath says here is its own affair. Open vSwitch's tells how many words of its
         // flow a lookup compares, by halves; this is the same of ours, which are in one piece.
         let words = flow.matching.mask().map().count_ones();

@@ -158,3 +158,17 @@ fn queues_of_no_polling_port_go_to_the_worker_that_sleeps() {
     check(&[Core { cpu: None, numa: 0 }], &mixed, Cycles, Isolated, "- - - -");
     check(&cores(&[1, 2]), &mixed, RoundRobin, Isolated, "1 2 1 2");
 }
+
+#[test]
+fn queues_of_a_node_without_workers_cross() {
+    let core = |cpu, numa| Core { cpu: Some(cpu), numa };
+    let crosses = |cores: &[Core], queues: &[Queue]| {
+        crosses_nodes(&assign(cores, queues, Group, Shared), cores, queues)
+    };
+    let elsewhere = [core(0, 1), core(1, 2)];
+    assert!(crosses(&elsewhere, &queues(&[0, 0])));
+    assert!(!crosses(&elsewhere, &pinned(queues(&[0, 0]), &[(0, 0), (1, 1)])));
+    // One node has all, or the queues' own has workers.
+    assert!(!crosses(&[core(0, 1), core(1, 1)], &queues(&[0, 0])));
+    assert!(!crosses(&[core(0, 0), core(1, 1)], &queues(&[0, 0])));
+}

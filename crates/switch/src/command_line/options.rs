@@ -369,7 +369,6 @@ mod tests {
             ("--p", "option '--p' is ambiguous; possibilities: '--pidfile' '--private-key'"),
             ("a b", "at most one non-option argument accepted; use --help for usage"),
             ("--dpdk", "Using --dpdk to configure DPDK is not supported."),
-            ("--enable-dummy=override", "--enable-dummy is not supported"),
             ("--unixctl", "option '--unixctl' requires an argument"),
             ("--check", "--check needs --config FILE"),
             ("--config x unix:y", "--config and the database unix:y exclude each other"),

@@ -128,6 +128,7 @@ fn warp(switch: &mut Switch, words: &[String]) -> Answer {
         let now = left.min(step);
         clock::warp(Duration::from_millis(now));
         left -= now;
+        switch.let_workers_turn();
         switch.tick();
     }
     Ok("warped".to_owned())

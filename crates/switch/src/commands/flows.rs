@@ -87,7 +87,8 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     for worker in switch.workers().iter().filter(is_meant) {
         let wanted =
             |flow: &ofproto::DatapathFlow| flow.worker == worker.id && filter.matches(&flow.key);
-        let flows = dump_of(switch, verbose, names, wanted);
+        let flows =
+            dump_of(switch, DumpOptions { verbose, ..DumpOptions::default() }, names, wanted);
         if !flows.is_empty() {
             text += &match worker.mode {
                 WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
@@ -148,7 +149,9 @@ fn get(switch: &mut Switch, words: &[String]) -> Answer {
     }
     let flow = told(switch, &text)?.ok_or("getting flow (No such file or directory)")?;
     let (id, worker) = (flow.id, flow.worker);
-    Ok(dump_of(switch, verbose, names, |flow| (flow.id, flow.worker) == (id, worker)))
+    Ok(dump_of(switch, DumpOptions { verbose, ..DumpOptions::default() }, names, |flow| {
+        (flow.id, flow.worker) == (id, worker)
+    }))
 }
 
 /// Takes one megaflow out; `-s` tells what it had carried.
@@ -178,18 +181,19 @@ fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
         let found = switch.ofproto().bridges().of_device(flow.key.in_port());
         found.is_some_and(|(id, _)| id == bridge)
     };
-    Ok(dump_of(switch, verbose, names, of_bridge))
+    let options = DumpOptions { verbose, of_bridge: true, ..DumpOptions::default() };
+    Ok(dump_of(switch, options, names, of_bridge))
 }
 
 fn dump_of(
     switch: &Switch,
-    verbose: bool,
+    options: DumpOptions<'_>,
     names: bool,
     wanted: impl Fn(&ofproto::DatapathFlow) -> bool,
 ) -> String {
     let name = |port: PortNo| switch.devices().get(port).map(|device| device.name.clone());
     let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
-    let options = DumpOptions { verbose, names: PortNames { device, bridge: None } };
+    let options = DumpOptions { names: PortNames { device, bridge: None }, ..options };
     let now = clock::now();
     let flows = switch.ofproto().megaflows().filter(|flow| wanted(flow));
     flows.map(|flow| format_megaflow(flow, now, options) + "\n").collect()
