@@ -1,5 +1,5 @@
 //! Settings that are parsed and never read: a field of the configuration or of the command line that
-//! no code looks at has no effect, which nobody would notice.
+//! no code looks at has no effect, and no test would show it.
 
 use crate::files::RustFile;
 use crate::problem::Problem;

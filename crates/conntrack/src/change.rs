@@ -1,7 +1,7 @@
 //! What happens to connections, for whoever watches.
 //!
-//! While somebody watches, what happens to a connection is noted in the list of the thread that made it,
-//! whoever does it: so it is told in order, though one thread may end what another has only begun to put
+//! While a watcher is there, what happens to a connection is noted in the list of the thread that made
+//! it, whichever thread does it: so it is told in order, though one thread may end what another has only begun to put
 //! in. What is not fetched in time is lost, and counted.
 
 use crate::counters::Event;
@@ -68,7 +68,7 @@ struct Queue {
 }
 
 impl Waiting {
-    /// Notes what happened to a connection; that it is new before all else, by whoever comes first.
+    /// Notes what happened to a connection; that it is new before all else, by the thread that comes first.
     pub fn note(&self, record: &Record<'_>, what: What, now: Instant) {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if record.tell() {

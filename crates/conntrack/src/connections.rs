@@ -347,7 +347,7 @@ impl Connections {
         }
     }
 
-    /// Notes what happened to a connection, if somebody watches.
+    /// Notes what happened to a connection, if a watcher is there.
     #[inline]
     pub fn note(&self, context: &ThreadContext, record: &Record<'_>, what: What) {
         if context.is_watched {

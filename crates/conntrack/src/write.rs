@@ -10,7 +10,7 @@ use crate::zone_filter;
 use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
 
 impl Pass<'_> {
-    /// [`Pass::write`] for TCP and UDP of connections that nobody announced.
+    /// [`Pass::write`] for TCP and UDP of connections that no helper announced.
     #[inline(always)]
     pub fn write_seen<'w>(
         &mut self,

@@ -358,7 +358,7 @@ fn two_threads_begin_one_announced_connection() {
     }
 }
 
-/// A connection whose beginning nobody saw is new with its first segment and established with the next.
+/// A connection whose beginning was not seen is new with its first segment and established with the next.
 #[test]
 fn a_segment_that_begins_a_connection_is_not_like_the_next() {
     for (there, back) in [

@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Both types are this switch's one datapath, since OVN asks for "system" where nobody told it
+    /// Both types are this switch's one datapath, since OVN asks for "system" where it was not told
     /// otherwise.
     fn check_datapath_type(&mut self, place: &Place<'_>) {
         let name = place.row.str("datapath_type").unwrap_or_default();

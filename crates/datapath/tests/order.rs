@@ -125,7 +125,7 @@ fn where_room_is_made_what_may_give_way_takes_its_turn() {
     check(3, &commits(), &[d, e, f, &[ack()], b, c, &[udp(4), ack()]], 2);
 }
 
-/// The first segment of a connection whose handshake nobody saw is new, and the next is established.
+/// The first segment of a connection whose handshake was not seen is new, and the next is established.
 #[test]
 fn a_segment_that_begins_a_connection_is_not_like_the_next() {
     let ack = packet("10.0.0.1:1000>10.0.0.9:80 A seq=1 ack=1 win=60000");

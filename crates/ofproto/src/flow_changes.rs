@@ -32,7 +32,7 @@ impl Ofproto {
         self.flow_changes.xid = xid;
     }
 
-    /// Reports a change, if somebody watches the bridge. `before` is what the flow did until now.
+    /// Reports a change, if a session watches the bridge. `before` is what the flow did until now.
     pub(crate) fn report_change(
         &mut self,
         event: FlowEvent,

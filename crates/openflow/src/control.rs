@@ -125,7 +125,7 @@ pub(crate) fn take_role(input: &mut Input<'_>, reply: bool) -> Result<Message, O
     Ok(role_message(role, known.then_some(generation), reply))
 }
 
-/// Reads OFPT_ROLE_STATUS, whose properties nobody has defined yet.
+/// Reads OFPT_ROLE_STATUS, whose properties are not defined yet.
 pub(crate) fn take_role_status(input: &mut Input<'_>) -> Result<Message, OfError> {
     let role = role(input.u32()?)?;
     let reason = input.u8()?;

@@ -124,7 +124,7 @@ pub struct Devices {
     pub(super) rxqs: Rxqs,
     /// How many ports have been opened.
     openings: u64,
-    /// Devices of our own that nobody uses any more.
+    /// Devices of our own that are not used any more.
     doomed: Vec<TapPort>,
 }
 

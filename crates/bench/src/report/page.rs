@@ -377,7 +377,7 @@ fn settings(stored: &Stored) -> String {
 }
 
 /// How it was measured, and can be again: its command line, and how it was set up, by these keys. It is
-/// folded away until somebody wants to know.
+/// folded away until a reader opens it.
 pub fn settings_of(stored: &Stored, keys: &[&str]) -> String {
     let command = stored.text("/provenance/command").map(|command| format!("$ {command}"));
     let mut lines: Vec<String> = command.into_iter().collect();

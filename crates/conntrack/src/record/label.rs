@@ -1,5 +1,5 @@
-//! A connection's label, which is two words and so changes under a lock: a bit of the state says that
-//! somebody writes it.
+//! A connection's label, which is two words and so changes under a lock: a bit of the state says that a thread
+//! writes it.
 
 use super::{LABEL, Record, STATE, State};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -18,7 +18,7 @@ impl Record<'_> {
         if state.is_labelled() { self.whole_label() } else { [0; 2] }
     }
 
-    /// Both halves as one writer left them: between two looks at the generation nobody wrote.
+    /// Both halves as one writer left them: between two looks at the generation no thread wrote.
     #[inline(never)]
     fn whole_label(&self) -> [u64; 2] {
         let state = || State(self.common[STATE].load(Acquire));

@@ -19,7 +19,7 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
 
 type Words = [AtomicU64; WORDS_V4];
 
-/// A conversation in which nobody answered yet.
+/// A conversation without an answer yet.
 fn begun() -> Arc<Words> {
     let words: Arc<Words> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
     begin(&words, Exchange::Single);
@@ -113,7 +113,7 @@ fn one_thread_ends_what_others_follow() {
     });
 }
 
-/// Whoever remembers a connection sees from the generation that its record has another one by now.
+/// A cache that remembers a connection sees from the generation that its record has another one by now.
 #[test]
 fn a_record_that_is_used_again_is_not_taken_for_what_it_was() {
     model(3, || {
@@ -135,7 +135,7 @@ fn a_record_that_is_used_again_is_not_taken_for_what_it_was() {
     });
 }
 
-/// Nobody sees one half of a label and the other half of another.
+/// No reader sees one half of a label and the other half of another.
 #[test]
 fn a_label_is_read_as_one_writer_left_it() {
     model(2, || {

@@ -43,7 +43,7 @@ pub(super) struct Place {
 
 impl Clients {
     /// A place for a client that has connected. Where all are taken, the client that has asked nothing
-    /// for longest is disconnected; where nobody can be, this waits.
+    /// for longest is disconnected; where none can be, this waits.
     pub async fn enter(&self) -> Place {
         loop {
             let changed = self.0.changed.notified();
@@ -71,7 +71,7 @@ impl Clients {
 }
 
 impl Table {
-    /// Disconnects the client that is idle for longest; None where nobody is.
+    /// Disconnects the client that is idle for longest; None where none is.
     fn close_idle(&mut self) -> Option<()> {
         let idle = self.by_number.iter().filter_map(|(number, client)| {
             client.task.as_ref()?;

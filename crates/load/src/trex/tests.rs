@@ -92,7 +92,7 @@ fn a_trial_that_has_failed_is_cut_off_and_told_as_such() {
     assert_eq!(judge(&trial(&mut trex, 400.0).unwrap(), &ALLOWED).word(), "pass");
 }
 
-/// A SYN that nobody answers is given up after five seconds, when the traffic is over.
+/// A SYN without an answer is given up after five seconds, when the traffic is over.
 #[test]
 fn a_device_that_drops_everything_has_failed_and_is_no_error() {
     let script = Script { device_most: 0.0, gives_up_s: 5.0, ..Script::default() };

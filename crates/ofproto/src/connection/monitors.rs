@@ -202,7 +202,7 @@ impl Connections {
         Ok(StatsReply::FlowMonitor(updates))
     }
 
-    /// Has changes of flows reported for as long as somebody watches them.
+    /// Has changes of flows reported for as long as a session watches them.
     pub(super) fn watch(&self, bridge: BridgeId, monitors: &Monitors, core: &mut Ofproto) {
         let mut others = self.sessions.values().filter(|session| session.bridge == bridge);
         let is_watched = !monitors.is_empty() || others.any(|other| !other.monitors.is_empty());
