@@ -53,14 +53,14 @@ fuzz_target!(|data: &[u8]| {
         switch.send(packet, PortNo(1 + n as u32 % 4), state, &variants(packet, seed, 4));
     }
     for id in ids {
-        check_output(&connections.take_output(id));
+        check_output(&connections.take_output(id, &switch.ofproto));
     }
     switch.pass(100_000);
     with(&mut connections, &mut switch, |connections, switch| connections.tick(switch));
     switch.revalidate();
     for id in ids {
-        check_output(&connections.take_output(id));
-        connections.close(id);
+        check_output(&connections.take_output(id, &switch.ofproto));
+        connections.close(id, &mut switch.ofproto);
     }
 });
 
