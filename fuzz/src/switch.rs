@@ -81,6 +81,7 @@ impl Switch {
             packet: Packet::from_bytes(bytes),
             key: key.clone(),
             received: self.now,
+            queued: self.now,
             trace: None,
         };
         self.ofproto.upcall(self.now, upcall, &mut self.out);

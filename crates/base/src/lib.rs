@@ -1,17 +1,19 @@
 //! What every other crate stands on: time as a value, identifiers that cannot be mixed up,
-//! Ethernet addresses and the limits of the whole switch.
+//! Ethernet addresses, histograms of durations and the limits of the whole switch.
 //!
 //! Nothing here reads a clock, a file or a socket.
 
 #![forbid(unsafe_code)]
 
 mod error;
+mod histogram;
 mod ids;
 pub mod limits;
 mod mac;
 mod time;
 
 pub use error::reason;
+pub use histogram::Histogram;
 pub use ids::{DatapathId, OfPort, PortNo, RecircId, TableId, WorkerId, Zone};
 pub use mac::{MacAddr, MacParseError};
 pub use time::Instant;

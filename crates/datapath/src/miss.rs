@@ -46,6 +46,7 @@ impl Worker {
             packet: frame.packet.compact_copy(),
             key: frame.key.clone(),
             received: now,
+            queued: self.clock.map_or(now, |clock| clock()),
             trace,
         };
         let pushed = self.upcalls.push(upcall);

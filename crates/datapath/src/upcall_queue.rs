@@ -150,6 +150,7 @@ mod tests {
             packet: Packet::from_bytes(&[0; 14]),
             key,
             received: Instant::ZERO,
+            queued: Instant::ZERO,
             trace: None,
         }
     }

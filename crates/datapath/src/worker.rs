@@ -43,6 +43,8 @@ pub struct Worker {
     pub(crate) pool: Pool,
     pub(crate) stats: WorkerStats,
     pub(crate) config: WorkerConfig,
+    /// What says when an upcall is queued.
+    pub(crate) clock: Option<fn() -> Instant>,
     pub(crate) random: u32,
     pub(crate) seed: u32,
     /// Places for a batch; taken out while they are at work.
@@ -79,6 +81,7 @@ impl Worker {
             pool: Pool::new(config.pool_packets),
             stats: WorkerStats::default(),
             config,
+            clock: None,
             random: (seed as u32) | 1,
             seed: (seed >> 32) as u32,
             lane: Some(Box::new(Lane::new())),
@@ -87,6 +90,11 @@ impl Worker {
             hit: Vec::new(),
             gone: Vec::new(),
         }
+    }
+
+    /// Reads this clock for each upcall that is queued. Without one, an upcall is queued when it is received.
+    pub fn set_clock(&mut self, clock: fn() -> Instant) {
+        self.clock = Some(clock);
     }
 
     /// Takes a batch that came in on `in_port` through the whole datapath. The batch is left

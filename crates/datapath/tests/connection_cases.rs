@@ -115,7 +115,7 @@ impl Tables {
             worker.receive(now, PortNo(FIRST_IN + nth as u32), &mut batch, out);
         } else {
             let (key, actions) = (frame.key.clone(), track_by(action, nth));
-            let execute = Execute { packet, key, actions, trace: None };
+            let execute = Execute { packet, key, actions, trace: None, stamps: None };
             worker.command(now, FlowCommand::Execute(Box::new(execute)), out);
         }
         let mut sent = Vec::new();
@@ -166,7 +166,7 @@ impl Tables {
             let put = FlowPut { id, matching, actions: Arc::clone(&actions) };
             worker.command(now, FlowCommand::Put(Box::new(put)), out);
         }
-        let execute = Execute { packet, key, actions, trace: None };
+        let execute = Execute { packet, key, actions, trace: None, stamps: None };
         worker.command(now, FlowCommand::Execute(Box::new(execute)), out);
     }
 

@@ -15,6 +15,7 @@ mod field;
 mod frame;
 mod headers;
 mod key;
+mod latency;
 mod matching;
 mod upcall;
 
@@ -27,6 +28,7 @@ pub use field::Field;
 pub use frame::{Frame, FrameBatch, Layers};
 pub use headers::{HEADER_WORDS, Headers};
 pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
+pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,

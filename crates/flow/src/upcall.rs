@@ -5,6 +5,7 @@
 
 use crate::action::{Action, ControllerAction};
 use crate::key::FlowKey;
+use crate::latency::Stamps;
 use crate::matching::Match;
 use base::{Instant, WorkerId};
 use packet::Packet;
@@ -31,6 +32,8 @@ pub struct Upcall {
     pub key: FlowKey,
     /// When the worker received it.
     pub received: Instant,
+    /// When it was put into the queue; [`Self::received`] where no clock is at hand.
+    pub queued: Instant,
     /// Where its steps are written down.
     pub trace: Option<TraceId>,
 }
@@ -66,6 +69,8 @@ pub struct Execute {
     pub actions: Arc<[Action]>,
     /// Where the packet's steps are written down.
     pub trace: Option<TraceId>,
+    /// When the miss that this answers passed each stage, where that is measured.
+    pub stamps: Option<Stamps>,
 }
 
 /// What the control side asks of a worker.

@@ -17,7 +17,6 @@ mod connection;
 mod flood;
 mod frame;
 mod frame_in;
-mod histogram;
 mod host;
 mod late;
 mod neighbours;
@@ -37,9 +36,9 @@ mod udp;
 mod wheel;
 
 pub use address::{AddressRange, PortRange, RangeError};
+pub use base::Histogram;
 pub use connection::BYTES_PER_CONNECTION;
 pub use flood::{Flood, FloodConfig, FloodCounts};
-pub use histogram::Histogram;
 pub use host::{Host, HostConfig, Role};
 pub use pacer::Pacer;
 pub use profile::{Close, Profile, ProfileError};

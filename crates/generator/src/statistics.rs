@@ -1,6 +1,6 @@
 //! What a host counted.
 
-use crate::histogram::Histogram;
+use base::Histogram;
 
 /// Everything that one host counted since it started. Connections are conserved: those opened (or
 /// accepted) are completed, failed or still alive.

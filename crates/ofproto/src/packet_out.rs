@@ -69,7 +69,8 @@ impl Ofproto {
             return;
         }
         let Frame { packet, key, .. } = frame;
-        let execute = Execute { packet, key, actions: translation.actions.into(), trace: None };
+        let actions = translation.actions.into();
+        let execute = Execute { packet, key, actions, trace: None, stamps: None };
         out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
     }
 }

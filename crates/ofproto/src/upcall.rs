@@ -46,7 +46,7 @@ impl Ofproto {
         // before: a new address can push the one out that it goes to.
         self.credit(&links, &packet, now);
         let Upcall { packet, key, trace, .. } = upcall;
-        let execute = Execute { packet, key, actions, trace };
+        let execute = Execute { packet, key, actions, trace, stamps: None };
         out.commands.push((upcall.worker, FlowCommand::Execute(Box::new(execute))));
     }
 

@@ -182,6 +182,7 @@ impl World {
             packet: frame.packet,
             key,
             received: self.now,
+            queued: self.now,
             trace: None,
         };
         let mut out = Outbox::default();

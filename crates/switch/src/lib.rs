@@ -23,6 +23,7 @@ mod flow_log;
 mod flush;
 mod fresh;
 mod interfaces;
+pub mod latency;
 mod link_task;
 mod metrics;
 mod mtu;
@@ -74,6 +75,9 @@ pub type Shared = Rc<RefCell<Switch>>;
 /// Upcalls answered before other events get their turn.
 const UPCALL_BUDGET: usize = 64;
 
+/// The only handler: the control thread.
+const HANDLER: u16 = 0;
+
 /// What the switch is started with, besides its configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -99,6 +103,7 @@ pub struct Switch {
     connections: Connections,
     conntrack: Arc<Conntrack>,
     upcalls: Arc<UpcallQueue>,
+    latency: latency::Latency,
     workers: Vec<WorkerThread>,
     devices: Devices,
     balancer: balance::Balancer,
@@ -158,6 +163,7 @@ impl Switch {
                 connections: Connections::default(),
                 conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
                 upcalls: Arc::new(UpcallQueue::new()),
+                latency: latency::Latency::default(),
                 workers: Vec::new(),
                 devices,
                 balancer: balance::Balancer::default(),
@@ -214,7 +220,8 @@ impl Switch {
             let (conntrack, upcalls) = (Arc::clone(&self.conntrack), Arc::clone(&self.upcalls));
             let id = WorkerId(index as u16);
             let events = self.events.clone();
-            let shared = worker_thread::Shared { conntrack, upcalls, events };
+            let latency = self.latency.recorder(id);
+            let shared = worker_thread::Shared { conntrack, upcalls, events, latency };
             let worker = WorkerThread::start(id, self.generation, *mode, config, shared)?;
             worker.send(WorkerCommand::Trace(self.traces.order()));
             worker.metrics().set_log(self.turn_log);
@@ -259,6 +266,11 @@ impl Switch {
         &self.conntrack
     }
 
+    /// How long upcalls take.
+    pub fn latency(&self) -> &latency::Latency {
+        &self.latency
+    }
+
     /// The workers.
     pub fn workers(&self) -> &[WorkerThread] {
         &self.workers
@@ -283,14 +295,21 @@ impl Switch {
     fn answer_upcalls(&mut self, now: Instant) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
         self.upcalls.pop(UPCALL_BUDGET, &mut batch);
-        let count = batch.len() as u64;
+        let (count, taken) = (batch.len() as u64, clock::now());
         if self.is_restoring {
             batch.clear();
+        }
+        if !batch.is_empty() {
+            self.latency.batch(HANDLER, batch.len());
         }
         let datapath = self.settings.dummy.datapath_name();
         for upcall in batch.drain(..) {
             flow_log::upcall(datapath, &upcall);
+            let stamps = latency::taken(&upcall, HANDLER, taken);
+            let before = self.outbox.commands.len();
             self.ofproto.upcall(now, upcall, &mut self.outbox);
+            let answers = self.outbox.commands.get_mut(before..).unwrap_or_default();
+            latency::translated(stamps, clock::now(), answers);
         }
         self.upcall_cost.add(count, clock::now() - now);
         self.batch = batch;

@@ -8,6 +8,7 @@
 mod histogram;
 mod text;
 
+use crate::latency::Recorder;
 use base::limits::BATCH_SIZE;
 pub use histogram::Histogram;
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ static LIMIT: RateLimit = RateLimit::new(600, 600);
 #[derive(Debug, Default)]
 pub struct Metrics {
     is_on: AtomicBool,
+    /// The times of the worker's upcalls, which are always kept.
+    pub latency: Recorder,
     kept: Mutex<Kept>,
 }
 
@@ -149,6 +152,11 @@ impl Default for Kept {
 }
 
 impl Metrics {
+    /// Metrics whose upcalls are recorded there.
+    pub fn recording(latency: Recorder) -> Metrics {
+        Metrics { latency, ..Metrics::default() }
+    }
+
     /// Whether turns are kept.
     #[inline]
     pub fn is_on(&self) -> bool {

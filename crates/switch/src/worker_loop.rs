@@ -9,6 +9,7 @@
 
 use super::balance::Load;
 use super::expiry::expiry_budget;
+use super::latency::stamps_of;
 use super::metrics::{BatchSizes, Metrics, Sample};
 use super::nap::Nap;
 use super::tracing::{Arrival, Picker};
@@ -173,8 +174,7 @@ impl Run {
         let sizes = std::mem::take(&mut self.sizes);
         let stats = self.worker.stats();
         let asked = stats.misses + stats.lost;
-        let before = self.asked.replace(asked);
-        let upcalls = asked.saturating_sub(before.unwrap_or(asked));
+        let upcalls = asked.saturating_sub(self.asked.replace(asked).unwrap_or(asked));
         let ns = (ended - began).as_nanos() as u64;
         let busy_ns = if packets > 0 { ns } else { 0 };
         let batches = sizes.0[1..].iter().map(|&count| u64::from(count)).sum();
@@ -242,7 +242,7 @@ impl Run {
         }
     }
 
-    /// Carries out what the control side asked; says whether to go on.
+    /// Carries out commands; says whether to go on.
     fn obey(&mut self, now: Instant, out: &mut Outbox) -> bool {
         loop {
             match self.inbox.try_recv() {
@@ -281,7 +281,8 @@ impl Run {
     }
 
     fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
-        let Run { worker, ports, tracing, events, .. } = self;
+        let Run { worker, ports, tracing, events, metrics, .. } = self;
+        let stamps = stamps_of(&command);
         match (command, tracing) {
             (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
                 let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
@@ -289,6 +290,7 @@ impl Run {
             }
             (command, _) => worker.command(now, command, out),
         }
+        metrics.latency.installed(stamps);
     }
 
     fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {
@@ -354,9 +356,7 @@ impl Run {
             }
             let full = batch.is_full();
             slot.packets += batch.len() as u64;
-            if kept.is_some() {
-                sizes.0[batch.len()] += 1;
-            }
+            sizes.0[batch.len()] += u32::from(kept.is_some());
             if batch.is_empty() {
                 break;
             }

@@ -1,6 +1,7 @@
 //! A worker's thread as the control side holds it. What it does is told in
 //! [`super::worker_loop`].
 
+use super::latency::Recorder;
 use super::metrics::Metrics;
 use super::secret::secret;
 use super::tracing::{Order, Traced};
@@ -95,6 +96,8 @@ pub struct Shared {
     pub upcalls: Arc<UpcallQueue>,
     /// Where they tell what happens.
     pub events: UnboundedSender<WorkerEvent>,
+    /// Where the times of its upcalls are recorded.
+    pub latency: Recorder,
 }
 
 /// A running worker, as the control side holds it.
@@ -119,20 +122,21 @@ impl WorkerThread {
         config: WorkerConfig,
         shared: Shared,
     ) -> Result<Self, PortError> {
-        let Shared { conntrack, upcalls, events } = shared;
+        let Shared { conntrack, upcalls, events, latency } = shared;
         let waiter = Waiter::new()?;
         let waker = waiter.waker();
         let (commands, inbox) = mpsc::channel();
         let since = clock::now();
         let report = Arc::new(Mutex::new(WorkerReport { since, ..WorkerReport::default() }));
         let published = Arc::clone(&report);
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::recording(latency));
         let kept = Arc::clone(&metrics);
         let tracker = conntrack.tracker().map_err(|error| PortError::Invalid {
             device: format!("worker {id}"),
             reason: error.to_string(),
         })?;
-        let worker = Worker::new(id, tracker, upcalls, config, secret());
+        let mut worker = Worker::new(id, tracker, upcalls, config, secret());
+        worker.set_clock(clock::now);
         let name = match mode {
             WorkerMode::Sleeping => format!("worker{id}"),
             WorkerMode::Polling { cpu, .. } => format!("pmd-c{cpu:02}/id:{id}"),

@@ -5,6 +5,7 @@ mod ask;
 mod cli;
 mod conntrack;
 mod demo;
+mod latency;
 mod trace;
 
 use cli::Parsed;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Ok(Parsed::CpsNdr(args)) => load::cps_ndr::run(&args, &here()),
         Ok(Parsed::Report(args)) => bench::report::run(&args),
         Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
+        Ok(Parsed::Latency(args)) => latency::run(&args, &directories),
         Ok(Parsed::Trace(args)) => trace::run(&args, &directories),
         Ok(Parsed::Print(text)) => {
             print!("{text}");

@@ -83,6 +83,7 @@ fn what_no_flow_matches_goes_up_and_is_counted() {
         key: upcall.key,
         actions: Arc::new([Action::Output(PortNo(2)), Action::Output(PortNo(3))]),
         trace: upcall.trace,
+        stamps: None,
     };
     bench.worker.command(bench.now, FlowCommand::Execute(Box::new(asked)), &mut bench.out);
     assert_eq!(bench.sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);

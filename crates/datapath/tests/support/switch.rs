@@ -123,7 +123,7 @@ impl Switch {
             self.put(now, self.next, Flow { matching, key, actions: Arc::clone(&actions) });
         }
         let Upcall { packet, key, trace, .. } = upcall;
-        let execute = Execute { packet, key, actions, trace };
+        let execute = Execute { packet, key, actions, trace, stamps: None };
         self.worker.execute(now, execute, &mut self.out, laps);
     }
 

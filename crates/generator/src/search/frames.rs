@@ -4,9 +4,9 @@ use super::Broken;
 use super::reason::Reason;
 use super::sample::Direction;
 use super::verdict::{Allowance, Verdict};
-use crate::histogram::Histogram;
 use crate::pacer::Pacer;
 use crate::stream::StreamStatistics;
+use base::Histogram;
 
 /// One trial of test frames, in one direction or both.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! What one trial has shown, in plain numbers: whoever drives the hosts fills them in.
 
-use crate::histogram::Histogram;
 use crate::statistics::{Failures, Statistics};
+use base::Histogram;
 use serde::Serialize;
 
 /// Packets of one direction over a whole trial, from the first connection until nothing is on its

@@ -149,7 +149,8 @@ impl Switch {
             key.set_ct_state(CtState::TRK | CtState::NEW);
         }
         let (worker, kind) = (WorkerId(0), UpcallKind::Miss);
-        let upcall = Upcall { worker, kind, packet, key, received: self.now, trace: None };
+        let (received, queued) = (self.now, self.now);
+        let upcall = Upcall { worker, kind, packet, key, received, queued, trace: None };
         self.ofproto.upcall(self.now, upcall, &mut self.out);
         if let Some((_, FlowCommand::Execute(execute))) = self.out.commands.last() {
             self.recircs.extend(execute.actions.iter().filter_map(|action| match action {

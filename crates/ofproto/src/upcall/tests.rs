@@ -40,7 +40,7 @@ impl Switch {
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
         let (packet, key) = (frame.packet, frame.key);
         let (worker, received) = (WorkerId(0), self.now);
-        let upcall = Upcall { worker, kind, packet, key, received, trace: None };
+        let upcall = Upcall { worker, kind, packet, key, received, queued: received, trace: None };
         self.ofproto.upcall(self.now, upcall, &mut self.out);
     }
 

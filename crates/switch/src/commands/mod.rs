@@ -7,6 +7,7 @@ mod datapath;
 mod dummy;
 mod flows;
 mod fragments;
+mod latency;
 mod performance;
 mod queues;
 mod trace;
@@ -79,6 +80,7 @@ fn named(command: &str, answer: Answer) -> Answer {
 pub fn add_all(commands: &mut Commands<Switch>) {
     add_conntrack(commands);
     fragments::add_all(commands);
+    latency::add_all(commands);
     datapath::add_all(commands);
     flows::add_all(commands);
     workers::add_all(commands);

@@ -99,8 +99,13 @@ fn a_packet_that_went_up_is_told_of_again_when_it_comes_back() {
     bench.upcalls.pop(9, &mut upcalls);
     assert_eq!(upcalls.iter().map(|it| it.trace).collect::<Vec<_>>(), [Some(TraceId(1)), None]);
     let flow::Upcall { packet, key, .. } = upcalls.swap_remove(0);
-    let asked =
-        Execute { packet, key, actions: Arc::new([Action::Output(PortNo(9))]), trace: None };
+    let asked = Execute {
+        packet,
+        key,
+        actions: Arc::new([Action::Output(PortNo(9))]),
+        trace: None,
+        stamps: None,
+    };
     let Bench { worker, tx, out, .. } = &mut bench;
     let traced = picker.execute(NOW, (TraceId(1), asked), worker, (tx, out));
     assert_eq!((traced.id, traced.origin), (TraceId(1), Origin::Answered));

@@ -5,6 +5,7 @@ mod whole;
 
 use crate::conntrack::ConntrackArgs;
 use crate::demo::DemoArgs;
+use crate::latency::LatencyArgs;
 use crate::trace::TraceArgs;
 use bench::BenchArgs;
 use bench::report::ReportArgs;
@@ -37,6 +38,8 @@ pub enum Parsed {
     Report(ReportArgs),
     /// Show a running one's connections.
     Conntrack(ConntrackArgs),
+    /// Show how long a running one's upcalls take.
+    Latency(LatencyArgs),
     /// Show what becomes of a running one's packets.
     Trace(TraceArgs),
     /// Print this, and exit with status 0.
@@ -61,6 +64,7 @@ enum Verb {
     CpsNdr(Box<CpsNdrArgs>),
     Report(ReportArgs),
     Conntrack(ConntrackArgs),
+    Latency(LatencyArgs),
     Trace(TraceArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
@@ -117,6 +121,7 @@ where
         Verb::Report(args) => Ok(Parsed::Report(args)),
         Verb::Generate(args) => Ok(Parsed::Generate(args)),
         Verb::Conntrack(args) => Ok(Parsed::Conntrack(args)),
+        Verb::Latency(args) => Ok(Parsed::Latency(args)),
         Verb::Trace(args) => Ok(Parsed::Trace(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
@@ -161,6 +166,7 @@ pub fn command() -> Command {
   tidegate switch --config bridge.toml       a switch with no database
   tidegate switch --pidfile --detach         a switch that ovs-vsctl configures
   tidegate conntrack --events --json         what happens to its connections
+  tidegate latency                           how long its upcalls take
   tidegate trace tcp,tp_dst=80               what it does to a packet, and how long that takes
   ovs-appctl list-commands                   what can be asked of a running switch",
         )
@@ -315,6 +321,7 @@ mod tests {
             "cps-ndr",
             "report",
             "conntrack",
+            "latency",
             "trace",
             "completion",
             "man",

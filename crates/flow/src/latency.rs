@@ -1,0 +1,74 @@
+//! When an upcall passed each stage of the slow path.
+
+use crate::upcall::Upcall;
+use base::Instant;
+
+/// What kind of packet went up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum UpcallClass {
+    /// ARP.
+    Arp,
+    /// IPv4, fragments included.
+    Ipv4,
+    /// IPv6, neighbor discovery included.
+    Ipv6,
+    /// Everything else.
+    Other,
+}
+
+impl UpcallClass {
+    /// All classes, in the order of their numbers.
+    pub const ALL: [UpcallClass; 4] =
+        [UpcallClass::Arp, UpcallClass::Ipv4, UpcallClass::Ipv6, UpcallClass::Other];
+
+    /// The class of an Ethernet type.
+    pub fn of(eth_type: u16) -> UpcallClass {
+        match eth_type {
+            0x0806 => UpcallClass::Arp,
+            0x0800 => UpcallClass::Ipv4,
+            0x86dd => UpcallClass::Ipv6,
+            _ => UpcallClass::Other,
+        }
+    }
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            UpcallClass::Arp => "arp",
+            UpcallClass::Ipv4 => "ipv4",
+            UpcallClass::Ipv6 => "ipv6",
+            UpcallClass::Other => "other",
+        }
+    }
+}
+
+/// The times at which an upcall passed each stage, on its way back to its worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamps {
+    /// What kind of packet it is.
+    pub class: UpcallClass,
+    /// The handler that translated it.
+    pub handler: u16,
+    /// When the worker received its batch.
+    pub received: Instant,
+    /// When the worker put it into the queue.
+    pub queued: Instant,
+    /// When a handler took it out.
+    pub taken: Instant,
+    /// When its translation was done.
+    pub translated: Instant,
+}
+
+impl Stamps {
+    /// Those of an upcall that a handler took from the queue and has not translated yet.
+    pub fn taken(upcall: &Upcall, handler: u16, taken: Instant) -> Stamps {
+        Stamps {
+            class: UpcallClass::of(upcall.key.eth_type()),
+            handler,
+            received: upcall.received,
+            queued: upcall.queued,
+            taken,
+            translated: taken,
+        }
+    }
+}
