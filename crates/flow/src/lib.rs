@@ -17,6 +17,7 @@ mod headers;
 mod key;
 mod latency;
 mod matching;
+mod tunnel;
 mod upcall;
 
 pub use action::{Action, ControllerAction, SetField};
@@ -30,6 +31,7 @@ pub use headers::{HEADER_WORDS, Headers};
 pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
 pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
+pub use tunnel::{TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,
 };

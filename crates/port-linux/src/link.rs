@@ -181,9 +181,7 @@ impl Links {
     pub fn by_name(&mut self, device: &str) -> Result<LinkInfo, PortError> {
         let message = named(device)?;
         let mut found = None;
-        self.ask(device, "look at the device", RouteNetlinkMessage::GetLink(message), 0, |info| {
-            found = Some(info);
-        })?;
+        self.ask_links(device, "look at the device", message, 0, |info| found = Some(info))?;
         // A missing device is an error of the request (ENODEV), so there was an answer.
         found.ok_or_else(|| PortError::System {
             device: device.to_owned(),
@@ -195,8 +193,8 @@ impl Links {
     /// The facts of all devices.
     pub fn list(&mut self) -> Result<Vec<LinkInfo>, PortError> {
         let mut all = Vec::new();
-        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        self.ask(NETLINK, "list the devices", question, NLM_F_DUMP, |info| all.push(info))?;
+        let question = LinkMessage::default();
+        self.ask_links(NETLINK, "list the devices", question, NLM_F_DUMP, |info| all.push(info))?;
         Ok(all)
     }
 
@@ -247,14 +245,29 @@ impl Links {
         self.ask(device, what, RouteNetlinkMessage::SetLink(message), 0, |_| {})
     }
 
-    /// Sends one request and hands every link in the answer to `each`.
-    fn ask(
+    fn ask_links(
+        &mut self,
+        device: &str,
+        what: &'static str,
+        question: LinkMessage,
+        flags: u16,
+        mut each: impl FnMut(LinkInfo),
+    ) -> Result<(), PortError> {
+        self.ask(device, what, RouteNetlinkMessage::GetLink(question), flags, |answer| {
+            if let RouteNetlinkMessage::NewLink(link) = answer {
+                each(LinkInfo::from_message(&link));
+            }
+        })
+    }
+
+    /// Sends one request and hands every message of the answer to `each`.
+    pub(crate) fn ask(
         &mut self,
         device: &str,
         what: &'static str,
         request: RouteNetlinkMessage,
         flags: u16,
-        mut each: impl FnMut(LinkInfo),
+        mut each: impl FnMut(RouteNetlinkMessage),
     ) -> Result<(), PortError> {
         self.sequence = self.sequence.wrapping_add(1);
         let failed = |source| socket::system_error(device, what, source);
@@ -285,9 +298,7 @@ impl Links {
                     NetlinkPayload::Error(e) => {
                         return Err(failed(io::Error::from_raw_os_error(e.raw_code().abs())));
                     }
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                        each(LinkInfo::from_message(&link));
-                    }
+                    NetlinkPayload::InnerMessage(message) => each(message),
                     _ => {}
                 }
             }

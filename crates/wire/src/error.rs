@@ -106,6 +106,16 @@ pub enum Header {
     Icmpv6,
     /// Neither IPv4 nor IPv6 where a network header was due.
     Network,
+    /// VXLAN, also with the generic protocol extension or a group policy.
+    Vxlan,
+    /// Geneve's fixed header and its options.
+    Geneve,
+    /// GRE with its optional words.
+    Gre,
+    /// ERSPAN, type II or III.
+    Erspan,
+    /// GTP-U.
+    Gtpu,
 }
 
 impl fmt::Display for Header {
@@ -123,6 +133,11 @@ impl fmt::Display for Header {
             Header::Icmp => "ICMP",
             Header::Icmpv6 => "ICMPv6",
             Header::Network => "network",
+            Header::Vxlan => "VXLAN",
+            Header::Geneve => "Geneve",
+            Header::Gre => "GRE",
+            Header::Erspan => "ERSPAN",
+            Header::Gtpu => "GTP-U",
         })
     }
 }

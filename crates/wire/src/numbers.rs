@@ -21,8 +21,16 @@ pub mod ethertype {
     pub const SERVICE_VLAN: u16 = 0x88a8;
     /// MPLS unicast.
     pub const MPLS: u16 = 0x8847;
+    /// MPLS multicast.
+    pub const MPLS_MULTICAST: u16 = 0x8848;
     /// LLDP.
     pub const LLDP: u16 = 0x88cc;
+    /// A whole Ethernet frame within a tunnel.
+    pub const TRANSPARENT_ETHERNET: u16 = 0x6558;
+    /// ERSPAN type II within GRE, which Open vSwitch calls version 1.
+    pub const ERSPAN_II: u16 = 0x88be;
+    /// ERSPAN type III within GRE, which Open vSwitch calls version 2.
+    pub const ERSPAN_III: u16 = 0x22eb;
 
     /// Whether a VLAN tag follows. Exactly the two that Open vSwitch takes for one
     /// (ovs: lib/packets.h); the old 0x9100 of some vendors is a type like any other.
@@ -43,6 +51,12 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// IPv4 within IP.
+    pub const IPV4: u8 = 4;
+    /// IPv6 within IP.
+    pub const IPV6: u8 = 41;
+    /// GRE.
+    pub const GRE: u8 = 47;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header; also the protocol Open vSwitch gives later IPv6 fragments.

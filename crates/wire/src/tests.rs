@@ -46,9 +46,33 @@ fn read_all(bytes: &[u8]) {
     if let Ok(v) = Icmpv6::new_checked(bytes) {
         read_icmpv6(&v);
     }
+    read_tunnels(bytes);
     for upper in [UpperLayer::find(bytes), UpperLayer::find_quoted(bytes)].into_iter().flatten() {
         black_box((upper.segment(bytes), upper.ports(bytes), upper.checksum_at()));
         black_box(upper.verify(bytes));
+    }
+}
+
+fn read_tunnels(bytes: &[u8]) {
+    if let Ok(v) = Vxlan::new_checked(bytes) {
+        black_box((v.flags(), v.vni(), v.next_protocol(), v.group_policy(), v.payload()));
+    }
+    if let Ok(v) = Geneve::new_checked(bytes) {
+        black_box((v.flags(), v.vni(), v.protocol(), v.header_len(), v.payload()));
+        assert!(v.options().len() <= geneve::OPTIONS_LEN_MAX);
+        black_box(geneve::read_options(v.options()).count());
+    }
+    if let Ok(v) = Gre::new_checked(bytes) {
+        black_box((v.flags(), v.key(), v.protocol(), v.payload()));
+        assert_eq!(v.header_len() + v.payload().len(), bytes.len());
+    }
+    if let Ok(v) = Erspan::new_checked(bytes) {
+        black_box((v.version(), v.session(), v.index(), v.direction(), v.hardware()));
+        assert_eq!(v.header_len() + v.payload().len(), bytes.len());
+    }
+    if let Ok(v) = Gtpu::new_checked(bytes) {
+        black_box((v.flags(), v.message_type(), v.endpoint(), v.next_extension()));
+        assert_eq!(v.header_len() + v.payload().len(), gtpu::HEADER_LEN + v.length());
     }
 }
 
@@ -82,6 +106,14 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa0],
         vec![135, 0],
         vec![136, 0],
+        vec![8, 0, 0, 0, 0, 0, 1, 0],
+        vec![12, 0, 0, 3, 0, 0, 1, 0],
+        vec![0x88, 8, 0, 7, 0, 0, 1, 0],
+        vec![2, 0, 0x65, 0x58, 0, 0, 1, 0, 1, 2, 3, 1],
+        vec![0xb0, 0, 0x65, 0x58],
+        vec![0x10, 0, 0, 1],
+        vec![0x20, 0, 0, 1],
+        vec![0x32, 255, 0, 20],
     ];
     let tail = prop::collection::vec(any::<u8>(), 0..150);
     (prop::sample::select(starts), tail).prop_map(|(start, tail)| [start, tail].concat())

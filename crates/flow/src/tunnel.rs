@@ -1,0 +1,95 @@
+//! Tunnels, as the datapath's steps name them.
+
+use base::PortNo;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $number:literal, $device:literal, $protocol:literal;)*) => {
+        /// A tunnel protocol, by the interface type of Open vSwitch.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum TunnelKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl TunnelKind {
+            /// All of them.
+            pub const ALL: &[TunnelKind] = &[$(TunnelKind::$kind,)*];
+
+            /// The interface type.
+            pub const fn name(self) -> &'static str {
+                match self { $(TunnelKind::$kind => $name,)* }
+            }
+
+            /// The number that stands for it in a dump of `tnl_push`
+            /// (ovs: `include/linux/openvswitch.h`, `enum ovs_vport_type`).
+            pub const fn number(self) -> u32 {
+                match self { $(TunnelKind::$kind => $number,)* }
+            }
+
+            const fn device(self) -> &'static str {
+                match self { $(TunnelKind::$kind => $device,)* }
+            }
+
+            /// The IP protocol of its outer packets.
+            pub const fn protocol(self) -> u8 {
+                match self { $(TunnelKind::$kind => $protocol,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// GRE, over IPv4 or IPv6 as the remote address is.
+    Gre = "gre", 3, "gre_sys", 47;
+    /// VXLAN.
+    Vxlan = "vxlan", 4, "vxlan_sys", 17;
+    /// Geneve.
+    Geneve = "geneve", 5, "genev_sys", 17;
+    /// ERSPAN.
+    Erspan = "erspan", 107, "erspan_sys", 47;
+    /// ERSPAN over IPv6.
+    Ip6Erspan = "ip6erspan", 108, "ip6erspan_sys", 47;
+    /// GRE over IPv6.
+    Ip6Gre = "ip6gre", 109, "ip6gre_sys", 47;
+    /// GTP-U.
+    Gtpu = "gtpu", 110, "gtpu_sys", 17;
+    /// UDP with a packet right behind its header.
+    Bareudp = "bareudp", 111, "bareudp_sys", 17;
+}
+
+impl TunnelKind {
+    /// The kind of this interface type.
+    pub fn from_name(name: &str) -> Option<TunnelKind> {
+        TunnelKind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Whether its outer packets are UDP, to a port that can be chosen.
+    pub const fn is_udp(self) -> bool {
+        self.protocol() == 17
+    }
+
+    /// The name of the datapath's port, which all tunnels of a kind and UDP port share
+    /// (ovs: `lib/netdev-vport.c`, `netdev_vport_get_dpif_port`).
+    pub fn device_name(self, udp_port: u16) -> String {
+        let device = self.device();
+        if self.is_udp() { format!("{device}_{udp_port}") } else { device.to_owned() }
+    }
+}
+
+/// What encapsulation does to packets: made once for a flow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TunnelPush {
+    /// The tunnel's port in the datapath.
+    pub port: PortNo,
+    /// The port that the outer packet seems to come in on: one of the underlay's bridge.
+    pub out_port: PortNo,
+    /// The protocol.
+    pub kind: TunnelKind,
+    /// Whether the frame loses its Ethernet header before.
+    pub strips_ethernet: bool,
+    /// The least and the greatest UDP source port.
+    pub source_ports: (u16, u16),
+    /// Everything that is put in front, from the Ethernet header on. Lengths are zero, IPv4's
+    /// checksum is that of the header as it stands, and a checksum that is not zero is to be
+    /// computed.
+    pub header: Box<[u8]>,
+}

@@ -1,0 +1,218 @@
+//! The system's routes and addresses, and word of their changes (ovs: `lib/route-table.c`).
+
+use crate::link::{Links, NETLINK};
+use crate::socket;
+use netlink_packet_core::NLM_F_DUMP;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use port::PortError;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Announcements that may wait. Where more do, they are lost, and everything is read anew in any case.
+const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
+/// The tables that are looked at: main, default and local (Linux: `include/uapi/linux/rtnetlink.h`).
+const TABLES: [u32; 3] = [254, 253, 255];
+
+/// A route of the system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RouteInfo {
+    /// The prefix.
+    pub prefix: IpAddr,
+    /// The bits of the prefix.
+    pub len: u8,
+    /// The device.
+    pub device: String,
+    /// The next hop, where the destination is not on the device's link.
+    pub gateway: Option<IpAddr>,
+    /// The source address that the system prefers.
+    pub source: Option<IpAddr>,
+    /// Whether the prefix is an address of the system itself.
+    pub is_local: bool,
+}
+
+/// The system's routes, and the addresses of its devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Routing {
+    /// Routes of the tables main, default and local.
+    pub routes: Vec<RouteInfo>,
+    /// Addresses by device, with the lengths of their prefixes.
+    pub addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
+}
+
+/// Watches routes and addresses of the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct RouteMonitor {
+    announcements: Socket,
+    links: Links,
+}
+
+/// The descriptor becomes readable when something changed.
+impl AsFd for RouteMonitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.announcements.as_fd()
+    }
+}
+
+impl RouteMonitor {
+    /// Starts watching.
+    ///
+    /// # Errors
+    /// The kernel refuses a netlink socket.
+    pub fn open() -> Result<RouteMonitor, PortError> {
+        let failed = |what| move |source| socket::system_error(NETLINK, what, source);
+        let mut announcements =
+            Socket::new(NETLINK_ROUTE).map_err(failed("open a netlink socket"))?;
+        let groups = libc::RTMGRP_IPV4_ROUTE
+            | libc::RTMGRP_IPV6_ROUTE
+            | libc::RTMGRP_IPV4_IFADDR
+            | libc::RTMGRP_IPV6_IFADDR
+            | libc::RTMGRP_LINK;
+        announcements
+            .bind(&SocketAddr::new(0, groups as u32))
+            .map_err(failed("subscribe to route announcements"))?;
+        announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
+        // A small buffer costs nothing: what is announced is not read, but only that it is.
+        let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
+        Ok(RouteMonitor { announcements, links: Links::open()? })
+    }
+
+    /// Takes what was announced; says whether anything was. Does not wait.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn is_stale(&mut self) -> Result<bool, PortError> {
+        let mut is_stale = false;
+        loop {
+            match self.announcements.recv_from_full() {
+                Ok(_) => is_stale = true,
+                Err(e) => match e.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(is_stale),
+                    Some(libc::EINTR) => {}
+                    Some(libc::ENOBUFS) => is_stale = true,
+                    _ => return Err(socket::system_error(NETLINK, "read announcements", e)),
+                },
+            }
+        }
+    }
+
+    /// Reads all routes and addresses.
+    ///
+    /// # Errors
+    /// The kernel refuses to list them.
+    pub fn read(&mut self) -> Result<Routing, PortError> {
+        let links = self.links.list()?;
+        let names: BTreeMap<u32, String> =
+            links.into_iter().map(|link| (link.ifindex, link.name)).collect();
+        let mut routing = Routing::default();
+        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        self.links.ask(NETLINK, "list the addresses", question, NLM_F_DUMP, |answer| {
+            if let RouteNetlinkMessage::NewAddress(message) = answer
+                && let Some(name) = names.get(&message.header.index)
+                && let Some(address) = address(&message)
+            {
+                routing.addresses.entry(name.clone()).or_default().push(address);
+            }
+        })?;
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut question = RouteMessage::default();
+            question.header.address_family = family;
+            let question = RouteNetlinkMessage::GetRoute(question);
+            self.links.ask(NETLINK, "list the routes", question, NLM_F_DUMP, |answer| {
+                if let RouteNetlinkMessage::NewRoute(message) = answer {
+                    routing.routes.extend(route(&message, &names));
+                }
+            })?;
+        }
+        Ok(routing)
+    }
+}
+
+/// The device's own address; of a point-to-point link, that is another than its network's.
+fn address(message: &AddressMessage) -> Option<(IpAddr, u8)> {
+    let (mut local, mut network) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(ip) => local = Some(*ip),
+            AddressAttribute::Address(ip) => network = Some(*ip),
+            _ => {}
+        }
+    }
+    Some((local.or(network)?, message.header.prefix_len))
+}
+
+/// A route to a device that packets may take, or to an address of the system's own.
+fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteInfo> {
+    let RouteHeader { address_family, destination_prefix_length: len, kind, table, .. } =
+        message.header;
+    let is_local = match kind {
+        RouteType::Unicast => false,
+        RouteType::Local => true,
+        _ => return None,
+    };
+    let any = match address_family {
+        AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let (mut prefix, mut table) = (any, u32::from(table));
+    let (mut device, mut gateway, mut source) = (None, None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(ip) => prefix = of_route(ip)?,
+            RouteAttribute::Gateway(ip) => gateway = of_route(ip),
+            RouteAttribute::PrefSource(ip) => source = of_route(ip),
+            RouteAttribute::Oif(ifindex) => device = names.get(ifindex),
+            RouteAttribute::Table(number) => table = *number,
+            RouteAttribute::MultiPath(hops) => {
+                let hop = hops.first()?;
+                device = names.get(&hop.interface_index);
+                gateway = gateway_of(hop).or(gateway);
+            }
+            _ => {}
+        }
+    }
+    let device = device.filter(|_| TABLES.contains(&table))?.clone();
+    Some(RouteInfo { prefix, len, device, gateway, source, is_local })
+}
+
+fn gateway_of(hop: &RouteNextHop) -> Option<IpAddr> {
+    hop.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(ip) => of_route(ip),
+        _ => None,
+    })
+}
+
+fn of_route(ip: &RouteAddress) -> Option<IpAddr> {
+    match ip {
+        RouteAddress::Inet(ip) => Some(IpAddr::V4(*ip)),
+        RouteAddress::Inet6(ip) => Some(IpAddr::V6(*ip)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_devices_address_is_a_local_route() {
+        let mut monitor = RouteMonitor::open().unwrap();
+        let routing = monitor.read().unwrap();
+        let Some(addresses) = routing.addresses.get("lo") else {
+            println!("SKIPPED: the_loopback_devices_address_is_a_local_route: lo is down");
+            return;
+        };
+        let local = IpAddr::from([127, 0, 0, 1]);
+        assert!(addresses.contains(&(local, 8)), "{addresses:?}");
+        let is_it = |route: &&RouteInfo| route.prefix == local && route.len == 32;
+        let route = routing.routes.iter().find(is_it).unwrap();
+        assert!(route.is_local && route.device == "lo" && route.gateway.is_none(), "{route:?}");
+        // What was not announced is not news.
+        while monitor.is_stale().unwrap() {}
+    }
+}

@@ -1,0 +1,265 @@
+//! What a tunnel's outer packet carries, with every length checked (ovs: `lib/netdev-native-tnl.c`).
+
+use crate::encapsulate::pseudo;
+use flow::TunnelKind;
+use std::net::IpAddr;
+use wire::checksum::{combine, sum};
+use wire::{
+    Erspan, Ethernet, Geneve, Gre, Gtpu, Ipv4, Ipv6, Udp, Vxlan, ethertype, gre, gtpu, protocol,
+    vxlan,
+};
+
+/// What is behind the outer headers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Decapsulated<'a> {
+    /// Bytes of the outer headers.
+    pub header_len: usize,
+    /// Where the inner packet ends in the frame; padding may follow.
+    pub end: usize,
+    /// What the inner packet is.
+    pub inner: Inner,
+    /// What the outer headers say.
+    pub metadata: Metadata<'a>,
+}
+
+/// What an inner packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inner {
+    /// A frame.
+    Frame,
+    /// A packet of this Ethernet type, without an Ethernet header.
+    Packet(u16),
+}
+
+/// What the outer headers say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Metadata<'a> {
+    /// The other end.
+    pub source: IpAddr,
+    /// This end.
+    pub destination: IpAddr,
+    /// Outer TOS.
+    pub tos: u8,
+    /// Outer TTL.
+    pub ttl: u8,
+    /// The key.
+    pub key: Option<u64>,
+    /// There was a checksum, and it was right.
+    pub checksum: bool,
+    /// Geneve's flag of control packets.
+    pub oam: bool,
+    /// VXLAN's group policy: flags and group.
+    pub group: (u8, u16),
+    /// ERSPAN's version, index, direction and hardware number.
+    pub erspan: (u8, u32, u8, u8),
+    /// GTP-U's flags and message type.
+    pub gtpu: (u8, u8),
+    /// Geneve's options.
+    pub options: &'a [u8],
+}
+
+/// Why a packet is not a tunnel's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PopError {
+    /// A header is cut short, a length lies, or a field has a value that the protocol does not have.
+    Malformed,
+    /// A checksum is wrong.
+    Checksum,
+    /// The protocol carries something that tunnels of this kind do not.
+    Payload,
+}
+
+impl From<wire::Malformed> for PopError {
+    fn from(_: wire::Malformed) -> Self {
+        PopError::Malformed
+    }
+}
+
+/// The outer headers as far as IP.
+struct Network<'a> {
+    metadata: Metadata<'a>,
+    /// Bytes before the transport header.
+    len: usize,
+    /// What IP carries, as far as its length says.
+    payload: &'a [u8],
+}
+
+/// Reads the outer headers of a frame to a tunnel of this kind. With `trusted`, checksums are not
+/// looked at: the sender left them to be done, or they were verified.
+///
+/// # Errors
+/// The frame is not such a tunnel's.
+pub fn decapsulate(
+    kind: TunnelKind,
+    frame: &[u8],
+    trusted: bool,
+) -> Result<Decapsulated<'_>, PopError> {
+    let Network { mut metadata, len, payload } = network(kind.protocol(), frame)?;
+    let (inner, before, after) = match kind.protocol() {
+        protocol::UDP => {
+            let udp = Udp::new_checked(payload)?;
+            let datagram = payload.get(..udp.length()).ok_or(PopError::Malformed)?;
+            if udp.checksum() != 0 {
+                let pseudo = pseudo(frame, protocol::UDP, datagram.len());
+                let is_right =
+                    pseudo.is_some_and(|pseudo| combine(pseudo, sum(datagram)) == TO_ALL);
+                if !trusted && !is_right {
+                    return Err(PopError::Checksum);
+                }
+                metadata.checksum = true;
+            }
+            let body = &datagram[wire::udp::HEADER_LEN..];
+            let (inner, rest) = of_udp(kind, body, &mut metadata)?;
+            (inner, len + datagram.len() - rest.len(), rest.len())
+        }
+        _ => {
+            let header = Gre::new_checked(payload)?;
+            if header.flags() & gre::FLAG_CHECKSUM != 0 {
+                if !trusted && sum(payload) != TO_ALL {
+                    return Err(PopError::Checksum);
+                }
+                metadata.checksum = true;
+            }
+            let behind = &payload[header.header_len()..];
+            let (inner, rest) = of_gre(kind, &header, behind, &mut metadata)?;
+            (inner, len + payload.len() - rest.len(), rest.len())
+        }
+    };
+    Ok(Decapsulated { header_len: before, end: before + after, inner, metadata })
+}
+
+/// The sum over bytes and their right checksum.
+const TO_ALL: u16 = 0xffff;
+
+fn network(protocol: u8, frame: &[u8]) -> Result<Network<'_>, PopError> {
+    let ethernet = Ethernet::new_checked(frame)?;
+    let bytes = frame.get(wire::ethernet::HEADER_LEN..).ok_or(PopError::Malformed)?;
+    let metadata = |source, destination, tos, ttl| Metadata {
+        source,
+        destination,
+        tos,
+        ttl,
+        key: None,
+        checksum: false,
+        oam: false,
+        group: (0, 0),
+        erspan: (0, 0, 0, 0),
+        gtpu: (0, 0),
+        options: &[],
+    };
+    match ethernet.ethertype() {
+        ethertype::IPV4 => {
+            let ip = Ipv4::new_checked(bytes)?;
+            // Options are not supported on outer packets, as in Open vSwitch.
+            if ip.protocol() != protocol
+                || ip.header_len() != 20
+                || ip.fragment() != wire::Fragment::None
+            {
+                return Err(PopError::Malformed);
+            }
+            if sum(ip.header()) != TO_ALL {
+                return Err(PopError::Checksum);
+            }
+            let metadata =
+                metadata(ip.source().into(), ip.destination().into(), ip.tos(), ip.ttl());
+            let payload = bytes.get(20..ip.total_len()).ok_or(PopError::Malformed)?;
+            Ok(Network { metadata, len: wire::ethernet::HEADER_LEN + 20, payload })
+        }
+        ethertype::IPV6 => {
+            let ip = Ipv6::new_checked(bytes)?;
+            if ip.next_header() != protocol {
+                return Err(PopError::Malformed);
+            }
+            let (source, destination) = (ip.source().into(), ip.destination().into());
+            let metadata = metadata(source, destination, ip.traffic_class(), ip.hop_limit());
+            let payload = bytes.get(40..40 + ip.payload_len()).ok_or(PopError::Malformed)?;
+            Ok(Network { metadata, len: wire::ethernet::HEADER_LEN + 40, payload })
+        }
+        _ => Err(PopError::Malformed),
+    }
+}
+
+fn of_udp<'a>(
+    kind: TunnelKind,
+    body: &'a [u8],
+    metadata: &mut Metadata<'a>,
+) -> Result<(Inner, &'a [u8]), PopError> {
+    match kind {
+        TunnelKind::Geneve => {
+            let header = Geneve::new_checked(body)?;
+            if header.protocol() != ethertype::TRANSPARENT_ETHERNET {
+                return Err(PopError::Payload);
+            }
+            metadata.key = Some(header.vni().into());
+            metadata.oam = header.flags() & wire::geneve::FLAG_OAM != 0;
+            metadata.options = &body[wire::geneve::HEADER_LEN..header.header_len()];
+            Ok((Inner::Frame, &body[header.header_len()..]))
+        }
+        TunnelKind::Gtpu => {
+            let header = Gtpu::new_checked(body)?;
+            // What is no user's packet, or has extension headers, is left to those who know them.
+            if header.message_type() != gtpu::G_PDU || header.next_extension() != 0 {
+                return Err(PopError::Payload);
+            }
+            metadata.key = Some(header.endpoint().into());
+            metadata.gtpu = (header.flags(), header.message_type());
+            let end = gtpu::HEADER_LEN + header.length();
+            let rest = body.get(header.header_len()..end).ok_or(PopError::Malformed)?;
+            Ok((of_version(rest)?, rest))
+        }
+        TunnelKind::Bareudp => match body.first() {
+            Some(_) => Ok((of_version(body).unwrap_or(Inner::Packet(ethertype::MPLS)), body)),
+            None => Err(PopError::Malformed),
+        },
+        _ => {
+            let header = Vxlan::new_checked(body)?;
+            let inner = match header.next_protocol() {
+                Some(_) if header.flags() & vxlan::FLAG_OAM != 0 => return Err(PopError::Payload),
+                None | Some(3) => Inner::Frame,
+                Some(1) => Inner::Packet(ethertype::IPV4),
+                Some(2) => Inner::Packet(ethertype::IPV6),
+                Some(_) => return Err(PopError::Payload),
+            };
+            metadata.key = Some(header.vni().into());
+            metadata.group = header.group_policy().unwrap_or_default();
+            Ok((inner, &body[vxlan::HEADER_LEN..]))
+        }
+    }
+}
+
+fn of_gre<'a>(
+    kind: TunnelKind,
+    header: &Gre<&[u8]>,
+    behind: &'a [u8],
+    metadata: &mut Metadata<'a>,
+) -> Result<(Inner, &'a [u8]), PopError> {
+    if matches!(kind, TunnelKind::Erspan | TunnelKind::Ip6Erspan) {
+        let is_erspan = matches!(header.protocol(), ethertype::ERSPAN_II | ethertype::ERSPAN_III);
+        if !is_erspan || header.flags() & !gre::FLAG_SEQUENCE != 0 {
+            return Err(PopError::Payload);
+        }
+        let mirror = Erspan::new_checked(behind)?;
+        metadata.key = Some(mirror.session().into());
+        metadata.erspan = (mirror.version(), mirror.index(), mirror.direction(), mirror.hardware());
+        return Ok((Inner::Frame, &behind[mirror.header_len()..]));
+    }
+    metadata.key = header.key().map(u64::from);
+    match header.protocol() {
+        ethertype::TRANSPARENT_ETHERNET => Ok((Inner::Frame, behind)),
+        ethertype::ERSPAN_II | ethertype::ERSPAN_III => Err(PopError::Payload),
+        kind if kind >= ethertype::MIN => Ok((Inner::Packet(kind), behind)),
+        _ => Err(PopError::Payload),
+    }
+}
+
+/// IPv4 or IPv6, by the version that a packet says.
+fn of_version(packet: &[u8]) -> Result<Inner, PopError> {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => Ok(Inner::Packet(ethertype::IPV4)),
+        Some(6) => Ok(Inner::Packet(ethertype::IPV6)),
+        _ => Err(PopError::Payload),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use crate::{Outer, TunnelConfig, build, finish};
+use base::MacAddr;
+use proptest::prelude::*;
+
+fn config(kind: TunnelKind, options: &str) -> TunnelConfig {
+    let options = options.split_whitespace().filter_map(|it| it.split_once('='));
+    let options = options.map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
+    TunnelConfig::parse(kind, "t", &options).config.unwrap()
+}
+
+fn outer(ends: [&str; 2], key: u64) -> Outer<'static> {
+    let [source, destination] = ends.map(|ip| ip.parse().unwrap());
+    Outer {
+        ethernet: (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
+        source,
+        destination,
+        tos: 0x20,
+        ttl: 64,
+        dont_fragment: true,
+        checksum: false,
+        oam: false,
+        key,
+        options: &[],
+        group: (0, 0),
+        erspan: (0, 0, 0, 0),
+        gtpu: (0, 0),
+        packet: None,
+    }
+}
+
+const V4: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
+const V6: [&str; 2] = ["fd00::1", "fd00::2"];
+const INNER: [u8; 20] = [0x45, 0, 0, 20, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
+
+fn encapsulate(config: &TunnelConfig, outer: &Outer<'_>, inner: &[u8]) -> Vec<u8> {
+    let mut frame = build(config, outer).unwrap().to_vec();
+    frame.extend(inner);
+    finish(&mut frame, config.kind, 40_000, 7).unwrap();
+    frame
+}
+
+/// What is put into a tunnel comes out, with the checksums that other ends verify.
+fn check(config: &TunnelConfig, outer: &Outer<'_>, header_len: usize) {
+    let frame = encapsulate(config, outer, &INNER);
+    let found = decapsulate(config.kind, &frame, false).unwrap();
+    assert_eq!((found.header_len, found.end), (header_len, frame.len()), "{config:?}");
+    let inner = outer.packet.map_or(Inner::Frame, Inner::Packet);
+    assert_eq!(found.inner, inner);
+    let has_checksum = outer.checksum || (outer.destination.is_ipv6() && config.kind.is_udp());
+    let has_key = config.out_key != crate::Key::Absent || config.kind.protocol() == protocol::UDP;
+    let is_bare = config.kind == TunnelKind::Bareudp;
+    let expect = Metadata {
+        source: outer.source,
+        destination: outer.destination,
+        tos: outer.tos,
+        ttl: outer.ttl,
+        key: (has_key && !is_bare).then_some(outer.key),
+        checksum: has_checksum,
+        oam: outer.oam,
+        group: outer.group,
+        erspan: outer.erspan,
+        gtpu: outer.gtpu,
+        options: outer.options,
+    };
+    assert_eq!(found.metadata, expect);
+    // Padding of short frames is not the inner packet's.
+    let padded = [frame.as_slice(), &[0; 9]].concat();
+    let found = decapsulate(config.kind, &padded, false).unwrap();
+    assert_eq!(found.end, frame.len());
+    for len in 0..frame.len() {
+        assert!(decapsulate(config.kind, &frame[..len], false).is_err(), "{len} bytes");
+    }
+    for at in (0..frame.len() * 8).filter(|at| has_checksum && *at / 8 >= header_len) {
+        let mut broken = frame.clone();
+        broken[at / 8] ^= 1 << (at % 8);
+        assert_eq!(decapsulate(config.kind, &broken, false), Err(PopError::Checksum));
+        assert_ne!(decapsulate(config.kind, &broken, true), Err(PopError::Checksum));
+    }
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    let flow = |kind| config(kind, "remote_ip=flow key=flow");
+    for (ends, ip) in [(V4, 34), (V6, 54)] {
+        for checksum in [false, true] {
+            let outer = |key| Outer { checksum, ..outer(ends, key) };
+            check(&flow(TunnelKind::Vxlan), &outer(0xab_cdef), ip + 16);
+            let options = [0, 1, 0x83, 1, 1, 2, 3, 4];
+            let geneve = Outer { options: &options, oam: true, ..outer(7) };
+            check(&flow(TunnelKind::Geneve), &geneve, ip + 24);
+            let words = usize::from(checksum) * 4;
+            check(&flow(TunnelKind::Gre), &outer(0xffff_ffff), ip + 8 + words);
+            let without = config(TunnelKind::Gre, "remote_ip=flow seq=true");
+            check(&without, &outer(0), ip + 8 + words);
+        }
+        let gre = config(TunnelKind::Gre, "remote_ip=flow packet_type=legacy_l3");
+        check(&gre, &Outer { packet: Some(0x0800), ..outer(ends, 0) }, ip + 4);
+        let erspan = |erspan| Outer { erspan, ..outer(ends, 0x3ff) };
+        check(&flow(TunnelKind::Erspan), &erspan((1, 0xf_ffff, 0, 0)), ip + 16);
+        check(&flow(TunnelKind::Erspan), &erspan((2, 0, 1, 0x3f)), ip + 20);
+        let gtpu = Outer { gtpu: (0x30, 255), packet: Some(0x0800), ..outer(ends, 9) };
+        check(&flow(TunnelKind::Gtpu), &gtpu, ip + 16);
+        let bare = config(TunnelKind::Bareudp, "remote_ip=flow dst_port=6635 payload_type=ip");
+        check(&bare, &Outer { packet: Some(0x0800), ..outer(ends, 0) }, ip + 8);
+        let policy = config(TunnelKind::Vxlan, "remote_ip=flow key=flow exts=gbp");
+        check(&policy, &Outer { group: (0x48, 0x1234), ..outer(ends, 5) }, ip + 16);
+        let generic = config(TunnelKind::Vxlan, "remote_ip=flow key=flow exts=gpe");
+        check(&generic, &outer(ends, 5), ip + 16);
+        check(&generic, &Outer { packet: Some(0x0800), ..outer(ends, 5) }, ip + 16);
+    }
+}
+
+#[test]
+fn what_a_protocol_cannot_say_is_not_built() {
+    let none = |kind, outer: Outer<'_>| {
+        assert_eq!(build(&config(kind, "remote_ip=flow key=flow"), &outer), None);
+    };
+    none(TunnelKind::Vxlan, outer(V4, 1 << 24));
+    none(TunnelKind::Geneve, outer(V4, 1 << 24));
+    none(TunnelKind::Gre, outer(V4, 1 << 32));
+    none(TunnelKind::Erspan, Outer { erspan: (1, 0, 0, 0), ..outer(V4, 0x400) });
+    none(TunnelKind::Erspan, outer(V4, 1));
+    none(TunnelKind::Vxlan, Outer { packet: Some(0x0800), ..outer(V4, 1) });
+    none(TunnelKind::Gtpu, outer(V4, 1));
+    none(TunnelKind::Vxlan, outer([V4[0], V6[0]], 1));
+}
+
+#[test]
+fn packets_of_other_protocols_are_refused() {
+    let vxlan = encapsulate(&config(TunnelKind::Vxlan, "remote_ip=flow"), &outer(V4, 1), &INNER);
+    let refused = |change: &dyn Fn(&mut Vec<u8>), expect| {
+        let mut frame = vxlan.clone();
+        change(&mut frame);
+        assert_eq!(decapsulate(TunnelKind::Vxlan, &frame, true).map(|_| ()), Err(expect));
+    };
+    refused(&|frame| frame[42] = 0, PopError::Malformed);
+    refused(&|frame| frame[49] = 1, PopError::Malformed);
+    refused(&|frame| frame[13] = 6, PopError::Malformed);
+    refused(&|frame| frame[24] ^= 1, PopError::Checksum);
+    refused(&|frame| frame[39] += 1, PopError::Malformed);
+    refused(&|frame| frame[39] = 7, PopError::Malformed);
+    refused(&|frame| (frame[42], frame[45]) = (0x0c, 4), PopError::Payload);
+    let gre = config(TunnelKind::Erspan, "remote_ip=flow erspan_ver=1");
+    let frame = encapsulate(&gre, &Outer { erspan: (1, 0, 0, 0), ..outer(V4, 1) }, &INNER);
+    assert_eq!(decapsulate(TunnelKind::Gre, &frame, true).map(|_| ()), Err(PopError::Payload));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(
+        kind in 0..TunnelKind::ALL.len(),
+        at in 0usize..80,
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+        trusted: bool,
+    ) {
+        let kind = TunnelKind::ALL[kind];
+        let frame = encapsulate(&config(TunnelKind::Geneve, "remote_ip=flow"), &outer(V4, 1), &INNER);
+        let mut frame = frame;
+        for (place, byte) in frame.iter_mut().skip(at).zip(&bytes) {
+            *place = *byte;
+        }
+        for frame in [&frame[..], &bytes] {
+            if let Ok(found) = decapsulate(kind, frame, trusted) {
+                prop_assert!(found.header_len <= found.end && found.end <= frame.len());
+            }
+        }
+    }
+}

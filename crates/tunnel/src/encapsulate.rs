@@ -1,0 +1,259 @@
+//! Outer headers: built once for a flow, finished for each packet (ovs: `lib/netdev-native-tnl.c`).
+
+use crate::config::{PacketType, TunnelConfig};
+use base::MacAddr;
+use flow::TunnelKind;
+use std::net::IpAddr;
+use wire::checksum::{Change, checksum, combine, pseudo_v4, pseudo_v6, sum, udp_nonzero};
+use wire::{erspan, ethertype, geneve, gre, gtpu, protocol, vxlan};
+
+/// Bytes of an Ethernet header without tags.
+const ETHERNET: usize = 14;
+/// "To be computed" in the place of a checksum: the ones' complement zero, which adds nothing.
+const TO_DO: u16 = 0xffff;
+
+/// What the outer headers of a flow say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outer<'a> {
+    /// Ethernet source and destination.
+    pub ethernet: (MacAddr, MacAddr),
+    /// This end.
+    pub source: IpAddr,
+    /// The other end, of the same family.
+    pub destination: IpAddr,
+    /// TOS with the ECN bits.
+    pub tos: u8,
+    /// TTL.
+    pub ttl: u8,
+    /// IPv4 packets must not be fragmented.
+    pub dont_fragment: bool,
+    /// UDP and GRE have a checksum; UDP over IPv6 always has.
+    pub checksum: bool,
+    /// Geneve's flag of control packets.
+    pub oam: bool,
+    /// The key.
+    pub key: u64,
+    /// Geneve's options, a multiple of four bytes.
+    pub options: &'a [u8],
+    /// VXLAN's group policy: flags and group.
+    pub group: (u8, u16),
+    /// ERSPAN's version, index, direction and hardware number.
+    pub erspan: (u8, u32, u8, u8),
+    /// GTP-U's flags and message type, 0 for the usual ones.
+    pub gtpu: (u8, u8),
+    /// The Ethernet type of packets that go without an Ethernet header.
+    pub packet: Option<u16>,
+}
+
+/// The outer headers, without lengths and checksums of packets. `None` where the protocol cannot say
+/// what is asked: a key that is too large, a payload that it does not carry.
+pub fn build(config: &TunnelConfig, outer: &Outer<'_>) -> Option<Box<[u8]>> {
+    let mut header = Vec::with_capacity(128);
+    network(&mut header, config.kind.protocol(), outer)?;
+    if config.kind.is_udp() {
+        let has_checksum = outer.checksum || outer.destination.is_ipv6();
+        for word in [0, config.udp_port, 0, if has_checksum { TO_DO } else { 0 }] {
+            header.extend(word.to_be_bytes());
+        }
+    }
+    match config.kind {
+        TunnelKind::Vxlan => header.extend(vxlan_header(config, outer)?),
+        TunnelKind::Geneve => {
+            if outer.packet.is_some() || outer.options.len() > geneve::OPTIONS_LEN_MAX {
+                return None;
+            }
+            let critical = geneve::has_critical(outer.options);
+            let flags = if outer.oam { geneve::FLAG_OAM } else { 0 };
+            let flags = flags | if critical { geneve::FLAG_CRITICAL } else { 0 };
+            let (kind, vni) = (ethertype::TRANSPARENT_ETHERNET, key24(outer.key)?);
+            header.extend(geneve::header(flags, kind, vni, outer.options.len()));
+            header.extend(outer.options);
+        }
+        TunnelKind::Gre | TunnelKind::Ip6Gre => gre_header(&mut header, config, outer)?,
+        TunnelKind::Erspan | TunnelKind::Ip6Erspan => erspan_header(&mut header, outer)?,
+        TunnelKind::Gtpu => {
+            outer.packet?;
+            let (flags, kind) = outer.gtpu;
+            let flags = if flags == 0 { gtpu::FLAGS } else { flags };
+            let kind = if kind == 0 { gtpu::G_PDU } else { kind };
+            header.extend(gtpu::header(flags, kind, 0, u32::try_from(outer.key).ok()?));
+        }
+        TunnelKind::Bareudp => {
+            outer.packet?;
+        }
+    }
+    Some(header.into())
+}
+
+fn network(header: &mut Vec<u8>, next: u8, outer: &Outer<'_>) -> Option<()> {
+    let (source, destination) = outer.ethernet;
+    header.extend(destination.0);
+    header.extend(source.0);
+    match (outer.source, outer.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            header.extend(ethertype::IPV4.to_be_bytes());
+            let fragment = if outer.dont_fragment { 0x40 } else { 0 };
+            header.extend([0x45, outer.tos, 0, 0, 0, 0, fragment, 0, outer.ttl, next, 0, 0]);
+            header.extend(source.octets());
+            header.extend(destination.octets());
+            let computed = checksum(&header[ETHERNET..]).to_be_bytes();
+            header[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&computed);
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            header.extend(ethertype::IPV6.to_be_bytes());
+            header.extend((6 << 28 | u32::from(outer.tos) << 20).to_be_bytes());
+            header.extend([0, 0, next, outer.ttl]);
+            header.extend(source.octets());
+            header.extend(destination.octets());
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn key24(key: u64) -> Option<u32> {
+    u32::try_from(key).ok().filter(|key| *key < 1 << 24)
+}
+
+fn vxlan_header(config: &TunnelConfig, outer: &Outer<'_>) -> Option<[u8; vxlan::HEADER_LEN]> {
+    let mut flags = vxlan::FLAG_VNI;
+    let (policy, group) = outer.group;
+    if config.generic_protocol {
+        let next = match outer.packet {
+            None | Some(ethertype::TRANSPARENT_ETHERNET) => 3,
+            Some(ethertype::IPV4) => 1,
+            Some(ethertype::IPV6) => 2,
+            Some(_) => return None,
+        };
+        flags |= vxlan::FLAG_GPE | next;
+    } else if outer.packet.is_some() {
+        return None;
+    } else if config.group_policy && (policy, group) != (0, 0) {
+        flags |= vxlan::FLAG_GROUP_POLICY | u32::from(policy & 0x48) << 16 | u32::from(group);
+    }
+    Some(vxlan::header(flags, key24(outer.key)?))
+}
+
+fn gre_header(header: &mut Vec<u8>, config: &TunnelConfig, outer: &Outer<'_>) -> Option<()> {
+    let has_key = config.out_key != crate::Key::Absent;
+    let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
+    let flags = flag(outer.checksum, gre::FLAG_CHECKSUM)
+        | flag(has_key, gre::FLAG_KEY)
+        | flag(config.sequence, gre::FLAG_SEQUENCE);
+    header.extend(flags.to_be_bytes());
+    header.extend(outer.packet.unwrap_or(ethertype::TRANSPARENT_ETHERNET).to_be_bytes());
+    if outer.checksum {
+        header.extend([0; 4]);
+    }
+    if has_key {
+        header.extend(u32::try_from(outer.key).ok()?.to_be_bytes());
+    }
+    if config.sequence {
+        header.extend([0; 4]);
+    }
+    Some(())
+}
+
+fn erspan_header(header: &mut Vec<u8>, outer: &Outer<'_>) -> Option<()> {
+    let session = u16::try_from(outer.key).ok().filter(|it| *it <= erspan::SESSION_MAX)?;
+    let (version, index, direction, hardware) = outer.erspan;
+    let kind = match version {
+        1 => ethertype::ERSPAN_II,
+        2 => ethertype::ERSPAN_III,
+        _ => return None,
+    };
+    if outer.packet.is_some() {
+        return None;
+    }
+    header.extend(gre::FLAG_SEQUENCE.to_be_bytes());
+    header.extend(kind.to_be_bytes());
+    header.extend([0; 4]);
+    match version {
+        1 => header.extend(erspan::header_1(session, index)),
+        _ => header.extend(erspan::header_2(session, direction, hardware)),
+    }
+    Some(())
+}
+
+/// Writes into the outer headers of a whole frame what each packet has of its own: lengths, the UDP
+/// source port, a sequence number, checksums. The frame begins with what [`build`] made. `None` where
+/// it is too long for IP.
+pub fn finish(frame: &mut [u8], kind: TunnelKind, source_port: u16, sequence: u32) -> Option<()> {
+    let is_ipv6 = u16_at(frame, 12) == ethertype::IPV6;
+    let network = ETHERNET;
+    let transport = network + if is_ipv6 { 40 } else { 20 };
+    let length = frame.len().checked_sub(transport)?;
+    if is_ipv6 {
+        put_u16(frame, network + 4, u16::try_from(length).ok()?)?;
+    } else {
+        let total = u16::try_from(length + 20).ok()?;
+        put_u16(frame, network + 2, total)?;
+        let computed = Change::u16(0, total).checksum(u16_at(frame, network + 10));
+        put_u16(frame, network + 10, computed)?;
+    }
+    match kind {
+        TunnelKind::Gre | TunnelKind::Ip6Gre | TunnelKind::Erspan | TunnelKind::Ip6Erspan => {
+            finish_gre(frame, transport, sequence)
+        }
+        _ => {
+            if kind == TunnelKind::Gtpu {
+                let payload = length.checked_sub(16)?;
+                put_u16(frame, transport + 10, u16::try_from(payload).ok()?)?;
+            }
+            finish_udp(frame, transport, source_port)
+        }
+    }
+}
+
+fn finish_udp(frame: &mut [u8], transport: usize, source_port: u16) -> Option<()> {
+    let length = frame.len().checked_sub(transport)?;
+    put_u16(frame, transport, source_port)?;
+    put_u16(frame, transport + 4, u16::try_from(length).ok()?)?;
+    if u16_at(frame, transport + 6) == 0 {
+        return Some(());
+    }
+    put_u16(frame, transport + 6, 0)?;
+    let total = combine(pseudo(frame, protocol::UDP, length)?, sum(frame.get(transport..)?));
+    put_u16(frame, transport + 6, udp_nonzero(!total))
+}
+
+fn finish_gre(frame: &mut [u8], transport: usize, sequence: u32) -> Option<()> {
+    let flags = u16_at(frame, transport);
+    if flags & gre::FLAG_SEQUENCE != 0 {
+        // Always the last of the optional words.
+        let at = transport + gre::header_len(flags) - 4;
+        frame.get_mut(at..at + 4)?.copy_from_slice(&sequence.to_be_bytes());
+    }
+    if flags & gre::FLAG_CHECKSUM != 0 {
+        let computed = checksum(frame.get(transport..)?);
+        put_u16(frame, transport + 4, computed)?;
+    }
+    Some(())
+}
+
+/// The sum of the pseudo header of an outer packet.
+pub(crate) fn pseudo(frame: &[u8], protocol: u8, length: usize) -> Option<u16> {
+    if u16_at(frame, 12) == ethertype::IPV6 {
+        let address = |at: usize| Some(<[u8; 16]>::try_from(frame.get(at..at + 16)?).ok()?.into());
+        return Some(pseudo_v6(address(ETHERNET + 8)?, address(ETHERNET + 24)?, protocol, length));
+    }
+    let address = |at: usize| Some(<[u8; 4]>::try_from(frame.get(at..at + 4)?).ok()?.into());
+    Some(pseudo_v4(address(ETHERNET + 12)?, address(ETHERNET + 16)?, protocol, length))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    let two = bytes.get(at..at + 2).and_then(|it| <[u8; 2]>::try_from(it).ok());
+    u16::from_be_bytes(two.unwrap_or_default())
+}
+
+fn put_u16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
+    bytes.get_mut(at..at + 2)?.copy_from_slice(&value.to_be_bytes());
+    Some(())
+}
+
+impl TunnelConfig {
+    /// Whether frames lose their Ethernet header on the way out.
+    pub fn strips_ethernet(&self) -> bool {
+        self.packet_type == PacketType::LegacyL3
+    }
+}

@@ -1,0 +1,172 @@
+//! Neighbours: the Ethernet addresses of next hops, by bridge (ovs: `lib/tnl-neigh-cache.c`).
+
+use base::{Instant, MacAddr};
+use hashbrown::HashMap;
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Neighbours that are kept. Packets that arrive through tunnels teach their senders' addresses, so
+/// that their number is bounded; those over it are not learned.
+pub const NEIGHBOURS_MAX: usize = 8192;
+/// How long an unused entry is kept (ovs: `NEIGH_ENTRY_DEFAULT_IDLE_TIME_MS`).
+const AGING_S: u32 = 900;
+/// The longest time that can be set (ovs: `NEIGH_ENTRY_MAX_AGING_TIME_S`).
+const AGING_MAX_S: u32 = 3600;
+/// The width of the column of addresses (`INET6_ADDRSTRLEN`).
+const ADDRESS_WIDTH: usize = 46;
+
+/// Whom a bridge knows.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Neighbour {
+    /// The bridge's name.
+    pub bridge: String,
+    /// The neighbour's address.
+    pub ip: IpAddr,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    mac: MacAddr,
+    expires: Instant,
+}
+
+/// All neighbours.
+#[derive(Clone, Debug)]
+pub struct Neighbours {
+    table: HashMap<Neighbour, Entry>,
+    aging_s: u32,
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Neighbours { table: HashMap::new(), aging_s: AGING_S }
+    }
+}
+
+impl Neighbours {
+    /// The Ethernet address of a neighbour.
+    pub fn lookup(&self, now: Instant, bridge: &str, ip: IpAddr) -> Option<MacAddr> {
+        let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip })?;
+        (entry.expires > now).then_some(entry.mac)
+    }
+
+    /// Packets were sent to a neighbour: it is kept.
+    pub fn used(&mut self, now: Instant, bridge: &str, ip: IpAddr) {
+        let expires = now + self.aging();
+        if let Some(entry) = self.table.get_mut(&Neighbour { bridge: bridge.to_owned(), ip })
+            && entry.expires > now
+        {
+            entry.expires = expires;
+        }
+    }
+
+    /// A neighbour told its address; says whether that is news.
+    pub fn learn(&mut self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
+        let expires = now + self.aging();
+        let neighbour = Neighbour { bridge: bridge.to_owned(), ip };
+        if let Some(entry) = self.table.get_mut(&neighbour) {
+            let is_news = entry.mac != mac || entry.expires <= now;
+            *entry = Entry { mac, expires };
+            return is_news;
+        }
+        let is_news = self.table.len() < NEIGHBOURS_MAX;
+        if is_news {
+            self.table.insert(neighbour, Entry { mac, expires });
+        }
+        is_news
+    }
+
+    /// Forgets who was not seen or used for long; gives them.
+    pub fn expire(&mut self, now: Instant) -> Vec<Neighbour> {
+        self.take(|_, entry| entry.expires <= now)
+    }
+
+    /// Forgets all neighbours, or those of a bridge; gives them.
+    pub fn flush(&mut self, bridge: Option<&str>) -> Vec<Neighbour> {
+        self.take(|neighbour, _| bridge.is_none_or(|bridge| neighbour.bridge == bridge))
+    }
+
+    fn take(&mut self, is_gone: impl Fn(&Neighbour, &Entry) -> bool) -> Vec<Neighbour> {
+        let gone = self.table.extract_if(|neighbour, entry| is_gone(neighbour, entry));
+        gone.map(|(neighbour, _)| neighbour).collect()
+    }
+
+    /// After how many seconds an unused entry goes.
+    pub fn aging_s(&self) -> u32 {
+        self.aging_s
+    }
+
+    /// Sets [`Self::aging_s`]; `false` where that is not 1 to 3600. Who has more time left than that
+    /// has so much now.
+    pub fn set_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
+        if !(1..=AGING_MAX_S).contains(&aging_s) {
+            return false;
+        }
+        self.aging_s = aging_s;
+        let expires = now + self.aging();
+        for entry in self.table.values_mut() {
+            entry.expires = entry.expires.min(expires);
+        }
+        true
+    }
+
+    /// The table as `tnl/neigh/show` prints it.
+    pub fn show(&self, now: Instant) -> String {
+        let title = "IP                                            MAC                 Bridge\n";
+        let mut text = format!("{title}{}\n", "=".repeat(title.len() - 1));
+        let mut all: Vec<_> = self.table.iter().collect();
+        all.sort_by_key(|(neighbour, _)| *neighbour);
+        for (Neighbour { bridge, ip }, entry) in all {
+            let (ip, mac) = (ip.to_string(), entry.mac);
+            let stale = if entry.expires <= now { " STALE" } else { "" };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{ip:ADDRESS_WIDTH$}{mac}   {bridge}{stale}");
+        }
+        text
+    }
+
+    fn aging(&self) -> Duration {
+        Duration::from_secs(self.aging_s.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> Instant {
+        Instant::from_millis(s * 1000)
+    }
+
+    #[test]
+    fn neighbours_go_unless_they_are_used() {
+        let mut all = Neighbours::default();
+        let (ip, mac) = (IpAddr::from([10, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 1]));
+        assert!(all.learn(at(1), "br0", ip, mac));
+        assert!(!all.learn(at(2), "br0", ip, mac));
+        assert_eq!(all.lookup(at(2), "br0", ip), Some(mac));
+        assert_eq!(all.lookup(at(2), "br1", ip), None);
+        assert!(!all.set_aging_s(at(2), 0) && !all.set_aging_s(at(2), 3601));
+        assert!(all.set_aging_s(at(2), 5));
+        all.used(at(6), "br0", ip);
+        assert_eq!(all.lookup(at(10), "br0", ip), Some(mac));
+        assert_eq!(all.lookup(at(11), "br0", ip), None);
+        let shown = all.show(at(11));
+        let line = "10.0.0.1                                      02:00:00:00:00:01   br0 STALE";
+        assert_eq!(shown.lines().nth(2), Some(line));
+        assert_eq!(all.expire(at(11)).len(), 1);
+        assert_eq!(all.show(at(11)).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_new_address_is_news_and_their_number_is_bounded() {
+        let mut all = Neighbours::default();
+        let ip = |n: usize| IpAddr::from((n as u32).to_be_bytes());
+        assert!((0..NEIGHBOURS_MAX).all(|n| all.learn(at(1), "br0", ip(n), MacAddr::ZERO)));
+        assert!(!all.learn(at(1), "br0", ip(NEIGHBOURS_MAX), MacAddr::ZERO));
+        assert!(all.learn(at(1), "br0", ip(0), MacAddr::BROADCAST));
+        assert_eq!(all.flush(Some("br1")).len(), 0);
+        assert_eq!(all.flush(None).len(), NEIGHBOURS_MAX);
+    }
+}

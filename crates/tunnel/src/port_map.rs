@@ -1,0 +1,222 @@
+//! Where tunnels end: which packets to the system's own addresses are a tunnel's outer packets
+//! (ovs: `lib/tnl-ports.c`).
+
+use base::{MacAddr, PortNo};
+use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, TunnelKind, VLAN_PRESENT};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+/// A device that has addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalDevice {
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Its IP addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// A datapath port of tunnels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listener {
+    /// Its name.
+    pub name: String,
+    /// The protocol.
+    pub kind: TunnelKind,
+    /// The UDP port, 0 without UDP.
+    pub udp_port: u16,
+    /// How many tunnels share it.
+    pub tunnels: usize,
+}
+
+/// Where tunnels end.
+#[derive(Clone, Debug, Default)]
+pub struct PortMap {
+    devices: BTreeMap<String, LocalDevice>,
+    listeners: BTreeMap<PortNo, Listener>,
+}
+
+impl PortMap {
+    /// Says which devices have addresses; says whether that is another answer than before.
+    pub fn set_devices(&mut self, devices: BTreeMap<String, LocalDevice>) -> bool {
+        let is_news = self.devices != devices;
+        self.devices = devices;
+        is_news
+    }
+
+    /// A tunnel uses this port.
+    pub fn add(&mut self, port: PortNo, name: &str, kind: TunnelKind, udp_port: u16) {
+        let name = name.to_owned();
+        let new = Listener { name, kind, udp_port, tunnels: 0 };
+        self.listeners.entry(port).or_insert(new).tunnels += 1;
+    }
+
+    /// A tunnel does not use this port any more.
+    pub fn remove(&mut self, port: PortNo) {
+        let Some(listener) = self.listeners.get_mut(&port) else { return };
+        listener.tunnels -= 1;
+        if listener.tunnels == 0 {
+            self.listeners.remove(&port);
+        }
+    }
+
+    /// Whether a device has an address that tunnels can end at.
+    pub fn has_address(&self, device: &str) -> bool {
+        self.devices.get(device).is_some_and(|device| !device.addresses.is_empty())
+    }
+
+    /// Whether an address is a device's own.
+    pub fn is_address_of(&self, device: &str, ip: IpAddr) -> bool {
+        self.devices.get(device).is_some_and(|device| device.addresses.contains(&ip))
+    }
+
+    /// The port of tunnels that takes an outer packet, and what has to be looked at to know. Fragments
+    /// are not taken, nor packets with a VLAN tag.
+    pub fn lookup(&self, key: &FlowKey, mask: &mut Mask) -> Option<(PortNo, TunnelKind)> {
+        if self.listeners.is_empty() {
+            return None;
+        }
+        mask.add(Field::EthDst);
+        mask.add_bits(Field::VlanTci, u128::from(VLAN_PRESENT));
+        let mut devices = self.devices.values().filter(|it| it.mac == key.eth_dst()).peekable();
+        devices.peek()?;
+        let destination = match key.eth_type() {
+            0x0800 => {
+                mask.add(Field::Ipv4Dst);
+                IpAddr::V4(key.ipv4_dst())
+            }
+            0x86dd => {
+                mask.add(Field::Ipv6Dst);
+                IpAddr::V6(key.ipv6_dst())
+            }
+            _ => return None,
+        };
+        if key.vlan_tci() != 0 || !devices.any(|it| it.addresses.contains(&destination)) {
+            return None;
+        }
+        mask.add(Field::NwProto);
+        mask.add_bits(Field::NwFrag, u128::from(FRAG_ANY | FRAG_LATER));
+        if key.nw_frag() != 0 {
+            return None;
+        }
+        let mut found =
+            self.listeners.iter().filter(|(_, it)| it.kind.protocol() == key.nw_proto());
+        if found.clone().any(|(_, it)| it.kind.is_udp()) {
+            mask.add(Field::TpDst);
+        }
+        let found = found.find(|(_, it)| !it.kind.is_udp() || it.udp_port == key.tp_dst());
+        found.map(|(port, it)| (*port, it.kind))
+    }
+
+    /// The ports, as `tnl/ports/show` prints them.
+    pub fn show(&self) -> String {
+        let mut text = "Listening ports:\n".to_owned();
+        for (port, Listener { name, tunnels, .. }) in &self.listeners {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name} ({port}) ref_cnt={tunnels}");
+        }
+        text
+    }
+
+    /// What each port takes: the port's name and number, and the key and mask of its packets.
+    pub fn matches(&self) -> Vec<(&str, PortNo, FlowKey, Mask)> {
+        let mut all = Vec::new();
+        for (port, listener) in &self.listeners {
+            let devices = self.devices.values();
+            let ends = devices.flat_map(|it| it.addresses.iter().map(move |ip| (it.mac, *ip)));
+            for (mac, ip) in ends {
+                let (mut key, mut mask) = (FlowKey::new(), Mask::new());
+                let (kind, field, bits) = match ip {
+                    IpAddr::V4(ip) => (0x0800, Field::Ipv4Dst, u128::from(ip.to_bits())),
+                    IpAddr::V6(ip) => (0x86dd, Field::Ipv6Dst, ip.to_bits()),
+                };
+                let mut set = |field: Field, value: u128| {
+                    key.set(field, value);
+                    mask.add(field);
+                };
+                set(Field::EthDst, mac.to_u64().into());
+                set(Field::EthType, kind);
+                set(field, bits);
+                set(Field::NwProto, listener.kind.protocol().into());
+                if listener.kind.is_udp() {
+                    set(Field::TpDst, listener.udp_port.into());
+                }
+                mask.add_bits(Field::NwFrag, u128::from(FRAG_ANY | FRAG_LATER));
+                all.push((listener.name.as_str(), *port, key, mask));
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+    fn map() -> PortMap {
+        let mut map = PortMap::default();
+        let addresses = vec![IpAddr::from([10, 0, 0, 1]), "fd00::1".parse().unwrap()];
+        let device = LocalDevice { mac: MAC, addresses };
+        assert!(map.set_devices([("br0".to_owned(), device)].into()));
+        map.add(PortNo(5), "vxlan_sys_4789", TunnelKind::Vxlan, 4789);
+        map.add(PortNo(5), "vxlan_sys_4789", TunnelKind::Vxlan, 4789);
+        map.add(PortNo(6), "gre_sys", TunnelKind::Gre, 0);
+        map
+    }
+
+    fn packet(kind: u16, protocol: u8, port: u16) -> FlowKey {
+        let mut key = FlowKey::new();
+        key.set(Field::EthDst, MAC.to_u64().into());
+        key.set_eth_type(kind);
+        key.set_nw_proto(protocol);
+        key.set_tp_dst(port);
+        match kind {
+            0x0800 => key.set(Field::Ipv4Dst, 0x0a00_0001),
+            _ => key.set(Field::Ipv6Dst, 0xfd00 << 112 | 1),
+        }
+        key
+    }
+
+    fn check(map: &PortMap, key: &FlowKey, expect: Option<u32>) {
+        let mut mask = Mask::new();
+        let found = map.lookup(key, &mut mask).map(|(port, _)| port.0);
+        assert_eq!(found, expect, "{key:?}");
+        // What was not looked at makes no difference.
+        let again = map.lookup(&key.masked(&mask), &mut Mask::new()).map(|(port, _)| port.0);
+        assert!(expect.is_none() || again.is_none() || again == expect);
+    }
+
+    #[test]
+    fn outer_packets_to_own_addresses_are_taken() {
+        let map = map();
+        check(&map, &packet(0x0800, 17, 4789), Some(5));
+        check(&map, &packet(0x86dd, 17, 4789), Some(5));
+        check(&map, &packet(0x0800, 47, 0), Some(6));
+        check(&map, &packet(0x0800, 17, 4790), None);
+        check(&map, &packet(0x0800, 6, 4789), None);
+        let mut other = packet(0x0800, 17, 4789);
+        other.set(Field::Ipv4Dst, 1);
+        check(&map, &other, None);
+        let mut fragment = packet(0x0800, 17, 4789);
+        fragment.set_nw_frag(FRAG_ANY);
+        check(&map, &fragment, None);
+        let mut tagged = packet(0x0800, 17, 4789);
+        tagged.set_vlan_tci(VLAN_PRESENT | 1);
+        check(&map, &tagged, None);
+    }
+
+    #[test]
+    fn a_port_goes_with_its_last_tunnel() {
+        let mut map = map();
+        let first = "Listening ports:\nvxlan_sys_4789 (5) ref_cnt=2\ngre_sys (6) ref_cnt=1\n";
+        assert_eq!(map.show(), first);
+        assert_eq!(map.matches().len(), 4);
+        map.remove(PortNo(5));
+        check(&map, &packet(0x0800, 17, 4789), Some(5));
+        map.remove(PortNo(5));
+        check(&map, &packet(0x0800, 17, 4789), None);
+        assert!(map.has_address("br0") && !map.has_address("br1"));
+    }
+}

@@ -1,0 +1,182 @@
+//! Tunnel ports as `dpif/show` and `ofproto/list-tunnels` print them.
+
+use crate::config::default_udp_port;
+use crate::config::{DEFAULT_TTL, Endpoint, FlowOr, Inherit, Key, PacketType, TunnelConfig};
+use base::PortNo;
+use flow::TunnelKind;
+use std::fmt::Write;
+
+impl TunnelConfig {
+    /// The options that make this configuration, as `dpif/show` prints them
+    /// (ovs: `lib/netdev-vport.c`, `get_tunnel_config`).
+    pub fn describe_options(&self) -> String {
+        let mut options: Vec<(&str, String)> = Vec::new();
+        let mut add = |name, value: Option<String>| {
+            options.extend(value.map(|value| (name, value)));
+        };
+        add("remote_ip", describe_end(self.remote));
+        add("local_ip", describe_end(self.local));
+        let (in_key, out_key) = (describe_key(self.in_key), describe_key(self.out_key));
+        if in_key == out_key {
+            add("key", in_key);
+        } else {
+            add("in_key", in_key);
+            add("out_key", out_key);
+        }
+        add(
+            "ttl",
+            match self.ttl {
+                Inherit::Packet(_) => Some("inherit".to_owned()),
+                Inherit::Is(ttl) => (ttl != DEFAULT_TTL).then(|| ttl.to_string()),
+            },
+        );
+        add(
+            "tos",
+            match self.tos {
+                Inherit::Packet(_) => Some("inherit".to_owned()),
+                Inherit::Is(tos) => (tos != 0).then(|| format!("{tos:#x}")),
+            },
+        );
+        let has_own_port = self.udp_port != default_udp_port(self.kind);
+        add("dst_port", has_own_port.then(|| self.udp_port.to_string()));
+        add("csum", self.checksum.then(|| "true".to_owned()));
+        add("seq", self.sequence.then(|| "true".to_owned()));
+        add("df_default", (!self.dont_fragment).then(|| "false".to_owned()));
+        add("egress_pkt_mark", self.egress_mark.map(|mark| mark.to_string()));
+        self.add_packet_type(&mut add);
+        self.add_erspan(&mut add);
+        options.sort();
+        let options: Vec<String> =
+            options.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        options.join(", ")
+    }
+
+    fn add_packet_type(&self, add: &mut impl FnMut(&'static str, Option<String>)) {
+        let is_default = self.packet_type == TunnelConfig::new(self.kind).packet_type;
+        let name = match self.packet_type {
+            PacketType::LegacyL2 => "legacy_l2",
+            PacketType::LegacyL3 => "legacy_l3",
+            PacketType::Aware => "ptap",
+        };
+        add("packet_type", (!is_default).then(|| name.to_owned()));
+        if self.kind == TunnelKind::Bareudp {
+            add(
+                "payload_type",
+                Some(match self.payload_type {
+                    wire::ethertype::IPV4 => "ip".to_owned(),
+                    wire::ethertype::MPLS => "mpls".to_owned(),
+                    other => format!("{other:#x}"),
+                }),
+            );
+        }
+    }
+
+    fn add_erspan(&self, add: &mut impl FnMut(&'static str, Option<String>)) {
+        let flow = || Some("flow".to_owned());
+        let erspan = self.erspan;
+        add(
+            "erspan_ver",
+            match erspan.version {
+                FlowOr::Flow => flow(),
+                FlowOr::Is(version) => (version != 0).then(|| version.to_string()),
+            },
+        );
+        add(
+            "erspan_idx",
+            match erspan.index {
+                FlowOr::Flow => flow(),
+                FlowOr::Is(index) => (index != 0).then(|| format!("{index:#x}")),
+            },
+        );
+        add(
+            "erspan_dir",
+            match erspan.direction {
+                FlowOr::Flow => flow(),
+                FlowOr::Is(direction) => (direction != 0).then(|| direction.to_string()),
+            },
+        );
+        add(
+            "erspan_hwid",
+            match erspan.hardware {
+                FlowOr::Flow => flow(),
+                FlowOr::Is(hardware) => (hardware != 0).then(|| format!("{hardware:#x}")),
+            },
+        );
+    }
+
+    /// What packets of the tunnel are recognised by (ovs: `ofproto/tunnel.c`, `tnl_match_fmt`).
+    pub(crate) fn describe_match(&self, device: PortNo) -> String {
+        let local = match self.local {
+            Endpoint::Is(ip) => ip.to_string(),
+            _ => "::".to_owned(),
+        };
+        let mut text = match (self.remote, self.local) {
+            (Endpoint::Is(remote), _) => format!("{local}->{remote}"),
+            (_, Endpoint::Flow) => "flow->flow".to_owned(),
+            _ => format!("{local}->flow"),
+        };
+        // Writing to a string does not fail.
+        let _ = match self.in_key {
+            Key::Flow => write!(text, ", key=flow"),
+            key => write!(text, ", key={}", hexadecimal(key.value())),
+        };
+        let mode = match self.packet_type {
+            PacketType::LegacyL2 => "legacy_l2",
+            PacketType::LegacyL3 => "legacy_l3",
+            PacketType::Aware => "ptap",
+        };
+        let _ = write!(text, ", {mode}, dp port={device}");
+        text
+    }
+
+    /// One line of `ofproto/list-tunnels` (ovs: `ofproto/tunnel.c`, `tnl_port_format`).
+    pub fn describe(&self, name: &str, device: PortNo) -> String {
+        let kind = self.kind.name();
+        let mut text = format!("port {device}: {name} ({kind}: {}", self.describe_match(device));
+        if self.out_key != self.in_key {
+            text += ", out_key=";
+            text += &match self.out_key {
+                Key::Absent => "none".to_owned(),
+                Key::Flow => "flow".to_owned(),
+                Key::Is(key) => hexadecimal(key),
+            };
+        }
+        let _ = match self.ttl {
+            Inherit::Packet(_) => write!(text, ", ttl=inherit"),
+            Inherit::Is(ttl) => write!(text, ", ttl={ttl}"),
+        };
+        match self.tos {
+            Inherit::Packet(_) => text += ", tos=inherit",
+            Inherit::Is(0) => {}
+            Inherit::Is(tos) => text += &format!(", tos={tos:#x}"),
+        }
+        if !self.dont_fragment {
+            text += ", df=false";
+        }
+        if self.checksum {
+            text += ", csum=true";
+        }
+        text + ")"
+    }
+}
+
+/// As C's `%#x`, which prints 0 without a prefix.
+fn hexadecimal(value: u64) -> String {
+    if value == 0 { "0".to_owned() } else { format!("{value:#x}") }
+}
+
+fn describe_end(end: Endpoint) -> Option<String> {
+    match end {
+        Endpoint::Any => None,
+        Endpoint::Flow => Some("flow".to_owned()),
+        Endpoint::Is(ip) => Some(ip.to_string()),
+    }
+}
+
+fn describe_key(key: Key) -> Option<String> {
+    match key {
+        Key::Absent => None,
+        Key::Flow => Some("flow".to_owned()),
+        Key::Is(key) => Some(key.to_string()),
+    }
+}
