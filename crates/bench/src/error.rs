@@ -27,6 +27,28 @@ pub enum BenchError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// A chart can't be written.
+    #[error("{}: {source}; name a file that can be written with --svg", file.display())]
+    WriteChart {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A file for a switch under test can't be written.
+    #[error("{}: {source}", file.display())]
+    WriteFile {
+        /// The file.
+        file: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A switch under test, or a tool that it needs.
+    #[error(transparent)]
+    Testbed(#[from] testbed::TestbedError),
+    /// A switch under test does not answer.
+    #[error(transparent)]
+    Ask(#[from] daemon::unixctl::client::ClientError),
     /// The switch in memory cannot be made.
     #[error(transparent)]
     InMemory(#[from] load::in_memory::InMemoryError),

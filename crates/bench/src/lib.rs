@@ -22,6 +22,7 @@ mod progress;
 pub mod report;
 mod rfc;
 mod rounds;
+mod slow_path;
 mod summary;
 mod threads;
 mod traffic;
@@ -42,6 +43,7 @@ use work::Work;
   tidegate bench conntrack 1 33554432 32             lookups by one thread
   tidegate bench zones 10000 290 100                 commits, lookups and flushes, zone by zone
   tidegate bench datapath --ct                       packets from port to port, tracked
+  tidegate bench flow-setup --hold                   flows a second, for packets that need one each
   tidegate bench matrix results                      connections a second, ours and theirs
   tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {

@@ -27,10 +27,15 @@ pub fn bytes_per_connection() -> Option<f64> {
     (conntrack.connections() == SAMPLE).then(|| grown as f64 / f64::from(SAMPLE))
 }
 
-/// What the process has of the machine's memory now.
-fn resident_bytes() -> Option<u64> {
+/// What this process has of the machine's memory now.
+pub fn resident_bytes() -> Option<u64> {
+    resident_bytes_of("self")
+}
+
+/// What a process has of the machine's memory now.
+pub fn resident_bytes_of(process: &str) -> Option<u64> {
     // proc(5), /proc/PID/status: "VmRSS:     1234 kB".
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes * 1024)

@@ -1,5 +1,6 @@
 //! What `bench` measures: the one way to each work, beside whose figures stands where they come from.
 
+use crate::slow_path::flow_setup;
 use crate::{BenchError, Outcome, conntrack, datapath, matrix, rfc, traffic, zones};
 use clap::Subcommand;
 use load::provenance::Provenance;
@@ -12,6 +13,7 @@ pub enum Work {
     Datapath(datapath::DatapathArgs),
     Matrix(matrix::MatrixArgs),
     Rfc(Box<rfc::RfcArgs>),
+    FlowSetup(flow_setup::FlowSetupArgs),
 }
 
 impl Work {
@@ -23,6 +25,7 @@ impl Work {
             Work::Datapath(args) => args.json,
             Work::Matrix(args) => args.json,
             Work::Rfc(args) => args.json,
+            Work::FlowSetup(args) => args.json,
         }
     }
 
@@ -40,6 +43,7 @@ impl Work {
             Work::Zones(args) => zones::measure(args),
             Work::Datapath(args) => datapath::measure(args),
             Work::Rfc(args) => rfc::measure(args),
+            Work::FlowSetup(args) => flow_setup::measure(args),
             // Stamped where it is kept.
             Work::Matrix(args) => return matrix::measure(args, provenance),
         };
@@ -59,6 +63,7 @@ impl Work {
             Work::Datapath(_) => "bench datapath",
             Work::Matrix(_) => matrix::VERB,
             Work::Rfc(_) => "bench rfc",
+            Work::FlowSetup(_) => "bench flow-setup",
         }
     }
 
@@ -68,7 +73,7 @@ impl Work {
             Work::Conntrack(args) => Some(args.seed),
             Work::Datapath(_) => Some(traffic::SEED),
             Work::Rfc(args) => Some(args.seed()),
-            Work::Zones(_) | Work::Matrix(_) => None,
+            Work::Zones(_) | Work::Matrix(_) | Work::FlowSetup(_) => None,
         }
     }
 
@@ -77,7 +82,7 @@ impl Work {
         match self {
             Work::Matrix(args) => args.list,
             Work::Rfc(args) => args.list,
-            Work::Conntrack(_) | Work::Zones(_) | Work::Datapath(_) => false,
+            Work::Conntrack(_) | Work::Zones(_) | Work::Datapath(_) | Work::FlowSetup(_) => false,
         }
     }
 }

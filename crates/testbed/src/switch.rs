@@ -35,7 +35,7 @@ const TIMEOUTS: &str = "udp_first=1 udp_single=1 udp_multiple=30 tcp_syn_sent=1 
 #[derive(Debug)]
 pub struct Switch {
     daemon: Child,
-    _database: Child,
+    database: Child,
 }
 
 /// Counters of the switch at one moment, all since its start.
@@ -73,7 +73,7 @@ impl Switch {
         command.arg(format!("unix:{RUN_FOLDER}/db.sock"));
         command.args(["--pidfile", "--log-file", "-vconsole:off", "-vsyslog:off"]);
         let daemon = start(&mut command, &format!("{FOLDER}/switch.printed"))?;
-        let mut switch = Switch { daemon, _database: database };
+        let mut switch = Switch { daemon, database };
         for _ in 0..100 {
             switch.must_run()?;
             if Stock::new("ovs-appctl -T 2 version").ask()?.ok() {
@@ -82,6 +82,23 @@ impl Switch {
             sleep(Duration::from_millis(100));
         }
         Err(switch.failure("the switch does not answer ovs-appctl"))
+    }
+
+    /// Ends it and its database, so that another can be started in their place.
+    pub fn stop(mut self) -> Result<(), TestbedError> {
+        for process in [&mut self.daemon, &mut self.database] {
+            // One that has ended already needs no signal.
+            let _ = process.kill();
+            process.wait().map_err(TestbedError::io("wait for the switch to end"))?;
+        }
+        for file in ["ovs-vswitchd", "conf.db", ".conf.db.~lock~"] {
+            // What was not made needs not be removed.
+            let _ = fs::remove_file(Path::new(FOLDER).join(file));
+        }
+        for entry in fs::read_dir(RUN_FOLDER).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        Ok(())
     }
 
     /// The daemon's process.
@@ -230,11 +247,12 @@ fn port_counts(text: &str) -> (u64, u64) {
 }
 
 /// The number that follows a key.
-fn number_after(text: &str, key: &str) -> Option<u64> {
+pub fn number_after(text: &str, key: &str) -> Option<u64> {
     leading_number(text.split_once(key)?.1)
 }
 
-fn leading_number(text: &str) -> Option<u64> {
+/// The number that a text begins with.
+pub fn leading_number(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.get(..digits)?.parse().ok()
 }

@@ -1,0 +1,266 @@
+//! A whole switch in a process of its own, ours or Open vSwitch's, fed from pcap files and asked by its
+//! control socket.
+
+use crate::BenchError;
+use daemon::Directories;
+use daemon::unixctl::client::Client;
+use port_linux::affinity;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use testbed::Switch;
+use testbed::namespaces::RUN_FOLDER;
+use testbed::stock::Stock;
+use testbed::switch::{leading_number, number_after};
+
+/// Where Debian installs Open vSwitch's daemon with DPDK.
+const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+/// Memory of Open vSwitch's packets, in megabytes.
+const OVS_MB: usize = 512;
+/// Huge pages of 2 MB for them.
+pub const OVS_PAGES: usize = OVS_MB / 2 + 8;
+
+/// Whose switch it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Ours.
+    Tidegate,
+    /// Open vSwitch's, with DPDK.
+    Ovs,
+}
+
+impl Kind {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Tidegate => "tidegate",
+            Kind::Ovs => "ovs",
+        }
+    }
+
+    /// Why it cannot be run here; none where it can.
+    pub fn missing(self) -> Option<String> {
+        let is_missing = self == Kind::Ovs && !Path::new(OVS).exists();
+        is_missing.then(|| {
+            format!("there is no {OVS}; install it: apt-get install openvswitch-switch-dpdk")
+        })
+    }
+}
+
+/// What a port plays.
+#[derive(Clone, Copy, Debug)]
+pub enum Plays<'a> {
+    /// Nothing: it forgets what is sent to it.
+    Nothing,
+    /// A file, once.
+    Once(&'a Path),
+    /// A file, over and over.
+    Loop(&'a Path),
+    /// A file over and over, at the times in it. Open vSwitch's ports cannot.
+    Paced(&'a Path),
+}
+
+/// A running switch with the bridge `br0`.
+pub struct UnderTest {
+    kind: Kind,
+    switch: Switch,
+    client: Client,
+}
+
+/// Passes that no flow matched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Misses {
+    /// Those whose packet was queued.
+    pub queued: u64,
+    /// Those that found no room.
+    pub refused: u64,
+}
+
+/// Processor time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Processor {
+    /// Of the threads that poll ports, in seconds.
+    pub workers_s: f64,
+    /// Of all others.
+    pub others_s: f64,
+}
+
+impl UnderTest {
+    /// Starts it with one worker that polls on the last processor that we may use.
+    pub fn start(kind: Kind) -> Result<UnderTest, BenchError> {
+        let switch = Switch::start((kind == Kind::Ovs).then_some(Path::new(OVS)))?;
+        let directories =
+            Directories { run: PathBuf::from(RUN_FOLDER), ..Directories::from_environment() };
+        let mut it = UnderTest { kind, switch, client: Client::connect(None, &directories)? };
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
+        let worker = cpus.last().copied().unwrap_or(0);
+        let mut set = Stock::new("ovs-vsctl --timeout=50 set Open_vSwitch .")
+            .word(format!("other_config:pmd-cpu-mask={:#x}", 1u128 << worker));
+        if kind == Kind::Ovs {
+            let first = cpus.first().copied().unwrap_or(0);
+            set = set
+                .word("other_config:dpdk-extra=\"--no-pci\"")
+                .word(format!("other_config:dpdk-lcore-mask={:#x}", 1u128 << first))
+                .word(format!("other_config:dpdk-socket-mem={OVS_MB}"))
+                .word("other_config:dpdk-init=true");
+        }
+        it.run(&set)?;
+        it.run(&Stock::new(
+            "ovs-vsctl --timeout=50 add-br br0 -- set bridge br0 datapath_type=netdev \
+             fail-mode=secure",
+        ))?;
+        Ok(it)
+    }
+
+    /// What it calls itself.
+    pub fn version(&self) -> Result<String, BenchError> {
+        match self.kind {
+            Kind::Tidegate => Ok(format!("Tidegate {}", env!("CARGO_PKG_VERSION"))),
+            Kind::Ovs => Ok(self.switch.version()?),
+        }
+    }
+
+    /// Adds a port `pNUMBER` with that OpenFlow number.
+    pub fn add_port(&mut self, number: u16, plays: Plays<'_>) -> Result<(), BenchError> {
+        let add = format!(
+            "ovs-vsctl --timeout=50 add-port br0 p{number} -- set interface p{number} \
+             ofport_request={number} type={}",
+            match self.kind {
+                Kind::Tidegate => "pcap",
+                Kind::Ovs => "dpdk",
+            }
+        );
+        let mut add = Stock::new(&add);
+        for word in self.options(number, plays) {
+            add = add.word(word);
+        }
+        self.run(&add)?;
+        let error = Stock::new(&format!("ovs-vsctl get interface p{number} error")).run()?;
+        match error.trim() {
+            "[]" => Ok(()),
+            why => Err(BenchError::WrongWork(format!("port p{number} does not open: {why}"))),
+        }
+    }
+
+    fn options(&self, number: u16, plays: Plays<'_>) -> Vec<String> {
+        let file = |path: &Path| path.display().to_string();
+        if self.kind == Kind::Ovs {
+            let devargs = match plays {
+                Plays::Nothing => format!("net_null{number},no-rx=1"),
+                Plays::Once(path) => format!("net_pcap{number},rx_pcap={}", file(path)),
+                Plays::Loop(path) | Plays::Paced(path) => {
+                    format!("net_pcap{number},rx_pcap={},infinite_rx=1", file(path))
+                }
+            };
+            return vec![format!("options:dpdk-devargs=\"{devargs}\"")];
+        }
+        let rx = |path: &Path, more: &[&str]| {
+            let rx = format!("options:rx_pcap={}", file(path));
+            std::iter::once(rx).chain(more.iter().map(|&it| it.to_owned())).collect()
+        };
+        let endless = "options:infinite_rx=true";
+        match plays {
+            Plays::Nothing => Vec::new(),
+            Plays::Once(path) => rx(path, &[]),
+            Plays::Loop(path) => rx(path, &[endless]),
+            Plays::Paced(path) => rx(path, &[endless, "options:rx_pace=recorded"]),
+        }
+    }
+
+    /// Loads rules from a file.
+    pub fn add_flows(&mut self, file: &Path) -> Result<(), BenchError> {
+        self.run(&Stock::new(&format!("ovs-ofctl add-flows br0 {}", file.display())))
+    }
+
+    /// Allows so many megaflows.
+    pub fn set_flow_limit(&mut self, flows: u64) -> Result<(), BenchError> {
+        self.run(&Stock::new(&format!(
+            "ovs-vsctl --timeout=50 set Open_vSwitch . other_config:flow-limit={flows}"
+        )))?;
+        self.ask("upcall/set-flow-limit", &[&flows.to_string()]).map(drop)
+    }
+
+    /// How many megaflows there are.
+    pub fn flows(&mut self) -> Result<u64, BenchError> {
+        let text = self.ask("upcall/show", &[])?;
+        number_after(&text, "(current ").ok_or_else(|| unreadable("upcall/show", &text))
+    }
+
+    /// What workers say of misses; at most a second old.
+    pub fn misses(&mut self) -> Result<Misses, BenchError> {
+        let text = self.ask("dpif-netdev/pmd-stats-show", &[])?;
+        let sum = |key: &str| text.split(key).skip(1).filter_map(leading_number).sum();
+        Ok(Misses {
+            queued: sum("miss with success upcall: "),
+            refused: sum("miss with failed upcall: "),
+        })
+    }
+
+    /// How many packets a port has sent.
+    pub fn sent(&mut self, port: u16) -> Result<u64, BenchError> {
+        let text = self.ask("dpctl/show", &["-s"])?;
+        let of_port = text.split_once(&format!(": p{port} ")).map(|(_, rest)| rest);
+        let sent = of_port.and_then(|rest| number_after(rest, "TX packets:"));
+        sent.ok_or_else(|| unreadable("dpctl/show", &text))
+    }
+
+    /// What the process has of the machine's memory.
+    pub fn resident_bytes(&self) -> Option<u64> {
+        crate::memory::resident_bytes_of(&self.switch.pid().to_string())
+    }
+
+    /// What its threads have had of processors.
+    pub fn processor(&self) -> Processor {
+        let mut sum = Processor::default();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.switch.pid()));
+        for task in tasks.into_iter().flatten().flatten() {
+            let read = |name: &str| std::fs::read_to_string(task.path().join(name));
+            // A thread that ended meanwhile has none.
+            let (Ok(name), Ok(times)) = (read("comm"), read("schedstat")) else { continue };
+            let seconds = leading_number(&times).unwrap_or(0) as f64 / 1e9;
+            if name.starts_with("pmd-") {
+                sum.workers_s += seconds;
+            } else {
+                sum.others_s += seconds;
+            }
+        }
+        sum
+    }
+
+    /// Ends it, so that another can be started.
+    pub fn stop(self) -> Result<(), BenchError> {
+        Ok(self.switch.stop()?)
+    }
+
+    fn ask(&mut self, command: &str, words: &[&str]) -> Result<String, BenchError> {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        let answer = self.client.ask(command, &words);
+        // That it ended says more than that it does not answer.
+        self.switch.must_run()?;
+        Ok(answer?)
+    }
+
+    fn run(&mut self, line: &Stock) -> Result<(), BenchError> {
+        let done = line.run();
+        self.switch.must_run()?;
+        done?;
+        Ok(())
+    }
+}
+
+impl Processor {
+    /// What was had since an earlier reading.
+    pub fn since(self, before: Processor) -> Processor {
+        Processor {
+            workers_s: self.workers_s - before.workers_s,
+            others_s: self.others_s - before.others_s,
+        }
+    }
+}
+
+/// How long to wait until what workers say is of now.
+pub const PUBLISHED_AFTER: Duration = Duration::from_millis(1200);
+
+fn unreadable(command: &str, answer: &str) -> BenchError {
+    let answer: String = answer.chars().take(200).collect();
+    BenchError::WrongWork(format!("the answer to {command} cannot be read: {answer}"))
+}

@@ -1,0 +1,441 @@
+//! `tidegate bench flow-setup`: how fast packets that each need a flow get one, and what established
+//! traffic loses meanwhile.
+
+use super::daemon::{Kind, Misses, OVS_PAGES, PUBLISHED_AFTER, Plays, UnderTest};
+use super::{Chart, Line, seconds};
+use crate::packets::{self, TEMPLATE};
+use crate::progress::Progress;
+use crate::{BenchError, Outcome};
+use clap::{Args, ValueEnum};
+use load::dut::Inside;
+use port::pcap::PcapTx;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::Screen;
+use testbed::namespaces::FOLDER;
+
+/// Flows of the established traffic.
+const ESTABLISHED: u32 = 1000;
+/// How often flows are counted.
+const EVERY: Duration = Duration::from_millis(100);
+/// How long the established traffic is measured alone.
+const ALONE: Duration = Duration::from_secs(1);
+/// Without another flow for so long, none will come.
+const QUIET: Duration = Duration::from_secs(2);
+/// How long the established traffic may take to have its flows.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+// Ports, by their OpenFlow numbers.
+const NEW: u16 = 1;
+const NEW_SINK: u16 = 2;
+const OLD: u16 = 3;
+const OLD_SINK: u16 = 4;
+
+/// Measure how fast new flows are set up: a whole switch, beside established traffic
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate bench flow-setup --flows 200000 --hold            all of them, however often it takes
+  tidegate bench flow-setup --flows 200000 --rate 300000     offered at a rate, each packet once
+  tidegate bench flow-setup --flows 200000 --hold --peer ovs --json
+  tidegate bench flow-setup --flows 50000 --svg flows.svg    flows over time
+
+A switch in a process and namespaces of its own has one worker on the last processor and plays pcap
+files (type=pcap; Open vSwitch: DPDK's net_pcap). Each packet of the first needs a flow of its own,
+since the rule copies source address and port to registers; 20 rules are loaded. A second port plays
+1,000 flows that are established. Each switch runs twice: with its flow limit as it is by default, and
+with the limit raised (other_config:flow-limit, upcall/set-flow-limit).
+
+setups_per_second is of the time until the last flow came; refused counts packets that found no room
+on their way up; established_rate_ratio is the rate of the established traffic meanwhile over that
+before. With --peer both play the established traffic as fast as their worker takes it, because
+net_pcap cannot be paced; the ratio then is how the worker shares its time. Needs ovsdb-server and
+the stock tools; --peer needs root and huge pages.")]
+pub struct FlowSetupArgs {
+    /// How many flows are set up
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(100..=2_000_000))]
+    flows: u32,
+    /// Play the packets over and over until every flow is there
+    #[arg(long)]
+    hold: bool,
+    /// Packets that need a flow, per second; without it as fast as the worker takes them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..=10_000_000), conflicts_with = "peer")]
+    rate: Option<u32>,
+    /// Established packets per second
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    established_rate: u32,
+    /// Measure another switch beside ours
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    peer: Option<Peer>,
+    /// How long each run may take at most
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// Draw flows over time
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Another switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Peer {
+    /// Debian's Open vSwitch with DPDK
+    Ovs,
+}
+
+/// One run of one switch.
+struct Run {
+    kind: Kind,
+    version: String,
+    is_raised: bool,
+    /// Seconds, and flows besides the established ones.
+    installed: Vec<(f64, f64)>,
+    misses: Misses,
+    established_ratio: f64,
+    bytes_per_flow: Option<f64>,
+    workers_s: f64,
+    others_s: f64,
+}
+
+/// The files that are played.
+struct Files {
+    new: PathBuf,
+    old: PathBuf,
+    rules: PathBuf,
+}
+
+/// Runs the work that the arguments ask for.
+pub fn measure(args: &FlowSetupArgs) -> Result<Outcome, BenchError> {
+    let peer = args.peer.map(|Peer::Ovs| Kind::Ovs);
+    let missing = peer.and_then(Kind::missing);
+    let measured_peer = peer.filter(|_| missing.is_none());
+    let pages = if measured_peer.is_some() { OVS_PAGES } else { 0 };
+    let screen = Screen::of("bench flow-setup", args.json);
+    let inside =
+        Inside::enter(&screen, pages).map_err(|error| BenchError::Load(Box::new(error)))?;
+    if let Inside::Ended(code) = inside {
+        return Err(BenchError::Ended(code));
+    }
+    let files = Files::write(args)?;
+    let kinds: Vec<Kind> = std::iter::once(Kind::Tidegate).chain(measured_peer).collect();
+    let progress = Progress::start("setting flows up", 2 * kinds.len() as u64);
+    let mut runs = Vec::new();
+    for kind in kinds {
+        for is_raised in [false, true] {
+            runs.push(run(args, &files, kind, is_raised)?);
+            progress.advance(1);
+        }
+    }
+    drop(progress);
+    let lines: Vec<Line> = runs.iter().map(Run::line).collect();
+    let title = format!("{} flows, each for a packet", args.flows);
+    Chart { title: &title, y_name: "flows installed", lines: &lines }.write(args.svg.as_deref())?;
+    Ok(report(args, &runs, missing))
+}
+
+fn run(
+    args: &FlowSetupArgs,
+    files: &Files,
+    kind: Kind,
+    is_raised: bool,
+) -> Result<Run, BenchError> {
+    let mut switch = UnderTest::start(kind)?;
+    if is_raised {
+        switch.set_flow_limit(u64::from(args.flows) * 2 + u64::from(ESTABLISHED))?;
+    }
+    switch.add_flows(&files.rules)?;
+    for sink in [NEW_SINK, OLD_SINK] {
+        switch.add_port(sink, Plays::Nothing)?;
+    }
+    switch.add_port(OLD, Plays::Paced(&files.old))?;
+    let begun = clock::now();
+    while switch.flows()? < u64::from(ESTABLISHED) {
+        if clock::now() - begun > PATIENCE {
+            let flows = switch.flows()?;
+            let wrong = format!("the established traffic has {flows} flows, not {ESTABLISHED}");
+            return Err(BenchError::WrongWork(wrong));
+        }
+        sleep(EVERY);
+    }
+    let alone = established_rate(&mut switch, |_| {
+        sleep(ALONE);
+        Ok(())
+    })?;
+    sleep(PUBLISHED_AFTER);
+    let (misses, processor) = (switch.misses()?, switch.processor());
+    let resident = switch.resident_bytes();
+    let plays = match (args.hold, args.rate) {
+        (true, None) => Plays::Loop(&files.new),
+        (true, Some(_)) => Plays::Paced(&files.new),
+        (false, _) => Plays::Once(&files.new),
+    };
+    let mut installed = Vec::new();
+    let beside = established_rate(&mut switch, |switch| {
+        switch.add_port(NEW, plays)?;
+        installed = watch(args, switch)?;
+        Ok(())
+    })?;
+    let processor = switch.processor().since(processor);
+    let grown = switch.resident_bytes().zip(resident).map(|(now, was)| now.saturating_sub(was));
+    sleep(PUBLISHED_AFTER);
+    let after = switch.misses()?;
+    let version = switch.version()?;
+    switch.stop()?;
+    let flows = installed.last().map_or(0.0, |last| last.1);
+    Ok(Run {
+        kind,
+        version,
+        is_raised,
+        misses: Misses {
+            queued: after.queued - misses.queued,
+            refused: after.refused - misses.refused,
+        },
+        established_ratio: beside / alone,
+        bytes_per_flow: grown.filter(|_| flows > 0.0).map(|grown| grown as f64 / flows),
+        workers_s: processor.workers_s,
+        others_s: processor.others_s,
+        installed,
+    })
+}
+
+/// Established packets per second while something is done.
+fn established_rate(
+    switch: &mut UnderTest,
+    work: impl FnOnce(&mut UnderTest) -> Result<(), BenchError>,
+) -> Result<f64, BenchError> {
+    let (before, begun) = (switch.sent(OLD_SINK)?, clock::now());
+    work(switch)?;
+    let (after, ended) = (switch.sent(OLD_SINK)?, clock::now());
+    if after == before {
+        let wrong = "no packet of the established traffic was forwarded".to_owned();
+        return Err(BenchError::WrongWork(wrong));
+    }
+    Ok((after - before) as f64 / seconds(begun, ended))
+}
+
+/// Counts flows until all are there, none come any more, or the time is over.
+fn watch(args: &FlowSetupArgs, switch: &mut UnderTest) -> Result<Vec<(f64, f64)>, BenchError> {
+    let begun = clock::now();
+    let mut installed = vec![(0.0, 0.0)];
+    let (mut most, mut grown_at) = (0, begun);
+    loop {
+        sleep(EVERY);
+        let flows = switch.flows()?.saturating_sub(ESTABLISHED.into());
+        let now = clock::now();
+        installed.push((seconds(begun, now), flows as f64));
+        if flows > most {
+            (most, grown_at) = (flows, now);
+        }
+        let is_over = now - begun >= Duration::from_secs(args.seconds.into());
+        let is_quiet = !args.hold && now - grown_at >= QUIET;
+        if flows >= args.flows.into() || is_over || is_quiet {
+            return Ok(installed);
+        }
+    }
+}
+
+impl Files {
+    fn write(args: &FlowSetupArgs) -> Result<Files, BenchError> {
+        let folder = Path::new(FOLDER);
+        let files = Files {
+            new: folder.join("new.pcap"),
+            old: folder.join("old.pcap"),
+            rules: folder.join("flow-setup.rules"),
+        };
+        play(&files.new, 0..args.flows, args.rate)?;
+        let last = args.flows + ESTABLISHED;
+        play(&files.old, args.flows..last, Some(args.established_rate))?;
+        std::fs::write(&files.rules, rules())
+            .map_err(|source| BenchError::WriteFile { file: files.rules.clone(), source })?;
+        Ok(files)
+    }
+}
+
+/// Two rules that want a flow for each packet, among 20.
+fn rules() -> String {
+    let exact = |from: u16, to: u16| {
+        format!(
+            "priority=200,udp,in_port={from},actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
+             move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:{to}\n"
+        )
+    };
+    let others =
+        (0..18).map(|n| format!("priority={},tcp,tp_dst={},actions=drop\n", 100 + n, 8000 + n));
+    [exact(NEW, NEW_SINK), exact(OLD, OLD_SINK)].into_iter().chain(others).collect()
+}
+
+/// Writes a file of 60-byte packets, one for each connection, at a rate.
+fn play(
+    path: &Path,
+    connections: std::ops::Range<u32>,
+    rate: Option<u32>,
+) -> Result<(), BenchError> {
+    let failed = |source| BenchError::WriteFile { file: path.to_owned(), source };
+    let mut file =
+        File::create(path).and_then(|file| PcapTx::new(file, || Duration::ZERO)).map_err(failed)?;
+    let mut frame = [0; 60];
+    frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
+    for (at, number) in connections.enumerate() {
+        packets::set_connection(&mut frame, number);
+        let ns = rate.map_or(0, |rate| at as u64 * 1_000_000_000 / u64::from(rate));
+        file.record(Duration::from_nanos(ns), &frame).map_err(failed)?;
+    }
+    Ok(())
+}
+
+impl Run {
+    fn name(&self) -> String {
+        let limit = if self.is_raised { "limit raised" } else { "default limit" };
+        format!("{}, {limit}", self.kind.name())
+    }
+
+    fn line(&self) -> Line {
+        Line { name: self.name(), points: self.installed.clone() }
+    }
+
+    fn flows(&self) -> f64 {
+        self.installed.last().map_or(0.0, |last| last.1)
+    }
+
+    /// When the last flow came that stayed.
+    fn last_came_s(&self) -> f64 {
+        let flows = self.flows();
+        self.installed.iter().find(|(_, count)| *count >= flows).map_or(0.0, |(at, _)| *at)
+    }
+
+    fn per_second(&self) -> f64 {
+        self.flows() / self.last_came_s().max(EVERY.as_secs_f64())
+    }
+
+    fn refused_share(&self) -> f64 {
+        let Misses { queued, refused } = self.misses;
+        refused as f64 / (queued + refused).max(1) as f64
+    }
+
+    fn json(&self, flows: u32) -> Value {
+        let all = self.flows() >= f64::from(flows);
+        json!({
+            "switch": self.kind.name(),
+            "version": self.version,
+            "limit": if self.is_raised { "raised" } else { "default" },
+            "setups_per_second": self.per_second(),
+            "setups_per_processor_second": self.flows() / (self.workers_s + self.others_s),
+            "flows_installed": self.flows(),
+            "seconds_to_all": all.then(|| self.last_came_s()),
+            "upcalls": self.misses.queued,
+            "refused": self.misses.refused,
+            "refused_share": self.refused_share(),
+            "established_rate_ratio": self.established_ratio,
+            "bytes_per_flow": self.bytes_per_flow,
+            "workers_processor_s": self.workers_s,
+            "other_processor_s": self.others_s,
+            "installed": self.installed,
+        })
+    }
+}
+
+fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcome {
+    let mut text = format!(
+        "{} flows, each for a packet; {ESTABLISHED} established beside them\n{:26}{:>11}{:>11}{:>10}\
+         {:>13}{:>13}\n",
+        args.flows, "", "flows", "flows/s", "refused", "established", "bytes/flow"
+    );
+    for run in runs {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:26}{:>11}{:>11.0}{:>9.1}%{:>13.2}{:>13}",
+            run.name(),
+            run.flows(),
+            run.per_second(),
+            100.0 * run.refused_share(),
+            run.established_ratio,
+            run.bytes_per_flow.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0}")),
+        );
+    }
+    if let Some(why) = &missing {
+        let _ = writeln!(text, "Open vSwitch is not measured: {why}");
+    }
+    let json = json!({
+        "flows": args.flows,
+        "established_flows": ESTABLISHED,
+        "established_rate": args.peer.is_none().then_some(args.established_rate),
+        "offered_rate": args.rate,
+        "hold": args.hold,
+        "rules": 20,
+        "runs": runs.iter().map(|run| run.json(args.flows)).collect::<Value>(),
+        "not_measured": missing,
+    });
+    Outcome { text, json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::pcap::Capture;
+
+    fn run(installed: &[(f64, f64)], misses: (u64, u64)) -> Run {
+        Run {
+            kind: Kind::Tidegate,
+            version: "x".into(),
+            is_raised: true,
+            installed: installed.to_vec(),
+            misses: Misses { queued: misses.0, refused: misses.1 },
+            established_ratio: 0.9,
+            bytes_per_flow: Some(400.0),
+            workers_s: 1.0,
+            others_s: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_of_the_time_until_the_last_flow_came() {
+        let it = run(&[(0.0, 0.0), (1.0, 500.0), (2.0, 1000.0), (5.0, 1000.0)], (1000, 3000));
+        assert_eq!((it.flows(), it.last_came_s(), it.per_second()), (1000.0, 2.0, 500.0));
+        assert_eq!(it.refused_share(), 0.75);
+        let json = it.json(1000);
+        assert_eq!((&json["seconds_to_all"], &json["refused"]), (&2.0.into(), &3000.into()));
+        assert!(it.json(1001)["seconds_to_all"].is_null());
+        // Flows that went away again do not count.
+        let it = run(&[(0.0, 0.0), (1.0, 800.0), (2.0, 300.0)], (0, 0));
+        assert_eq!((it.flows(), it.last_came_s()), (300.0, 1.0));
+        assert_eq!(run(&[], (0, 0)).per_second(), 0.0);
+    }
+
+    #[test]
+    fn each_packet_is_of_a_connection_of_its_own_and_paced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pcap");
+        play(&path, 32_760..32_780, Some(1_000_000)).unwrap();
+        let capture = Capture::open(&path).unwrap();
+        let frames: std::collections::HashSet<_> =
+            (0..20).map(|n| capture.frame(n).unwrap().1.to_vec()).collect();
+        assert_eq!((capture.len(), frames.len()), (20, 20));
+        assert_eq!(capture.frame(3).unwrap().0, Duration::from_micros(3));
+        assert_eq!(rules().lines().count(), 20);
+    }
+
+    #[test]
+    fn a_switch_that_is_not_there_is_told() {
+        let args = FlowSetupArgs {
+            flows: 1000,
+            hold: true,
+            rate: None,
+            established_rate: 1000,
+            peer: Some(Peer::Ovs),
+            seconds: 1,
+            svg: None,
+            json: false,
+        };
+        let runs = [run(&[(0.0, 0.0), (1.0, 1000.0)], (1000, 0))];
+        let Outcome { text, json } = report(&args, &runs, Some("there is none".into()));
+        assert!(text.contains("Open vSwitch is not measured: there is none"), "{text}");
+        assert_eq!(json["not_measured"], "there is none");
+        assert_eq!(json["runs"][0]["setups_per_second"], 1000.0);
+    }
+}
