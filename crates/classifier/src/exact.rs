@@ -34,10 +34,10 @@ struct Entry {
 /// spreads packets. `seed` should be random, so that senders cannot choose what collides.
 pub fn hash(key: &FlowKey, seed: u32) -> u32 {
     let mut hasher = crate::layout::WordHasher::new(seed.into());
-    let mut map = 0;
-    for (i, &word) in key.words().iter().enumerate() {
+    let mut map = 0u64;
+    for &word in key.words_in_use() {
+        map = map.rotate_left(1) ^ u64::from(word != 0);
         if word != 0 {
-            map |= 1 << i;
             hasher.write_u64(word);
         }
     }
@@ -63,7 +63,7 @@ impl ExactCache {
     /// what [`hash`] gave for the key.
     #[inline]
     pub fn lookup<V>(&self, key: &FlowKey, hash: u32, flows: &MegaflowTable<V>) -> Option<Handle> {
-        let map = map_of(key);
+        let map = map_of(key)?;
         places(hash).into_iter().find_map(|place| {
             let entry = &self.entries[place];
             let flow = entry.flow?;
@@ -86,7 +86,7 @@ impl ExactCache {
         random: u32,
         inverse_probability: u32,
     ) -> bool {
-        let map = map_of(key);
+        let Some(map) = map_of(key) else { return false };
         let chosen = u32::MAX.checked_div(inverse_probability).is_some_and(|most| random <= most);
         if !chosen || map.count_ones() as usize > ENTRY_WORDS {
             return false;
@@ -145,11 +145,12 @@ fn places(hash: u32) -> [usize; 2] {
     [hash as usize & mask, (hash >> bits) as usize & mask]
 }
 
-/// Which words of a key are not zero.
+/// Which words of a key are not zero; `None` of a packet with a tunnel, which has more words than an
+/// entry tells apart.
 #[inline]
-fn map_of(key: &FlowKey) -> u64 {
-    let words = key.words().iter().enumerate();
-    words.fold(0, |map, (i, &word)| map | u64::from(word != 0) << i)
+fn map_of(key: &FlowKey) -> Option<u64> {
+    let words = Some(key.words_in_use()).filter(|words| words.len() < WORDS)?;
+    Some(words.iter().enumerate().fold(0, |map, (i, &word)| map | u64::from(word != 0) << i))
 }
 
 /// The numbers of the bits that are set.
@@ -157,7 +158,7 @@ fn bits(mut map: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = map.trailing_zeros() as usize;
         map &= map.wrapping_sub(1);
-        (bit < WORDS).then_some(bit)
+        (bit < u64::BITS as usize).then_some(bit)
     })
 }
 

@@ -296,8 +296,7 @@ impl<V> MegaflowTable<V> {
 /// Which hint is for a packet: by its port, its pass, and what connection tracking said, but for the
 /// mark.
 fn hint_of(key: &FlowKey) -> usize {
-    let [place, tracked, ..] = key.words();
-    let mixed = (place ^ (tracked & 0xffff_ffff)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = key.place_hint().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (u64::BITS - HINTS.ilog2())) as usize
 }
 

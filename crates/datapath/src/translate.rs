@@ -32,9 +32,7 @@ impl Tuple {
 
     /// Those of a key.
     pub fn of(key: &FlowKey) -> Tuple {
-        let words = key.words();
-        let addresses = [words[12], words[13], words[14], words[15]];
-        Tuple { addresses, ports: (words[17] >> 32) as u32 }
+        Tuple { addresses: key.addresses(), ports: key.ports() }
     }
 
     /// Those that a packet came in with.
@@ -46,9 +44,8 @@ impl Tuple {
 
     /// Gives a key these.
     fn write(&self, key: &mut FlowKey) {
-        let words = key.words_mut();
-        words[12..16].copy_from_slice(&self.addresses);
-        words[17] = u64::from(self.ports) << 32 | words[17] & 0xffff_ffff;
+        key.set_addresses(&self.addresses);
+        key.set_ports(self.ports);
     }
 }
 
@@ -114,27 +111,26 @@ impl Translation {
 /// Gives a frame's bytes these addresses and ports instead of those in its key.
 fn write_any(frame: &mut Frame, to: &Tuple) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
-    let words = *frame.key.words();
+    let from = Tuple::of(&frame.key);
     let [source_high, source, destination_high, destination] = to.addresses;
     let is_ipv6 = frame.key.eth_type() == ETH_IPV6;
     let l3 = frame.l3_mut();
-    if words[12..14] != to.addresses[..2] {
+    if from.addresses[..2] != to.addresses[..2] {
         match is_ipv6 {
             true => bytes::set_ipv6_src(l3, v6(source_high, source), partial),
             false => bytes::set_ipv4_src(l3, Ipv4Addr::from(source as u32), partial),
         };
     }
-    if words[14..16] != to.addresses[2..] {
+    if from.addresses[2..] != to.addresses[2..] {
         match is_ipv6 {
             true => bytes::set_ipv6_dst(l3, v6(destination_high, destination), partial),
             false => bytes::set_ipv4_dst(l3, Ipv4Addr::from(destination as u32), partial),
         };
     }
-    let ports = (words[17] >> 32) as u32;
-    if ports >> 16 != to.ports >> 16 {
+    if from.ports >> 16 != to.ports >> 16 {
         bytes::set_tp_src(l3, (to.ports >> 16) as u16, partial);
     }
-    if ports as u16 != to.ports as u16 {
+    if from.ports as u16 != to.ports as u16 {
         bytes::set_tp_dst(l3, to.ports as u16, partial);
     }
 }

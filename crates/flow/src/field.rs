@@ -1,5 +1,7 @@
 //! The fields of a flow key: names, widths and places.
 
+use std::ops::Range;
+
 /// Where a field lies in the key: its first word, how far it is shifted left there, its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -34,11 +36,15 @@ macro_rules! fields {
                 }
             }
 
+            /// A table, since the optimizer folds a constant index, but does not inline a `match` of
+            /// so many arms.
+            #[inline(always)]
             pub(crate) const fn place(self) -> Place {
-                match self {
-                    $(Field::$name => Place { word: $word, shift: $shift, bits: $bits },)*
-                    $(Field::$vname => Place { word: $vword, shift: $vshift, bits: $vbits },)*
-                }
+                const PLACES: &[Place] = &[
+                    $(Place { word: $word, shift: $shift, bits: $bits },)*
+                    $(Place { word: $vword, shift: $vshift, bits: $vbits },)*
+                ];
+                PLACES[self as usize]
             }
         }
     };
@@ -158,12 +164,76 @@ fields! {
         PktMark = "pkt_mark" @ 31, 32, 32;
         /// Datapath's hash of the packet.
         DpHash = "dp_hash" @ 31, 0, 32;
-        /// Tunnel key.
-        TunId = "tun_id" @ 32, 0, 64;
         /// Conjunctive match.
-        ConjId = "conj_id" @ 33, 32, 32;
+        ConjId = "conj_id" @ 32, 32, 32;
         /// The port that the action set outputs to.
-        ActsetOutput = "actset_output" @ 33, 0, 32;
+        ActsetOutput = "actset_output" @ 32, 0, 32;
+        /// Tunnel key.
+        TunId = "tun_id" @ 33, 0, 64;
+        /// IPv6 source of the outer header.
+        TunIpv6Src = "tun_ipv6_src" @ 34, 0, 128;
+        /// IPv6 destination of the outer header.
+        TunIpv6Dst = "tun_ipv6_dst" @ 36, 0, 128;
+        /// IPv4 source of the outer header.
+        TunSrc = "tun_src" @ 35, 0, 32;
+        /// IPv4 destination of the outer header.
+        TunDst = "tun_dst" @ 37, 0, 32;
+        /// Flags of the tunnel: [`TUN_OAM`](crate::TUN_OAM) and those after it.
+        TunFlags = "tun_flags" @ 38, 48, 16;
+        /// TOS of the outer header.
+        TunTos = "tun_tos" @ 38, 40, 8;
+        /// TTL of the outer header.
+        TunTtl = "tun_ttl" @ 38, 32, 8;
+        /// Group policy identifier of VXLAN.
+        TunGbpId = "tun_gbp_id" @ 38, 16, 16;
+        /// Group policy flags of VXLAN.
+        TunGbpFlags = "tun_gbp_flags" @ 38, 8, 8;
+        /// Index of ERSPAN version 1.
+        TunErspanIdx = "tun_erspan_idx" @ 39, 0, 20;
+        /// Version of ERSPAN.
+        TunErspanVer = "tun_erspan_ver" @ 39, 20, 4;
+        /// Hardware identifier of ERSPAN version 2.
+        TunErspanHwid = "tun_erspan_hwid" @ 39, 24, 6;
+        /// Direction of ERSPAN version 2.
+        TunErspanDir = "tun_erspan_dir" @ 39, 30, 1;
+        /// Flags of GTP-U.
+        TunGtpuFlags = "tun_gtpu_flags" @ 39, 32, 8;
+        /// Message type of GTP-U.
+        TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
+        /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
+        TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;
+        /// Bytes 0 to 15 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions0 = "tun_options0" @ 41, 0, 128;
+        /// Bytes 16 to 31 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions1 = "tun_options1" @ 43, 0, 128;
+        /// Bytes 32 to 47 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions2 = "tun_options2" @ 45, 0, 128;
+        /// Bytes 48 to 63 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions3 = "tun_options3" @ 47, 0, 128;
+        /// Bytes 64 to 79 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions4 = "tun_options4" @ 49, 0, 128;
+        /// Bytes 80 to 95 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions5 = "tun_options5" @ 51, 0, 128;
+        /// Bytes 96 to 111 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions6 = "tun_options6" @ 53, 0, 128;
+        /// Bytes 112 to 127 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions7 = "tun_options7" @ 55, 0, 128;
+        /// Bytes 128 to 143 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions8 = "tun_options8" @ 57, 0, 128;
+        /// Bytes 144 to 159 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions9 = "tun_options9" @ 59, 0, 128;
+        /// Bytes 160 to 175 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions10 = "tun_options10" @ 61, 0, 128;
+        /// Bytes 176 to 191 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions11 = "tun_options11" @ 63, 0, 128;
+        /// Bytes 192 to 207 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions12 = "tun_options12" @ 65, 0, 128;
+        /// Bytes 208 to 223 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions13 = "tun_options13" @ 67, 0, 128;
+        /// Bytes 224 to 239 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions14 = "tun_options14" @ 69, 0, 128;
+        /// Bytes 240 to 255 of the tunnel options, in the places that the TLV table gives them.
+        TunOptions15 = "tun_options15" @ 71, 0, 128;
     }
     views {
         /// The port that the packet came in on, as OpenFlow 1.1 and later number ports in 32 bits.
@@ -220,8 +290,23 @@ fields! {
     }
 }
 
+/// Words of a key.
+pub const WORDS: usize = TUNNEL_WORDS.end;
+/// The words that connection tracking writes.
+pub(crate) const CT_WORDS: Range<usize> = Field::CtMark.word()..Field::CtIpv6Dst.word() + 2;
+/// The words of registers and metadata.
+pub(crate) const PIPELINE_WORDS: Range<usize> = Field::Metadata.word()..Field::Reg14.word() + 1;
+/// The words of what stands in a packet's own headers.
+pub(crate) const HEADER_FIELDS: Range<usize> = Field::EthDst.word()..Field::NdTarget.word() + 2;
+/// The words of the tunnel, which all are zero in a packet without one. They come last.
+pub(crate) const TUNNEL_WORDS: Range<usize> = Field::TunId.word()..Field::TunOptions15.word() + 2;
 impl Field {
-    /// Width in bits, 2 to 128.
+    /// The first word of the field's place.
+    pub(crate) const fn word(self) -> usize {
+        self.place().word
+    }
+
+    /// Width in bits, 1 to 128.
     pub const fn bits(self) -> u32 {
         self.place().bits
     }
@@ -239,12 +324,17 @@ impl Field {
 
     /// Whether connection tracking writes the field, and `ct_clear` clears it.
     pub fn is_ct(self) -> bool {
-        (1..9).contains(&self.place().word)
+        CT_WORDS.contains(&self.place().word)
     }
 
     /// Whether a register or metadata: state of the OpenFlow pipeline that is no part of the packet.
     pub fn is_pipeline(self) -> bool {
-        (22..31).contains(&self.place().word)
+        PIPELINE_WORDS.contains(&self.place().word)
+    }
+
+    /// Whether the field tells of the tunnel that the packet came through or shall leave by.
+    pub fn is_tunnel(self) -> bool {
+        TUNNEL_WORDS.contains(&self.place().word)
     }
 
     /// Whether two fields lie in the same bits because no packet has both.
@@ -269,7 +359,7 @@ const _: () = {
     while i < Field::ALL.len() {
         let place = Field::ALL[i].place();
         let words = if place.bits > 64 { 2 } else { 1 };
-        assert!(place.word + words <= crate::key::WORDS);
+        assert!(place.word + words <= WORDS);
         assert!(place.bits > 64 || place.shift + place.bits <= 64);
         i += 1;
     }

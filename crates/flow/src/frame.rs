@@ -66,7 +66,7 @@ impl Frame {
     }
 
     fn read_other(&mut self, in_port: PortNo) -> bool {
-        *self.key.words_mut() = [0; crate::key::WORDS];
+        self.key.clear();
         let layers = extract::extract(self.packet.data(), &mut self.key);
         self.key.set_in_port_raw(in_port.0);
         layers.map(|layers| self.layers = layers).is_some()

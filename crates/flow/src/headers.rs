@@ -1,9 +1,10 @@
 //! The headers of an ordinary packet in one cache line, read with few instructions.
 
 mod mask;
+mod write;
 
 use crate::frame::Layers;
-use crate::key::{FlowKey, VLAN_PRESENT};
+use crate::key::VLAN_PRESENT;
 use base::PortNo;
 
 /// Words in [`Headers`].
@@ -269,44 +270,6 @@ impl Headers {
         let [a, b] = [be64(header, 8), be64(header, 16)];
         self.words[4..].copy_from_slice(&[a, b, be64(header, 24), be64(header, 32)]);
         Some(40)
-    }
-
-    /// Writes the whole key of the packet.
-    #[inline]
-    pub fn write_key(&self, key: &mut FlowKey) {
-        // All but those that are written next.
-        let words = key.words_mut();
-        words[..9].fill(0);
-        words[18..].fill(0);
-        words[0] = self.words[0] >> 32 << 32;
-        self.write_packet_fields(key);
-    }
-
-    /// Writes what connection tracking reads of a key, since it reads the rest from the packet's
-    /// bytes: Ethernet type, protocol and fragment bits. Leaves the others as they are.
-    #[inline]
-    pub fn write_protocol(&self, key: &mut FlowKey) {
-        let words = key.words_mut();
-        words[9] = self.words[1];
-        words[16] = self.words[3] & 0xffff_ff00_0000_0000;
-    }
-
-    /// Writes the fields of a key that stand in packets of this kind, and leaves the others as
-    /// they are.
-    #[inline]
-    pub fn write_packet_fields(&self, key: &mut FlowKey) {
-        let h = &self.words;
-        let tpid = if h[3] & SERVICE_TAG != 0 { 0x88a8 } else { 0x8100 };
-        let tag = if h[2] & 0xffff != 0 { tpid << 48 | (h[2] & 0xffff) << 32 } else { 0 };
-        let addresses = match self.is_ipv6() {
-            true => [h[4], h[5], h[6], h[7]],
-            false => [0, h[4] >> 32, 0, h[4] & 0xffff_ffff],
-        };
-        let words = &mut key.words_mut()[9..18];
-        words[..3].copy_from_slice(&[h[1], h[2] & !0xffff, tag]);
-        words[3..7].copy_from_slice(&addresses);
-        words[7] = h[3] & 0xffff_ff00_0000_0000 | h[0] & 0xffff_ffff;
-        words[8] = (h[3] & self.port_bits()) << 32;
     }
 
     /// Whether two packets agree in the bits of a mask. Of IPv6 packets it is not asked: they never

@@ -1,8 +1,11 @@
-//! The flow key: everything a packet can be matched on, in 34 words.
+//! The flow key: everything a packet can be matched on, in 73 words.
 //!
 //! A key is an array of 64-bit words, so that hashing, masking and comparing go word by word and a
 //! mask can say with one bitmap which words it looks at. [`Field`] names the fields and knows where
-//! each lies; no other code knows the layout. The same key serves the datapath and the OpenFlow
+//! each lies; no other code knows the layout. What is stored in numbers is packed: [`PackedKey`](crate::PackedKey).
+//!
+//! The last 40 words tell of a tunnel. They are zero in packets without one, and the code that runs
+//! for each packet looks at two of them only ([`FlowKey::has_tunnel`]). The same key serves the datapath and the OpenFlow
 //! tables: the datapath leaves registers, metadata and `conj_id` zero, and numbers `in_port` as a
 //! datapath port where the tables number it as the bridge's OpenFlow port.
 //!
@@ -11,17 +14,15 @@
 //! therefore match `eth_type` exactly, which OpenFlow demands anyway (prerequisites).
 
 mod ct_fields;
+mod tunnel_fields;
 
 pub use ct_fields::CtFields;
 
 use crate::ct_state::CtState;
-use crate::field::Field;
+use crate::field::{Field, WORDS};
 use base::{MacAddr, PortNo, RecircId, Zone};
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Words in a key.
-pub const WORDS: usize = 34;
 
 /// `eth_type` of a frame that carries a length and no SNAP header
 /// (ovs: `include/openvswitch/packets.h`, `FLOW_DL_TYPE_NONE`).
@@ -32,6 +33,13 @@ pub const FRAG_ANY: u8 = 1;
 pub const FRAG_LATER: u8 = 2;
 /// `vlan_tci` bit that says that a tag is there (the place of the CFI bit).
 pub const VLAN_PRESENT: u16 = 0x1000;
+
+/// The first of the four words of the addresses.
+const ADDRESSES: usize = Field::Ipv6Src.word();
+const _: () = assert!(Field::Ipv6Dst.word() == ADDRESSES + 2);
+
+/// `tun_flags` bit: an OAM packet (ovs: `lib/packets.h`, `FLOW_TNL_F_OAM`).
+pub const TUN_OAM: u16 = 1;
 
 /// The values of all fields of one packet.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -245,6 +253,38 @@ impl FlowKey {
         matches!(self.eth_type(), 0x0800 | 0x86dd)
     }
 
+    /// Source and destination address, the upper half of each first; of IPv4 in the low 32 bits.
+    #[inline]
+    pub fn addresses(&self) -> [u64; 4] {
+        std::array::from_fn(|i| self.words[ADDRESSES + i])
+    }
+
+    /// Stores [`Self::addresses`].
+    #[inline]
+    pub fn set_addresses(&mut self, addresses: &[u64; 4]) {
+        self.words[ADDRESSES..ADDRESSES + 4].copy_from_slice(addresses);
+    }
+
+    /// Source and destination port, or ICMP type and code, in one number.
+    #[inline]
+    pub fn ports(&self) -> u32 {
+        (self.words[Field::TpSrc.word()] >> 32) as u32
+    }
+
+    /// Stores [`Self::ports`].
+    #[inline]
+    pub fn set_ports(&mut self, ports: u32) {
+        let word = &mut self.words[Field::TpSrc.word()];
+        *word = u64::from(ports) << 32 | *word & 0xffff_ffff;
+    }
+
+    /// The port, the pass, and what connection tracking said but for the mark, mixed: packets of one
+    /// flow have it in common.
+    #[inline]
+    pub fn place_hint(&self) -> u64 {
+        self.words[Field::InPort.word()] ^ (self.words[Field::CtState.word()] & 0xffff_ffff)
+    }
+
     /// Register `n`, 0 to 15; others read 0.
     pub fn reg(&self, n: u8) -> u32 {
         Field::reg(n).map_or(0, |field| self.get(field) as u32)
@@ -301,9 +341,9 @@ impl Mask {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// Bit `i` says that word `i` has bits that matter.
-    pub fn map(&self) -> u64 {
-        self.words.iter().enumerate().fold(0, |map, (i, &word)| map | (u64::from(word != 0) << i))
+    /// How many words have bits that matter.
+    pub fn count_words(&self) -> usize {
+        self.words.iter().filter(|&&word| word != 0).count()
     }
 
     /// Whether every bit that matters here matters in `other`.

@@ -17,6 +17,7 @@ mod headers;
 mod key;
 mod latency;
 mod matching;
+mod packed;
 mod tunnel;
 mod upcall;
 
@@ -25,12 +26,15 @@ pub use connection::ConnectionRef;
 pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4, TupleMatch};
 pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
-pub use field::Field;
+pub use field::{Field, WORDS};
 pub use frame::{Frame, FrameBatch, Layers};
 pub use headers::{HEADER_WORDS, Headers};
-pub use key::{CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, VLAN_PRESENT, WORDS};
+pub use key::{
+    CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, TUN_OAM, VLAN_PRESENT,
+};
 pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
+pub use packed::{PackedKey, PackedMatch};
 pub use tunnel::{TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,

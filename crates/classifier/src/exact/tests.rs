@@ -149,10 +149,25 @@ proptest! {
     }
 
     #[test]
-    fn equal_keys_have_equal_hashes_and_each_word_counts(key in key(), at in 0..WORDS, bit in 0..64) {
+    fn equal_keys_have_equal_hashes_and_each_word_counts(
+        key in key(), tunnel in prop_oneof![Just(0u32), any::<u32>()], at in 0..WORDS, bit in 0..64,
+    ) {
+        let mut key = key;
+        key.set(Field::TunDst, tunnel.into());
         let mut other = key.clone();
         prop_assert_eq!(hash(&key, 1), hash(&other, 1));
-        other.words_mut()[at] ^= 1u64 << bit;
+        other.words_mut()[at % key.words_in_use().len()] ^= 1u64 << bit;
         prop_assert_ne!(hash(&key, 1), hash(&other, 1));
     }
+}
+
+#[test]
+fn a_packet_that_came_through_a_tunnel_is_left_out() {
+    let mut flows = MegaflowTable::new(0);
+    let mut cache = ExactCache::new();
+    flows.insert(&Match::any(), 0);
+    let mut key = FlowKey::new();
+    key.set(Field::TunDst, 7);
+    assert!(!remember(&mut cache, &flows, &key, ALWAYS));
+    assert_eq!(cache.lookup(&key, hash(&key, 7), &flows), None);
 }

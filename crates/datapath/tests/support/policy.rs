@@ -67,7 +67,9 @@ impl Policy {
             }
         }
         let matching = Match::new(key, &mask);
-        let words = matching.key().words().iter().map(|&word| u128::from(word));
+        // Only what is set, so that a new field changes no choice.
+        let values = Field::BASIC.iter().map(|&field| matching.key().get(field));
+        let words = values.filter(|&value| value != 0);
         let choice = mix(words.chain([class.into()]));
         (matching, self.actions(key, choice, is_again).into())
     }

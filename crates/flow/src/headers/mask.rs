@@ -1,5 +1,6 @@
 //! Which bits of a packet's headers decide something.
 
+use super::write::AFTER_PORTS;
 use super::{HEADER_WORDS, Headers, PORTS, PROTOCOL, SERVICE_TAG, TYPE};
 use crate::field::Field;
 use crate::key::{Mask, VLAN_PRESENT};
@@ -10,23 +11,26 @@ impl Headers {
     /// always among them, as the meaning of the addresses hangs on it.
     #[must_use]
     pub fn mask_of(&self, mask: &Mask) -> Headers {
-        let m = mask.words();
+        let m = |field: Field| mask.words()[field.word()];
         let mut words = [0; HEADER_WORDS];
-        words[0] = m[0] >> 32 << 32 | m[16] & 0xffff_ffff;
-        words[1] = m[9] | 0xffff;
-        words[2] = m[10] & !0xffff | m[11] >> 32 & 0xffff;
-        words[3] = m[16] & 0xffff_ff00_0000_0000 | m[17] >> 32 & self.port_bits();
+        words[0] = m(Field::InPort) >> 32 << 32 | m(Field::TcpFlags) & 0xffff_ffff;
+        words[1] = m(Field::EthDst) | 0xffff;
+        words[2] = m(Field::EthSrc) & !0xffff | m(Field::VlanTci) >> 32 & 0xffff;
+        let ports = m(Field::TpSrc) >> 32 & self.port_bits();
+        words[3] = m(Field::NwProto) & 0xffff_ff00_0000_0000 | ports;
         if mask.has(Field::VlanTpid) {
             // Whether there is a tag at all stands in its presence bit.
             words[2] |= u64::from(VLAN_PRESENT);
             words[3] |= SERVICE_TAG;
         }
         if self.is_ipv6() {
-            words[4..].copy_from_slice(&m[12..16]);
+            let addresses = Field::Ipv6Src.word()..Field::Ipv6Dst.word() + 2;
+            words[4..].copy_from_slice(&mask.words()[addresses]);
         } else {
-            words[4] = m[13] << 32 | m[15] & 0xffff_ffff;
+            words[4] = m(Field::Ipv4Src) << 32 | m(Field::Ipv4Dst) & 0xffff_ffff;
         }
-        if m[17] & 0xffff_ffff != 0 || m[18..].iter().any(|&word| word != 0) {
+        let others = &mask.words()[AFTER_PORTS..];
+        if mask.has(Field::NdReserved) || others.iter().any(|&word| word != 0) {
             // What only other protocols have is zero because of the protocol; what only other
             // messages have, because of the type.
             words[3] |= PROTOCOL | if self.is_icmp() { TYPE } else { 0 };

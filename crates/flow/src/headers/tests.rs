@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::extract::extract;
-use crate::key::Mask;
+use crate::key::{FlowKey, Mask};
 use proptest::prelude::*;
 
 const IN_PORT: PortNo = PortNo(3);
@@ -74,7 +74,7 @@ proptest! {
     fn agreeing_under_the_mask_is_agreeing_in_the_key(
         a in frames(), b in frames(), words in prop::collection::vec(prop_oneof![
             5 => Just(0u64), 1 => Just(u64::MAX), 1 => any::<u64>(), 1 => Just(0xffffu64 << 48),
-        ], crate::key::WORDS),
+        ], crate::field::WORDS),
     ) {
         let (Some((a, _)), Some((b, _))) = (headers_of(&a), headers_of(&b)) else {
             return Ok(());

@@ -3,6 +3,7 @@
 
 use super::FlowKey;
 use crate::ct_state::CtState;
+use crate::field::{CT_WORDS, Field};
 use base::Zone;
 
 /// All that connection tracking says of a packet, as the key's words hold it.
@@ -26,10 +27,8 @@ pub struct CtFields {
     pub protocol: u8,
 }
 
-/// Where the key has them.
-const WORDS: std::ops::Range<usize> = 1..9;
 /// Word and bit of [`FlowKey::ct_began`], among the connection's words and in no field's place.
-const CT_BEGAN: (usize, u64) = (4, 1);
+const CT_BEGAN: (usize, u64) = (Field::CtNwProto.word(), 1);
 
 impl FlowKey {
     /// Writes all that connection tracking says at once, and so over what it said before.
@@ -37,7 +36,7 @@ impl FlowKey {
     pub fn set_ct(&mut self, ct: &CtFields) {
         let state = u64::from(ct.state.bits());
         let [source, destination] = ct.ports.map(u64::from);
-        self.words[WORDS].copy_from_slice(&[
+        self.words[CT_WORDS].copy_from_slice(&[
             u64::from(ct.mark) << 32 | state << 16 | u64::from(ct.zone.0),
             ct.label[0],
             ct.label[1],
@@ -52,7 +51,7 @@ impl FlowKey {
     /// Writes all that connection tracking said of another packet.
     #[inline]
     pub fn copy_ct(&mut self, from: &FlowKey) {
-        self.words[WORDS].copy_from_slice(&from.words[WORDS]);
+        self.words[CT_WORDS].copy_from_slice(&from.words[CT_WORDS]);
     }
 
     /// Whether the packet's last `ct` made the connection that the key names. It travels with the
@@ -69,6 +68,6 @@ impl FlowKey {
     /// Forgets all that connection tracking said (`ct_clear`).
     #[inline]
     pub fn clear_ct(&mut self) {
-        self.words[WORDS].fill(0);
+        self.words[CT_WORDS].fill(0);
     }
 }

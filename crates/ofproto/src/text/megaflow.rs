@@ -38,7 +38,7 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     if options.verbose && !options.of_bridge {
         // What a datapath says here is its own affair. Open vSwitch's tells how many words of its
         // flow a lookup compares, by halves; this is the same of ours, which are in one piece.
-        let words = flow.matching.mask().map().count_ones();
+        let words = flow.matching.mask().count_words();
         let _ = write!(out, ", dp-extra-info:mask_words({words})");
     }
     out
