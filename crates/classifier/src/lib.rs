@@ -17,13 +17,17 @@
 //! | [`MegaflowTable::lookup`] | two a word in the mask of each subtable visited | 1 a subtable visited |
 //! | [`ExactCache::lookup`] | the 34 of the key, once | 2 |
 //!
+//! [`Classifier::lookup_conjunctive`] costs a lookup, and one more for each conjunctive match of which the
+//! packet has all clauses; it is for tables that have such rules and allocates.
+//!
 //! "Two a word" is one for hashing and one for comparing, and the comparison happens only where a
 //! hash was found. [`Classifier::lookup`] also walks each configured prefix trie at most once, and
 //! the ports trie of a subtable that missed at its very end; a walk visits at most one node for
-//! each bit of the field. No lookup allocates.
+//! each bit of the field. No other lookup allocates.
 
 #![forbid(unsafe_code)]
 
+mod conjunction;
 mod exact;
 mod layout;
 mod megaflow;
@@ -36,6 +40,7 @@ mod stage;
 mod subtable;
 mod trie;
 
+pub use conjunction::Clause;
 pub use exact::{ExactCache, hash};
 pub use megaflow::{LookupCounts, MegaflowTable};
 pub use prefix::{MAX_PREFIX_FIELDS, PrefixField};

@@ -24,7 +24,7 @@ pub struct Classifier<R> {
     by_mask: HashTable<Handle>,
     /// In descending order of priority; of equals, the older first.
     order: Vec<Rank>,
-    tries: ArrayVec<FieldTrie, MAX_PREFIX_FIELDS>,
+    pub(crate) tries: ArrayVec<FieldTrie, MAX_PREFIX_FIELDS>,
     len: usize,
 }
 
@@ -218,6 +218,12 @@ impl<R> Classifier<R> {
             }
         }
         best.map(|(_, rule)| rule)
+    }
+
+    /// The subtables in the order in which they are looked up, each with its highest priority.
+    pub(crate) fn by_priority(&self) -> impl Iterator<Item = (u16, &Subtable<R>)> {
+        let ranks = self.order.iter();
+        ranks.filter_map(|rank| Some((rank.max_priority, self.subtables.get(rank.subtable)?)))
     }
 
     fn ranked(&self) -> impl Iterator<Item = &Subtable<R>> {

@@ -142,14 +142,24 @@ impl<R> Subtable<R> {
         Some(&self.head(self.layout.hash(key, SEED), key)?.top)
     }
 
-    /// Like [`Self::find`], and makes the bits matter that decided it
-    /// (ovs: `lib/classifier.c`, `find_match_wc`).
+    /// Like [`Self::find`], and makes the bits matter that decided it.
     pub fn find_staged(
         &self,
         key: &FlowKey,
         tries: &mut TrieLookups<'_>,
         wildcards: &mut Mask,
     ) -> Option<&(u16, R)> {
+        Some(&self.find_head(key, tries, wildcards)?.top)
+    }
+
+    /// The rules that match `key`; the bits that decided it are made to matter
+    /// (ovs: `lib/classifier.c`, `find_match_wc`).
+    pub fn find_head(
+        &self,
+        key: &FlowKey,
+        tries: &mut TrieLookups<'_>,
+        wildcards: &mut Mask,
+    ) -> Option<&Head<R>> {
         let mut hasher = WordHasher::new(SEED);
         let mut looked_at = 0;
         for EarlyStage { stage, hashes } in &self.early {
@@ -172,7 +182,7 @@ impl<R> Subtable<R> {
             return self.miss(looked_at, wildcards);
         }
         wildcards.union(&self.mask);
-        Some(&head?.top)
+        head
     }
 
     /// Whether no rule has the packet's ports; the bits of them that show it then matter. Open
@@ -194,7 +204,7 @@ impl<R> Subtable<R> {
     }
 
     /// Says that the words looked at so far decided that nothing matches.
-    fn miss(&self, looked_at: usize, wildcards: &mut Mask) -> Option<&(u16, R)> {
+    fn miss(&self, looked_at: usize, wildcards: &mut Mask) -> Option<&Head<R>> {
         self.layout.unwildcard(0..looked_at, wildcards);
         None
     }
@@ -344,7 +354,8 @@ impl<R> RuleRef<'_, R> {
 }
 
 impl<R> Head<R> {
-    fn rules(&self) -> impl Iterator<Item = &(u16, R)> {
+    /// Highest priority first.
+    pub fn rules(&self) -> impl Iterator<Item = &(u16, R)> {
         std::iter::once(&self.top).chain(&self.lower)
     }
 

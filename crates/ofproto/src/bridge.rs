@@ -1,6 +1,7 @@
 //! A bridge: its configuration, its ports and what it has learned.
 
 use crate::hidden::HiddenFlows;
+use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
 use crate::port::{Port, PortDevice, PortRefused, PortSpec};
 use crate::rule::Rules;
@@ -108,6 +109,7 @@ pub struct Bridge {
     pub(crate) controllers: ControllerState,
     pub(crate) fragments: Fragments,
     pub(crate) hidden: HiddenFlows,
+    pub(crate) learned: LearnedCookies,
     ports: BTreeMap<OfPort, Port>,
     by_name: HashMap<String, OfPort>,
     /// When numbers were given up.
@@ -136,6 +138,7 @@ impl Bridge {
             controllers: ControllerState::default(),
             fragments: Fragments::default(),
             hidden: HiddenFlows::new(now),
+            learned: LearnedCookies::default(),
             ports: BTreeMap::new(),
             by_name: HashMap::new(),
             freed: HashMap::new(),

@@ -1,12 +1,17 @@
 //! Adding, modifying and deleting flows.
 
+mod check;
+
+pub(crate) use check::check;
+
 use crate::bridge::BridgeId;
 use crate::events::Event;
 use crate::revalidate::Dependency;
 use crate::rule::{Rule, RuleId};
 use crate::{Ofproto, timeouts};
-use base::{Instant, OfPort, RecircId, TableId, limits};
-use flow::{Field, Match};
+use base::{Instant, OfPort, TableId, limits};
+use check::{check_goto, check_table};
+use flow::Match;
 use openflow::action::Action;
 use openflow::message::{FlowEvent, FlowFlags, FlowMod, FlowModCommand, RemovedReason};
 use openflow::{ErrorCode, OfError};
@@ -55,6 +60,10 @@ impl Ofproto {
             }
         }
         self.events.truncate(transaction.events);
+        // What they taught came back with them.
+        for bridge in self.bridges.iter_mut() {
+            bridge.learned.forget_orphans();
+        }
     }
 
     /// Does what an OpenFlow flow-mod asks.
@@ -68,6 +77,17 @@ impl Ofproto {
             return Err(no_bridge(id));
         }
         check(flow_mod)?;
+        let done = self.change_flows(id, flow_mod, now);
+        self.delete_orphans(id, now);
+        done
+    }
+
+    fn change_flows(
+        &mut self,
+        id: BridgeId,
+        flow_mod: &FlowMod,
+        now: Instant,
+    ) -> Result<(), OfError> {
         match flow_mod.command {
             FlowModCommand::Add => self.add_flow(id, flow_mod, now),
             FlowModCommand::Modify => {
@@ -95,14 +115,21 @@ impl Ofproto {
         for rule in bridge.tables.all() {
             self.take_rule(rule);
         }
+        if let Some(bridge) = self.bridges.get_mut(id) {
+            bridge.learned.forget_orphans();
+        }
     }
 
     /// Deletes flows whose timeout has passed.
     pub(crate) fn expire_flows(&mut self, now: Instant) {
         while let Some(id) = self.timeouts.pop_due(now) {
             let Some(rule) = self.rules.get(id) else { continue };
+            let bridge = rule.bridge;
             match timeouts::expired(rule, now) {
-                Some(reason) => self.delete_rule(id, reason, now),
+                Some(reason) => {
+                    self.delete_rule(id, reason, now);
+                    self.delete_orphans(bridge, now);
+                }
                 None => self.timeouts.watch(rule),
             }
         }
@@ -236,7 +263,7 @@ impl Ofproto {
     }
 
     /// Deletes a flow and tells controllers, if it is one that tells.
-    fn delete_rule(&mut self, id: RuleId, reason: RemovedReason, now: Instant) {
+    pub(crate) fn delete_rule(&mut self, id: RuleId, reason: RemovedReason, now: Instant) {
         let Some(rule) = self.take_rule(id) else { return };
         self.report_change(FlowEvent::Removed(reason), &rule, None);
         if rule.flags.contains(FlowFlags::SEND_FLOW_REM) {
@@ -256,6 +283,10 @@ impl Ofproto {
     pub(crate) fn put_rule(&mut self, rule: Rule) {
         let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
         bridge.tables.insert(&rule);
+        bridge.learned.add(&rule.actions);
+        if let Some(old) = self.rules.get(rule.id) {
+            bridge.learned.remove(&old.actions);
+        }
         self.timeouts.watch(&rule);
         let (bridge, table) = (rule.bridge, rule.table);
         self.rules.insert(rule);
@@ -267,6 +298,7 @@ impl Ofproto {
         let rule = self.rules.remove(id)?;
         if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
             bridge.tables.remove(&rule);
+            bridge.learned.remove(&rule.actions);
         }
         let (bridge, table) = (rule.bridge, rule.table);
         self.changes.one(Dependency::Table { bridge, table }, &self.installed);
@@ -331,68 +363,6 @@ fn new_rule(
 
 pub(crate) fn no_bridge(id: BridgeId) -> OfError {
     OfError::new(ErrorCode::RequestEperm, format!("bridge {} is gone", id.0))
-}
-
-/// What is wrong with a flow-mod, whatever flows there are.
-pub(crate) fn check(flow_mod: &FlowMod) -> Result<(), OfError> {
-    let deletes = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
-    if flow_mod.buffer_id.is_some() && !deletes {
-        let reason = "flow-mod: no packets are buffered here; send the packet in a packet-out";
-        return Err(OfError::new(ErrorCode::BufferUnknown, reason));
-    }
-    if !deletes {
-        check_writable(flow_mod.table)?;
-        check_hidden(&flow_mod.matching)?;
-    }
-    Ok(())
-}
-
-fn check_table(table: Option<TableId>) -> Result<(), OfError> {
-    match table {
-        Some(table) if usize::from(table.0) >= limits::TABLES => {
-            let reason = format!("flow-mod: table {table} is not there; tables are 0 to 254");
-            Err(OfError::new(ErrorCode::BadTableId, reason))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The last table is Open vSwitch's own: requests change nothing there
-/// (ovs: `ofproto/ofproto-dpif.c`, `TBL_INTERNAL`; `ofproto/ofproto.c`, `add_flow_init`).
-fn check_writable(table: Option<TableId>) -> Result<(), OfError> {
-    check_table(table)?;
-    match table {
-        Some(table) if usize::from(table.0) + 1 == limits::TABLES => {
-            let reason = format!("flow-mod: table {table} is read-only; use tables 0 to 253");
-            Err(OfError::new(ErrorCode::RequestEperm, reason))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// What packets get inside the datapath is not for flows to match, but that they come in anew may be
-/// said (ovs: `lib/match.c`, `minimatch_has_default_hidden_fields`).
-fn check_hidden(matching: &Match) -> Result<(), OfError> {
-    let is_anew = matching.key().recirc_id() == RecircId(0)
-        && matches!(matching.mask().get(Field::RecircId), 0 | 0xffff_ffff);
-    if is_anew && !matching.mask().has(Field::DpHash) {
-        return Ok(());
-    }
-    let reason = "flow-mod: flows can't match recirc_id (but for 0) or dp_hash; leave them out";
-    Err(OfError::new(ErrorCode::RequestEperm, reason))
-}
-
-/// `goto_table` only leads to later tables (OpenFlow 1.3.5 section 5.1).
-fn check_goto(actions: &[Action], table: TableId) -> Result<(), OfError> {
-    for action in actions {
-        if let Action::GotoTable(to) = action
-            && to.0 <= table.0
-        {
-            let reason = format!("flow-mod: goto_table:{to} in table {table} does not go forward");
-            return Err(OfError::new(ErrorCode::InstructionBadTableId, reason));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod flow_limit;
 mod flow_mod;
 mod hidden;
 mod installed;
+mod learned;
 mod mac_table;
 mod packet_out;
 mod port;

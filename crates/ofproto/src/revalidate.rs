@@ -98,6 +98,7 @@ impl Ofproto {
         self.installed.counters.revalidated += 1;
         let Some(flow) = self.installed.get_mut(id) else { return };
         if translation.is_orphan()
+            || translation.learns_anew
             || !datapath_mask(&translation.mask).is_within(flow.matching.mask())
         {
             self.installed.counters.outdated += 1;

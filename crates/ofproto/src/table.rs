@@ -4,8 +4,10 @@ use crate::eviction::Eviction;
 use crate::rule::{Rule, RuleId, Rules};
 use crate::table_mod::Controlled;
 use base::{TableId, limits};
-use classifier::{Classifier, PrefixField};
+use classifier::{Classifier, Clause, PrefixField};
 use flow::{FlowKey, Mask, Match};
+use hashbrown::HashMap;
+use openflow::action::Action;
 use openflow::message::{TableMiss, TableStats};
 use openflow::text::NamedBits;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +36,8 @@ pub struct Table {
     pub(crate) matched: u64,
     /// Packets that found none.
     pub(crate) missed: u64,
+    /// The flows that are parts of conjunctive matches.
+    clauses: HashMap<RuleId, Box<[Clause]>>,
     config: TableConfig,
     pub(crate) controlled: Controlled,
     /// The flows that may give way, if any may.
@@ -140,7 +144,14 @@ impl Tables {
     /// The flow of highest priority that the packet matches; what decided it is made to matter in
     /// `wildcards`.
     pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
-        self.get(table)?.flows.lookup(key, wildcards).copied()
+        let Table { flows, clauses, .. } = self.get(table)?;
+        let found = if clauses.is_empty() {
+            flows.lookup(key, wildcards)
+        } else {
+            let of = |id: &RuleId| clauses.get(id).map_or(&[][..], |clauses| clauses);
+            flows.lookup_conjunctive(key, wildcards, of)
+        };
+        found.copied()
     }
 
     /// The flow with just this match and priority.
@@ -175,6 +186,10 @@ impl Tables {
     pub(crate) fn insert(&mut self, rule: &Rule) {
         let Some(table) = self.get_mut(rule.table) else { return };
         table.flows.insert(&rule.matching, rule.priority, rule.id);
+        match &clauses(&rule.actions)[..] {
+            [] => table.clauses.remove(&rule.id),
+            clauses => table.clauses.insert(rule.id, clauses.into()),
+        };
         if let Some(eviction) = &mut table.eviction {
             eviction.put(rule);
         }
@@ -184,6 +199,7 @@ impl Tables {
     pub(crate) fn remove(&mut self, rule: &Rule) {
         let Some(Some(table)) = self.tables.get_mut(usize::from(rule.table.0)) else { return };
         table.flows.remove(&rule.matching, rule.priority);
+        table.clauses.remove(&rule.id);
         if let Some(eviction) = &mut table.eviction {
             eviction.remove(rule.id);
         }
@@ -234,6 +250,17 @@ impl Tables {
         let tables = self.tables.iter().enumerate().filter(move |(number, _)| chosen(*number));
         tables.filter_map(|(_, table)| Some(&table.as_deref()?.flows))
     }
+}
+
+/// What a flow is part of.
+fn clauses(actions: &[Action]) -> Vec<Clause> {
+    let clause = |action: &Action| match action {
+        Action::Conjunction(it) => {
+            Some(Clause { id: it.id, clause: it.clause, clauses: it.clauses })
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(clause).collect()
 }
 
 /// Flows as Open vSwitch's dumps have them: those of one mask stand together, the mask whose best

@@ -12,6 +12,7 @@ use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
 use flow::{CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange};
 use openflow::Action as OfAction;
 use openflow::action::Subfield;
+use openflow::message::{FlowFlags, FlowMod};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -100,10 +101,12 @@ impl Ofproto {
         translation.forks
     }
 
-    /// Learns the addresses that a packet showed; flows, tables and patch ports don't count it
+    /// Learns the addresses and flows that a packet showed; flows, tables and patch ports don't count it
     /// (ovs: `ofproto/ofproto-dpif-trace.c`, `ofproto_trace__`, sets no `resubmit_stats`).
     fn learn_from(&mut self, effects: &[Effect], now: Instant) {
-        for effect in effects.iter().filter(|effect| matches!(effect, Effect::Learn { .. })) {
+        let is_learning =
+            |effect: &&Effect| matches!(effect, Effect::Learn { .. } | Effect::LearnFlow { .. });
+        for effect in effects.iter().filter(is_learning) {
             self.apply(effect, &FlowStats::default(), now);
         }
     }
@@ -235,15 +238,46 @@ fn failure(reason: DropReason) -> &'static str {
 
 /// A flow as a trace names it: its match, priority and cookie.
 pub(crate) fn describe_rule(rule: &Rule, names: Option<&Bridge>) -> String {
+    describe_match(&rule.matching, rule.priority, rule.cookie, names)
+}
+
+/// A flow that is not in its table yet.
+pub(crate) fn describe_flow(flow: &FlowMod, names: Option<&Bridge>) -> String {
+    describe_match(&flow.matching, flow.priority, flow.new_cookie, names)
+}
+
+/// A flow that `learn` makes (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_learn_action`).
+pub(crate) fn describe_learned(flow: &FlowMod) -> String {
+    let table = flow.table.map_or(0, |table| table.0);
+    let matching = openflow::text::format_match(&flow.matching, None);
+    let mut out = format!("table={table} {matching}");
+    let _ = write!(out, " priority={}", flow.priority);
+    if flow.new_cookie != 0 {
+        let _ = write!(out, " cookie={:#x}", flow.new_cookie);
+    }
+    for (name, seconds) in [("idle", flow.idle_timeout_s), ("hard", flow.hard_timeout_s)] {
+        if seconds != 0 {
+            let _ = write!(out, " {name}={seconds}");
+        }
+    }
+    if flow.flags.contains(FlowFlags::SEND_FLOW_REM) {
+        out.push_str(" send_flow_rem");
+    }
+    let actions = openflow::text::format_actions(&flow.actions, &flow.matching);
+    let _ = write!(out, " actions={actions}");
+    out
+}
+
+fn describe_match(matching: &Match, priority: u16, cookie: u64, names: Option<&Bridge>) -> String {
     let in_bridge = |port: OfPort| Some(names?.port(port)?.spec.name.clone());
     let names = PortNames { device: None, bridge: Some(&in_bridge) };
-    let mut out = text::format_match(&rule.matching, names);
+    let mut out = text::format_match(matching, names);
     if !out.is_empty() {
         out.push_str(", ");
     }
-    let _ = write!(out, "priority {}", rule.priority);
-    if rule.cookie != 0 {
-        let _ = write!(out, ", cookie {:#x}", rule.cookie);
+    let _ = write!(out, "priority {priority}");
+    if cookie != 0 {
+        let _ = write!(out, ", cookie {cookie:#x}");
     }
     out
 }

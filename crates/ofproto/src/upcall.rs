@@ -33,7 +33,7 @@ impl Ofproto {
             packets: 1,
             bytes: upcall.packet.data().len() as u64,
             used: Some(upcall.received),
-            tcp_flags: 0,
+            tcp_flags: upcall.key.tcp_flags(),
         };
         let is_orphan = translation.is_orphan();
         let links = Arc::new(links(&translation, &upcall.key));
@@ -247,6 +247,16 @@ impl Ofproto {
 
     pub(crate) fn apply(&mut self, effect: &Effect, more: &FlowStats, now: Instant) {
         match *effect {
+            Effect::LearnFlow { bridge, ref flow, limit } => {
+                self.learn_flow(bridge, flow, limit, now);
+            }
+            Effect::HitLearned { bridge, ref flow } => self.hit_learned(bridge, flow, more),
+            Effect::FinTimeout { rule, idle_s, hard_s } => {
+                // FIN and RST.
+                if more.tcp_flags & 0x005 != 0 {
+                    self.reduce_timeouts(rule, idle_s, hard_s);
+                }
+            }
             Effect::Learn { bridge, vlan, mac, port } => {
                 let Some(bridge) = self.bridges.get_mut(bridge) else { return };
                 // The port may be gone by the time the last packets are counted.

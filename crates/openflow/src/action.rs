@@ -3,6 +3,14 @@
 //! Instructions stand in the same list as actions, in the order in which OpenFlow 1.3 carries them
 //! out, as Open vSwitch keeps them (ovs: `include/openvswitch/ofp-actions.h`).
 
+mod choice;
+mod learn;
+
+pub use choice::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
+pub use learn::{Learn, LearnSource, LearnSpec};
+
+pub(crate) use learn::match_bits;
+
 use base::{MacAddr, OfPort, TableId};
 use flow::{Field, NatRange};
 use std::net::Ipv4Addr;
@@ -78,6 +86,17 @@ pub struct Ct {
     pub alg: u16,
     /// `nat` and what `exec(...)` sets.
     pub exec: Vec<Action>,
+}
+
+/// `conjunction(...)`: packets that match a flow of each clause match `conj_id=ID`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conjunction {
+    /// The conjunctive match.
+    pub id: u32,
+    /// Which clause of it the flow is part of, from 0.
+    pub clause: u8,
+    /// How many clauses there are, 2 to 64.
+    pub clauses: u8,
 }
 
 /// One action or instruction.
@@ -168,6 +187,21 @@ pub enum Action {
     Clone(Vec<Action>),
     /// Does nothing; carries bytes.
     Note(Vec<u8>),
+    /// Add a flow.
+    Learn(Box<Learn>),
+    /// The flow is part of a conjunctive match.
+    Conjunction(Conjunction),
+    /// Send to one of some ports, or tell which.
+    Bundle(Box<Bundle>),
+    /// Choose a link.
+    Multipath(Multipath),
+    /// Give the flow shorter timeouts when a packet has FIN or RST; 0 leaves one as it is.
+    FinTimeout {
+        /// The idle timeout then, in seconds.
+        idle_s: u16,
+        /// The hard timeout then, in seconds.
+        hard_s: u16,
+    },
     /// Stop looking at this flow's further actions.
     Exit,
     /// Instruction: empty the action set.

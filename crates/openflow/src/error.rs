@@ -200,6 +200,10 @@ pub enum ErrorCode {
     PropertyBadValue,
     /// NXBRC_MUST_BE_ZERO: padding that must be zero is not.
     MustBeZero,
+    /// NXBAC_MUST_BE_ZERO
+    ActionMustBeZero,
+    /// NXBAC_BAD_CONJUNCTION
+    BadConjunction,
     /// NXBRC_NXM_INVALID: a cookie to match by where a flow is added.
     NxmInvalid,
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{BridgeConfig, Config, ControllerState, FailMode};
 use base::MacAddr;
+use flow::Field;
 use openflow::message::FlowStatsRequest;
 use openflow::text;
 

@@ -1,5 +1,6 @@
 //! Carrying out a list of OpenFlow actions.
 
+use super::Effect;
 use super::context::{Context, Manner};
 use super::fields::{fix_tpid, read};
 use super::report::NoteKind;
@@ -92,6 +93,13 @@ impl Context<'_, '_> {
                 let metadata = (self.key.metadata() & !mask) | (value & mask);
                 self.key.set_metadata(metadata);
             }
+            OfAction::Learn(learn) => self.learn_flow(learn),
+            OfAction::Bundle(bundle) => self.bundle(bundle, last),
+            OfAction::Multipath(multipath) => self.multipath(multipath),
+            OfAction::FinTimeout { idle_s, hard_s } => self.fin_timeout(*idle_s, *hard_s),
+            OfAction::Conjunction(_) => {
+                self.notes.add(NoteKind::Error, || "executing no-op conjunction action".to_owned())
+            }
             OfAction::Note(_) => {}
             other => self.rewrite(other),
         }
@@ -132,6 +140,12 @@ impl Context<'_, '_> {
             OfAction::SetTpDst(port) => self.set_port(Field::TpDst, *port),
             _ => {}
         }
+    }
+
+    /// The flow gets shorter timeouts with the first FIN or RST.
+    fn fin_timeout(&mut self, idle_s: u16, hard_s: u16) {
+        self.mask.add(Field::NwProto);
+        self.effects.extend(self.rule.map(|rule| Effect::FinTimeout { rule, idle_s, hard_s }));
     }
 
     /// Assigns a whole field that the packet has, or leaves it alone.

@@ -1,5 +1,7 @@
 //! The state of one translation, and how it walks through bridges and tables.
 
+use super::found::Found;
+use super::learn::Pending;
 use super::report::{NoteKind, Notebook};
 use super::{Effect, Fork, Notes, World, always_looked_at};
 use crate::bridge::{Bridge, Fragments};
@@ -29,6 +31,10 @@ pub(crate) struct Context<'w, 'a> {
     pub actions: Vec<Action>,
     pub rules: Vec<RuleId>,
     pub effects: Vec<Effect>,
+    /// Flows that the packet taught, which are not in their tables yet.
+    pub pending: Vec<Pending>,
+    /// A flow is learned whose number is limited.
+    pub learns_anew: bool,
     pub recircs: Vec<RecircId>,
     pub dependencies: Vec<Dependency>,
     pub stack: Vec<u128>,
@@ -57,19 +63,6 @@ pub(crate) struct Context<'w, 'a> {
     pub learns: bool,
 }
 
-/// What a table lookup gave.
-pub(crate) enum Found {
-    Rule(RuleId),
-    /// The bridge fails open.
-    FailOpen,
-    /// No flow, and the packet goes to the controller.
-    MissToController,
-    /// No flow.
-    Miss,
-    /// A fragment, which the bridge drops.
-    Fragment,
-}
-
 /// How the actions of a flow that was found are carried out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -95,6 +88,8 @@ impl<'w, 'a> Context<'w, 'a> {
             actions: Vec::new(),
             rules: Vec::new(),
             effects: Vec::new(),
+            pending: Vec::new(),
+            learns_anew: false,
             recircs: Vec::new(),
             dependencies: Vec::new(),
             stack: Vec::new(),
@@ -228,7 +223,7 @@ impl<'w, 'a> Context<'w, 'a> {
             None => honor_miss && controllers.wants_misses,
         };
         let found = match found {
-            Some(rule) => Found::Rule(rule),
+            Some(found) => found,
             None if may_packet_in && goes_to_controller && !has_no_packet_ins => {
                 Found::MissToController
             }
@@ -237,7 +232,7 @@ impl<'w, 'a> Context<'w, 'a> {
         let miss = match found {
             Found::MissToController => Some(Miss::ToController),
             Found::Miss => Some(Miss::Dropped),
-            Found::Rule(_) | Found::FailOpen | Found::Fragment => None,
+            Found::Rule(_) | Found::Pending(_) | Found::FailOpen | Found::Fragment => None,
         };
         self.effects.extend(miss.map(|miss| Effect::Miss { bridge, miss }));
         found
@@ -245,15 +240,16 @@ impl<'w, 'a> Context<'w, 'a> {
 
     /// Looks up in the current table and, as long as packets without a flow are to go on there, in the
     /// next ones. Gives what the last table does with such packets, if it was configured.
-    fn lookup_on(
-        &mut self,
-        key: &FlowKey,
-        honor_miss: bool,
-    ) -> (Option<RuleId>, Option<TableMiss>) {
+    fn lookup_on(&mut self, key: &FlowKey, honor_miss: bool) -> (Option<Found>, Option<TableMiss>) {
         let bridge = self.bridge.id;
         loop {
             let table = self.table;
-            let found = self.bridge.tables.lookup(table, key, &mut self.mask);
+            let rule = self.bridge.tables.lookup(table, key, &mut self.mask);
+            let mut found = rule.map(Found::Rule);
+            if !self.pending.is_empty() {
+                let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
+                found = self.find_pending(key, priority).or(found);
+            }
             self.depend(Dependency::Table { bridge, table });
             self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
             let miss = self.bridge.tables.miss(table).filter(|_| honor_miss);
@@ -329,6 +325,11 @@ impl<'w, 'a> Context<'w, 'a> {
                 self.cookie = rule.cookie;
                 rule.actions.clone()
             }
+            Found::Pending(at) => {
+                let Some((cookie, actions)) = self.hit_pending(*at) else { return };
+                (self.rule, self.cookie) = (None, cookie);
+                actions
+            }
             Found::FailOpen => [OfAction::Output { port: OfPort::NORMAL, max_len: 0 }].into(),
             Found::MissToController => {
                 (self.rule, self.cookie) = (None, u64::MAX);
@@ -348,51 +349,4 @@ impl<'w, 'a> Context<'w, 'a> {
             Manner::Clone => self.execute_clone(&actions, last),
         }
     }
-
-    fn report_found(&mut self, found: &Found) {
-        let (table, names) = (self.table, self.names.then_some(self.bridge));
-        let rules = self.world.rules;
-        self.notes.enter(NoteKind::Table, || match found {
-            Found::Rule(id) => match rules.get(*id) {
-                Some(rule) => {
-                    format!("{:2}. {}", table.0, crate::trace::describe_rule(rule, names))
-                }
-                None => format!("{:2}. No match.", table.0),
-            },
-            Found::FailOpen => format!("{:2}. priority {FAIL_OPEN_PRIORITY}", table.0),
-            Found::MissToController => {
-                format!("{:2}. No match, and a \"packet-in\" is called for.", table.0)
-            }
-            Found::Miss => format!("{:2}. No match.", table.0),
-            Found::Fragment => format!(
-                "{:2}. Packets are IP fragments and the fragment handling mode is \"drop\".",
-                table.0
-            ),
-        });
-    }
-
-    /// Exchanges the packet's addresses and ports with those of its connection's original
-    /// direction, in the key and in the mask.
-    fn swap_tuple(&mut self) {
-        let v4 = self.key.eth_type() == 0x0800;
-        let pairs = [
-            (Field::NwProto, Field::CtNwProto),
-            if v4 { (Field::Ipv4Src, Field::CtNwSrc) } else { (Field::Ipv6Src, Field::CtIpv6Src) },
-            if v4 { (Field::Ipv4Dst, Field::CtNwDst) } else { (Field::Ipv6Dst, Field::CtIpv6Dst) },
-            (Field::TpSrc, Field::CtTpSrc),
-            (Field::TpDst, Field::CtTpDst),
-        ];
-        for (a, b) in pairs {
-            let (key_a, key_b) = (self.key.get(a), self.key.get(b));
-            self.key.set(a, key_b);
-            self.key.set(b, key_a);
-            let (mask_a, mask_b) = (self.mask.get(a), self.mask.get(b));
-            self.mask.set(a, mask_b);
-            self.mask.set(b, mask_a);
-        }
-    }
 }
-
-/// The priority of the flow with which a bridge fails open
-/// (ovs: `ofproto/fail-open.h`, `FAIL_OPEN_PRIORITY`).
-const FAIL_OPEN_PRIORITY: u32 = 0x00f0_f0f0;

@@ -90,6 +90,27 @@ impl Context<'_, '_> {
         }
     }
 
+    /// Exchanges the packet's addresses and ports with those of its connection's original
+    /// direction, in the key and in the mask.
+    pub fn swap_tuple(&mut self) {
+        let v4 = self.key.eth_type() == 0x0800;
+        let pairs = [
+            (Field::NwProto, Field::CtNwProto),
+            if v4 { (Field::Ipv4Src, Field::CtNwSrc) } else { (Field::Ipv6Src, Field::CtIpv6Src) },
+            if v4 { (Field::Ipv4Dst, Field::CtNwDst) } else { (Field::Ipv6Dst, Field::CtIpv6Dst) },
+            (Field::TpSrc, Field::CtTpSrc),
+            (Field::TpDst, Field::CtTpDst),
+        ];
+        for (a, b) in pairs {
+            let (key_a, key_b) = (self.key.get(a), self.key.get(b));
+            self.key.set(a, key_b);
+            self.key.set(b, key_a);
+            let (mask_a, mask_b) = (self.mask.get(a), self.mask.get(b));
+            self.mask.set(a, mask_b);
+            self.mask.set(b, mask_a);
+        }
+    }
+
     fn masked_mark(&self) -> Option<Masked<u32>> {
         let mask = self.mask.get(Field::CtMark) as u32;
         (mask != 0).then(|| Masked { value: self.key.ct_mark() & mask, mask })

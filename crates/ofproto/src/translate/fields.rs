@@ -40,11 +40,7 @@ impl Context<'_, '_> {
 
     pub fn pop(&mut self, target: Subfield) {
         match self.stack.pop() {
-            Some(value) => {
-                self.look_at(target.field, target.mask());
-                self.write_subfield(target, value);
-                self.report_subfield(target);
-            }
+            Some(value) => self.load(target, value),
             None => self.notes.add(NoteKind::Error, || "stack underflow".to_owned()),
         }
     }
@@ -60,6 +56,13 @@ impl Context<'_, '_> {
     fn report_subfield(&mut self, target: Subfield) {
         let value = read(&self.key, target);
         self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
+    }
+
+    /// Assigns bits that an action works out, and tells what they are.
+    pub fn load(&mut self, target: Subfield, value: u128) {
+        self.look_at(target.field, target.mask());
+        self.write_subfield(target, value);
+        self.report_subfield(target);
     }
 
     fn write_subfield(&mut self, target: Subfield, value: u128) {

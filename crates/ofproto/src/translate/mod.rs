@@ -8,10 +8,13 @@
 
 mod action_set;
 mod actions;
+mod choice;
 mod commit;
 mod context;
 mod ct;
 mod fields;
+mod found;
+mod learn;
 mod normal;
 mod output;
 mod report;
@@ -29,7 +32,9 @@ use context::Context;
 use flow::{
     Action, DropReason, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, NatRange, VLAN_PRESENT,
 };
+use openflow::message::FlowMod;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What translation reads.
 pub(crate) struct World<'a> {
@@ -41,10 +46,16 @@ pub(crate) struct World<'a> {
 }
 
 /// What a packet does besides being sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Effect {
     /// A bridge saw an address behind a port.
     Learn { bridge: BridgeId, vlan: u16, mac: MacAddr, port: OfPort },
+    /// A flow was learned, where there are not `limit` of its cookie.
+    LearnFlow { bridge: BridgeId, flow: Arc<FlowMod>, limit: u32 },
+    /// A flow matched that the packet itself taught.
+    HitLearned { bridge: BridgeId, flow: Arc<FlowMod> },
+    /// A flow has other timeouts after FIN and RST.
+    FinTimeout { rule: RuleId, idle_s: u16, hard_s: u16 },
     /// A table was asked, and had a flow or not.
     Lookup { bridge: BridgeId, table: TableId, found: bool },
     /// No flow matched.
@@ -66,6 +77,9 @@ pub(crate) struct Translation {
     pub effects: Vec<Effect>,
     /// Frozen states that the steps name.
     pub recircs: Vec<RecircId>,
+    /// A flow is learned whose number is limited: what is learned must be known before the packet's
+    /// actions are.
+    pub learns_anew: bool,
     /// What was asked that may have another answer one day, each once.
     pub dependencies: Vec<Dependency>,
     /// Why translation stopped; the packet is then dropped.
@@ -218,6 +232,7 @@ fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
         rules: context.rules,
         effects: context.effects,
         recircs: context.recircs,
+        learns_anew: context.learns_anew,
         dependencies: context.dependencies,
         error: context.error,
         final_key: context.key,
@@ -236,6 +251,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         rules: Vec::new(),
         effects: Vec::new(),
         recircs: Vec::new(),
+        learns_anew: false,
         dependencies: Vec::new(),
         error: Some(reason),
         final_key: key.clone(),

@@ -1,7 +1,9 @@
 //! Whether actions make sense for the packets of a flow (ovs: `lib/ofp-actions.c`,
 //! `ofpacts_check`).
 
-use crate::action::{Action, Ct, Subfield, ZoneSource};
+use crate::action::{
+    Action, Bundle, Ct, Learn, LearnSource, LearnSpec, Subfield, ZoneSource, match_bits,
+};
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
 use crate::oxm::{Prerequisite, Proto, Spec, for_field};
@@ -99,6 +101,13 @@ impl State {
             }
             Action::Ct(ct) => self.ct(ct),
             Action::Nat(Some(range)) => self.nat(range),
+            Action::Learn(learn) => self.learn(learn),
+            Action::Bundle(bundle) => self.bundle(bundle),
+            Action::Multipath(multipath) => self.part("multipath", &multipath.target),
+            Action::FinTimeout { .. } => {
+                self.old("fin_timeout", Prerequisite::Tcp);
+                Ok(())
+            }
             Action::Clone(actions) | Action::WriteActions(actions) => self.inner(actions),
             Action::GotoTable(table) => self.goto(*table),
             _ => Ok(()),
@@ -203,6 +212,38 @@ impl State {
         }
         ct_nesting(ct)?;
         self.inner(&ct.exec)
+    }
+
+    /// The learned flow's own match must promise what it speaks of.
+    fn learn(&self, learn: &Learn) -> Result<(), OfError> {
+        let mut learned = State { matching: Match::any(), place: self.place, doubt: None };
+        for spec in &learn.specs {
+            if let Some(part) = spec.read() {
+                self.part("learn", &part)?;
+            }
+            match spec {
+                LearnSpec::Match { source, target } => {
+                    learned.part("learn", target)?;
+                    if let LearnSource::Value(value) = source {
+                        match_bits(&mut learned.matching, *target, *value);
+                    }
+                }
+                LearnSpec::Load { target, .. } => learned.part("learn", target)?,
+                LearnSpec::Output(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn bundle(&self, bundle: &Bundle) -> Result<(), OfError> {
+        for &member in bundle.members.iter().filter(|member| **member != OfPort::NONE) {
+            if member == OfPort::CONTROLLER {
+                let reason = "bundle: the controller can't be a member";
+                return Err(bad(ErrorCode::ActionBadOutPort, reason));
+            }
+            output_port(member)?;
+        }
+        bundle.target.map_or(Ok(()), |target| self.part("bundle_load", &target))
     }
 
     fn nat(&self, range: &flow::NatRange) -> Result<(), OfError> {
@@ -312,6 +353,12 @@ mod tests {
         });
         let with_orig = Action::Resubmit { in_port: None, table: None, with_ct_orig: true };
         let state = |value, mask| ip.clone().with_masked(Field::CtState, value, mask);
+        let part = |field| Subfield { offset: 0, bits: 16, field };
+        let (port, reg) = (part(Field::TpDst), part(Field::Reg0));
+        let learn = |source, target| {
+            let spec = LearnSpec::Match { source: LearnSource::Field(source), target };
+            Action::Learn(Box::new(Learn { specs: vec![spec], ..Learn::default() }))
+        };
         let (valid, unseen, invalid) = (state(0x20, 0x34), state(0x20, 0x20), state(0x30, 0x30));
         let bad_code = Some(ErrorCode::ActionMatchInconsistent);
         let cases: &[(&[Action], &Match, Option<ErrorCode>)] = &[
@@ -333,6 +380,11 @@ mod tests {
             (std::slice::from_ref(&with_orig), &unseen, bad_code),
             (std::slice::from_ref(&with_orig), &invalid, bad_code),
             (&[set("ct_mark", 1)], &ip, Some(ErrorCode::ActionBadSetArgument)),
+            (&[Action::FinTimeout { idle_s: 1, hard_s: 1 }], &ip, bad_code),
+            (&[Action::FinTimeout { idle_s: 1, hard_s: 1 }], &tcp, None),
+            (&[learn(port, port)], &ip, bad_code),
+            (&[learn(port, port)], &tcp, bad_code),
+            (&[learn(port, reg)], &tcp, None),
             (&[Action::GotoTable(TableId(3))], &ip, Some(ErrorCode::InstructionBadTableId)),
             (&[Action::GotoTable(TableId(4))], &ip, None),
             (

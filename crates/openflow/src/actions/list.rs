@@ -157,6 +157,11 @@ pub(crate) fn fits_action_set(action: &Action) -> bool {
             | Action::Nat(_)
             | Action::Clone(_)
             | Action::Note(_)
+            | Action::Learn(_)
+            | Action::Conjunction(_)
+            | Action::Bundle(_)
+            | Action::Multipath(_)
+            | Action::FinTimeout { .. }
             | Action::Exit
             | Action::ClearActions
             | Action::WriteActions(_)

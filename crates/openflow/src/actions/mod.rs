@@ -1,6 +1,8 @@
 //! Actions and instructions: bytes to types and back.
 
 mod check;
+mod choice;
+mod learn;
 mod list;
 mod nicira;
 mod nicira_out;
@@ -11,6 +13,7 @@ mod standard_out;
 
 pub(crate) use check::ct_nesting;
 pub use check::{Place, check};
+pub(crate) use learn::with_protocol as learn_specs;
 pub(crate) use list::{
     ActionForm, fits_action_set, put_actions, put_flow_actions, take_actions, take_flow_actions,
 };

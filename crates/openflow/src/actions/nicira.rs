@@ -1,8 +1,8 @@
 //! Nicira's actions (`NXAST_*`), read (ovs: `lib/ofp-actions.c`).
 
 use super::list::take_nested;
-use super::set;
-use crate::action::{Action, Ct, ToController, ZoneSource};
+use super::{choice, learn, set};
+use crate::action::{Action, Conjunction, Ct, ToController, ZoneSource};
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
 use crate::message::Version;
@@ -52,6 +52,15 @@ pub(super) fn take(
         }
         1 | 14 | 44 => take_resubmit(subtype, body)?,
         8 => Action::Note(body.take(body.len())?.to_vec()),
+        10 => choice::take_multipath(body)?,
+        12 | 13 => choice::take_bundle(subtype == 13, body)?,
+        16 | 45 => learn::take(subtype == 45, body)?,
+        19 => {
+            let (idle_s, hard_s) = (body.u16()?, body.u16()?);
+            body.skip(2)?;
+            Action::FinTimeout { idle_s, hard_s }
+        }
+        34 => take_conjunction(body)?,
         15 | 32 => take_output_reg(subtype, body)?,
         17 => void(body, Action::Exit)?,
         18 => void(body, Action::DecTtl(vec![0]))?,
@@ -81,13 +90,8 @@ pub(super) fn take(
 fn unsupported(subtype: u16) -> OfError {
     let name = match subtype {
         4 | 5 => "set_queue/pop_queue",
-        10 => "multipath",
-        12 | 13 => "bundle",
-        16 | 45 => "learn",
-        19 => "fin_timeout",
         23..=26 | 30 | 31 => "MPLS",
         29 | 38 | 41 => "sample",
-        34 => "conjunction",
         39 => "output(max_len)",
         40 => "group",
         46..=48 => "encap/decap",
@@ -148,6 +152,16 @@ fn take_output_reg(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError
         return Err(bad(ErrorCode::ActionBadArgument, "output:REG has padding that is not zero"));
     }
     Ok(Action::OutputReg { source, max_len })
+}
+
+fn take_conjunction(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let conjunction = Conjunction { clause: body.u8()?, clauses: body.u8()?, id: body.u32()? };
+    let Conjunction { clause, clauses, .. } = conjunction;
+    if !(2..=64).contains(&clauses) || clause >= clauses {
+        let reason = format!("conjunction: clause {clause} (from 0) of {clauses}");
+        return Err(bad(ErrorCode::BadConjunction, reason));
+    }
+    Ok(Action::Conjunction(conjunction))
 }
 
 fn take_controller(body: &mut Input<'_>) -> Result<Action, OfError> {

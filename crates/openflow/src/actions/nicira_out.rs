@@ -1,7 +1,7 @@
 //! Nicira's actions (`NXAST_*`), written.
 
 use super::list::{ActionForm, put_action};
-use super::set;
+use super::{choice, learn, set};
 use crate::action::{Action, Ct, Subfield, ToController, ZoneSource};
 use crate::bytes::Output;
 use crate::message::Version;
@@ -12,7 +12,7 @@ use flow::{Field, NatKind, NatRange, PortSelection};
 use std::net::IpAddr;
 
 /// Writes one action: header, body, padding to 8 bytes.
-fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.put_u16(0xffff);
     out.put_u16(0);
@@ -65,6 +65,18 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
         }),
         Action::Note(bytes) => action(out, 8, |out| out.put(bytes)),
         Action::Exit => action(out, 17, |_| {}),
+        Action::Learn(what) => learn::put(out, what, form),
+        Action::Bundle(bundle) => choice::put_bundle(out, bundle, form),
+        Action::Multipath(multipath) => choice::put_multipath(out, multipath, form),
+        Action::FinTimeout { idle_s, hard_s } => action(out, 19, |out| {
+            out.put_u16(*idle_s);
+            out.put_u16(*hard_s);
+            out.put_zeros(2);
+        }),
+        Action::Conjunction(conjunction) => action(out, 34, |out| {
+            out.put(&[conjunction.clause, conjunction.clauses]);
+            out.put_u32(conjunction.id);
+        }),
         Action::WriteMetadata { value, mask } if form.version == Version::V10 => {
             action(out, 22, |out| {
                 out.put_zeros(6);

@@ -49,6 +49,17 @@ pub(crate) fn check_flow(actions: &[Action]) -> Result<(), OfError> {
         }
         last = next;
     }
+    check_conjunction(actions)
+}
+
+/// A part of a conjunctive match does nothing else (ovs: `lib/ofp-actions.c`, `ofpacts_verify`).
+fn check_conjunction(actions: &[Action]) -> Result<(), OfError> {
+    let is_conjunction = |action: &&Action| matches!(action, Action::Conjunction(_));
+    let other = |action: &&Action| !is_conjunction(action) && !matches!(action, Action::Note(_));
+    if actions.iter().any(|action| is_conjunction(&action)) && actions.iter().any(|a| other(&a)) {
+        let reason = "conjunction stands only beside conjunctions and notes";
+        return Err(OfError::new(ErrorCode::BadConjunction, reason));
+    }
     Ok(())
 }
 

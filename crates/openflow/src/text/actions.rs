@@ -1,8 +1,8 @@
 //! Lists of actions: `ct(table=1,zone=5),resubmit(,2)`.
 
 use super::span::{Pair, Span};
-use super::{PortNames, TextError, assign, ct, value};
-use crate::action::{Action, SetForm, ToController};
+use super::{PortNames, TextError, assign, choice, ct, learn, value};
+use crate::action::{Action, Conjunction, SetForm, ToController};
 use crate::actions::{check_order, fits_action_set};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
@@ -83,6 +83,12 @@ fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action,
         "resubmit" => resubmit(pair, ports)?,
         "ct" => ct::ct(pair.rest(), ports, nesting)?,
         "clone" => Action::Clone(list(pair.rest(), ports, nesting.deeper(pair.key)?)?),
+        "learn" => learn::learn(pair.rest(), ports)?,
+        "conjunction" => conjunction(pair)?,
+        "bundle" => choice::bundle(pair, false, ports)?,
+        "bundle_load" => choice::bundle(pair, true, ports)?,
+        "multipath" => choice::multipath(pair)?,
+        "fin_timeout" => fin_timeout(pair.rest())?,
         "note" => Action::Note(note(pair.rest())?),
         "write_actions" => write_actions(pair, ports, nesting)?,
         "write_metadata" => {
@@ -98,8 +104,7 @@ fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action,
         }
         "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
-        "learn" | "conjunction" | "group" | "meter" | "enqueue" | "set_queue" | "pop_queue"
-        | "multipath" | "bundle" | "bundle_load" | "fin_timeout" | "sample" | "push_mpls"
+        "group" | "meter" | "enqueue" | "set_queue" | "pop_queue" | "sample" | "push_mpls"
         | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl"
         | "encap" | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
@@ -286,6 +291,38 @@ fn resubmit(pair: Pair<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
         return Err(span.error_with("resubmit to the same table and port", "resubmit(,TABLE)"));
     }
     Ok(Action::Resubmit { in_port, table, with_ct_orig })
+}
+
+/// `conjunction(ID,CLAUSE/CLAUSES)`
+fn conjunction(pair: Pair<'_>) -> Result<Action, TextError> {
+    let span = pair.needed()?;
+    let parts = span.split(",").and_then(|(id, rest)| Some((id, rest.split("/")?)));
+    let Some((id, (clause, clauses))) = parts else {
+        return Err(span.error_with("a conjunction has three numbers", "conjunction(ID,1/2)"));
+    };
+    let id = value::number_to(id, u32::MAX.into())? as u32;
+    let (number, count) = (value::number_to(clause, 64)?, value::number_to(clauses, 64)?);
+    if count < 2 || number < 1 || number > count {
+        return Err(clause.error(format!("clause {number} of {count}: clauses are 2 to 64")));
+    }
+    let (clause, clauses) = (number as u8 - 1, count as u8);
+    Ok(Action::Conjunction(Conjunction { id, clause, clauses }))
+}
+
+fn fin_timeout(span: Span<'_>) -> Result<Action, TextError> {
+    let (mut idle_s, mut hard_s) = (0, 0);
+    for pair in span.pairs()? {
+        let place = match pair.key.text {
+            "idle_timeout" => &mut idle_s,
+            "hard_timeout" => &mut hard_s,
+            other => {
+                let what = format!("fin_timeout has no '{other}'");
+                return Err(pair.key.error_with(what, "idle_timeout=, hard_timeout="));
+            }
+        };
+        *place = value::number_to(pair.needed()?, 0xffff)? as u16;
+    }
+    Ok(Action::FinTimeout { idle_s, hard_s })
 }
 
 /// Bytes in hexadecimal, dots between them where one likes.

@@ -3,7 +3,8 @@
 use super::actions::REASONS;
 use super::format_match::{ipv4, ipv6, mac};
 use super::value::{is_ipv4, is_ipv6, is_mac};
-use crate::action::{Action, Ct, SetForm, Subfield, ToController, ZoneSource};
+use super::{choice, learn};
+use crate::action::{Action, Conjunction, Ct, SetForm, Subfield, ToController, ZoneSource};
 use crate::actions::{assignable, segments};
 use crate::oxm::{Proto, for_field};
 use base::OfPort;
@@ -69,6 +70,13 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::Nat(range) => nat(range.as_ref()),
         Action::Clone(actions) => format!("clone({})", list(actions, proto)),
         Action::Note(bytes) => format!("note:{}", dotted(bytes)),
+        Action::Learn(what) => learn::format(what, proto),
+        Action::Conjunction(Conjunction { id, clause, clauses }) => {
+            format!("conjunction({id},{}/{clauses})", clause + 1)
+        }
+        Action::Bundle(bundle) => choice::format_bundle(bundle, proto),
+        Action::Multipath(multipath) => choice::format_multipath(multipath, proto),
+        Action::FinTimeout { idle_s, hard_s } => fin_timeout(*idle_s, *hard_s),
         Action::Exit => "exit".to_owned(),
         Action::ClearActions => "clear_actions".to_owned(),
         Action::WriteActions(actions) if actions.is_empty() => "write_actions(drop)".to_owned(),
@@ -85,6 +93,13 @@ fn output(port: OfPort, max_len: u16) -> String {
         port if port.0 < OfPort::MAX.0 => format!("output:{port}"),
         port => port.to_string(),
     }
+}
+
+fn fin_timeout(idle_s: u16, hard_s: u16) -> String {
+    let timeouts = [("idle_timeout", idle_s), ("hard_timeout", hard_s)];
+    let parts = timeouts.iter().filter(|(_, seconds)| *seconds != 0);
+    let parts: Vec<String> = parts.map(|(name, seconds)| format!("{name}={seconds}")).collect();
+    format!("fin_timeout({})", parts.join(","))
 }
 
 fn dotted(bytes: &[u8]) -> String {
@@ -118,7 +133,7 @@ fn controller(to: &ToController) -> String {
 }
 
 /// `NXM_NX_REG0[0..15]`
-fn bits(part: &Subfield, proto: Proto) -> String {
+pub(super) fn bits(part: &Subfield, proto: Proto) -> String {
     let Some(spec) = for_field(part.field, proto) else {
         return format!("{}[{}..{}]", part.field.name(), part.offset, part.offset + part.bits - 1);
     };
@@ -151,13 +166,26 @@ fn set(field: Field, value: u128, mask: u128, form: SetForm, proto: Proto) -> St
         _ if is_mac(field) => mac(value, mask),
         _ if is_ipv4(field) => ipv4(value, mask),
         _ if is_ipv6(field) => ipv6(value, mask),
-        Field::InPort => OfPort(value as u16).to_string(),
-        _ => {
-            let number = if is_decimal(field) { value.to_string() } else { format!("{value:#x}") };
-            if exact { number } else { format!("{number}/{mask:#x}") }
-        }
+        _ if exact => plain_value(field, value),
+        _ => format!("{}/{mask:#x}", plain_value(field, value)),
     };
     format!("set_field:{text}->{name}")
+}
+
+/// The whole of a field as Open vSwitch writes it (ovs: `lib/meta-flow.c`, `mf_format`).
+pub(super) fn plain_value(field: Field, value: u128) -> String {
+    match field {
+        _ if is_mac(field) => mac(value, field.all_ones()),
+        _ if is_ipv4(field) => ipv4(value, field.all_ones()),
+        _ if is_ipv6(field) => ipv6(value, field.all_ones()),
+        Field::InPort => OfPort(value as u16).to_string(),
+        Field::InPortOxm => {
+            let port = OfPort::from_wire32(value as u32);
+            port.map_or_else(|| value.to_string(), |port| port.to_string())
+        }
+        _ if is_decimal(field) => value.to_string(),
+        _ => format!("{value:#x}"),
+    }
 }
 
 /// Fields that Open vSwitch prints in decimal.
@@ -173,6 +201,7 @@ fn is_decimal(field: Field) -> bool {
             | F::IpDscp
             | F::IpEcn
             | F::NwTtl
+            | F::NwProto
             | F::ArpOp
             | F::TpSrc
             | F::TpDst

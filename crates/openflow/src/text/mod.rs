@@ -3,10 +3,12 @@
 
 mod actions;
 mod assign;
+mod choice;
 mod ct;
 mod flow;
 mod format_actions;
 mod format_match;
+mod learn;
 mod matching;
 mod named_bits;
 mod span;

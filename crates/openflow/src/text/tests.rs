@@ -46,6 +46,41 @@ const FLOWS: &[(&str, &str)] = &[
         "ip actions=ct(commit,zone=OXM_OF_IN_PORT[0..15])",
     ),
     ("priority=1,actions=normal", "priority=1 actions=NORMAL"),
+    (
+        "tcp6 actions=learn(table=1, hard_timeout=60, eth_type=0x86dd, nw_proto=6, limit=7, \
+         NXM_NX_IPV6_SRC[]=NXM_NX_IPV6_DST[], ipv6_dst=2001:0db8::1, tcp_src=NXM_OF_TCP_DST[], \
+         vlan_tci[0..11]=5, load(0x20010db885a308d3->NXM_NX_IPV6_DST[64..127]), \
+         load:NXM_OF_IN_PORT[]->reg0[0..15], output:NXM_OF_IN_PORT[], result_dst=reg1[3])",
+        "tcp6 actions=learn(table=1,hard_timeout=60,limit=7,result_dst=NXM_NX_REG1[3],\
+         eth_type=0x86dd,nw_proto=6,NXM_NX_IPV6_SRC[]=NXM_NX_IPV6_DST[],ipv6_dst=2001:db8::1,\
+         NXM_OF_TCP_SRC[]=NXM_OF_TCP_DST[],NXM_OF_VLAN_TCI[0..11]=0x5,\
+         load:0x20010db885a308d3->NXM_NX_IPV6_DST[64..127],\
+         load:NXM_OF_IN_PORT[]->NXM_NX_REG0[0..15],output:NXM_OF_IN_PORT[])",
+    ),
+    (
+        "udp actions=learn(dl_type=0x0800,nw_proto=17,udp_src=udp_dst,priority=9,send_flow_rem,\
+         delete_learned,cookie=0x1,idle_timeout=2,fin_idle_timeout=3,fin_hard_timeout=4)",
+        "udp actions=learn(table=1,idle_timeout=2,fin_idle_timeout=3,fin_hard_timeout=4,priority=9,\
+         send_flow_rem,delete_learned,cookie=0x1,eth_type=0x800,nw_proto=17,\
+         NXM_OF_UDP_SRC[]=NXM_OF_UDP_DST[])",
+    ),
+    (
+        "actions=conjunction(1,1/2),conjunction(2, 3/3)",
+        "actions=conjunction(1,1/2),conjunction(2,3/3)",
+    ),
+    (
+        "actions=bundle(symmetric_l3l4+udp,60,hrw,ofport,members:[1,2, LOCAL])",
+        "actions=bundle(symmetric_l3l4+udp,60,hrw,ofport,members:1,2,LOCAL)",
+    ),
+    (
+        "actions=bundle_load(eth_src,50,active_backup,ofport,reg0[0..15],slaves:1,veth1)",
+        "actions=bundle_load(eth_src,50,active_backup,ofport,NXM_NX_REG0[0..15],members:1,7)",
+    ),
+    (
+        "actions=multipath(nw_dst, 50, iter_hash, 4, 3, NXM_NX_REG0[])",
+        "actions=multipath(nw_dst,50,iter_hash,4,3,NXM_NX_REG0[])",
+    ),
+    ("tcp actions=fin_timeout(hard_timeout=9)", "tcp actions=fin_timeout(hard_timeout=9)"),
     ("in_port=veth1 action=veth1", "in_port=7 actions=output:7"),
     (
         "in_port=LOCAL,actions=in_port,all,flood,local",
@@ -222,7 +257,13 @@ fn what_is_wrong_is_said_with_its_column() {
         ("ip,nw_src=1.2.3,actions=1", 11, "not an IPv4 address"),
         ("tp_dst=80,actions=1", 1, "does not promise the protocol"),
         ("ip,actions=outptu:1", 12, "no action 'outptu'"),
-        ("ip,actions=learn(table=1)", 12, "learn is not supported"),
+        ("ip,actions=sample(probability=1)", 12, "sample is not supported"),
+        ("actions=learn(reg0=reg1[0..3])", 20, "4 bits can't become 32"),
+        ("actions=learn(result_dst=reg0)", 26, "one bit"),
+        ("actions=conjunction(1,3/2)", 23, "clause 3 of 2"),
+        ("actions=conjunction(1,1/2),output:1", 9, "only beside conjunctions"),
+        ("actions=multipath(eth_src,0,hrw,5,0,reg0[0..1])", 33, "2 bits can't hold 5 links"),
+        ("actions=bundle(eth_src,0,hrw,ofport)", 16, "arguments are missing"),
         ("ip,actions=output:nosuch", 19, "no port 'nosuch'"),
         ("ip,actions=ct(zone=70000)", 20, "more than 65535"),
         ("ip,actions=ct(zone=reg0)", 20, "16 bits"),

@@ -2,7 +2,10 @@
 
 use base::{DatapathId, MacAddr, OfPort, TableId};
 use flow::{Field, Match, NatKind, NatRange, PortSelection};
-use openflow::action::{Action, Ct, SetForm, Subfield, ToController, ZoneSource};
+use openflow::action::{
+    Action, Bundle, BundleAlgorithm, Conjunction, Ct, HashFields, Learn, LearnSource, LearnSpec,
+    Multipath, MultipathAlgorithm, SetForm, Subfield, ToController, ZoneSource,
+};
 use openflow::message::*;
 use openflow::{DecodeOptions, EncodeOptions, ErrorCode, Message, Place, Version, decode, encode};
 
@@ -254,8 +257,63 @@ impl Generate {
         })
     }
 
+    fn learn(&mut self) -> Action {
+        let field = |source| LearnSource::Field(source);
+        let mut specs = Vec::new();
+        for _ in 0..self.below(4) {
+            let source = self.subfield();
+            let target = Subfield { field: Field::Xxreg1, ..source };
+            let value = LearnSource::Value(self.wide() & (target.mask() >> target.offset));
+            specs.push(match self.below(5) {
+                0 => LearnSpec::Match { source: field(source), target },
+                1 => LearnSpec::Match { source: value, target },
+                2 => LearnSpec::Load { source: field(source), target },
+                3 => LearnSpec::Load { source: value, target },
+                _ => LearnSpec::Output(source),
+            });
+        }
+        let result = Subfield { bits: 1, ..self.subfield() };
+        Action::Learn(Box::new(Learn {
+            idle_timeout_s: self.next() as u16,
+            hard_timeout_s: 0,
+            fin_idle_timeout_s: 0,
+            fin_hard_timeout_s: self.next() as u16,
+            priority: self.next() as u16,
+            cookie: self.next(),
+            table: TableId(self.below(254) as u8),
+            send_flow_rem: self.often(),
+            delete_learned: self.often(),
+            limit: if self.often() { self.next() as u32 } else { 0 },
+            result: self.often().then_some(result),
+            specs,
+        }))
+    }
+
+    fn bundle(&mut self) -> Action {
+        let target = Subfield { field: Field::Reg1, offset: 4, bits: 16 };
+        Action::Bundle(Box::new(Bundle {
+            algorithm: [BundleAlgorithm::ActiveBackup, BundleAlgorithm::HighestRandomWeight]
+                [self.below(2) as usize],
+            fields: HashFields::from_number(self.below(7) as u16).unwrap(),
+            basis: self.next() as u16,
+            target: self.often().then_some(target),
+            members: (0..self.below(5)).map(|_| self.port()).collect(),
+        }))
+    }
+
+    fn multipath(&mut self) -> Action {
+        Action::Multipath(Multipath {
+            fields: HashFields::from_number(self.below(7) as u16).unwrap(),
+            basis: self.next() as u16,
+            algorithm: MultipathAlgorithm::from_number(self.below(4) as u16).unwrap(),
+            max_link: self.below(16) as u16,
+            arg: self.next() as u32,
+            target: Subfield { field: Field::Reg1, offset: 0, bits: 4 },
+        })
+    }
+
     fn action(&mut self, depth: u32) -> Action {
-        match self.below(15) {
+        match self.below(19) {
             0 => Action::Output { port: self.port(), max_len: 0 },
             1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
             2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
@@ -282,6 +340,10 @@ impl Generate {
             12 if depth > 0 => Action::Clone((0..3).map(|_| self.action(depth - 1)).collect()),
             12 => Action::CtClear,
             13 => Action::Note(self.bytes(6)),
+            14 => self.learn(),
+            15 => self.bundle(),
+            16 => self.multipath(),
+            17 => Action::FinTimeout { idle_s: 1 + self.below(9) as u16, hard_s: 0 },
             _ if self.often() => Action::DecTtl(vec![3, 4]),
             _ if self.often() => Action::StripVlan,
             _ => Action::Exit,
@@ -294,6 +356,11 @@ impl Generate {
     }
 
     fn flow_actions(&mut self) -> Vec<Action> {
+        if self.below(8) == 0 {
+            let clauses = 2 + self.below(63) as u8;
+            let clause = self.below(clauses.into()) as u8;
+            return vec![Action::Conjunction(Conjunction { id: 7, clause, clauses })];
+        }
         let mut actions = self.actions();
         if !self.v10() {
             if self.often() {

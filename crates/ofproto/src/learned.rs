@@ -1,0 +1,179 @@
+//! Flows that packets teach (`learn`), and those that go with their teachers.
+
+use crate::Ofproto;
+use crate::bridge::BridgeId;
+use crate::rule::{Rule, RuleId, Rules};
+use crate::table::Tables;
+use crate::timeouts::Timeouts;
+use base::{Instant, TableId};
+use flow::FlowStats;
+use openflow::action::Action;
+use openflow::message::{FlowMod, RemovedReason};
+use std::collections::BTreeMap;
+
+/// What learning a flow comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// The flow is there already.
+    Unchanged,
+    /// The flow is added, or another one of its match is changed.
+    New,
+    /// The table has enough flows of this cookie.
+    TooMany,
+}
+
+impl Tables {
+    /// What learning this flow comes to where `more` of its cookie are to come into its table
+    /// (ovs: `ofproto/ofproto.c`, `ofproto_flow_mod_init_for_learn`, `ofproto_flow_mod_learn`).
+    pub(crate) fn learning(
+        &self,
+        flow: &FlowMod,
+        limit: u32,
+        more: usize,
+        rules: &Rules,
+    ) -> Outcome {
+        let table = flow.table.unwrap_or(TableId(0));
+        let same = self.find(table, &flow.matching, flow.priority);
+        if same.and_then(|id| rules.get(id)).is_some_and(|rule| is_as_learned(rule, flow)) {
+            return Outcome::Unchanged;
+        }
+        if limit != 0 {
+            let ids = self.get(table).into_iter().flat_map(|table| table.flows.iter());
+            let own = ids.filter_map(|found| rules.get(*found.rule));
+            let count = own.filter(|rule| rule.cookie == flow.new_cookie).count();
+            if count + more >= limit as usize {
+                return Outcome::TooMany;
+            }
+        }
+        Outcome::New
+    }
+}
+
+fn is_as_learned(rule: &Rule, flow: &FlowMod) -> bool {
+    rule.idle_timeout_s == flow.idle_timeout_s
+        && rule.hard_timeout_s == flow.hard_timeout_s
+        && rule.importance == flow.importance
+        && rule.flags == flow.flags
+        && (!flow.modify_cookie || rule.cookie == flow.new_cookie)
+        && *rule.actions == *flow.actions
+}
+
+/// How many flows of a bridge have a `learn` action with which the flows of a table and cookie go.
+#[derive(Debug, Default)]
+pub(crate) struct LearnedCookies {
+    teachers: BTreeMap<(TableId, u64), usize>,
+    /// Those whose last teacher went.
+    orphans: Vec<(TableId, u64)>,
+}
+
+impl LearnedCookies {
+    pub fn add(&mut self, actions: &[Action]) {
+        each_deleted(actions, &mut |of| *self.teachers.entry(of).or_default() += 1);
+    }
+
+    pub fn remove(&mut self, actions: &[Action]) {
+        each_deleted(actions, &mut |of| {
+            let Some(count) = self.teachers.get_mut(&of) else { return };
+            *count -= 1;
+            if *count == 0 {
+                self.teachers.remove(&of);
+                self.orphans.push(of);
+            }
+        });
+    }
+
+    /// A table and cookie without a teacher.
+    fn take_orphan(&mut self) -> Option<(TableId, u64)> {
+        while let Some(of) = self.orphans.pop() {
+            if !self.teachers.contains_key(&of) {
+                return Some(of);
+            }
+        }
+        None
+    }
+
+    /// Leaves flows without a teacher where they are.
+    pub fn forget_orphans(&mut self) {
+        self.orphans.clear();
+    }
+}
+
+/// The table and cookie of each `learn(delete_learned)`.
+fn each_deleted(actions: &[Action], visit: &mut impl FnMut((TableId, u64))) {
+    for action in actions {
+        match action {
+            Action::Learn(learn) if learn.delete_learned => visit((learn.table, learn.cookie)),
+            Action::Clone(inner) | Action::WriteActions(inner) => each_deleted(inner, visit),
+            _ => {}
+        }
+    }
+}
+
+impl Ofproto {
+    /// Puts a flow that packets taught into its table, or counts its hard timeout anew.
+    pub(crate) fn learn_flow(&mut self, id: BridgeId, flow: &FlowMod, limit: u32, now: Instant) {
+        let Some(bridge) = self.bridges.get(id) else { return };
+        match bridge.tables.learning(flow, limit, 0, &self.rules) {
+            Outcome::Unchanged => {
+                if let Some(rule) =
+                    self.find_learned(id, flow).and_then(|id| self.rules.get_mut(id))
+                {
+                    rule.modified = now;
+                }
+            }
+            Outcome::New => {
+                // A table that is full learns nothing, and no controller asked.
+                let _ = self.flow_mod(id, flow, now);
+            }
+            Outcome::TooMany => {}
+        }
+    }
+
+    /// Counts packets for a learned flow.
+    pub(crate) fn hit_learned(&mut self, id: BridgeId, flow: &FlowMod, more: &FlowStats) {
+        if let Some(rule) = self.find_learned(id, flow).and_then(|id| self.rules.get_mut(id)) {
+            rule.packets += more.packets;
+            rule.bytes += more.bytes;
+            rule.used = rule.used.max(more.used.unwrap_or(rule.used));
+        }
+    }
+
+    fn find_learned(&self, id: BridgeId, flow: &FlowMod) -> Option<RuleId> {
+        let tables = &self.bridges.get(id)?.tables;
+        tables.find(flow.table?, &flow.matching, flow.priority)
+    }
+
+    /// Deletes learned flows whose last teacher went, and in turn what these taught.
+    pub(crate) fn delete_orphans(&mut self, id: BridgeId, now: Instant) {
+        while let Some((table, cookie)) =
+            self.bridges.get_mut(id).and_then(|bridge| bridge.learned.take_orphan())
+        {
+            let Some(bridge) = self.bridges.get(id) else { return };
+            let flows = bridge.tables.get(table).into_iter().flat_map(|table| table.flows.iter());
+            let ids = flows.map(|found| *found.rule);
+            let is_of = |id: &RuleId| self.rules.get(*id).is_some_and(|it| it.cookie == cookie);
+            for rule in ids.filter(is_of).collect::<Vec<_>>() {
+                self.delete_rule(rule, RemovedReason::Delete, now);
+            }
+        }
+    }
+
+    /// Shortens a flow's timeouts after a FIN or RST (ovs: `ofproto/ofproto.c`,
+    /// `ofproto_rule_reduce_timeouts`).
+    pub(crate) fn reduce_timeouts(&mut self, id: RuleId, idle_s: u16, hard_s: u16) {
+        let Some(rule) = self.rules.get_mut(id) else { return };
+        reduce(&mut rule.idle_timeout_s, idle_s);
+        reduce(&mut rule.hard_timeout_s, hard_s);
+        Timeouts::watch(&mut self.timeouts, rule);
+    }
+}
+
+/// Makes a timeout at most `max`; 0 is none.
+fn reduce(timeout_s: &mut u16, max: u16) {
+    if max != 0 && (*timeout_s == 0 || *timeout_s > max) {
+        *timeout_s = max;
+    }
+}
+
+#[cfg(test)]
+mod tests;

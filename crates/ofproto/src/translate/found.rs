@@ -1,0 +1,56 @@
+//! What a table lookup gave, and how a trace tells of it.
+
+use super::context::Context;
+use super::learn::Pending;
+use super::report::NoteKind;
+use crate::rule::RuleId;
+
+/// What a table lookup gave.
+pub(crate) enum Found {
+    Rule(RuleId),
+    /// A flow that this packet taught.
+    Pending(usize),
+    /// The bridge fails open.
+    FailOpen,
+    /// No flow, and the packet goes to the controller.
+    MissToController,
+    /// No flow.
+    Miss,
+    /// A fragment, which the bridge drops.
+    Fragment,
+}
+
+impl Context<'_, '_> {
+    /// Tells what was found, as the heading of what is done then.
+    pub fn report_found(&mut self, found: &Found) {
+        let (table, names) = (self.table, self.names.then_some(self.bridge));
+        let (rules, pending) = (self.world.rules, &self.pending);
+        self.notes.enter(NoteKind::Table, || match found {
+            Found::Pending(at) => {
+                let flow = pending.get(*at).map(Pending::flow);
+                let flow =
+                    flow.map_or_else(String::new, |it| crate::trace::describe_flow(it, names));
+                format!("{:2}. {flow}", table.0)
+            }
+            Found::Rule(id) => match rules.get(*id) {
+                Some(rule) => {
+                    format!("{:2}. {}", table.0, crate::trace::describe_rule(rule, names))
+                }
+                None => format!("{:2}. No match.", table.0),
+            },
+            Found::FailOpen => format!("{:2}. priority {FAIL_OPEN_PRIORITY}", table.0),
+            Found::MissToController => {
+                format!("{:2}. No match, and a \"packet-in\" is called for.", table.0)
+            }
+            Found::Miss => format!("{:2}. No match.", table.0),
+            Found::Fragment => format!(
+                "{:2}. Packets are IP fragments and the fragment handling mode is \"drop\".",
+                table.0
+            ),
+        });
+    }
+}
+
+/// The priority of the flow with which a bridge fails open
+/// (ovs: `ofproto/fail-open.h`, `FAIL_OPEN_PRIORITY`).
+const FAIL_OPEN_PRIORITY: u32 = 0x00f0_f0f0;

@@ -1,0 +1,103 @@
+//! `learn(...)`: flows that the packet teaches.
+//!
+//! Translation changes no table. What is learned is an [`Effect`] that the caller applies; until then
+//! the lookups of this translation see it here, as they would see it in its table.
+
+use super::Effect;
+use super::context::Context;
+use super::fields::read;
+use super::found::Found;
+use super::report::NoteKind;
+use crate::bridge::BridgeId;
+use crate::learned::Outcome;
+use crate::revalidate::Dependency;
+use base::TableId;
+use flow::FlowKey;
+use openflow::Action as OfAction;
+use openflow::action::{Learn, LearnSpec};
+use openflow::message::FlowMod;
+use std::sync::Arc;
+
+/// A flow that is not in its table yet.
+pub(crate) struct Pending {
+    bridge: BridgeId,
+    flow: Arc<FlowMod>,
+    pub actions: Arc<[OfAction]>,
+}
+
+impl Pending {
+    pub fn flow(&self) -> &FlowMod {
+        &self.flow
+    }
+
+    fn is_in(&self, bridge: BridgeId, table: TableId) -> bool {
+        self.bridge == bridge && self.flow.table == Some(table)
+    }
+}
+
+impl Context<'_, '_> {
+    /// Learns a flow, unless there are too many.
+    pub fn learn_flow(&mut self, learn: &Learn) {
+        for part in learn.specs.iter().filter_map(LearnSpec::read) {
+            self.look_at(part.field, part.mask());
+        }
+        let flow = Arc::new(learn.flow_mod(|part| read(&self.key, part)));
+        self.notes.add(NoteKind::Detail, || crate::trace::describe_learned(&flow));
+        let (bridge, table) = (self.bridge.id, learn.table);
+        let outcome = self.outcome(&flow, learn.limit);
+        if learn.limit != 0 {
+            self.depend(Dependency::Table { bridge, table });
+            // Without a packet nothing is learned, and the next one must ask again.
+            self.learns_anew |= outcome != Outcome::Unchanged;
+        }
+        if outcome != Outcome::TooMany {
+            if outcome == Outcome::New {
+                let actions = flow.actions.clone().into();
+                self.pending.push(Pending { bridge, flow: Arc::clone(&flow), actions });
+            }
+            self.effects.push(Effect::LearnFlow { bridge, flow, limit: learn.limit });
+        }
+        if let Some(result) = learn.result {
+            self.load(result, u128::from(outcome != Outcome::TooMany));
+        }
+    }
+
+    /// What learning would come to, with what was learned before by this packet.
+    fn outcome(&self, flow: &FlowMod, limit: u32) -> Outcome {
+        let Some(table) = flow.table else { return Outcome::TooMany };
+        let in_table = || self.pending.iter().filter(|it| it.is_in(self.bridge.id, table));
+        let is_same =
+            |it: &&Pending| it.flow.priority == flow.priority && it.flow.matching == flow.matching;
+        if let Some(same) = in_table().rfind(is_same) {
+            return if *same.flow == *flow { Outcome::Unchanged } else { Outcome::New };
+        }
+        let more = in_table().filter(|it| it.flow.new_cookie == flow.new_cookie).count();
+        self.bridge.tables.learning(flow, limit, more, self.world.rules)
+    }
+
+    /// What a lookup finds among the flows that are not in their table yet, where that is better than
+    /// what was found there.
+    pub fn find_pending(&mut self, key: &FlowKey, found: Option<u16>) -> Option<Found> {
+        let (bridge, table) = (self.bridge.id, self.table);
+        let mut best = None;
+        for (at, it) in self.pending.iter().enumerate().filter(|(_, it)| it.is_in(bridge, table)) {
+            self.mask.union(it.flow.matching.mask());
+            let floor = best.map(|(priority, _)| priority).or(found);
+            // The one learned later replaces an equal one.
+            let is_better = floor.is_none_or(|floor| it.flow.priority >= floor);
+            if is_better && it.flow.matching.matches(key) {
+                best = Some((it.flow.priority, at));
+            }
+        }
+        best.map(|(_, at)| Found::Pending(at))
+    }
+
+    /// Makes the packet count for a flow once it is in its table.
+    pub fn hit_pending(&mut self, at: usize) -> Option<(u64, Arc<[OfAction]>)> {
+        let it = self.pending.get(at)?;
+        let (bridge, flow) = (it.bridge, Arc::clone(&it.flow));
+        let found = (it.flow.new_cookie, Arc::clone(&it.actions));
+        self.effects.push(Effect::HitLearned { bridge, flow });
+        Some(found)
+    }
+}
