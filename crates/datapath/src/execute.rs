@@ -6,7 +6,7 @@ use crate::rewrite;
 use crate::step::Step;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
-use flow::{Action, ControllerAction, CtAction, DropReason, Frame, UpcallKind};
+use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, UpcallKind};
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.
@@ -47,6 +47,10 @@ pub(crate) fn execute_run(
             }
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, laps),
             Action::PopVlan => on_each(frames, action, laps, rewrite::pop_vlan),
+            Action::Hash { algorithm, basis } => on_each(frames, action, laps, |frame| {
+                let hash = algorithm.hash(&frame.key, *basis);
+                frame.key.set(Field::DpHash, hash.into());
+            }),
             Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
             Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),
