@@ -32,10 +32,8 @@ usage: cargo xtask suite [OPTION]...
 Runs Open vSwitch's own test suites (Debian's openvswitch-source) with this switch in place of its daemon,
 and compares what passes with tests/suites/expected.toml. As root; `make suite` sets everything up first.
 
-  --suite NAME     system (real traffic), unit (tests that start the daemon with --enable-dummy), all,
-                   quick (the tests of tests/suites/quick.toml), or ovn (OVN's tests that start the
-                   daemon); default: system
-  --ovn-source DIR the sources of OVN, for `--suite ovn`; they are copied and built in target/suite/ovn
+  --suite NAME     system (real traffic), unit (tests that start the daemon with --enable-dummy), all, or
+                   quick (the tests of tests/suites/quick.toml); default: system
   --tests WHICH    only these: numbers and ranges (3,100-120), or words of their names (-k learn)
   --peer           run Open vSwitch's own daemon, to tell limits of this machine from the switch's
   --program FILE   the daemon under test; default: target/release/ovs-vswitchd
@@ -44,19 +42,16 @@ and compares what passes with tests/suites/expected.toml. As root; `make suite` 
   --update         write what came out to tests/suites/expected.toml
   --json           print the results as JSON
 
-Exits with 1 where a test that is expected to pass does not. For OVN, whose version is yours to choose, that
-is a test that Open vSwitch's own daemon passed in an earlier run with --peer.
+Exits with 1 where a test that is expected to pass does not.
 
 examples:
   cargo xtask suite --tests '-k conntrack'
-  cargo xtask suite --suite all --peer --update
-  cargo xtask suite --suite ovn --ovn-source ../ovn --tests '-k ACL'";
+  cargo xtask suite --suite all --peer --update";
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     suite: Choice,
-    ovn_source: Option<PathBuf>,
     tests: Option<String>,
     is_peer: bool,
     program: Option<PathBuf>,
@@ -73,7 +68,6 @@ enum Choice {
     Unit,
     All,
     Quick,
-    Ovn,
 }
 
 /// One of the suites.
@@ -81,10 +75,6 @@ enum Choice {
 pub enum Suite {
     System,
     Unit,
-    /// OVN's tests in one process tree, over dummy ports.
-    Ovn,
-    /// OVN's tests with real traffic.
-    OvnSystem,
 }
 
 impl Suite {
@@ -93,49 +83,14 @@ impl Suite {
         match self {
             Suite::System => "system",
             Suite::Unit => "unit",
-            Suite::Ovn => "ovn",
-            Suite::OvnSystem => "ovn-system",
         }
-    }
-
-    /// Where its sources are, below `target/suite`.
-    fn source(self) -> &'static str {
-        match self {
-            Suite::System | Suite::Unit => "openvswitch",
-            Suite::Ovn | Suite::OvnSystem => "ovn",
-        }
-    }
-
-    /// Whether a test with these commands starts the daemon. The others are of libraries, tools and
-    /// databases.
-    fn starts_daemon(self, body: &str) -> bool {
-        match self {
-            Suite::System | Suite::OvnSystem => true,
-            Suite::Unit => body.contains("--enable-dummy"),
-            Suite::Ovn => {
-                ["sim_add", "start_daemon ovs-vswitchd"].iter().any(|it| body.contains(it))
-            }
-        }
-    }
-
-    /// How long a test may take, in seconds.
-    fn limit_s(self) -> u32 {
-        match self {
-            Suite::System | Suite::Unit => 120,
-            Suite::Ovn | Suite::OvnSystem => 300,
-        }
-    }
-
-    /// Whether `expected.toml` tells of it.
-    fn is_expected(self) -> bool {
-        self.source() == "openvswitch"
     }
 
     /// Its generated script.
     fn script(self) -> &'static str {
         match self {
-            Suite::System | Suite::OvnSystem => "system-userspace-testsuite",
-            Suite::Unit | Suite::Ovn => "testsuite",
+            Suite::System => "system-userspace-testsuite",
+            Suite::Unit => "testsuite",
         }
     }
 }
@@ -146,7 +101,6 @@ impl Choice {
             Choice::System => &[Suite::System],
             Choice::Unit => &[Suite::Unit],
             Choice::All | Choice::Quick => &[Suite::System, Suite::Unit],
-            Choice::Ovn => &[Suite::Ovn, Suite::OvnSystem],
         }
     }
 }
@@ -155,14 +109,7 @@ impl Choice {
 pub fn run(args: &[&str]) -> Result<bool, String> {
     let options = Options::parse(args)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
-    prepare(&root, &[])?;
-    if options.suite == Choice::Ovn {
-        let source = options.ovn_source.as_deref();
-        prepare(
-            &root,
-            &[source.ok_or("suite: --suite ovn needs --ovn-source DIR, the sources of OVN")?],
-        )?;
-    }
+    prepare(&root)?;
     let daemon = options.daemon(&root)?;
     let causes = Causes::load(&root)?;
     let mut expected = Expected::load(&root)?;
@@ -175,16 +122,15 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
         }
         // A run of some tests is one to look at: it says what they come to now.
         let is_whole = options.tests.is_none() && options.suite != Choice::Quick;
-        let kept = kept_results(&root, suite, options.is_peer, is_whole);
+        let kept = if options.is_peer { "peer" } else { "ours" };
+        let part = if is_whole { "" } else { "-some" };
+        let kept = root.join(format!("target/suite/results/{}-{kept}{part}.jsonl", suite.name()));
         let mut results = Results::open(&kept, &daemon, options.is_again || !is_whole)?;
         let left: Vec<&Test> = tests.iter().copied().filter(|it| !results.has(it.number)).collect();
         let runner = run::Runner { root: &root, suite, daemon: &daemon, causes: &causes };
         runner.run(&left, options.jobs(), &mut results, !options.is_json)?;
         let outcomes = results.of(&tests);
-        if !suite.is_expected() {
-            let peers = kept_results(&root, suite, true, is_whole);
-            expected.expect_as_peer(suite, &tests, &Results::kept(&peers));
-        } else if options.is_update {
+        if options.is_update {
             expected.update(suite, &tests, &outcomes, options.is_peer);
         }
         let differences = expected.compare(suite, &tests, &outcomes, options.is_peer);
@@ -205,18 +151,10 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
-/// The file of the results of a suite, of all its tests or of some.
-fn kept_results(root: &Path, suite: Suite, is_peer: bool, is_whole: bool) -> PathBuf {
-    let whose = if is_peer { "peer" } else { "ours" };
-    let part = if is_whole { "" } else { "-some" };
-    root.join(format!("target/suite/results/{}-{whose}{part}.jsonl", suite.name()))
-}
-
-/// Unpacks and builds what the suites need, once; with the sources of OVN what its suites need.
-fn prepare(root: &Path, ovn_source: &[&Path]) -> Result<(), String> {
+/// Unpacks and builds what the suites need, once.
+fn prepare(root: &Path) -> Result<(), String> {
     let script = root.join("tests/suites/prepare");
     let status = Command::new(&script)
-        .args(ovn_source)
         .status()
         .map_err(|e| format!("cannot start {}: {e}", script.display()))?;
     if status.success() { Ok(()) } else { Err("the suites could not be made ready".into()) }
@@ -226,7 +164,6 @@ impl Options {
     fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options {
             suite: Choice::System,
-            ovn_source: None,
             tests: None,
             is_peer: false,
             program: None,
@@ -241,9 +178,6 @@ impl Options {
                 || args.next().copied().ok_or(format!("suite: {name} needs a value\n{USAGE}"));
             match name {
                 "--suite" => options.suite = Choice::parse(value()?)?,
-                "--ovn-source" => {
-                    options.ovn_source = Some(value()?).filter(|it| !it.is_empty()).map(Into::into)
-                }
                 "--tests" => options.tests = Some(value()?.to_owned()).filter(|it| !it.is_empty()),
                 "--program" => options.program = Some(value()?.into()),
                 "--jobs" => {
@@ -299,8 +233,7 @@ impl Choice {
             "unit" => Ok(Choice::Unit),
             "all" => Ok(Choice::All),
             "quick" => Ok(Choice::Quick),
-            "ovn" => Ok(Choice::Ovn),
-            _ => Err(format!("suite: --suite {text}: one of system, unit, all, quick, ovn")),
+            _ => Err(format!("suite: --suite {text}: one of system, unit, all, quick")),
         }
     }
 }

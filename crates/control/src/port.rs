@@ -1,7 +1,9 @@
 //! What a port of a bridge is to be: its interface, and the VLANs it carries.
 
 use base::{MacAddr, OfPort};
+use flow::TunnelKind;
 use std::collections::BTreeMap;
+use tunnel::TunnelConfig;
 
 /// A port of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +122,8 @@ pub enum InterfaceKind {
         /// The interface at the other end.
         peer: String,
     },
+    /// A tunnel.
+    Tunnel(Box<TunnelConfig>),
     /// It is not to be opened.
     Refused {
         /// Why, for the column `error`.
@@ -132,20 +136,12 @@ pub enum InterfaceKind {
 pub struct Hint<T>(pub Option<T>);
 
 /// The interface types of Open vSwitch that this switch has not, with what they are.
-const UNSUPPORTED_TYPES: [(&str, &str); 13] = [
-    ("bareudp", "tunnels"),
+const UNSUPPORTED_TYPES: [(&str, &str); 5] = [
     ("dpdkr", "DPDK ring ports"),
-    ("erspan", "tunnels"),
-    ("geneve", "tunnels"),
-    ("gre", "tunnels"),
-    ("gtpu", "tunnels"),
-    ("ip6erspan", "tunnels"),
-    ("ip6gre", "tunnels"),
-    ("lisp", "tunnels"),
-    ("srv6", "tunnels"),
-    ("stt", "tunnels"),
-    ("vxlan", "tunnels"),
-    ("xfrmi", "tunnels"),
+    ("lisp", "LISP tunnels"),
+    ("srv6", "SRv6 tunnels"),
+    ("stt", "STT tunnels"),
+    ("xfrmi", "IPsec interfaces"),
 ];
 
 impl Port {
@@ -222,10 +218,24 @@ impl Interface {
 }
 
 impl InterfaceKind {
-    /// What a type of Open vSwitch means; `peer` is the option of that name, which only patches
-    /// use. Types that are not supported are refused in words.
-    pub(crate) fn from_type(type_name: &str, name: &str, peer: Option<&str>) -> Self {
+    /// What a type of Open vSwitch means, with the options that patches and tunnels have. Types that
+    /// are not supported are refused in words; `warn` is told of options that are not understood.
+    pub(crate) fn from_type(
+        type_name: &str,
+        name: &str,
+        options: &BTreeMap<String, String>,
+        mut warn: impl FnMut(String),
+    ) -> Self {
         let refuse = |error: String| InterfaceKind::Refused { error };
+        if let Some(kind) = TunnelKind::from_name(type_name) {
+            let parsed = TunnelConfig::parse(kind, name, options);
+            parsed.warnings.into_iter().for_each(&mut warn);
+            return match parsed.config {
+                Ok(config) => InterfaceKind::Tunnel(Box::new(config)),
+                Err(error) => refuse(error),
+            };
+        }
+        let peer = options.get("peer").map(String::as_str);
         match type_name {
             "" | "system" => InterfaceKind::System,
             "internal" => InterfaceKind::Internal,

@@ -125,7 +125,7 @@ const COMMANDS: &str = "init \
     -- set-controller br0 tcp:10.0.0.1:6653 ptcp:6653 \
     -- add-port br0 p0 tag=10 -- set interface p0 ofport_request=5 external_ids:iface-id=vm1 \
     -- add-port br0 to-br1 -- set interface to-br1 type=patch options:peer=to-br0 \
-    -- add-port br0 gnv0 -- set interface gnv0 type=geneve options:remote_ip=10.0.0.2 \
+    -- add-port br0 gnv0 -- set interface gnv0 type=stt options:remote_ip=10.0.0.2 \
     -- add-bond br0 bond0 e0 e1 \
     -- add-br br1 -- add-port br1 to-br0 -- set interface to-br0 type=patch options:peer=to-br1 \
     -- add-port br1 t0 trunks=1,2 vlan_mode=native-tagged tag=3 \

@@ -4,9 +4,10 @@ use crate::laps::Laps;
 use crate::outbox::Outbox;
 use crate::rewrite;
 use crate::step::Step;
+use crate::tunnel;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
-use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, UpcallKind};
+use flow::{Action, ControllerAction, CtAction, DropReason, Frame, TunnelKind, UpcallKind};
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.
@@ -47,10 +48,19 @@ pub(crate) fn execute_run(
             }
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, laps),
             Action::PopVlan => on_each(frames, action, laps, rewrite::pop_vlan),
-            Action::Hash { algorithm, basis } => on_each(frames, action, laps, |frame| {
-                let hash = algorithm.hash(&frame.key, *basis);
-                frame.key.set(Field::DpHash, hash.into());
-            }),
+            Action::TunnelPush(to) => {
+                let mut cut = tunnel::push(worker, frames, to, laps);
+                if !cut.is_empty() {
+                    execute_run(worker, now, &mut cut, rest, out, laps);
+                    let again = cut.into_iter().filter(|frame| !frame.packet.is_empty());
+                    worker.again.extend(again.map(|frame| (0, frame)));
+                    return;
+                }
+            }
+            Action::TunnelPop { port, kind } if last => {
+                return tunnel::pop(worker, frames, (*port, *kind), laps);
+            }
+            Action::TunnelPop { port, kind } => pop_copies(worker, frames, (*port, *kind), laps),
             Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
             Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),
@@ -115,6 +125,22 @@ fn recirculate_copies(
         again.key.set_recirc_id(id);
         worker.again.push((0, again));
         laps.note(|| Step::Recirculated(id));
+    }
+}
+
+fn pop_copies(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    tunnel: (PortNo, TunnelKind),
+    laps: &mut impl Laps,
+) {
+    for frame in present(frames) {
+        let mut again = [copy(worker, frame)];
+        tunnel::pop(worker, &mut again, tunnel, laps);
+        let [again] = again;
+        if !again.packet.is_empty() {
+            worker.again.push((0, again));
+        }
     }
 }
 

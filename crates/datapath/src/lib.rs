@@ -22,6 +22,7 @@ mod rewrites;
 mod stats;
 mod step;
 mod translate;
+mod tunnel;
 mod unified;
 mod upcall_queue;
 mod visits;

@@ -29,6 +29,8 @@ impl Rewrites {
         visit(actions, &mut |action| match action {
             Action::Set(set) => sets |= is_tuple(set.field),
             Action::Ct(_) | Action::Recirc(_) => goes_on = true,
+            // Behind other outer headers the same inner packet comes.
+            Action::TunnelPush(_) | Action::TunnelPop { .. } => (sets, goes_on) = (true, true),
             _ => {}
         });
         if sets && goes_on { Rewrites::Everywhere } else { rewrites }

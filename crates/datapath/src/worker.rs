@@ -46,6 +46,8 @@ pub struct Worker {
     /// What says when an upcall is queued.
     pub(crate) clock: Option<fn() -> Instant>,
     pub(crate) random: u32,
+    /// The last sequence number of a tunnel's packet.
+    pub(crate) tunnel_sequence: u32,
     pub(crate) seed: u32,
     /// Places for a batch; taken out while they are at work.
     pub(crate) lane: Option<Box<Lane>>,
@@ -83,6 +85,7 @@ impl Worker {
             config,
             clock: None,
             random: (seed as u32) | 1,
+            tunnel_sequence: 0,
             seed: (seed >> 32) as u32,
             lane: Some(Box::new(Lane::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),

@@ -54,6 +54,22 @@ reasons! {
     PortDown = "drop_action_port_down",
     /// A packet with a tag that the port does not carry, or without one that it needs.
     VlanMismatch = "drop_action_vlan_mismatch",
+    /// No route leads to the tunnel's other end.
+    TunnelRoute = "drop_action_tunnel_routing_failed",
+    /// The next hop to the tunnel's other end did not tell its Ethernet address.
+    TunnelNeighbour = "drop_action_tunnel_neigh_cache_miss",
+    /// The tunnel's protocol cannot carry the packet.
+    TunnelHeader = "drop_action_tunnel_header_build_failed",
+    /// The underlay was congested, and the packet's sender does not know what that means.
+    TunnelCongestion = "drop_action_congestion",
+    /// No tunnel port has packets of this key and these ends.
+    TunnelUnknown = "drop_action_tunnel_not_found",
+    /// The outer headers could not be put in front.
+    TunnelPush = "datapath_drop_tunnel_push_error",
+    /// A tunnel's packet is broken: a length lies, or a field has a value that the protocol has not.
+    TunnelPop = "datapath_drop_tunnel_pop_error",
+    /// The checksum of a tunnel's packet is wrong.
+    TunnelChecksum = "datapath_drop_tunnel_csum_error",
     /// The IP checksum was wrong.
     BadChecksum = "conntrack_l3csum_err",
 }

@@ -65,6 +65,14 @@ impl Frame {
         self.read_other(in_port)
     }
 
+    /// Reads the headers anew after the packet became another one, as of a packet from `in_port` of which
+    /// nothing else is known. False where not even an Ethernet header is there.
+    #[must_use]
+    pub fn read_again(&mut self, in_port: PortNo) -> bool {
+        self.connection = None;
+        self.read_other(in_port)
+    }
+
     fn read_other(&mut self, in_port: PortNo) -> bool {
         self.key.clear();
         let layers = extract::extract(self.packet.data(), &mut self.key);

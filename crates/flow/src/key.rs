@@ -40,6 +40,12 @@ const _: () = assert!(Field::Ipv6Dst.word() == ADDRESSES + 2);
 
 /// `tun_flags` bit: an OAM packet (ovs: `lib/packets.h`, `FLOW_TNL_F_OAM`).
 pub const TUN_OAM: u16 = 1;
+/// `tun_flags` bit: outer IPv4 packets must not be fragmented.
+pub const TUN_DONT_FRAGMENT: u16 = 2;
+/// `tun_flags` bit: outer packets have a checksum.
+pub const TUN_CSUM: u16 = 4;
+/// `tun_flags` bit: there is a key.
+pub const TUN_KEY: u16 = 8;
 
 /// The values of all fields of one packet.
 #[derive(Clone, PartialEq, Eq, Hash)]

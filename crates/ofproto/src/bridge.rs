@@ -1,13 +1,12 @@
 //! A bridge: its configuration, its ports and what it has learned.
 
-use crate::group::Groups;
 use crate::hidden::HiddenFlows;
 use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
-use crate::port::{Port, PortDevice, PortRefused, PortSpec};
+use crate::port::{Port, PortRefused, PortSpec};
 use crate::rule::Rules;
 use crate::table::{TableConfig, Tables};
-use base::{DatapathId, Instant, MacAddr, OfPort, PortNo, limits};
+use base::{DatapathId, Instant, MacAddr, OfPort, limits};
 use hashbrown::HashMap;
 use openflow::message::{PortConfig, PortDesc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,8 +81,6 @@ pub struct ControllerState {
     /// Some controller speaks OpenFlow 1.2 or earlier, and packets that miss go to it
     /// (ovs: `ofproto/connmgr.c`, `connmgr_wants_packet_in_on_miss`).
     pub wants_misses: bool,
-    /// Some controller is connected.
-    pub connected: bool,
 }
 
 /// How flow tables treat IP fragments, as controllers set it (OpenFlow's `OFPC_FRAG_*`).
@@ -107,8 +104,6 @@ pub struct Bridge {
     pub config: BridgeConfig,
     /// Its flow tables.
     pub tables: Tables,
-    /// Its groups.
-    pub groups: Groups,
     /// Where it has seen Ethernet addresses.
     pub macs: MacTable,
     pub(crate) controllers: ControllerState,
@@ -140,7 +135,6 @@ impl Bridge {
             macs,
             config,
             tables,
-            groups: Groups::default(),
             controllers: ControllerState::default(),
             fragments: Fragments::default(),
             hidden: HiddenFlows::new(now),
@@ -244,159 +238,10 @@ impl Bridge {
     }
 }
 
-/// All bridges, and which of them a datapath port belongs to.
-#[derive(Debug, Default)]
-pub struct Bridges {
-    by_id: BTreeMap<BridgeId, Bridge>,
-    by_device: HashMap<PortNo, (BridgeId, OfPort)>,
-    /// Names of patch ports: their ends find each other by them.
-    patches: HashMap<String, (BridgeId, OfPort)>,
-    last: u32,
-}
-
-impl Bridges {
-    /// The bridge.
-    pub fn get(&self, id: BridgeId) -> Option<&Bridge> {
-        self.by_id.get(&id)
-    }
-
-    /// The bridge, to be changed.
-    pub(crate) fn get_mut(&mut self, id: BridgeId) -> Option<&mut Bridge> {
-        self.by_id.get_mut(&id)
-    }
-
-    /// The bridge of this name.
-    pub fn named(&self, name: &str) -> Option<&Bridge> {
-        self.iter().find(|bridge| bridge.config.name == name)
-    }
-
-    /// All bridges, in the order in which they were added.
-    pub fn iter(&self) -> impl Iterator<Item = &Bridge> {
-        self.by_id.values()
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Bridge> {
-        self.by_id.values_mut()
-    }
-
-    /// The bridge's port that a datapath port is.
-    pub fn of_device(&self, device: PortNo) -> Option<(BridgeId, OfPort)> {
-        self.by_device.get(&device).copied()
-    }
-
-    /// The other end of a patch port, if both ends name each other.
-    pub fn patch_peer(&self, port: &Port) -> Option<(BridgeId, OfPort)> {
-        let PortDevice::Patch { peer } = &port.spec.device else { return None };
-        let found = *self.patches.get(peer)?;
-        let other = self.get(found.0)?.port(found.1)?;
-        match &other.spec.device {
-            PortDevice::Patch { peer } if *peer == port.spec.name => Some(found),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn add(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
-        self.last += 1;
-        let id = BridgeId(self.last);
-        self.by_id.insert(id, Bridge::new(id, config, now));
-        id
-    }
-
-    pub(crate) fn remove(&mut self, id: BridgeId) -> Option<Bridge> {
-        let bridge = self.by_id.remove(&id)?;
-        for port in bridge.ports() {
-            unindex(&mut self.by_device, &mut self.patches, port);
-        }
-        Some(bridge)
-    }
-
-    pub(crate) fn add_port(
-        &mut self,
-        id: BridgeId,
-        spec: PortSpec,
-        now: Instant,
-    ) -> Result<OfPort, PortRefused> {
-        self.refuse_taken_device(&spec, None)?;
-        let Some(bridge) = self.by_id.get_mut(&id) else {
-            return Err(PortRefused::NoBridge { port: spec.name });
-        };
-        let (name, device) = (spec.name.clone(), spec.device.clone());
-        let number = bridge.add_port(spec, now)?;
-        self.index(id, number, name, &device);
-        Ok(number)
-    }
-
-    /// Gives a port another configuration; its name and number stay.
-    pub(crate) fn set_port(
-        &mut self,
-        id: BridgeId,
-        number: OfPort,
-        spec: PortSpec,
-    ) -> Result<(), PortRefused> {
-        self.refuse_taken_device(&spec, Some((id, number)))?;
-        let bridge = self.by_id.get_mut(&id);
-        let Some(port) = bridge.and_then(|bridge| bridge.port_mut(number)) else {
-            return Err(PortRefused::NoBridge { port: spec.name });
-        };
-        unindex(&mut self.by_device, &mut self.patches, port);
-        let name = port.spec.name.clone();
-        port.spec = PortSpec { name: name.clone(), is_local: port.spec.is_local, ..spec };
-        let device = port.spec.device.clone();
-        self.index(id, number, name, &device);
-        Ok(())
-    }
-
-    pub(crate) fn remove_port(
-        &mut self,
-        id: BridgeId,
-        number: OfPort,
-        now: Instant,
-    ) -> Option<Port> {
-        let port = self.by_id.get_mut(&id)?.remove_port(number, now)?;
-        unindex(&mut self.by_device, &mut self.patches, &port);
-        Some(port)
-    }
-
-    fn index(&mut self, id: BridgeId, number: OfPort, name: String, device: &PortDevice) {
-        match device {
-            PortDevice::Datapath(device) => {
-                self.by_device.insert(*device, (id, number));
-            }
-            PortDevice::Patch { .. } => {
-                self.patches.insert(name, (id, number));
-            }
-        }
-    }
-
-    fn refuse_taken_device(
-        &self,
-        spec: &PortSpec,
-        own: Option<(BridgeId, OfPort)>,
-    ) -> Result<(), PortRefused> {
-        let PortDevice::Datapath(device) = spec.device else { return Ok(()) };
-        match self.of_device(device) {
-            Some(owner) if Some(owner) != own => {
-                Err(PortRefused::DeviceTaken { port: spec.name.clone(), device })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn unindex(
-    by_device: &mut HashMap<PortNo, (BridgeId, OfPort)>,
-    patches: &mut HashMap<String, (BridgeId, OfPort)>,
-    port: &Port,
-) {
-    match &port.spec.device {
-        PortDevice::Datapath(device) => drop(by_device.remove(device)),
-        PortDevice::Patch { .. } => drop(patches.remove(&port.spec.name)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::PortDevice;
 
     fn spec(name: &str, requested: Option<u16>) -> PortSpec {
         let device = PortDevice::Patch { peer: String::new() };
@@ -423,24 +268,5 @@ mod tests {
         let again = bridge.add_port(spec("a", None), Instant::ZERO);
         assert_eq!(again, Err(PortRefused::NameTaken { port: "a".into() }));
         assert_eq!(bridge.port_named("f").map(|port| port.number), Some(OfPort(4)));
-    }
-
-    #[test]
-    fn patch_ends_must_name_each_other() {
-        let mut bridges = Bridges::default();
-        let ids = ["br0", "br1"]
-            .map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO), Instant::ZERO));
-        let patch = |name: &str, peer: &str| {
-            PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
-        };
-        let a = bridges.add_port(ids[0], patch("a", "b"), Instant::ZERO).unwrap();
-        let b = bridges.add_port(ids[1], patch("b", "x"), Instant::ZERO).unwrap();
-        let peer =
-            |bridges: &Bridges| bridges.patch_peer(bridges.get(ids[0]).unwrap().port(a).unwrap());
-        assert_eq!(peer(&bridges), None);
-        bridges.set_port(ids[1], b, patch("b", "a")).unwrap();
-        assert_eq!(peer(&bridges), Some((ids[1], b)));
-        bridges.remove_port(ids[1], b, Instant::ZERO);
-        assert_eq!(peer(&bridges), None);
     }
 }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod bridges;
 pub mod connection;
 mod events;
 mod eviction;
@@ -23,8 +24,6 @@ mod fdb;
 mod flow_changes;
 mod flow_limit;
 mod flow_mod;
-mod group;
-mod group_mod;
 mod hidden;
 mod installed;
 mod learned;
@@ -43,13 +42,14 @@ pub mod text;
 mod timeouts;
 mod trace;
 mod translate;
+mod underlay;
 mod upcall;
 mod vlan;
 
-pub use bridge::{Bridge, BridgeConfig, BridgeId, Bridges, ControllerState, FailMode, Fragments};
+pub use bridge::{Bridge, BridgeConfig, BridgeId, ControllerState, FailMode, Fragments};
+pub use bridges::Bridges;
 pub use events::{Event, FlowChange};
 pub use flow_mod::Transaction;
-pub use group::{Group, Groups};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};
@@ -59,7 +59,7 @@ pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
-use base::{Instant, OfPort, PortNo, WorkerId, Zone, limits};
+use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone, limits};
 use connection::ConnId;
 use flow::FlowCommand;
 use flow_changes::FlowChanges;
@@ -71,6 +71,8 @@ use recirc::RecircTable;
 use revalidate::Changes;
 use std::collections::BTreeMap;
 use timeouts::Timeouts;
+use tunnel::Underlay;
+use underlay::Questions;
 
 /// What must be carried out after a call.
 #[derive(Debug, Default)]
@@ -128,6 +130,11 @@ pub struct Ofproto {
     recirc: RecircTable,
     installed: Installed,
     timeout_policies: BTreeMap<Zone, u32>,
+    underlay: Underlay,
+    /// The Ethernet addresses of devices that may have IP addresses.
+    macs: BTreeMap<String, MacAddr>,
+    /// Neighbours that are to be asked for their addresses.
+    questions: Questions,
     events: Vec<Event>,
     flow_changes: FlowChanges,
     /// Steps back to the beginning of the open transaction.
@@ -152,6 +159,9 @@ impl Ofproto {
             recirc: RecircTable::default(),
             installed: Installed::default(),
             timeout_policies: BTreeMap::new(),
+            underlay: Underlay::default(),
+            macs: BTreeMap::new(),
+            questions: Questions::default(),
             events: Vec::new(),
             flow_changes: FlowChanges::default(),
             undo: None,

@@ -2,11 +2,11 @@
 
 use crate::bridge::BridgeId;
 use crate::flow_mod::no_bridge;
-use crate::translate::{Notes, Sent, World, translate_sent};
+use crate::translate::{Notes, Sent, translate_sent};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, PortNo, WorkerId};
-use flow::{Execute, FlowCommand, FlowKey, FlowStats, Frame};
+use flow::{Execute, FlowCommand, FlowStats, Frame};
 use openflow::message::PacketOut;
 use openflow::{ErrorCode, OfError};
 use packet::Packet;
@@ -34,35 +34,20 @@ impl Ofproto {
             let reason = format!("packet-out: {in_port} is no port that a packet can come from");
             return Err(OfError::new(ErrorCode::BadPort, reason));
         }
-        self.check_groups(id, &packet_out.actions)?;
-        let device = bridge.port(in_port).and_then(|port| port.datapath()).unwrap_or(NO_DEVICE);
+        let device = bridge.port(in_port).and_then(|port| port.source()).unwrap_or(NO_DEVICE);
         let packet = Packet::from_bytes(&packet_out.data);
         let Ok(frame) = Frame::parse(packet, device) else {
             let reason = "packet-out: the packet has no whole Ethernet header";
             return Err(OfError::new(ErrorCode::BadPacket, reason));
         };
-        self.send(id, frame, packet_out, now, out);
+        let sent = Sent { bridge: id, actions: &packet_out.actions, pipeline };
+        self.send(frame, &sent, now, out);
         Ok(())
     }
 
-    fn send(
-        &mut self,
-        bridge: BridgeId,
-        frame: Frame,
-        packet_out: &PacketOut,
-        now: Instant,
-        out: &mut Outbox,
-    ) {
-        let world = World {
-            bridges: &self.bridges,
-            rules: &self.rules,
-            recirc: &mut self.recirc,
-            timeout_policies: &self.timeout_policies,
-            now,
-        };
-        let pipeline: &FlowKey = packet_out.metadata.key();
-        let sent = Sent { bridge, actions: &packet_out.actions, pipeline };
-        let translation = translate_sent(world, &frame.key, &sent, Notes::Off);
+    /// Carries out actions on a packet that comes from no port; the first worker does it.
+    pub(crate) fn send(&mut self, frame: Frame, sent: &Sent<'_>, now: Instant, out: &mut Outbox) {
+        let translation = translate_sent(self.world(now), &frame.key, sent, Notes::Off);
         let bytes = frame.packet.data().len() as u64;
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags: 0 };
         self.credit(&links(&translation, &frame.key), &stats, now);

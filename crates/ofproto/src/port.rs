@@ -3,6 +3,8 @@
 use crate::vlan::{PriorityTags, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use openflow::message::{PortConfig, PortDesc};
+use std::sync::Arc;
+use tunnel::TunnelConfig;
 
 /// What carries a port's packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,6 +15,13 @@ pub enum PortDevice {
     Patch {
         /// The name of the other end.
         peer: String,
+    },
+    /// A tunnel.
+    Tunnel {
+        /// The datapath's port that it shares with others of its kind.
+        device: PortNo,
+        /// As configured.
+        config: Arc<TunnelConfig>,
     },
 }
 
@@ -88,6 +97,17 @@ pub enum PortRefused {
         /// The datapath's port.
         device: PortNo,
     },
+    /// Another tunnel takes the same packets.
+    #[error(
+        "port {port}: could not add network device {port} to ofproto (File exists): tunnel port {other} has \
+         the same ends and key; change one"
+    )]
+    TunnelTaken {
+        /// The port's name.
+        port: String,
+        /// The other's.
+        other: String,
+    },
     /// All numbers are taken.
     #[error("port {port}: the bridge has no free OpenFlow port number left")]
     NoNumber {
@@ -107,17 +127,27 @@ pub struct Port {
     pub config: PortConfig,
     /// When it was added.
     pub created: Instant,
-    /// Packets and bytes that a patch port received: it has no device that counts.
+    /// Packets and bytes that a patch port or tunnel received: it has no device that counts.
     pub patch_rx: (u64, u64),
-    /// Packets and bytes that a patch port sent.
+    /// Packets and bytes that a patch port or tunnel sent.
     pub patch_tx: (u64, u64),
 }
 
 impl Port {
-    /// Its number in the datapath, none for a patch port.
+    /// Its own number in the datapath, none for a patch port or tunnel.
     pub fn datapath(&self) -> Option<PortNo> {
         match self.spec.device {
             PortDevice::Datapath(number) => Some(number),
+            PortDevice::Patch { .. } | PortDevice::Tunnel { .. } => None,
+        }
+    }
+
+    /// The number in the datapath that packets from the port have; tunnels share theirs.
+    pub fn source(&self) -> Option<PortNo> {
+        match self.spec.device {
+            PortDevice::Datapath(number) | PortDevice::Tunnel { device: number, .. } => {
+                Some(number)
+            }
             PortDevice::Patch { .. } => None,
         }
     }

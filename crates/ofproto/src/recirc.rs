@@ -21,7 +21,7 @@ pub struct Frozen {
     pub table: TableId,
     /// The datapath port that the packet came in on.
     pub device: PortNo,
-    /// Registers, metadata and the bridge's in-port; the rest is zero.
+    /// Registers, metadata, the tunnel and the bridge's in-port; the rest is zero.
     pub pipeline: FlowKey,
     /// The stack.
     pub stack: Vec<u128>,
@@ -29,21 +29,8 @@ pub struct Frozen {
     pub action_set: Vec<Action>,
     /// Whether what connection tracking says is to be seen.
     pub conntracked: bool,
-    /// What is left of lists of actions, to be done in place of asking the table.
-    pub rest: Vec<Rest>,
     /// Bytes for the controller.
     pub userdata: Vec<u8>,
-}
-
-/// Actions that were left of a flow's.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Rest {
-    /// The flow's table.
-    pub table: TableId,
-    /// Its cookie.
-    pub cookie: u64,
-    /// The actions.
-    pub actions: Vec<Action>,
 }
 
 impl Frozen {
@@ -51,6 +38,7 @@ impl Frozen {
     pub fn pipeline_of(key: &FlowKey) -> FlowKey {
         let mut out = FlowKey::new();
         out.set_in_port_raw(key.in_port_raw());
+        out.copy_tunnel(key);
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             out.set(field, key.get(field));
         }
@@ -60,6 +48,7 @@ impl Frozen {
     /// Puts what was frozen back into a key.
     pub fn restore(&self, key: &mut FlowKey) {
         key.set_in_port_raw(self.pipeline.in_port_raw());
+        key.copy_tunnel(&self.pipeline);
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             key.set(field, self.pipeline.get(field));
         }
@@ -71,7 +60,6 @@ impl Frozen {
         let mut hasher = std::hash::DefaultHasher::new();
         (self.bridge, self.table, self.device, &self.pipeline).hash(&mut hasher);
         (&self.stack, self.action_set.len(), self.conntracked, &self.userdata).hash(&mut hasher);
-        self.rest.iter().for_each(|it| (it.table, it.cookie, it.actions.len()).hash(&mut hasher));
         hasher.finish()
     }
 }
@@ -189,7 +177,6 @@ mod tests {
             stack: vec![],
             action_set: vec![],
             conntracked: true,
-            rest: vec![],
             userdata: vec![],
         }
     }

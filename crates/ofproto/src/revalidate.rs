@@ -16,6 +16,7 @@ use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, TableId};
 use flow::{FlowCommand, FlowId, FlowPut};
 use hashbrown::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Something that a translation asked and that can change while the configuration does not.
@@ -23,10 +24,12 @@ use std::sync::Arc;
 pub(crate) enum Dependency {
     /// A flow table was looked in.
     Table { bridge: BridgeId, table: TableId },
-    /// A group was asked for, and may have been missing.
-    Group { bridge: BridgeId, group: u32 },
     /// NORMAL asked where an address is, and may have been told that nobody knows.
     Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
+    /// The routes of the underlay were asked.
+    Routes,
+    /// A bridge was asked for a neighbour's address, and may have been told that it has none.
+    Neighbour { bridge: BridgeId, ip: IpAddr },
 }
 
 /// What changed since the installed megaflows were last looked through.

@@ -5,7 +5,7 @@ use crate::bridge::{Bridge, BridgeId};
 use crate::rule::Rule;
 use crate::text::{self, PortNames};
 use crate::translate::{
-    Effect, Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid, translate_from,
+    Effect, Entry, Fork, Note, NoteKind, Notes, Sent, Translation, fix_tpid, translate_from,
     translate_sent,
 };
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
@@ -120,15 +120,9 @@ impl Ofproto {
         let notes = Notes::On { names: request.names, learns: request.packet_bytes.is_some() };
         let in_port = OfPort(key.in_port_raw() as u16);
         let bridge = self.bridges.get(request.bridge);
-        let device = bridge.and_then(|bridge| bridge.port(in_port)?.datapath());
+        let device = bridge.and_then(|bridge| bridge.port(in_port)?.source());
         let device = device.unwrap_or(PortNo(u32::MAX));
-        let world = World {
-            bridges: &self.bridges,
-            rules: &self.rules,
-            recirc: &mut self.recirc,
-            timeout_policies: &self.timeout_policies,
-            now,
-        };
+        let world = self.world(now);
         match &request.actions {
             Some(actions) if key.recirc_id() == RecircId(0) => {
                 let sent = Sent { bridge: request.bridge, actions, pipeline: key };
@@ -206,10 +200,7 @@ fn write_notes(out: &mut String, notes: &[Note], level: usize) {
         if note.kind == NoteKind::Bridge {
             out.push('\n');
         }
-        let is_heading = matches!(
-            note.kind,
-            NoteKind::Bridge | NoteKind::Table | NoteKind::Bucket | NoteKind::Thaw
-        );
+        let is_heading = matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
         // The last of its list does not move to the right: chains of tables stay readable.
         let more = usize::from(i + 1 < notes.len() || !is_heading);
         let indent = " ".repeat((level + more) * 4);
@@ -218,9 +209,7 @@ fn write_notes(out: &mut String, notes: &[Note], level: usize) {
             NoteKind::Bridge => {
                 writeln!(out, "{indent}{text}\n{indent}{}", "-".repeat(text.len()))
             }
-            NoteKind::Table | NoteKind::Bucket | NoteKind::Thaw | NoteKind::Action => {
-                writeln!(out, "{indent}{text}")
-            }
+            NoteKind::Table | NoteKind::Thaw | NoteKind::Action => writeln!(out, "{indent}{text}"),
             NoteKind::Detail => writeln!(out, "{indent} -> {text}"),
             NoteKind::Warning => writeln!(out, "{indent} >> {text}"),
             NoteKind::Error => writeln!(out, "{indent} >>>> {text} <<<<"),

@@ -1,11 +1,12 @@
 //! The miss river: packets that a worker does not know what to do with, and what its flows carry.
 
+use crate::bridge::BridgeId;
 use crate::events::Event;
-use crate::hidden::REASON_IMPLICIT_MISS;
 use crate::installed::{DatapathFlow, InstalledCounters, Links};
 use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
+use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
-use base::{Instant, RecircId, WorkerId};
+use base::{Instant, OfPort, RecircId, WorkerId};
 use flow::{
     ControllerAction, CtState, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut,
     FlowStats, Match, Upcall, UpcallKind,
@@ -49,6 +50,7 @@ impl Ofproto {
         let Upcall { packet, key, trace, .. } = upcall;
         let execute = Execute { packet, key, actions, trace, stamps: None };
         out.commands.push((upcall.worker, FlowCommand::Execute(Box::new(execute))));
+        self.ask_neighbours(now, out);
     }
 
     /// Puts a megaflow, unless there are too many.
@@ -101,11 +103,11 @@ impl Ofproto {
     fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
         let Some(state) = self.recirc.get(to.recirc_id) else { return };
         let data = upcall.packet.data().to_vec();
-        let is_miss = to.reason == REASON_IMPLICIT_MISS;
+        let is_miss = to.rule_cookie == u64::MAX && to.reason == 0;
         let packet_in = PacketIn {
             total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
             data,
-            reason: if is_miss { 0 } else { to.reason },
+            reason: to.reason,
             table: Some(state.table),
             // The hidden flow that stands for a miss has none.
             cookie: if is_miss { 0 } else { to.rule_cookie },
@@ -157,6 +159,8 @@ impl Ofproto {
             bridge.macs.expire(now);
             self.changes.macs(bridge, &self.installed);
         }
+        self.expire_neighbours(now);
+        self.ask_neighbours(now, out);
         self.recirc.sweep(now);
         let every_ms = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
         if now - self.last_dump < Duration::from_millis(every_ms) && self.last_dump != Instant::ZERO
@@ -222,14 +226,19 @@ impl Ofproto {
     }
 
     pub(crate) fn translate(&mut self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        let world = World {
+        translate(self.world(now), key, notes)
+    }
+
+    /// What translation reads.
+    pub(crate) fn world(&mut self, now: Instant) -> World<'_> {
+        World {
             bridges: &self.bridges,
             rules: &self.rules,
             recirc: &mut self.recirc,
             timeout_policies: &self.timeout_policies,
+            underlay: &self.underlay,
             now,
-        };
-        translate(world, key, notes)
+        }
     }
 
     /// Makes packets count where they went.
@@ -277,22 +286,30 @@ impl Ofproto {
                     bridge.hidden.count(miss, more, now);
                 }
             }
-            Effect::Group { bridge, group, bucket } => {
-                let bridge = self.bridges.get_mut(bridge);
-                if let Some(group) = bridge.and_then(|bridge| bridge.groups.get_mut(group)) {
-                    group.count(bucket, more);
-                }
-            }
             Effect::Patch { from, to } => {
-                for (at, sent) in [(from, true), (to, false)] {
-                    let bridge = self.bridges.get_mut(at.0);
-                    if let Some(port) = bridge.and_then(|bridge| bridge.port_mut(at.1)) {
-                        let place = if sent { &mut port.patch_tx } else { &mut port.patch_rx };
-                        place.0 += more.packets;
-                        place.1 += more.bytes;
-                    }
-                }
+                self.count_port(from, true, more);
+                self.count_port(to, false, more);
             }
+            Effect::Tunnel { at, sent } => self.count_port(at, sent, more),
+            Effect::NeighbourSeen { bridge, ip, mac } => {
+                self.neighbour_seen(more.used.unwrap_or(now), bridge, ip, mac);
+            }
+            Effect::NeighbourUsed { bridge, ip } => {
+                self.neighbour_used(more.used.unwrap_or(now), bridge, ip);
+            }
+            Effect::NeighbourWanted { bridge, port, source, target } => {
+                self.questions.want(now, Wanted { bridge, port, source, target });
+            }
+        }
+    }
+
+    /// Counts packets of a port that no device counts.
+    fn count_port(&mut self, (bridge, port): (BridgeId, OfPort), sent: bool, more: &FlowStats) {
+        let bridge = self.bridges.get_mut(bridge);
+        if let Some(port) = bridge.and_then(|bridge| bridge.port_mut(port)) {
+            let place = if sent { &mut port.patch_tx } else { &mut port.patch_rx };
+            place.0 += more.packets;
+            place.1 += more.bytes;
         }
     }
 }

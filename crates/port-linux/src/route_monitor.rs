@@ -2,6 +2,7 @@
 
 use crate::link::{Links, NETLINK};
 use crate::socket;
+use base::MacAddr;
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::route::{
@@ -43,6 +44,8 @@ pub struct Routing {
     pub routes: Vec<RouteInfo>,
     /// Addresses by device, with the lengths of their prefixes.
     pub addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
+    /// Ethernet addresses by device.
+    pub macs: BTreeMap<String, MacAddr>,
 }
 
 /// Watches routes and addresses of the network namespace in which it was opened.
@@ -107,9 +110,10 @@ impl RouteMonitor {
     /// The kernel refuses to list them.
     pub fn read(&mut self) -> Result<Routing, PortError> {
         let links = self.links.list()?;
+        let macs = links.iter().map(|link| (link.name.clone(), link.mac)).collect();
+        let mut routing = Routing { macs, ..Routing::default() };
         let names: BTreeMap<u32, String> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
-        let mut routing = Routing::default();
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         self.links.ask(NETLINK, "list the addresses", question, NLM_F_DUMP, |answer| {
             if let RouteNetlinkMessage::NewAddress(message) = answer

@@ -94,6 +94,7 @@ impl Switch {
             self.retry_dpdk_ports(&added);
             self.choose_addresses();
             self.follow_mtus();
+            self.refresh_routing();
             self.load_flow_files();
             self.settle();
         }
@@ -228,8 +229,8 @@ impl Switch {
     pub fn shut_down(&mut self, cleanup: bool) -> Vec<JoinHandle<()>> {
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();
         for name in names {
-            if let Some(running) = self.configured.interfaces.remove(&name) {
-                self.close_interface(&running, cleanup);
+            if let Some(mut running) = self.configured.interfaces.remove(&name) {
+                self.close_interface(&mut running, cleanup);
             }
         }
         self.devices.remove_doomed();

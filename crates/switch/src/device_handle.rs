@@ -18,6 +18,8 @@ pub enum Handle {
     Pcap(PcapPort, Box<LinkInfo>),
     Dpdk(DpdkPort),
     Dummy(DummyPort),
+    /// The end of tunnels: packets come and go through ports of the underlay.
+    Tunnel,
 }
 
 /// All receive queues of a port.
@@ -86,6 +88,7 @@ impl Handle {
                 let rx = port.rx().into_iter().map(boxed).collect();
                 (Handle::Dummy(port), rx)
             }
+            DeviceKind::Tunnel(_) => (Handle::Tunnel, Vec::new()),
         })
     }
 
@@ -98,6 +101,10 @@ impl Handle {
             Handle::Pcap(pcap, _) => Box::new(pcap.tx()),
             Handle::Dpdk(dpdk) => Box::new(dpdk.tx()?),
             Handle::Dummy(dummy) => Box::new(dummy.tx()),
+            Handle::Tunnel => {
+                let reason = "nothing is sent to the end of a tunnel".to_owned();
+                return Err(PortError::Invalid { device: "tunnel".to_owned(), reason });
+            }
         })
     }
 }

@@ -2,16 +2,17 @@
 //! is told in [`super::rxq`].
 
 use super::device_handle::{Handle, dpdk_queues};
-use super::dummy;
+use super::dummy::{self, Dummy};
 use super::rxq::{RxqPlace, Rxqs};
 use super::worker_ports::RxSlot;
 use super::worker_thread::{WorkerCommand, WorkerThread};
 use base::PortNo;
 use control::{Interface, InterfaceKind};
+use flow::TunnelKind;
 use port::{PcapOptions, PortError};
 use port_afxdp::XdpOptions;
 use port_dpdk::{DpdkConfig, DpdkPort};
-use port_linux::{LinkInfo, LinkStatistics, Links, TapPort, numa};
+use port_linux::{Links, TapPort, numa};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub enum DeviceKind {
     DummyInternal,
     /// The same, with several queues.
     DummyPmd,
+    /// The end of tunnels of one kind.
+    Tunnel(TunnelKind),
 }
 
 impl DeviceKind {
@@ -55,12 +58,14 @@ impl DeviceKind {
             DeviceKind::Dummy => Some("dummy"),
             DeviceKind::DummyInternal => Some("dummy-internal"),
             DeviceKind::DummyPmd => Some("dummy-pmd"),
+            DeviceKind::Tunnel(kind) => Some(kind.name()),
         }
     }
 
     /// Whether the system has a device for it, or can have.
     pub fn is_of_system(self) -> bool {
-        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk) && !self.is_dummy()
+        !matches!(self, DeviceKind::Pcap | DeviceKind::Dpdk | DeviceKind::Tunnel(_))
+            && !self.is_dummy()
     }
 
     /// Whether it is a port for tests.
@@ -81,13 +86,16 @@ pub struct OpenDevice {
     pub opening: u64,
     /// The node of memory of its device.
     pub numa: u16,
-    handle: Handle,
+    pub(super) handle: Handle,
 }
 
 impl OpenDevice {
     /// How `dpctl/show` and `dpif/show` call it, `None` for what the first leaves out.
     pub fn label(&self) -> Option<String> {
         let kind = self.kind.label()?;
+        if matches!(self.kind, DeviceKind::Tunnel(_)) {
+            return Some(format!("{kind}: packet_type=ptap"));
+        }
         let queues = self.dummy().filter(|_| self.kind == DeviceKind::DummyPmd);
         Some(queues.map_or_else(
             || kind.to_owned(),
@@ -120,7 +128,7 @@ impl OpenDevice {
 /// All open ports.
 pub struct Devices {
     pub(super) links: Links,
-    open: BTreeMap<PortNo, OpenDevice>,
+    pub(super) open: BTreeMap<PortNo, OpenDevice>,
     pub(super) rxqs: Rxqs,
     /// How many ports have been opened.
     openings: u64,
@@ -152,9 +160,8 @@ impl Devices {
         // It may be one of those, by its name.
         self.remove_doomed();
         let (handle, rx) = Handle::open(interface, kind, dpdk, workers.len())?;
-        let is_free = |number: &PortNo| number.0 > 0 && !self.open.contains_key(number);
         let wanted = kind.is_dummy().then(|| dummy::wanted_number(&interface.name)).flatten();
-        let number = wanted.into_iter().chain((1..).map(PortNo)).find(is_free).unwrap_or_default();
+        let number = self.free_number(wanted);
         send_through(&handle, number, workers)?;
         let name = interface.name.clone();
         let numa = match &handle {
@@ -171,6 +178,29 @@ impl Devices {
             (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, opening, queue, rx)).collect();
         self.hand_out(slots, workers);
         Ok(number)
+    }
+
+    /// Opens the end of tunnels, which has no queues, under the lowest free number.
+    pub fn open_tunnel(&mut self, name: &str, kind: TunnelKind, dummy: Dummy) -> PortNo {
+        let wanted = dummy.is_enabled().then(|| dummy::wanted_number(name)).flatten();
+        let number = self.free_number(wanted);
+        self.openings += 1;
+        let device = OpenDevice {
+            name: name.to_owned(),
+            kind: DeviceKind::Tunnel(kind),
+            queues: Vec::new(),
+            opening: self.openings,
+            numa: 0,
+            handle: Handle::Tunnel,
+        };
+        self.open.insert(number, device);
+        number
+    }
+
+    /// The number that is wanted, or else the lowest, that no port has.
+    fn free_number(&self, wanted: Option<PortNo>) -> PortNo {
+        let is_free = |number: &PortNo| number.0 > 0 && !self.open.contains_key(number);
+        wanted.into_iter().chain((1..).map(PortNo)).find(is_free).unwrap_or_default()
     }
 
     /// Hands every port to a new set of workers, with the receive queues that the old ones had.
@@ -258,63 +288,6 @@ impl Devices {
         self.open.iter().find(|(_, device)| device.name == name).map(|(number, _)| *number)
     }
 
-    /// What the system says of a device; counters as the switch sees them, which for its own
-    /// devices is the other way round from how the kernel does.
-    pub fn link(&mut self, name: &str) -> Result<LinkInfo, PortError> {
-        let open = self.open.values().find(|device| device.name == name);
-        if let Some(Handle::Pcap(pcap, link)) = open.map(|device| &device.handle) {
-            let counts = pcap.counts();
-            let statistics = LinkStatistics {
-                rx_packets: counts.rx_packets,
-                rx_bytes: counts.rx_bytes,
-                tx_packets: counts.tx_packets,
-                tx_bytes: counts.tx_bytes,
-                tx_errors: counts.tx_errors,
-                ..LinkStatistics::default()
-            };
-            return Ok(LinkInfo { statistics, ..LinkInfo::clone(link) });
-        }
-        if let Some(Handle::Dpdk(dpdk)) = open.map(|device| &device.handle) {
-            return super::dpdk::link_info(name, dpdk);
-        }
-        if let Some(Handle::Dummy(dummy)) = open.map(|device| &device.handle) {
-            return Ok(dummy::link_info(name, dummy));
-        }
-        let mut info = self.links.by_name(name)?;
-        if let Some(Handle::Tap(_)) = open.map(|device| &device.handle) {
-            info.statistics = info.statistics.seen_from_switch();
-        }
-        Ok(info)
-    }
-
-    /// What a port tells beside its link, for the columns `status` and `statistics`
-    /// (ovs: `lib/netdev-afxdp.c`).
-    pub fn details(&self, name: &str) -> (BTreeMap<String, String>, BTreeMap<String, i64>) {
-        let (mut status, mut statistics) = (BTreeMap::new(), BTreeMap::new());
-        let open = self.open.values().find(|device| device.name == name);
-        if let Some(Handle::Xdp(xdp)) = open.map(|device| &device.handle) {
-            let options = xdp.options();
-            let asked = options.mode.map_or("best-effort", |mode| mode.name());
-            let mut tell = |name: &str, value: String| status.insert(name.to_owned(), value);
-            tell("xdp-mode", asked.to_owned());
-            tell("xdp-mode-in-use", xdp.mode().name().to_owned());
-            tell("n_rxq", options.queues.to_string());
-            tell("use-need-wakeup", options.need_wakeup.to_string());
-            for (queue, counts) in xdp.counts().into_iter().enumerate() {
-                for (name, count) in [
-                    ("rx_dropped", counts.rx_dropped),
-                    ("rx_invalid_descs", counts.rx_invalid_descs),
-                    ("tx_invalid_descs", counts.tx_invalid_descs),
-                    ("rx_ring_full", counts.rx_ring_full),
-                ] {
-                    let count = i64::try_from(count).unwrap_or(i64::MAX);
-                    statistics.insert(format!("xsk_queue_{queue}_{name}"), count);
-                }
-            }
-        }
-        (status, statistics)
-    }
-
     /// The DPDK port of that name, if it is one.
     pub fn dpdk(&self, name: &str) -> Option<&DpdkPort> {
         self.open.values().find_map(|device| match &device.handle {
@@ -333,33 +306,6 @@ impl Devices {
             }
             _ => self.links.set_up(name, up),
         }
-    }
-
-    /// A port's counters in OpenFlow's order; none where the device is gone.
-    pub fn counters(&mut self, number: PortNo) -> [Option<u64>; 12] {
-        let name = self.open.get(&number).map(|device| device.name.clone());
-        let Some(link) = name.and_then(|name| self.link(&name).ok()) else { return [None; 12] };
-        let s = link.statistics;
-        if self.open.get(&number).is_some_and(|device| device.kind.is_dummy()) {
-            // There is no device to count the rest.
-            let counted = [s.rx_packets, s.tx_packets, s.rx_bytes, s.tx_bytes];
-            return std::array::from_fn(|at| counted.get(at).copied());
-        }
-        [
-            s.rx_packets,
-            s.tx_packets,
-            s.rx_bytes,
-            s.tx_bytes,
-            s.rx_dropped,
-            s.tx_dropped,
-            s.rx_errors,
-            s.tx_errors,
-            s.rx_frame_err,
-            s.rx_over_err,
-            s.rx_crc_err,
-            s.collisions,
-        ]
-        .map(Some)
     }
 }
 
@@ -384,6 +330,8 @@ fn send_through(
     number: PortNo,
     workers: &[WorkerThread],
 ) -> Result<(), PortError> {
+    // Nothing is sent to the end of a tunnel.
+    let workers = if matches!(handle, Handle::Tunnel) { &[] } else { workers };
     for (index, worker) in workers.iter().enumerate() {
         worker.send(WorkerCommand::AddTx(number, handle.tx(index)?));
     }

@@ -9,6 +9,8 @@ use control::{Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec, PriorityTags, VlanMode};
 use port::PortError;
 use port_linux::LinkInfo;
+use std::sync::Arc;
+use tunnel::TunnelConfig;
 
 /// An interface, opened or not.
 pub struct RunningInterface {
@@ -24,6 +26,8 @@ pub struct RunningInterface {
     pub(super) link_up: bool,
     /// Its datapath port, if it has one.
     pub(super) device: Option<PortNo>,
+    /// The end of its tunnel in the datapath, if it is one.
+    pub(super) tunnel: Option<PortNo>,
     /// What its device refused of its configuration, though it is open.
     pub fault: Option<String>,
 }
@@ -55,6 +59,7 @@ impl Switch {
                 link_resets: 0,
                 link_up: false,
                 device: None,
+                tunnel: None,
                 fault: None,
             };
             running.state = self.open_interface(&mut running);
@@ -76,6 +81,10 @@ impl Switch {
         let kind = match &interface.kind {
             InterfaceKind::Refused { error } => return Err(error.clone()),
             InterfaceKind::Patch { .. } => None,
+            InterfaceKind::Tunnel(config) => {
+                running.tunnel = Some(self.open_tunnel(config));
+                None
+            }
             InterfaceKind::Dummy | InterfaceKind::DummyPmd if !dummy.is_enabled() => {
                 return Err(dummy::refusal(name));
             }
@@ -112,6 +121,7 @@ impl Switch {
         }
         let spec = self.port_spec(running);
         self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
+            self.leave_tunnel(running);
             if let Some(number) = running.device.take() {
                 self.devices.close(number, true, &self.workers);
                 self.devices.remove_doomed();
@@ -166,6 +176,10 @@ impl Switch {
         let interface = &running.interface;
         let device = match (&interface.kind, running.device) {
             (InterfaceKind::Patch { peer }, _) => PortDevice::Patch { peer: peer.clone() },
+            (InterfaceKind::Tunnel(config), _) => {
+                let device = running.tunnel.unwrap_or_default();
+                PortDevice::Tunnel { device, config: Arc::new(TunnelConfig::clone(config)) }
+            }
             (_, number) => PortDevice::Datapath(number.unwrap_or_default()),
         };
         let link = match running.device {
@@ -220,13 +234,21 @@ impl Switch {
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
-            if let Some(running) = self.configured.interfaces.remove(&name) {
-                self.close_interface(&running, true);
+            if let Some(mut running) = self.configured.interfaces.remove(&name) {
+                self.close_interface(&mut running, true);
             }
         }
     }
 
-    pub(super) fn close_interface(&mut self, running: &RunningInterface, remove: bool) {
+    fn leave_tunnel(&mut self, running: &mut RunningInterface) {
+        if let (InterfaceKind::Tunnel(config), Some(_)) =
+            (&running.interface.kind, running.tunnel.take())
+        {
+            self.close_tunnel(config);
+        }
+    }
+
+    pub(super) fn close_interface(&mut self, running: &mut RunningInterface, remove: bool) {
         if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             self.ofproto.remove_port(id, *number, clock::now());
         }
@@ -234,6 +256,7 @@ impl Switch {
             self.upcalls.remove_port(device);
             self.devices.close(device, remove, &self.workers);
         }
+        self.leave_tunnel(running);
     }
 
     /// A controller wants a port's device up or down. What became of it is read back.
@@ -263,7 +286,7 @@ impl Switch {
             .is_some_and(|device| device.kind.is_of_system() || device.kind == DeviceKind::Dpdk)
         {
             log::info!(target: "bridge", "bridge {}: deleted interface {name}", running.bridge);
-            self.close_interface(&running, false);
+            self.close_interface(&mut running, false);
             running.device = None;
             running.state = Err(no_device(name));
         }
@@ -285,7 +308,7 @@ impl Switch {
         let outgrown =
             running.device.is_some_and(|number| self.devices.is_outgrown(number, link.mtu));
         if outgrown {
-            self.close_interface(&running, false);
+            self.close_interface(&mut running, false);
             running.device = None;
             running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
         }

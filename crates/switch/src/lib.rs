@@ -14,6 +14,7 @@ mod confinement;
 mod controllers;
 mod counters;
 mod device_handle;
+mod device_links;
 mod devices;
 mod dpdk;
 mod dummy;
@@ -34,6 +35,7 @@ mod ovsdb_task;
 mod processors;
 mod queue_log;
 mod report;
+mod route_task;
 pub mod run;
 mod rxq;
 mod secret;
@@ -41,6 +43,7 @@ mod sessions;
 mod stream;
 mod system_statistics;
 mod tracing;
+mod tunnels;
 mod turns;
 mod usage;
 mod worker_loop;
@@ -116,6 +119,7 @@ pub struct Switch {
     /// and controllers are not connected.
     is_restoring: bool,
     configured: configure::Configured,
+    tunnels: tunnels::Tunnels,
     database: Option<report::Database>,
     /// Told when there is something to send to the database.
     pub database_wake: Rc<Notify>,
@@ -172,6 +176,7 @@ impl Switch {
                 polls_dummies: false,
                 is_restoring: true,
                 configured: configure::Configured::default(),
+                tunnels: tunnels::Tunnels::default(),
                 database: None,
                 database_wake: Rc::new(Notify::new()),
                 ready: Rc::new(Notify::new()),

@@ -3,27 +3,29 @@
 use super::Shared;
 use port::PortError;
 use port_linux::{LinkEvent, LinkInfo, LinkMonitor};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 /// How long after a failed reading the next is tried.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Watches a monitor's descriptor.
+pub(super) fn watch(monitor: BorrowedFd<'_>, what: &str) -> Result<AsyncFd<OwnedFd>, PortError> {
+    let failed =
+        |source| PortError::System { device: what.to_owned(), what: "watch the monitor", source };
+    let own = monitor.try_clone_to_owned().map_err(failed)?;
+    // SAFETY: registering asks that the descriptor stays open and the same for as long as it is
+    // watched; the watcher owns it, a duplicate of the monitor's, and no other code knows it.
+    unsafe { AsyncFd::register(own) }.map_err(|error| failed(error.into()))
+}
+
 /// Tells the switch of devices for ever.
 ///
 /// # Errors
 /// The system refuses to tell.
 pub async fn run(shared: Shared, mut monitor: LinkMonitor) -> Result<(), PortError> {
-    let failed = |source| PortError::System {
-        device: "links".to_owned(),
-        what: "watch the monitor",
-        source,
-    };
-    let own = monitor.as_fd().try_clone_to_owned().map_err(failed)?;
-    // SAFETY: registering asks that the descriptor stays open and the same for as long as it is
-    // watched; the watcher owns it, a duplicate of the monitor's, and nobody else knows it.
-    let watched = unsafe { AsyncFd::register(own) }.map_err(|error| failed(error.into()))?;
+    let watched = watch(monitor.as_fd(), "links")?;
     loop {
         match monitor.events() {
             Ok(events) => {

@@ -29,7 +29,7 @@ impl Switch {
                 continue;
             };
             let kind = handle.kind;
-            if matches!(kind, DeviceKind::Pcap | DeviceKind::Dpdk) {
+            if matches!(kind, DeviceKind::Pcap | DeviceKind::Dpdk | DeviceKind::Tunnel(_)) {
                 continue;
             }
             let Ok(link) = self.devices.link(&name) else { continue };

@@ -238,7 +238,13 @@ impl Switch {
                             }
                             LinkStatus { link_resets, error: unpolled.or(fault), ..status }
                         }
-                        None => self.patch_status(&name, ofport, with_statistics),
+                        None => {
+                            let own = self.configured.interfaces.remove(&name);
+                            let details = own.as_ref().map(|run| self.tunnel_status(run));
+                            self.configured.interfaces.extend(own.map(|run| (name.clone(), run)));
+                            let status = self.patch_status(&name, ofport, with_statistics);
+                            LinkStatus { status: details.unwrap_or_default(), ..status }
+                        }
                     }))
                 }
             };

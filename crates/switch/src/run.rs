@@ -1,7 +1,7 @@
 //! The daemon from its first step to its last.
 
 use super::{Settings, Shared, Switch};
-use super::{commands, devices, flow_file, link_task, ovsdb_task, worker_task};
+use super::{commands, devices, flow_file, link_task, ovsdb_task, route_task, worker_task};
 use crate::command_line::{Source, SwitchOptions, TlsOptions, ovs_version};
 use crate::stream::{Target, TlsPolicy, TlsSettings};
 use control::{Desired, FileError};
@@ -9,7 +9,7 @@ use daemon::bounded;
 use daemon::unixctl::{self, Commands, Reply, Server};
 use daemon::{Daemon, DaemonError, Directories, FatalSignals, PROGRAM, utc_offset_s};
 use port::PortError;
-use port_linux::LinkMonitor;
+use port_linux::{LinkMonitor, RouteMonitor};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -176,6 +176,9 @@ async fn serve(
     tokio::task::spawn_local(tick(Rc::clone(&shared)));
     tokio::task::spawn_local(expire(Rc::clone(&shared)));
     tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
+    if !options.disable_system_route {
+        tokio::task::spawn_local(watch_routes(Rc::clone(&shared), RouteMonitor::open()?));
+    }
     start_source(options, desired, &shared)?;
     let ready = Rc::clone(&shared.borrow().ready);
     let ends_by = loop {
@@ -312,5 +315,11 @@ async fn expire(shared: Shared) {
 async fn watch_links(shared: Shared, monitor: LinkMonitor) {
     if let Err(error) = link_task::run(shared, monitor).await {
         log::error!(target: "netdev_linux", "{error}");
+    }
+}
+
+async fn watch_routes(shared: Shared, monitor: RouteMonitor) {
+    if let Err(error) = route_task::run(shared, monitor).await {
+        log::error!(target: "route_table", "{error}");
     }
 }

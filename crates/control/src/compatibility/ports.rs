@@ -8,7 +8,6 @@ const NO_LACP: &str = "there is no LACP";
 const NO_BFD: &str = "there is no BFD";
 const NO_CFM: &str = "there is no CFM";
 const NO_STP: &str = "there is no spanning tree";
-const NO_TUNNELS: &str = "there are no tunnels";
 const NO_QOS: &str = "there is no quality of service";
 const NO_POLICING: &str = "there is no ingress policing";
 
@@ -39,7 +38,8 @@ pub(super) static INTERFACE: &[Settings] = &[
     settings(Written, "statistics statistics:rx_packets statistics:rx_bytes statistics:rx_dropped statistics:rx_errors statistics:rx_crc_err statistics:rx_frame_err statistics:rx_over_err statistics:tx_packets statistics:tx_bytes statistics:tx_dropped statistics:tx_errors statistics:collisions", ""),
     settings(Written, "status status:driver_name status:driver_version status:firmware_version status:if_descr status:if_type status:max_mac_addrs status:max_rx_pktlen status:max_rx_queues status:max_tx_queues status:min_rx_bufsize status:numa_id status:port_no", "those of DPDK in builds with it"),
     settings(NotWritten, "status:max_hash_mac_addrs status:max_vfs status:max_vmdq_pools status:pci-device_id status:pci-vendor_id", "newer DPDK does not tell them"),
-    settings(NotWritten, "status:source_ip status:tunnel_egress_iface status:tunnel_egress_iface_carrier", NO_TUNNELS),
+    settings(Written, "status:tunnel_egress_iface status:tunnel_egress_iface_carrier", "of tunnels"),
+    settings(NotWritten, "status:source_ip", "Open vSwitch does not write it either"),
     settings(Done, "options:n_rxq options:n_rxq_desc options:n_txq_desc options:dpdk-devargs options:vhost-server-path", "of DPDK ports; `n_rxq` of AF_XDP, too"),
     settings(Done, "options:xdp-mode options:use-need-wakeup", "of AF_XDP ports"),
     settings(Ignored, "options:dpdk-vf-mac options:dpdk-lsc-interrupt options:tx-retries-max options:rx-flow-ctrl options:tx-flow-ctrl options:flow-ctrl-autoneg", "DPDK ports have the driver's defaults"),
@@ -57,7 +57,8 @@ pub(super) static INTERFACE: &[Settings] = &[
     settings(Unread, "lldp", "there is no LLDP"),
     settings(Unread, "other_config:lacp-port-id other_config:lacp-port-priority other_config:lacp-aggregation-key", NO_LACP),
     settings(NotWritten, "lacp_current", NO_LACP),
-    settings(Refused, "options:remote_ip options:local_ip options:in_key options:out_key options:key options:dst_port options:exts options:tos options:ttl options:df_default options:egress_pkt_mark options:csum options:seq options:packet_type options:payload_type options:erspan_idx options:erspan_ver options:erspan_dir options:erspan_hwid options:psk options:remote_cert options:remote_name", NO_TUNNELS),
+    settings(Done, "options:remote_ip options:local_ip options:in_key options:out_key options:key options:dst_port options:exts options:tos options:ttl options:df_default options:egress_pkt_mark options:csum options:seq options:packet_type options:payload_type options:erspan_idx options:erspan_ver options:erspan_dir options:erspan_hwid", "of tunnels"),
+    settings(Others, "options:psk options:remote_cert options:remote_name", "read by ovs-monitor-ipsec"),
     settings(Others, "external_ids external_ids:attached-mac external_ids:iface-id external_ids:iface-status external_ids:vm-id", ""),
 ];
 

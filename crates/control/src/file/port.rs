@@ -6,7 +6,9 @@ use crate::queues::affinity_from_text;
 use crate::rows::mac_of_an_interface;
 use crate::{Interface, InterfaceKind, Port, PriorityTags, VlanMode};
 use base::OfPort;
+use flow::TunnelKind;
 use std::collections::BTreeMap;
+use tunnel::{Parsed, TunnelConfig};
 
 impl File {
     pub(super) fn port(
@@ -18,7 +20,8 @@ impl File {
     ) -> Option<Port> {
         let named = section.required_string("name", errors);
         let name = named.as_ref().map_or("", |(name, _)| name);
-        let kind = interface_kind(section, errors, name, bridge);
+        let options = section.string_map("options", errors);
+        let kind = interface_kind(section, errors, name, bridge, &options);
         let ofport: Option<(u16, Span)> =
             section.integer_at("ofport", 1..=OfPort::MAX.0 - 1, errors);
         let mut interface = Interface::new(name, kind);
@@ -29,7 +32,7 @@ impl File {
             mac_of_an_interface,
         );
         interface.mtu_request = section.integer("mtu", 68..=u16::MAX.into(), errors);
-        interface.options = section.string_map("options", errors);
+        interface.options = options;
         interface.rxq_affinity = section
             .parsed(
                 "pmd_rxq_affinity",
@@ -74,6 +77,7 @@ fn interface_kind(
     errors: &mut Errors<'_>,
     name: &str,
     bridge: &str,
+    options: &BTreeMap<String, String>,
 ) -> InterfaceKind {
     if name == bridge && !bridge.is_empty() {
         let own = "the port with the bridge's name is its own, LOCAL and internal; remove this";
@@ -84,6 +88,7 @@ fn interface_kind(
     }
     let types = ["system", "internal", "tap", "patch", "afxdp", "pcap"].into_iter();
     let types = types.chain(["dpdk", "dpdkvhostuserclient", "dpdkvhostuser"]);
+    let types = types.chain(TunnelKind::ALL.iter().map(|kind| kind.name()));
     let types: Vec<_> = types.map(|name| (name, name)).collect();
     let type_name = section.one_of("type", &types, errors);
     if type_name == Some("patch") {
@@ -96,6 +101,9 @@ fn interface_kind(
         }
         return InterfaceKind::Patch { peer: peer.map(|(peer, _)| peer).unwrap_or_default() };
     }
+    if let Some(kind) = type_name.and_then(TunnelKind::from_name) {
+        return tunnel(section, errors, name, kind, options);
+    }
     section.refuse("peer", "only a port of type \"patch\" has a peer; remove this", errors);
     match type_name {
         Some("internal") => InterfaceKind::Internal,
@@ -106,6 +114,23 @@ fn interface_kind(
         Some("dpdkvhostuserclient") => InterfaceKind::DpdkVhostUserClient,
         Some("dpdkvhostuser") => InterfaceKind::DpdkVhostUser,
         _ => InterfaceKind::System,
+    }
+}
+
+/// A tunnel, whose options must all be understood.
+fn tunnel(
+    section: &mut Section<'_>,
+    errors: &mut Errors<'_>,
+    name: &str,
+    kind: TunnelKind,
+    options: &BTreeMap<String, String>,
+) -> InterfaceKind {
+    let Parsed { config, warnings } = TunnelConfig::parse(kind, name, options);
+    let wrong = config.as_ref().err().into_iter().chain(&warnings);
+    wrong.for_each(|words| section.complain("options", words, errors));
+    match config {
+        Ok(config) => InterfaceKind::Tunnel(Box::new(config)),
+        Err(error) => InterfaceKind::Refused { error },
     }
 }
 

@@ -271,6 +271,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Complains about what stands under a key, or about the table where it has none.
+    pub(super) fn complain(&self, key: &'static str, words: &str, errors: &mut Errors<'_>) {
+        errors.add(key_span(self.table, key).or_else(|| self.span.clone()), words.to_owned());
+    }
+
     /// Complains about the keys that nobody asked for.
     pub(super) fn finish(self, errors: &mut Errors<'_>) {
         for (name, span, _) in self.entries() {

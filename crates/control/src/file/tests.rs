@@ -202,10 +202,15 @@ fn what_does_not_go_together() {
         &["5:1: `peer`: only a port of type \"patch\" has a peer; remove this"],
     );
     check(
-        &format!("{bridge}{}", port("a", "type = \"geneve\"")),
-        &["5:8: \"geneve\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \
+        &format!("{bridge}{}", port("a", "type = \"lisp\"")),
+        &["5:8: \"lisp\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \
               \"patch\", \"afxdp\", \"pcap\", \"dpdk\", \"dpdkvhostuserclient\", \
-              \"dpdkvhostuser\""],
+              \"dpdkvhostuser\", \"gre\", \"vxlan\", \"geneve\", \"erspan\", \"ip6erspan\", \
+              \"ip6gre\", \"gtpu\", \"bareudp\""],
+    );
+    check(
+        &format!("{bridge}{}", port("a", "type = \"geneve\"")),
+        &["3:1: a: geneve type requires valid 'remote_ip' argument"],
     );
     check(
         &format!("{bridge}{}", port("a", "tag = 5\ntrunks = [6]")),

@@ -81,7 +81,9 @@ impl Reader<'_> {
         // The bridge's own port is internal, whatever its row says (ovs: vswitchd/bridge.c,
         // iface_get_type).
         let type_name = if name == bridge { "internal" } else { row.str("type").unwrap_or("") };
-        let kind = InterfaceKind::from_type(type_name, name, row.map_str("options", "peer"));
+        let options = row.string_map("options");
+        let warn = |words| self.warn(place, "options", words);
+        let kind = InterfaceKind::from_type(type_name, name, &options, warn);
         self.warn_of_ignored(place);
         let port = |column| row.opt_i64(column).and_then(ordinary_port);
         let mut interface = Interface::new(name, kind);
@@ -105,7 +107,7 @@ impl Reader<'_> {
             }
             bytes
         });
-        interface.options = row.string_map("options");
+        interface.options = options;
         interface.rxq_affinity = self
             .parsed(
                 place,

@@ -1,13 +1,9 @@
 //! A switch inside the measuring process, between ports in memory, and how long its stages take.
 
-mod apart;
 mod error;
-mod own_time;
 mod stages;
 mod switch;
-mod upkeep;
 
 pub use error::InMemoryError;
-pub use own_time::OwnTime;
 pub use stages::{Stages, Watch};
-pub use switch::{Cable, Discard, PORTS, Switch, port_name};
+pub use switch::{Cable, Discard, PORTS, Switch};

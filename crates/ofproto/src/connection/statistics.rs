@@ -29,9 +29,7 @@ impl Connections {
     ) -> Result<Option<Message>, OfError> {
         let bridge = session.bridge;
         let reply = match request {
-            StatsRequest::Flow { .. }
-            | StatsRequest::Aggregate { .. }
-            | StatsRequest::GroupStats(_) => {
+            StatsRequest::Flow { .. } | StatsRequest::Aggregate { .. } => {
                 let ticket = self.collects.ask(switch.core, switch.out);
                 let until = switch.now + PATIENCE;
                 session.waiting = Some(Waiting { xid, request, ticket, until });
@@ -48,9 +46,8 @@ impl Connections {
                 StatsReply::PortDesc(switch.core.port_descs(bridge, port))
             }
             StatsRequest::GroupFeatures => StatsReply::GroupFeatures,
-            StatsRequest::GroupDesc(group) => {
-                StatsReply::GroupDesc(switch.core.group_descs(bridge, group))
-            }
+            StatsRequest::GroupDesc => StatsReply::GroupDesc,
+            StatsRequest::GroupStats => StatsReply::GroupStats,
             StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
             StatsRequest::MeterConfig => StatsReply::MeterConfig,
             StatsRequest::MeterStats => StatsReply::MeterStats,
@@ -88,7 +85,7 @@ impl Session {
     }
 }
 
-/// Answers a request for flows, sums over them or groups' counts, from what the workers have said.
+/// Answers a request for flows or sums over them, from what the workers have said.
 pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_>) -> Message {
     Message::StatsReply(match request {
         StatsRequest::Aggregate { request, nicira } => {
@@ -103,9 +100,6 @@ pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_
         StatsRequest::Flow { request, nicira } => {
             let flows = switch.core.flows(bridge, request, switch.now);
             StatsReply::Flow { flows, nicira: *nicira }
-        }
-        StatsRequest::GroupStats(group) => {
-            StatsReply::GroupStats(switch.core.group_stats(bridge, *group, switch.now))
         }
         // Nothing else waits.
         _ => StatsReply::Flow { flows: Vec::new(), nicira: false },
@@ -160,7 +154,7 @@ fn ports(bridge: BridgeId, asked: OfPort, switch: &mut Switch<'_>) -> Vec<PortSt
             port: port.number,
             counters: match port.spec.device {
                 PortDevice::Datapath(device) => (switch.counters)(device),
-                PortDevice::Patch { .. } => patch_counters(port),
+                PortDevice::Patch { .. } | PortDevice::Tunnel { .. } => patch_counters(port),
             },
             // Whole milliseconds, as Open vSwitch counts them.
             duration_ns: (now - port.created).as_millis() as u64 * 1_000_000,
@@ -168,7 +162,7 @@ fn ports(bridge: BridgeId, asked: OfPort, switch: &mut Switch<'_>) -> Vec<PortSt
         .collect()
 }
 
-/// Packets and bytes; a patch port has no device that could count more.
+/// Packets and bytes; patch ports and tunnels have no device that could count more.
 fn patch_counters(port: &Port) -> Counters {
     let ((rx_packets, rx_bytes), (tx_packets, tx_bytes)) = (port.patch_rx, port.patch_tx);
     let mut counters = [None; 12];

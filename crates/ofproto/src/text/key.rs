@@ -37,6 +37,7 @@ impl Headers<'_> {
             self.parts
                 .push(if is_packet { "skb_priority(0)" } else { "skb_priority(0/0)" }.to_owned());
         }
+        self.tunnel();
         self.whole("skb_mark", Field::PktMark);
         self.ct_state();
         self.whole("ct_zone", Field::CtZone);
@@ -62,6 +63,15 @@ impl Headers<'_> {
         } else if mask != 0 || self.verbose {
             self.parts.push(format!("{name}({value}/{})", hex(mask)));
         }
+    }
+
+    fn tunnel(&mut self) {
+        if !self.key.has_tunnel() {
+            return;
+        }
+        let mut fields = Fields::new(self.key, self.mask, self.verbose);
+        fields.tunnel();
+        self.header("tunnel", fields.out);
     }
 
     fn ct_state(&mut self) {

@@ -46,11 +46,18 @@ pub fn format_key(key: &FlowKey, names: PortNames<'_>) -> String {
     for &field in Field::BASIC {
         let is_metadata = field.is_pipeline()
             || field.is_ct()
-            || matches!(field, Field::PktMark | Field::DpHash | Field::RecircId | Field::TunId);
+            || matches!(field, Field::PktMark | Field::DpHash | Field::RecircId)
+            || field.is_tunnel();
         // IPv4 addresses lie in the places of IPv6 ones.
         let v4 = matches!(field, Field::CtNwSrc | Field::CtNwDst);
         let v6 = matches!(field, Field::CtIpv6Src | Field::CtIpv6Dst);
-        let other = (v4 && key.eth_type() == 0x86dd) || (v6 && key.eth_type() != 0x86dd);
+        let v6_tunnel = matches!(field, Field::TunIpv6Src | Field::TunIpv6Dst);
+        let is_v4_tunnel = u32::try_from(key.get(Field::TunIpv6Dst)).is_ok();
+        let v4_tunnel = matches!(field, Field::TunSrc | Field::TunDst);
+        let other = (v4 && key.eth_type() == 0x86dd)
+            || (v6 && key.eth_type() != 0x86dd)
+            || (v6_tunnel && is_v4_tunnel)
+            || (v4_tunnel && !is_v4_tunnel);
         if is_metadata && !other && key.get(field) != 0 {
             mask.add(field);
         }

@@ -7,6 +7,7 @@ mod key;
 mod matching;
 mod megaflow;
 mod parse;
+mod tunnel;
 
 pub use actions::format_actions;
 pub use key::{format_flow, format_packet};

@@ -1,6 +1,7 @@
 //! Reading a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
 
 use super::field::{CT_STATES, TCP_FLAGS};
+use super::tunnel::TUNNEL_FLAGS;
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -74,6 +75,7 @@ impl Reader<'_> {
             },
             "eth_type" => self.eth_type(inside),
             "encap" => self.headers(inside),
+            "tunnel" => self.tunnel(inside),
             "vlan" => self.vlan(inside),
             "tcp_flags" => self.flags(F::TcpFlags, &TCP_FLAGS, inside),
             _ => self.fields(name, inside),
@@ -93,6 +95,31 @@ impl Reader<'_> {
                 Field::NwFrag => self.frag(value)?,
                 _ => self.value(field, value)?,
             }
+        }
+        Ok(())
+    }
+
+    /// `tun_id=0x7b,src=1.1.1.1,erspan(ver=1,idx=0x3),flags(-df+key)`
+    fn tunnel(&mut self, inside: &str) -> Result<(), ParseError> {
+        let mut rest = inside.trim();
+        while !rest.is_empty() {
+            let end = rest.find([',', '(']).unwrap_or(rest.len());
+            if rest[end..].starts_with('(') {
+                let behind = &rest[end + 1..];
+                let Some(close) = closing(behind) else {
+                    return error(rest, "the parenthesis is not closed");
+                };
+                match &rest[..end] {
+                    "flags" => self.flags(Field::TunFlags, &TUNNEL_FLAGS, &behind[..close])?,
+                    "vxlan" => self.tunnel(&behind[..close])?,
+                    name => self.fields(name, &behind[..close])?,
+                }
+                rest = &behind[close + 1..];
+            } else {
+                self.fields("tunnel", &rest[..end])?;
+                rest = &rest[end..];
+            }
+            rest = rest.trim_start_matches([',', ' ']);
         }
         Ok(())
     }
@@ -136,6 +163,10 @@ impl Reader<'_> {
     ) -> Result<(), ParseError> {
         if text.starts_with(|c: char| c.is_ascii_digit()) {
             return self.number(field, text);
+        }
+        if text.is_empty() {
+            self.put(field, 0, field.all_ones());
+            return Ok(());
         }
         let bit = |name: &str| match names.iter().find(|(_, other)| *other == name) {
             Some((bit, _)) => Ok(*bit),
@@ -241,6 +272,19 @@ fn field_of(header: &str, name: &str) -> Option<Field> {
         ("nd_ext", "nd_reserved") => F::NdReserved,
         ("nd_ext", "nd_options_type") => F::NdOptionsType,
         ("nd", "tll") => F::NdTll,
+        ("tunnel", "tun_id") => F::TunId,
+        ("tunnel", "src" | "ipv6_src") => F::TunIpv6Src,
+        ("tunnel", "dst" | "ipv6_dst") => F::TunIpv6Dst,
+        ("tunnel", "tos") => F::TunTos,
+        ("tunnel", "ttl") => F::TunTtl,
+        ("gbp", "id") => F::TunGbpId,
+        ("gbp", "flags") => F::TunGbpFlags,
+        ("erspan", "ver") => F::TunErspanVer,
+        ("erspan", "idx") => F::TunErspanIdx,
+        ("erspan", "dir") => F::TunErspanDir,
+        ("erspan", "hwid") => F::TunErspanHwid,
+        ("gtpu", "flags") => F::TunGtpuFlags,
+        ("gtpu", "msgtype") => F::TunGtpuMsgtype,
         ("ct_tuple4", "src") => F::CtNwSrc,
         ("ct_tuple4", "dst") => F::CtNwDst,
         ("ct_tuple6", "src") => F::CtIpv6Src,
@@ -303,6 +347,11 @@ mod tests {
              frag=no),icmpv6(type=135,code=0),nd(target=fd00::1,sll=02:00:00:00:00:01),\
              nd_ext(nd_reserved=0x20000000,nd_options_type=1))",
             "recirc_id(0),in_port(p9),packet_type(ns=0,id=0),eth_type(0/0xffff)",
+            "tunnel(tun_id=0x7b,src=1.1.2.92,dst=1.1.2.88,tos=0x1,flags(-df-csum+key)),recirc_id(0),\
+             in_port(5),packet_type(ns=0,id=0),eth_type(0x0800),ipv4(frag=no)",
+            "tunnel(tun_id=0x7b,ipv6_src=fd00::1,ipv6_dst=fd00::2,ttl=64,vxlan(gbp(id=512,flags=0x8)),\
+             erspan(ver=2,idx=0,dir=1,hwid=0x7),flags(-df+csum+key)),recirc_id(0),in_port(5),\
+             packet_type(ns=0,id=0),eth_type(0x0800),ipv4(frag=no)",
         ];
         let names = |port: PortNo| (port.0 == 9).then(|| "p9".to_owned());
         let names = PortNames { device: Some(&names), bridge: None };

@@ -14,22 +14,24 @@ mod context;
 mod ct;
 mod fields;
 mod found;
-mod freeze;
-mod group;
 mod learn;
-mod lookup;
 mod normal;
 mod output;
 mod report;
+mod terminate;
+mod tunnel;
 
+pub(crate) use self::tunnel::address;
 pub(crate) use fields::fix_tpid;
 pub(crate) use report::{Note, NoteKind};
 
-use crate::bridge::{BridgeId, Bridges};
+use crate::bridge::BridgeId;
+use crate::bridges::Bridges;
 use crate::hidden::Miss;
 use crate::recirc::RecircTable;
 use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
+use ::tunnel::Underlay;
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId, TableId, Zone};
 use context::Context;
 use flow::{
@@ -37,6 +39,7 @@ use flow::{
 };
 use openflow::message::FlowMod;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What translation reads.
@@ -45,6 +48,7 @@ pub(crate) struct World<'a> {
     pub rules: &'a Rules,
     pub recirc: &'a mut RecircTable,
     pub timeout_policies: &'a BTreeMap<Zone, u32>,
+    pub underlay: &'a Underlay,
     pub now: Instant,
 }
 
@@ -63,10 +67,16 @@ pub(crate) enum Effect {
     Lookup { bridge: BridgeId, table: TableId, found: bool },
     /// No flow matched.
     Miss { bridge: BridgeId, miss: Miss },
-    /// A packet went through a group: through one of its buckets or (`None`) through all.
-    Group { bridge: BridgeId, group: u32, bucket: Option<u32> },
     /// A packet went through a patch, from one end to the other.
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
+    /// A packet came out of a tunnel's port, or went into it.
+    Tunnel { at: (BridgeId, OfPort), sent: bool },
+    /// A neighbour of a bridge showed its address.
+    NeighbourSeen { bridge: BridgeId, ip: IpAddr, mac: MacAddr },
+    /// A packet was sent to a neighbour.
+    NeighbourUsed { bridge: BridgeId, ip: IpAddr },
+    /// A packet could not be sent, since a neighbour's address is not known; `port` may ask for it.
+    NeighbourWanted { bridge: BridgeId, port: OfPort, source: IpAddr, target: IpAddr },
 }
 
 /// What becomes of a packet.
@@ -154,9 +164,13 @@ pub(crate) struct Fork {
 /// Translates a packet that came in on a datapath port; `key` has the datapath's port numbers.
 pub(crate) fn translate(world: World<'_>, key: &FlowKey, notes: Notes) -> Translation {
     let device = key.in_port();
-    let entry = match world.bridges.of_device(device) {
+    let entry = match world.bridges.of_packet(key) {
         Some((bridge, in_port)) => Entry { bridge, in_port, device },
-        None if key.recirc_id() == RecircId(0) => return dropped(key, DropReason::NoPort),
+        None if key.recirc_id() == RecircId(0) => {
+            let is_tunnels = key.has_tunnel();
+            let reason = if is_tunnels { DropReason::TunnelUnknown } else { DropReason::NoPort };
+            return dropped(key, reason);
+        }
         // The packet was a controller's, or its port is gone.
         None => match world.recirc.get(key.recirc_id()) {
             Some(frozen) => {
@@ -213,6 +227,7 @@ pub(crate) fn translate_sent(
     for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
         context.key.set(field, sent.pipeline.get(field));
     }
+    context.key.copy_tunnel(sent.pipeline);
     context.key.set_in_port_raw(sent.pipeline.in_port_raw());
     context.base.set_in_port_raw(sent.pipeline.in_port_raw());
     context.run_sent(sent.actions);
@@ -223,7 +238,8 @@ fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
     let mut mask = context.mask;
     tidy_mask(&mut mask, key, &context.key);
     let mut actions = context.actions;
-    if let Some(reason) = context.error {
+    let failure = context.failure.filter(|_| actions.is_empty());
+    if let Some(reason) = context.error.or(failure) {
         actions = vec![Action::Drop(reason)];
     } else if let Some(Action::Clone(inner)) = actions.last() {
         // A copy that is the last use of the packet need not be one.
@@ -250,6 +266,12 @@ fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
 fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
     let mut mask = Mask::new();
     always_looked_at(&mut mask, key);
+    if key.has_tunnel() {
+        // These say which port the packet is of.
+        for field in [Field::TunId, Field::TunIpv6Src, Field::TunIpv6Dst] {
+            mask.add(field);
+        }
+    }
     Translation {
         actions: vec![Action::Drop(reason)],
         mask,

@@ -4,17 +4,14 @@ use super::Effect;
 use super::context::{Context, Manner};
 use super::report::NoteKind;
 use crate::bridge::BridgeId;
-use base::{OfPort, TableId};
-use flow::{Action, ControllerAction, Field};
+use crate::port::PortDevice;
+use base::{OfPort, RecircId, TableId};
+use flow::{Action, ControllerAction, Field, FlowKey};
 use openflow::action::ToController;
 use openflow::message::PortConfig;
 
 /// OFPR_ACTION
 const REASON_ACTION: u8 = 1;
-/// OFPR_ACTION_SET, OFPR_GROUP and OFPR_PACKET_OUT, which OpenFlow knows from 1.4 on.
-const REASON_ACTION_SET: u8 = 3;
-const REASON_GROUP: u8 = 4;
-const REASON_PACKET_OUT: u8 = 5;
 /// OFPR_NO_MATCH, also for a flow that stands for a miss.
 const REASON_NO_MATCH: u8 = 0;
 
@@ -33,7 +30,7 @@ impl Context<'_, '_> {
             OfPort::CONTROLLER => self.send_to_controller(&ToController {
                 max_len,
                 controller_id: 0,
-                reason: self.output_reason(),
+                reason: REASON_ACTION,
                 userdata: Vec::new(),
                 pause: false,
             }),
@@ -42,16 +39,6 @@ impl Context<'_, '_> {
                 self.notes.add(NoteKind::Detail, || "skipping output to input port".to_owned())
             }
             _ => self.output_to(port, last),
-        }
-    }
-
-    /// Why a packet that is sent to the controller's port goes there.
-    fn output_reason(&self) -> u8 {
-        match () {
-            () if self.sent => REASON_PACKET_OUT,
-            () if self.in_bucket => REASON_GROUP,
-            () if self.in_action_set => REASON_ACTION_SET,
-            () => REASON_ACTION,
         }
     }
 
@@ -87,9 +74,12 @@ impl Context<'_, '_> {
             });
             return;
         }
-        if let Some(device) = port.datapath() {
+        if let PortDevice::Tunnel { device, config } = &port.spec.device {
+            self.output_to_tunnel(port, *device, config, last);
+        } else if let Some(device) = port.datapath() {
             self.commit();
-            self.actions.push(Action::Output(device));
+            let action = self.terminate(port).unwrap_or(Action::Output(device));
+            self.actions.push(action);
         } else if let Some(peer) = self.world.bridges.patch_peer(port) {
             self.output_to_patch(number, peer, last);
         }
@@ -109,13 +99,13 @@ impl Context<'_, '_> {
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
             self.key.set(field, 0);
         }
-        self.key.set(Field::TunId, 0);
+        self.key.copy_tunnel(&FlowKey::new());
         self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
         self.clear_conntrack();
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{}\")", bridge.config.name));
         if self.may_receive(port) {
             self.table_action(peer.1, TableId(0), true, false, last, Manner::Clone);
-            self.finish_pipeline();
+            self.execute_action_set();
         }
         self.notes.leave();
         self.bridge = here;
@@ -140,14 +130,14 @@ impl Context<'_, '_> {
             reason => reason,
         };
         let state = self.freeze(self.table, to.userdata.clone());
-        let id = self.intern(state);
+        let id: RecircId = self.world.recirc.intern(self.world.now, state);
+        self.recircs.push(id);
         self.actions.push(Action::Controller(ControllerAction {
             reason,
             recirc_id: id,
             rule_cookie: self.cookie,
             controller_id: to.controller_id,
             max_len: to.max_len,
-            pauses: false,
         }));
     }
 }

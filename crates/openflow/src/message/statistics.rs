@@ -1,9 +1,6 @@
 //! What statistics requests ask, and what their replies hold.
 
-use super::{
-    FlowFlags, FlowMonitor, FlowUpdate, GroupDesc, GroupStats, PortDesc, TableDesc, TableFeatures,
-    TableMiss,
-};
+use super::{FlowFlags, FlowMonitor, FlowUpdate, PortDesc, TableDesc, TableFeatures, TableMiss};
 use crate::action::Action;
 use base::{OfPort, TableId};
 use flow::Match;
@@ -42,12 +39,12 @@ pub enum StatsRequest {
     },
     /// Short description of all tables (1.4).
     TableDesc,
-    /// What groups can be.
+    /// Groups' features: none here.
     GroupFeatures,
-    /// One group, or all ([`super::GROUP_ALL`]).
-    GroupDesc(u32),
-    /// Statistics of one group, or of all.
-    GroupStats(u32),
+    /// Groups: none here.
+    GroupDesc,
+    /// Groups' statistics: none here.
+    GroupStats,
     /// Meters' features: none here.
     MeterFeatures,
     /// Meters' configuration: none here.
@@ -74,7 +71,7 @@ pub struct FlowStatsRequest {
     pub table: Option<TableId>,
     /// That output to this port; `NONE` is any.
     pub out_port: OfPort,
-    /// That send to this group.
+    /// That send to this group: none, as there are no groups.
     pub out_group: Option<u32>,
     /// With these cookie bits.
     pub cookie: u64,
@@ -115,12 +112,12 @@ pub enum StatsReply {
     TableFeatures(Vec<TableStats>),
     /// Short description of tables.
     TableDesc(Vec<TableDesc>),
-    /// What groups can be.
+    /// No groups, and none possible.
     GroupFeatures,
-    /// Groups.
-    GroupDesc(Vec<GroupDesc>),
-    /// What groups have carried.
-    GroupStats(Vec<GroupStats>),
+    /// No groups.
+    GroupDesc,
+    /// No groups.
+    GroupStats,
     /// No meters, and none possible.
     MeterFeatures,
     /// No meters.

@@ -2,7 +2,6 @@
 
 mod flow;
 pub(crate) mod flow_monitor;
-mod group;
 pub(crate) mod oxs;
 mod port;
 mod reply;

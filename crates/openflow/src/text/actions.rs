@@ -4,7 +4,6 @@ use super::span::{Pair, Span};
 use super::{PortNames, TextError, assign, choice, ct, learn, value};
 use crate::action::{Action, Conjunction, SetForm, ToController};
 use crate::actions::{check_order, fits_action_set};
-use crate::message::GROUP_MAX;
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
 
@@ -60,11 +59,7 @@ pub(super) fn list(
     Ok(out)
 }
 
-pub(super) fn one(
-    pair: Pair<'_>,
-    ports: PortNames<'_>,
-    nesting: Nesting,
-) -> Result<Action, TextError> {
+fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action, TextError> {
     if let Some(action) = plain(pair)? {
         return Ok(action);
     }
@@ -109,10 +104,9 @@ pub(super) fn one(
         }
         "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
-        "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
-        "meter" | "enqueue" | "set_queue" | "pop_queue" | "sample" | "push_mpls" | "pop_mpls"
-        | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl" | "encap"
-        | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
+        "group" | "meter" | "enqueue" | "set_queue" | "pop_queue" | "sample" | "push_mpls"
+        | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl"
+        | "encap" | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
         }
         _ if pair.value.is_none() => match value::port(pair.key, ports) {

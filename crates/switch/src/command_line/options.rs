@@ -27,6 +27,8 @@ pub struct SwitchOptions {
     pub mlockall: bool,
     /// `--enable-dummy`: ports without a device, for tests.
     pub dummy: Dummy,
+    /// `--disable-system-route`: the kernel's routes are not used, for tests.
+    pub disable_system_route: bool,
     /// `--dummy-numa`: processors that are not there, for tests.
     pub processors: Processors,
 }
@@ -145,7 +147,7 @@ pub const OPTIONS: &[Opt<Id>] = &[
     opt(Id::BootstrapCaCert, "bootstrap-ca-cert", Takes::Argument("FILE"), "as --ca-cert, but written from the first connection if missing"),
     opt(Id::EnableDummy, "enable-dummy", Takes::Maybe("ARG"), "for tests: ports of type dummy, which have no device; with \"system\" or \"override\" in place of the system's, or of all"),
     opt(Id::DisableSystem, "disable-system", Takes::Nothing, "accepted: the kernel's datapath is never used"),
-    opt(Id::DisableSystemRoute, "disable-system-route", Takes::Nothing, "accepted: the kernel's routes are never used"),
+    opt(Id::DisableSystemRoute, "disable-system-route", Takes::Nothing, "for tests: tunnels use the routes that commands add, not the kernel's"),
     opt(Id::Dpdk, "dpdk", Takes::Maybe("ARG"), "not supported, as in Open vSwitch since 2.6"),
     opt(Id::DummyNuma, "dummy-numa", Takes::Argument("LIST"), "for tests: run workers on processors that are not there, on these nodes of memory"),
 ];
@@ -204,6 +206,7 @@ impl<'a> Reader<'a> {
             tls: TlsOptions::default(),
             mlockall: false,
             dummy: Dummy::Off,
+            disable_system_route: false,
             processors: Processors::Machine,
         };
         Reader { directories, options, config: None, check: false }
@@ -242,8 +245,9 @@ impl<'a> Reader<'a> {
             Id::SslProtocols => options.tls.protocols = argument,
             Id::SslCiphers => options.tls.ciphers = argument,
             Id::SslCiphersuites => options.tls.ciphersuites = argument,
-            // There is no datapath of the kernel, and its routes are not looked at.
-            Id::DisableSystem | Id::DisableSystemRoute => {}
+            // There is no datapath of the kernel.
+            Id::DisableSystem => {}
+            Id::DisableSystemRoute => options.disable_system_route = true,
             Id::Config => self.config = file(),
             Id::Check => self.check = true,
             Id::Dpdk => return Err("Using --dpdk to configure DPDK is not supported.".into()),

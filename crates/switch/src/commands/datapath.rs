@@ -77,6 +77,11 @@ fn show_bridges(switch: &mut Switch) -> Answer {
                     let (name, of) = (&port.spec.name, port.number.0);
                     writeln!(text, "    {name} {of}/{number}: ({kind})")
                 }
+                PortDevice::Tunnel { device, config } => {
+                    let (name, of) = (&port.spec.name, port.number.0);
+                    let (kind, options) = (config.kind.name(), config.describe_options());
+                    writeln!(text, "    {name} {of}/{device}: ({kind}: {options})")
+                }
                 PortDevice::Patch { peer } => {
                     let (name, of) = (&port.spec.name, port.number.0);
                     writeln!(text, "    {name} {of}/none: (patch: peer={peer})")

@@ -7,7 +7,7 @@ use base::PortNo;
 use daemon::unixctl::Commands;
 use ofproto::text::parse_flow;
 use port_dummy::{DummyPort, frame};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 /// A frame is no shorter (Ethernet without its checksum is 60 bytes; with it, 64).
@@ -104,11 +104,17 @@ fn set_admin_state(switch: &mut Switch, words: &[String]) -> Answer {
     Ok("OK".to_owned())
 }
 
-/// The kernel's routes are not looked at, so that an address has no use yet but to be accepted.
-fn set_address<A: std::str::FromStr>(switch: &mut Switch, words: &[String]) -> Answer {
-    let address = words[1].split('/').next().unwrap_or_default();
-    address.parse::<A>().map_err(|_| "Invalid parameter".to_owned())?;
+fn set_address<A>(switch: &mut Switch, words: &[String]) -> Answer
+where
+    A: std::str::FromStr + Into<IpAddr>,
+{
+    let (address, len) = words[1].split_once('/').unwrap_or((&words[1], ""));
+    let address: IpAddr = address.parse::<A>().map_err(|_| "Invalid parameter".to_owned())?.into();
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let len = if len.is_empty() { Some(most) } else { len.parse().ok().filter(|len| *len <= most) };
+    let len = len.ok_or("Invalid parameter")?;
     switch.devices().dummy(&words[0]).ok_or("Unknown Dummy Interface")?;
+    switch.set_dummy_address(&words[0], address, len);
     Ok("OK".to_owned())
 }
 

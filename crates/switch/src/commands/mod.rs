@@ -12,6 +12,7 @@ mod performance;
 mod queues;
 mod trace;
 mod traced;
+mod tunnels;
 mod workers;
 
 use super::Switch;
@@ -87,6 +88,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     queues::add_all(commands);
     performance::add_all(commands);
     bridges::add_all(commands);
+    tunnels::add_all(commands);
 }
 
 fn add_conntrack(commands: &mut Commands<Switch>) {

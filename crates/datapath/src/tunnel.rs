@@ -1,0 +1,202 @@
+//! Tunnels: puts outer headers in front of packets, and takes them away.
+
+use crate::laps::Laps;
+use crate::step::Step;
+use crate::worker::Worker;
+use base::PortNo;
+use flow::{
+    Action, DropReason, Field, FlowKey, Frame, TUN_CSUM, TUN_KEY, TUN_OAM, TunnelKind, TunnelPush,
+};
+use packet::{Checksum, Offload, Packet};
+use port::offload;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tunnel::{Inner, Metadata, PopError};
+
+/// Bytes of an Ethernet header without tags.
+const ETHERNET: usize = 14;
+
+/// Encapsulates frames in their places. Where some are larger than a wire carries, all are taken out
+/// of their places and given back in order, with those cut into segments: what a device would cut
+/// behind the outer headers is cut before.
+pub(crate) fn push(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    to: &Arc<TunnelPush>,
+    laps: &mut impl Laps,
+) -> Vec<Frame> {
+    let is_large = |frame: &Frame| frame.packet.offload.gso.is_some();
+    if !frames.iter().any(|frame| !frame.packet.is_empty() && is_large(frame)) {
+        frames.iter_mut().for_each(|frame| push_one(worker, frame, to, laps));
+        return Vec::new();
+    }
+    let mut all = Vec::with_capacity(frames.len());
+    for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
+        if !is_large(frame) {
+            all.push(frame.take());
+            continue;
+        }
+        let large = frame.packet.take();
+        let (key, layers, connection) = (&frame.key, frame.layers, frame.connection);
+        let place = |packet| Frame { packet, key: key.clone(), layers, connection };
+        if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
+            worker.pool.give(large);
+        } else {
+            worker.refuse(large, DropReason::TunnelPush, laps);
+        }
+    }
+    all.iter_mut().for_each(|frame| push_one(worker, frame, to, laps));
+    all
+}
+
+fn push_one(worker: &mut Worker, frame: &mut Frame, to: &Arc<TunnelPush>, laps: &mut impl Laps) {
+    if frame.packet.is_empty() {
+        return;
+    }
+    if encapsulate(worker, frame, to).is_some() {
+        laps.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
+    } else {
+        worker.refuse(frame.packet.take(), DropReason::TunnelPush, laps);
+    }
+}
+
+/// `None` where the packet gets too long.
+fn encapsulate(worker: &mut Worker, frame: &mut Frame, to: &TunnelPush) -> Option<()> {
+    offload::complete_checksum(&mut frame.packet);
+    let source_port = source_port(&frame.key, to.source_ports);
+    if to.strips_ethernet && !frame.packet.remove(0, usize::from(frame.layers.l3)) {
+        return None;
+    }
+    let header = &to.header;
+    if !frame.packet.insert(0, header.len()) {
+        make_room(worker, &mut frame.packet, header.len())?;
+    }
+    worker.tunnel_sequence = worker.tunnel_sequence.wrapping_add(1);
+    let bytes = frame.packet.data_mut();
+    bytes.get_mut(..header.len())?.copy_from_slice(header);
+    tunnel::finish(bytes, to.kind, source_port, worker.tunnel_sequence)?;
+    frame.packet.forget_offload();
+    let mark = frame.key.pkt_mark();
+    frame.read_again(to.out_port).then_some(())?;
+    frame.key.set_pkt_mark(mark);
+    Some(())
+}
+
+/// Puts the packet into a buffer that has `bytes` more in front of it.
+fn make_room(worker: &mut Worker, packet: &mut Packet, bytes: usize) -> Option<()> {
+    let mut roomy = worker.pool.take();
+    let total = bytes + packet.len();
+    let Some(area) = roomy.receive_area().get_mut(bytes..total) else {
+        worker.pool.give(roomy);
+        return None;
+    };
+    area.copy_from_slice(packet.data());
+    roomy.set_received(total, Offload::default());
+    std::mem::swap(packet, &mut roomy);
+    worker.pool.give(roomy);
+    Some(())
+}
+
+/// The UDP source port, which is the same for all packets of a flow, so that the underlay may choose
+/// among paths by it.
+fn source_port(key: &FlowKey, (least, greatest): (u16, u16)) -> u16 {
+    let mix =
+        |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let ports = (u64::from(key.tp_src()) << 16) | u64::from(key.tp_dst());
+    let hash = match key.is_ip() {
+        true => key.addresses().into_iter().chain([ports, key.nw_proto().into()]).fold(0, mix),
+        false => {
+            let words = [key.get(Field::EthSrc) as u64, key.get(Field::EthDst) as u64];
+            words.into_iter().chain([key.eth_type().into()]).fold(0, mix)
+        }
+    };
+    let range = u64::from(greatest.saturating_sub(least));
+    least + (((hash >> 32) * range) >> 32) as u16
+}
+
+/// Decapsulates frames in their places, as packets from the tunnel's port.
+pub(crate) fn pop(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    (port, kind): (PortNo, TunnelKind),
+    laps: &mut impl Laps,
+) {
+    for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
+        match decapsulate(frame, port, kind) {
+            Ok(()) => laps.note(|| Step::Done(Action::TunnelPop { port, kind })),
+            Err(reason) => worker.refuse(frame.packet.take(), reason, laps),
+        }
+    }
+}
+
+fn decapsulate(frame: &mut Frame, port: PortNo, kind: TunnelKind) -> Result<(), DropReason> {
+    let offload = frame.packet.offload;
+    // What the sender left to be done cannot be verified, and was never on a wire.
+    let is_trusted = !matches!(offload.checksum, Checksum::Unverified) || offload.gso.is_some();
+    let found = tunnel::decapsulate(kind, frame.packet.data(), is_trusted);
+    let found = found.map_err(|error| match error {
+        PopError::Checksum => DropReason::TunnelChecksum,
+        PopError::Malformed | PopError::Payload => DropReason::TunnelPop,
+    })?;
+    let mut key = FlowKey::new();
+    write_metadata(&mut key, &found.metadata);
+    let (header_len, end, inner) = (found.header_len, found.end, found.inner);
+    frame.packet.truncate(end);
+    let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
+    if starts_outside || (offload.checksum == Checksum::Good && offload.gso.is_none()) {
+        // It was the outer checksum that this says something of.
+        frame.packet.offload.checksum = Checksum::Unverified;
+    }
+    let is_cut = frame.packet.remove(0, header_len);
+    if let Inner::Packet(kind) = inner {
+        is_cut
+            .then(|| frame.packet.insert(0, ETHERNET))
+            .filter(|it| *it)
+            .ok_or(DropReason::TunnelPop)?;
+        if let Some(place) = frame.packet.data_mut().get_mut(ETHERNET - 2..ETHERNET) {
+            place.copy_from_slice(&kind.to_be_bytes());
+        }
+    }
+    let mark = frame.key.pkt_mark();
+    if !is_cut || !frame.read_again(port) {
+        return Err(DropReason::TunnelPop);
+    }
+    frame.key.copy_tunnel(&key);
+    frame.key.set_pkt_mark(mark);
+    Ok(())
+}
+
+/// Writes what the outer headers said into the key.
+fn write_metadata(key: &mut FlowKey, metadata: &Metadata<'_>) {
+    let bits = |ip| match ip {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
+    let flags = flag(metadata.key.is_some(), TUN_KEY)
+        | flag(metadata.checksum, TUN_CSUM)
+        | flag(metadata.oam, TUN_OAM);
+    let (policy, group) = metadata.group;
+    let (version, index, direction, hardware) = metadata.erspan;
+    let (gtpu_flags, gtpu_kind) = metadata.gtpu;
+    for (field, value) in [
+        (Field::TunIpv6Src, bits(metadata.source)),
+        (Field::TunIpv6Dst, bits(metadata.destination)),
+        (Field::TunId, metadata.key.unwrap_or(0).into()),
+        (Field::TunFlags, flags.into()),
+        (Field::TunTos, metadata.tos.into()),
+        (Field::TunTtl, metadata.ttl.into()),
+        (Field::TunGbpId, group.into()),
+        (Field::TunGbpFlags, policy.into()),
+        (Field::TunErspanVer, version.into()),
+        (Field::TunErspanIdx, index.into()),
+        (Field::TunErspanDir, direction.into()),
+        (Field::TunErspanHwid, hardware.into()),
+        (Field::TunGtpuFlags, gtpu_flags.into()),
+        (Field::TunGtpuMsgtype, gtpu_kind.into()),
+    ] {
+        if value != 0 {
+            key.set(field, value);
+        }
+    }
+}

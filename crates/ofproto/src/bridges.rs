@@ -1,0 +1,222 @@
+//! All bridges, and which of them has a port.
+
+use crate::bridge::{Bridge, BridgeConfig, BridgeId};
+use crate::port::{Port, PortDevice, PortRefused, PortSpec};
+use crate::translate::address;
+use base::{Instant, OfPort, PortNo};
+use flow::{Field, FlowKey};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use tunnel::{Arrived, Receivers};
+
+/// All bridges, and which of them a datapath port belongs to.
+#[derive(Debug, Default)]
+pub struct Bridges {
+    by_id: BTreeMap<BridgeId, Bridge>,
+    by_device: HashMap<PortNo, (BridgeId, OfPort)>,
+    /// Names of patch ports: their ends find each other by them.
+    patches: HashMap<String, (BridgeId, OfPort)>,
+    tunnels: Receivers<(BridgeId, OfPort)>,
+    last: u32,
+}
+
+impl Bridges {
+    /// The bridge.
+    pub fn get(&self, id: BridgeId) -> Option<&Bridge> {
+        self.by_id.get(&id)
+    }
+
+    /// The bridge, to be changed.
+    pub(crate) fn get_mut(&mut self, id: BridgeId) -> Option<&mut Bridge> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// The bridge of this name.
+    pub fn named(&self, name: &str) -> Option<&Bridge> {
+        self.iter().find(|bridge| bridge.config.name == name)
+    }
+
+    /// All bridges, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Bridge> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Bridge> {
+        self.by_id.values_mut()
+    }
+
+    /// The bridge's port that a datapath port is.
+    pub fn of_device(&self, device: PortNo) -> Option<(BridgeId, OfPort)> {
+        self.by_device.get(&device).copied()
+    }
+
+    /// The port that a packet came in on, by its key with the datapath's port numbers: of a packet out
+    /// of a tunnel, the outer headers say which.
+    pub fn of_packet(&self, key: &FlowKey) -> Option<(BridgeId, OfPort)> {
+        self.of_device(key.in_port()).or_else(|| {
+            self.tunnels.find(&Arrived {
+                device: key.in_port(),
+                key: key.get(Field::TunId) as u64,
+                source: address(key.get(Field::TunIpv6Src)),
+                destination: address(key.get(Field::TunIpv6Dst)),
+                is_frame: true,
+            })
+        })
+    }
+
+    /// All tunnel ports with their bridges.
+    pub fn tunnels(&self) -> impl Iterator<Item = (&Bridge, &Port)> {
+        let ports = self.iter().flat_map(|bridge| bridge.ports().map(move |port| (bridge, port)));
+        ports.filter(|(_, port)| matches!(port.spec.device, PortDevice::Tunnel { .. }))
+    }
+
+    /// The other end of a patch port, if both ends name each other.
+    pub fn patch_peer(&self, port: &Port) -> Option<(BridgeId, OfPort)> {
+        let PortDevice::Patch { peer } = &port.spec.device else { return None };
+        let found = *self.patches.get(peer)?;
+        let other = self.get(found.0)?.port(found.1)?;
+        match &other.spec.device {
+            PortDevice::Patch { peer } if *peer == port.spec.name => Some(found),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
+        self.last += 1;
+        let id = BridgeId(self.last);
+        self.by_id.insert(id, Bridge::new(id, config, now));
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: BridgeId) -> Option<Bridge> {
+        let bridge = self.by_id.remove(&id)?;
+        for port in bridge.ports() {
+            self.unindex(id, port);
+        }
+        Some(bridge)
+    }
+
+    pub(crate) fn add_port(
+        &mut self,
+        id: BridgeId,
+        spec: PortSpec,
+        now: Instant,
+    ) -> Result<OfPort, PortRefused> {
+        self.refuse_taken_device(&spec, None)?;
+        let Some(bridge) = self.by_id.get_mut(&id) else {
+            return Err(PortRefused::NoBridge { port: spec.name });
+        };
+        let (name, device) = (spec.name.clone(), spec.device.clone());
+        let number = bridge.add_port(spec, now)?;
+        if let Err(other) = self.index(id, number, name.clone(), &device) {
+            self.by_id.get_mut(&id).and_then(|bridge| bridge.remove_port(number, now));
+            return Err(PortRefused::TunnelTaken { port: name, other });
+        }
+        Ok(number)
+    }
+
+    /// Gives a port another configuration; its name and number stay.
+    pub(crate) fn set_port(
+        &mut self,
+        id: BridgeId,
+        number: OfPort,
+        spec: PortSpec,
+    ) -> Result<(), PortRefused> {
+        self.refuse_taken_device(&spec, Some((id, number)))?;
+        let bridge = self.by_id.get_mut(&id);
+        let Some(port) = bridge.and_then(|bridge| bridge.port_mut(number)) else {
+            return Err(PortRefused::NoBridge { port: spec.name });
+        };
+        let before = port.clone();
+        let name = port.spec.name.clone();
+        port.spec = PortSpec { name: name.clone(), is_local: port.spec.is_local, ..spec };
+        let device = port.spec.device.clone();
+        self.unindex(id, &before);
+        self.index(id, number, name.clone(), &device)
+            .map_err(|other| PortRefused::TunnelTaken { port: name, other })
+    }
+
+    pub(crate) fn remove_port(
+        &mut self,
+        id: BridgeId,
+        number: OfPort,
+        now: Instant,
+    ) -> Option<Port> {
+        let port = self.by_id.get_mut(&id)?.remove_port(number, now)?;
+        self.unindex(id, &port);
+        Some(port)
+    }
+
+    /// Makes a port be found; gives the name of another tunnel that has the same packets.
+    fn index(
+        &mut self,
+        id: BridgeId,
+        number: OfPort,
+        name: String,
+        device: &PortDevice,
+    ) -> Result<(), String> {
+        match device {
+            PortDevice::Datapath(device) => {
+                self.by_device.insert(*device, (id, number));
+            }
+            PortDevice::Patch { .. } => {
+                self.patches.insert(name, (id, number));
+            }
+            PortDevice::Tunnel { device, config } => {
+                let added = self.tunnels.add(*device, config, (id, number));
+                return added.map_err(|(id, number)| {
+                    let other = self.get(id).and_then(|bridge| bridge.port(number));
+                    other.map_or_else(String::new, |port| port.spec.name.clone())
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn unindex(&mut self, id: BridgeId, port: &Port) {
+        match &port.spec.device {
+            PortDevice::Datapath(device) => drop(self.by_device.remove(device)),
+            PortDevice::Patch { .. } => drop(self.patches.remove(&port.spec.name)),
+            PortDevice::Tunnel { .. } => self.tunnels.remove((id, port.number)),
+        }
+    }
+
+    fn refuse_taken_device(
+        &self,
+        spec: &PortSpec,
+        own: Option<(BridgeId, OfPort)>,
+    ) -> Result<(), PortRefused> {
+        let PortDevice::Datapath(device) = spec.device else { return Ok(()) };
+        match self.of_device(device) {
+            Some(owner) if Some(owner) != own => {
+                Err(PortRefused::DeviceTaken { port: spec.name.clone(), device })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::MacAddr;
+
+    #[test]
+    fn patch_ends_must_name_each_other() {
+        let mut bridges = Bridges::default();
+        let ids = ["br0", "br1"]
+            .map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO), Instant::ZERO));
+        let patch = |name: &str, peer: &str| {
+            PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
+        };
+        let a = bridges.add_port(ids[0], patch("a", "b"), Instant::ZERO).unwrap();
+        let b = bridges.add_port(ids[1], patch("b", "x"), Instant::ZERO).unwrap();
+        let peer =
+            |bridges: &Bridges| bridges.patch_peer(bridges.get(ids[0]).unwrap().port(a).unwrap());
+        assert_eq!(peer(&bridges), None);
+        bridges.set_port(ids[1], b, patch("b", "a")).unwrap();
+        assert_eq!(peer(&bridges), Some((ids[1], b)));
+        bridges.remove_port(ids[1], b, Instant::ZERO);
+        assert_eq!(peer(&bridges), None);
+    }
+}

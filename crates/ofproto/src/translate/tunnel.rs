@@ -1,0 +1,355 @@
+//! Tunnels: what a port of one makes of a packet, and where its outer packet goes through the
+//! underlay's bridge (ovs: `ofproto/ofproto-dpif-xlate.c`,
+//! `native_tunnel_output`; `ofproto/tunnel.c`).
+
+use super::Effect;
+use super::context::{Context, Manner};
+use super::report::NoteKind;
+use crate::bridge::Bridge;
+use crate::port::Port;
+use crate::revalidate::Dependency;
+use base::{MacAddr, OfPort, PortNo, TableId};
+use flow::{
+    Action, DropReason, Field, FlowKey, Mask, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
+    TunnelPush,
+};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tunnel::{Endpoint, Hop, Inherit, Key, Outer, TunnelConfig};
+
+/// The ECN bits of a TOS (RFC 3168).
+const ECN: u8 = 3;
+/// ECN: congestion experienced.
+const CE: u8 = 3;
+/// ECN-capable, of either kind.
+const ECT_1: u8 = 1;
+const ECT_0: u8 = 2;
+const DSCP: u8 = 0xfc;
+
+/// Where the outer packet of a tunnel goes.
+struct Link<'a> {
+    bridge: &'a Bridge,
+    port: &'a Port,
+    hop: Hop,
+    /// The neighbour that takes it.
+    next: IpAddr,
+    mac: MacAddr,
+}
+
+impl<'a> Context<'_, 'a> {
+    /// Makes those fields of the tunnel matter that any packet out of one is told by
+    /// (ovs: `ofproto/tunnel.c`, `tnl_wc_init`).
+    pub fn look_at_tunnel(&mut self) {
+        if !self.key.has_tunnel() {
+            return;
+        }
+        for field in [Field::TunId, Field::TunIpv6Src, Field::TunIpv6Dst, Field::TunTos] {
+            self.mask.add(field);
+        }
+        let flags = TUN_DONT_FRAGMENT | TUN_CSUM | TUN_KEY;
+        self.mask.add_bits(Field::TunFlags, flags.into());
+        self.own_address = destination(&self.key);
+    }
+
+    /// Takes over what the underlay said of congestion (RFC 6040 section 4.2). `false` where the
+    /// packet must be dropped: it saw congestion and its sender does not know what that is.
+    pub fn take_over_ecn(&mut self) -> bool {
+        let outer = self.key.get(Field::TunTos) as u8 & ECN;
+        if !self.key.has_tunnel() || !self.key.is_ip() || !matches!(outer, CE | ECT_1) {
+            return true;
+        }
+        self.mask.add_bits(Field::NwTos, ECN.into());
+        let tos = self.key.nw_tos();
+        match (outer, tos & ECN) {
+            (CE, 0) => {
+                self.failure = Some(DropReason::TunnelCongestion);
+                self.notes.add(NoteKind::Warning, || {
+                    "dropping tunnel packet marked ECN CE but is not ECN capable".to_owned()
+                });
+                false
+            }
+            (CE, _) => {
+                self.key.set_nw_tos(tos | CE);
+                true
+            }
+            (ECT_1, ECT_0) => {
+                self.key.set_nw_tos((tos & DSCP) | ECT_1);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    /// Sends the packet into a tunnel.
+    pub fn output_to_tunnel(
+        &mut self,
+        port: &'a Port,
+        device: PortNo,
+        config: &TunnelConfig,
+        last: bool,
+    ) {
+        let before = self.key.clone();
+        self.set_tunnel_fields(config);
+        if destination(&self.key).is_some() && destination(&self.key) == self.own_address {
+            self.notes.add(NoteKind::Warning, || "Not tunneling to our own address".to_owned());
+            self.restore_tunnel(&before);
+            return;
+        }
+        self.effects.push(Effect::Tunnel { at: (self.bridge.id, port.number), sent: true });
+        self.notes.add(NoteKind::Detail, || "output to native tunnel".to_owned());
+        self.commit();
+        if let Err(reason) = self.push_tunnel(device, config, last) {
+            self.failure = Some(reason);
+        }
+        self.restore_tunnel(&before);
+    }
+
+    /// What the port does to the tunnel's fields is not seen by what follows.
+    fn restore_tunnel(&mut self, before: &FlowKey) {
+        for &field in Field::BASIC.iter().filter(|field| field.is_tunnel()) {
+            self.key.set(field, before.get(field));
+        }
+    }
+
+    /// Sets the tunnel's fields as the port is configured (ovs: `tnl_port_send`).
+    fn set_tunnel_fields(&mut self, config: &TunnelConfig) {
+        let (key, mask) = (&mut self.key, &mut self.mask);
+        for (end, field) in [(config.local, Field::TunIpv6Src), (config.remote, Field::TunIpv6Dst)]
+        {
+            match end {
+                Endpoint::Flow => {}
+                Endpoint::Any => key.set(field, 0),
+                Endpoint::Is(ip) => key.set(field, bits(ip)),
+            }
+        }
+        if config.out_key != Key::Flow {
+            key.set(Field::TunId, config.out_key.value().into());
+        }
+        let is_ip = key.is_ip();
+        let ttl = match config.ttl {
+            Inherit::Packet(_) if is_ip => {
+                mask.add(Field::NwTtl);
+                key.nw_ttl()
+            }
+            Inherit::Packet(ttl) | Inherit::Is(ttl) => ttl,
+        };
+        let mut tos = match config.tos {
+            Inherit::Packet(_) if is_ip => {
+                mask.add_bits(Field::NwTos, DSCP.into());
+                key.nw_tos() & DSCP
+            }
+            Inherit::Packet(tos) | Inherit::Is(tos) => tos,
+        };
+        // ECN is always inherited (RFC 6040 section 4.1).
+        if is_ip {
+            mask.add_bits(Field::NwTos, ECN.into());
+            tos |= key.nw_tos() & ECN;
+        }
+        key.set(Field::TunTtl, ttl.into());
+        key.set(Field::TunTos, tos.into());
+        let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
+        let flags = (key.get(Field::TunFlags) as u16 & TUN_OAM)
+            | flag(config.dont_fragment, TUN_DONT_FRAGMENT)
+            | flag(config.checksum, TUN_CSUM)
+            | flag(config.out_key != Key::Absent, TUN_KEY);
+        key.set(Field::TunFlags, flags.into());
+        if let Some(mark) = config.egress_mark {
+            key.set_pkt_mark(mark);
+            mask.add(Field::PktMark);
+        }
+        let erspan = config.erspan;
+        let mut set = |field, value: u128| key.set(field, value);
+        if let tunnel::FlowOr::Is(version) = erspan.version {
+            set(Field::TunErspanVer, version.into());
+        }
+        if let tunnel::FlowOr::Is(index) = erspan.index {
+            set(Field::TunErspanIdx, index.into());
+        }
+        if let tunnel::FlowOr::Is(direction) = erspan.direction {
+            set(Field::TunErspanDir, direction.into());
+        }
+        if let tunnel::FlowOr::Is(hardware) = erspan.hardware {
+            set(Field::TunErspanHwid, hardware.into());
+        }
+    }
+
+    /// Puts the outer headers in front, and goes on with the outer packet in the underlay's bridge.
+    fn push_tunnel(
+        &mut self,
+        device: PortNo,
+        config: &TunnelConfig,
+        last: bool,
+    ) -> Result<(), DropReason> {
+        let link = self.find_link()?;
+        let source = link.hop.source;
+        let Some(remote) = destination(&self.key) else { return Err(DropReason::TunnelRoute) };
+        let ethernet = (link.port.spec.mac, link.mac);
+        self.notes.add(NoteKind::Detail, || {
+            let (from, to) = ethernet;
+            format!("tunneling from {from} {source} to {to} {}", link.next)
+        });
+        let key = &self.key;
+        let strips_ethernet = config.strips_ethernet();
+        if strips_ethernet && (!key.is_ip() || key.vlan_tci() != 0) {
+            return Err(DropReason::TunnelHeader);
+        }
+        let byte = |field| key.get(field) as u8;
+        let flags = key.get(Field::TunFlags) as u16;
+        let outer = Outer {
+            ethernet,
+            source,
+            destination: remote,
+            tos: byte(Field::TunTos),
+            ttl: byte(Field::TunTtl),
+            dont_fragment: flags & TUN_DONT_FRAGMENT != 0,
+            checksum: flags & TUN_CSUM != 0,
+            oam: flags & TUN_OAM != 0,
+            key: key.get(Field::TunId) as u64,
+            options: &[],
+            group: (byte(Field::TunGbpFlags), key.get(Field::TunGbpId) as u16),
+            erspan: (
+                byte(Field::TunErspanVer),
+                key.get(Field::TunErspanIdx) as u32,
+                byte(Field::TunErspanDir),
+                byte(Field::TunErspanHwid),
+            ),
+            gtpu: (byte(Field::TunGtpuFlags), byte(Field::TunGtpuMsgtype)),
+            packet: strips_ethernet.then_some(key.eth_type()),
+        };
+        let Some(header) = tunnel::build(config, &outer) else {
+            self.notes.add(NoteKind::Warning, || "native tunnel header build failed".to_owned());
+            return Err(DropReason::TunnelHeader);
+        };
+        let push = TunnelPush {
+            port: device,
+            out_port: link.port.datapath().unwrap_or_default(),
+            kind: config.kind,
+            strips_ethernet,
+            source_ports: self.world.underlay.source_ports,
+            header,
+        };
+        let outer_key = self.outer_key(&outer, config);
+        self.effects.push(Effect::NeighbourUsed { bridge: link.bridge.id, ip: link.next });
+        self.cross_underlay(&link, push, outer_key, last);
+        Ok(())
+    }
+
+    /// The way to the tunnel's other end.
+    fn find_link(&mut self) -> Result<Link<'a>, DropReason> {
+        let underlay = self.world.underlay;
+        let (mark, source) = (self.key.pkt_mark(), self.key.get(Field::TunIpv6Src));
+        let Some(remote) = destination(&self.key) else { return Err(DropReason::TunnelRoute) };
+        self.depend(Dependency::Routes);
+        let hop = underlay.routes.lookup(mark, remote, address(source));
+        let place = hop.and_then(|hop| Some((self.underlay_port(&hop.device)?, hop)));
+        let Some(((bridge, port), hop)) = place else {
+            self.notes.add(NoteKind::Warning, || "native tunnel routing failed".to_owned());
+            return Err(DropReason::TunnelRoute);
+        };
+        let next = hop.gateway.unwrap_or(remote);
+        self.notes.add(NoteKind::Detail, || format!("tunneling to {next} via {}", port.spec.name));
+        self.depend(Dependency::Neighbour { bridge: bridge.id, ip: next });
+        let name = &bridge.config.name;
+        let Some(mac) = underlay.neighbours.lookup(self.world.now, name, next) else {
+            self.notes.add(NoteKind::Detail, || {
+                let request = if next.is_ipv4() { "ARP" } else { "ND" };
+                format!(
+                    "neighbor cache miss for {next} on bridge {name}, sending {request} request"
+                )
+            });
+            let source = underlay.routes.source_of(&port.spec.name, next).unwrap_or(hop.source);
+            let (bridge, port) = (bridge.id, port.number);
+            self.effects.push(Effect::NeighbourWanted { bridge, port, source, target: next });
+            return Err(DropReason::TunnelNeighbour);
+        };
+        Ok(Link { bridge, port, hop, next, mac })
+    }
+
+    /// The port that is a device: the own one of the bridge of that name, or else any
+    /// (ovs: `tnl_route_lookup_flow`).
+    fn underlay_port(&self, device: &str) -> Option<(&'a Bridge, &'a Port)> {
+        let bridges = self.world.bridges;
+        let of = |bridge: &'a Bridge| Some((bridge, bridge.port_named(device)?));
+        bridges.named(device).and_then(of).or_else(|| bridges.iter().find_map(of))
+    }
+
+    /// The outer packet as the underlay's bridge sees it.
+    fn outer_key(&self, outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
+        let mut key = FlowKey::new();
+        let (source, destination) = outer.ethernet;
+        key.set(Field::EthSrc, source.to_u64().into());
+        key.set(Field::EthDst, destination.to_u64().into());
+        let (eth_type, from, to) = match outer.destination {
+            IpAddr::V4(_) => (0x0800, Field::Ipv4Src, Field::Ipv4Dst),
+            IpAddr::V6(_) => (0x86dd, Field::Ipv6Src, Field::Ipv6Dst),
+        };
+        key.set_eth_type(eth_type);
+        key.set(from, bits(outer.source));
+        key.set(to, bits(outer.destination));
+        key.set_nw_proto(config.kind.protocol());
+        key.set_nw_tos(outer.tos);
+        key.set_nw_ttl(outer.ttl);
+        key.set_tp_dst(config.udp_port);
+        key.set_pkt_mark(self.key.pkt_mark());
+        key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+        key
+    }
+
+    /// Goes on in the underlay's bridge as a packet from the device's port. What its flows look at was
+    /// said by the tunnel's port and not by the packet, so that it does not become part of the mask.
+    fn cross_underlay(&mut self, link: &Link<'a>, push: TunnelPush, outer: FlowKey, last: bool) {
+        let before = (self.key.clone(), self.base.clone(), self.mask.clone());
+        let here = (self.bridge, self.conntracked, self.own_address);
+        let (stack, action_set) =
+            (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
+        let actions =
+            std::mem::replace(&mut self.actions, vec![Action::TunnelPush(Arc::new(push))]);
+        (self.key, self.mask) = (outer, Mask::new());
+        self.key.set_in_port_raw(link.port.number.0.into());
+        self.base = self.key.clone();
+        self.bridge = link.bridge;
+        (self.conntracked, self.own_address) = (false, None);
+        let name = &link.bridge.config.name;
+        self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
+        if self.may_receive(link.port) {
+            self.table_action(link.port.number, TableId(0), true, false, true, Manner::Clone);
+            self.execute_action_set();
+        }
+        self.notes.leave();
+        let pushed = std::mem::replace(&mut self.actions, actions);
+        (self.key, self.base, self.mask) = before;
+        (self.bridge, self.conntracked, self.own_address) = here;
+        (self.stack, self.action_set) = (stack, action_set);
+        // As with patches, neither an early end nor an error there concerns what is left to do here.
+        (self.exit, self.error) = (false, None);
+        if pushed.len() == 1 {
+            return;
+        }
+        match last {
+            true => self.actions.extend(pushed),
+            false => self.actions.push(Action::Clone(pushed.into())),
+        }
+    }
+}
+
+/// An address as its field holds it: IPv4 in the low bits.
+fn bits(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => ip.to_bits().into(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    }
+}
+
+/// The address in a field; none where it is zero.
+pub(crate) fn address(bits: u128) -> Option<IpAddr> {
+    match u32::try_from(bits) {
+        Ok(0) => None,
+        Ok(bits) => Some(IpAddr::V4(bits.into())),
+        Err(_) => Some(IpAddr::V6(bits.into())),
+    }
+}
+
+/// Where the outer packet goes, or went.
+pub(crate) fn destination(key: &FlowKey) -> Option<IpAddr> {
+    address(key.get(Field::TunIpv6Dst))
+}

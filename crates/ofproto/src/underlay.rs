@@ -1,0 +1,262 @@
+//! The underlay: routes, neighbours, and where tunnels end. What changes there makes those megaflows be
+//! translated again that asked for it.
+
+use crate::bridge::BridgeId;
+use crate::revalidate::Dependency;
+use crate::translate::Sent;
+use crate::{Ofproto, Outbox};
+use base::{Instant, MacAddr, OfPort, PortNo};
+use flow::{FlowKey, Frame, TunnelKind};
+use hashbrown::HashMap;
+use openflow::Action as OfAction;
+use packet::Packet;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+use tunnel::{Addresses, LocalDevice, Neighbour, SystemRoute, Underlay};
+
+/// How often a neighbour that does not answer is asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How many neighbours may be asked for at a time; others have to wait until some answered or nothing
+/// is sent to them any more.
+const ASKED_MAX: usize = 1024;
+
+/// A neighbour that packets wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Wanted {
+    pub bridge: BridgeId,
+    /// The port that the question seems to come from.
+    pub port: OfPort,
+    pub source: IpAddr,
+    pub target: IpAddr,
+}
+
+/// Whom to ask, and when they were asked last.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// Those that packets wanted since they were asked last.
+    due: Vec<Wanted>,
+    asked: HashMap<Wanted, Instant>,
+}
+
+impl Questions {
+    /// A packet needs this neighbour.
+    pub fn want(&mut self, now: Instant, wanted: Wanted) {
+        let is_recent = self.asked.get(&wanted).is_some_and(|last| now - *last < ASK_EVERY);
+        if !is_recent && self.due.len() < ASKED_MAX && !self.due.contains(&wanted) {
+            self.due.push(wanted);
+        }
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<Wanted> {
+        self.asked.retain(|_, last| now - *last < ASK_EVERY);
+        let room = ASKED_MAX.saturating_sub(self.asked.len());
+        let due: Vec<Wanted> = self.due.drain(..).take(room).collect();
+        self.asked.extend(due.iter().map(|wanted| (*wanted, now)));
+        due
+    }
+}
+
+impl Ofproto {
+    /// Routes, neighbours, and where tunnels end.
+    pub fn underlay(&self) -> &Underlay {
+        &self.underlay
+    }
+
+    /// Says which routes and addresses the system has, and the Ethernet addresses of its devices.
+    pub fn set_routing(
+        &mut self,
+        routes: Vec<SystemRoute>,
+        addresses: Addresses,
+        macs: BTreeMap<String, MacAddr>,
+    ) {
+        self.macs = macs;
+        if self.underlay.routes.set_system(routes, addresses) {
+            self.changes.one(Dependency::Routes, &self.installed);
+        }
+        self.place_ends();
+    }
+
+    /// Adds a route by command; `false` where its device has no address to send from.
+    pub fn add_route(
+        &mut self,
+        prefix: (IpAddr, u8),
+        mark: u32,
+        device: &str,
+        gateway: Option<IpAddr>,
+    ) -> bool {
+        let is_added = self.underlay.routes.add(prefix, mark, device, gateway);
+        self.changes.one(Dependency::Routes, &self.installed);
+        self.place_ends();
+        is_added
+    }
+
+    /// Removes a route that was added by command; `false` where there is none.
+    pub fn remove_route(&mut self, prefix: (IpAddr, u8), mark: u32) -> bool {
+        let is_removed = self.underlay.routes.remove(prefix, mark);
+        self.changes.one(Dependency::Routes, &self.installed);
+        self.place_ends();
+        is_removed
+    }
+
+    /// Tunnels end at the addresses of devices that routes lead to.
+    fn place_ends(&mut self) {
+        let macs = &self.macs;
+        let device = |(name, addresses): (&String, &Vec<(IpAddr, u8)>)| {
+            let mac = *macs.get(name)?;
+            let addresses = addresses.iter().map(|(ip, _)| *ip).collect();
+            (mac != MacAddr::ZERO).then(|| (name.clone(), LocalDevice { mac, addresses }))
+        };
+        let devices = self.underlay.routes.local_devices().filter_map(device).collect();
+        if self.underlay.ports.set_devices(devices) {
+            self.changes.configuration();
+        }
+    }
+
+    /// A tunnel begins to use a port of the datapath.
+    pub fn add_tunnel_end(&mut self, port: PortNo, name: &str, kind: TunnelKind, udp_port: u16) {
+        self.underlay.ports.add(port, name, kind, udp_port);
+        self.changes.configuration();
+    }
+
+    /// A tunnel does not use a port of the datapath any more.
+    pub fn remove_tunnel_end(&mut self, port: PortNo) {
+        self.underlay.ports.remove(port);
+        self.changes.configuration();
+    }
+
+    /// Sets the UDP source ports to choose from.
+    pub fn set_source_ports(&mut self, ports: (u16, u16)) {
+        self.underlay.source_ports = ports;
+        self.changes.configuration();
+    }
+
+    /// Learns a neighbour's address.
+    pub fn learn_neighbour(&mut self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) {
+        if self.underlay.neighbours.learn(now, bridge, ip, mac) {
+            self.neighbours_changed(vec![Neighbour { bridge: bridge.to_owned(), ip }]);
+        }
+    }
+
+    /// Forgets all neighbours.
+    pub fn flush_neighbours(&mut self) {
+        let gone = self.underlay.neighbours.flush(None);
+        self.neighbours_changed(gone);
+    }
+
+    /// Sets after how many seconds an unused neighbour is forgotten; `false` where that cannot be.
+    pub fn set_neighbour_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
+        self.underlay.neighbours.set_aging_s(now, aging_s)
+    }
+
+    /// Forgets neighbours that were not seen or used for long.
+    pub(crate) fn expire_neighbours(&mut self, now: Instant) {
+        let gone = self.underlay.neighbours.expire(now);
+        self.neighbours_changed(gone);
+    }
+
+    fn neighbours_changed(&mut self, changed: Vec<Neighbour>) {
+        for Neighbour { bridge, ip } in changed {
+            if let Some(bridge) = self.bridges.named(&bridge).map(|bridge| bridge.id) {
+                self.changes.one(Dependency::Neighbour { bridge, ip }, &self.installed);
+            }
+        }
+    }
+
+    pub(crate) fn neighbour_used(&mut self, now: Instant, bridge: BridgeId, ip: IpAddr) {
+        if let Some(bridge) = self.bridges.get(bridge) {
+            self.underlay.neighbours.used(now, &bridge.config.name, ip);
+        }
+    }
+
+    pub(crate) fn neighbour_seen(
+        &mut self,
+        now: Instant,
+        bridge: BridgeId,
+        ip: IpAddr,
+        mac: MacAddr,
+    ) {
+        let Some(name) = self.bridges.get(bridge).map(|bridge| bridge.config.name.clone()) else {
+            return;
+        };
+        self.learn_neighbour(now, &name, ip, mac);
+    }
+
+    /// Asks for the neighbours that packets need: as a packet from the device's port, which goes through
+    /// the tables of its bridge (ovs: `ofproto/ofproto-dpif-xlate.c`, `tnl_send_arp_request`).
+    pub(crate) fn ask_neighbours(&mut self, now: Instant, out: &mut Outbox) {
+        for wanted in self.questions.take_due(now) {
+            let Some(port) = self.bridges.get(wanted.bridge).and_then(|it| it.port(wanted.port))
+            else {
+                continue;
+            };
+            let Some(bytes) = question(port.spec.mac, wanted.source, wanted.target) else {
+                continue;
+            };
+            let device = port.datapath().unwrap_or_default();
+            let Ok(frame) = Frame::parse(Packet::from_bytes(&bytes), device) else { continue };
+            let mut pipeline = FlowKey::new();
+            pipeline.set_in_port_raw(wanted.port.0.into());
+            let actions = [OfAction::Output { port: OfPort::TABLE, max_len: 0 }];
+            let sent = Sent { bridge: wanted.bridge, actions: &actions, pipeline: &pipeline };
+            self.send(frame, &sent, now, out);
+        }
+    }
+}
+
+/// An ARP request or neighbour solicitation.
+fn question(mac: MacAddr, source: IpAddr, target: IpAddr) -> Option<Vec<u8>> {
+    match (source, target) {
+        (IpAddr::V4(source), IpAddr::V4(target)) => {
+            let frame = wire::PacketBuilder::eth(mac, MacAddr::BROADCAST);
+            Some(frame.arp_request(source, target))
+        }
+        (IpAddr::V6(source), IpAddr::V6(target)) => {
+            // The solicited-node address (RFC 4291 section 2.7.1), and Ethernet's for it (RFC 2464).
+            let [.., a, b, c] = target.octets();
+            let group = Ipv6Addr::new(
+                0xff02,
+                0,
+                0,
+                0,
+                0,
+                1,
+                0xff00 | u16::from(a),
+                u16::from_be_bytes([b, c]),
+            );
+            let to = MacAddr([0x33, 0x33, 0xff, a, b, c]);
+            let frame = wire::PacketBuilder::eth(mac, to).ipv6(source, group).ttl(255);
+            Some(frame.neighbour_solicit(target).build())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_asked_once_per_second_however_many_packets_want_it() {
+        let mut questions = Questions::default();
+        let wanted = |n: u32| Wanted {
+            bridge: BridgeId(1),
+            port: OfPort::LOCAL,
+            source: IpAddr::from([10, 0, 0, 1]),
+            target: IpAddr::V4(n.into()),
+        };
+        let at = |ms: u64| Instant::from_millis(10_000 + ms);
+        for ms in 0..900 {
+            questions.want(at(ms), wanted(1));
+            let asked = questions.take_due(at(ms)).len();
+            assert_eq!(asked, usize::from(ms == 0), "{ms} ms");
+        }
+        questions.want(at(1000), wanted(1));
+        assert_eq!(questions.take_due(at(1000)).len(), 1);
+        assert_eq!(questions.take_due(at(9000)).len(), 0);
+        (0..2 * ASKED_MAX as u32).for_each(|n| questions.want(at(9000), wanted(n)));
+        assert_eq!(questions.take_due(at(9000)).len(), ASKED_MAX);
+        questions.want(at(9001), wanted(u32::MAX));
+        assert_eq!(questions.take_due(at(9001)).len(), 0, "too many wait for an answer");
+    }
+}

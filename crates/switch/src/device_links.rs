@@ -1,0 +1,105 @@
+//! What is told of the datapath's ports: their links and counters.
+
+use super::device_handle::Handle;
+use super::devices::Devices;
+use super::dummy;
+use base::PortNo;
+use port::PortError;
+use port_linux::{LinkInfo, LinkStatistics};
+use std::collections::BTreeMap;
+
+impl Devices {
+    /// What the system says of a device; counters as the switch sees them, which for its own
+    /// devices is the other way round from how the kernel does.
+    pub fn link(&mut self, name: &str) -> Result<LinkInfo, PortError> {
+        let open = self.open.values().find(|device| device.name == name);
+        if let Some(Handle::Pcap(pcap, link)) = open.map(|device| &device.handle) {
+            let counts = pcap.counts();
+            let statistics = LinkStatistics {
+                rx_packets: counts.rx_packets,
+                rx_bytes: counts.rx_bytes,
+                tx_packets: counts.tx_packets,
+                tx_bytes: counts.tx_bytes,
+                tx_errors: counts.tx_errors,
+                ..LinkStatistics::default()
+            };
+            return Ok(LinkInfo { statistics, ..LinkInfo::clone(link) });
+        }
+        if let Some(Handle::Dpdk(dpdk)) = open.map(|device| &device.handle) {
+            return super::dpdk::link_info(name, dpdk);
+        }
+        if let Some(Handle::Dummy(dummy)) = open.map(|device| &device.handle) {
+            return Ok(dummy::link_info(name, dummy));
+        }
+        if let Some(Handle::Tunnel) = open.map(|device| &device.handle) {
+            let (name, mtu) = (name.to_owned(), u16::MAX.into());
+            return Ok(LinkInfo {
+                name,
+                mtu,
+                admin_up: true,
+                carrier: true,
+                ..LinkInfo::default()
+            });
+        }
+        let mut info = self.links.by_name(name)?;
+        if let Some(Handle::Tap(_)) = open.map(|device| &device.handle) {
+            info.statistics = info.statistics.seen_from_switch();
+        }
+        Ok(info)
+    }
+
+    /// What a port tells beside its link, for the columns `status` and `statistics`
+    /// (ovs: `lib/netdev-afxdp.c`).
+    pub fn details(&self, name: &str) -> (BTreeMap<String, String>, BTreeMap<String, i64>) {
+        let (mut status, mut statistics) = (BTreeMap::new(), BTreeMap::new());
+        let open = self.open.values().find(|device| device.name == name);
+        if let Some(Handle::Xdp(xdp)) = open.map(|device| &device.handle) {
+            let options = xdp.options();
+            let asked = options.mode.map_or("best-effort", |mode| mode.name());
+            let mut tell = |name: &str, value: String| status.insert(name.to_owned(), value);
+            tell("xdp-mode", asked.to_owned());
+            tell("xdp-mode-in-use", xdp.mode().name().to_owned());
+            tell("n_rxq", options.queues.to_string());
+            tell("use-need-wakeup", options.need_wakeup.to_string());
+            for (queue, counts) in xdp.counts().into_iter().enumerate() {
+                for (name, count) in [
+                    ("rx_dropped", counts.rx_dropped),
+                    ("rx_invalid_descs", counts.rx_invalid_descs),
+                    ("tx_invalid_descs", counts.tx_invalid_descs),
+                    ("rx_ring_full", counts.rx_ring_full),
+                ] {
+                    let count = i64::try_from(count).unwrap_or(i64::MAX);
+                    statistics.insert(format!("xsk_queue_{queue}_{name}"), count);
+                }
+            }
+        }
+        (status, statistics)
+    }
+
+    /// A port's counters in OpenFlow's order; none where the device is gone.
+    pub fn counters(&mut self, number: PortNo) -> [Option<u64>; 12] {
+        let name = self.open.get(&number).map(|device| device.name.clone());
+        let Some(link) = name.and_then(|name| self.link(&name).ok()) else { return [None; 12] };
+        let s = link.statistics;
+        if self.open.get(&number).is_some_and(|device| device.kind.is_dummy()) {
+            // There is no device to count the rest.
+            let counted = [s.rx_packets, s.tx_packets, s.rx_bytes, s.tx_bytes];
+            return std::array::from_fn(|at| counted.get(at).copied());
+        }
+        [
+            s.rx_packets,
+            s.tx_packets,
+            s.rx_bytes,
+            s.tx_bytes,
+            s.rx_dropped,
+            s.tx_dropped,
+            s.rx_errors,
+            s.tx_errors,
+            s.rx_frame_err,
+            s.rx_over_err,
+            s.rx_crc_err,
+            s.collisions,
+        ]
+        .map(Some)
+    }
+}

@@ -1,0 +1,105 @@
+//! Tunnels: the datapath's ports that they share, and what the system knows of the underlay.
+
+use super::Switch;
+use super::interfaces::RunningInterface;
+use base::{MacAddr, PortNo};
+use control::InterfaceKind;
+use port_linux::{RouteInfo, Routing};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use tunnel::{Addresses, Endpoint, SystemRoute, TunnelConfig};
+
+/// What tunnels share.
+#[derive(Default)]
+pub struct Tunnels {
+    /// The datapath's ports by name, with the number of tunnels of each.
+    ends: BTreeMap<String, (PortNo, usize)>,
+    /// What the system said last.
+    routing: Routing,
+    /// The addresses that tests gave to ports without a device.
+    dummy_addresses: Addresses,
+}
+
+impl Switch {
+    /// The datapath's port for a tunnel, which is opened for the first of its kind and UDP port.
+    pub(super) fn open_tunnel(&mut self, config: &TunnelConfig) -> PortNo {
+        let name = config.device_name();
+        let number = match self.tunnels.ends.get_mut(&name) {
+            Some((number, tunnels)) => {
+                *tunnels += 1;
+                *number
+            }
+            None => {
+                let number = self.devices.open_tunnel(&name, config.kind, self.settings.dummy);
+                self.tunnels.ends.insert(name.clone(), (number, 1));
+                number
+            }
+        };
+        self.ofproto.add_tunnel_end(number, &name, config.kind, config.udp_port);
+        number
+    }
+
+    /// A tunnel is gone; the datapath's port goes with the last one.
+    pub(super) fn close_tunnel(&mut self, config: &TunnelConfig) {
+        let name = config.device_name();
+        let Some((number, tunnels)) = self.tunnels.ends.get_mut(&name) else { return };
+        *tunnels -= 1;
+        let (number, is_last) = (*number, *tunnels == 0);
+        self.ofproto.remove_tunnel_end(number);
+        if is_last {
+            self.tunnels.ends.remove(&name);
+            self.upcalls.remove_port(number);
+            self.devices.close(number, true, &self.workers);
+        }
+    }
+
+    /// The system's routes or addresses are these now.
+    pub fn set_routing(&mut self, routing: Routing) {
+        self.tunnels.routing = routing;
+        self.refresh_routing();
+    }
+
+    /// Gives a port without a device an address, in place of the one of that family that it had.
+    pub fn set_dummy_address(&mut self, device: &str, address: IpAddr, len: u8) {
+        let all = self.tunnels.dummy_addresses.entry(device.to_owned()).or_default();
+        all.retain(|(other, _)| other.is_ipv4() != address.is_ipv4());
+        all.push((address, len));
+        self.refresh_routing();
+    }
+
+    /// Tells the bridges what the underlay is like now.
+    pub(super) fn refresh_routing(&mut self) {
+        let Routing { routes, addresses, macs } = self.tunnels.routing.clone();
+        let (mut addresses, mut macs): (Addresses, BTreeMap<String, MacAddr>) = (addresses, macs);
+        for (name, own) in &self.tunnels.dummy_addresses {
+            if let Some(dummy) = self.devices.dummy(name) {
+                addresses.insert(name.clone(), own.clone());
+                macs.insert(name.clone(), dummy.mac());
+            }
+        }
+        let route = |route: RouteInfo| {
+            let RouteInfo { prefix, len, device, gateway, source, is_local } = route;
+            SystemRoute { prefix, len, device, gateway, source, is_local }
+        };
+        let routes = routes.into_iter().map(route).collect();
+        self.ofproto.set_routing(routes, addresses, macs);
+    }
+
+    /// What the column `status` of a tunnel says: the device that its packets leave by, and whether that
+    /// has a carrier (ovs: `lib/netdev-vport.c`, `tunnel_get_status`).
+    pub(super) fn tunnel_status(&mut self, run: &RunningInterface) -> BTreeMap<String, String> {
+        let mut status = BTreeMap::new();
+        let InterfaceKind::Tunnel(config) = &run.interface.kind else { return status };
+        let Endpoint::Is(remote) = config.remote else { return status };
+        let mark = config.egress_mark.unwrap_or(0);
+        let Some(hop) = self.ofproto.underlay().routes.lookup(mark, remote, None) else {
+            return status;
+        };
+        let link = self.devices.link(&hop.device).ok();
+        let is_up = link.is_some_and(|link| link.admin_up && link.carrier);
+        let carrier = if is_up { "up" } else { "down" };
+        status.insert("tunnel_egress_iface".to_owned(), hop.device);
+        status.insert("tunnel_egress_iface_carrier".to_owned(), carrier.to_owned());
+        status
+    }
+}

@@ -1,0 +1,55 @@
+# limit: 90
+# A VXLAN tunnel whose other end is the kernel's VXLAN device: a guest of ours and a service behind the
+# device reach each other, over an internal port of the physical bridge as underlay.
+host guest 10.0.0.1/24 02:00:00:00:00:01
+host far 172.31.1.2/24 02:00:00:00:00:fe
+start_switch
+bridge br-phy far
+bridge br-int guest
+ip addr add 172.31.1.1/24 dev br-phy
+ip link set br-phy up
+vsctl add-port br-int vxlan0 -- set interface vxlan0 type=vxlan \
+    options:remote_ip=172.31.1.2 options:local_ip=172.31.1.1 options:key=101
+ip -n far link add vx0 type vxlan id 101 local 172.31.1.2 remote 172.31.1.1 dstport 4789
+ip -n far link set vx0 address 02:00:00:00:00:02 up
+ip -n far addr add 10.0.0.2/24 dev vx0
+ip -n guest link set eth0 mtu 1450
+
+same "the route" "Cached: 172.31.1.0/24 dev br-phy SRC 172.31.1.1" \
+    "$(ovs-appctl ovs/route/show | grep 172.31.1.0/24)"
+contains "list-tunnels" "$(ovs-appctl ofproto/list-tunnels)" \
+    "vxlan0 (vxlan: 172.31.1.1->172.31.1.2, key=0x65, legacy_l2, dp port="
+
+# The first packet asks for the far end, and is lost.
+eventually 5 pings guest 10.0.0.2
+pings guest 10.0.0.2
+on far ping -n -q -i 0.2 -W 1 -c 2 10.0.0.1 >/dev/null
+contains "neighbours" "$(ovs-appctl tnl/neigh/show)" "02:00:00:00:00:fe   br-phy"
+
+# Both ways, with everything left to devices that veth leaves to them: large frames, checksums.
+serve far
+same "from the guest" hello "$(fetch guest http://10.0.0.2/)"
+serve guest
+same "to the guest" hello "$(fetch far http://10.0.0.1/)"
+mkdir -p "$work/www"
+head -c 30000000 /dev/urandom >"$work/www/large"
+sum=$(md5sum <"$work/www/large")
+for way in "guest 10.0.0.2" "far 10.0.0.1"; do
+    read -r from to <<<"$way"
+    same "30 MB to $from" "$sum" "$(fetch "$from" "http://$to/large" | md5sum)"
+done
+# What the datapath shows of both directions.
+flows=$(ovs-appctl dpctl/dump-flows)
+contains "push" "$flows" "ipv4(src=172.31.1.1,dst=172.31.1.2,proto=17,tos=0,ttl=64,frag=0x4000),udp(src=0,dst=4789,csum=0x0),vxlan(flags=0x8000000,vni=0x65)),out_port("
+contains "pop" "$flows" "actions:tnl_pop("
+contains "behind" "$flows" "tunnel(tun_id=0x65,src=172.31.1.2,dst=172.31.1.1,flags(-df+csum+key)),recirc_id(0)"
+contains "egress" "$(vsctl get interface vxlan0 status)" 'tunnel_egress_iface=br-phy'
+
+# Packets of another network are nobody's here.
+ip -n far link set vx0 down
+ip -n far link add vx1 type vxlan id 102 local 172.31.1.2 remote 172.31.1.1 dstport 4789
+ip -n far link set vx1 address 02:00:00:00:00:02 mtu 1450 up
+ip -n far addr del 10.0.0.2/24 dev vx0
+ip -n far addr add 10.0.0.2/24 dev vx1
+never pings far 10.0.0.1
+contains "dropped" "$(ovs-appctl coverage/show)" drop_action_tunnel_not_found
