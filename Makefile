@@ -65,12 +65,13 @@ test-dpdk:
 	    echo 'SKIPPED: DPDK: libdpdk-dev is not installed'; \
 	fi
 
-# SUITE=system|unit|all|quick, TESTS='-k learn' or TESTS=100-120, PEER=1 for Open vSwitch's own daemon,
-# JOBS=N, AGAIN=1 to begin anew, UPDATE=1 to write tests/suites/expected.toml.
+# SUITE=system|unit|all|quick, or SUITE=ovn OVN_SOURCE=DIR; TESTS='-k learn' or TESTS=100-120, PEER=1 for
+# Open vSwitch's own daemon, JOBS=N, AGAIN=1 to begin anew, UPDATE=1 to write tests/suites/expected.toml.
 .PHONY: suite
 suite: build
 	@scripts/setup suite
-	@cargo xtask suite --suite '$(or $(SUITE),system)' $(if $(TESTS),--tests '$(TESTS)') $(if $(PEER),--peer) \
+	@cargo xtask suite --suite '$(or $(SUITE),system)' $(if $(OVN_SOURCE),--ovn-source '$(OVN_SOURCE)') \
+	    $(if $(TESTS),--tests '$(TESTS)') $(if $(PEER),--peer) \
 	    $(if $(JOBS),--jobs '$(JOBS)') $(if $(AGAIN),--again) $(if $(UPDATE),--update)
 
 .PHONY: peers

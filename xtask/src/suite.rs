@@ -32,8 +32,10 @@ usage: cargo xtask suite [OPTION]...
 Runs Open vSwitch's own test suites (Debian's openvswitch-source) with this switch in place of its daemon,
 and compares what passes with tests/suites/expected.toml. As root; `make suite` sets everything up first.
 
-  --suite NAME     system (real traffic), unit (tests that start the daemon with --enable-dummy), all, or
-                   quick (the tests of tests/suites/quick.toml); default: system
+  --suite NAME     system (real traffic), unit (tests that start the daemon with --enable-dummy), all,
+                   quick (the tests of tests/suites/quick.toml), ovn (OVN's tests that start the daemon)
+                   or ovn-system (OVN's with real traffic); default: system
+  --ovn-source DIR the sources of OVN, for its suites; they are copied and built in target/suite/ovn
   --tests WHICH    only these: numbers and ranges (3,100-120), or words of their names (-k learn)
   --peer           run Open vSwitch's own daemon, to tell limits of this machine from the switch's
   --program FILE   the daemon under test; default: target/release/ovs-vswitchd
@@ -42,16 +44,19 @@ and compares what passes with tests/suites/expected.toml. As root; `make suite` 
   --update         write what came out to tests/suites/expected.toml
   --json           print the results as JSON
 
-Exits with 1 where a test that is expected to pass does not.
+Exits with 1 where a test that is expected to pass does not. For OVN, whose version is yours to choose, that
+is a test that Open vSwitch's own daemon passed in an earlier run with --peer.
 
 examples:
   cargo xtask suite --tests '-k conntrack'
-  cargo xtask suite --suite all --peer --update";
+  cargo xtask suite --suite all --peer --update
+  cargo xtask suite --suite ovn --ovn-source ../ovn --tests '-k ACL'";
 
 /// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     suite: Choice,
+    ovn_source: Option<PathBuf>,
     tests: Option<String>,
     is_peer: bool,
     program: Option<PathBuf>,
@@ -68,6 +73,8 @@ enum Choice {
     Unit,
     All,
     Quick,
+    Ovn,
+    OvnSystem,
 }
 
 /// One of the suites.
@@ -75,6 +82,10 @@ enum Choice {
 pub enum Suite {
     System,
     Unit,
+    /// OVN's tests in one process tree, over dummy ports.
+    Ovn,
+    /// OVN's tests with real traffic.
+    OvnSystem,
 }
 
 impl Suite {
@@ -83,14 +94,49 @@ impl Suite {
         match self {
             Suite::System => "system",
             Suite::Unit => "unit",
+            Suite::Ovn => "ovn",
+            Suite::OvnSystem => "ovn-system",
         }
+    }
+
+    /// Where its sources are, below `target/suite`.
+    fn source(self) -> &'static str {
+        match self {
+            Suite::System | Suite::Unit => "openvswitch",
+            Suite::Ovn | Suite::OvnSystem => "ovn",
+        }
+    }
+
+    /// Whether a test with these commands starts the daemon. The others are of libraries, tools and
+    /// databases.
+    fn starts_daemon(self, body: &str) -> bool {
+        match self {
+            Suite::System | Suite::OvnSystem => true,
+            Suite::Unit => body.contains("--enable-dummy"),
+            Suite::Ovn => {
+                ["sim_add", "start_daemon ovs-vswitchd"].iter().any(|it| body.contains(it))
+            }
+        }
+    }
+
+    /// How long a test may take, in seconds.
+    fn limit_s(self) -> u32 {
+        match self {
+            Suite::System | Suite::Unit => 120,
+            Suite::Ovn | Suite::OvnSystem => 300,
+        }
+    }
+
+    /// Whether `expected.toml` tells of it.
+    fn is_expected(self) -> bool {
+        self.source() == "openvswitch"
     }
 
     /// Its generated script.
     fn script(self) -> &'static str {
         match self {
-            Suite::System => "system-userspace-testsuite",
-            Suite::Unit => "testsuite",
+            Suite::System | Suite::OvnSystem => "system-userspace-testsuite",
+            Suite::Unit | Suite::Ovn => "testsuite",
         }
     }
 }
@@ -101,6 +147,8 @@ impl Choice {
             Choice::System => &[Suite::System],
             Choice::Unit => &[Suite::Unit],
             Choice::All | Choice::Quick => &[Suite::System, Suite::Unit],
+            Choice::Ovn => &[Suite::Ovn],
+            Choice::OvnSystem => &[Suite::OvnSystem],
         }
     }
 }
@@ -109,7 +157,16 @@ impl Choice {
 pub fn run(args: &[&str]) -> Result<bool, String> {
     let options = Options::parse(args)?;
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
-    prepare(&root)?;
+    prepare(&root, &[])?;
+    if options.suite.suites().iter().any(|it| !it.is_expected()) {
+        let source = options.ovn_source.as_deref();
+        prepare(
+            &root,
+            &[source.ok_or(
+                "suite: OVN's suites need --ovn-source DIR (OVN_SOURCE=DIR), the sources of OVN",
+            )?],
+        )?;
+    }
     let daemon = options.daemon(&root)?;
     let causes = Causes::load(&root)?;
     let mut expected = Expected::load(&root)?;
@@ -122,15 +179,16 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
         }
         // A run of some tests is one to look at: it says what they come to now.
         let is_whole = options.tests.is_none() && options.suite != Choice::Quick;
-        let kept = if options.is_peer { "peer" } else { "ours" };
-        let part = if is_whole { "" } else { "-some" };
-        let kept = root.join(format!("target/suite/results/{}-{kept}{part}.jsonl", suite.name()));
+        let kept = kept_results(&root, suite, options.is_peer, is_whole);
         let mut results = Results::open(&kept, &daemon, options.is_again || !is_whole)?;
         let left: Vec<&Test> = tests.iter().copied().filter(|it| !results.has(it.number)).collect();
         let runner = run::Runner { root: &root, suite, daemon: &daemon, causes: &causes };
         runner.run(&left, options.jobs(), &mut results, !options.is_json)?;
         let outcomes = results.of(&tests);
-        if options.is_update {
+        if !suite.is_expected() {
+            let peers = kept_results(&root, suite, true, is_whole);
+            expected.expect_as_peer(suite, &tests, &Results::kept(&peers));
+        } else if options.is_update {
             expected.update(suite, &tests, &outcomes, options.is_peer);
         }
         let differences = expected.compare(suite, &tests, &outcomes, options.is_peer);
@@ -151,10 +209,18 @@ pub fn run(args: &[&str]) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
-/// Unpacks and builds what the suites need, once.
-fn prepare(root: &Path) -> Result<(), String> {
+/// The file of the results of a suite, of all its tests or of some.
+fn kept_results(root: &Path, suite: Suite, is_peer: bool, is_whole: bool) -> PathBuf {
+    let whose = if is_peer { "peer" } else { "ours" };
+    let part = if is_whole { "" } else { "-some" };
+    root.join(format!("target/suite/results/{}-{whose}{part}.jsonl", suite.name()))
+}
+
+/// Unpacks and builds what the suites need, once; with the sources of OVN what its suites need.
+fn prepare(root: &Path, ovn_source: &[&Path]) -> Result<(), String> {
     let script = root.join("tests/suites/prepare");
     let status = Command::new(&script)
+        .args(ovn_source)
         .status()
         .map_err(|e| format!("cannot start {}: {e}", script.display()))?;
     if status.success() { Ok(()) } else { Err("the suites could not be made ready".into()) }
@@ -164,6 +230,7 @@ impl Options {
     fn parse(args: &[&str]) -> Result<Options, String> {
         let mut options = Options {
             suite: Choice::System,
+            ovn_source: None,
             tests: None,
             is_peer: false,
             program: None,
@@ -178,6 +245,9 @@ impl Options {
                 || args.next().copied().ok_or(format!("suite: {name} needs a value\n{USAGE}"));
             match name {
                 "--suite" => options.suite = Choice::parse(value()?)?,
+                "--ovn-source" => {
+                    options.ovn_source = Some(value()?).filter(|it| !it.is_empty()).map(Into::into)
+                }
                 "--tests" => options.tests = Some(value()?.to_owned()).filter(|it| !it.is_empty()),
                 "--program" => options.program = Some(value()?.into()),
                 "--jobs" => {
@@ -233,7 +303,12 @@ impl Choice {
             "unit" => Ok(Choice::Unit),
             "all" => Ok(Choice::All),
             "quick" => Ok(Choice::Quick),
-            _ => Err(format!("suite: --suite {text}: one of system, unit, all, quick")),
+            "ovn" => Ok(Choice::Ovn),
+            "ovn-system" => Ok(Choice::OvnSystem),
+            _ => {
+                let known = "system, unit, all, quick, ovn, ovn-system";
+                Err(format!("suite: --suite {text}: one of {known}"))
+            }
         }
     }
 }

@@ -112,6 +112,24 @@ impl Expected {
         }
     }
 
+    /// Expects of this switch what the other daemon came to.
+    pub fn expect_as_peer(
+        &mut self,
+        suite: Suite,
+        tests: &[&Test],
+        peers: &BTreeMap<u32, Outcome>,
+    ) {
+        let known = self.suites.entry(suite.name().to_owned()).or_default();
+        for test in tests {
+            if let Some(outcome) = peers.get(&test.number) {
+                let verdict = Some(outcome.verdict);
+                let entry =
+                    Entry { name: test.name.clone(), ours: verdict, peer: verdict, why: None };
+                known.insert(test.number, entry);
+            }
+        }
+    }
+
     /// A test that must pass and does not is a regression, and so is one that fails where it was skipped.
     pub fn compare(
         &self,

@@ -65,10 +65,7 @@ impl Results {
             .is_some_and(|it| it == header);
         let outcomes: BTreeMap<u32, Outcome> = match is_same && !is_again {
             // The last line of a run that was killed may be half of one.
-            true => lines
-                .filter_map(|it| serde_json::from_str::<Outcome>(it).ok())
-                .map(|it| (it.number, it))
-                .collect(),
+            true => Results::kept(path),
             false => BTreeMap::new(),
         };
         let mut file = match outcomes.is_empty() {
@@ -82,6 +79,13 @@ impl Results {
         };
         writeln!(file, "{begin}").map_err(failed)?;
         Ok(Results { file, outcomes })
+    }
+
+    /// The results that a file has, of whichever program; none where there is no such file.
+    pub fn kept(path: &Path) -> BTreeMap<u32, Outcome> {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let outcomes = text.lines().filter_map(|it| serde_json::from_str::<Outcome>(it).ok());
+        outcomes.map(|it| (it.number, it)).collect()
     }
 
     pub fn has(&self, number: u32) -> bool {

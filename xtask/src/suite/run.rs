@@ -71,6 +71,8 @@ impl Runner<'_> {
             .args([self.suite.script(), &number])
             .arg(&folder)
             .env("SUITE_DAEMON", self.daemon)
+            .env("SUITE_SOURCE", self.suite.source())
+            .env("SUITE_LIMIT_S", self.suite.limit_s().to_string())
             .stdin(Stdio::null())
             .output()
             .map_err(|e| format!("cannot start tests/suites/one: {e}"))?;

@@ -25,11 +25,11 @@ pub struct Script {
 impl Script {
     /// Reads the tests that start the daemon.
     pub fn read(root: &Path, suite: Suite) -> Result<Script, String> {
-        let path = root.join("target/suite/openvswitch/tests").join(suite.script());
+        let path =
+            root.join("target/suite").join(suite.source()).join("tests").join(suite.script());
         let text = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let mut tests = tests(&String::from_utf8_lossy(&text));
-        // The rest of the unit tests are of libraries, tools and databases.
-        tests.retain(|it| suite == Suite::System || it.body.contains("--enable-dummy"));
+        tests.retain(|it| suite.starts_daemon(&it.body));
         if tests.is_empty() {
             return Err(format!("{}: no tests found in it", path.display()));
         }
