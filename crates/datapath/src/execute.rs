@@ -7,7 +7,9 @@ use crate::step::Step;
 use crate::tunnel;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
-use flow::{Action, ControllerAction, CtAction, DropReason, Frame, TunnelKind, UpcallKind};
+use flow::{
+    Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelKind, UpcallKind,
+};
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.
@@ -61,6 +63,10 @@ pub(crate) fn execute_run(
                 return tunnel::pop(worker, frames, (*port, *kind), laps);
             }
             Action::TunnelPop { port, kind } => pop_copies(worker, frames, (*port, *kind), laps),
+            Action::Hash { algorithm, basis } => on_each(frames, action, laps, |frame| {
+                let hash = algorithm.hash(&frame.key, *basis);
+                frame.key.set(Field::DpHash, hash.into());
+            }),
             Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
             Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),

@@ -58,6 +58,8 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
         Action::Output(_) | Action::PushVlan { .. } | Action::PopVlan | Action::Drop(_) => true,
         Action::Set(set) => !(tracked && is_tuple(set.field)),
         Action::Clone(actions) => actions.iter().all(|action| is_plain(action, false)),
+        // The key's hash is none of the headers by which ways are remembered.
+        Action::Hash { .. } => false,
         Action::Ct(_) | Action::CtClear | Action::Recirc(_) | Action::Controller(_) => false,
         Action::TunnelPush(_) | Action::TunnelPop { .. } => false,
     }

@@ -3,6 +3,7 @@
 use crate::ct::CtAction;
 use crate::drop::DropReason;
 use crate::field::Field;
+use crate::hash::HashAlgorithm;
 use crate::tunnel::{TunnelKind, TunnelPush};
 use base::{PortNo, RecircId};
 use std::sync::Arc;
@@ -30,6 +31,13 @@ pub enum Action {
     Ct(Box<CtAction>),
     /// Forget the key's `ct_*` fields.
     CtClear,
+    /// Work out the packet's hash for the key's `dp_hash`.
+    Hash {
+        /// Of what.
+        algorithm: HashAlgorithm,
+        /// Which of many hashes of the same.
+        basis: u32,
+    },
     /// Look the packet up once more with this recirculation id; a copy of it, where steps follow.
     Recirc(RecircId),
     /// Put a tunnel's outer headers in front.
@@ -72,4 +80,6 @@ pub struct ControllerAction {
     pub controller_id: u16,
     /// At most so many bytes of the packet go into the message.
     pub max_len: u16,
+    /// The message carries what is left to do, for the controller to resume.
+    pub pauses: bool,
 }

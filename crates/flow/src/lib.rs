@@ -13,6 +13,7 @@ mod drop;
 mod extract;
 mod field;
 mod frame;
+mod hash;
 mod headers;
 mod key;
 mod latency;
@@ -28,6 +29,7 @@ pub use ct_state::CtState;
 pub use drop::{DropCounters, DropReason};
 pub use field::{Field, WORDS};
 pub use frame::{Frame, FrameBatch, Layers};
+pub use hash::{HashAlgorithm, Words};
 pub use headers::{HEADER_WORDS, Headers};
 pub use key::{
     CtFields, ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, Mask, TUN_CSUM, TUN_DONT_FRAGMENT,

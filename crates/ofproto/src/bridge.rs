@@ -1,5 +1,6 @@
 //! A bridge: its configuration, its ports and what it has learned.
 
+use crate::group::Groups;
 use crate::hidden::HiddenFlows;
 use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
@@ -81,6 +82,8 @@ pub struct ControllerState {
     /// Some controller speaks OpenFlow 1.2 or earlier, and packets that miss go to it
     /// (ovs: `ofproto/connmgr.c`, `connmgr_wants_packet_in_on_miss`).
     pub wants_misses: bool,
+    /// Some controller is connected.
+    pub connected: bool,
 }
 
 /// How flow tables treat IP fragments, as controllers set it (OpenFlow's `OFPC_FRAG_*`).
@@ -104,6 +107,8 @@ pub struct Bridge {
     pub config: BridgeConfig,
     /// Its flow tables.
     pub tables: Tables,
+    /// Its groups.
+    pub groups: Groups,
     /// Where it has seen Ethernet addresses.
     pub macs: MacTable,
     pub(crate) controllers: ControllerState,
@@ -135,6 +140,7 @@ impl Bridge {
             macs,
             config,
             tables,
+            groups: Groups::default(),
             controllers: ControllerState::default(),
             fragments: Fragments::default(),
             hidden: HiddenFlows::new(now),

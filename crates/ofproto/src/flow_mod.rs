@@ -6,6 +6,7 @@ pub(crate) use check::check;
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
+use crate::group::Group;
 use crate::revalidate::Dependency;
 use crate::rule::{Rule, RuleId};
 use crate::{Ofproto, timeouts};
@@ -33,6 +34,8 @@ pub(crate) enum Undo {
     Remove(RuleId),
     /// The flow was there, like this.
     Restore(Box<Rule>),
+    /// The group was there, like this, or not.
+    Group { bridge: BridgeId, number: u32, group: Option<Box<Group>> },
 }
 
 impl Ofproto {
@@ -57,6 +60,9 @@ impl Ofproto {
                     drop(self.take_rule(rule.id));
                     self.put_rule(*rule);
                 }
+                Undo::Group { bridge, number, group } => {
+                    self.put_group(bridge, number, group.map(|it| *it));
+                }
             }
         }
         self.events.truncate(transaction.events);
@@ -77,6 +83,9 @@ impl Ofproto {
             return Err(no_bridge(id));
         }
         check(flow_mod)?;
+        if !flow_mod.command.is_delete() {
+            self.check_groups(id, &flow_mod.actions)?;
+        }
         let done = self.change_flows(id, flow_mod, now);
         self.delete_orphans(id, now);
         done
@@ -108,7 +117,7 @@ impl Ofproto {
         }
     }
 
-    /// Deletes all flows of a bridge, as when its first controller is configured. Tells
+    /// Deletes all flows and groups of a bridge, as when its first controller is configured. Tells
     /// controllers nothing (ovs: `ofproto/ofproto.c`, `ofproto_flush__`).
     pub fn flush_flows(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
@@ -118,6 +127,7 @@ impl Ofproto {
         if let Some(bridge) = self.bridges.get_mut(id) {
             bridge.learned.forget_orphans();
         }
+        self.flush_groups(id);
     }
 
     /// Deletes flows whose timeout has passed.
@@ -144,10 +154,6 @@ impl Ofproto {
         strict: bool,
     ) -> Result<Vec<RuleId>, OfError> {
         check_table(flow_mod.table)?;
-        // There are no groups, and so no flows that send to one.
-        if flow_mod.command.is_delete() && flow_mod.out_group.is_some() {
-            return Ok(Vec::new());
-        }
         let Some(bridge) = self.bridges.get(id) else { return Err(no_bridge(id)) };
         let mut found = if strict {
             let tables = match flow_mod.table {
@@ -159,9 +165,12 @@ impl Ofproto {
         } else {
             bridge.tables.within(flow_mod.table, &flow_mod.matching, &self.rules)
         };
+        let out_group = flow_mod.out_group.filter(|_| flow_mod.command.is_delete());
         found.retain(|&id| {
             self.rules.get(id).is_some_and(|rule| {
-                rule.has_cookie(flow_mod.cookie, flow_mod.cookie_mask) && rule.outputs_to(out_port)
+                rule.has_cookie(flow_mod.cookie, flow_mod.cookie_mask)
+                    && rule.outputs_to(out_port)
+                    && rule.sends_to(out_group)
             })
         });
         Ok(found)
@@ -273,7 +282,7 @@ impl Ofproto {
         self.remember(Undo::Restore(Box::new(rule)));
     }
 
-    fn remember(&mut self, step: Undo) {
+    pub(crate) fn remember(&mut self, step: Undo) {
         if let Some(undo) = &mut self.undo {
             undo.push(step);
         }
@@ -286,7 +295,9 @@ impl Ofproto {
         bridge.learned.add(&rule.actions);
         if let Some(old) = self.rules.get(rule.id) {
             bridge.learned.remove(&old.actions);
+            bridge.groups.note_flow(rule.id, &old.actions, false);
         }
+        bridge.groups.note_flow(rule.id, &rule.actions, true);
         self.timeouts.watch(&rule);
         let (bridge, table) = (rule.bridge, rule.table);
         self.rules.insert(rule);
@@ -299,6 +310,7 @@ impl Ofproto {
         if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
             bridge.tables.remove(&rule);
             bridge.learned.remove(&rule.actions);
+            bridge.groups.note_flow(rule.id, &rule.actions, false);
         }
         let (bridge, table) = (rule.bridge, rule.table);
         self.changes.one(Dependency::Table { bridge, table }, &self.installed);

@@ -10,8 +10,8 @@ use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
 
 /// The table that they stand in.
 const TABLE: TableId = TableId(254);
-/// OFPR_IMPLICIT_MISS, which is in no packet-in.
-const REASON_IMPLICIT_MISS: u8 = 7;
+/// OFPR_IMPLICIT_MISS, which controllers are told as OFPR_NO_MATCH.
+pub(crate) const REASON_IMPLICIT_MISS: u8 = 7;
 
 /// What a packet without a flow came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,6 +24,8 @@ mod fdb;
 mod flow_changes;
 mod flow_limit;
 mod flow_mod;
+mod group;
+mod group_mod;
 mod hidden;
 mod installed;
 mod learned;
@@ -50,6 +52,7 @@ pub use bridge::{Bridge, BridgeConfig, BridgeId, ControllerState, FailMode, Frag
 pub use bridges::Bridges;
 pub use events::{Event, FlowChange};
 pub use flow_mod::Transaction;
+pub use group::{Group, Groups};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};

@@ -34,6 +34,7 @@ impl Ofproto {
             let reason = format!("packet-out: {in_port} is no port that a packet can come from");
             return Err(OfError::new(ErrorCode::BadPort, reason));
         }
+        self.check_groups(id, &packet_out.actions)?;
         let device = bridge.port(in_port).and_then(|port| port.source()).unwrap_or(NO_DEVICE);
         let packet = Packet::from_bytes(&packet_out.data);
         let Ok(frame) = Frame::parse(packet, device) else {

@@ -29,8 +29,21 @@ pub struct Frozen {
     pub action_set: Vec<Action>,
     /// Whether what connection tracking says is to be seen.
     pub conntracked: bool,
+    /// What is left of lists of actions, to be done in place of asking the table.
+    pub rest: Vec<Rest>,
     /// Bytes for the controller.
     pub userdata: Vec<u8>,
+}
+
+/// Actions that were left of a flow's.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rest {
+    /// The flow's table.
+    pub table: TableId,
+    /// Its cookie.
+    pub cookie: u64,
+    /// The actions.
+    pub actions: Vec<Action>,
 }
 
 impl Frozen {
@@ -60,6 +73,7 @@ impl Frozen {
         let mut hasher = std::hash::DefaultHasher::new();
         (self.bridge, self.table, self.device, &self.pipeline).hash(&mut hasher);
         (&self.stack, self.action_set.len(), self.conntracked, &self.userdata).hash(&mut hasher);
+        self.rest.iter().for_each(|it| (it.table, it.cookie, it.actions.len()).hash(&mut hasher));
         hasher.finish()
     }
 }
@@ -177,6 +191,7 @@ mod tests {
             stack: vec![],
             action_set: vec![],
             conntracked: true,
+            rest: vec![],
             userdata: vec![],
         }
     }

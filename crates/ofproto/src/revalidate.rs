@@ -24,6 +24,8 @@ use std::sync::Arc;
 pub(crate) enum Dependency {
     /// A flow table was looked in.
     Table { bridge: BridgeId, table: TableId },
+    /// A group was asked for, and may have been missing.
+    Group { bridge: BridgeId, group: u32 },
     /// NORMAL asked where an address is, and may have been told that nobody knows.
     Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
     /// The routes of the underlay were asked.

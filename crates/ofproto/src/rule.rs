@@ -1,6 +1,7 @@
 //! An OpenFlow flow, and all of them by number.
 
 use crate::bridge::BridgeId;
+use crate::group::each_group;
 use base::{Instant, OfPort, TableId};
 use flow::Match;
 use hashbrown::HashMap;
@@ -64,6 +65,11 @@ impl Rule {
         port == OfPort::NONE || outputs_to(&self.actions, port)
     }
 
+    /// Whether it sends to `group`; `None` is any.
+    pub fn sends_to(&self, group: Option<u32>) -> bool {
+        group.is_none_or(|group| sends_to(&self.actions, group))
+    }
+
     /// The flow as statistics and flow-removed messages tell of it.
     pub fn stats(&self, now: Instant) -> FlowStatsEntry {
         let counted = |flag, count| if self.flags.contains(flag) { u64::MAX } else { count };
@@ -88,8 +94,7 @@ impl Rule {
 
     /// Whether statistics are asked of it.
     pub fn is_asked(&self, request: &FlowStatsRequest) -> bool {
-        // There are no groups, and so no flows that send to one.
-        request.out_group.is_none()
+        self.sends_to(request.out_group)
             && self.has_cookie(request.cookie, request.cookie_mask)
             && self.outputs_to(request.out_port)
     }
@@ -103,6 +108,13 @@ pub(crate) fn outputs_to(actions: &[Action], port: OfPort) -> bool {
         Action::Clone(inner) | Action::WriteActions(inner) => outputs_to(inner, port),
         _ => false,
     })
+}
+
+/// Whether some action sends to the group.
+pub(crate) fn sends_to(actions: &[Action], group: u32) -> bool {
+    let mut found = false;
+    each_group(actions, &mut |other| found |= other == group);
+    found
 }
 
 /// All flows of all bridges.

@@ -200,7 +200,10 @@ fn write_notes(out: &mut String, notes: &[Note], level: usize) {
         if note.kind == NoteKind::Bridge {
             out.push('\n');
         }
-        let is_heading = matches!(note.kind, NoteKind::Bridge | NoteKind::Table | NoteKind::Thaw);
+        let is_heading = matches!(
+            note.kind,
+            NoteKind::Bridge | NoteKind::Table | NoteKind::Bucket | NoteKind::Thaw
+        );
         // The last of its list does not move to the right: chains of tables stay readable.
         let more = usize::from(i + 1 < notes.len() || !is_heading);
         let indent = " ".repeat((level + more) * 4);
@@ -209,7 +212,9 @@ fn write_notes(out: &mut String, notes: &[Note], level: usize) {
             NoteKind::Bridge => {
                 writeln!(out, "{indent}{text}\n{indent}{}", "-".repeat(text.len()))
             }
-            NoteKind::Table | NoteKind::Thaw | NoteKind::Action => writeln!(out, "{indent}{text}"),
+            NoteKind::Table | NoteKind::Bucket | NoteKind::Thaw | NoteKind::Action => {
+                writeln!(out, "{indent}{text}")
+            }
             NoteKind::Detail => writeln!(out, "{indent} -> {text}"),
             NoteKind::Warning => writeln!(out, "{indent} >> {text}"),
             NoteKind::Error => writeln!(out, "{indent} >>>> {text} <<<<"),

@@ -2,6 +2,7 @@
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
+use crate::hidden::REASON_IMPLICIT_MISS;
 use crate::installed::{DatapathFlow, InstalledCounters, Links};
 use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
 use crate::underlay::Wanted;
@@ -103,11 +104,11 @@ impl Ofproto {
     fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
         let Some(state) = self.recirc.get(to.recirc_id) else { return };
         let data = upcall.packet.data().to_vec();
-        let is_miss = to.rule_cookie == u64::MAX && to.reason == 0;
+        let is_miss = to.reason == REASON_IMPLICIT_MISS;
         let packet_in = PacketIn {
             total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
             data,
-            reason: to.reason,
+            reason: if is_miss { 0 } else { to.reason },
             table: Some(state.table),
             // The hidden flow that stands for a miss has none.
             cookie: if is_miss { 0 } else { to.rule_cookie },
@@ -284,6 +285,12 @@ impl Ofproto {
             Effect::Miss { bridge, miss } => {
                 if let Some(bridge) = self.bridges.get_mut(bridge) {
                     bridge.hidden.count(miss, more, now);
+                }
+            }
+            Effect::Group { bridge, group, bucket } => {
+                let bridge = self.bridges.get_mut(bridge);
+                if let Some(group) = bridge.and_then(|bridge| bridge.groups.get_mut(group)) {
+                    group.count(bucket, more);
                 }
             }
             Effect::Patch { from, to } => {

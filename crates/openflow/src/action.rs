@@ -185,6 +185,8 @@ pub enum Action {
     Nat(Option<NatRange>),
     /// Carry these out on a copy.
     Clone(Vec<Action>),
+    /// Send to a group.
+    Group(u32),
     /// Does nothing; carries bytes.
     Note(Vec<u8>),
     /// Add a flow.

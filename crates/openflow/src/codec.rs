@@ -5,8 +5,8 @@ use crate::error::{ErrorCode, OfError};
 use crate::framer::HEADER_LEN;
 use crate::message::{Message, PacketInFormat, Version};
 use crate::{
-    bundle, control, error_codes, flow_mod, flow_removed, hello, packet_in, packet_out, port,
-    stats, table_mod,
+    bundle, control, error_codes, flow_mod, flow_removed, group_mod, hello, packet_in, packet_out,
+    port, stats, table_mod,
 };
 
 /// A transaction id: a reply carries that of its request.
@@ -144,20 +144,8 @@ fn unknown(message_type: u8) -> OfError {
     OfError::new(ErrorCode::BadType, reason)
 }
 
-/// Why a group-mod fails: there is no group, and no room for one. Deleting is not asked of this
+/// Why a meter-mod fails: there is no meter, and no room for one. Deleting is not asked of this
 /// decoder.
-pub(crate) fn no_group(input: &mut Input<'_>) -> Result<OfError, OfError> {
-    let (code, what) = match input.u16()? {
-        // Add, delete, and Open vSwitch's add or modify.
-        0 | 2 | 0x8000 => (ErrorCode::GroupUnsupported, "there are no groups"),
-        // Modify, insert bucket, remove bucket.
-        1 | 3 | 5 => (ErrorCode::GroupUnknown, "there is no such group"),
-        _ => (ErrorCode::GroupBadCommand, "a group-mod's command is unknown"),
-    };
-    Ok(OfError::new(code, what))
-}
-
-/// The same of a meter-mod.
 fn no_meter(input: &mut Input<'_>) -> Result<OfError, OfError> {
     let (code, what) = match input.u16()? {
         0 | 2 => (ErrorCode::MeterUnsupported, "there are no meters"),
@@ -186,7 +174,7 @@ fn decode11(
 ) -> Result<Message, OfError> {
     let v14 = version >= Version::V14;
     Ok(match message_type {
-        15 => return Err(no_group(input)?),
+        15 => group_mod::take(input, version)?,
         16 => port::take_mod(input, version)?,
         17 => table_mod::take(input, version)?,
         18 => Message::StatsRequest(stats::take_request(input, version)?),
@@ -262,6 +250,7 @@ fn encode_body(
             port::put_status(out, version, *reason, port);
             kind::PORT_STATUS
         }
+        Message::GroupMod(group_mod) => group_mod::put(out, version, group_mod),
         Message::TableMod(table_mod) => {
             table_mod::put(out, version, table_mod);
             17

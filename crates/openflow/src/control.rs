@@ -3,12 +3,11 @@
 use crate::bundle::{self, ONF_ADD, ONF_CONTROL};
 use crate::bytes::{Input, Output};
 use crate::codec::DecodeOptions;
-use crate::codec::no_group;
 use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketInFormat, Role, Version};
 use crate::stats::flow_monitor;
 use crate::vendor::{NICIRA, ONF};
-use crate::{ct_flush, flow_mod, flow_removed, packet_in};
+use crate::{ct_flush, flow_mod, flow_removed, group_mod, packet_in};
 
 const NXT_ROLE_REQUEST: u32 = 10;
 const NXT_ROLE_REPLY: u32 = 11;
@@ -19,8 +18,6 @@ const NXT_SET_ASYNC_CONFIG: u32 = 19;
 const NXT_SET_CONTROLLER_ID: u32 = 20;
 const NXT_SET_ASYNC_CONFIG2: u32 = 27;
 const NXT_CT_FLUSH_ZONE: u32 = 29;
-/// OpenFlow 1.0's way to a group-mod; later versions have a type for it.
-const NXT_GROUP_MOD: u32 = 31;
 const NXT_CT_FLUSH: u32 = 32;
 /// The ONF's role status of OpenFlow 1.3.
 const ONF_ROLE_STATUS: u32 = 1911;
@@ -89,7 +86,7 @@ fn take_nicira(
         NXT_SET_ASYNC_CONFIG2 => take_async14(input)?,
         NXT_SET_CONTROLLER_ID => Message::SetControllerId(take_padded_id(input)?),
         NXT_CT_FLUSH_ZONE => Message::CtFlushZone(take_padded_id(input)?),
-        NXT_GROUP_MOD if version == Version::V10 => return Err(no_group(input)?),
+        group_mod::NXT_GROUP_MOD if version == Version::V10 => group_mod::take(input, version)?,
         NXT_CT_FLUSH => Message::CtFlush(Box::new(ct_flush::take(input)?)),
         _ => {
             let reason = format!("Nicira's message {subtype} is not supported");

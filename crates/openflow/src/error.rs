@@ -140,12 +140,26 @@ pub enum ErrorCode {
     RoleStale,
     /// OFPRRFC_BAD_ROLE
     RoleBad,
-    /// OFPGMFC_OUT_OF_GROUPS: there is room for none.
-    GroupUnsupported,
+    /// OFPGMFC_GROUP_EXISTS
+    GroupExists,
+    /// OFPGMFC_INVALID_GROUP
+    GroupInvalid,
+    /// OFPGMFC_WATCH_UNSUPPORTED
+    GroupWatchUnsupported,
     /// OFPGMFC_UNKNOWN_GROUP
     GroupUnknown,
+    /// OFPGMFC_BAD_TYPE
+    GroupBadType,
     /// OFPGMFC_BAD_COMMAND
     GroupBadCommand,
+    /// OFPGMFC_BAD_BUCKET
+    GroupBadBucket,
+    /// OFPGMFC_BAD_WATCH
+    GroupBadWatch,
+    /// OFPGMFC_UNKNOWN_BUCKET
+    GroupUnknownBucket,
+    /// OFPGMFC_BUCKET_EXISTS
+    GroupBucketExists,
     /// OFPMMFC_UNKNOWN_METER
     MeterUnknown,
     /// OFPMMFC_INVALID_METER: a flow names a meter that is not there.

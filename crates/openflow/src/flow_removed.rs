@@ -17,8 +17,9 @@ pub(crate) fn reason(raw: u8) -> Result<RemovedReason, OfError> {
     Ok(match raw {
         0 => RemovedReason::IdleTimeout,
         1 => RemovedReason::HardTimeout,
-        // Deleted with its group or meter is deleted, too.
-        2..=4 => RemovedReason::Delete,
+        3 => RemovedReason::GroupDelete,
+        // Deleted with its meter is deleted, too.
+        2 | 4 => RemovedReason::Delete,
         5 => RemovedReason::Eviction,
         _ => {
             let reason = format!("flow removed for reason {raw}");
@@ -32,6 +33,7 @@ pub(crate) fn reason_number(reason: RemovedReason) -> u8 {
         RemovedReason::IdleTimeout => 0,
         RemovedReason::HardTimeout => 1,
         RemovedReason::Delete => 2,
+        RemovedReason::GroupDelete => 3,
         RemovedReason::Eviction => 5,
     }
 }

@@ -17,6 +17,7 @@ mod error_codes;
 mod flow_mod;
 mod flow_removed;
 mod framer;
+mod group_mod;
 mod hello;
 pub mod message;
 mod of10_match;
@@ -31,7 +32,7 @@ pub mod text;
 mod vendor;
 
 pub use action::Action;
-pub use actions::{Place, check};
+pub use actions::{Place, check, check_bucket};
 pub use codec::{DecodeOptions, EncodeOptions, Header, Xid, decode, encode};
 pub use error::{ErrorCode, OfError};
 pub use framer::{Framer, HEADER_LEN};

@@ -1,6 +1,8 @@
 //! Messages, the same for every version of OpenFlow.
 
 mod flow_monitor;
+mod group;
+mod port;
 mod statistics;
 mod tables;
 mod version;
@@ -9,6 +11,11 @@ pub use crate::ct_flush::CtFlush;
 pub use flow_monitor::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, WatchedFlow,
 };
+pub use group::{
+    BUCKET_MAX, Bucket, BucketPlace, GROUP_ALL, GROUP_MAX, GroupCommand, GroupDesc, GroupMod,
+    GroupStats, GroupType, HashField, Selection, SelectionMethod,
+};
+pub use port::{PortConfig, PortDesc, PortReason};
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };
@@ -82,7 +89,7 @@ pub struct FlowMod {
     pub buffer_id: Option<u32>,
     /// Deletes only flows that output to this port; `NONE` is any.
     pub out_port: OfPort,
-    /// Deletes only flows that send to this group: none, as there are no groups.
+    /// Deletes only flows that send to this group.
     pub out_group: Option<u32>,
     /// Flags of the flow.
     pub flags: FlowFlags,
@@ -140,48 +147,6 @@ pub struct PacketOut {
     pub data: Vec<u8>,
 }
 
-bitflags! {
-    /// Port configuration bits (OpenFlow 1.0's numbers).
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct PortConfig: u32 {
-        /// Administratively down.
-        const PORT_DOWN = 1 << 0;
-        /// No spanning tree.
-        const NO_STP = 1 << 1;
-        /// Drop what is received.
-        const NO_RECV = 1 << 2;
-        /// Drop received spanning tree packets.
-        const NO_RECV_STP = 1 << 3;
-        /// Not part of floods.
-        const NO_FLOOD = 1 << 4;
-        /// Drop what would be sent.
-        const NO_FWD = 1 << 5;
-        /// No packet-ins for table misses.
-        const NO_PACKET_IN = 1 << 6;
-    }
-}
-
-/// A port as OpenFlow describes it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PortDesc {
-    /// Its number.
-    pub port: OfPort,
-    /// Ethernet address.
-    pub mac: MacAddr,
-    /// Name, at most 15 bytes on the wire.
-    pub name: String,
-    /// Configuration.
-    pub config: PortConfig,
-    /// No carrier.
-    pub link_down: bool,
-    /// It can forward; OpenFlow 1.0 does not tell.
-    pub live: bool,
-    /// Current features (speed bits of OpenFlow 1.0/1.3, `OFPPF_*`).
-    pub current: u32,
-    /// Speed now, in kilobits a second.
-    pub speed_kbps: u32,
-}
-
 /// Why a flow went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemovedReason {
@@ -191,6 +156,8 @@ pub enum RemovedReason {
     HardTimeout,
     /// Deleted by a flow-mod.
     Delete,
+    /// Deleted with a group that it sends to.
+    GroupDelete,
     /// Evicted for room.
     Eviction,
 }
@@ -206,17 +173,6 @@ pub enum Role {
     Primary,
     /// May only read.
     Secondary,
-}
-
-/// What a port-status message reports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PortReason {
-    /// Added.
-    Add,
-    /// Removed.
-    Delete,
-    /// Changed.
-    Modify,
 }
 
 /// One message, either way.
@@ -303,6 +259,8 @@ pub enum Message {
         /// The port.
         port: PortDesc,
     },
+    /// Changes groups.
+    GroupMod(Box<GroupMod>),
     /// Changes how tables behave.
     TableMod(TableMod),
     /// A table tells how much room it has (from OpenFlow 1.4 on).

@@ -130,6 +130,15 @@ pub(crate) fn take_nicira2(input: &mut Input<'_>) -> Result<Message, OfError> {
     Ok(Message::PacketIn(packet))
 }
 
+/// The reason as the version knows it: before 1.4 what an action set, a group or a packet-out sends
+/// is sent by an action (ovs: `lib/ofp-packet.c`, `encode_packet_in_reason`).
+fn reason(packet: &PacketIn, version: Version) -> u8 {
+    match packet.reason {
+        3..=5 if version < Version::V14 => 1,
+        reason => reason,
+    }
+}
+
 /// Writes a packet-in and returns the type.
 pub(crate) fn put(
     out: &mut Vec<u8>,
@@ -143,7 +152,7 @@ pub(crate) fn put(
             PACKET_IN
         }
         PacketInFormat::Nxt => {
-            put_nicira(out, packet);
+            put_nicira(out, version, packet);
             4
         }
         PacketInFormat::Nxt2 => {
@@ -164,9 +173,9 @@ fn put_standard(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
     out.put_u16(packet.total_len);
     if version == Version::V10 {
         out.put_u16(in_port.0);
-        out.put(&[packet.reason, 0]);
+        out.put(&[reason(packet, version), 0]);
     } else {
-        out.put(&[packet.reason, packet.table.map_or(0xff, |table| table.0)]);
+        out.put(&[reason(packet, version), packet.table.map_or(0xff, |table| table.0)]);
     }
     if version >= Version::V13 {
         out.put_u64(packet.cookie);
@@ -178,12 +187,12 @@ fn put_standard(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
     out.put(&packet.data);
 }
 
-fn put_nicira(out: &mut Vec<u8>, packet: &PacketIn) {
+fn put_nicira(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
     out.put_u32(NICIRA);
     out.put_u32(NXT_PACKET_IN);
     out.put_u32(NO_BUFFER);
     out.put_u16(packet.total_len);
-    out.put(&[packet.reason, packet.table.map_or(0xff, |table| table.0)]);
+    out.put(&[reason(packet, version), packet.table.map_or(0xff, |table| table.0)]);
     out.put_u64(packet.cookie);
     let at = out.len();
     out.put_zeros(8);
@@ -215,7 +224,7 @@ fn put_nicira2(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
         let padded = [&[0; 4][..], &packet.cookie.to_be_bytes()].concat();
         put_property(out, property::COOKIE, &padded);
     }
-    put_property(out, property::REASON, &[packet.reason]);
+    put_property(out, property::REASON, &[reason(packet, version)]);
     let form = match version {
         Version::V10 => MatchForm::Nxm,
         version => MatchForm::Oxm(version as u8),

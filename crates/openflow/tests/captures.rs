@@ -1,7 +1,7 @@
 //! Conversations between Open vSwitch 3.1's `ovs-ofctl` and `ovs-vswitchd`, as they went over the
 //! socket (`testdata/openflow/*.txt`): each message is read, and written again to the same bytes.
 
-use openflow::message::{PacketInFormat, StatsReply, StatsRequest};
+use openflow::message::{PacketInFormat, StatsReply};
 use openflow::{
     DecodeOptions, EncodeOptions, ErrorCode, Message, OfError, Version, decode, encode,
 };
@@ -110,30 +110,23 @@ fn captured_messages_are_read_and_written_back() {
     assert!(same * 100 > lines.len() * 95 && refused * 100 < lines.len() * 3);
 }
 
-/// Groups, meters and `learn` are not supported.
+/// Meters and `learn` are not supported.
 fn is_refused_on_purpose(error: &OfError) -> bool {
     match error.code {
-        ErrorCode::GroupUnsupported
-        | ErrorCode::MeterUnsupported
-        | ErrorCode::ActionBadOutGroup => true,
-        ErrorCode::ActionBadVendorType => {
-            error.reason.contains("learn") || error.reason.contains("group")
-        }
+        ErrorCode::MeterUnsupported => true,
+        ErrorCode::ActionBadVendorType => error.reason.contains("learn"),
         _ => false,
     }
 }
 
-/// Replies in which this switch says less than Open vSwitch: it has no groups, meters and queues,
-/// and no port statistics by packet size.
+/// Replies in which this switch says less than Open vSwitch: groups take fewer actions, there are no
+/// meters and queues, and no port statistics by packet size.
 fn is_answered_differently(message: &Message) -> bool {
     match message {
         Message::FeaturesReply { .. } => true,
-        Message::StatsRequest(StatsRequest::GroupStats | StatsRequest::GroupDesc) => true,
         Message::StatsReply(reply) => matches!(
             reply,
             StatsReply::GroupFeatures
-                | StatsReply::GroupDesc
-                | StatsReply::GroupStats
                 | StatsReply::MeterFeatures
                 | StatsReply::MeterConfig
                 | StatsReply::MeterStats

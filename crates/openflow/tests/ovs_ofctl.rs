@@ -108,7 +108,7 @@ fn ovs_ofctl_reads_tables_features() {
         let mut replies = vec![
             StatsReply::Table(tables.clone()),
             StatsReply::GroupFeatures,
-            StatsReply::GroupDesc,
+            StatsReply::GroupDesc(vec![]),
             StatsReply::Queue,
         ];
         replies.push(StatsReply::Desc(["a", "b", "c", "d", "e"].map(str::to_owned)));
@@ -162,7 +162,9 @@ fn ovs_ofctl_knows_the_errors() {
         (ErrorCode::BundleMessageFailed, "OFPBFC_MSG_FAILED"),
         (ErrorCode::InstructionDuplicate, "OFPBIC_DUP_INST"),
         (ErrorCode::ActionBadSetMask, "OFPBAC_BAD_SET_MASK"),
-        (ErrorCode::GroupUnsupported, "OFPGMFC_OUT_OF_GROUPS"),
+        (ErrorCode::GroupExists, "OFPGMFC_GROUP_EXISTS"),
+        (ErrorCode::GroupInvalid, "OFPGMFC_INVALID_GROUP"),
+        (ErrorCode::GroupBadBucket, "OFPGMFC_BAD_BUCKET"),
         (ErrorCode::MeterUnsupported, "OFPMMFC_OUT_OF_METERS"),
         (ErrorCode::FlowModBadTableId, "OFPFMFC_BAD_TABLE_ID"),
     ];

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What Open vSwitch's userspace datapath can do and this switch can't.
-const LACKING: [(&str, &str); 8] = [
+const LACKING: [(&str, &str); 7] = [
     ("add_mpls", "false"),
     ("check_pkt_len", "false"),
     ("lb_output_action", "false"),
-    ("max_hash_alg", "0"),
     ("max_mpls_depth", "0"),
     ("sample_nesting", "false"),
     ("tnl_push_pop", "false"),

@@ -120,6 +120,7 @@ impl Switch {
             configured: probe_ms.is_some(),
             fail_open: alone && running.settings.fail_mode == control::FailMode::Standalone,
             wants_misses: self.connections.wants_misses(id),
+            connected,
         };
         self.ofproto.set_controllers(id, state, now);
     }

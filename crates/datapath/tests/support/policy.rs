@@ -132,6 +132,7 @@ fn controller(choice: u64) -> Action {
         rule_cookie: choice,
         controller_id: 0,
         max_len: 128,
+        pauses: false,
     })
 }
 

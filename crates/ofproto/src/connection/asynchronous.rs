@@ -213,6 +213,7 @@ fn removed_bit(reason: RemovedReason) -> u32 {
         RemovedReason::IdleTimeout => 0,
         RemovedReason::HardTimeout => 1,
         RemovedReason::Delete => 2,
+        RemovedReason::GroupDelete => 3,
         RemovedReason::Eviction => 5,
     }
 }

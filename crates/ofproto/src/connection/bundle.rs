@@ -287,6 +287,7 @@ impl Session {
     ) -> Result<(), OfError> {
         match message {
             Message::FlowMod(flow_mod) => switch.core.flow_mod(self.bridge, flow_mod, switch.now),
+            Message::GroupMod(group) => switch.core.group_mod(self.bridge, group, switch.now),
             Message::PacketOut(packet) => {
                 switch.core.packet_out(self.bridge, packet, switch.now, packets)
             }

@@ -4,7 +4,7 @@ use super::Switch;
 use crate::bridge::BridgeId;
 use base::{MacAddr, OfPort, PortNo, limits};
 use flow::{Frame, Mask, Match, WORDS};
-use openflow::message::{FlowMod, Message, PacketOut, Version};
+use openflow::message::{FlowMod, GroupMod, Message, PacketOut, Version};
 use openflow::{ErrorCode, OfError, Place};
 use packet::Packet;
 
@@ -17,6 +17,12 @@ pub(super) fn flow_mod(flow_mod: &FlowMod, version: Option<Version>) -> Result<(
     };
     openflow::check(&flow_mod.actions, &flow_mod.matching, place)?;
     crate::flow_mod::check(flow_mod)
+}
+
+/// The actions of a group's buckets must make sense, for whatever packets come there
+/// (ovs: `lib/ofp-group.c`, `ofputil_pull_ofp11_buckets`, checks them against no flow).
+pub(super) fn group_mod(group_mod: &GroupMod) -> Result<(), OfError> {
+    group_mod.buckets.iter().try_for_each(|bucket| openflow::check_bucket(&bucket.actions))
 }
 
 /// A packet-out must bring its packet, and actions that make sense for it.
@@ -59,9 +65,10 @@ pub(super) fn bundled(message: &Message, version: Option<Version>) -> Result<(),
     match message {
         Message::FlowMod(flow_mod) => self::flow_mod(flow_mod, version),
         Message::PacketOut(packet) => packet_out(packet, version),
+        Message::GroupMod(group) => group_mod(group),
         Message::PortMod { .. } => Ok(()),
         _ => {
-            let reason = "a bundle takes flow-mods, port-mods and packet-outs";
+            let reason = "a bundle takes flow-mods, group-mods, port-mods and packet-outs";
             Err(OfError::new(ErrorCode::BundleMessageUnsupported, reason))
         }
     }

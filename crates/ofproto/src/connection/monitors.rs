@@ -138,7 +138,7 @@ fn refused(code: ErrorCode, id: u32, what: &str) -> OfError {
 
 /// Whether a monitor reports such a change. Which port a flow outputs to counts before and after it.
 fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
-    let (flows, rule) = (&monitor.flows, &change.flow);
+    let (flows, rule, before) = (&monitor.flows, &change.flow, change.before.as_deref());
     let kind = match change.event {
         FlowEvent::Initial => Flags::INITIAL,
         FlowEvent::Added => Flags::ADD,
@@ -147,10 +147,9 @@ fn watches(monitor: &FlowMonitor, change: &FlowChange) -> bool {
     };
     monitor.flags.contains(kind)
         && flows.table.is_none_or(|table| table == rule.table)
-        // There are no groups, and so no flows that send to one.
-        && flows.out_group.is_none()
+        && rule.sends_to(flows.out_group)
         && (rule.outputs_to(flows.out_port)
-            || change.before.as_ref().is_some_and(|it| outputs_to(it, flows.out_port)))
+            || before.is_some_and(|it| outputs_to(it, flows.out_port)))
         && rule.matching.is_within(&flows.matching)
 }
 

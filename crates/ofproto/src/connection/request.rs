@@ -24,7 +24,7 @@ impl Connections {
         if session.settings.kind == ConnectionKind::Snoop {
             return;
         }
-        if deletes_what_is_never_there(version, header, bytes) {
+        if deletes_meters(version, header, bytes) {
             return;
         }
         switch.core.set_request(header.xid);
@@ -74,6 +74,7 @@ impl Connections {
             Message::FlowMod(_)
             | Message::PacketOut(_)
             | Message::PortMod { .. }
+            | Message::GroupMod(_)
             | Message::TableMod(_) => {
                 session.change_switch(message, switch)?;
                 return Ok(None);
@@ -115,6 +116,10 @@ impl Session {
             }
             Message::PortMod { port, mac, config, mask } => {
                 switch.core.port_mod(bridge, port, mac, config, mask, switch.out)
+            }
+            Message::GroupMod(group_mod) => {
+                check::group_mod(&group_mod)?;
+                switch.core.group_mod(bridge, &group_mod, switch.now)
             }
             Message::TableMod(table_mod) => switch.core.table_mod(bridge, &table_mod),
             _ => Ok(()),
@@ -174,26 +179,18 @@ impl Session {
     }
 }
 
-/// Controllers begin by deleting all groups and meters. There are none, so that this is done, though
-/// they can't be added (ovs: `ofproto/ofproto.c`, `delete_groups__`, `handle_delete_meter`).
-fn deletes_what_is_never_there(version: Version, header: Header, bytes: &[u8]) -> bool {
-    /// OFPT_GROUP_MOD and OFPT_METER_MOD with the shortest body each may have.
-    const GROUP_MOD: (u8, usize) = (15, 16);
+/// Controllers begin by deleting all meters. There are none, so that this is done, though they can't be
+/// added (ovs: `ofproto/ofproto.c`, `handle_delete_meter`).
+fn deletes_meters(version: Version, header: Header, bytes: &[u8]) -> bool {
+    /// OFPT_METER_MOD with the shortest body that it may have.
     const METER_MOD: (u8, usize) = (29, 16);
-    /// In OpenFlow 1.0, Nicira's message 31.
-    const NICIRA_GROUP_MOD: (u8, usize) = (4, 32);
-    const NICIRA_HEADER: [u8; 8] = [0, 0, 0x23, 0x20, 0, 0, 0, 31];
-    /// OFPGC_DELETE and OFPMC_DELETE.
+    /// OFPMC_DELETE
     const DELETE: [u8; 2] = [0, 2];
-    let of_kind = |(kind, len)| header.message_type == kind && bytes.len() >= len;
-    if header.version != version as u8 {
-        return false;
-    }
-    if version == Version::V10 {
-        let is_group_mod = bytes.get(8..16) == Some(&NICIRA_HEADER[..]);
-        return of_kind(NICIRA_GROUP_MOD) && is_group_mod && bytes.get(16..18) == Some(&DELETE[..]);
-    }
-    (of_kind(GROUP_MOD) || of_kind(METER_MOD)) && bytes.get(8..10) == Some(&DELETE[..])
+    header.version == version as u8
+        && version >= Version::V13
+        && header.message_type == METER_MOD.0
+        && bytes.len() >= METER_MOD.1
+        && bytes.get(8..10) == Some(&DELETE[..])
 }
 
 /// The first message: agrees on a version, or gives up (OpenFlow 1.3.5, section 6.3.1).

@@ -29,7 +29,9 @@ impl Connections {
     ) -> Result<Option<Message>, OfError> {
         let bridge = session.bridge;
         let reply = match request {
-            StatsRequest::Flow { .. } | StatsRequest::Aggregate { .. } => {
+            StatsRequest::Flow { .. }
+            | StatsRequest::Aggregate { .. }
+            | StatsRequest::GroupStats(_) => {
                 let ticket = self.collects.ask(switch.core, switch.out);
                 let until = switch.now + PATIENCE;
                 session.waiting = Some(Waiting { xid, request, ticket, until });
@@ -46,8 +48,9 @@ impl Connections {
                 StatsReply::PortDesc(switch.core.port_descs(bridge, port))
             }
             StatsRequest::GroupFeatures => StatsReply::GroupFeatures,
-            StatsRequest::GroupDesc => StatsReply::GroupDesc,
-            StatsRequest::GroupStats => StatsReply::GroupStats,
+            StatsRequest::GroupDesc(group) => {
+                StatsReply::GroupDesc(switch.core.group_descs(bridge, group))
+            }
             StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
             StatsRequest::MeterConfig => StatsReply::MeterConfig,
             StatsRequest::MeterStats => StatsReply::MeterStats,
@@ -85,7 +88,7 @@ impl Session {
     }
 }
 
-/// Answers a request for flows or sums over them, from what the workers have said.
+/// Answers a request for flows, sums over them or groups' counts, from what the workers have said.
 pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_>) -> Message {
     Message::StatsReply(match request {
         StatsRequest::Aggregate { request, nicira } => {
@@ -100,6 +103,9 @@ pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_
         StatsRequest::Flow { request, nicira } => {
             let flows = switch.core.flows(bridge, request, switch.now);
             StatsReply::Flow { flows, nicira: *nicira }
+        }
+        StatsRequest::GroupStats(group) => {
+            StatsReply::GroupStats(switch.core.group_stats(bridge, *group, switch.now))
         }
         // Nothing else waits.
         _ => StatsReply::Flow { flows: Vec::new(), nicira: false },

@@ -5,7 +5,8 @@ use super::field::{Fields, Number, hex};
 use super::key::{bracketed, port_header};
 use super::tunnel::format_push;
 use flow::{
-    Action, CtAction, Field, FlowKey, Mask, Nat, NatKind, NatRange, PortSelection, SetField,
+    Action, CtAction, Field, FlowKey, HashAlgorithm, Mask, Nat, NatKind, NatRange, PortSelection,
+    SetField,
 };
 
 /// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is that of some packet of the
@@ -41,9 +42,10 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
     match action {
         Action::Output(port) => names.device(*port),
         Action::Controller(to) => format!(
-            "userspace(pid=0,controller(reason={},dont_send=0,continuation=0,recirc_id={},\
+            "userspace(pid=0,controller(reason={},dont_send=0,continuation={},recirc_id={},\
              rule_cookie={},controller_id={},max_len={}))",
             to.reason,
+            u8::from(to.pauses),
             to.recirc_id,
             hex(to.rule_cookie.into()),
             to.controller_id,
@@ -57,6 +59,13 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
         Action::PopVlan => "pop_vlan".to_owned(),
         Action::Ct(ct) => format_ct(ct),
         Action::CtClear => "ct_clear".to_owned(),
+        Action::Hash { algorithm, basis } => {
+            let name = match algorithm {
+                HashAlgorithm::L4 => "l4",
+                HashAlgorithm::SymmetricL4 => "sym_l4",
+            };
+            format!("hash({name}({basis}))")
+        }
         Action::Recirc(id) => format!("recirc({})", hex(id.0.into())),
         Action::TunnelPush(push) => format_push(push, names),
         Action::TunnelPop { port, .. } => format!("tnl_pop({})", names.device(*port)),

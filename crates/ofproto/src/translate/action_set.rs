@@ -9,9 +9,18 @@ use openflow::Action as OfAction;
 impl Context<'_, '_> {
     /// Merges actions into the set.
     pub fn write_actions(&mut self, actions: &[OfAction]) {
+        let mut has_group = self.action_set.iter().any(is_group);
         for action in actions {
-            if let OfAction::Output { port, .. } = action {
-                self.key.set(Field::ActsetOutput, port.0.into());
+            match action {
+                // A group takes precedence.
+                OfAction::Group(_) => {
+                    has_group = true;
+                    self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+                }
+                OfAction::Output { port, .. } if !has_group => {
+                    self.key.set(Field::ActsetOutput, port.0.into());
+                }
+                _ => {}
             }
         }
         self.action_set.extend_from_slice(actions);
@@ -44,11 +53,15 @@ impl Context<'_, '_> {
     }
 }
 
+fn is_group(action: &OfAction) -> bool {
+    matches!(action, OfAction::Group(_))
+}
+
 /// The order of OpenFlow 1.3.5 section 5.10: one action of each kind, the one written last;
-/// assignments in the order in which they were written (ovs: `lib/ofp-actions.c`,
-/// `ofpacts_execute_action_set`). A set without output drops the packet, and then none of it
-/// matters.
-fn in_order(set: &[OfAction]) -> Vec<OfAction> {
+/// assignments in the order in which they were written; then a group or, without one, an output,
+/// and without that what Open vSwitch has besides (ovs: `lib/ofp-actions.c`,
+/// `ofpacts_execute_action_set`). A set without any drops the packet, and then none of it matters.
+pub(super) fn in_order(set: &[OfAction]) -> Vec<OfAction> {
     let mut actions = Vec::new();
     let mut last_of = |is_kind: fn(&OfAction) -> bool| {
         actions.extend(set.iter().rev().find(|action| is_kind(action)).cloned());
@@ -57,9 +70,11 @@ fn in_order(set: &[OfAction]) -> Vec<OfAction> {
     last_of(|action| matches!(action, OfAction::PushVlan(_)));
     last_of(|action| matches!(action, OfAction::DecTtl(_)));
     actions.extend(set.iter().filter(|action| is_assignment(action)).cloned());
-    let output = set.iter().rev().find(|action| {
-        matches!(action, OfAction::Output { .. } | OfAction::Resubmit { .. } | OfAction::Ct(_))
-    });
+    let last_of = |is_kind: fn(&OfAction) -> bool| set.iter().rev().find(|it| is_kind(it));
+    let output = last_of(is_group)
+        .or_else(|| last_of(|action| matches!(action, OfAction::Output { .. })))
+        .or_else(|| last_of(|action| matches!(action, OfAction::Resubmit { .. })))
+        .or_else(|| last_of(|action| matches!(action, OfAction::Ct(_))));
     match output {
         Some(output) if !sends_nowhere(output) => actions.push(output.clone()),
         _ => actions.clear(),

@@ -3,11 +3,12 @@
 use super::Effect;
 use super::context::{Context, Manner};
 use super::fields::{fix_tpid, read};
+use super::freeze::Why;
 use super::report::NoteKind;
 use base::OfPort;
 use flow::{Action, FRAG_LATER, Field, VLAN_PRESENT};
 use openflow::Action as OfAction;
-use openflow::action::ToController;
+use openflow::action::{Subfield, ToController};
 
 /// Whether to go on with the list.
 #[derive(PartialEq, Eq)]
@@ -15,6 +16,8 @@ enum Next {
     Go,
     /// Leave this list, as after a TTL that ran out.
     Leave,
+    /// Leave this list, and go on with this action once the packet comes back.
+    Again,
 }
 
 impl Context<'_, '_> {
@@ -26,15 +29,21 @@ impl Context<'_, '_> {
             return;
         }
         for (i, action) in actions.iter().enumerate() {
-            if self.error.is_some() || self.exit {
+            if self.error.is_some() {
+                break;
+            }
+            if self.exit {
+                self.freeze_rest(&actions[i..]);
                 break;
             }
             let last = last && i + 1 == actions.len() && self.action_set.is_empty();
             let names = self.names.then_some(self.bridge);
             self.notes
                 .add(NoteKind::Action, || crate::trace::describe_action(action, &self.key, names));
-            if self.step(action, last) == Next::Leave {
-                return;
+            match self.step(action, last) {
+                Next::Go => {}
+                Next::Leave => return,
+                Next::Again => return self.freeze_rest(&actions[i..]),
             }
         }
     }
@@ -42,21 +51,13 @@ impl Context<'_, '_> {
     fn step(&mut self, action: &OfAction, last: bool) -> Next {
         match action {
             OfAction::Output { port, max_len } => self.output(*port, *max_len, true, last),
-            OfAction::OutputReg { source, max_len } => {
-                let port = read(&self.key, *source);
-                if let Ok(port) = u16::try_from(port) {
-                    self.notes.add(NoteKind::Detail, || format!("output port is {port}"));
-                    self.look_at(source.field, source.mask());
-                    self.output(OfPort(port), *max_len, false, last);
-                } else {
-                    self.notes
-                        .add(NoteKind::Warning, || format!("output port {port} is out of range"));
-                }
-            }
+            OfAction::OutputReg { source, max_len } => self.output_field(*source, *max_len, last),
             OfAction::Controller(to) => {
-                self.send_to_controller(to);
-                // A paused packet waits for the controller.
-                self.exit |= to.pause;
+                if to.pause {
+                    self.freeze_for(Why::Pause(to.clone()));
+                } else {
+                    self.send_to_controller(to);
+                }
             }
             OfAction::Resubmit { in_port, table, with_ct_orig } => {
                 let in_port = match in_port {
@@ -68,6 +69,14 @@ impl Context<'_, '_> {
             }
             OfAction::GotoTable(table) => {
                 self.table_action(self.in_port(), *table, true, false, last, Manner::Direct);
+            }
+            OfAction::Group(group) => {
+                if !self.group(*group, last) {
+                    return Next::Leave;
+                }
+                if self.is_freezing() {
+                    return Next::Again;
+                }
             }
             OfAction::Ct(ct) => self.ct(ct, last),
             OfAction::CtClear => {
@@ -104,6 +113,18 @@ impl Context<'_, '_> {
             other => self.rewrite(other),
         }
         Next::Go
+    }
+
+    /// Sends the packet to the port that a field names.
+    fn output_field(&mut self, source: Subfield, max_len: u16, last: bool) {
+        let port = read(&self.key, source);
+        if let Ok(port) = u16::try_from(port) {
+            self.notes.add(NoteKind::Detail, || format!("output port is {port}"));
+            self.look_at(source.field, source.mask());
+            self.output(OfPort(port), max_len, false, last);
+        } else {
+            self.notes.add(NoteKind::Warning, || format!("output port {port} is out of range"));
+        }
     }
 
     /// Actions that change the packet or the pipeline's state.
@@ -151,6 +172,7 @@ impl Context<'_, '_> {
     /// Assigns a whole field that the packet has, or leaves it alone.
     fn assign(&mut self, field: Field, value: u128, has: bool) {
         if has {
+            self.look_at_protocol(field);
             self.mask.add(field);
             self.key.set(field, value);
         }
@@ -225,13 +247,13 @@ impl Context<'_, '_> {
         let key = self.key.clone();
         if last || !actions.iter().any(|action| matches!(action, OfAction::Ct(_))) {
             self.execute(actions, last);
-            self.execute_action_set();
+            self.finish_pipeline();
         } else {
             self.commit();
             let (base, conntracked) = (self.base.clone(), self.conntracked);
             let outer = std::mem::take(&mut self.actions);
             self.execute(actions, true);
-            self.execute_action_set();
+            self.finish_pipeline();
             let inner = std::mem::replace(&mut self.actions, outer);
             if !inner.is_empty() {
                 self.actions.push(Action::Clone(inner.into()));

@@ -68,12 +68,6 @@ impl Context<'_, '_> {
                 self.mask.add_bits(field, 0xff);
             }
             let mask = self.mask.get(field);
-            // As in Open vSwitch, whoever rewrites a whole field of the IP header has looked at
-            // the protocol, which says what checksums cover the field.
-            let is_ip = header.fields.contains(&Field::NwTtl);
-            if is_ip && mask == field.all_ones() && changed(self, field) {
-                self.mask.add(Field::NwProto);
-            }
             if mask != 0 && (icmp || changed(self, field)) {
                 let set = SetField { field, value: self.key.get(field) & mask, mask };
                 self.actions.push(Action::Set(set));

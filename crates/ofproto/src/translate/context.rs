@@ -1,20 +1,21 @@
 //! The state of one translation, and how it walks through bridges and tables.
 
 use super::found::Found;
+use super::freeze::Freezing;
 use super::learn::Pending;
 use super::report::{NoteKind, Notebook};
 use super::{Effect, Fork, Notes, World, always_looked_at};
-use crate::bridge::{Bridge, Fragments};
-use crate::hidden::Miss;
+use crate::bridge::Bridge;
+use crate::hidden::REASON_IMPLICIT_MISS;
 use crate::port::Port;
 use crate::recirc::Frozen;
 use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use base::{OfPort, RecircId, TableId, limits};
-use flow::{Action, DropReason, FRAG_ANY, Field, FlowKey, Mask};
+use flow::{Action, DropReason, Field, FlowKey, Mask};
 use openflow::Action as OfAction;
 use openflow::action::ToController;
-use openflow::message::{PortConfig, TableMiss};
+use openflow::message::PortConfig;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -41,6 +42,12 @@ pub(crate) struct Context<'w, 'a> {
     pub stack: Vec<u128>,
     pub action_set: Vec<OfAction>,
     pub in_action_set: bool,
+    /// The actions of a bucket are being carried out.
+    pub in_bucket: bool,
+    /// The packet is a controller's.
+    pub sent: bool,
+    /// Translation is about to stop and to go on later.
+    pub freezing: Option<Freezing>,
     /// How deep `resubmit` is nested.
     pub depth: usize,
     /// How many there were.
@@ -100,6 +107,9 @@ impl<'w, 'a> Context<'w, 'a> {
             stack: Vec::new(),
             action_set: Vec::new(),
             in_action_set: false,
+            in_bucket: false,
+            sent: false,
+            freezing: None,
             depth: 0,
             resubmits: 0,
             table: TableId(0),
@@ -134,16 +144,38 @@ impl<'w, 'a> Context<'w, 'a> {
         }
         let received = port.is_none_or(|port| self.may_receive(port))
             && (frozen.is_some() || self.take_over_ecn());
-        let found = self.lookup(self.in_port(), true, true);
-        self.report_found(&found);
-        if received {
-            self.execute_found(&found, Manner::Direct, true);
-            if self.error.is_none() {
-                self.execute_action_set();
+        match frozen.filter(|frozen| !frozen.rest.is_empty()) {
+            Some(frozen) if received => {
+                self.execute_rest(&frozen.rest);
+                self.finish_pipeline();
+            }
+            Some(_) => {}
+            None => {
+                let found = self.lookup(self.in_port(), true, true);
+                self.report_found(&found);
+                if received {
+                    self.execute_found(&found, Manner::Direct, true);
+                    self.finish_pipeline();
+                }
+                self.notes.leave();
             }
         }
         self.notes.leave();
-        self.notes.leave();
+    }
+
+    /// What comes after the last table: the action set, and the end of a translation that stops.
+    pub fn finish_pipeline(&mut self) {
+        if self.error.is_some() {
+            return;
+        }
+        if !self.is_freezing() {
+            self.execute_action_set();
+        }
+        if self.is_freezing() {
+            self.finish_freezing();
+            // What comes behind a copy goes on.
+            self.exit = false;
+        }
     }
 
     /// Translates a packet from a controller.
@@ -151,10 +183,9 @@ impl<'w, 'a> Context<'w, 'a> {
         let name = &self.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         self.conntracked = self.key.ct_state().contains(flow::CtState::TRK);
+        self.sent = true;
         self.execute(actions, true);
-        if self.error.is_none() {
-            self.execute_action_set();
-        }
+        self.finish_pipeline();
         self.notes.leave();
     }
 
@@ -174,6 +205,7 @@ impl<'w, 'a> Context<'w, 'a> {
             self.key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
             self.write_actions(&frozen.action_set);
         }
+        self.report_rest(&frozen.rest);
         self.notes.leave();
     }
 
@@ -202,75 +234,6 @@ impl<'w, 'a> Context<'w, 'a> {
         let is_stp = self.key.eth_dst().to_u64() == 0x0180_c200_0000;
         let bit = if is_stp { PortConfig::NO_RECV_STP } else { PortConfig::NO_RECV };
         !port.config.contains(bit)
-    }
-
-    /// Looks the packet up in the current table as from `in_port`
-    /// (ovs: `ofproto/ofproto-dpif.c`, `rule_dpif_lookup_from_table`).
-    fn lookup(&mut self, in_port: OfPort, may_packet_in: bool, honor_miss: bool) -> Found {
-        let controllers = self.bridge.controllers;
-        if controllers.fail_open && self.table == TableId(0) {
-            return Found::FailOpen;
-        }
-        let mut key = self.key.clone();
-        key.set_in_port_raw(in_port.0.into());
-        if key.nw_frag() & FRAG_ANY != 0 {
-            match self.bridge.fragments {
-                Fragments::NxMatch => {}
-                Fragments::Drop => return Found::Fragment,
-                // Only the first fragment has ports, and flows must treat all of them alike.
-                Fragments::Normal => {
-                    key.set_tp_src(0);
-                    key.set_tp_dst(0);
-                }
-            }
-        }
-        let bridge = self.bridge.id;
-        let (found, miss) = self.lookup_on(&key, honor_miss);
-        let port = self.bridge.port(self.in_port());
-        let has_no_packet_ins =
-            port.is_some_and(|port| port.config.contains(PortConfig::NO_PACKET_IN));
-        let goes_to_controller = match miss {
-            Some(TableMiss::Drop) => false,
-            Some(TableMiss::Controller | TableMiss::Continue) => port.is_some(),
-            None => honor_miss && controllers.wants_misses,
-        };
-        let found = match found {
-            Some(found) => found,
-            None if may_packet_in && goes_to_controller && !has_no_packet_ins => {
-                Found::MissToController
-            }
-            None => Found::Miss,
-        };
-        let miss = match found {
-            Found::MissToController => Some(Miss::ToController),
-            Found::Miss => Some(Miss::Dropped),
-            Found::Rule(_) | Found::Pending(_) | Found::FailOpen | Found::Fragment => None,
-        };
-        self.effects.extend(miss.map(|miss| Effect::Miss { bridge, miss }));
-        found
-    }
-
-    /// Looks up in the current table and, as long as packets without a flow are to go on there, in the
-    /// next ones. Gives what the last table does with such packets, if it was configured.
-    fn lookup_on(&mut self, key: &FlowKey, honor_miss: bool) -> (Option<Found>, Option<TableMiss>) {
-        let bridge = self.bridge.id;
-        loop {
-            let table = self.table;
-            let rule = self.bridge.tables.lookup(table, key, &mut self.mask);
-            let mut found = rule.map(Found::Rule);
-            if !self.pending.is_empty() {
-                let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
-                found = self.find_pending(key, priority).or(found);
-            }
-            self.depend(Dependency::Table { bridge, table });
-            self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
-            let miss = self.bridge.tables.miss(table).filter(|_| honor_miss);
-            let is_last = usize::from(table.0) + 2 >= limits::TABLES;
-            if found.is_some() || is_last || miss != Some(TableMiss::Continue) {
-                return (found, miss);
-            }
-            self.table = TableId(table.0 + 1);
-        }
     }
 
     /// Goes on in a table; depth and number of such steps are limited.
@@ -306,14 +269,15 @@ impl<'w, 'a> Context<'w, 'a> {
         self.resubmits += 1;
         self.depth += deeper;
         let (old_rule, old_cookie) = (self.rule, self.cookie);
+        let in_bucket = std::mem::replace(&mut self.in_bucket, false);
         self.execute_found(&found, manner, last);
-        (self.rule, self.cookie) = (old_rule, old_cookie);
+        (self.rule, self.cookie, self.in_bucket) = (old_rule, old_cookie, in_bucket);
         self.depth -= deeper;
         self.notes.leave();
         self.table = old_table;
     }
 
-    fn may_resubmit(&mut self) -> bool {
+    pub fn may_resubmit(&mut self) -> bool {
         let (text, error) = if self.depth >= limits::RESUBMIT_DEPTH {
             let text = format!("over max translation depth {}", limits::RESUBMIT_DEPTH);
             (text, DropReason::ResubmitDepth)
@@ -348,7 +312,7 @@ impl<'w, 'a> Context<'w, 'a> {
                 let to = ToController {
                     max_len: u16::MAX,
                     controller_id: 0,
-                    reason: 0,
+                    reason: REASON_IMPLICIT_MISS,
                     userdata: Vec::new(),
                     pause: false,
                 };

@@ -59,8 +59,7 @@ impl Context<'_, '_> {
     /// Sends a copy round once more, to go on in a table.
     fn fork(&mut self, table: TableId, zone: Zone, nat: Option<Option<NatRange>>) {
         let state = self.freeze(table, Vec::new());
-        let id = self.world.recirc.intern(self.world.now, state);
-        self.recircs.push(id);
+        let id = self.intern(state);
         self.actions.push(Action::Recirc(id));
         if self.notes.is_wanted() {
             let mut key = self.key.clone();
@@ -86,6 +85,7 @@ impl Context<'_, '_> {
             stack: self.stack.clone(),
             action_set: self.action_set.clone(),
             conntracked: self.conntracked,
+            rest: Vec::new(),
             userdata,
         }
     }

@@ -15,9 +15,33 @@ impl Context<'_, '_> {
             });
             return;
         }
+        self.look_at_protocol(field);
         self.look_at(field, bits);
         let old = whole(&self.key, field);
         self.write(field, (old & !bits) | (value & bits));
+    }
+
+    /// As in Open vSwitch, an assignment to a field of the IP header or of ARP looks at the protocol,
+    /// which says what checksums cover the field (ovs: `lib/meta-flow.c`, `mf_set_mask_l3_prereqs`).
+    pub fn look_at_protocol(&mut self, field: Field) {
+        use Field as F;
+        match field {
+            F::Ipv4Src
+            | F::Ipv4Dst
+            | F::Ipv6Src
+            | F::Ipv6Dst
+            | F::Ipv6Label
+            | F::IpDscp
+            | F::IpEcn
+            | F::NwTos
+            | F::NwTtl
+                if self.key.is_ip() =>
+            {
+                self.mask.add(F::NwProto);
+            }
+            F::ArpOp | F::ArpSha | F::ArpTha | F::ArpSpa | F::ArpTpa => self.mask.add(F::ArpOp),
+            _ => {}
+        }
     }
 
     /// Copies bits from field to field, if the packet has both.
@@ -91,7 +115,7 @@ pub(crate) fn read(key: &FlowKey, source: Subfield) -> u128 {
 }
 
 /// A field as OpenFlow shows it: ports in fields of 32 bits have the numbers of OpenFlow 1.1 and later.
-fn whole(key: &FlowKey, field: Field) -> u128 {
+pub(super) fn whole(key: &FlowKey, field: Field) -> u128 {
     match key.get(field) {
         port if matches!(field, Field::InPortOxm | Field::ActsetOutput) => {
             OfPort(port as u16).to_wire32().into()
@@ -116,7 +140,7 @@ pub(crate) fn fix_tpid(key: &mut FlowKey) {
 /// Whether the packet has the field; what decides that is made to matter
 /// (ovs: `lib/meta-flow.c`, `mf_are_prereqs_ok`). The Ethernet type and the fragment bits always
 /// matter.
-fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
+pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
     use Field as F;
     let (is_v4, is_v6) = (key.eth_type() == 0x0800, key.eth_type() == 0x86dd);
     let is_arp = matches!(key.eth_type(), 0x0806 | 0x8035);

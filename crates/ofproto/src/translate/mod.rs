@@ -14,7 +14,10 @@ mod context;
 mod ct;
 mod fields;
 mod found;
+mod freeze;
+mod group;
 mod learn;
+mod lookup;
 mod normal;
 mod output;
 mod report;
@@ -67,6 +70,8 @@ pub(crate) enum Effect {
     Lookup { bridge: BridgeId, table: TableId, found: bool },
     /// No flow matched.
     Miss { bridge: BridgeId, miss: Miss },
+    /// A packet went through a group: through one of its buckets or (`None`) through all.
+    Group { bridge: BridgeId, group: u32, bucket: Option<u32> },
     /// A packet went through a patch, from one end to the other.
     Patch { from: (BridgeId, OfPort), to: (BridgeId, OfPort) },
     /// A packet came out of a tunnel's port, or went into it.

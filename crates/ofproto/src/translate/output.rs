@@ -12,6 +12,10 @@ use openflow::message::PortConfig;
 
 /// OFPR_ACTION
 const REASON_ACTION: u8 = 1;
+/// OFPR_ACTION_SET, OFPR_GROUP and OFPR_PACKET_OUT, which OpenFlow knows from 1.4 on.
+const REASON_ACTION_SET: u8 = 3;
+const REASON_GROUP: u8 = 4;
+const REASON_PACKET_OUT: u8 = 5;
 /// OFPR_NO_MATCH, also for a flow that stands for a miss.
 const REASON_NO_MATCH: u8 = 0;
 
@@ -30,7 +34,7 @@ impl Context<'_, '_> {
             OfPort::CONTROLLER => self.send_to_controller(&ToController {
                 max_len,
                 controller_id: 0,
-                reason: REASON_ACTION,
+                reason: self.output_reason(),
                 userdata: Vec::new(),
                 pause: false,
             }),
@@ -39,6 +43,16 @@ impl Context<'_, '_> {
                 self.notes.add(NoteKind::Detail, || "skipping output to input port".to_owned())
             }
             _ => self.output_to(port, last),
+        }
+    }
+
+    /// Why a packet that is sent to the controller's port goes there.
+    fn output_reason(&self) -> u8 {
+        match () {
+            () if self.sent => REASON_PACKET_OUT,
+            () if self.in_bucket => REASON_GROUP,
+            () if self.in_action_set => REASON_ACTION_SET,
+            () => REASON_ACTION,
         }
     }
 
@@ -105,7 +119,7 @@ impl Context<'_, '_> {
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{}\")", bridge.config.name));
         if self.may_receive(port) {
             self.table_action(peer.1, TableId(0), true, false, last, Manner::Clone);
-            self.execute_action_set();
+            self.finish_pipeline();
         }
         self.notes.leave();
         self.bridge = here;
@@ -130,14 +144,14 @@ impl Context<'_, '_> {
             reason => reason,
         };
         let state = self.freeze(self.table, to.userdata.clone());
-        let id: RecircId = self.world.recirc.intern(self.world.now, state);
-        self.recircs.push(id);
+        let id = self.intern(state);
         self.actions.push(Action::Controller(ControllerAction {
             reason,
             recirc_id: id,
             rule_cookie: self.cookie,
             controller_id: to.controller_id,
             max_len: to.max_len,
+            pauses: false,
         }));
     }
 }

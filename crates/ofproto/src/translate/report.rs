@@ -7,6 +7,8 @@ pub(crate) enum NoteKind {
     Bridge,
     /// A table was asked.
     Table,
+    /// A bucket of a group is carried out.
+    Bucket,
     /// Frozen state is taken up again.
     Thaw,
     /// An action.

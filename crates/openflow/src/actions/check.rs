@@ -38,6 +38,15 @@ pub fn check(actions: &[Action], matching: &Match, place: Place) -> Result<(), O
     state.doubt.map_or(Ok(()), Err)
 }
 
+/// Checks the actions of a group's bucket, which packets of any kind may come to: only where they may
+/// stand is looked at.
+///
+/// # Errors
+/// The first action that can't be.
+pub fn check_bucket(actions: &[Action]) -> Result<(), OfError> {
+    nesting(actions, Outer::None)
+}
+
 /// What is known of the packet as the actions change it.
 struct State {
     matching: Match,
@@ -108,7 +117,14 @@ impl State {
                 self.old("fin_timeout", Prerequisite::Tcp);
                 Ok(())
             }
-            Action::Clone(actions) | Action::WriteActions(actions) => self.inner(actions),
+            Action::Clone(actions) => self.inner(actions),
+            // What an action set needs of its packets is not known yet.
+            Action::WriteActions(actions) => {
+                let doubt = self.doubt.take();
+                let checked = self.inner(actions);
+                self.doubt = doubt;
+                checked
+            }
             Action::GotoTable(table) => self.goto(*table),
             _ => Ok(()),
         }

@@ -12,7 +12,7 @@ mod standard;
 mod standard_out;
 
 pub(crate) use check::ct_nesting;
-pub use check::{Place, check};
+pub use check::{Place, check, check_bucket};
 pub(crate) use learn::with_protocol as learn_specs;
 pub(crate) use list::{
     ActionForm, fits_action_set, put_actions, put_flow_actions, take_actions, take_flow_actions,

@@ -79,7 +79,7 @@ pub(super) fn take(
             body.skip(6)?;
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
-        40 => return Err(bad(ErrorCode::ActionBadOutGroup, "group: there are no groups")),
+        40 => take_group(body)?,
         _ => return Err(unsupported(subtype)),
     };
     body.done()?;
@@ -93,7 +93,6 @@ fn unsupported(subtype: u16) -> OfError {
         23..=26 | 30 | 31 => "MPLS",
         29 | 38 | 41 => "sample",
         39 => "output(max_len)",
-        40 => "group",
         46..=48 => "encap/decap",
         49 => "check_pkt_larger",
         50 => "delete_field",
@@ -101,6 +100,11 @@ fn unsupported(subtype: u16) -> OfError {
     };
     let reason = format!("{name} (Nicira's action {subtype}) is not supported");
     bad(ErrorCode::ActionBadVendorType, reason)
+}
+
+fn take_group(body: &mut Input<'_>) -> Result<Action, OfError> {
+    body.skip(2)?;
+    Ok(Action::Group(super::standard::group_number(body.u32()?)?))
 }
 
 fn void(body: &mut Input<'_>, action: Action) -> Result<Action, OfError> {

@@ -55,6 +55,10 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
             put_resubmit(out, None, Some(*table), false);
         }
         Action::Ct(ct) => put_ct(out, ct, form),
+        Action::Group(group) => action(out, 40, |out| {
+            out.put_zeros(2);
+            out.put_u32(*group);
+        }),
         Action::CtClear => action(out, 43, |_| {}),
         Action::Nat(range) => put_nat(out, range.as_ref()),
         Action::Clone(actions) => action(out, 42, |out| {

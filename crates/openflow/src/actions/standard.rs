@@ -4,7 +4,7 @@ use super::set;
 use crate::action::Action;
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
-use crate::message::Version;
+use crate::message::{GROUP_MAX, Version};
 use base::{MacAddr, OfPort};
 use flow::Field;
 use std::net::Ipv4Addr;
@@ -132,7 +132,7 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         }
         18 => empty(body, Action::StripVlan)?,
         21 => return Err(bad(ErrorCode::ActionBadType, "set_queue: queues are not supported")),
-        22 => return Err(bad(ErrorCode::ActionBadOutGroup, "group: there are no groups")),
+        22 => Action::Group(group_number(body.u32()?)?),
         23 => Action::SetIpTtl(padded(body, 1)? as u8),
         24 => empty(body, Action::DecTtl(vec![0]))?,
         25 if version >= Version::V12 => set::take_set_field(body, version)?,
@@ -142,6 +142,14 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         }
         _ => return Err(bad(ErrorCode::ActionBadType, format!("action {kind} is unknown"))),
     })
+}
+
+/// The number of a group that packets are sent to.
+pub(super) fn group_number(group: u32) -> Result<u32, OfError> {
+    if group <= GROUP_MAX {
+        return Ok(group);
+    }
+    Err(bad(ErrorCode::ActionBadOutGroup, format!("group {group:#x} can't be")))
 }
 
 fn take_copy_field(body: &mut Input<'_>) -> Result<Action, OfError> {

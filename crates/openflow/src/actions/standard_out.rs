@@ -128,6 +128,7 @@ fn put_shared(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool
             form.proto.has_vlan = true;
             short(out, 17, (*tpid).into(), 2);
         }
+        Action::Group(group) => short(out, 22, (*group).into(), 4),
         Action::SetIpTtl(ttl) => short(out, 23, (*ttl).into(), 1),
         Action::DecTtl(ids) if ids.as_slice() == [0] => short(out, 24, 0, 0),
         _ => return false,

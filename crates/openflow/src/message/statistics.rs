@@ -1,6 +1,9 @@
 //! What statistics requests ask, and what their replies hold.
 
-use super::{FlowFlags, FlowMonitor, FlowUpdate, PortDesc, TableDesc, TableFeatures, TableMiss};
+use super::{
+    FlowFlags, FlowMonitor, FlowUpdate, GroupDesc, GroupStats, PortDesc, TableDesc, TableFeatures,
+    TableMiss,
+};
 use crate::action::Action;
 use base::{OfPort, TableId};
 use flow::Match;
@@ -39,12 +42,12 @@ pub enum StatsRequest {
     },
     /// Short description of all tables (1.4).
     TableDesc,
-    /// Groups' features: none here.
+    /// What groups can be.
     GroupFeatures,
-    /// Groups: none here.
-    GroupDesc,
-    /// Groups' statistics: none here.
-    GroupStats,
+    /// One group, or all ([`super::GROUP_ALL`]).
+    GroupDesc(u32),
+    /// Statistics of one group, or of all.
+    GroupStats(u32),
     /// Meters' features: none here.
     MeterFeatures,
     /// Meters' configuration: none here.
@@ -71,7 +74,7 @@ pub struct FlowStatsRequest {
     pub table: Option<TableId>,
     /// That output to this port; `NONE` is any.
     pub out_port: OfPort,
-    /// That send to this group: none, as there are no groups.
+    /// That send to this group.
     pub out_group: Option<u32>,
     /// With these cookie bits.
     pub cookie: u64,
@@ -112,12 +115,12 @@ pub enum StatsReply {
     TableFeatures(Vec<TableStats>),
     /// Short description of tables.
     TableDesc(Vec<TableDesc>),
-    /// No groups, and none possible.
+    /// What groups can be.
     GroupFeatures,
-    /// No groups.
-    GroupDesc,
-    /// No groups.
-    GroupStats,
+    /// Groups.
+    GroupDesc(Vec<GroupDesc>),
+    /// What groups have carried.
+    GroupStats(Vec<GroupStats>),
     /// No meters, and none possible.
     MeterFeatures,
     /// No meters.

@@ -2,6 +2,7 @@
 
 mod flow;
 pub(crate) mod flow_monitor;
+mod group;
 pub(crate) mod oxs;
 mod port;
 mod reply;

@@ -1,6 +1,6 @@
 //! Replies, which may be cut into several messages.
 
-use super::{Kind, all, flow, flow_monitor, kind, oxs, port, table, table_features};
+use super::{Kind, all, flow, flow_monitor, group, kind, oxs, port, table, table_features};
 use crate::bytes::{Input, Output};
 use crate::codec::{Xid, finish};
 use crate::error::OfError;
@@ -49,6 +49,8 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
         kind::PORT_DESC => {
             StatsReply::PortDesc(all(input, |input| crate::port::take_desc(input, version))?)
         }
+        kind::GROUP => StatsReply::GroupStats(all(input, |it| group::take_stats(it, version))?),
+        kind::GROUP_DESC => StatsReply::GroupDesc(all(input, |it| group::take_desc(it, version))?),
         kind::TABLE_FEATURES => StatsReply::TableFeatures(all(input, table_features::take)?),
         kind::TABLE_DESC => StatsReply::TableDesc(all(input, table_mod::take_desc)?),
         kind::FLOW_MONITOR => {
@@ -59,8 +61,6 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
             input.take(input.len())?;
             match other {
                 kind::QUEUE => StatsReply::Queue,
-                kind::GROUP => StatsReply::GroupStats,
-                kind::GROUP_DESC => StatsReply::GroupDesc,
                 kind::GROUP_FEATURES => StatsReply::GroupFeatures,
                 kind::METER => StatsReply::MeterStats,
                 kind::METER_CONFIG => StatsReply::MeterConfig,
@@ -161,8 +161,8 @@ fn kind_of(reply: &StatsReply, version: Version) -> Kind {
         StatsReply::TableFeatures(_) => kind::TABLE_FEATURES,
         StatsReply::TableDesc(_) => kind::TABLE_DESC,
         StatsReply::GroupFeatures => kind::GROUP_FEATURES,
-        StatsReply::GroupDesc => kind::GROUP_DESC,
-        StatsReply::GroupStats => kind::GROUP,
+        StatsReply::GroupDesc(_) => kind::GROUP_DESC,
+        StatsReply::GroupStats(_) => kind::GROUP,
         StatsReply::MeterFeatures => kind::METER_FEATURES,
         StatsReply::MeterConfig => kind::METER_CONFIG,
         StatsReply::MeterStats => kind::METER,
@@ -230,8 +230,13 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
                 out.add(|out| flow_monitor::put_update(out, version, update));
             }
         }
-        // No types, no capabilities, no room for any, no actions.
-        StatsReply::GroupFeatures => out.add(|out| out.put_zeros(40)),
+        StatsReply::GroupFeatures => out.add(|out| group::put_features(out, version)),
+        StatsReply::GroupDesc(groups) => {
+            groups.iter().for_each(|entry| out.add(|out| group::put_desc(out, version, entry)));
+        }
+        StatsReply::GroupStats(groups) => {
+            groups.iter().for_each(|entry| out.add(|out| group::put_stats(out, version, entry)));
+        }
         StatsReply::MeterFeatures => out.add(|out| out.put_zeros(16)),
         _ => {}
     }

@@ -3,7 +3,8 @@
 use super::{Kind, all, flow_monitor, kind, table_features};
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
-use crate::message::{FlowStatsRequest, StatsRequest, Version};
+use crate::group_mod::is_new;
+use crate::message::{FlowStatsRequest, GROUP_ALL, StatsRequest, Version};
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::port::{put_port, take_port};
 use crate::{of10_match, of11_match};
@@ -50,14 +51,9 @@ pub(crate) fn take_request(
             let queue = Some(input.u32()?).filter(|&queue| queue != ANY);
             StatsRequest::Queue { port: if all { OfPort::NONE } else { port }, queue }
         }
-        kind::GROUP => {
-            input.skip(8)?;
-            StatsRequest::GroupStats
-        }
-        kind::GROUP_DESC => {
-            input.take(input.len())?;
-            StatsRequest::GroupDesc
-        }
+        kind::GROUP => StatsRequest::GroupStats(take_group(input)?),
+        kind::GROUP_DESC if is_new(version) => StatsRequest::GroupDesc(take_group(input)?),
+        kind::GROUP_DESC => StatsRequest::GroupDesc(GROUP_ALL),
         kind::GROUP_FEATURES => StatsRequest::GroupFeatures,
         kind::METER | kind::METER_CONFIG => {
             input.skip(8)?;
@@ -83,6 +79,12 @@ pub(crate) fn take_request(
         }
         _ => return Err(kind.unknown()),
     })
+}
+
+fn take_group(input: &mut Input<'_>) -> Result<u32, OfError> {
+    let group = input.u32()?;
+    input.skip(4)?;
+    Ok(group)
 }
 
 fn take_padded_port(input: &mut Input<'_>, version: Version) -> Result<OfPort, OfError> {
@@ -142,8 +144,8 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::TableFeatures { .. } => (kind::TABLE_FEATURES, None),
         StatsRequest::TableDesc => (kind::TABLE_DESC, None),
         StatsRequest::GroupFeatures => (kind::GROUP_FEATURES, None),
-        StatsRequest::GroupDesc => (kind::GROUP_DESC, None),
-        StatsRequest::GroupStats => (kind::GROUP, None),
+        StatsRequest::GroupDesc(_) => (kind::GROUP_DESC, None),
+        StatsRequest::GroupStats(_) => (kind::GROUP, None),
         StatsRequest::MeterFeatures => (kind::METER_FEATURES, None),
         StatsRequest::MeterConfig => (kind::METER_CONFIG, None),
         StatsRequest::MeterStats => (kind::METER, None),
@@ -169,11 +171,12 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::PortDesc(port) if version == Version::V15 => {
             put_padded_port(out, version, *port);
         }
-        StatsRequest::GroupDesc if !v10 && version < Version::V15 => {}
-        StatsRequest::GroupDesc
-        | StatsRequest::GroupStats
-        | StatsRequest::MeterConfig
-        | StatsRequest::MeterStats => {
+        StatsRequest::GroupDesc(_) if !is_new(version) => {}
+        StatsRequest::GroupDesc(group) | StatsRequest::GroupStats(group) => {
+            out.put_u32(*group);
+            out.put_zeros(4);
+        }
+        StatsRequest::MeterConfig | StatsRequest::MeterStats => {
             out.put_u32(ANY);
             out.put_zeros(4);
         }

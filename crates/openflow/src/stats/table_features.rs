@@ -19,8 +19,8 @@ const WRITE_SETFIELD: u16 = 12;
 const APPLY_SETFIELD: u16 = 14;
 /// The bit of a field's header that says that a mask follows the value.
 const HAS_MASK: u32 = 1 << 8;
-/// OFPAT_OUTPUT, PUSH_VLAN, POP_VLAN, SET_NW_TTL, DEC_NW_TTL, SET_FIELD
-const ACTIONS: [u16; 6] = [0, 17, 18, 23, 24, 25];
+/// OFPAT_OUTPUT, PUSH_VLAN, POP_VLAN, GROUP, SET_NW_TTL, DEC_NW_TTL, SET_FIELD
+pub(super) const ACTIONS: [u16; 7] = [0, 17, 18, 22, 23, 24, 25];
 
 /// Reads one table's name and size; the properties are passed over.
 pub(super) fn take(input: &mut Input<'_>) -> Result<TableStats, OfError> {
@@ -220,9 +220,9 @@ mod tests {
             let with = |property: [u8; 8]| exceeds(usize::MAX, &property);
             assert!(!exceeds(usize::MAX, &[]));
             assert!(!exceeds(64, &[]), "no properties");
-            // Packets without a flow: output and group; tables 8 and 7.
+            // Packets without a flow: output and set_queue; tables 8 and 7.
             assert!(!with([0, 5, 0, 8, 0, 0, 0, 4]));
-            assert!(with([0, 5, 0, 8, 0, 22, 0, 4]));
+            assert!(with([0, 5, 0, 8, 0, 21, 0, 4]));
             assert!(!with([0, 3, 0, 5, 8, 0, 0, 0]));
             assert!(with([0, 3, 0, 5, 7, 0, 0, 0]));
             assert!(with([0, 99, 0, 8, 0, 0, 0, 0]), "an unknown property");

@@ -4,6 +4,7 @@ use super::span::{Pair, Span};
 use super::{PortNames, TextError, assign, choice, ct, learn, value};
 use crate::action::{Action, Conjunction, SetForm, ToController};
 use crate::actions::{check_order, fits_action_set};
+use crate::message::GROUP_MAX;
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
 
@@ -59,7 +60,11 @@ pub(super) fn list(
     Ok(out)
 }
 
-fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action, TextError> {
+pub(super) fn one(
+    pair: Pair<'_>,
+    ports: PortNames<'_>,
+    nesting: Nesting,
+) -> Result<Action, TextError> {
     if let Some(action) = plain(pair)? {
         return Ok(action);
     }
@@ -104,9 +109,10 @@ fn one(pair: Pair<'_>, ports: PortNames<'_>, nesting: Nesting) -> Result<Action,
         }
         "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
-        "group" | "meter" | "enqueue" | "set_queue" | "pop_queue" | "sample" | "push_mpls"
-        | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl"
-        | "encap" | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
+        "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
+        "meter" | "enqueue" | "set_queue" | "pop_queue" | "sample" | "push_mpls" | "pop_mpls"
+        | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl" | "encap"
+        | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
         }
         _ if pair.value.is_none() => match value::port(pair.key, ports) {

@@ -97,7 +97,10 @@ fn setting(flow: &mut FlowMod, pair: Pair<'_>, ports: PortNames<'_>) -> Result<b
         "hard_timeout" => flow.hard_timeout_s = short(u16::MAX)? as u16,
         "importance" => flow.importance = short(u16::MAX)? as u16,
         "out_port" => flow.out_port = value::port(pair.needed()?, ports)?,
-        "out_group" => return Err(pair.key.error("there are no groups")),
+        "out_group" => {
+            let group = value::number_to(pair.needed()?, u32::MAX.into())? as u32;
+            flow.out_group = (group != u32::MAX).then_some(group);
+        }
         "cookie" => cookie(flow, pair.needed()?)?,
         "duration" | "n_packets" | "n_bytes" | "idle_age" | "hard_age" => {}
         _ => return Ok(false),

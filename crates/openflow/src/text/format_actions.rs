@@ -66,6 +66,7 @@ fn one(action: &Action, proto: Proto) -> String {
             }
         }
         Action::Ct(action) => ct(action, proto),
+        Action::Group(group) => format!("group:{group}"),
         Action::CtClear => "ct_clear".to_owned(),
         Action::Nat(range) => nat(range.as_ref()),
         Action::Clone(actions) => format!("clone({})", list(actions, proto)),

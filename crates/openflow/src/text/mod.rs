@@ -8,6 +8,7 @@ mod ct;
 mod flow;
 mod format_actions;
 mod format_match;
+mod group;
 mod learn;
 mod matching;
 mod named_bits;
@@ -18,6 +19,7 @@ pub use actions::parse_actions;
 pub use flow::{format_flow, parse_flow};
 pub use format_actions::format_actions;
 pub use format_match::format_match;
+pub use group::{format_group, parse_group};
 pub use matching::parse_match;
 pub use named_bits::NamedBits;
 

@@ -313,7 +313,7 @@ impl Generate {
     }
 
     fn action(&mut self, depth: u32) -> Action {
-        match self.below(19) {
+        match self.below(20) {
             0 => Action::Output { port: self.port(), max_len: 0 },
             1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
             2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
@@ -344,6 +344,7 @@ impl Generate {
             15 => self.bundle(),
             16 => self.multipath(),
             17 => Action::FinTimeout { idle_s: 1 + self.below(9) as u16, hard_s: 0 },
+            18 => Action::Group(self.below(GROUP_MAX.into()) as u32),
             _ if self.often() => Action::DecTtl(vec![3, 4]),
             _ if self.often() => Action::StripVlan,
             _ => Action::Exit,
@@ -566,7 +567,7 @@ impl Generate {
 
     pub fn message(&mut self) -> Message {
         let nicira = self.v10();
-        match self.below(35) {
+        match self.below(39) {
             0..=6 => Message::FlowMod(self.flow_mod()),
             7 => Message::StatsReply(StatsReply::Flow {
                 flows: vec![self.flow(), self.flow()],
@@ -669,8 +670,79 @@ impl Generate {
                 reason: self.below(2) as u8,
                 generation: self.often().then(|| self.next()),
             },
+            34 | 35 => Message::GroupMod(Box::new(self.group_mod())),
+            36 => {
+                let GroupMod { group, kind, buckets, selection, .. } = self.added_group();
+                let desc = GroupDesc { group, kind, buckets, selection };
+                Message::StatsReply(StatsReply::GroupDesc(vec![desc.clone(), desc]))
+            }
+            37 => {
+                let has_duration = !matches!(self.version, Version::V11 | Version::V12);
+                Message::StatsReply(StatsReply::GroupStats(vec![GroupStats {
+                    group: 7,
+                    references: 2,
+                    duration_ns: if has_duration { self.below(1 << 50) } else { 0 },
+                    packets: self.next(),
+                    bytes: self.next(),
+                    buckets: vec![(self.next(), self.next()); 3],
+                }]))
+            }
             _ => Message::CtFlushZone(self.next() as u16),
         }
+    }
+
+    /// A group as it may be added in this version.
+    fn added_group(&mut self) -> GroupMod {
+        let is_new = matches!(self.version, Version::V10 | Version::V15);
+        let kind = GroupType::ALL[self.below(4) as usize];
+        let count = if kind == GroupType::Indirect { 1 } else { self.below(4) as u32 };
+        let is_watched = matches!(kind, GroupType::Select | GroupType::FastFailover);
+        let buckets = (0..count).map(|i| Bucket {
+            id: if is_new { 3 * i + 1 } else { i },
+            weight: if kind == GroupType::Select { self.below(100) as u16 } else { 0 },
+            watch_port: if is_watched { OfPort(1 + i as u16) } else { OfPort::NONE },
+            watch_group: (is_watched && self.often()).then_some(9),
+            actions: self.actions(),
+        });
+        let buckets = buckets.collect();
+        let named = |name| HashField::named(name).unwrap();
+        let selection = (is_new && kind == GroupType::Select).then(|| match self.often() {
+            true => Selection { method: SelectionMethod::DpHash, param: 5, fields: vec![] },
+            false => Selection {
+                method: SelectionMethod::Hash,
+                param: self.next(),
+                fields: vec![named("eth_dst"), HashField { mask: 0xff00, ..named("reg1") }],
+            },
+        });
+        let group = self.below(GROUP_MAX.into()) as u32;
+        GroupMod { command: GroupCommand::Add, group, kind, buckets, selection }
+    }
+
+    fn group_mod(&mut self) -> GroupMod {
+        let mut group_mod = self.added_group();
+        let is_new = matches!(self.version, Version::V10 | Version::V15);
+        let places = [BucketPlace::Id(3), BucketPlace::First, BucketPlace::Last, BucketPlace::All];
+        match self.below(6) {
+            0 => group_mod.command = GroupCommand::Modify,
+            1 => group_mod.command = GroupCommand::AddOrModify,
+            2 | 3 => {
+                let place = places[self.below(4) as usize];
+                let removes = is_new && self.often();
+                group_mod.command = match removes {
+                    true => GroupCommand::RemoveBucket(place),
+                    false => GroupCommand::Delete,
+                };
+                group_mod.kind = GroupType::All;
+                (group_mod.buckets, group_mod.selection) = (vec![], None);
+            }
+            4 if is_new => {
+                let place = places[self.below(3) as usize];
+                group_mod.command = GroupCommand::InsertBucket(place);
+                group_mod.selection = None;
+            }
+            _ => {}
+        }
+        group_mod
     }
 
     fn table_features(&mut self, table: u8) -> TableFeatures {

@@ -1,0 +1,82 @@
+//! Asking a table.
+
+use super::Effect;
+use super::context::Context;
+use super::found::Found;
+use crate::bridge::Fragments;
+use crate::hidden::Miss;
+use crate::revalidate::Dependency;
+use base::{OfPort, TableId, limits};
+use flow::{FRAG_ANY, FlowKey};
+use openflow::message::{PortConfig, TableMiss};
+
+impl Context<'_, '_> {
+    /// Looks the packet up in the current table as from `in_port`
+    /// (ovs: `ofproto/ofproto-dpif.c`, `rule_dpif_lookup_from_table`).
+    pub fn lookup(&mut self, in_port: OfPort, may_packet_in: bool, honor_miss: bool) -> Found {
+        let controllers = self.bridge.controllers;
+        if controllers.fail_open && self.table == TableId(0) {
+            return Found::FailOpen;
+        }
+        let mut key = self.key.clone();
+        key.set_in_port_raw(in_port.0.into());
+        if key.nw_frag() & FRAG_ANY != 0 {
+            match self.bridge.fragments {
+                Fragments::NxMatch => {}
+                Fragments::Drop => return Found::Fragment,
+                // Only the first fragment has ports, and flows must treat all of them alike.
+                Fragments::Normal => {
+                    key.set_tp_src(0);
+                    key.set_tp_dst(0);
+                }
+            }
+        }
+        let bridge = self.bridge.id;
+        let (found, miss) = self.lookup_on(&key, honor_miss);
+        let port = self.bridge.port(self.in_port());
+        let has_no_packet_ins =
+            port.is_some_and(|port| port.config.contains(PortConfig::NO_PACKET_IN));
+        let goes_to_controller = match miss {
+            Some(TableMiss::Drop) => false,
+            Some(TableMiss::Controller | TableMiss::Continue) => port.is_some(),
+            None => honor_miss && controllers.wants_misses,
+        };
+        let found = match found {
+            Some(found) => found,
+            None if may_packet_in && goes_to_controller && !has_no_packet_ins => {
+                Found::MissToController
+            }
+            None => Found::Miss,
+        };
+        let miss = match found {
+            Found::MissToController => Some(Miss::ToController),
+            Found::Miss => Some(Miss::Dropped),
+            Found::Rule(_) | Found::Pending(_) | Found::FailOpen | Found::Fragment => None,
+        };
+        self.effects.extend(miss.map(|miss| Effect::Miss { bridge, miss }));
+        found
+    }
+
+    /// Looks up in the current table and, as long as packets without a flow are to go on there, in the
+    /// next ones. Gives what the last table does with such packets, if it was configured.
+    fn lookup_on(&mut self, key: &FlowKey, honor_miss: bool) -> (Option<Found>, Option<TableMiss>) {
+        let bridge = self.bridge.id;
+        loop {
+            let table = self.table;
+            let rule = self.bridge.tables.lookup(table, key, &mut self.mask);
+            let mut found = rule.map(Found::Rule);
+            if !self.pending.is_empty() {
+                let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
+                found = self.find_pending(key, priority).or(found);
+            }
+            self.depend(Dependency::Table { bridge, table });
+            self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
+            let miss = self.bridge.tables.miss(table).filter(|_| honor_miss);
+            let is_last = usize::from(table.0) + 2 >= limits::TABLES;
+            if found.is_some() || is_last || miss != Some(TableMiss::Continue) {
+                return (found, miss);
+            }
+            self.table = TableId(table.0 + 1);
+        }
+    }
+}
