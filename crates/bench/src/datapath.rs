@@ -126,7 +126,7 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     let seen = looking.stop(TITLE)?;
     drop(progress);
     let stages = Stages::measure(&mut station.switch, &mut station.cables)?;
-    let (connections, flows) = (conntrack.connections(), station.switch.flows().len());
+    let (connections, flows) = (conntrack.connections(), station.switch.flow_count());
     let mut outcome = report(args.port, &Measured { played, connections, flows, stages });
     seen.add_to(&mut outcome);
     Ok(outcome)

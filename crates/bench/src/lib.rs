@@ -44,6 +44,7 @@ use work::Work;
   tidegate bench zones 10000 290 100                 commits, lookups and flushes, zone by zone
   tidegate bench datapath --ct                       packets from port to port, tracked
   tidegate bench flow-setup --hold                   flows a second, for packets that need one each
+  tidegate bench stats                               what collecting statistics costs
   tidegate bench matrix results                      connections a second, ours and theirs
   tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {

@@ -20,6 +20,8 @@ pub const TEMPLATE: [u8; 42] = [
 pub const IP_CHECKSUM: usize = 24;
 /// The source address.
 pub const IP_SOURCE: usize = 26;
+/// The destination address.
+pub const IP_DESTINATION: usize = 30;
 /// The source port; the destination port follows it.
 pub const L4_SOURCE: usize = 34;
 
@@ -43,6 +45,15 @@ pub fn set_connection(bytes: &mut [u8], number: u32) {
     put(bytes, IP_CHECKSUM, update_u32(sum, old, address).to_be_bytes());
     put(bytes, IP_SOURCE, address.to_be_bytes());
     put(bytes, L4_SOURCE, port.to_be_bytes());
+}
+
+/// Sets the destination of a packet like [`TEMPLATE`], and mends the IP checksum.
+pub fn set_destination(bytes: &mut [u8], address: [u8; 4]) {
+    let old = u32::from_be_bytes(take(bytes, IP_DESTINATION));
+    let sum = u16::from_be_bytes(take(bytes, IP_CHECKSUM));
+    let new = u32::from_be_bytes(address);
+    put(bytes, IP_CHECKSUM, update_u32(sum, old, new).to_be_bytes());
+    put(bytes, IP_DESTINATION, address);
 }
 
 /// Address and port of connection `number`.

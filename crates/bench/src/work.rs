@@ -1,6 +1,6 @@
 //! What `bench` measures: the one way to each work, beside whose figures stands where they come from.
 
-use crate::slow_path::flow_setup;
+use crate::slow_path::{flow_setup, stats};
 use crate::{BenchError, Outcome, conntrack, datapath, matrix, rfc, traffic, zones};
 use clap::Subcommand;
 use load::provenance::Provenance;
@@ -14,6 +14,7 @@ pub enum Work {
     Matrix(matrix::MatrixArgs),
     Rfc(Box<rfc::RfcArgs>),
     FlowSetup(flow_setup::FlowSetupArgs),
+    Stats(stats::StatsArgs),
 }
 
 impl Work {
@@ -26,6 +27,7 @@ impl Work {
             Work::Matrix(args) => args.json,
             Work::Rfc(args) => args.json,
             Work::FlowSetup(args) => args.json,
+            Work::Stats(args) => args.json,
         }
     }
 
@@ -44,6 +46,7 @@ impl Work {
             Work::Datapath(args) => datapath::measure(args),
             Work::Rfc(args) => rfc::measure(args),
             Work::FlowSetup(args) => flow_setup::measure(args),
+            Work::Stats(args) => stats::measure(args),
             // Stamped where it is kept.
             Work::Matrix(args) => return matrix::measure(args, provenance),
         };
@@ -64,6 +67,7 @@ impl Work {
             Work::Matrix(_) => matrix::VERB,
             Work::Rfc(_) => "bench rfc",
             Work::FlowSetup(_) => "bench flow-setup",
+            Work::Stats(_) => "bench stats",
         }
     }
 
@@ -73,7 +77,7 @@ impl Work {
             Work::Conntrack(args) => Some(args.seed),
             Work::Datapath(_) => Some(traffic::SEED),
             Work::Rfc(args) => Some(args.seed()),
-            Work::Zones(_) | Work::Matrix(_) | Work::FlowSetup(_) => None,
+            _ => None,
         }
     }
 
@@ -82,7 +86,7 @@ impl Work {
         match self {
             Work::Matrix(args) => args.list,
             Work::Rfc(args) => args.list,
-            Work::Conntrack(_) | Work::Zones(_) | Work::Datapath(_) | Work::FlowSetup(_) => false,
+            _ => false,
         }
     }
 }
@@ -117,6 +121,7 @@ mod tests {
                 "bench rfc",
                 Some(9),
             ),
+            ("stats --flows 1000 --most 1000 --seconds 5", "bench stats", None),
             (&matrix, "bench matrix", None),
         ] {
             let words = std::iter::once("bench").chain(line.split_whitespace());

@@ -138,7 +138,7 @@ fn work(
         let Station { switch, cables, .. } = &mut station;
         let done = match task {
             Task::LookAtStages => Stages::measure(switch, cables)
-                .map(|stages| Done::Stages(stages, switch.flows().len()))
+                .map(|stages| Done::Stages(stages, switch.flow_count()))
                 .map_err(BenchError::from),
             Task::Play(time) => station.play(time, None).map(Done::Played),
         };

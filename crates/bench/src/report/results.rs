@@ -84,9 +84,7 @@ fn stored(file: &Path) -> Result<Stored, String> {
         Some("generate --self-test") => Kind::SelfTest,
         Some("bench rfc") => Kind::Rfc,
         Some("bench matrix") => Kind::Matrix,
-        Some("bench conntrack" | "bench zones" | "bench datapath" | "bench flow-setup") => {
-            Kind::Bench
-        }
+        Some(verb) if verb.starts_with("bench ") => Kind::Bench,
         // Before results named their verb, those of `bench` told by what they measured.
         None if json.get("ns_per_packet").is_some() || json.get("zones").is_some() => Kind::Bench,
         Some(other) => return Err(format!("\"{other}\" is no verb whose results are known")),

@@ -3,6 +3,8 @@
 mod daemon;
 pub mod flow_setup;
 mod series;
+pub mod stats;
+mod turns;
 
 use base::Instant;
 pub use series::{Chart, Line};

@@ -1,9 +1,12 @@
 //! A switch inside the measuring process, between ports in memory, and how long its stages take.
 
 mod error;
+mod own_time;
 mod stages;
 mod switch;
+mod upkeep;
 
 pub use error::InMemoryError;
+pub use own_time::OwnTime;
 pub use stages::{Stages, Watch};
-pub use switch::{Cable, Discard, PORTS, Switch};
+pub use switch::{Cable, Discard, PORTS, Switch, port_name};

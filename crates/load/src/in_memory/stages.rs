@@ -50,7 +50,7 @@ impl Stages {
     }
 
     /// Plays the traffic both ways.
-    pub fn measure(switch: &mut Switch, cables: &mut [Cable; 2]) -> Result<Stages, PortError> {
+    pub fn measure(switch: &mut Switch, cables: &mut [Cable]) -> Result<Stages, PortError> {
         let mut watch = Watch::new();
         let mut packets = 0;
         while packets < PACKETS {

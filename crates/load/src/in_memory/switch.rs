@@ -5,8 +5,8 @@ use super::{InMemoryError, Watch};
 use ::conntrack::Conntrack;
 use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
-use flow::{DropReason, FlowCommand, FlowPut, Upcall};
-use ofproto::{BridgeConfig, FailMode, Ofproto, PortDevice, PortSpec};
+use flow::{DropReason, Upcall};
+use ofproto::{BridgeConfig, BridgeId, FailMode, Ofproto, PortDevice, PortSpec};
 use openflow::message::FlowModCommand;
 use openflow::text::parse_flow;
 use packet::{Batch, Pool};
@@ -21,14 +21,14 @@ const UPCALLS: usize = 256;
 
 /// The switch.
 pub struct Switch {
-    core: Ofproto,
-    worker: Worker,
+    pub(super) core: Ofproto,
+    pub(super) bridge: BridgeId,
+    pub(super) worker: Worker,
     conntrack: Arc<Conntrack>,
     upcalls: Arc<UpcallQueue>,
-    orders: ofproto::Outbox,
+    pub(super) orders: ofproto::Outbox,
     waiting: Vec<Upcall>,
-    out: Outbox,
-    flows: Vec<FlowPut>,
+    pub(super) out: Outbox,
 }
 
 /// What one of the two ports receives from and sends to.
@@ -66,6 +66,16 @@ impl Switch {
         worker: WorkerId,
         conntrack: Arc<Conntrack>,
     ) -> Result<Switch, InMemoryError> {
+        Switch::with_ports(PORTS.len() as u16, flows, worker, conntrack)
+    }
+
+    /// The same with so many ports, named as [`port_name`] says.
+    pub fn with_ports(
+        ports: u16,
+        flows: &str,
+        worker: WorkerId,
+        conntrack: Arc<Conntrack>,
+    ) -> Result<Switch, InMemoryError> {
         let upcalls = Arc::new(UpcallQueue::new());
         let worker = Worker::new(
             worker,
@@ -74,15 +84,16 @@ impl Switch {
             WorkerConfig::default(),
             fastrand::u64(..),
         );
+        let (core, bridge) = bridge(ports, flows, clock::now())?;
         Ok(Switch {
-            core: bridge(flows, clock::now())?,
+            core,
+            bridge,
             worker,
             conntrack,
             upcalls,
             orders: ofproto::Outbox::default(),
             waiting: Vec::new(),
             out: Outbox::new(),
-            flows: Vec::new(),
         })
     }
 
@@ -91,7 +102,7 @@ impl Switch {
     pub fn turn(
         &mut self,
         now: Instant,
-        cables: &mut [Cable; 2],
+        cables: &mut [Cable],
         port: usize,
     ) -> Result<usize, PortError> {
         let Some(Cable { port, rx, .. }) = cables.get_mut(port) else { return Ok(0) };
@@ -110,7 +121,7 @@ impl Switch {
     pub fn turn_timed(
         &mut self,
         now: Instant,
-        cables: &mut [Cable; 2],
+        cables: &mut [Cable],
         port: usize,
         watch: &mut Watch,
     ) -> Result<usize, PortError> {
@@ -140,14 +151,6 @@ impl Switch {
                 }
                 self.core.revalidate(now, &mut self.orders);
                 for (_, command) in self.orders.commands.drain(..) {
-                    match &command {
-                        FlowCommand::Put(put) => {
-                            self.flows.retain(|flow| flow.id != put.id);
-                            self.flows.push(FlowPut::clone(put));
-                        }
-                        FlowCommand::Delete(id) => self.flows.retain(|flow| flow.id != *id),
-                        FlowCommand::Execute(_) | FlowCommand::Collect => {}
-                    }
                     self.worker.command(now, command, &mut self.out);
                 }
             }
@@ -155,7 +158,7 @@ impl Switch {
     }
 
     /// Sends what the worker wants sent, as its thread does.
-    fn send(&mut self, cables: &mut [Cable; 2]) {
+    fn send(&mut self, cables: &mut [Cable]) {
         for (port, batch) in self.out.batches_mut() {
             let cable = cables.iter_mut().find(|cable| cable.port == port);
             let Some(Cable { tx, .. }) = cable else {
@@ -198,20 +201,27 @@ impl Switch {
         self.worker.stats()
     }
 
-    /// The flows that misses have brought into the worker.
-    pub fn flows(&self) -> &[FlowPut] {
-        &self.flows
+    /// Allows so many flows from now on.
+    pub fn set_flow_limit(&mut self, flows: usize) {
+        self.core.set_flow_limit(flows);
     }
 }
 
-fn bridge(flows: &str, now: Instant) -> Result<Ofproto, InMemoryError> {
+/// The name of a port by its number, counted from 0.
+pub fn port_name(number: u16) -> String {
+    format!("p{number}")
+}
+
+fn bridge(ports: u16, flows: &str, now: Instant) -> Result<(Ofproto, BridgeId), InMemoryError> {
     let mut core = Ofproto::new(ofproto::Config::default());
     let mut config = BridgeConfig::new("br0", MacAddr([2, 0, 0, 0, 0, 0xb0]));
     config.fail_mode = FailMode::Secure;
     let bridge = core.add_bridge(config, now);
-    for (name, device) in PORTS {
-        let mac = MacAddr([2, 0, 0, 0, 0, 0xb0 + device.0 as u8]);
-        let spec = PortSpec::new(name, mac, PortDevice::Datapath(device));
+    for number in 0..ports {
+        let device = PortNo(u32::from(number) + 1);
+        let [high, low] = (number + 1).to_be_bytes();
+        let mac = MacAddr([2, 0, 0, high, low, 0xb0]);
+        let spec = PortSpec::new(&port_name(number), mac, PortDevice::Datapath(device));
         core.add_port(bridge, spec, now)
             .map_err(|refused| InMemoryError::Port(refused.to_string()))?;
     }
@@ -223,5 +233,5 @@ fn bridge(flows: &str, now: Instant) -> Result<Ofproto, InMemoryError> {
             .map_err(|error| wrong(error.to_string()))?;
         core.flow_mod(bridge, &flow_mod, now).map_err(|error| wrong(error.reason))?;
     }
-    Ok(core)
+    Ok((core, bridge))
 }

@@ -1,0 +1,97 @@
+//! A port that plays packets of many flows in turn, as many as it may.
+
+use packet::{Batch, Pool};
+use port::{PortError, RxQueue};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What its owner tells such a port, and hears of it.
+#[derive(Clone, Debug, Default)]
+pub struct Allowance {
+    left: Arc<AtomicU64>,
+    first: Arc<AtomicU64>,
+    count: Arc<AtomicU64>,
+}
+
+impl Allowance {
+    /// Lets so many packets more come.
+    pub fn add(&self, packets: u64) {
+        self.left.fetch_add(packets, Relaxed);
+    }
+
+    /// How many of these have not come.
+    pub fn left(&self) -> u64 {
+        self.left.load(Relaxed)
+    }
+
+    /// From now on packets are of so many flows, from this one on.
+    pub fn set_flows(&self, first: u64, count: u64) {
+        self.first.store(first, Relaxed);
+        self.count.store(count, Relaxed);
+    }
+}
+
+/// The port's receiving end.
+pub struct Turns {
+    frame: Vec<u8>,
+    /// Makes the frame one of a flow.
+    set: fn(&mut [u8], u32),
+    allowance: Allowance,
+    next: u64,
+}
+
+impl Turns {
+    /// Plays this frame, changed for each flow.
+    pub fn new(frame: Vec<u8>, set: fn(&mut [u8], u32), allowance: Allowance) -> Turns {
+        Turns { frame, set, allowance, next: 0 }
+    }
+}
+
+impl RxQueue for Turns {
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch) -> Result<(), PortError> {
+        let Allowance { left, first, count } = &self.allowance;
+        let (first, count) = (first.load(Relaxed), count.load(Relaxed));
+        let packets = left.load(Relaxed).min(batch.remaining_capacity() as u64);
+        if count == 0 {
+            return Ok(());
+        }
+        for _ in 0..packets {
+            (self.set)(&mut self.frame, (first + self.next % count) as u32);
+            self.next += 1;
+            let mut packet = pool.take();
+            packet.receive_copy(&self.frame);
+            batch.push(packet);
+        }
+        left.fetch_sub(packets, Relaxed);
+        Ok(())
+    }
+
+    fn wake_fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_as_are_allowed_come_of_each_flow_in_turn() {
+        let allowance = Allowance::default();
+        let set = |frame: &mut [u8], flow: u32| frame[0] = flow as u8;
+        let mut port = Turns::new(vec![0; 60], set, allowance.clone());
+        let mut receive = || {
+            let (mut pool, mut batch) = (Pool::new(64), Batch::new());
+            port.receive(&mut pool, &mut batch).unwrap();
+            batch.iter().map(|packet| packet.data()[0]).collect::<Vec<_>>()
+        };
+        allowance.add(5);
+        assert_eq!(receive(), [0; 0], "of no flows nothing comes");
+        allowance.set_flows(7, 3);
+        assert_eq!(receive(), [7, 8, 9, 7, 8]);
+        assert_eq!((receive().len(), allowance.left()), (0, 0));
+        allowance.add(40);
+        assert_eq!((receive().len(), receive().len()), (32, 8));
+    }
+}

@@ -1,0 +1,94 @@
+//! What the control thread does beside answering misses: time, statistics, flow-mods.
+
+use super::{InMemoryError, Switch};
+use base::{Instant, OfPort};
+use flow::FlowCommand;
+use ofproto::{Aggregate, InstalledCounters};
+use openflow::message::{FlowModCommand, FlowStatsRequest};
+use openflow::text::parse_flow;
+
+impl Switch {
+    /// Settings of the slow path.
+    pub fn set_config(&mut self, config: ofproto::Config) {
+        self.core.set_config(config);
+    }
+
+    /// Time went by: idle flows go, the worker is asked what its flows have carried where that is due, and
+    /// its answer is credited.
+    pub fn keep_up(&mut self, now: Instant) {
+        self.core.tick(now, &mut self.orders);
+        self.settle(now);
+    }
+
+    /// Does what a flow-mod (in `ovs-ofctl`'s syntax) asks, without its effect on installed flows, which
+    /// [`Self::settle`] has.
+    pub fn flow_mod(&mut self, flow: &str, now: Instant) -> Result<(), InMemoryError> {
+        let ports = |name: &str| -> Option<OfPort> { self.core.port_number(self.bridge, name) };
+        let wrong = |reason| InMemoryError::Rule { line: 1, flow: flow.to_owned(), reason };
+        let flow_mod = parse_flow(flow, FlowModCommand::Add, &ports)
+            .map_err(|error| wrong(error.to_string()))?;
+        self.core.flow_mod(self.bridge, &flow_mod, now).map_err(|error| wrong(error.reason))
+    }
+
+    /// Carries out what changed until nothing is left to do; gives how many installed flows were given
+    /// other actions or taken out.
+    pub fn settle(&mut self, now: Instant) -> usize {
+        let mut changed = 0;
+        loop {
+            self.core.revalidate(now, &mut self.orders);
+            let has_orders = !self.orders.commands.is_empty();
+            for (_, command) in std::mem::take(&mut self.orders.commands) {
+                changed +=
+                    usize::from(matches!(command, FlowCommand::Put(_) | FlowCommand::Delete(_)));
+                self.worker.command(now, command, &mut self.out);
+            }
+            let dumps = std::mem::take(&mut self.out.dumps);
+            if !has_orders && dumps.is_empty() {
+                return changed;
+            }
+            for dump in dumps {
+                self.core.dump(now, dump);
+            }
+        }
+    }
+
+    /// The sum over the rules within a match (in `ovs-ofctl`'s syntax), with statistics fetched for it, as
+    /// a controller gets it.
+    pub fn aggregate(&mut self, matching: &str, now: Instant) -> Result<Aggregate, InMemoryError> {
+        self.core.collect(&mut self.orders);
+        self.settle(now);
+        let ports = |name: &str| -> Option<OfPort> { self.core.port_number(self.bridge, name) };
+        let flow = parse_flow(matching, FlowModCommand::Delete, &ports).map_err(|error| {
+            InMemoryError::Rule { line: 1, flow: matching.to_owned(), reason: error.to_string() }
+        })?;
+        let request = FlowStatsRequest {
+            matching: flow.matching,
+            table: None,
+            out_port: OfPort::NONE,
+            out_group: None,
+            cookie: 0,
+            cookie_mask: 0,
+        };
+        Ok(self.core.aggregate(self.bridge, &request, now))
+    }
+
+    /// How many flows misses have brought into the worker.
+    pub fn flow_count(&self) -> usize {
+        self.worker.flow_count()
+    }
+
+    /// Counts of installed flows.
+    pub fn flow_counters(&self) -> InstalledCounters {
+        self.core.megaflow_counters()
+    }
+
+    /// How many rules there are.
+    pub fn rule_count(&self) -> usize {
+        self.core.flow_count()
+    }
+
+    /// How many addresses are learned.
+    pub fn learned_addresses(&self) -> usize {
+        self.core.bridge(self.bridge).map_or(0, |bridge| bridge.macs.len())
+    }
+}
