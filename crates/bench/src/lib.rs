@@ -45,6 +45,7 @@ use work::Work;
   tidegate bench datapath --ct                       packets from port to port, tracked
   tidegate bench flow-setup --hold                   flows a second, for packets that need one each
   tidegate bench stats                               what collecting statistics costs
+  tidegate bench upcall                              how long upcalls take in an ARP storm
   tidegate bench matrix results                      connections a second, ours and theirs
   tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {

@@ -41,6 +41,13 @@ pub fn resident_bytes_of(process: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
+/// What the system could give to programs.
+pub fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! What `bench` measures: the one way to each work, beside whose figures stands where they come from.
 
-use crate::slow_path::{flow_setup, stats};
+use crate::slow_path::{flow_setup, stats, upcall};
 use crate::{BenchError, Outcome, conntrack, datapath, matrix, rfc, traffic, zones};
 use clap::Subcommand;
 use load::provenance::Provenance;
@@ -15,6 +15,7 @@ pub enum Work {
     Rfc(Box<rfc::RfcArgs>),
     FlowSetup(flow_setup::FlowSetupArgs),
     Stats(stats::StatsArgs),
+    Upcall(upcall::UpcallArgs),
 }
 
 impl Work {
@@ -28,6 +29,7 @@ impl Work {
             Work::Rfc(args) => args.json,
             Work::FlowSetup(args) => args.json,
             Work::Stats(args) => args.json,
+            Work::Upcall(args) => args.json,
         }
     }
 
@@ -47,6 +49,7 @@ impl Work {
             Work::Rfc(args) => rfc::measure(args),
             Work::FlowSetup(args) => flow_setup::measure(args),
             Work::Stats(args) => stats::measure(args),
+            Work::Upcall(args) => upcall::measure(args),
             // Stamped where it is kept.
             Work::Matrix(args) => return matrix::measure(args, provenance),
         };
@@ -68,6 +71,7 @@ impl Work {
             Work::Rfc(_) => "bench rfc",
             Work::FlowSetup(_) => "bench flow-setup",
             Work::Stats(_) => "bench stats",
+            Work::Upcall(_) => "bench upcall",
         }
     }
 
@@ -122,6 +126,7 @@ mod tests {
                 Some(9),
             ),
             ("stats --flows 1000 --most 1000 --seconds 5", "bench stats", None),
+            ("upcall --hosts 4", "bench upcall", None),
             (&matrix, "bench matrix", None),
         ] {
             let words = std::iter::once("bench").chain(line.split_whitespace());

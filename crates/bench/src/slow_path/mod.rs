@@ -2,9 +2,11 @@
 
 mod daemon;
 pub mod flow_setup;
+mod hosts;
 mod series;
 pub mod stats;
 mod turns;
+pub mod upcall;
 
 use base::Instant;
 pub use series::{Chart, Line};
@@ -12,4 +14,9 @@ pub use series::{Chart, Line};
 /// Seconds from one time to another.
 fn seconds(from: Instant, to: Instant) -> f64 {
     (to - from).as_secs_f64()
+}
+
+/// Packets that should have come at a rate.
+fn due(now: Instant, begun: Instant, rate: u32) -> u64 {
+    ((now - begun).as_nanos() * u128::from(rate) / 1_000_000_000) as u64
 }

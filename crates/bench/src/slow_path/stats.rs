@@ -5,8 +5,8 @@
 //! count, and what it waits for the next packet is skipped.
 
 use super::turns::{Allowance, Turns};
-use super::{Chart, Line, seconds};
-use crate::memory::resident_bytes;
+use super::{Chart, Line, due, seconds};
+use crate::memory::{available_bytes, resident_bytes};
 use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
@@ -319,11 +319,6 @@ impl Station {
     }
 }
 
-/// Packets that should have come at a rate.
-fn due(now: Instant, begun: Instant, rate: u32) -> u64 {
-    ((now - begun).as_nanos() * u128::from(rate) / 1_000_000_000) as u64
-}
-
 /// Makes a frame one of a flow: of the first ten and of the ten after them flow-mods will tell.
 fn set_flow(frame: &mut [u8], flow: u32) {
     packets::set_connection(frame, flow);
@@ -333,13 +328,6 @@ fn set_flow(frame: &mut [u8], flow: u32) {
         _ => [10, 1, 1, 2],
     };
     packets::set_destination(frame, destination);
-}
-
-/// What the system could give to programs.
-fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 impl Phase {

@@ -1,5 +1,6 @@
 //! A switch inside the measuring process, between ports in memory, and how long its stages take.
 
+mod apart;
 mod error;
 mod own_time;
 mod stages;

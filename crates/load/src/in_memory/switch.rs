@@ -25,7 +25,7 @@ pub struct Switch {
     pub(super) bridge: BridgeId,
     pub(super) worker: Worker,
     conntrack: Arc<Conntrack>,
-    upcalls: Arc<UpcallQueue>,
+    pub(super) upcalls: Arc<UpcallQueue>,
     pub(super) orders: ofproto::Outbox,
     waiting: Vec<Upcall>,
     pub(super) out: Outbox,
@@ -105,15 +105,26 @@ impl Switch {
         cables: &mut [Cable],
         port: usize,
     ) -> Result<usize, PortError> {
+        let received = self.receive(now, cables, port)?;
+        if self.out.wake_control {
+            self.answer(now);
+        }
+        self.send(cables);
+        Ok(received)
+    }
+
+    /// The worker receives a batch on a port.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        cables: &mut [Cable],
+        port: usize,
+    ) -> Result<usize, PortError> {
         let Some(Cable { port, rx, .. }) = cables.get_mut(port) else { return Ok(0) };
         let mut batch = Batch::new();
         rx.receive(self.worker.pool(), &mut batch)?;
         let received = batch.len();
         self.worker.receive(now, *port, &mut batch, &mut self.out);
-        if self.out.wake_control {
-            self.answer(now);
-        }
-        self.send(cables);
         Ok(received)
     }
 
@@ -158,7 +169,7 @@ impl Switch {
     }
 
     /// Sends what the worker wants sent, as its thread does.
-    fn send(&mut self, cables: &mut [Cable]) {
+    pub(super) fn send(&mut self, cables: &mut [Cable]) {
         for (port, batch) in self.out.batches_mut() {
             let cable = cables.iter_mut().find(|cable| cable.port == port);
             let Some(Cable { tx, .. }) = cable else {
@@ -221,7 +232,7 @@ fn bridge(ports: u16, flows: &str, now: Instant) -> Result<(Ofproto, BridgeId), 
         let device = PortNo(u32::from(number) + 1);
         let [high, low] = (number + 1).to_be_bytes();
         let mac = MacAddr([2, 0, 0, high, low, 0xb0]);
-        let spec = PortSpec::new(&port_name(number), mac, PortDevice::Datapath(device));
+        let spec = PortSpec::new(port_name(number), mac, PortDevice::Datapath(device));
         core.add_port(bridge, spec, now)
             .map_err(|refused| InMemoryError::Port(refused.to_string()))?;
     }

@@ -14,7 +14,7 @@ mod spread;
 
 use base::{Instant, WorkerId};
 use flow::{FlowCommand, Stamps, Upcall, UpcallClass};
-pub use spread::Spread;
+pub use spread::{Spread, Summary};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The classes that are kept apart.

@@ -16,9 +16,13 @@ pub struct Spread {
 /// A spread in eight numbers.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
+    /// How many values.
     pub count: u64,
+    /// The smallest.
     pub min: f64,
+    /// The largest.
     pub max: f64,
+    /// The mean.
     pub average: f64,
     /// The 50th, 90th, 99th and 99.9th percentile, within one part in 32.
     pub percentiles: [f64; 4],

@@ -1,0 +1,50 @@
+//! The switch's worker and its handler one by one, for a caller that gives each a time of its own.
+
+use super::{Cable, Switch};
+use base::{Instant, WorkerId};
+use flow::{FlowCommand, Upcall};
+use port::PortError;
+
+impl Switch {
+    /// The worker receives a batch on a port and sends what it can; what it does not know waits for
+    /// [`Self::take_upcalls`]. Gives how many packets came.
+    pub fn work(
+        &mut self,
+        now: Instant,
+        cables: &mut [Cable],
+        port: usize,
+    ) -> Result<usize, PortError> {
+        let received = self.receive(now, cables, port)?;
+        self.out.wake_control = false;
+        self.send(cables);
+        Ok(received)
+    }
+
+    /// The worker carries out what a handler answered.
+    pub fn carry_out(&mut self, now: Instant, command: FlowCommand, cables: &mut [Cable]) {
+        self.worker.command(now, command, &mut self.out);
+        self.send(cables);
+    }
+
+    /// A handler takes so many upcalls at most.
+    pub fn take_upcalls(&mut self, most: usize, upcalls: &mut Vec<Upcall>) {
+        self.upcalls.pop(most, upcalls);
+    }
+
+    /// Whether upcalls wait.
+    pub fn has_upcalls(&self) -> bool {
+        !self.upcalls.is_empty()
+    }
+
+    /// A handler translates an upcall; these are its answers.
+    pub fn translate(&mut self, now: Instant, upcall: Upcall) -> Vec<(WorkerId, FlowCommand)> {
+        self.core.upcall(now, upcall, &mut self.orders);
+        std::mem::take(&mut self.orders.commands)
+    }
+
+    /// What changed is translated anew; these are the commands that it takes.
+    pub fn revalidate(&mut self, now: Instant) -> Vec<(WorkerId, FlowCommand)> {
+        self.core.revalidate(now, &mut self.orders);
+        std::mem::take(&mut self.orders.commands)
+    }
+}
