@@ -7,9 +7,7 @@ use crate::step::Step;
 use crate::tunnel;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
-use flow::{
-    Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelKind, UpcallKind,
-};
+use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelKind, UpcallKind};
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.

@@ -5,7 +5,7 @@ use super::context::{Context, Manner};
 use super::report::NoteKind;
 use crate::bridge::BridgeId;
 use crate::port::PortDevice;
-use base::{OfPort, RecircId, TableId};
+use base::{OfPort, TableId};
 use flow::{Action, ControllerAction, Field, FlowKey};
 use openflow::action::ToController;
 use openflow::message::PortConfig;
