@@ -57,7 +57,7 @@ cp expired.pem switch.pem; cp switch.key was.key; cp expired.key switch.key
 must_fail ask controller ca
 cp was.pem switch.pem; cp was.key switch.key
 ask controller ca >/dev/null
-# Nobody speaks with a key that is no longer configured.
+# A key that is no longer configured is not used.
 vsctl del-ssl
 eventually 5 never ask controller ca
 
@@ -86,6 +86,16 @@ vsctl set-controller br0 ssl:127.0.0.1:6662
 eventually 10 logged 'ssl:127.0.0.1:6662: connection failed (invalid peer certificate'
 never connected
 vsctl del-controller br0 -- del-ssl
+stop_switch
+
+# So does the command line's.
+start_switch -p $work/switch.key -c $work/switch.pem --bootstrap-ca-cert=$work/second.pem
+controller 6664 shown
+vsctl set-controller br0 ssl:127.0.0.1:6664
+eventually 20 connected
+same 'the stored authority' "$(openssl x509 -in ca.pem -fingerprint -noout)" \
+    "$(openssl x509 -in second.pem -fingerprint -noout)"
+vsctl del-controller br0
 stop_switch
 
 # The command line: one version, one cipher, and the authority's certificate shown to peers.

@@ -1,4 +1,4 @@
-//! What happens to connections, for whoever watches.
+//! What happens to connections, for those who watch.
 //!
 //! While a watcher is there, what happens to a connection is noted in the list of the thread that made
 //! it, whichever thread does it: so it is told in order, though one thread may end what another has only begun to put
@@ -96,5 +96,33 @@ impl Queue {
         // Threads' clocks lie a little apart.
         let at = self.changes.back().map_or(now, |last| last.at.max(now));
         self.changes.push_back(Change { at, what, entry: Entry::of(record, None, now) });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::connection::Protocol;
+    use crate::query::Exchange;
+    use crate::record::{Birth, State};
+    use table::atomic::AtomicU64;
+
+    /// A thread may end a connection that another one has inserted and not told of yet.
+    #[test]
+    fn an_end_comes_after_a_beginning_that_was_not_told_yet() {
+        let words = std::array::from_fn(|_| AtomicU64::new(0));
+        let record = Record::v4(&words);
+        let protocol = Protocol::Other(Exchange::Single);
+        let state = State::new(&protocol, None, None).untold(true);
+        let birth = Birth { shard: 0, start: Instant::ZERO };
+        record.begin_words([[1, 2], [3, 4]], &protocol, state, birth);
+        record.start_living(1000);
+        let waiting = Waiting::default();
+        waiting.note(&record, What::Destroyed(Event::Flushed), Instant::ZERO);
+        waiting.note(&record, What::New, Instant::ZERO);
+        let mut fetched = Changes::default();
+        waiting.fetch(&mut fetched);
+        let told: Vec<What> = fetched.changes.into_iter().map(|change| change.what).collect();
+        assert_eq!(told, [What::New, What::Destroyed(Event::Flushed)]);
     }
 }

@@ -1,23 +1,10 @@
 //! Connection tracking: which packets belong together, in which state their connection is, and
 //! how its addresses are translated.
 //!
-//! [`Conntrack`] is the whole of it, for whoever asks and sets; each thread that carries packets has
+//! [`Conntrack`] is the whole of it, for commands and settings; each thread that carries packets has
 //! a [`Tracker`] of it. What it says of packets, and the texts of its dumps, are Open vSwitch's
-//! userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), except:
-//!
-//! * Fragments that overlap or whose time runs out; `fragments.rs` says how.
-//! * Helpers (FTP, TFTP) believe less; `alg.rs` says what.
-//! * SCTP has ports, checksums and states of its own; to Open vSwitch it is a protocol as any
-//!   other.
-//! * ICMP errors must quote what their receiver can have sent; echoes of several clients behind one
-//!   address get identifiers of their own.
-//! * Two connections of a zone never share a tuple: one whose replies would be taken for another's
-//!   packets is refused and counted ([`Event::TupleTaken`]).
-//! * A zone limit of 0 is none, as the manual says; the default limit is each zone's by itself, as in
-//!   Open vSwitch 3.5; `commit` with `nat` but without addresses translates nothing; `random` and
-//!   `persistent` choose as they say.
-//! * `force` replaces a translated connection whose reply it meets, too, as in Open vSwitch 3.7; in 3.1
-//!   it goes on.
+//! userspace connection tracker's (ovs: `lib/conntrack.c` and its neighbours), but for what
+//! `docs/connection-tracking.md` lists.
 //!
 //! A packet's way: its tuple is read, its zone's index finds the connection by one hash whichever way
 //! it runs, the protocol follows it, translation rewrites it. Nothing is locked on this way, and

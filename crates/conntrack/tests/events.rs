@@ -1,4 +1,4 @@
-//! What is told of connections to whoever watches, and which ones filters show.
+//! What is told of connections to a watcher, and which ones filters show.
 
 mod support;
 
@@ -184,6 +184,8 @@ fn no_end_is_told_before_the_beginning() {
     let mut told: HashMap<u16, Vec<&str>> = HashMap::new();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        // Also where the other thread fails, which would wait for this one otherwise.
+        let _end = End(&is_over);
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 conntrack.flush(now, &zone).expect("a zone");
@@ -199,7 +201,6 @@ fn no_end_is_told_before_the_beginning() {
                 collect(&conntrack, &mut told);
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     conntrack.flush(now, &zone).expect("a zone");
     while conntrack.drain() {}
@@ -207,6 +208,15 @@ fn no_end_is_told_before_the_beginning() {
     assert_eq!(told.len(), 20_000);
     told.retain(|_, what| *what != ["new", "destroyed"]);
     assert_eq!(told, HashMap::new());
+}
+
+/// Sets a flag when it is dropped.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What was told of connections, by their source ports.

@@ -27,21 +27,40 @@ const SCHEMA: &[(&str, &str)] = &[
     ),
     (
         "Interface",
-        "admin_state=s? bfd=ss cfm_mpid=i? duplex=s? error=s? ifindex=i? ingress_policing_rate=i link_resets=i? \
-         link_speed=i? link_state=s? lldp=ss mac=s? mac_in_use=s? mtu=i? mtu_request=i? name=s ofport=i? \
+        "admin_state=s? bfd=ss cfm_mpid=i? duplex=s? error=s? ifindex=i? \
+         ingress_policing_kpkts_rate=i ingress_policing_rate=i link_resets=i? link_speed=i? link_state=s? lldp=ss mac=s? mac_in_use=s? mtu=i? mtu_request=i? name=s ofport=i? \
          ofport_request=i? options=ss other_config=ss statistics=si status=ss type=s",
     ),
     (
         "Controller",
-        "connection_mode=s? local_ip=s? other_config=ss controller_burst_limit=i? controller_queue_size=i? controller_rate_limit=i? \
-         enable_async_messages=b? inactivity_probe=i? is_connected=b max_backoff=i? role=s? \
-         status=ss target=s type=s?",
+        "connection_mode=s? controller_burst_limit=i? controller_queue_size=i? controller_rate_limit=i? \
+         enable_async_messages=b? inactivity_probe=i? is_connected=b local_gateway=s? local_ip=s? \
+         local_netmask=s? max_backoff=i? other_config=ss role=s? status=ss target=s type=s?",
     ),
     ("Datapath", "capabilities=ss ct_zone_default_limit=i? ct_zones=iu"),
     ("CT_Zone", "limit=i? timeout_policy=u?"),
     ("CT_Timeout_Policy", "timeouts=si"),
     ("SSL", "bootstrap_ca_cert=b ca_cert=s certificate=s private_key=s"),
 ];
+
+/// A value of a setting, which is "column" or "column:key", that says more than its default.
+pub(crate) fn value_of(table: &str, setting: &str) -> (String, Value) {
+    let (column, key) = match setting.split_once(':') {
+        Some((column, key)) => (column, Some(key)),
+        None => (setting, None),
+    };
+    let columns = SCHEMA.iter().find(|(name, _)| *name == table).expect("a table").1;
+    let mut kinds = columns.split_whitespace().filter_map(|it| it.split_once('='));
+    let (_, kind) = kinds.find(|(name, _)| *name == column).expect("a column of SCHEMA");
+    let value = match (key, kind.chars().next()) {
+        (Some(key), _) => json!(["map", [[key, "some"]]]),
+        (None, Some('u')) => uuid(999),
+        (None, Some('i')) => json!(7),
+        (None, Some('b')) => json!(true),
+        (None, _) => json!("some"),
+    };
+    (column.to_owned(), value)
+}
 
 /// The UUID of row `n`, as JSON.
 pub(crate) fn uuid(n: u32) -> Value {

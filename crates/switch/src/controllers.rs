@@ -160,3 +160,36 @@ pub(super) fn session_settings(controller: &Controller, bridge: &BridgeSettings)
         ..Settings::controller()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_has_the_settings_of_its_controller() {
+        let bridge = BridgeSettings { controller_queue_size: 64, ..BridgeSettings::default() };
+        let plain = Controller::new("tcp:10.0.0.1");
+        let unset = session_settings(&plain, &bridge);
+        assert_eq!(unset.probe, Some(Duration::from_secs(5)));
+        assert_eq!((unset.queue, unset.is_async, unset.rate), (64, true, None));
+        let set = Controller {
+            probe_ms: 0,
+            queue_size: Some(9),
+            async_messages: false,
+            rate_limit_pps: Some(200),
+            burst_limit: Some(70),
+            ..plain.clone()
+        };
+        let given = session_settings(&set, &bridge);
+        assert_eq!((given.probe, given.queue, given.is_async), (None, 9, false));
+        assert_eq!(given.rate, Some(Rate { per_s: 200, burst: 70 }));
+        // A quarter of the rate is the burst where none is given; a rate of 0 is none.
+        let rate = |rate_limit_pps| {
+            let controller = Controller { rate_limit_pps, burst_limit: None, ..plain.clone() };
+            session_settings(&controller, &bridge).rate
+        };
+        assert_eq!(rate(Some(200)), Some(Rate { per_s: 200, burst: 50 }));
+        assert_eq!(rate(Some(1)), Some(Rate { per_s: 1, burst: 1 }));
+        assert_eq!(rate(Some(0)), None);
+    }
+}

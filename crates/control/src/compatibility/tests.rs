@@ -1,4 +1,7 @@
 use super::*;
+use crate::Desired;
+use crate::fixture::{replica, uuid, value_of};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Settings that Open vSwitch 3.1 does not document: newer ones, and our own.
@@ -76,4 +79,32 @@ fn whatever_is_ignored_says_why() {
             assert!(!settings.note.is_empty(), "{table}: {}", settings.names);
         }
     }
+}
+
+/// Each setting without an effect, set in its row of the database, is named with the reason.
+#[test]
+fn whatever_is_ignored_is_warned_of_where_it_is_set() {
+    let mut checked = 0;
+    for (table, settings) in TABLES {
+        for settings in settings.iter().filter(|settings| settings.state.is_ignored()) {
+            for name in settings.names.split_whitespace() {
+                let (column, value) = value_of(table, name);
+                let mut rows = [
+                    ("Open_vSwitch", 1, json!({"bridges": uuid(2)})),
+                    ("Bridge", 2, json!({"name": "x", "ports": uuid(3), "controller": uuid(5)})),
+                    ("Port", 3, json!({"name": "x", "interfaces": uuid(4)})),
+                    ("Interface", 4, json!({"name": "x"})),
+                    ("Controller", 5, json!({"target": "x"})),
+                ];
+                let row = rows.iter_mut().find(|(it, ..)| it == table).expect("a row of the table");
+                row.2[column] = value;
+                let (_, warnings) = Desired::from_rows(&replica(&rows));
+                let text: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+                let place = if *table == "Open_vSwitch" { "" } else { " x" };
+                assert_eq!(text, [format!("{table}{place}: {name}: {}; ignored", settings.note)]);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 30, "{checked}");
 }

@@ -428,13 +428,23 @@ fn controllers_and_tls() {
         ("Open_vSwitch", 1, json!({"bridges": uuid(2), "ssl": uuid(6)})),
         ("Bridge", 2, json!({"name": "br0", "controller": set(&[3, 4, 5])})),
         ("Controller", 3, json!({"target": "tcp:10.0.0.1", "inactivity_probe": 10})),
-        ("Controller", 4, json!({"target": "ptcp:6653", "type": "primary", "max_backoff": 1000})),
+        (
+            "Controller",
+            4,
+            json!({"target": "ptcp:6653", "type": "primary", "max_backoff": 1000,
+            "controller_rate_limit": 200, "controller_burst_limit": 50, "controller_queue_size": 9,
+            "enable_async_messages": false}),
+        ),
         ("Controller", 5, json!({"target": "tcp:10.0.0.1", "inactivity_probe": 0})),
         ("SSL", 6, json!({"private_key": "k", "certificate": "c", "ca_cert": "a"})),
     ]));
     let listening = Controller {
         kind: ControllerKind::Primary,
         max_backoff_ms: 1000,
+        rate_limit_pps: Some(200),
+        burst_limit: Some(50),
+        queue_size: Some(9),
+        async_messages: false,
         ..Controller::new("ptcp:6653")
     };
     let connecting = Controller { probe_ms: 1000, ..Controller::new("tcp:10.0.0.1") };

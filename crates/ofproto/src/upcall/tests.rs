@@ -250,6 +250,23 @@ fn packet_outs_do_what_they_say() {
     assert_eq!(refuse(packet("drop", OfPort(1), vec![0; 13])), ErrorCode::BadPacket);
 }
 
+/// `other_config:max-revalidator`: how often workers are asked what their flows have carried.
+#[test]
+fn workers_are_asked_as_often_as_is_configured() {
+    for (max_revalidator_ms, max_idle_ms, every_ms) in
+        [(1000, 10_000, 1000), (3000, 10_000, 3000), (3000, 500, 500)]
+    {
+        let config = Config { max_revalidator_ms, max_idle_ms, ..Config::default() };
+        let mut switch = Switch::new(config);
+        assert_eq!(switch.tick_after(1), ["collect"]);
+        for _ in 0..3 {
+            switch.dump(&[]);
+            assert_eq!(switch.tick_after(every_ms - 1), [""; 0], "{every_ms}");
+            assert_eq!(switch.tick_after(1), ["collect"], "{every_ms}");
+        }
+    }
+}
+
 #[test]
 fn dumps_read_as_the_tools_expect() {
     let mut switch = Switch::new(Config::default());
