@@ -16,7 +16,9 @@ targets:
 	@echo 'make install   programs, manual pages and completion below PREFIX (/usr/local)'
 	@echo 'make lint      format, clippy, architecture and sizes, licences'
 	@echo 'make suite     Open vSwitch'"'"'s own test suites with this switch, as root (docs/suites.md)'
+	@echo 'make cost      instructions of the hot path, against the accepted numbers'
 	@echo 'make peers     this switch and Open vSwitch with DPDK on the same traffic, as root'
+	@echo 'make mutants   how many small faults the tests notice, in a sample of each crate'
 	@echo 'make fuzz      how to run the fuzz targets'
 	@echo 'make sanitize  ThreadSanitizer and Miri on what threads share and on unsafe code'
 	@echo 'make setup     packages and toolchain (the others do this themselves)'
@@ -56,7 +58,23 @@ test:
 	@scripts/setup test
 	@cargo xtask test
 
-# What the tests of the workspace leave out: the ports of DPDK with DPDK itself.
+# All of cargo's tests in one build, with DPDK itself where the system has it. Without --show-output, what
+# a passed test has skipped would stay hidden.
+.PHONY: test-cargo
+test-cargo:
+	cargo test --workspace $(if $(dpdk),--features port-dpdk/dpdk) --locked --no-fail-fast -- --show-output
+	@if [ -z "$(dpdk)" ]; then echo 'SKIPPED: DPDK: libdpdk-dev is not installed'; fi
+
+# The fuzz targets compile: checked without libFuzzer, which cargo-fuzz links, and so with the stable toolchain.
+.PHONY: test-fuzz
+test-fuzz:
+	@if cargo fetch --quiet --locked --manifest-path fuzz/Cargo.toml --target "$$(rustc -vV | sed -n 's/^host: //p')"; then \
+	    CUSTOM_LIBFUZZER_PATH=/unused/libFuzzer.a cargo check --locked --manifest-path fuzz/Cargo.toml --all-targets; \
+	else \
+	    echo 'SKIPPED: fuzz targets: what they depend on cannot be fetched'; \
+	fi
+
+# The ports of DPDK with DPDK itself, alone.
 .PHONY: test-dpdk
 test-dpdk:
 	@if [ -n "$(dpdk)" ]; then \
@@ -78,13 +96,22 @@ suite: build
 peers: build
 	bench/peers/run
 
+# Instructions of the hot path against the accepted ones (xtask/cost.toml); needs valgrind.
+.PHONY: cost
+cost: setup
+	@cargo xtask cost
+
+# How many small faults in the code the tests notice: CRATES='conntrack table', SAMPLE=N, SEED=N.
+.PHONY: mutants
+mutants: setup
+	@cargo xtask mutants $(if $(SAMPLE),--sample '$(SAMPLE)') $(if $(SEED),--seed '$(SEED)') $(CRATES)
+
 .PHONY: lint
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	if [ -n "$(dpdk)" ]; then \
-	    cargo clippy --package port-dpdk --package tidegate --package ovs-vswitchd --all-targets --locked $(dpdk) \
-	        -- -D warnings; \
+	    cargo clippy --package port-dpdk --all-targets --locked $(dpdk) -- -D warnings; \
 	fi
 	cargo xtask tidy
 	cargo fetch --locked --quiet --target "$$(rustc -vV | sed -n 's/^host: //p')"

@@ -3,10 +3,13 @@
 
 use std::process::ExitCode;
 
+mod cost;
+mod durations;
 mod files;
 mod floors;
 mod licences;
 mod metadata;
+mod mutants;
 mod outline;
 mod problem;
 mod scan;
@@ -19,6 +22,7 @@ mod suite;
 mod tally;
 mod tidy;
 
+use cost::Numbers;
 use tidy::Update;
 
 const USAGE: &str = "\
@@ -28,6 +32,9 @@ usage: cargo xtask COMMAND
   tidy --update-ratchet   also lower or remove exceptions in xtask/ratchet.toml
   tidy --accept           also add or raise exceptions, deliberately
   licences                check the licences of all dependencies against deny.toml
+  cost                    count the hot path's instructions and compare them with xtask/cost.toml
+  cost --accept           write what was counted there, deliberately
+  mutants [OPTION]...     how many small faults the tests notice; `mutants --help` lists the options
   suite [OPTION]...       Open vSwitch's own test suites; `suite --help` lists the options
   test                    run every stage of `make test` and sum up";
 
@@ -39,6 +46,13 @@ fn main() -> ExitCode {
         ["tidy", "--update-ratchet"] => tidy::run(Update::Lower),
         ["tidy", "--accept"] => tidy::run(Update::Accept),
         ["licences"] => licences::run(),
+        ["cost"] => cost::run(Numbers::Check),
+        ["cost", "--accept"] => cost::run(Numbers::Accept),
+        ["mutants", "help" | "--help" | "-h"] => {
+            println!("{}", mutants::USAGE);
+            Ok(true)
+        }
+        ["mutants", options @ ..] => mutants::run(options),
         ["suite", "help" | "--help" | "-h"] => {
             println!("{}", suite::USAGE);
             Ok(true)

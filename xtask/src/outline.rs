@@ -87,7 +87,7 @@ impl Outline {
         // `cfg(not(test))` and `cfg(any(test, ...))` are also built outside tests.
         let only_tests = words.first() == Some(&"cfg")
             && words.contains(&"test")
-            && !words.contains(&"not")
+            && !words.windows(3).any(|three| three == ["not", "(", "test"])
             && !words.contains(&"any");
         if only_tests && inner {
             self.tests.push(1..=lines);
@@ -142,7 +142,7 @@ fn unsafe_site(tokens: &[Token<'_>], at: usize) -> Option<UnsafeSite> {
     }
     let is_fn = text(tokens, next) == "fn";
     if is_fn && text(tokens, next + 1) == "(" {
-        // The type of a pointer: whoever calls it writes the `unsafe` block.
+        // The type of a pointer: its caller writes the `unsafe` block.
         return None;
     }
     let contract = is_fn || text(tokens, next) == "trait";
@@ -253,6 +253,7 @@ mod tests {
         assert_eq!(outline("#[cfg(test)]\nmod tests;\nfn c() {}").tests, vec![1..=2]);
         assert_eq!(outline("#[cfg(all(test, unix))]\nfn t() {\n}").tests, vec![1..=3]);
         assert_eq!(outline("#![cfg(test)]\nfn t() {\n}").tests, vec![1..=3]);
+        assert_eq!(outline("#[cfg(all(test, not(loom)))]\nfn t() {\n}").tests, vec![1..=3]);
         assert!(outline("#[cfg(not(test))]\nfn t() {}").tests.is_empty());
         assert!(outline("#[cfg(any(test, unix))]\nfn t() {}").tests.is_empty());
     }

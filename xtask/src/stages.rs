@@ -2,7 +2,8 @@
 //!
 //! All output passes through to the terminal and into a log. Along the way it is counted: the
 //! result lines of `cargo test`, the closing line of the whole-program tests, and every line that
-//! begins with `SKIPPED:`, which is how a check says that it could not run here and why.
+//! begins with `SKIPPED:`, which is how a check says that it could not run here and why. The end
+//! says what each stage took, and which test programs and cases took longest.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::durations::{Durations, Took};
 use crate::metadata::Metadata;
 use crate::tally::{Reports, Tally};
 
@@ -35,31 +37,23 @@ struct Stage {
 
 const STAGES: &[Stage] = &[
     Stage { name: "lint", reports: Reports::Nothing, command: &["make", "lint"] },
-    Stage {
-        name: "cargo test",
-        reports: Reports::Cargo,
-        // Without --show-output, what a passed test has skipped would stay hidden.
-        command: &["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"],
-    },
-    Stage {
-        name: "cargo test with DPDK",
-        reports: Reports::Cargo,
-        command: &["make", "-s", "test-dpdk"],
-    },
+    // Where the system has DPDK, its ports are built in: one build for all tests.
+    Stage { name: "cargo test", reports: Reports::Cargo, command: &["make", "-s", "test-cargo"] },
+    Stage { name: "fuzz targets", reports: Reports::Nothing, command: &["make", "-s", "test-fuzz"] },
+    // Two calls, since only a package by itself is built without what others need.
     Stage {
         name: "model check of the table",
         reports: Reports::Cargo,
-        // A build of its own, since the flag reaches every crate; without what makes it slow.
         command: &[
             "env",
             "RUSTFLAGS=--cfg loom",
-            "CARGO_PROFILE_RELEASE_LTO=off",
             "cargo",
             "test",
-            "--package=table",
-            "--release",
-            "--test=models",
+            "--locked",
+            "--profile=loom",
             "--target-dir=target/loom",
+            "--package=table",
+            "--test=models",
         ],
     },
     Stage {
@@ -68,13 +62,13 @@ const STAGES: &[Stage] = &[
         command: &[
             "env",
             "RUSTFLAGS=--cfg loom",
-            "CARGO_PROFILE_RELEASE_LTO=off",
             "cargo",
             "test",
-            "--package=conntrack",
-            "--release",
-            "--lib",
+            "--locked",
+            "--profile=loom",
             "--target-dir=target/loom",
+            "--package=conntrack",
+            "--lib",
             "record::models",
         ],
     },
@@ -91,13 +85,16 @@ const STAGES: &[Stage] = &[
 pub fn run() -> Result<bool, String> {
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
     let mut log = create_log(&root).map_err(|e| format!("cannot write {LOG}: {e}"))?;
-    let mut total = Tally::default();
+    let (mut total, mut durations) = (Tally::default(), Durations::default());
     for stage in STAGES {
         println!("== {}: {}", stage.name, stage.command.join(" "));
-        total.add(run_stage(stage, &root, &mut log)?);
+        total.add(run_stage(stage, &root, &mut log, &mut durations)?);
     }
-    println!("\n== what failed and what was skipped (all output: {LOG})");
-    let summary = total.summary();
+    let summary = format!(
+        "\n== what took how long\n{}\n== what failed and what was skipped (all output: {LOG})\n{}",
+        durations.summary(),
+        total.summary()
+    );
     println!("{summary}");
     writeln!(log, "{summary}").map_err(|e| format!("cannot write {LOG}: {e}"))?;
     Ok(total.failed == 0)
@@ -109,23 +106,31 @@ fn create_log(root: &Path) -> io::Result<File> {
     File::create(path)
 }
 
-fn run_stage(stage: &Stage, root: &Path, log: &mut File) -> Result<Tally, String> {
+fn run_stage(
+    stage: &Stage,
+    root: &Path,
+    log: &mut File,
+    durations: &mut Durations,
+) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let Some((program, args)) = stage.command.split_first() else { return Ok(tally) };
     if *program == WHOLE_PROGRAM && !root.join(WHOLE_PROGRAM).exists() {
         tally.skip(format!("SKIPPED: {}: there is no {WHOLE_PROGRAM}", stage.name));
         return Ok(tally);
     }
-    let started = Instant::now();
+    let began = Took::so_far();
     let (mut child, lines) = start(program, args, root)
         .map_err(|e| format!("cannot start `{}`: {e}", stage.command.join(" ")))?;
     let (status, left_open) = follow(&mut child, &lines, |line| {
         println!("{line}");
         tally.line(stage.reports, line);
+        durations.line(line);
         writeln!(log, "{line}")
     })
     .map_err(|e| format!("cannot follow `{}`: {e}", stage.command.join(" ")))?;
-    println!("== {}: {} s", stage.name, started.elapsed().as_secs());
+    let took = Took::so_far().since(&began);
+    println!("== {}: {took}", stage.name);
+    durations.stage(stage.name, took);
     if left_open {
         tally.fail(format!("FAILED: {}: a process it started did not end with it", stage.name));
     }

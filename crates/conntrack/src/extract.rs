@@ -161,7 +161,7 @@ fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
 }
 
 /// The key, in the error's own direction, of the connection that the packet quoted in an ICMP
-/// error is of. An error must go to whoever sent what it quotes (RFC 5927 section 4 has why).
+/// error is of. An error must go to the sender of what it quotes (RFC 5927 section 4 has why).
 fn quoted(outer: &Key, inner: &[u8]) -> Result<(Key, u32), Event> {
     let bad = |_| Event::IcmpQuote;
     let (src, dst, protocol, l4) = match outer.family {
@@ -207,7 +207,7 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |&word| u16::from_be_bytes(word))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use base::PortNo;

@@ -289,7 +289,7 @@ fn pseudo(addresses: u64, protocol: u8, len: usize) -> u16 {
     )
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use base::PortNo;

@@ -137,7 +137,7 @@ fn protocol(text: &str) -> Option<u8> {
     named.or_else(|| number(text))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -336,7 +336,7 @@ impl Conntrack {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::conntrack::Config;

@@ -19,7 +19,7 @@ mod datagram;
 mod piece;
 mod shares;
 mod status;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod whole;
 
@@ -73,7 +73,7 @@ pub struct Fragments {
 
 #[derive(Debug)]
 struct Held {
-    /// Ordered, so that nobody can choose keys that collide. There are never many.
+    /// Ordered, so that no sender can choose keys that collide. There are never many.
     datagrams: BTreeMap<DatagramKey, Datagram>,
     /// When each is given up, soonest first.
     deadlines: BTreeMap<Serial, DatagramKey>,

@@ -251,7 +251,7 @@ fn reverse_icmp(family: Family, icmp_type: u8) -> u8 {
     pairs.iter().find_map(other).unwrap_or(icmp_type)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Which addresses and ports a new connection is translated to.
 //!
 //! The address is picked from its range by a hash; ports are then tried until the tuple of the
-//! replies belongs to nobody else (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
+//! replies belongs to no other connection (ovs: `lib/conntrack.c`, `nat_get_unique_tuple`).
 
 use crate::key::{Address, Family, Key};
 use flow::{CtState, NatKind, NatRange, PortSelection};
@@ -169,7 +169,7 @@ impl Ports {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

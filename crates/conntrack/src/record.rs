@@ -6,7 +6,7 @@
 //! are an IPv4 connection's last twelve.
 //!
 //! No lock guards a record. What must change together stands in one word and changes by
-//! compare-and-swap; each sequence word has one writer, whoever handles the packets of that
+//! compare-and-swap; each sequence word has one writer, the thread that handles the packets of that
 //! direction. A record is found only through an index, under a guard of the table's epochs, so that
 //! it stays the same connection for as long as it is looked at; [`Life`] says whether that is over.
 
@@ -337,7 +337,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Writes a whole connection into a record that nobody else can find.
+    /// Writes a whole connection into a record that no other thread can find yet.
     pub fn begin(&self, keys: [&Key; 2], protocol: &Protocol, state: State, birth: Birth) {
         self.set_key(0, keys[0]);
         self.set_key(1, keys[1]);
@@ -381,7 +381,7 @@ impl<'a> Record<'a> {
         life
     }
 
-    /// Makes a record that nobody found dead again.
+    /// Marks a record that no thread found yet as dead again.
     pub fn stop_living(&self) {
         self.common[LIFE].store(self.life().dead().0, Release);
     }

@@ -3,7 +3,7 @@
 //! The states are those that Linux shows (Linux: `nf_conntrack_proto_sctp.c`). What a packet
 //! belongs to is told by its verification tag (section 8.5): each side says in its INIT or INIT ACK
 //! which tag the other one's packets must carry. Tags count only once a COOKIE ECHO carries them,
-//! so that nobody who makes up an INIT can break an association. Open vSwitch 3.1 has no state
+//! so that a forged INIT cannot break an association. Open vSwitch 3.1 has no state
 //! machine for SCTP and does not look at ports, tags or chunks.
 
 use crate::counters::{Counters, Event};
@@ -237,7 +237,7 @@ impl Association {
     }
 
     /// An INIT begins a handshake, or another association where one ended. In the midst of one a
-    /// side may have restarted, or somebody else made it up: the time does not begin anew.
+    /// side may have restarted, or the chunk is forged: the time does not begin anew.
     fn init(&mut self, chunks: &Chunks, is_reply: bool) -> (Update, Option<Timeout>) {
         if self.state == SctpState::Closed {
             return (Update::Reopens, None);
@@ -291,5 +291,5 @@ impl Association {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

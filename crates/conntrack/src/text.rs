@@ -198,5 +198,5 @@ fn wide(text: &str) -> Option<u128> {
     if is_number { u128::from_str_radix(digits, radix).ok() } else { None }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -130,7 +130,7 @@ impl Default for TimeoutPolicy {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What threads can do to each other, in every order that the memory model allows.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p table --release --test models --target-dir target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p table --test models --target-dir target/loom`
 //! runs them; `make test` does so too.
 //!
 //! Under the model checker buckets start as two, every insert looks after the growth, and ids are
@@ -226,7 +226,7 @@ impl Thread {
         let happened = between();
         let slab = &self.table.slab;
         let is_key = |id| slab.fetch(id, 0)[0].load(Ordering::Relaxed) == key;
-        // One of those under the hash; whoever wants another looks for it.
+        // One of those under the hash; a thread that wants another looks for it.
         let found = lookup
             .find_at(spot, hash)
             .and_then(|id| if is_key(id) { Some(id) } else { index.find(hash, is_key) });

@@ -44,7 +44,7 @@ pub(crate) fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > 0
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

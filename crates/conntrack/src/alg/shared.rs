@@ -51,5 +51,5 @@ impl SharedAlgs {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

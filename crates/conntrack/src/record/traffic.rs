@@ -111,7 +111,7 @@ fn complete(high: u64, low: u64, bits: u32) -> u64 {
     least.wrapping_add(low.wrapping_sub(least) & ((1 << bits) - 1))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::record::WORDS_V4;
