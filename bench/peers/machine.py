@@ -44,7 +44,7 @@ class Loan:
                  "choose fewer with --pages")
 
     def _keep(self, count, folder):
-        """Waits until nobody holds the pipe any more: this process's parent ended, somehow."""
+        """Waits until no process holds the pipe any more: this process's parent ended, somehow."""
         os.setsid()
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_IGN)

@@ -17,7 +17,7 @@ def text(report):
         f"{report['rounds']} rounds of {report['seconds']} s, interleaved",
         f"load average at the start: {report['machine']['load_average'][0]}",
         "",
-        f"{'':36} {'million packets a second of processor time':^44}",
+        f"{'':36} {'million packets per second of processor time':^44}",
         f"{'case':24}{'connections':>12} {PEER:>21} {OURS:>21} {'ratio':>20}  wanted",
     ]
     for row in report["results"]:
@@ -54,7 +54,7 @@ def plot(report):
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{left}" y="20" font-size="15">Million packets a second of processor time'
+        f'<text x="{left}" y="20" font-size="15">Million packets per second of processor time'
         "</text>",
     ]
     step = next((s for s in (0.5, 1, 2, 5, 10, 20, 50) if most / s <= 8), 100)

@@ -11,7 +11,7 @@ fn main() {
     if let Some(log) = log.filter(|log| Path::new(log).exists()) {
         println!("cargo:rerun-if-changed={log}");
     }
-    // Whoever builds without the repository may say it.
+    // A build without the repository may be told.
     let given = std::env::var("TIDEGATE_COMMIT").ok();
     let commit = given.or_else(here).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo:rustc-env=TIDEGATE_COMMIT={commit}");

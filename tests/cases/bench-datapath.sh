@@ -43,7 +43,7 @@ check 'r["connections"] == 50' --fwd fwd.pcap --nat
 check 'r["port"] == "memory"' --port memory --connections 200 --rules rules
 [ "$(nproc)" -lt 2 ] || check 'r["workers"] == 2 == len(r["per_worker"])' --workers 2 --connections 200 --ct
 "$TIDEGATE" bench datapath --seconds 1 >printed
-for piece in "million packets a second" "dropped" "lookup"; do
+for piece in "million packets per second" "dropped" "lookup"; do
     contains "for people" "$(cat printed)" "$piece"
 done
 

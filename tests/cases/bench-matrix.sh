@@ -26,7 +26,7 @@ nothing_left() { ! searching && ! pgrep -f '[o]vsdb-server /run/tidegate' >/dev/
 eventually 5 nothing_left
 [ -z "$(ls results | grep -v '^matrix.json$')" ] || fail "left: $(ls results)"
 
-# Killed, no search goes on that nobody waits for.
+# Killed, no search goes on that is not waited for.
 "${matrix[@]}" >/dev/null 2>&1 &
 running=$!
 eventually 20 searching

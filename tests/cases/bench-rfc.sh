@@ -64,7 +64,7 @@ refused 2 "takes from 3 to 20 seconds" cps-ndr --generator trex -r 1
 refused 2 "takes no --dut" cps-ndr --generator trex --dut ovs
 refused 2 "lower --num-messages" cps-ndr --generator trex -n 10000
 
-# A cable whose far end nobody joins forwards nothing, and one that goes away is named.
+# A cable whose far end is not joined forwards nothing, and one that goes away is named.
 ip link add rfcc0 type veth peer name rfcc1
 ip link add rfcs0 type veth peer name rfcs1
 for device in rfcc0 rfcc1 rfcs0 rfcs1; do ip link set $device up; done

@@ -91,5 +91,5 @@ contains "too many" "$(error zone=1 ct_nw_src=10.1.1.1 ct_nw_dst=10.1.1.1 invali
     "invalid arguments (Invalid argument)"
 contains "far too many" "$(error zone=1 mark=1 labels=1 ct_nw_src=10.1.1.1 ct_nw_dst=10.1.1.1 x x)" \
     "command takes at most 6 arguments"
-contains "nobody" "$(error ct_nw_src=9.9.9.9,ct_nw_dst=9.9.9.8,ct_nw_proto=17,ct_tp_src=1,ct_tp_dst=2)" \
+contains "no such connection" "$(error ct_nw_src=9.9.9.9,ct_nw_dst=9.9.9.8,ct_nw_proto=17,ct_tp_src=1,ct_tp_dst=2)" \
     "ovs-vswitchd: failed to flush conntrack (No such file or directory)"

@@ -82,7 +82,7 @@ device vhost0 dpdkvhostuser
 vdev virtio0 net_virtio_user0,path=$OVS_RUNDIR/vhost0,queue_size=32
 carries "virtio to dpdkvhostuser" virtio0 vhost0
 carries "dpdkvhostuser to virtio" vhost0 virtio0
-# A guest that makes the socket waits for the other side, and nobody else with it; what nobody wants any
+# A guest that makes the socket waits for the other side, and nothing else with it; what is not wanted any
 # more leaves no socket behind.
 waits() {
     says "a device that waits" "it waits until another program connects to $work/vhost1" \

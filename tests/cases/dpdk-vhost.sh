@@ -56,7 +56,7 @@ bridge br0 client other
 vsctl add-port br0 vhost0 -- set interface vhost0 type=dpdkvhostuserclient \
     options:vhost-server-path=$work/vhost.sock
 same "its error" "[]" "$(vsctl get interface vhost0 error)"
-same "link of nobody" down "$(link vhost0)"
+same "link without a guest" down "$(link vhost0)"
 for round in first again; do
     start_guest "net_virtio_user0,path=$work/vhost.sock,server=1"
     eventually 20 reads up link vhost0

@@ -77,7 +77,7 @@ ip link del late
 if [ "$(nproc)" -ge 2 ]; then
     vsctl set open_vswitch . other_config:pmd-cpu-mask=3
     pings client 10.0.0.2
-    # A queue that nobody may poll.
+    # A queue that no worker may poll.
     vsctl set interface dpdk0 other_config:pmd-rxq-affinity=0:0 \
         -- set interface dpdk1 other_config:pmd-rxq-affinity=0:1
     dpdk_port idle options:dpdk-devargs=net_ring9

@@ -41,4 +41,4 @@ contains "all seconds" "$(ovs-appctl dpif-netdev/pmd-rxq-show -secs -1)" "last 6
 
 # Without such a port nothing polls.
 vsctl del-port p1
-same "nobody polls" "" "$(queues)"
+same "no queue is polled" "" "$(queues)"

@@ -24,7 +24,7 @@ ended() {
     same "rows" "br0" "$(ovs-vsctl --no-wait --timeout=5 list-br)"
     for host in client server; do contains "$host" "$(ip link show dev $host)" "UP"; done
     never pings client 10.0.0.2
-    says "nobody answers" "cannot read pidfile" ovs-appctl version
+    says "there is no answer" "cannot read pidfile" ovs-appctl version
 }
 for round in first second; do
     eventually 10 pings client 10.0.0.2

@@ -123,7 +123,7 @@ import json
 it = json.load(open("interrupted.json"))
 assert it["opened"] > 0 and it["interrupted"] and it["verdict"] is None
 P
-# A rate that nobody can send has not passed, though no connection failed.
+# A rate that cannot be sent has not passed, though no connection failed.
 refused 3 "connections/s INVALID" generate --dut none --rate 5m --seconds 1
 
 gone_again() { ! pgrep -f '[u]nshare|[o]vsdb-server'; } >/dev/null

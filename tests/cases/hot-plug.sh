@@ -37,7 +37,7 @@ plug() {
     shift 2
     vsctl add-port br0 "$name" -- set interface "$name" type="$type" "$@"
     [ "$(ofport "$name")" -gt 0 ] || fail "$name of type $type: $(vsctl get interface "$name" error)"
-    # Something arrives at it while it is there: questions for an address that nobody has.
+    # Something arrives at it while it is there: questions for an address that no host has.
     ping -n -q -c 3 -i 0.02 -W 0.1 "10.9.${name#"${name%?}"}.9" >/dev/null 2>&1 || true
     vsctl del-port "$name"
 }

@@ -36,7 +36,7 @@ if ours; then
     contains "no such state" "$(must_fail "$TIDEGATE" conntrack --state open)" "failed to parse field state"
 fi
 
-# Whoever asks and does not read costs little.
+# A client that asks and does not read costs little.
 resident_kb() { awk '/^VmRSS:/ { print $2 }' "/proc/$SWITCH_PID/status"; }
 if ours; then
     before=$(resident_kb)
@@ -55,7 +55,7 @@ P
     sleep 3
     grown=$(($(resident_kb) - before))
     kill $readers
-    [ "$grown" -lt 50000 ] || fail "20 dumps that nobody reads take $grown kB"
+    [ "$grown" -lt 50000 ] || fail "20 unread dumps take $grown kB"
 fi
 
 # A flush that must look at all of them takes what fits, and new flows are set up while it looks.

@@ -23,7 +23,7 @@ eventually 5 has int1 1300
 eventually 5 has int0 1300
 vsctl del-port int1
 eventually 5 has int0 1400
-# Somebody may make one smaller by hand.
+# A user may make one smaller by hand.
 ip link set dev int0 mtu 1200
 sleep 0.5
 has int0 1200

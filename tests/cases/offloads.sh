@@ -111,7 +111,7 @@ else
     vsctl --if-exists del-port server
     printf 'AF_XDP is not possible here: %s\n' "$(cat refusal)"
 fi
-# A large frame says so as long as nobody cuts it: from AF_PACKET to AF_PACKET none is cut.
+# A large frame says so as long as it is not cut: from AF_PACKET to AF_PACKET none is cut.
 vsctl add-port br0 server -- set interface server ofport_request=2
 load br0 <<<"in_port=1,actions=output:2
 in_port=2,actions=output:1"

@@ -4,7 +4,7 @@
 ours || skip "Open vSwitch's histograms hold cycles of its own"
 client_and_server
 static_neighbours
-# Nobody speaks but those who are asked to.
+# Only those speak who are asked to.
 for name in client server; do
     on $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1
     sysctl -qw net.ipv6.conf.$name.disable_ipv6=1

@@ -62,7 +62,7 @@ printf 'sent and came back: %s\n' "$lost"
 [ "${lost% *}" -ge 200 ] || fail "too little traffic: $lost"
 [ $((${lost% *} - ${lost#* })) -le 1 ] || fail "sent and came back: $lost"
 
-# A queue that nobody may poll.
+# A queue that no worker may poll.
 vsctl set interface client other_config:pmd-rxq-affinity=0:0
 vsctl set interface server other_config:pmd-rxq-affinity=0:1
 eventually 3 reads "no worker may poll receive queue 0" vsctl get interface br0 error

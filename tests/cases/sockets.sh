@@ -1,6 +1,6 @@
 # limit: 45
 # What the database may make the switch do with files and sockets, and who may reach it: a remote
-# writer overwrites nothing, and a peer that says nothing holds up nobody else.
+# writer overwrites nothing, and a peer that says nothing holds up no other.
 umask 0
 start_switch
 bridge br0

@@ -1,4 +1,4 @@
-# Addresses that somebody puts behind a port: they stay, they do not move, and packets go there.
+# Addresses that are put behind a port by hand: they stay, they do not move, and packets go there.
 client_and_server
 static_neighbours
 start_switch
@@ -11,7 +11,7 @@ contains "learned" "$(fdb)" "    2     0  02:00:00:00:00:02 AGE"
 same "fdb/add" "Overriding already existing dynamic entry on 2" \
     "$(ovs-appctl fdb/add br0 client 0 02:00:00:00:00:02)"
 contains "put there" "$(fdb)" "    1     0  02:00:00:00:00:02  static"
-# Nobody answers: a frame that goes back where it came from is dropped.
+# There is no answer: a frame that goes back where it came from is dropped.
 never pings client 10.0.0.2
 contains "it does not move" "$(fdb)" "    1     0  02:00:00:00:00:02  static"
 contains "flush" "$(ovs-appctl fdb/flush br0)" "table successfully flushed"

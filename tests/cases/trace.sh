@@ -84,7 +84,7 @@ contains "nothing came" "$(must_fail "$TIDEGATE" trace udp,tp_dst=7 --timeout 1)
 "$TIDEGATE" trace udp,tp_dst=7 --timeout 30 &
 pid=$!
 eventually 5 busy
-contains "one at a time" "$(must_fail "$TIDEGATE" trace)" "somebody else"
+contains "one at a time" "$(must_fail "$TIDEGATE" trace)" "another client"
 # Killed, it is forgotten a few seconds later.
 kill -9 $pid
 wait $pid 2>/dev/null || true

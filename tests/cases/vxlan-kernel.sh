@@ -45,7 +45,7 @@ contains "pop" "$flows" "actions:tnl_pop("
 contains "behind" "$flows" "tunnel(tun_id=0x65,src=172.31.1.2,dst=172.31.1.1,flags(-df+csum+key)),recirc_id(0)"
 contains "egress" "$(vsctl get interface vxlan0 status)" 'tunnel_egress_iface=br-phy'
 
-# Packets of another network are nobody's here.
+# Packets of another network are no host's here.
 ip -n far link set vx0 down
 ip -n far link add vx1 type vxlan id 102 local 172.31.1.2 remote 172.31.1.1 dstport 4789
 ip -n far link set vx1 address 02:00:00:00:00:02 mtu 1450 up

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """bad_device.py CLIENT SERVER MODE [SECONDS]: a device between two network devices that forwards as it should
 for so many seconds and then no more: `nothing`; `twice`; `back`, to the side that it came from;
-`garbage`, bytes that nobody can read; `mute`, nothing from the server's side."""
+`garbage`, bytes that cannot be read; `mute`, nothing from the server's side."""
 import os
 import select
 import socket

@@ -26,7 +26,7 @@ def connections():
             return
         except ConnectionRefusedError:
             time.sleep(0.1)
-    sys.exit("nobody listens on port %d" % port)
+    sys.exit("there is no listener on port %d" % port)
 
 
 def wrapped(connection):

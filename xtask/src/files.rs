@@ -45,7 +45,7 @@ impl RustFile {
 
 /// The paths of all files that git tracks or would track, from the root, which still exist.
 pub fn list(root: &Path) -> Result<Vec<String>, String> {
-    // The owner of a clone in continuous integration is often somebody else.
+    // The owner of a clone in continuous integration is often another user.
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others"])
         .arg("--exclude-standard")

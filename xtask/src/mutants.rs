@@ -92,7 +92,8 @@ impl<'a> Options<'a> {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} needs a value\n{USAGE}"));
-            let number = |text: &str| text.parse().map_err(|_| format!("{word}: '{text}' is no number"));
+            let number =
+                |text: &str| text.parse().map_err(|_| format!("{word}: '{text}' is no number"));
             match *word {
                 "--sample" => options.sample = number(value()?)? as usize,
                 "--seed" => options.seed = number(value()?)?,
@@ -126,7 +127,9 @@ fn list(root: &Path, name: &str, files: &[&str]) -> Result<Vec<String>, String> 
     command.arg("--list");
     files.iter().for_each(|file| _ = command.args(["--file", file]));
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| {
-        format!("cannot start cargo-mutants ({error}); `cargo install --locked cargo-mutants` brings it")
+        format!(
+            "cannot start cargo-mutants ({error}); `cargo install --locked cargo-mutants` brings it"
+        )
     })?;
     if !output.status.success() {
         return Err(format!(
@@ -162,7 +165,8 @@ fn test(
         command.args(["--re", &format!("^{}$", escaped(mutant))]);
     }
     // It exits with 2 where a fault was missed and with 3 where tests hung: both are told below.
-    let status = command.status().map_err(|error| format!("cannot start cargo-mutants: {error}"))?;
+    let status =
+        command.status().map_err(|error| format!("cannot start cargo-mutants: {error}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         return Err(format!("`cargo mutants` failed on {name}: {status}"));
     }
@@ -178,7 +182,8 @@ fn test(
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
-        if !c.is_alphanumeric() && !matches!(c, ' ' | '_' | '/' | '<' | '>' | '=' | ',' | ':' | '"') {
+        if !c.is_alphanumeric() && !matches!(c, ' ' | '_' | '/' | '<' | '>' | '=' | ',' | ':' | '"')
+        {
             escaped.push('\\');
         }
         escaped.push(c);

@@ -39,7 +39,11 @@ const STAGES: &[Stage] = &[
     Stage { name: "lint", reports: Reports::Nothing, command: &["make", "lint"] },
     // Where the system has DPDK, its ports are built in: one build for all tests.
     Stage { name: "cargo test", reports: Reports::Cargo, command: &["make", "-s", "test-cargo"] },
-    Stage { name: "fuzz targets", reports: Reports::Nothing, command: &["make", "-s", "test-fuzz"] },
+    Stage {
+        name: "fuzz targets",
+        reports: Reports::Nothing,
+        command: &["make", "-s", "test-fuzz"],
+    },
     // Two calls, since only a package by itself is built without what others need.
     Stage {
         name: "model check of the table",

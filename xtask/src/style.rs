@@ -36,6 +36,34 @@ const REGISTRY_HOSTS: &[&[&str]] = &[
     &["deb", "debian", "org"],
 ];
 
+/// Words that do not name the part of the program, and what to write instead.
+const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "whoever"];
+/// What is counted per second.
+const COUNTED: &[&str] = &[
+    "connections",
+    "packets",
+    "frames",
+    "bits",
+    "bytes",
+    "messages",
+    "opens",
+    "million",
+    "transactions",
+    "requests",
+    "replies",
+    "flows",
+    "misses",
+];
+/// Folders whose prose is not checked yet.
+const UNCHECKED: &[&str] = &[
+    "crates/classifier/",
+    "crates/datapath/",
+    "crates/flow/",
+    "crates/ofproto/",
+    "crates/openflow/",
+    "crates/switch/",
+];
+
 /// Checks every `unsafe` of a file: whether its crate may, and whether it says why it is sound.
 pub fn check_unsafe(file: &RustFile, floors: &Floors) -> Vec<Problem> {
     let room = file.crate_name().and_then(|name| floors.rooms.get(name));
@@ -166,4 +194,36 @@ pub fn check_hosts(path: &str, text: &str) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Checks a text for words that leave open which part of the program does something, and for rates
+/// that are not "per second". A word between quotation marks, or as a user's name, may stand.
+pub fn check_words(path: &str, text: &str) -> Vec<Problem> {
+    if path.ends_with("Cargo.lock") || UNCHECKED.iter().any(|folder| path.starts_with(folder)) {
+        return Vec::new();
+    }
+    let mut problems = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let lower = line.to_ascii_lowercase();
+        if let Some(word) = VAGUE_WORDS.iter().find(|word| has_word(&lower, word)) {
+            let text =
+                format!("\"{word}\" leaves open who; name the thread, the caller or the reader");
+            problems.push(Problem::new(path, number + 1, text));
+        }
+        if COUNTED.iter().any(|counted| has_word(&lower, &format!("{counted} a second"))) {
+            problems.push(Problem::new(path, number + 1, "say \"per second\", not \"a second\""));
+        }
+    }
+    problems
+}
+
+/// Whether a line has a word, or some in a row, that are not quoted.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        let is_name = before == Some('=') || before == Some('"') && after == Some('"');
+        !is_part(before) && !is_part(after) && !is_name
+    })
 }

@@ -67,6 +67,7 @@ fn read_all(root: &Path, paths: &[String]) -> Result<(Vec<RustFile>, Vec<Problem
             continue;
         };
         problems.extend(style::check_hosts(path, &text));
+        problems.extend(style::check_words(path, &text));
         if path.ends_with(".rs") {
             rust_files.push(RustFile::new(path, &text));
         }

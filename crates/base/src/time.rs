@@ -1,6 +1,6 @@
 //! Time as an argument.
 //!
-//! Below the program nobody reads a clock: every function that needs the time is handed an
+//! Below the program nothing reads a clock: every function that needs the time is handed an
 //! [`Instant`], so that any run can be replayed.
 
 use std::fmt;

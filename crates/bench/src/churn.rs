@@ -133,7 +133,7 @@ fn report(asked: &Asked, run: &Run, left: u32, bytes: Option<f64>) -> Outcome {
     let (ns, close) = (run.ns_per_packet(), asked.close_s);
     let mut text = format!("conntrack:  {:5} ms\n", run.elapsed_ns / 1_000_000);
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{rate:.0} connections a second, of {PACKETS} packets each");
+    let _ = writeln!(text, "{rate:.0} connections per second, of {PACKETS} packets each");
     let _ = writeln!(text, "{ns:.1} ns a packet, {} threads", run.threads);
     let _ = writeln!(
         text,
@@ -269,7 +269,7 @@ mod tests {
             assert_eq!(json["packets"], connections * PACKETS, "{asked:?}");
             assert!(json["connections_per_second"].as_f64().unwrap() > 0.0);
             assert!(
-                text.contains("connections a second") && text.contains("1 s closing"),
+                text.contains("connections per second") && text.contains("1 s closing"),
                 "{text}"
             );
         }

@@ -265,7 +265,7 @@ fn report(
     let _ = writeln!(text, "{ns:.1} ns a packet, {preparing:.1} ns of it for making it new");
     let _ = writeln!(
         text,
-        "{:.2} million packets a second, {} threads, {connections} connections",
+        "{:.2} million packets per second, {} threads, {connections} connections",
         rate / 1e6,
         run.threads
     );

@@ -338,7 +338,7 @@ fn report(port: PortKind, it: &Measured) -> Outcome {
     let Counted { packets, sent, dropped, misses } = it.played.counted;
     let rate = it.played.rate();
     let mut text =
-        format!("{:.2} million packets a second, {:.1} ns a packet\n", rate / 1e6, 1e9 / rate);
+        format!("{:.2} million packets per second, {:.1} ns a packet\n", rate / 1e6, 1e9 / rate);
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,

@@ -86,7 +86,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // A folder that stays is nobody's harm.
+        // A folder that stays does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -33,7 +33,7 @@ pub struct Asked {
 
 /// Makes the connections: once all of them, and then in each round each thread alone and all together,
 /// in a table that was emptied. So what is measured is the table; how fast the system gives memory that
-/// nobody had before, to one thread or to two, is not.
+/// was never used before, to one thread or to two, is not.
 pub fn measure(asked: &Asked, perf: &PerfArgs) -> Result<Outcome, BenchError> {
     asked.check()?;
     let bytes = memory::bytes_per_connection();
@@ -125,7 +125,7 @@ fn report(asked: &Asked, fresh: &Run, rounds: &Rounds, bytes: Option<f64>) -> Ou
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{ns:.1} ns a new connection, {:.2} million a second, {} threads into one zone",
+        "{ns:.1} ns a new connection, {:.2} million per second, {} threads into one zone",
         rate / 1e6,
         asked.threads
     );

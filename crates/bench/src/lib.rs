@@ -43,10 +43,10 @@ use work::Work;
   tidegate bench conntrack 1 33554432 32             lookups by one thread
   tidegate bench zones 10000 290 100                 commits, lookups and flushes, zone by zone
   tidegate bench datapath --ct                       packets from port to port, tracked
-  tidegate bench flow-setup --hold                   flows a second, for packets that need one each
+  tidegate bench flow-setup --hold                   flows per second, for packets that need one each
   tidegate bench stats                               what collecting statistics costs
   tidegate bench upcall                              how long upcalls take in an ARP storm
-  tidegate bench matrix results                      connections a second, ours and theirs
+  tidegate bench matrix results                      connections per second, ours and theirs
   tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -71,7 +71,7 @@ pub fn run(args: &BenchArgs, provenance: &Provenance) -> ExitCode {
         Err(BenchError::Ended(code)) => return code,
         Err(BenchError::Partly(outcome, why)) => {
             let text = if json { format!("{}\n", outcome.json) } else { outcome.text };
-            // Whoever reads no further is told why all the same.
+            // A reader that reads no further is told why all the same.
             let _ = io::stdout().write_all(text.as_bytes());
             eprintln!("tidegate bench: {why}");
             return ExitCode::FAILURE;
@@ -83,7 +83,7 @@ pub fn run(args: &BenchArgs, provenance: &Provenance) -> ExitCode {
     };
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read along (`| head`) has seen enough.
+        // The reader (`| head`) has seen enough.
         Err(_) => ExitCode::FAILURE,
     }
 }

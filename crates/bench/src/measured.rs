@@ -39,12 +39,12 @@ pub struct Played {
 }
 
 impl Played {
-    /// Packets a second.
+    /// Packets per second.
     pub fn rate(&self) -> f64 {
         self.counted.packets as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Packets a second of the worker's own processor time.
+    /// Packets per second of the worker's own processor time.
     pub fn processor_rate(&self) -> f64 {
         self.counted.packets as f64 / self.processor.as_secs_f64()
     }

@@ -72,7 +72,7 @@ impl Shared {
             }
             next = now + pause;
             let line = line(&self.what, self.done.load(Ordering::Relaxed), self.total);
-            // Nobody to be told is no reason to stop measuring.
+            // A closed output is no reason to stop measuring.
             let _ = match is_terminal {
                 true => write!(err, "\r{line}\x1b[K").and_then(|()| err.flush()),
                 false => writeln!(err, "{line}"),

@@ -53,7 +53,7 @@ const TIMEOUT_S: u32 = 600;
   tidegate bench rfc rfc9693-capacity --maxconns 100k
   tidegate bench rfc rfc3511-concurrent --client eth1 --server eth2 --json
 
--m and -M bound what is searched for: frames or connections a second, or connections. Devices that
+-m and -M bound what is searched for: frames or connections per second, or connections. Devices that
 are brought up get timeouts of 600 s, and forward without connection tracking in the tests of RFC
 2544; their table is emptied between trials. A device that stands between --client and --server is
 emptied by --reset-command. With --workers and --queues the device has several of them; one thread
@@ -109,7 +109,7 @@ pub struct RfcArgs {
     /// The rate of reverse frames that validate entries, of the rate of their establishment (alpha)
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     validation_share: f64,
-    /// SYNs a second that nobody follows up (rfc3511-syn-flood)
+    /// SYNs per second that are not followed up (rfc3511-syn-flood)
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 1.0, 1e7))]
     flood_rate: f64,
     /// Bytes of each reply (rfc9411-connection-rate; the RFC's: 1024, 2048, 4096, 16384, 65536)

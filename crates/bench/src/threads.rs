@@ -60,7 +60,7 @@ impl Run {
 pub struct Start {
     barrier: Barrier,
     /// When the first thread began and the last one ended. The threads look themselves: where all
-    /// cores are busy, whoever waits for them wakes late.
+    /// cores are busy, a thread that waits for them wakes late.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     /// Why a thread is not on its processor.

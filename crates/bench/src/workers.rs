@@ -117,7 +117,7 @@ fn measure(
     Ok(report(args, &measured, &together, &cpus))
 }
 
-/// A worker's thread: prepares, and does what it is told until nobody is there.
+/// A worker's thread: prepares, and does what it is told until the channel is closed.
 fn work(
     args: &DatapathArgs,
     number: u16,
@@ -167,7 +167,7 @@ fn report(args: &DatapathArgs, alone: &Measured, together: &[Played], cpus: &[us
     let Counted { packets, sent, dropped, misses } = sum(together);
     let workers = together.len();
     let mut text = format!(
-        "{:.2} million packets a second by {workers} workers, {ratio:.2} times that of one\n",
+        "{:.2} million packets per second by {workers} workers, {ratio:.2} times that of one\n",
         rate / 1e6
     );
     // Writing to a string cannot fail.
@@ -180,7 +180,7 @@ fn report(args: &DatapathArgs, alone: &Measured, together: &[Played], cpus: &[us
     let mut describe = |name: &str, played: &Played| {
         let rate = played.rate();
         let (mpps, ns) = (rate / 1e6, 1e9 / rate);
-        let _ = writeln!(text, "  {name:18}{mpps:7.2} million a second, {ns:.1} ns a packet");
+        let _ = writeln!(text, "  {name:18}{mpps:7.2} million per second, {ns:.1} ns a packet");
     };
     describe("worker 0 alone", one);
     for (number, (played, cpu)) in together.iter().zip(cpus).enumerate() {

@@ -42,7 +42,7 @@ pub fn warp(time: Duration) {
 }
 
 /// The time since the Unix epoch: the system's when it was first asked for, and after that as
-/// steady as [`now`], so that nothing jumps when somebody sets the clock.
+/// steady as [`now`], so that nothing jumps when the clock is set.
 pub fn since_epoch() -> Duration {
     let steady = now() - Instant::ZERO;
     let system = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

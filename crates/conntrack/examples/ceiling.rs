@@ -108,7 +108,7 @@ struct Done {
 }
 
 /// Nanoseconds a round of each of these threads, all at the same time: the median of bursts, so that
-/// an interruption by somebody else counts once.
+/// an interruption by another process counts once.
 fn run(threads: &[usize], time: Duration, work: &(impl Fn(usize) -> Work + Sync)) -> Vec<Done> {
     let begins = &Barrier::new(threads.len());
     std::thread::scope(|scope| {

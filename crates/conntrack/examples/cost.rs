@@ -100,7 +100,7 @@ fn main() {
     println!("{what}: {:.1} ns a packet", elapsed.as_nanos() as f64 / f64::from(packets));
 }
 
-/// The shortest of so many passes, the first not counted, and none of them where nobody may look at
+/// The shortest of so many passes, the first not counted, and none of them where no pass may look at
 /// the clock.
 fn passes(count: u32, mut pass: impl FnMut()) -> Duration {
     pass();

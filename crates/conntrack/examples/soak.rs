@@ -146,7 +146,7 @@ fn churn(
         if is_udp && now().as_millis() >= probed * 100 {
             probed = now().as_millis() / 100 + 1;
             let probe = probe(&mut tracker, probed as u16, now());
-            probes.lock().expect("nobody panicked").push(probe);
+            probes.lock().expect("no thread panicked").push(probe);
         }
     }
 }
@@ -199,7 +199,7 @@ fn watch(
             let zone = Zone((now().as_millis() / 100) as u16 % ZONES);
             let _ = conntrack.flush(now(), &Flush::zone(zone));
             conntrack.dump(now(), &Filter::default(), Cursor::default());
-            look_at(&mut probes.lock().expect("nobody panicked"), conntrack, now(), &mut late);
+            look_at(&mut probes.lock().expect("no thread panicked"), conntrack, now(), &mut late);
             std::thread::sleep(Duration::from_millis(100));
         }
         let bytes = resident_bytes();

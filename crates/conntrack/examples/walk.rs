@@ -20,21 +20,21 @@ fn main() {
     fill(&conntrack, count, zones);
     println!("{} connections in {zones} zones", conntrack.connections());
 
-    let nobody = Filter { port: Some(9), ..Filter::default() };
+    let none_such = Filter { port: Some(9), ..Filter::default() };
     let parts = || {
         let (mut cursor, mut longest) = (Some(Cursor::default()), Duration::ZERO);
         while let Some(at) = cursor {
             let start = processor();
-            let page = conntrack.dump(NOW, &nobody, at);
+            let page = conntrack.dump(NOW, &none_such, at);
             longest = longest.max(processor() - start);
-            assert!(page.entries.is_empty(), "nobody has port 9");
+            assert!(page.entries.is_empty(), "no connection has port 9");
             cursor = page.next;
         }
         longest
     };
     let longest = (0..ROUNDS).map(|_| parts()).min().unwrap_or_default();
     println!("longest part of a dump: {:.1} us", longest.as_secs_f64() * 1e6);
-    timed("dump that shows nobody", count, || _ = parts());
+    timed("dump that shows nothing", count, || _ = parts());
     timed("dump that makes every line", count, || {
         let all = Filter::default();
         let lines = conntrack.entries(NOW, &all).map(|entry| entry.to_string().len());
@@ -42,19 +42,19 @@ fn main() {
     });
     // What a zone's filter rules out, and what it does not: every zone has such servers, and most have
     // such a client.
-    let nobody = ["ct_nw_dst=9.9.9.9", "ct_nw_proto=6", "ct_nw_proto=17,ct_tp_dst=9"];
+    let of_none = ["ct_nw_dst=9.9.9.9", "ct_nw_proto=6", "ct_nw_proto=17,ct_tp_dst=9"];
     let anybody = ["ct_nw_dst=20.0.0.1,ct_nw_proto=17,ct_tp_src=9", "ct_nw_src=10.200.0.1"];
-    for tuple in nobody.into_iter().chain(anybody) {
+    for tuple in of_none.into_iter().chain(anybody) {
         let mut flush = Flush::default();
         flush.add_tuple(Direction::Original, tuple).expect("a tuple");
         let none = |flush: &Flush| assert_eq!(conntrack.flush(NOW, flush), Ok(0));
-        timed(&format!("flush of {tuple}, which nobody has"), count, || none(&flush));
+        timed(&format!("flush of {tuple}, which no connection has"), count, || none(&flush));
         flush.zone = Some(Zone(0));
         timed("the same in one zone", count, || none(&flush));
     }
     let mut flush = Flush::default();
     flush.add_mark("1").expect("a mark");
-    timed("flush by a mark that nobody has", count, || {
+    timed("flush by a mark that no connection has", count, || {
         assert_eq!(conntrack.flush(NOW, &flush), Ok(0))
     });
     let mut flush = Flush::default();

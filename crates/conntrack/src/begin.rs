@@ -245,7 +245,7 @@ impl<'a> Pass<'a> {
             match self.put_in(index, taken, &plan) {
                 Ok(generation) => return Ok((taken, Some(generation))),
                 Err(Refused::Detached) => {}
-                // Somebody else took the port between the search and the entry.
+                // Another connection took the port between the search and the entry.
                 Err(Refused::Taken(Taken::Reply)) if range.is_some() => {}
                 Err(Refused::Taken(Taken::Reply)) => return Err(Event::TupleTaken),
                 // Another thread began this very connection at the same time.

@@ -85,11 +85,11 @@ pub struct Page {
 
 impl Conntrack {
     /// An empty tracker. `seed` salts its hashes: give each process its own random one, so that
-    /// nobody can pile connections up in one place.
+    /// no sender can make all connections collide in one place.
     pub fn new(seed: u64, config: Config) -> Self {
         let connections = Connections::new(seed, config.connections_max);
         let hand = connections.join(seed);
-        let Some(hand) = hand else { unreachable!("nobody else took a place yet") };
+        let Some(hand) = hand else { unreachable!("no other thread took a place yet") };
         let settings = Settings {
             timeouts: config.timeouts,
             zone_timeouts: HashMap::new(),
@@ -127,8 +127,8 @@ impl Conntrack {
     }
 
     /// The same, looking at no more than so many connections of each thread, and of flushed zones: for
-    /// whoever shares a processor with a worker, and must not keep it for long. Returns whether there may
-    /// be more to do at once.
+    /// a thread that shares a processor with a worker, and must not keep it for long. Returns whether there
+    /// may be more to do at once.
     pub fn tick_within(&self, now: Instant, connections_max: usize) -> bool {
         self.turn(now, connections_max).is_behind
     }
@@ -150,7 +150,7 @@ impl Conntrack {
     }
 
     /// Hands back some of the memory of flushed zones; whether there is more to do. [`Self::tick`]
-    /// does it too; this is for whoever has time, or needs the room.
+    /// does it too; this is for a thread that has time, or needs the room.
     pub fn drain(&self) -> bool {
         self.with_hand(|connections, guard, context| {
             connections.drain(guard, context, DRAIN_BUDGET)

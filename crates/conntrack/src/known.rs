@@ -1,6 +1,6 @@
 //! Follows packets of connections that are known from earlier packets of the same tuple.
 //!
-//! Whoever remembers a packet's whole way, and with it a [`ConnectionRef`], asks here whether the next
+//! A caller that remembers a packet's whole way, and with it a [`ConnectionRef`], asks here whether the next
 //! packet of the tuple would go the same way. It does while nothing changed that flows can see, which
 //! the connection's generation says; and while the packet is a usual one, since others may change it.
 

@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub counts_traffic: bool,
     /// Whether connections give way where there is no room.
     pub makes_room: bool,
-    /// Whether somebody wants to know what happens to connections.
+    /// Whether a watcher wants to know what happens to connections.
     pub is_watched: bool,
 }
 
@@ -35,7 +35,7 @@ impl Settings {
     }
 }
 
-/// The settings in force. Whoever uses them keeps a [`Reading`] and looks at a number that
+/// The settings in force. A thread that uses them keeps a [`Reading`] and looks at a number that
 /// says whether it is still the newest.
 pub(crate) struct Published {
     version: AtomicU64,

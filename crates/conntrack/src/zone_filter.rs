@@ -153,7 +153,7 @@ fn folded(label: u128) -> u64 {
 impl Flush {
     /// Whether a connection that is to go may be in there.
     pub(crate) fn may_fit_in(&self, index: &Index) -> bool {
-        // Of ICMP's connections nobody looks at ports, nor are any noted.
+        // ICMP's connections have no ports, so none are noted.
         let has_ports = |protocol: u8| !matches!(protocol, protocol::ICMP | protocol::ICMPV6);
         let ports = match self.protocol.is_some_and(has_ports) {
             true => [self.original.dst_port, self.reply.src_port],

@@ -1,4 +1,4 @@
-//! Whose task it is to forget connections whose time ran out, and that nobody stays behind with it.
+//! Whose task it is to forget connections whose time ran out, and that no thread falls behind with it.
 
 mod support;
 
@@ -6,7 +6,7 @@ use base::Instant;
 use conntrack::{Config, Conntrack, Filter, Timeout, TimeoutPolicy, Tracker};
 use std::sync::Arc;
 
-/// UDP that nobody answered lives for one second.
+/// UDP that was not answered lives for one second.
 fn conntrack() -> Arc<Conntrack> {
     let mut timeouts = TimeoutPolicy::new();
     timeouts.set(Timeout::UdpFirst, 1);

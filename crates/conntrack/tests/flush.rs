@@ -144,7 +144,7 @@ fn flushes_take_what_fits_and_nothing_else() {
     }
 }
 
-/// Whoever goes on while there is more to do leaves no record of a flushed zone behind.
+/// A drain that goes on while there is more to do leaves no record of a flushed zone behind.
 #[test]
 fn a_flushed_zone_is_more_to_do_until_its_records_are_back() {
     let tracked = support::tracker();

@@ -34,7 +34,7 @@ fn while_a_thread_is_held_up_memory_does_not_grow_without_end() {
     (0..1000).for_each(|n| assert!(!ask(&conntrack, &mut tracker, 200_000 + n)));
     let counters = conntrack.counters();
     assert_eq!(counters.get(Event::RecordsWait), 1001);
-    assert!(counters.get(Event::EvictedUnanswered) <= evicted + 1, "nobody goes for nobody");
+    assert!(counters.get(Event::EvictedUnanswered) <= evicted + 1, "none is dropped in vain");
     assert_eq!((counters.get(Event::Full), counters.get(Event::FenceRefused)), (0, 0));
     drop(held_up);
     (0..5000).for_each(|n| assert!(ask(&conntrack, &mut tracker, 300_000 + n)));

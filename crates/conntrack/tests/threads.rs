@@ -159,7 +159,7 @@ fn threads_leave_a_table_in_order() {
     }
 }
 
-/// A SYN flood at a full table pushes out nobody who was established, and new connections of others
+/// A SYN flood at a full table pushes out no established connection, and new connections of others
 /// still come about.
 #[test]
 fn a_flood_pushes_out_only_itself() {

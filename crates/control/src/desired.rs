@@ -102,7 +102,7 @@ pub struct Controller {
     pub probe_ms: u32,
     /// The longest wait between attempts to connect, in milliseconds.
     pub max_backoff_ms: u32,
-    /// Packet-ins a second; None is no limit.
+    /// Packet-ins per second; None is no limit.
     pub rate_limit_pps: Option<u32>,
     /// Packet-ins that may exceed the rate at once.
     pub burst_limit: Option<u32>,

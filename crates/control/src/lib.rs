@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Nothing here opens a socket, reads a file or a clock: rows come as an [`ovsdb::Replica`],
-//! files as text, and the [`Change`]s are applied by whoever asked for them.
+//! files as text, and the [`Change`]s are applied by the caller.
 
 #![forbid(unsafe_code)]
 

@@ -336,7 +336,8 @@ impl<'a> Reader<'a> {
         let versions: BTreeSet<_> =
             names.iter().filter_map(|name| version_from_name(name)).collect();
         if versions.is_empty() {
-            let words = format!("none of {} is spoken; nobody can connect", names.join(", "));
+            let words =
+                format!("none of {} is spoken; no controller can connect", names.join(", "));
             self.warn(place, "protocols", words);
         }
         versions

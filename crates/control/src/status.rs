@@ -68,7 +68,7 @@ pub enum InterfaceStatus {
 pub struct LinkStatus {
     /// Its OpenFlow port number.
     pub ofport: OfPort,
-    /// What is wrong with it although it is a port, such as a queue that nobody polls.
+    /// What is wrong with it although it is a port, such as a queue that no worker polls.
     pub error: Option<String>,
     /// Its Ethernet address.
     pub mac: Option<MacAddr>,
@@ -80,7 +80,7 @@ pub struct LinkStatus {
     pub link_up: bool,
     /// How often the link went up or down.
     pub link_resets: i64,
-    /// Its speed, in bits a second.
+    /// Its speed, in bits per second.
     pub link_speed_bps: Option<i64>,
     /// Whether it is full duplex.
     pub full_duplex: Option<bool>,

@@ -32,7 +32,7 @@ impl Drop for ExitFile {
         let mut files = files();
         if let Some(at) = files.iter().position(|path| *path == self.path) {
             files.swap_remove(at);
-            // It may be gone already, and nobody could be told otherwise.
+            // It may be gone already, and there is no one left to tell.
             let _ = std::fs::remove_file(&self.path);
         }
     }

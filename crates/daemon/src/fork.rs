@@ -125,7 +125,7 @@ pub fn close_standard_streams() -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let null = File::options().read(true).write(true).open("/dev/null")?;
     for stream in 0..3 {
-        // SAFETY: both descriptors are valid, and whoever holds standard streams in Rust holds
+        // SAFETY: both descriptors are valid, and owners of standard streams in Rust hold
         // them by number, so that no owner is deceived.
         if unsafe { libc::dup2(null.as_raw_fd(), stream) } < 0 {
             return Err(std::io::Error::last_os_error());

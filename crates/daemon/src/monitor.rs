@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Restarts are no closer together.
 const RESTART_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Signals that mean a crash rather than somebody's wish (ovs-vswitchd(8), "--monitor").
+/// Signals that mean a crash rather than a wish to end (ovs-vswitchd(8), "--monitor").
 const CRASHES: [i32; 9] = [
     libc::SIGABRT,
     libc::SIGALRM,

@@ -69,7 +69,7 @@ fn lock(file: &File) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| fcntl_lock(file, FlockOperation::NonBlockingLockExclusive))
 }
 
-/// Errs where another process holds `path`. A pidfile that nobody holds is removed.
+/// Errs where another process holds `path`. A pidfile that no process holds is removed.
 fn check_already_running(path: &Path) -> Result<(), DaemonError> {
     let check = |what: &str, error: io::Error| {
         log::warn!(target: "daemon_unix", "{}: {what}: {}", path.display(), reason(&error));
@@ -92,12 +92,12 @@ fn check_already_running(path: &Path) -> Result<(), DaemonError> {
         Some(pid) if Some(pid) == written => {
             Err(DaemonError::AlreadyRunning { path: path.to_path_buf(), pid })
         }
-        // Whoever holds the lock did not write the number: it is about to remove a stale file.
+        // The holder of the lock did not write the number: it is about to remove a stale file.
         _ => Err(check("stale pidfile being deleted", Errno::SRCH.into())),
     }
 }
 
-/// Removes a pidfile that nobody holds. Only who gets its lock may do so, and only if the name
+/// Removes a pidfile that no process holds. Only who gets its lock may do so, and only if the name
 /// still means that file; else two starters could remove each other's.
 fn remove_stale(path: &Path, file: &File) -> Result<(), (&'static str, io::Error)> {
     lock(file).map_err(|error| ("lost race to lock pidfile", error.into()))?;

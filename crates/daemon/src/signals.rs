@@ -96,7 +96,7 @@ pub fn abort_on_panic() {
     }));
 }
 
-/// Lets SIGSEGV and SIGBUS kill at once, also where somebody sends them. The Rust runtime takes
+/// Lets SIGSEGV and SIGBUS kill at once, also where a process sends them. The Rust runtime takes
 /// them to report a stack overflow, and swallows the first one that was sent.
 pub(super) fn let_crashes_through() {
     // SAFETY: SIG_DFL is a valid disposition for both, and what the runtime's handler would do,

@@ -54,7 +54,7 @@ fn plays_a_daemon() {
     match runtime.block_on(limited) {
         Ok(Some(signal)) => die_of(signal),
         Ok(None) => drop(daemon),
-        Err(_) => panic!("nobody ended this daemon"),
+        Err(_) => panic!("this daemon was not ended"),
     }
 }
 
@@ -231,7 +231,7 @@ fn a_monitored_daemon_comes_back_after_a_crash() {
 fn pidfiles_are_locked_and_stale_ones_are_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pid");
-    // Left behind by a process that was killed: nobody holds it.
+    // Left behind by a process that was killed: no process holds it.
     std::fs::write(&path, "1\n").unwrap();
     let pidfile = Pidfile::create(&path, false).unwrap();
     // Another process sees the lock, and who holds it.

@@ -1,4 +1,4 @@
-//! `--user`: running as somebody else, with no more rights than a switch needs.
+//! `--user`: running as another user, with no more rights than a switch needs.
 
 use super::DaemonError;
 use base::reason;

@@ -2,7 +2,7 @@
 //! answer, and a target that does.
 //!
 //! Attack segments go to the address and port of the real servers, from addresses of their own, so
-//! that they are told from real ones by address alone. Whoever drives a [`Flood`] lets it look at
+//! that they are told from real ones by address alone. The driver of a [`Flood`] lets it look at
 //! everything that arrives on either side before the hosts see it.
 
 use crate::address::{AddressRange, PortRange};
@@ -82,7 +82,7 @@ impl Flood {
         })
     }
 
-    /// Sends so many SYNs a second from `now` on; counters start again.
+    /// Sends so many SYNs per second from `now` on; counters start again.
     pub fn start(&mut self, per_second: u64, now: Instant) {
         self.counts = FloodCounts::default();
         self.pacer = Some(Pacer::new(per_second, 0, now));
@@ -170,7 +170,7 @@ impl Flood {
         }
     }
 
-    /// Takes answers to attackers out of what arrived at the clients' side: nobody answers them.
+    /// Takes answers to attackers out of what arrived at the clients' side: they stay unanswered.
     pub fn sift_client(&mut self, pool: &mut Pool, batch: &mut Batch) {
         for packet in batch.take() {
             let arrived = frame_in::read(packet.data(), self.config.vlan, false);
@@ -248,7 +248,7 @@ mod tests {
         flood.stop();
         flood.attack(&mut pool, &mut batch, Instant::from_millis(2));
         assert!(batch.is_empty() && flood.counts().sent == 10);
-        // Nothing is due while nobody asks for long; it is missed.
+        // What falls due between two calls that lie far apart is missed.
         flood.start(10_000, Instant::from_millis(2));
         flood.attack(&mut pool, &mut batch, Instant::from_millis(1002));
         assert!(flood.counts().missed > 9000);

@@ -35,7 +35,7 @@ impl Arrived<'_> {
 pub(crate) enum Content<'a> {
     Tcp(Segment<'a>),
     Udp(Datagram<'a>),
-    /// Somebody asks for the MAC address of `destination`.
+    /// A host asks for the MAC address of `destination`.
     Question,
     /// `source` has the MAC address `mac`.
     Answer {

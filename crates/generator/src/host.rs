@@ -1,6 +1,6 @@
 //! One side of the traffic: many simulated clients, or many servers, behind one port.
 //!
-//! Whoever drives a host calls, again and again and with the time: [`Host::receive`] for packets
+//! The driver of a host calls, again and again and with the time: [`Host::receive`] for packets
 //! that arrived, [`Host::tick`] for what time brings, and [`Host::transmit`] until it fills no
 //! batch any more.
 
@@ -101,7 +101,7 @@ struct Opener {
 /// A frame that belongs to no connection.
 enum Answer {
     Resolution(Resolution),
-    /// To somebody who is not of the generator.
+    /// To an address that is not of the generator.
     ToOthers(Resolution),
     Segment {
         flow: Flow,

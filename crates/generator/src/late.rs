@@ -1,9 +1,9 @@
-//! What fell due while nobody looked: little by little, and not all at once.
+//! What fell due between two calls: little by little, and not all at once.
 
 use crate::pacer::Pacer;
 use base::Instant;
 
-/// The time by which timers run. It is the real one as long as somebody asks often enough. Whoever
+/// The time by which timers run. It is the real one as long as the driver asks often enough. A driver that
 /// comes back after some milliseconds finds the timers of as many milliseconds due, of connections that
 /// otherwise speak evenly: all of them at once would be a burst that is longer than queues are, and the
 /// device would be blamed for what a pause of the generator did. So the timers' time goes on from where

@@ -2,7 +2,7 @@
 //! connections through any device under test, and account for every one of them.
 //!
 //! Nothing here reads a clock or owns a socket. A [`Host`] is handed the time, the packets that
-//! arrived and a batch to fill; whoever drives it joins it to ports. [`SelfTest`] joins a client
+//! arrived and a batch to fill; its driver joins it to ports. [`SelfTest`] joins a client
 //! and a server directly, which is the generator's own ceiling.
 //!
 //! Parsing, building and checksums are this crate's own, so that what measures shares no mistake

@@ -21,7 +21,7 @@ enum Neighbour {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lookup {
     Known(MacAddr),
-    /// Somebody has asked already.
+    /// The question was sent already.
     Wait,
     /// The caller is the first, and is to ask.
     Ask,
@@ -33,7 +33,7 @@ pub(crate) enum Lookup {
 pub(crate) enum Overdue {
     /// Ask for `wanted` again in the name of `local`.
     Ask { local: Address, wanted: Address },
-    /// Nobody is there: these connections cannot be opened.
+    /// No host answers: these connections cannot be opened.
     GiveUp(Vec<u32>),
 }
 
@@ -67,7 +67,7 @@ impl Neighbours {
         }
     }
 
-    /// Takes an answer; returns the connections that waited for it. Answers that nobody asked for
+    /// Takes an answer; returns the connections that waited for it. Unsolicited answers
     /// are not believed.
     pub fn learn(&mut self, address: Address, mac: MacAddr) -> Vec<u32> {
         let Some(neighbour) = self.all.get_mut(&address) else { return Vec::new() };

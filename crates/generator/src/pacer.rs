@@ -27,7 +27,7 @@ const CATCH_UP_PART: u64 = 4;
 /// The shortest time between two groups, in nanoseconds.
 const GRAIN_NS: u64 = 20_000;
 /// Opens that may always be late: one a group, they are no burst to any queue. At low rates they take
-/// longer than [`Pacer::LATE_NS`], but nobody calls half a second late the same rate.
+/// longer than [`Pacer::LATE_NS`], but half a second late is no longer the same rate.
 const LATE_OPENS: u64 = 100;
 const LATE_MOST_NS: u64 = 500_000_000;
 /// The longest time whose opens are handed out at once, in nanoseconds.
@@ -89,7 +89,7 @@ impl Pacer {
         due
     }
 
-    /// Opens that fell due and were not handed out, since nobody asked in time.
+    /// Opens that fell due and were not handed out, since the driver did not ask in time.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -1,5 +1,5 @@
 //! Clients shared out among workers, each with hosts of its own: who has which addresses, and
-//! whose a frame is that arrived at somebody.
+//! whose a frame is that arrived at a worker.
 
 use crate::address::{Address, AddressRange};
 use crate::host::Role;

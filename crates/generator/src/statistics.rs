@@ -87,7 +87,7 @@ pub struct Failures {
     pub closed_early: u64,
     /// Bytes arrived that were not the ones sent.
     pub corrupted: u64,
-    /// Nobody answered for the server's address (ARP, ND).
+    /// No host answered for the server's address (ARP, ND).
     pub unresolved: u64,
     /// Ended by [`crate::Host::abort_all`].
     pub aborted: u64,

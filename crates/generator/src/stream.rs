@@ -4,7 +4,7 @@
 //! The initiator sends each of its flows once ([`Order::EachOnce`], phase 1). The responder keeps
 //! what it sees of them in its state table, flows that an address translator changed included, and
 //! can then send on every one of them: each once, to see whether the device knows it, or at random
-//! (phase 2). Whoever drives a [`Station`] calls it as a [`crate::Host`]: receive, then transmit
+//! (phase 2). The driver of a [`Station`] calls it as a [`crate::Host`]: receive, then transmit
 //! until it fills no batch any more.
 
 mod network;
@@ -200,7 +200,7 @@ impl Station {
         }
     }
 
-    /// Frames that fell due and were not sent then, since nobody asked in time.
+    /// Frames that fell due and were not sent then, since the driver did not ask in time.
     pub fn missed(&self) -> u64 {
         self.sending.as_ref().map_or(0, Sending::missed)
     }

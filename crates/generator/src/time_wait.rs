@@ -1,7 +1,7 @@
 //! Connections in TIME-WAIT (RFC 9293 section 3.6.1): what a host still has to know of them, a cache
 //! line each.
 //!
-//! They are most of what a host with short connections remembers, and nobody talks to them, as a
+//! They are most of what a host with short connections remembers, and they get no packets, as a
 //! rule. So they leave their places to the next connections, whose memory is then still in the
 //! processor's cache, and wait in the order in which they came, which is that in which they go:
 //! there is no timer to be set.

@@ -43,7 +43,7 @@ impl Wheel {
     }
 
     /// Makes timer `id` fire at `due_ns` or earlier. A timer that is already set for an earlier
-    /// time stays there: whoever it fires for looks whether there is anything to do and sets it
+    /// time stays there: the owner that it fires for looks whether there is anything to do and sets it
     /// again, which is cheaper than moving it with every packet.
     pub fn set(&mut self, id: u32, due_ns: u64) {
         if due_ns == u64::MAX {

@@ -113,7 +113,7 @@ pub enum TransactionError {
         /// What it adds; may be empty.
         details: String,
     },
-    /// The lock that the transaction asserts belongs to somebody else.
+    /// The lock that the transaction asserts belongs to another client.
     #[error("the lock that the transaction asserts is not ours any more")]
     NotOwner,
     /// The server refused the request as a whole.

@@ -73,7 +73,7 @@ impl Head {
         let before = memory.align_offset(HEAD_BYTES).min(HEAD_BYTES - ALIGNMENT);
         // SAFETY: `layout` has so many bytes more than head and room take.
         let head = unsafe { memory.byte_add(before) }.cast::<Head>();
-        // SAFETY: it is aligned, within the allocation, and nobody else's.
+        // SAFETY: it is aligned, within the allocation, and this packet's alone.
         unsafe { head.write(Head::new((HEAD_BYTES + room) as u32, before as u32, None)) };
         head
     }
@@ -81,7 +81,7 @@ impl Head {
     /// Gives the memory back to where it came from.
     ///
     /// # Safety
-    /// `head` is of a packet that nobody has any more.
+    /// `head` is of a packet that is not used any more.
     #[inline(never)]
     pub(crate) unsafe fn release(head: NonNull<Head>) {
         // SAFETY: the head is there until it is given back below.
@@ -90,7 +90,7 @@ impl Head {
             (head.lender, head.end as usize, head.before as usize)
         };
         match lender {
-            // SAFETY: whoever lent the buffer promised that this is right; it is the last time
+            // SAFETY: the lender of the buffer promised that this is right; it is the last time
             // that anybody has it.
             Some(lender) => unsafe { (lender.take_back)(head) },
             // SAFETY: it was allocated so, in `allocate`.
@@ -101,7 +101,7 @@ impl Head {
 
 /// The layout of head and room; larger ones than there can be were refused before.
 fn layout(bytes: usize) -> Layout {
-    // A larger alignment would have the allocator clear pages that nobody uses yet.
+    // A larger alignment would have the allocator clear pages that are not used yet.
     let with_gap = bytes + HEAD_BYTES - ALIGNMENT;
     Layout::from_size_align(with_gap, ALIGNMENT).unwrap_or(Layout::new::<Head>())
 }

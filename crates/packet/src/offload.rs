@@ -14,7 +14,7 @@ pub struct Offload {
 /// What is known of the transport checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Checksum {
-    /// Nothing: whoever relies on it verifies it.
+    /// Nothing: a reader that relies on it verifies it.
     #[default]
     Unverified,
     /// Verified by a device or by us, or never on a wire at all.

@@ -57,7 +57,7 @@ impl Packet {
     ///
     /// # Safety
     /// A head that [`Head::lent`] made stands there, behind it so many initialised bytes as it was
-    /// told, and what a driver wrote into it since lies within them. Nobody else reads or writes
+    /// told, and what a driver wrote into it since lies within them. Nothing else reads or writes
     /// either until the lender has taken them back, and any thread may use them.
     #[inline]
     pub unsafe fn from_head(head: NonNull<Head>) -> Self {
@@ -284,7 +284,7 @@ impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
         if let Some(head) = self.head {
-            // SAFETY: nobody has the packet after this.
+            // SAFETY: the packet is not used after this.
             unsafe { Head::release(head) }
         }
     }

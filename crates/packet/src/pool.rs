@@ -10,7 +10,7 @@ pub const SMALL_FRAME_BYTES: usize = 1522;
 /// Free packets, each with room for the largest frame. Belongs to one worker; when the switch is
 /// in its stride every packet taken comes back, and nothing is allocated.
 ///
-/// It may also keep some smaller ones on a shelf of their own: whoever answers what a driver's own
+/// It may also keep some smaller ones on a shelf of their own: a port that answers what a driver's own
 /// buffers brought answers in the same ones, which are in the processor's cache and need no copy.
 #[derive(Debug)]
 pub struct Pool {

@@ -41,7 +41,7 @@ pub struct XdpCounts {
     pub rx_invalid_descs: u64,
     /// Descriptors for sending that made no sense.
     pub tx_invalid_descs: u64,
-    /// Frames that found the receive ring full: nobody took those before.
+    /// Frames that found the receive ring full: those before were not taken.
     pub rx_ring_full: u64,
 }
 

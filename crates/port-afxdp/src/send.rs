@@ -23,7 +23,7 @@ pub(crate) struct TxHalf {
     /// Whether the kernel says when it wants to be called.
     need_wakeup: bool,
     /// Whether the kernel kept all frames although it was called for this batch: calling it for
-    /// each packet more would help nobody.
+    /// one more for each packet would not help.
     is_stuck: bool,
 }
 
@@ -105,7 +105,7 @@ impl XdpTx {
 impl TxQueue for XdpTx {
     fn send(&mut self, pool: &mut Pool, batch: &mut Batch) -> TxCounters {
         let mut counters = TxCounters::default();
-        // A worker that died here left at worst frames that nobody sends.
+        // A worker that died here left at worst frames that are not sent.
         let mut half = self.half.lock().unwrap_or_else(PoisonError::into_inner);
         half.is_stuck = false;
         for packet in batch.drain(..) {

@@ -97,7 +97,7 @@ impl Umem {
             return 0;
         }
         // SAFETY: the source lies within the mapping, as was just checked, and the caller's word
-        // is that nobody writes it; the destination is a slice of at least `len` bytes, and no
+        // is that no thread writes it; the destination is a slice of at least `len` bytes, and no
         // safe reference into the mapping exists that it could overlap.
         unsafe {
             let from = self.start.as_ptr().add(address as usize);
@@ -116,7 +116,7 @@ impl Umem {
             return false;
         }
         // SAFETY: the destination lies within the mapping, as was just checked, and the caller's
-        // word is that nobody else reads or writes it; the source is a slice.
+        // word is that no other thread reads or writes it; the source is a slice.
         unsafe {
             let to = self.start.as_ptr().add(address as usize);
             std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());

@@ -240,7 +240,7 @@ fn a_device_that_goes_takes_its_queue_along() {
     let (mut pool, mut batch) = (Pool::new(8), Batch::new());
     let start = Instant::now();
     let error = loop {
-        assert!(start.elapsed() < Duration::from_secs(5), "nobody noticed");
+        assert!(start.elapsed() < Duration::from_secs(5), "it was not noticed");
         if let Err(error) = queues[0].receive(&mut pool, &mut batch) {
             break error;
         }

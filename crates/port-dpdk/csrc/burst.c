@@ -19,7 +19,7 @@ static struct rte_mbuf *mbuf_of(struct tidegate_head *head) {
 _Static_assert(offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, refcnt) + 2,
                "head_of reads both at once");
 
-/* Fills in the head of a packet that may keep its buffer: one that is in no chain, that nobody else
+/* Fills in the head of a packet that may keep its buffer: one that is in no chain, that no other owner
  * has, and that came from a pool with heads. */
 static struct tidegate_head *head_of(struct rte_mbuf *mbuf) {
     static const uint16_t ONE_EACH[2] = {1, 1};
@@ -41,7 +41,7 @@ static uint8_t checksum_of(uint64_t flags) {
     case RTE_MBUF_F_RX_L4_CKSUM_NONE:
         return TIDEGATE_CHECKSUM_PARTIAL;
     default:
-        /* A wrong one is for whoever relies on it to find. */
+        /* A wrong one is for a reader that relies on it to find. */
         return TIDEGATE_CHECKSUM_UNKNOWN;
     }
 }
@@ -193,7 +193,7 @@ static uint16_t transmit(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
     return sent;
 }
 
-/* Gives buffers back that were kept and that nobody else has. They are as their pool wants them, since
+/* Gives buffers back that were kept and that have no other owner. They are as their pool wants them, since
  * only such are kept (head_of). */
 static void give_back_kept(struct rte_mbuf **mbufs, uint16_t count) {
     for (uint16_t first = 0, end = 0; first < count; first = end) {

@@ -24,7 +24,7 @@ enum { GUEST_RECEIVES, GUEST_SENDS };
  * line in common, nor to a pair of lines that a processor fetches together. */
 struct guest_ring {
     int vid;     /* the library's number of the guest, or -1 */
-    int is_busy; /* somebody may be at it */
+    int is_busy; /* a thread may be at it */
     uint16_t likely_count; /* how many packets the next look will likely find */
     uint16_t stand_in;     /* the queue that the guest receives from in place of this one */
     uint64_t packets, bytes;
@@ -43,7 +43,7 @@ struct guest *tidegate_guests[RTE_MAX_ETHPORTS];
  * when its port is set up anew. */
 static uint8_t receives_from[RTE_MAX_ETHPORTS][RTE_MAX_QUEUES_PER_PORT];
 
-/* Held by whoever sets a port up or tells its rings of a guest. */
+/* Held by the thread that sets a port up or tells its rings of a guest. */
 static pthread_mutex_t guests_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void hear_of_queues(uint16_t port) {
@@ -68,7 +68,7 @@ static void choose_stand_ins(uint16_t port, struct guest *guest) {
     }
 }
 
-/* Tells the rings of a port which guest is there. When this returns, nobody is at the rings of another,
+/* Tells the rings of a port which guest is there. When this returns, no thread is at the rings of another,
  * so that the library may forget it. Called with the lock held. */
 static void tell_rings(uint16_t port, int may_have_guest) {
     struct guest *guest = tidegate_guests[port];
@@ -81,7 +81,7 @@ static void tell_rings(uint16_t port, int may_have_guest) {
         struct guest_ring *ring = &guest->rings[i];
         int now = i < has ? vid : -1;
         int before = __atomic_exchange_n(&ring->vid, now, __ATOMIC_SEQ_CST);
-        /* Of a ring that was nobody's, nobody is waited for: who is at it is at the new guest's, and may
+        /* For a ring that no guest had, no thread is waited for: who is at it is at the new guest's, and may
          * wait for a lock that the library holds while it calls the driver. */
         int must_leave = before >= 0 && before != now;
         while (must_leave && __atomic_load_n(&ring->is_busy, __ATOMIC_SEQ_CST))
@@ -174,7 +174,7 @@ uint64_t tidegate_guest_counter(uint16_t port, const char *name) {
 }
 
 /* Goes to a ring; gives its guest's number, or -1 where none is there. Either this thread sees that
- * the guest has gone, or whoever tells so sees that it is here. */
+ * the guest has gone, or the thread that tells so sees that it is here. */
 static int enter(struct guest_ring *ring) {
     if (__atomic_load_n(&ring->vid, __ATOMIC_RELAXED) < 0)
         return -1;

@@ -9,7 +9,7 @@
 
 struct guest;
 
-/* The guests of ports; null for ports that are none of vhost-user. Written while nobody sends to a
+/* The guests of ports; null for ports that are none of vhost-user. Written while no thread sends to a
  * port or receives from it. */
 extern struct guest *tidegate_guests[RTE_MAX_ETHPORTS];
 
@@ -18,7 +18,7 @@ int tidegate_watch_guests(void);
 /* A port that was set up takes guests now, with so many queues at most in each direction. */
 int tidegate_expect_guest(uint16_t port, uint16_t rx_queues, uint16_t tx_queues,
                           struct rte_mempool *pool);
-/* A port takes none any more; nobody is at its queues. */
+/* A port takes none any more; no thread is at its queues. */
 void tidegate_forget_guest(uint16_t port);
 
 /* Adds what was counted here to what the driver counted. */

@@ -1,8 +1,8 @@
-//! Devices that are there only when somebody has come.
+//! Devices that are there only when the other side has connected.
 //!
 //! DPDK's `net_virtio_user` with `server=1` makes a socket and is plugged in when another program has
 //! connected to it, however long that takes. Each such device is plugged in on a thread of its own, so
-//! that whoever opens ports need not wait with it.
+//! that the thread that opens ports need not wait with it.
 
 use crate::config::remove_left_socket;
 use crate::device::{close, find};
@@ -16,14 +16,14 @@ use std::time::Duration;
 /// DPDK's number of a device, and whether it was plugged in for this; or why there is none.
 pub type Found = Result<(u16, bool), String>;
 
-/// How long a device may take to make its socket, and to go when nobody wants it any more.
+/// How long a device may take to make its socket, and to go when it is not wanted any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(1);
 
 /// The devices that are waited for, by their arguments.
 static AWAITED: Mutex<BTreeMap<String, Awaited>> = Mutex::new(BTreeMap::new());
 
-/// A device that is being plugged in. Nobody waits for it any more when this is dropped.
+/// A device that is being plugged in. It is not waited for any more when this is dropped.
 #[derive(Debug)]
 struct Awaited {
     socket: PathBuf,
@@ -31,7 +31,7 @@ struct Awaited {
     thread: Option<JoinHandle<Found>>,
 }
 
-/// The device that the arguments name, as [`find`] gives it; where somebody else has to come first, an
+/// The device that the arguments name, as [`find`] gives it; where the other side has to come first, an
 /// error that says so, until that happened.
 pub fn find_or_wait(devargs: &str) -> Found {
     let Some(socket) = socket_of(devargs) else { return find(devargs) };
@@ -73,7 +73,7 @@ fn socket_of(devargs: &str) -> Option<&Path> {
 }
 
 impl Awaited {
-    /// Begins to plug it in. Whoever asks DPDK for another device meanwhile must not meet this one in
+    /// Begins to plug it in. A thread that asks DPDK for another device meanwhile must not meet this one in
     /// lists that are not locked, so this returns when it waits or has failed.
     fn begin(devargs: &str, socket: &Path) -> Result<Awaited, String> {
         remove_left_socket(socket);
@@ -112,7 +112,7 @@ impl Drop for Awaited {
             Some(Err(_)) => drop(std::fs::remove_file(&self.socket)),
             None => log::warn!(
                 target: "netdev_dpdk",
-                "{}: whoever connected there neither goes nor speaks, so its device stays",
+                "{}: the peer that connected there neither goes nor speaks, so its device stays",
                 self.socket.display()
             ),
         }

@@ -44,7 +44,7 @@ pub(crate) static LENDER: Lender = unsafe { Lender::new(take_back) };
 // SAFETY: called for buffers that were lent in the lender's name, once for each, as it demands.
 unsafe fn take_back(head: NonNull<Head>) {
     // SAFETY: DPDK alone can free what it made; the caller says that it is such a buffer, with
-    // nobody else at it, and its pool lives for ever and is for all threads.
+    // no other thread at it, and its pool lives for ever and is for all threads.
     unsafe { ffi::tidegate_dpdk_take_back(head.as_ptr().cast()) }
 }
 

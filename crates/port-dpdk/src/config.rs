@@ -90,7 +90,7 @@ pub fn vhost_devargs(
     Ok(format!("net_vhost_tidegate{number},iface={path},queues={queues},client={client}"))
 }
 
-/// Removes a socket that nobody listens at: whoever was killed has left it, and DPDK takes it for one in
+/// Removes a socket without a listener: a process that was killed has left it, and DPDK takes it for one in
 /// use.
 pub fn remove_left_socket(path: &Path) {
     let is_socket = path.symlink_metadata().is_ok_and(|file| file.file_type().is_socket());

@@ -61,7 +61,7 @@ pub(crate) struct Device {
     pub tx_refused: AtomicU64,
     /// One a transmit queue, held while something is sent: there may be more workers than queues.
     pub tx_locks: Vec<TxLock>,
-    /// One a receive queue: whether somebody has it.
+    /// One per receive queue: whether it is taken.
     pub rx_taken: Vec<AtomicBool>,
     tx_next: AtomicU16,
     attached: bool,
@@ -84,7 +84,7 @@ impl DpdkPort {
     /// [`crate::look_at_awaited`] tells when to try again.
     ///
     /// # Errors
-    /// Those of [`DpdkPort::open`], and that nobody has come yet.
+    /// Those of [`DpdkPort::open`], and that the other side has not come yet.
     pub fn open_or_wait(
         name: &str,
         config: &DpdkConfig,
@@ -108,7 +108,7 @@ impl DpdkPort {
                            not supported";
             return Err(invalid(format!("'{name}' {missing}")));
         }
-        // Nobody else may take the device between finding and marking it.
+        // No other thread may take the device between finding and marking it.
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let (port, attached) = find(&config.devargs).map_err(&invalid)?;
         if let Some(other) = open.get(&port) {
@@ -141,7 +141,7 @@ impl DpdkPort {
         if usize::from(wanted) == self.device.tx_locks.len() {
             return Ok(());
         }
-        // Nobody may send or receive while the device stands still.
+        // No thread may send or receive while the device is stopped.
         let Some(device) = Arc::get_mut(&mut self.device) else {
             return Err(invalid("its queues are still in use".to_owned()));
         };
@@ -161,7 +161,7 @@ impl DpdkPort {
     /// A receive queue, by its number. Each has one owner at a time.
     ///
     /// # Errors
-    /// There is none of that number, or somebody has it.
+    /// There is none of that number, or it is taken.
     pub fn rx(&self, queue: u16) -> Result<DpdkRx, PortError> {
         let free = |taken: &AtomicBool| !taken.swap(true, Ordering::AcqRel);
         if self.device.rx_taken.get(usize::from(queue)).is_some_and(free) {
@@ -254,7 +254,7 @@ impl Device {
         self.config.is_vhost()
     }
 
-    /// Whether it is a vhost-user device with nobody at the other side.
+    /// Whether it is a vhost-user device whose other side is not connected.
     pub fn lacks_guest(&self) -> bool {
         self.is_guest() && !facts_of(self.port).is_ok_and(|facts| facts.link_up != 0)
     }
@@ -357,7 +357,7 @@ pub(crate) fn find(devargs: &str) -> Found {
 }
 
 pub(crate) fn close(port: u16, attached: bool) {
-    // SAFETY: an order by number. Whoever calls holds the device alone: nobody else received its
+    // SAFETY: an order by number. The caller holds the device alone: no other thread received its
     // number, or all that had it are gone.
     unsafe { ffi::tidegate_dpdk_close(port, c_int::from(attached)) }
 }

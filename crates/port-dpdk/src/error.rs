@@ -12,7 +12,7 @@ pub enum DpdkError {
          with cargo's option `--features dpdk`"
     )]
     Absent,
-    /// Nobody asked for it.
+    /// It was not asked for.
     #[error("DPDK does not run; set other_config:dpdk-init=true")]
     NotStarted,
     /// It refused to start.

@@ -3,7 +3,7 @@
 //! A guest behind vhost-user lends its memory as files, and says how long they are. Where it lies, the
 //! kernel answers a look behind a file's end with SIGBUS, which would end the switch and with it
 //! everybody's traffic; DPDK does not compare the two. Here a page that is not there is given:
-//! one of zeros, so that the guest harms nobody but itself, and `guest.rs` is told whose it was.
+//! one of zeros, so that the guest harms only itself, and `guest.rs` is told whose it was.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -66,7 +66,7 @@ fn map_zeros(address: usize, size: usize) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: something is mapped here already that has no memory behind it, as the signal says;
-    // whoever looks at it trusts nothing that it finds there.
+    // a reader of it trusts nothing that it finds there.
     unsafe { libc::mmap(start, size, protection, flags, -1, 0) == start }
 }
 

@@ -17,7 +17,7 @@ const CONNECTED: &str = "new vhost user connection";
 const READY: &str = "virtio is now ready";
 /// More ports than DPDK has (RTE_MAX_ETHPORTS, 32 in Debian's); beyond, none is blamed.
 const PORTS: usize = 256;
-const NOBODY: u16 = u16::MAX;
+const NO_PORT: u16 = u16::MAX;
 
 /// Pages that guests said to have and had not, by their port.
 static GIVEN: [AtomicU32; PORTS] = [const { AtomicU32::new(0) }; PORTS];
@@ -26,7 +26,7 @@ static GUESTS: Mutex<Vec<Guest>> = Mutex::new(Vec::new());
 thread_local! {
     /// The port that this thread serves or served last. A signal's handler reads it, so it is a
     /// plain number that needs no set-up.
-    static SERVED: Cell<u16> = const { Cell::new(NOBODY) };
+    static SERVED: Cell<u16> = const { Cell::new(NO_PORT) };
 }
 
 /// What is known of the guest of a port. A fault outlives its guest, until another does better.
@@ -77,7 +77,7 @@ pub fn serve(port: u16) {
 
 /// A page was given to whom this thread serves. Called by a signal's handler.
 pub fn blame() {
-    let port = SERVED.try_with(Cell::get).unwrap_or(NOBODY);
+    let port = SERVED.try_with(Cell::get).unwrap_or(NO_PORT);
     if let Some(given) = GIVEN.get(usize::from(port)) {
         given.fetch_add(1, Relaxed);
     }
@@ -172,7 +172,7 @@ mod tests {
             told()
         );
         std::thread::spawn(blame).join().unwrap();
-        assert!(told().contains(" 2 pages"), "a thread that serves nobody blames nobody");
+        assert!(told().contains(" 2 pages"), "a thread that serves no port blames none");
         says("new vhost user connection is 10", false);
         says("virtio is now ready for processing.", false);
         assert_eq!(told(), "");

@@ -113,7 +113,7 @@ impl Burst {
             }
             *place = copy(frame, pool);
             let mut mbuf = frame.mbuf;
-            // SAFETY: it was received just now and not kept; nobody has a pointer into it.
+            // SAFETY: it was received just now and not kept; there is no pointer into it.
             unsafe { ffi::tidegate_dpdk_release(&raw mut mbuf, 1) };
         }
     }

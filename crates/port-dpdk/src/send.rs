@@ -140,7 +140,7 @@ impl DpdkTx {
     #[inline]
     fn queue_now(&self) -> u16 {
         // SAFETY: the device is open for as long as this holds it, and what is known of its guest
-        // changes only while nobody has a queue; the queue is one of those that it was set up with.
+        // changes only while no thread has a queue; the queue is one of those that it was set up with.
         unsafe { ffi::tidegate_dpdk_send_queue(self.device.port, self.queue) }
     }
 

@@ -456,7 +456,7 @@ fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
     };
     waits();
     waits();
-    assert!(!look_at_awaited(&[&args]), "nobody came");
+    assert!(!look_at_awaited(&[&args]), "no guest came");
     // Others are opened meanwhile.
     open("other", "net_ring_other");
     // Given up, it leaves no socket in the way of the next.
@@ -465,7 +465,7 @@ fn a_device_that_waits_for_somebody_keeps_nobody_else_waiting() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     waits();
 
-    // Somebody comes.
+    // A guest comes.
     let far = vhost_devargs(77, &path, VhostRole::Client, 1).unwrap();
     let far = open("far", &far);
     let end = std::time::Instant::now() + Duration::from_secs(10);

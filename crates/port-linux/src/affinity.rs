@@ -25,7 +25,7 @@ pub fn sleep_precisely() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets all other threads go before the calling one, for work that nobody waits for (setpriority(2):
+/// Lets all other threads go before the calling one, for work that no thread waits for (setpriority(2):
 /// it is a thread's own on Linux).
 pub fn give_way() -> io::Result<()> {
     const LEAST: i32 = 19;

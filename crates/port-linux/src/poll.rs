@@ -46,7 +46,7 @@ pub struct Woken<'a> {
 impl Waker {
     /// Makes the waiter's wait, the present one or else the next, return.
     pub fn wake(&self) {
-        // Whoever finds a wake pending already may leave: the waiter clears the mark before it
+        // A thread that finds a wake pending already may leave: the waiter clears the mark before it
         // looks for work, so it will see what was made ready before this call.
         if !self.0.pending.swap(true, Ordering::AcqRel) {
             // Fails only where the counter would overflow, and then the waiter is awake anyway.

@@ -25,7 +25,7 @@ pub(crate) fn is_gone(errno: i32) -> bool {
 
 /// Opens a socket that closes on exec.
 pub(crate) fn open(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
-    // SAFETY: socket() takes numbers only; the descriptor it returns is new and owned by nobody
+    // SAFETY: socket() takes numbers only; the descriptor it returns is new and not owned by anything
     // else.
     unsafe {
         let fd = libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol);

@@ -23,7 +23,7 @@ pub enum TapKind {
     /// The switch's (`type=internal`): it outlives the process, so that its addresses and routes
     /// are still there when the switch comes back, and goes by [`TapPort::remove`].
     Internal,
-    /// Somebody else's tool's (`type=tap`): one that was there before stays, one that was made by
+    /// Another program's (`type=tap`): one that was there before stays, one that was made by
     /// opening it goes when the last queue is closed.
     Tap,
 }
@@ -149,7 +149,7 @@ impl RxQueue for TapRx {
                     self.spare = Some(packet);
                     return match error.raw_os_error() {
                         Some(libc::EAGAIN | libc::EINTR) => Ok(()),
-                        // Detached (EBADFD) or unregistered (EIO): somebody deleted the device.
+                        // Detached (EBADFD) or unregistered (EIO): the device was deleted.
                         Some(libc::EBADFD | libc::EIO) => {
                             Err(PortError::Gone { device: self.device.clone() })
                         }
@@ -188,7 +188,7 @@ impl TxQueue for TapTx {
                     counters.packets += 1;
                     counters.bytes += packet.len() as u64;
                 }
-                // No room, or the device is down (EIO), which a device that nobody brought up
+                // No room, or the device is down (EIO), which a device that was not brought up
                 // yet ordinarily is.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EIO)) => {
                     counters.dropped += 1;

@@ -289,7 +289,7 @@ fn the_monitor_tells_what_happened_also_when_announcements_were_lost() {
         assert_eq!(names(&events), ["+tport0", "+tport1", "+tport2", "-tport0"]);
         assert_eq!(monitor.events().unwrap(), []);
 
-        // More changes than the socket holds, nobody reading.
+        // More changes than the socket holds, and no reader.
         let mut links = Links::open().unwrap();
         for i in 0..2000 {
             links.set_mtu("tport2", 1400 + i % 2).unwrap();

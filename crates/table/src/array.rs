@@ -31,7 +31,7 @@ impl<T: Copy> Array<T> {
     /// lies where all other memory does.
     ///
     /// `pause` is called before each piece of some 512 KiB of a large array: the system clears each page
-    /// when it is first written, and whoever shares the processor is kept waiting meanwhile.
+    /// when it is first written, and threads that share the processor are kept waiting meanwhile.
     pub fn filled(value: T, len: usize, pause: &mut dyn FnMut()) -> Self {
         const { assert!(align_of::<T>() <= 4096, "mapped memory begins at a page") };
         let bytes = len.saturating_mul(size_of::<T>());
@@ -47,7 +47,7 @@ impl<T: Copy> Array<T> {
                 pause();
             }
             // SAFETY: needed because the values are not there yet. `len` of them lie in the mapping,
-            // which begins at a page, hence aligned, and which nobody else knows of.
+            // which begins at a page, hence aligned, and which no other thread knows of.
             unsafe { start.add(at).write(value) };
         }
         Array { start, len, is_mapped: true }
@@ -91,13 +91,13 @@ impl<T: Copy> DerefMut for Array<T> {
 impl<T: Copy> Drop for Array<T> {
     fn drop(&mut self) {
         if self.is_mapped {
-            // SAFETY: `filled` mapped exactly this, and nobody borrows from it any more. Values
+            // SAFETY: `filled` mapped exactly this, and no borrow of it is left. Values
             // that are `Copy` have nothing to be dropped.
             unsafe { crate::pages::unmap(self.start.cast(), self.len * size_of::<T>()) };
             return;
         }
         let values = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
-        // SAFETY: `filled` leaked exactly this box, and nobody borrows from it any more; or there are
+        // SAFETY: `filled` leaked exactly this box, and no borrow of it is left; or there are
         // no values, and a dangling pointer is what a box of none has.
         drop(unsafe { Box::from_raw(values) });
     }

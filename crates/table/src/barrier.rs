@@ -1,7 +1,7 @@
 //! Two fences that belong together, of which the frequent one costs nothing.
 //!
 //! A thread that takes a guard says so in a word of its own, and looks at shared memory after that;
-//! whoever wants to use memory again takes it out of reach, and looks at those words after that. Of
+//! a thread that wants to use memory again takes it out of reach, and looks at those words after that. Of
 //! the two, one must see what the other did, for which each needs a full fence between its store
 //! and its loads. A guard is taken with every call for packets, and a full fence there waits until all
 //! that was written before has reached the cache, so that one call's cache misses cannot overlap
@@ -15,7 +15,7 @@
 //!
 //! - before its light fence: its looks come after the point, and so after what was taken out of
 //!   reach before the heavy fence began. It does not find it.
-//! - behind its light fence: what it said before that is seen by whoever looks after the heavy fence
+//! - behind its light fence: what it said before that is seen by a thread that looks after the heavy fence
 //!   has ended.
 //!
 //! There is no third case. Where the system has no such call (before Linux 4.14, or where it is

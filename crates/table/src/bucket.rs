@@ -69,7 +69,7 @@ impl Entry {
     }
 }
 
-/// Whether a bucket with this control word is its whole chain, and nobody is writing to it.
+/// Whether a bucket with this control word is its whole chain, and no thread is writing to it.
 #[inline]
 pub(crate) fn is_alone(control: u64) -> bool {
     control >> 32 == 0 && control & LOCKED == 0

@@ -1,7 +1,7 @@
 //! What stands in each index, counted by each thread for itself.
 //!
 //! One shared count would be the line that all threads that insert into one zone fight over. Here
-//! every reader has a row of its own with a pair of counts for every index, and whoever wants to
+//! every reader has a row of its own with a pair of counts for every index, and a thread that wants to
 //! know adds the rows up.
 
 use crate::atomic::{AtomicU64, OnceLock, Ordering};
@@ -43,7 +43,7 @@ impl Counts {
         let row = self.rows[guard.number()].get_or_init(|| self.row());
         let piece = row[index as usize / PIECE].get_or_init(piece);
         let count = &piece[index as usize % PIECE][what as usize];
-        // No other thread has the visitor's number, so nobody else writes here.
+        // No other thread has the visitor's number, so no other thread writes here.
         count.store(count.load(Ordering::Relaxed).wrapping_add(number), Ordering::Release);
     }
 

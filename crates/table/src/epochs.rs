@@ -1,7 +1,7 @@
 //! When memory may be used again: after every reader that could still see it has gone.
 //!
 //! A thread reads shared structures between [`Reader::enter`] and the end of the [`Guard`]. What
-//! somebody takes out of a structure meanwhile may still be looked at until then. So whoever takes
+//! is taken out of a structure meanwhile may still be looked at until then. So a thread that takes
 //! something out asks for a *stamp*, and uses the memory again once that stamp has *passed*: when
 //! every guard taken before the stamp is dropped.
 //!
@@ -124,7 +124,7 @@ impl Epochs {
         Stamp(self.epoch.0.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Whether nobody can see any more what was taken out before `stamp`. May have to interrupt all
+    /// Whether no guard can see any more what was taken out before `stamp`. May have to interrupt all
     /// other threads to find out.
     pub(crate) fn passed(&self, stamp: Stamp) -> bool {
         if !self.is_fenced(stamp) {
@@ -167,7 +167,7 @@ impl Reader {
     #[inline]
     pub fn enter(&mut self) -> Guard<'_> {
         let slot = &self.epochs.readers[self.number].0;
-        // Release: whoever sees that this guard is too late to matter, must see that the one
+        // Release: a thread that sees that this guard is too late to matter, must see that the one
         // before it is over.
         slot.store(self.epochs.epoch.0.load(Ordering::Acquire), Ordering::Release);
         self.epochs.barrier.light(self.number);
@@ -228,7 +228,7 @@ mod tests {
         drop(guard);
         assert!(epochs.passed(stamp), "a guard after the stamp does not hold it up");
         let stamp = epochs.stamp();
-        assert!(!epochs.has_surely_passed(stamp), "nobody asked since");
+        assert!(!epochs.has_surely_passed(stamp), "no thread asked since");
         assert!(!epochs.passed(stamp));
         drop(later);
         assert!(epochs.has_surely_passed(stamp), "one fence serves for good");

@@ -5,7 +5,7 @@
 //! segments of doubling size that never move.
 //!
 //! Finds take no lock. Inserts and removals lock one bucket. Some inserts, chosen by their hashes, look
-//! after the growth; whoever finds another thread at that leaves it alone.
+//! after the growth; a thread that finds another one at that leaves it alone.
 
 mod lookup;
 mod notes;
@@ -216,7 +216,7 @@ impl Index {
         size_of::<Self>() + buckets as usize * size_of::<Bucket>()
     }
 
-    /// Gives the empty index to a zone. Nobody else may know it.
+    /// Gives the empty index to a zone. No other thread may know it.
     pub(crate) fn attach(&self, zone: u16) {
         self.zone.store(u32::from(zone), Ordering::Relaxed);
         self.forget_notes();
@@ -245,7 +245,7 @@ impl Index {
 
     /// The chain that `hash` belongs to, locked; `None` if no zone has the index any more.
     ///
-    /// Whoever drains a detached index locks every bucket too. So either the drain finds what is
+    /// A thread that drains a detached index locks every bucket too. So either the drain finds what is
     /// put in here, or the lock shows the mark that was set before the drain.
     #[inline]
     fn lock_attached(&self, guard: &Guard<'_>, hash: u32) -> Option<Chain<'_>> {
@@ -295,7 +295,7 @@ mod tests {
     use crate::zones::Zones;
 
     /// While another thread inserts what a third takes out, their counts may add up to nothing for
-    /// whoever looks just then.
+    /// a thread that looks just then.
     #[test]
     fn a_zone_that_seems_empty_is_flushed_all_the_same() {
         let epochs = Epochs::new();
@@ -325,7 +325,7 @@ mod tests {
             zones.detach(3);
             index.number()
         };
-        // Twice: it is emptied, then rests until nobody can hold it.
+        // Twice: it is emptied, then rests until no guard can hold it.
         for _ in 0..2 {
             while zones.drain(&reader.enter(), 100, |_, _| ()) {}
         }

@@ -94,7 +94,7 @@ mod memory {
             let Some(layout) = Self::layout(self.len) else { return };
             #[cfg(not(miri))]
             if self.is_mapped {
-                // SAFETY: `zeroed` mapped exactly this, and nobody borrows from it any more.
+                // SAFETY: `zeroed` mapped exactly this, and no borrow of it is left.
                 unsafe { super::mapping::unmap(self.start.cast(), layout.size()) };
                 return;
             }
@@ -125,7 +125,7 @@ mod mapping {
         if is_huge {
             let tail = aligned.wrapping_byte_add(bytes);
             // SAFETY: both pieces lie inside what was mapped just now (`lead` + `bytes` +
-            // `slack - lead` is its size), and nobody uses them. Advice changes no contents.
+            // `slack - lead` is its size), and they are unused. Advice changes no contents.
             unsafe {
                 if lead > 0 {
                     let _ = munmap(start, lead);
@@ -143,7 +143,7 @@ mod mapping {
     ///
     /// # Safety
     ///
-    /// `start` and `bytes` are those of a call of [`map`], and whoever borrows from it expects that
+    /// `start` and `bytes` are those of a call of [`map`], and all who borrow from it expect that
     /// others store zero there.
     pub(super) unsafe fn make_zero(start: NonNull<u8>, bytes: usize) -> bool {
         // SAFETY: the caller's promise; a private mapping of no file reads as zero after this call.
@@ -152,7 +152,7 @@ mod mapping {
 
     /// # Safety
     ///
-    /// `start` and `bytes` are those of a call of [`map`], and nobody borrows from it any more.
+    /// `start` and `bytes` are those of a call of [`map`], and no borrow of it is left.
     pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller's promise.
         let _ = unsafe { munmap(start.as_ptr().cast(), bytes) };

@@ -134,7 +134,7 @@ impl Share {
         }
     }
 
-    /// Gives back all places that are not filled: for whoever will fill none soon.
+    /// Gives back all places that are not filled: for a thread that will fill none soon.
     pub fn settle(&mut self) {
         if self.unfilled > 0 {
             self.quota.give_back(std::mem::take(&mut self.unfilled));

@@ -1,7 +1,7 @@
 //! Looking through a bucket for a hash, all its entries at once.
 //!
-//! Where an entry stands is chance: whoever leaves a loop there guesses wrong nearly always, learns it
-//! only when the bucket has come from memory, and has to begin anew what could have gone on meanwhile,
+//! Where an entry stands is chance: a processor that leaves a loop there guesses wrong nearly always, learns
+//! it only when the bucket has come from memory, and has to begin anew what could have gone on meanwhile,
 //! the next packet's work included. So there is no loop to leave, and one branch at the end.
 //!
 //! This is one of five places in the crate with `unsafe`: only instructions read words of several
@@ -11,7 +11,7 @@ use crate::bucket::Bucket;
 
 /// The places of entries with this hash, as bits by their words; the first word is none.
 ///
-/// Each word is read once, whole and in no order, as relaxed loads would; whoever goes by what is found
+/// Each word is read once, whole and in no order, as relaxed loads would; a caller that goes by what is found
 /// reads the entry itself.
 #[inline(always)]
 pub(crate) fn places(bucket: &Bucket, hash: u32) -> u32 {

@@ -1,6 +1,6 @@
 //! Records by number, in memory that is never given back while the slab lives.
 //!
-//! A record is a row of atomic words, so that whoever comes too late reads old or new words but
+//! A record is a row of atomic words, so that a thread that comes too late reads old or new words but
 //! never foreign memory. That it does not take a new record for an old one is the epochs' doing:
 //! an id that was [retired](Slab::retire) is handed out again only after every guard that could
 //! have met it is over.
@@ -149,7 +149,7 @@ impl<const WORDS: usize> Slab<WORDS> {
         }
     }
 
-    /// An id that nobody else has. Its record holds what its last owner left, or zeros. `None` where all
+    /// An id that no other thread has. Its record holds what its last owner left, or zeros. `None` where all
     /// are taken, or [too many wait](Self::is_behind).
     #[inline]
     pub fn take(&self, spare: &mut Spare) -> Option<Id> {
@@ -178,7 +178,7 @@ impl<const WORDS: usize> Slab<WORDS> {
         }
     }
 
-    /// Gives back an id that was taken and that nobody else has seen.
+    /// Gives back an id that was taken and that no other thread has seen.
     #[inline]
     pub fn put_back(&self, spare: &mut Spare, id: Id) {
         debug_assert!(id != 0 && id < self.capacity);

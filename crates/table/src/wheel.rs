@@ -5,9 +5,9 @@
 //! so that putting in and taking out cost the same whatever the wheel holds.
 //!
 //! A wheel is one thread's, so that threads that create connections do not meet; its lock is for
-//! others that remove one, and for whoever turns it.
+//! others that remove one, and for the thread that turns it.
 //!
-//! Re-arming is lazy: a deadline that moves later is only noted by whoever owns it. The wheel
+//! Re-arming is lazy: a deadline that moves later is only noted in the record. The wheel
 //! comes by at the old time, is told the new deadline, and moves on. Only a deadline that moves
 //! earlier must be told ([`Wheel::hasten`]). A record has no room for the time it is armed for, so
 //! the wheel also asks for the deadline when it moves an id to a smaller ring.

@@ -60,7 +60,7 @@ struct Stores {
     fresh: u32,
     /// To be emptied, each as soon as its stamp has passed.
     full: VecDeque<Full>,
-    /// Empty, but somebody may hold one until its stamp has passed.
+    /// Empty, but a guard may hold one until its stamp has passed.
     resting: VecDeque<(Stamp, u32)>,
     /// Ready for any zone.
     ready: Vec<u32>,
@@ -139,7 +139,7 @@ impl Zones {
     /// of one thread are added up before an insert and those of another behind its removal, and a zone
     /// seems empty that is not.
     pub fn detach(&self, zone: u16) -> bool {
-        // Nobody's line is taken away for nothing.
+        // No thread loses its cache line for nothing.
         if self.is_unused(zone) {
             return false;
         }
@@ -174,7 +174,7 @@ impl Zones {
                 return false;
             };
             let Some(index) = self.index(full.number) else { continue };
-            // Until then somebody may be about to insert, or to split a bucket.
+            // Until then a thread may be about to insert, or to split a bucket.
             let mut is_empty = false;
             if self.epochs.passed(full.stamp) {
                 while budget > 0 && !is_empty {
@@ -198,7 +198,7 @@ impl Zones {
         }
     }
 
-    /// Makes empty indexes that nobody knows any more ready for another zone. A zone that had many
+    /// Makes empty indexes that no guard holds any more ready for another zone. A zone that had many
     /// connections may never have as many again, and neither may the next one that gets its index:
     /// so the memory of large ones goes back to the system.
     fn make_ready(&self) {
@@ -245,7 +245,7 @@ impl Zones {
         match slot.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(index),
             Err(faster) => {
-                // Nobody has seen ours.
+                // No other thread has seen ours.
                 index.detach();
                 lock(&self.stores).ready.push(number);
                 self.index(faster)

@@ -65,7 +65,7 @@ impl Table {
                 thread.share.give();
                 Some(false)
             }
-            Insert::Detached => panic!("nobody flushes meanwhile"),
+            Insert::Detached => panic!("nothing is flushed meanwhile"),
         }
     }
 
@@ -322,7 +322,7 @@ fn a_large_index_serves_again_after_its_memory_went_back() {
         assert_eq!(missing, None);
         assert!(table.zones.detach(zone));
         while table.drain(&mut thread, 10_000) {}
-        // Now that nobody can know the empty index any more.
+        // Now that no guard can know the empty index any more.
         assert!(!table.drain(&mut thread, 10_000));
         assert_eq!(table.find(&mut thread, zone, 1, hash(1, true)), None);
     }

@@ -16,7 +16,7 @@ const KEY: usize = 0;
 const STATE: usize = 1;
 const INDEX: usize = 2;
 const LINK: usize = 3;
-/// What a record that is in nobody's hands says.
+/// What a record that no thread holds says.
 const DEAD: u64 = 0;
 const ALIVE: u64 = 1;
 
@@ -70,7 +70,7 @@ impl<'a> Thread<'a> {
         state == ALIVE && self.word(id, KEY).load(Ordering::Relaxed) == key
     }
 
-    /// Takes apart a record, if nobody else did before.
+    /// Takes apart a record, if no other thread did before.
     fn end(&mut self, guard: &table::Guard<'_>, id: Id) -> bool {
         let state = self.word(id, STATE);
         if state.compare_exchange(ALIVE, DEAD, Ordering::AcqRel, Ordering::Relaxed).is_err() {

@@ -1,5 +1,5 @@
 //! What the demo says, and where: standard output, or standard error when a JSON object is to be
-//! alone on standard output. Colour only where somebody looks.
+//! alone on standard output. Colour only on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -53,7 +53,7 @@ impl Screen {
         let _ = writeln!(io::stderr(), "tidegate {}: {text}", self.verb);
     }
 
-    /// The text in this colour, where somebody looks.
+    /// The text in this colour, on a terminal.
     pub fn paint(&self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -159,7 +159,7 @@ impl Switch {
         Ok(Check::new("timeouts", ok, format!("timeouts of zone 0, in seconds: {TIMEOUTS}")))
     }
 
-    /// What nobody allowed was counted by the last rule.
+    /// What was not allowed was counted by the last rule.
     pub fn drops_counted(&self) -> Result<Check, TestbedError> {
         let flows = Stock::new("ovs-ofctl dump-flows br0").run()?;
         let counted = flows.lines().filter(|line| line.contains("priority=0 actions=drop"));

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub fn finish(verb: &str, shown: Result<(), ClientError>) -> ExitCode {
     match shown {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read along (`| head`) has seen enough.
+        // The reader (`| head`) has seen enough.
         Err(ClientError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }

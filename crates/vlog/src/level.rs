@@ -13,7 +13,7 @@ pub enum Level {
     Warn,
     /// Worth a line in normal operation.
     Info,
-    /// Only of interest to whoever looks for a fault.
+    /// Only of interest when looking for a fault.
     Dbg,
 }
 

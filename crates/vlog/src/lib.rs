@@ -323,7 +323,7 @@ impl Vlog {
         levels.max().unwrap_or(Level::Off)
     }
 
-    /// Lets the `log` crate skip what nobody wants, before it is even put into words.
+    /// Lets the `log` crate skip what no destination wants, before it is even put into words.
     fn levels_changed(&self) {
         if installed().is_some_and(|installed| std::ptr::eq(installed, self)) {
             log::set_max_level(self.widest_level().filter());

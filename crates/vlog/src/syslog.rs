@@ -98,7 +98,7 @@ impl UnixSender {
 
     fn connect(&self) -> io::Result<UnixDatagram> {
         let socket = UnixDatagram::unbound()?;
-        // A log that nobody reads must not stop the switch.
+        // A log that is not read must not stop the switch.
         socket.set_nonblocking(true)?;
         socket.connect(&self.path)?;
         Ok(socket)
@@ -180,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let method = Method::parse(&format!("unix:{}", path.display())).unwrap();
-        method.send(3 << 3, Level::Info, "p", "", "nobody listens");
+        method.send(3 << 3, Level::Info, "p", "", "no listener");
         for _ in 0..2 {
             let receiver = UnixDatagram::bind(&path).unwrap();
             method.send(3 << 3, Level::Info, "p", "", "hello");

@@ -76,7 +76,7 @@ fn a_rotated_file_is_opened_again() {
     vlog.reopen_file().unwrap();
     say(&vlog, "bridge", log::Level::Info, "to the new file");
     vlog.close_file();
-    say(&vlog, "bridge", log::Level::Info, "to nobody");
+    say(&vlog, "bridge", log::Level::Info, "to no one");
     vlog.reopen_file().unwrap();
 
     let opened = format!("vlog|INFO|opened log file {}\n", path.display());

@@ -124,3 +124,11 @@ fn registry_hosts() {
     assert_eq!(check_hosts("fuzz/Cargo.lock", &text), []);
     assert_eq!(check_hosts("README.md", "the crates in io.rs; https://example.org\n"), []);
 }
+
+#[test]
+fn vague_words_and_rates() {
+    let text = "/// Who\u{65}ver asks.\n/// None but \"n\u{6f}body\".\nuser=nobody\nlet nobody_else = 1;\n\
+                // 5 packets a \u{73}econd.\n// A second of packets.\n// Packets per second.\n";
+    assert_eq!(lines(&check_words("crates/table/src/x.rs", text)), [1, 5]);
+    assert_eq!(lines(&check_words("Cargo.lock", text)), [0; 0]);
+}

@@ -57,7 +57,7 @@ fn a_short_run_sends_every_packet_on() {
         let sum: f64 = shares.values().map(|share| share.as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{line}: {json}");
         assert!(shares["lookup"].as_f64().unwrap() > 0.0, "{line}: {json}");
-        assert!(text.contains("million packets a second"), "{text}");
+        assert!(text.contains("million packets per second"), "{text}");
     }
 }
 

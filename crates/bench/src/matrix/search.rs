@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often somebody is told how far a search is, on a terminal and elsewhere.
+/// How often it is told how far a search is, on a terminal and elsewhere.
 const TELL_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// How a search has ended.
@@ -24,7 +24,7 @@ const TELL_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(6
 pub enum Ended {
     /// Its file is there; this is what it says.
     Measured(String),
-    /// Somebody asked to end.
+    /// The user asked to end.
     Interrupted,
     /// There is no result, and this is why.
     Failed(String),
@@ -43,7 +43,7 @@ pub fn search(
     let wrong =
         |what: &str, error: std::io::Error| BenchError::WrongWork(format!("{what}: {error}"));
     let program = std::env::current_exe().map_err(|error| wrong("this program's file", error))?;
-    // The kernel ends it with this thread: no search goes on that nobody waits for. In a process
+    // The kernel ends it with this thread: no search goes on that is not waited for. In a process
     // group of its own it is interrupted by us and not by the terminal too, which would be twice.
     let mut child = Command::new("setpriv")
         .args(["--pdeathsig", "KILL"])
@@ -119,7 +119,7 @@ fn wait(
         if told.elapsed() >= every {
             told = Instant::now();
             let line = shown();
-            // Nobody to be told is no reason to stop measuring.
+            // A closed output is no reason to stop measuring.
             let _ = match is_terminal {
                 true => write!(std::io::stderr(), "\r{line}\x1b[K"),
                 false => writeln!(std::io::stderr(), "{line}"),

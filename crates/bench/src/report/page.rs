@@ -167,8 +167,8 @@ fn rates(results: &Results) -> String {
             bars.iter().map(|(name, rate)| format!("{name}: {}", human(*rate))).collect();
         text += &Frame {
             id: "rates",
-            title: "Connections a second, by result",
-            description: &format!("Connections a second. {}.", said.join("; ")),
+            title: "Connections per second, by result",
+            description: &format!("Connections per second. {}.", said.join("; ")),
             x_name: "result",
             y_name: "connections/s",
         }
@@ -246,7 +246,7 @@ fn in_words(stored: &Stored) -> String {
     let confirmed = stored.json.pointer("/answer/confirmed").and_then(Value::as_bool);
     match stored.number("/connections_per_second") {
         Some(rate) => format!(
-            "{}: {} connections a second passed {} of {} samples{}; limited by {}.",
+            "{}: {} connections per second passed {} of {} samples{}; limited by {}.",
             stored.device(),
             human(rate),
             shown(stored.number("/answer/passed")),

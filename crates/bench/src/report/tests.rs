@@ -160,7 +160,7 @@ fn every_result_is_on_the_page_and_what_is_none_is_named() {
         "Load: load",
         "131.80",
         "The generator alone: alone",
-        "Connections a second, by cores: &lt;tide &amp; gate&gt;, memory ports, untracked, 1 messages",
+        "Connections per second, by cores: &lt;tide &amp; gate&gt;, memory ports, untracked, 1 messages",
         "Where the busiest worker's time goes: pmd-c00 (perf)",
         "<td>62.0%</td><td>yes</td>",
         "SYN to SYN/ACK",

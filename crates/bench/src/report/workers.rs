@@ -34,8 +34,8 @@ pub fn by_cores(all: &[&Stored]) -> String {
             points.iter().map(|p| format!("{} workers: {}", p.0, human(p.1))).collect();
         text += &Frame {
             id: &format!("cores-{index}"),
-            title: &format!("Connections a second, by cores: {device}"),
-            description: &format!("Connections a second by workers. {}.", said.join("; ")),
+            title: &format!("Connections per second, by cores: {device}"),
+            description: &format!("Connections per second by workers. {}.", said.join("; ")),
             x_name: "workers",
             y_name: "connections/s",
         }

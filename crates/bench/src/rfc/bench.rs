@@ -24,7 +24,7 @@ pub struct Bench<'a> {
     pub args: &'a RfcArgs,
     /// Time.
     pub clock: &'a dyn Clock,
-    /// Whether somebody asked to end.
+    /// Whether the user asked to end.
     pub interrupted: &'a dyn Fn() -> bool,
     /// What is measured.
     pub device: Box<dyn Device>,

@@ -54,7 +54,7 @@ impl Attack {
         (Attack { flood, client, server, pool, batch }, joined)
     }
 
-    /// Sends so many SYNs a second from `now` on; none: no more.
+    /// Sends so many SYNs per second from `now` on; none: no more.
     pub fn set_rate(&mut self, per_second: Option<f64>, now: Instant) {
         match per_second {
             Some(rate) => self.flood.lock().start(rate.round() as u64, now),

@@ -170,7 +170,7 @@ pub fn teardown(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
 fn time_to_clean(bench: &mut Bench<'_>) -> Result<Duration, LoadError> {
     if bench.device.table()?.is_none() && bench.args.reset_command.is_none() {
         return Err(LoadError::Options(
-            "nobody here can empty this device's table; name a command that does with \
+            "there is no way to empty this device's table; name a command that does with \
              --reset-command"
                 .to_owned(),
         ));

@@ -42,7 +42,7 @@ impl RxQueue for Rx {
     }
 
     fn wake_fd(&self) -> Option<RawFd> {
-        // Several cannot be waited for as one; nobody here sleeps on them.
+        // Several cannot be waited for as one; no thread here sleeps on them.
         None
     }
 }

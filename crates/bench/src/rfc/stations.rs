@@ -174,7 +174,7 @@ impl Stations {
             Phase::Exchange { frames } => frames,
         };
         let start = clock.now();
-        // Whole frames a second are sent, so that this is what was asked for.
+        // Whole frames per second are sent, so that this is what was asked for.
         let per_second = rate.map(|rate| (rate.round() as u64).max(1));
         self.begin(phase, due, per_second, start);
         let expected = per_second.map_or(0.0, |rate| due as f64 / rate as f64);
@@ -253,8 +253,8 @@ impl Stations {
     }
 }
 
-/// Frames a second and direction that the generator sends and receives over a cable in memory;
-/// none where nobody wants to know.
+/// Frames per second and direction that the generator sends and receives over a cable in memory;
+/// none where it is not wanted.
 pub fn ceiling(bench: &mut Bench<'_>, frame_bytes: u16) -> Result<Option<f64>, LoadError> {
     let place = dut::memory_cable(1);
     let links = place.client.zip(place.server).filter(|_| bench.with_ceiling);

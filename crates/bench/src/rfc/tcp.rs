@@ -247,7 +247,7 @@ fn flood(bench: &mut Bench<'_>) -> Result<Report, LoadError> {
     };
     let (mut attack, links) = Attack::join(flood, links);
     bench.links = Some(links);
-    eprintln!("under {} SYNs a second ...", human(bench.args.flood_rate));
+    eprintln!("under {} SYNs per second ...", human(bench.args.flood_rate));
     let (under, attacked) = searched(bench, test, Some(&mut attack))?;
     let share = alone.zip(attacked).map(|(alone, attacked)| attacked / alone);
     let mut lines = vec![

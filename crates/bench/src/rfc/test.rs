@@ -26,7 +26,7 @@ pub enum Test {
     /// The same rate under a flood of SYNs and without
     #[value(name = "rfc3511-syn-flood")]
     SynFlood,
-    /// TCP connections a second, each with one transaction, at a steady rate
+    /// TCP connections per second, each with one transaction, at a steady rate
     #[value(name = "rfc9411-connection-rate")]
     SteadyRate,
     /// Concurrent TCP connections, kept in use
@@ -100,7 +100,7 @@ hosts here send no fragments; 5.10, latency, which rfc2544-latency and rfc9693-l
                  request on each when all are open, closed by RST"
             }
             Test::SynFlood => {
-                "RFC 3511 section 5.5: section 5.3 without and with SYNs that nobody follows up, at \
+                "RFC 3511 section 5.5: section 5.3 without and with SYNs that are not followed up, at \
                  the servers' own address; how many of them were forwarded"
             }
             Test::SteadyRate => {

@@ -130,7 +130,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 impl Station {
-    /// Whoever is behind does the next piece of work.
+    /// The thread that is behind does the next piece of work.
     fn step(&mut self) -> Result<(), BenchError> {
         if self.switch.has_upcalls() && self.handler_at <= self.worker_at {
             self.handle();

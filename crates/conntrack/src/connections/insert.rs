@@ -64,7 +64,7 @@ impl Connections {
                     it.direction(&reply).map(|_| Taken::Reply)
                 });
             if let Err(refused) = taken {
-                // It was to be seen for a moment; whoever ended it meanwhile takes it out.
+                // It was to be seen for a moment; the thread that ended it meanwhile takes it out.
                 if record.kill() {
                     index.remove(guard, hash, id);
                     index.left(guard);

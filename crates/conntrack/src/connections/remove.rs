@@ -18,7 +18,7 @@ pub(crate) struct Expiry {
     /// Connections that went.
     pub gone: usize,
     /// The budget was used up, so that there may be more: many that were looked at may live on,
-    /// since whoever is asked again and again is only armed anew when it is looked at.
+    /// since a connection whose deadline moves again and again is only armed anew when it is looked at.
     pub is_behind: bool,
 }
 
@@ -97,7 +97,7 @@ impl Connections {
     }
 
     /// Removes connections whose time ran out, looking at no more than `budget` in each wheel that
-    /// nobody else looks after.
+    /// no other thread looks after.
     pub fn expire(
         &self,
         guard: &Guard<'_>,

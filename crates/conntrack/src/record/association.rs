@@ -4,7 +4,7 @@ use super::{PEERS, Record, SEQ};
 use crate::sctp::Association;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// The lowest bit of an association's version, above its state: somebody writes.
+/// The lowest bit of an association's version, above its state: a thread writes.
 pub(super) const SCTP_BUSY: u64 = 1 << 8;
 /// How often a reader looks whether the writer is done.
 const SCTP_TRIES: u32 = 1000;
@@ -17,8 +17,8 @@ impl Record<'_> {
 
     /// The same, with what [`Record::set_sctp`] has to know.
     ///
-    /// An association is three words and so changes under a version, which is odd while somebody
-    /// writes the other two. That is rare, and short. Whoever waited long enough for it reads what is
+    /// An association is three words and so changes under a version, which is odd while a thread
+    /// writes the other two. That is rare, and short. A thread that waited long enough for it reads what is
     /// there, and [`Record::set_sctp`] has them look again.
     pub fn sctp_seen(&self) -> (Association, u64) {
         let mut tries = SCTP_TRIES;

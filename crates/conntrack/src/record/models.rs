@@ -1,7 +1,7 @@
 //! What threads that look at a record and change it can do to each other, in every order that the
 //! memory model allows.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p conntrack --release --lib record::models --target-dir target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test --profile loom -p conntrack --lib record::models --target-dir target/loom`
 //! runs them; `make test` does so too.
 
 use super::*;

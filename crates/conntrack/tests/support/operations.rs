@@ -277,7 +277,7 @@ impl World {
         those.get(usize::from(which).checked_rem(those.len())?).copied()
     }
 
-    /// A segment of a TCP connection, as one of its ends sends it or somebody else.
+    /// A segment of a TCP connection, as one of its ends sends it or a third host.
     fn segment(&mut self, operation: Operation, order: &Order, at: &str) {
         let [which, a, b, c, ..] = operation;
         let Some(known) = self.nth(a, 6) else { return };
@@ -558,7 +558,7 @@ fn of_tuple(tuple: Tuple) -> String {
 fn ends(protocol: u8, a: u8, b: u8, c: u8) -> (String, Tuple) {
     let src = host(a);
     let mut dst = host_like(a >> 6, src);
-    // Which of a host's packets to itself are replies nobody can tell.
+    // Which of a host's packets to itself are replies cannot be told.
     if src == dst && protocol != 17 {
         dst = host_like((a >> 6) + 1, src);
     }

@@ -50,7 +50,7 @@ fn apply(to: &mut Desired, change: Change) {
 
 type PortDraw = (Option<u8>, u8, Option<u16>, Option<u16>);
 
-/// Four ports on up to three bridges, with names and numbers that nobody has twice.
+/// Four ports on up to three bridges, with unique names and numbers.
 fn desired(bridges: Vec<Option<bool>>, ports: Vec<PortDraw>, rest: (bool, Vec<u32>)) -> Desired {
     let mut desired = Desired::default();
     for (index, secure) in bridges.iter().enumerate() {

@@ -276,7 +276,7 @@ impl<'a> Section<'a> {
         errors.add(key_span(self.table, key).or_else(|| self.span.clone()), words.to_owned());
     }
 
-    /// Complains about the keys that nobody asked for.
+    /// Complains about the keys that were not asked for.
     pub(super) fn finish(self, errors: &mut Errors<'_>) {
         for (name, span, _) in self.entries() {
             if !self.known.contains(&name) {

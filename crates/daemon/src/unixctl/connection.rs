@@ -145,7 +145,7 @@ async fn call(message: Message, calls: &mpsc::Sender<Call>) -> Result<Outcome, E
     if body.len() < LONG_ANSWER {
         return Ok(Outcome::Whole(encode(&id, result)));
     }
-    // Nobody else on this thread waits for a dump of millions to be put into JSON.
+    // No other task on this thread waits for a dump of millions to be put into JSON.
     let encoded = tokio::task::spawn_blocking(move || encode(&id, result)).await;
     encoded.map(Outcome::Whole).map_err(|_| End::Exiting)
 }

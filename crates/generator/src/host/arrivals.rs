@@ -26,7 +26,7 @@ impl Host {
             Content::Tcp(segment) => self.take_segment(&known(), segment, now),
             Content::Udp(datagram) => self.take_datagram(&known(), datagram, now),
             Content::Question => self.take_question(arrived),
-            // Nobody here asks for other addresses.
+            // No host here asks for other addresses.
             Content::Answer { .. } if !self.peers.contains(arrived.source) => {
                 self.statistics.rx_foreign += 1;
             }
@@ -47,7 +47,7 @@ impl Host {
         }
     }
 
-    /// Somebody asks for one of this host's addresses: the other side, or whoever else is there (a
+    /// A question for one of this host's addresses: from the other side, or from another host (a
     /// router), which is answered but not of the test.
     fn take_question(&mut self, arrived: &Arrived<'_>) {
         let answer = Resolution::Answer {
@@ -59,7 +59,7 @@ impl Host {
             return self.answer(Answer::Resolution(answer));
         }
         self.statistics.rx_foreign += 1;
-        // From the unspecified address it is a duplicate address check, and nobody's question.
+        // From the unspecified address it is a duplicate address check, and no question.
         if arrived.source != Address([0; 16]) {
             self.answer(Answer::ToOthers(answer));
         }

@@ -109,7 +109,7 @@ fn frames_of_other_stacks_are_counted_apart() {
         "333300000016 d6e5c7a1b2c3 86dd 6000000000240001 00000000000000000000000000000000
          ff020000000000000000000000000016 3a00050200000100 8f00 6cd3 00000001
          04000000 ff0200000000000000000001ffa1b2c3",
-        // Duplicate address detection, for an address of nobody here.
+        // Duplicate address detection, for an address that no host here has.
         "3333ffa1b2c3 d6e5c7a1b2c3 86dd 6000000000183aff 00000000000000000000000000000000
          ff0200000000000000000001ffa1b2c3 8700 f0a5 00000000 fe80000000000000d4e5c7fffea1b2c3",
         // A bridge's spanning tree.

@@ -11,7 +11,7 @@ use base::Histogram;
 /// One trial of test frames, in one direction or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrameSample {
-    /// The rate that was asked for, in frames a second and direction.
+    /// The rate that was asked for, in frames per second and direction.
     pub offered: f64,
     /// Seconds in which frames were sent.
     pub seconds: f64,
@@ -37,7 +37,7 @@ pub struct FrameSample {
     pub port_drops: u64,
     /// The longest time in which the generator looked at neither port, in nanoseconds.
     pub stall_ns: u64,
-    /// Connections in the device's table before the trial; none: nobody can see it, or it is meant
+    /// Connections in the device's table before the trial; none: it cannot be seen, or it is meant
     /// to hold some.
     pub table_before: Option<u64>,
     /// Connections that the device refused, its table being full.
@@ -106,7 +106,7 @@ const QUEUE_FRAMES: u64 = 2048;
 /// A stall shorter than this is none, in nanoseconds.
 const STALL_NS: u64 = 1_000_000;
 
-/// What is said of a generator that looked at no port for so long, while so many packets a second
+/// What is said of a generator that looked at no port for so long, while so many packets per second
 /// came to each: nothing, where its queues, which hold so many, had room for them.
 pub(super) fn stalled(
     stall_ns: u64,
@@ -143,7 +143,7 @@ pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
             share: sample.missed as f64 / due,
         });
     }
-    // A rate is what was sent in its time, whoever it was that held it up.
+    // A rate is what was sent in its time, whatever held it up.
     let late = Pacer::late_ns(sample.offered as u64) as f64 / 1e9;
     let allowed_seconds = sample.due_seconds * (1.0 + allowed.shortfall) + late;
     if sample.due_seconds > 0.0 && sample.seconds > allowed_seconds {

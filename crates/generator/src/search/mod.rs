@@ -20,7 +20,7 @@ pub use reason::Reason;
 pub use sample::{Broken, Direction, Sample, Window};
 pub use verdict::{Allowance, Verdict, judge, not_offered};
 
-/// The rates that are looked at, in connections a second.
+/// The rates that are looked at, in connections per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     /// The lowest.
@@ -34,7 +34,7 @@ pub struct Range {
 pub enum Next {
     /// A trial of this rate.
     Trial {
-        /// Connections a second.
+        /// Connections per second.
         rate: f64,
         /// What for.
         purpose: Purpose,

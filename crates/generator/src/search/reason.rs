@@ -139,7 +139,7 @@ impl fmt::Display for Reason {
             Reason::Unaccounted(n) => write!(f, "connections that do not add up: {n}"),
             Reason::EndedEarly => write!(f, "more packets were on their way than queues hold"),
             Reason::Behind { opened, completed } => {
-                write!(f, "{completed:.0} connections a second completed of {opened:.0} opened")
+                write!(f, "{completed:.0} connections per second completed of {opened:.0} opened")
             }
             fault => fault.fmt_of_the_generator(f),
         }
@@ -152,7 +152,7 @@ impl Reason {
         match self {
             Reason::NotOffered { asked, opened, missed } => write!(
                 f,
-                "the generator opened {opened:.0} connections a second of the {asked:.0} asked \
+                "the generator opened {opened:.0} connections per second of the {asked:.0} asked \
                  for, and was too late for {missed}"
             ),
             Reason::FramesNotOffered { asked, missed, share } => write!(

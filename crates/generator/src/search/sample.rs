@@ -1,4 +1,4 @@
-//! What one trial has shown, in plain numbers: whoever drives the hosts fills them in.
+//! What one trial has shown, in plain numbers: the driver of the hosts fills them in.
 
 use crate::statistics::{Failures, Statistics};
 use base::Histogram;
@@ -55,7 +55,7 @@ pub struct Window {
 /// One trial of one rate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// The rate that was asked for, in connections a second.
+    /// The rate that was asked for, in connections per second.
     pub offered: f64,
     /// The part of it that rates come from.
     pub window: Window,
@@ -109,7 +109,7 @@ pub struct Sample {
     pub foreign: u64,
     /// Packets that belong to no connection.
     pub no_connection: u64,
-    /// Connections in the device's table before the trial; none: nobody can see it.
+    /// Connections in the device's table before the trial; none: it cannot be seen.
     pub table_before: Option<u64>,
     /// The device's table held its most connections and refused others.
     pub table_full: u64,
@@ -151,17 +151,17 @@ impl Sample {
         self.reply_ns = client.reply_ns.clone();
     }
 
-    /// Connections a second that were opened while the rate stood.
+    /// Connections per second that were opened while the rate stood.
     pub fn opened_per_second(&self) -> f64 {
         per_second(self.window.opened, self.window.seconds)
     }
 
-    /// Connections a second that were completed while the rate stood.
+    /// Connections per second that were completed while the rate stood.
     pub fn completed_per_second(&self) -> f64 {
         per_second(self.window.completed, self.window.seconds)
     }
 
-    /// Packets a second that come to each side where nothing is in their way: of a generator that is
+    /// Packets per second that come to each side where nothing is in their way: of a generator that is
     /// held up, less may come.
     pub(super) fn due_per_second_and_side(&self) -> f64 {
         let sent = self.forth.sent.max(self.back.sent);
@@ -244,7 +244,7 @@ pub enum Broken {
     Garbage,
     /// No answer to ARP or neighbour discovery.
     #[error(
-        "nobody answers for the servers' addresses (ARP, ND); name the next hop's Ethernet \
+        "no host answers for the servers' addresses (ARP, ND); name the next hop's Ethernet \
          address with --gateway, or let the device forward ARP and ND"
     )]
     Unresolved,

@@ -42,7 +42,7 @@ fn verdicts() {
             },
             0.0,
             "invalid",
-            "32800 connections a second of the 55000",
+            "32800 connections per second of the 55000",
         ),
         // The second: 1,300 of 21,000, and three times as many packets received as sent.
         (
@@ -135,7 +135,7 @@ fn verdicts() {
         ),
         ("the table is full", |s| s.table_full = 9, 1.0, "fail", "table full: 9"),
         ("left-overs", |s| s.table_before = Some(3), 0.0, "invalid", "3 connections of an earlier"),
-        ("nobody can see the table", |s| s.table_before = None, 0.0, "pass", ""),
+        ("the table cannot be seen", |s| s.table_before = None, 0.0, "pass", ""),
         ("no free tuples", |s| s.tuples_exhausted = 1, 0.0, "invalid", "widen the ranges"),
         ("the generator's server is full", |s| s.server_full = 1, 0.0, "invalid", "full server"),
         ("the generator's port", |s| s.port_errors = 1, 0.0, "invalid", "own ports"),

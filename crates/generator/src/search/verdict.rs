@@ -158,7 +158,7 @@ fn of_the_device(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
         found.push(Reason::Unaccounted(ended.abs_diff(sample.opened)));
     }
     let (opened, completed) = (sample.opened_per_second(), sample.completed_per_second());
-    // Whoever drives the trial waits for a connection's whole life before the window begins, so
+    // The driver of the trial waits for a connection's whole life before the window begins, so
     // that as many end in it as begin. Edges and timers' grains are forgiven.
     if sample.ended_early {
         // Its window is no steady one; and whatever ended it early, it never is a pass.

@@ -58,7 +58,7 @@ pub struct CpsNdrArgs {
     /// How long the server waits before each reply, in milliseconds, 0 to 500
     #[arg(short = 'w', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=500))]
     server_wait: u32,
-    /// Lower bound, in connections a second (500, 2.4k), 100 to 1m
+    /// Lower bound, in connections per second (500, 2.4k), 100 to 1m
     #[arg(short = 'm', long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 100.0, 1e6))]
     min_cps: f64,
     /// Upper bound (500k, 1.2m), 100 to 2m

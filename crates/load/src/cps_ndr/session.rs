@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
         sample
     }
 
-    /// Samples until the search has its answer, somebody interrupts, or nothing more can be
+    /// Samples until the search has its answer, the user interrupts, or nothing more can be
     /// measured.
     pub fn search(&mut self, search: &mut dyn Search) -> Result<(), LoadError> {
         let mut number = 0;
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs the answer once more for whoever wants to know what the device does then. It counts
+    /// Runs the answer once more to see what the device does then. It counts
     /// for nothing else, since the looking costs.
     pub fn look_at_workers(&mut self, rate: f64) -> Result<(), LoadError> {
         let Some(watch) = self.device.watch() else { return Ok(()) };
@@ -249,7 +249,7 @@ impl<'a> Session<'a> {
         }
         match self.device.table()? {
             None => {
-                // Nobody can look: time is all that can be given, as the original does.
+                // The table cannot be seen: time is all that can be given, as the original does.
                 let time = Duration::from_secs(self.args.ramp_up.into());
                 self.wait(time, |_| Ok(false))?;
             }

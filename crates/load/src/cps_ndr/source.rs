@@ -113,7 +113,7 @@ pub fn check_trex(args: &CpsNdrArgs, profile: &Profile) -> Result<(), LoadError>
     }
 }
 
-/// Nobody knows what a TRex server can do; how busy its cores are says whether it was the limit.
+/// What a TRex server can do is unknown; how busy its cores are says whether it was the limit.
 pub fn unknown_ceiling() -> Ceiling {
     Ceiling {
         connections_per_second: f64::INFINITY,

@@ -11,12 +11,12 @@ pub struct Cores {
     pub device: Vec<usize>,
     /// The generator's, in order; the first of them is the thread that everybody waits for.
     pub generator: Vec<usize>,
-    /// Nobody shares one.
+    /// No two threads share one.
     pub apart: bool,
 }
 
 impl Cores {
-    /// Nobody is tied to any.
+    /// No thread is tied to any.
     pub fn any() -> Cores {
         Cores { device: Vec::new(), generator: Vec::new(), apart: false }
     }

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// Keeps the pages for as long as somebody holds the other end of its standard input, which the
-/// kernel closes also when that somebody is killed. Several borrowers take turns at the counter.
+/// Keeps the pages for as long as a process holds the other end of its standard input, which the
+/// kernel closes also when that process is killed. Several borrowers take turns at the counter.
 const KEEPER: &str = r#"
 trap '' INT TERM HUP
 file=/proc/sys/vm/nr_hugepages

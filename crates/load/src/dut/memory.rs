@@ -45,7 +45,7 @@ struct Seen {
     thread: AtomicU32,
     /// Packets received.
     packets: AtomicU64,
-    /// Somebody looks at its stages: it looks at the clock after each, which costs.
+    /// Its stages are watched: it looks at the clock after each, which costs.
     is_watched: AtomicBool,
     /// What its stages took since then, all packets together, and how many these were.
     stages: Mutex<(Stages, u64)>,
@@ -54,7 +54,7 @@ struct Seen {
 impl Seen {
     /// A turn that had packets, of which this is what its stages took.
     fn add(&self, stages: &Stages, packets: u64) {
-        // Nobody else has the lock but at the beginning and the end of a look.
+        // No other thread has the lock but at the beginning and the end of a look.
         let mut sum = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         sum.0.add(stages);
         sum.1 += packets;
@@ -188,7 +188,7 @@ fn run(
     Ok(())
 }
 
-/// The same turn with a look at its stages. Turns without packets are nobody's time.
+/// The same turn with a look at its stages. The time of turns without packets does not count.
 fn turn_watched(
     switch: &mut Switch,
     now: Instant,

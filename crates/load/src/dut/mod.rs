@@ -131,7 +131,7 @@ pub trait Device {
     /// What it is and how it is set up, for results.
     fn describe(&self) -> Value;
 
-    /// Connections in its table; none: nobody can see it.
+    /// Connections in its table; none: it cannot be seen.
     fn table(&mut self) -> Result<Option<u64>, LoadError>;
 
     /// Connections that it refused since its table was full, since it started.
@@ -154,7 +154,7 @@ pub trait Device {
         Ok(())
     }
 
-    /// Its workers, to be looked at while it is busy; none: nobody can see them.
+    /// Its workers, to be looked at while it is busy; none: they cannot be seen.
     fn watch(&mut self) -> Option<profile::Watch> {
         None
     }

@@ -18,7 +18,7 @@ pub const DEPTH: usize = 4096;
 pub struct Cable {
     /// What it is made of.
     pub ports: &'static str,
-    /// What carries packets along it, where nobody else does.
+    /// What carries packets along it, where no other thread does.
     pub _patch: Option<Patch>,
 }
 

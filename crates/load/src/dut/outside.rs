@@ -1,4 +1,4 @@
-//! Somebody else's device: whatever stands between two ports that the user names. Every kind of
+//! Any other device: whatever stands between two ports that the user names. Every kind of
 //! port that a name can mean is opened here.
 
 use super::{Device, Place};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// from the kernel, and other processes can share the memory.
 pub const DPDK_EXTRA: &str = "--no-pci --single-file-segments";
 
-/// How often somebody who waits for a port looks whether to end.
+/// How often a thread that waits for a port looks whether to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is known of it: nothing but the ports.
@@ -61,7 +61,7 @@ pub fn outside(
 }
 
 /// The DPDK device of these arguments, as Open vSwitch takes them. DPDK waits without end for the
-/// other side of some (a virtio device that listens), and is left to that once somebody asked to end.
+/// other side of some (a virtio device that listens), and is left to that once the user asked to end.
 fn open_dpdk(
     devargs: &str,
     extra: &str,

@@ -283,7 +283,7 @@ impl Samples {
 impl Drop for Samples {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // A file that stays is nobody's harm.
+            // A file that stays does no harm.
             let _ = fs::remove_file(file);
         }
     }
@@ -324,7 +324,7 @@ fn counters(text: &str) -> Vec<(u32, Vec<(String, f64)>)> {
                 all.push((core, Vec::new()));
             }
         } else if !line.starts_with(' ') {
-            // The main thread's counters are nobody's here.
+            // The main thread's counters do not count here.
             if !line.is_empty() {
                 all.push((u32::MAX, Vec::new()));
             }

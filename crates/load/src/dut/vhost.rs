@@ -27,11 +27,11 @@ const DEVICE_MB: usize = 512;
 /// its transmit rings.
 const GENERATOR_MB: usize = 256;
 const ENTRIES: usize = 8192;
-/// Entries of a ring between the two where nobody says otherwise. A device gets 1.2 million packets a
-/// second from either side when it makes 300,000 connections a second, and whoever is kept from its
+/// Entries of a ring between the two by default. A device gets 1.2 million packets a
+/// second from either side when it makes 300,000 connections per second, and a side that is kept from its
 /// core for one time slice of the kernel's (4 ms at 250 Hz) comes back to 4,800 packets at the most:
 /// rings of 1,024, which is the most that QEMU gives a guest, have lost packets by then through
-/// nobody's fault but the machine's.
+/// the machine's fault alone.
 pub const RING: u16 = 4096;
 /// How long both sides of a socket may take to find each other.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -136,7 +136,7 @@ pub fn cable(wanted: &Wanted, prefix: &str) -> Result<Place, LoadError> {
     for (number, name) in SIDES.iter().enumerate() {
         let path = socket(&format!("{prefix}{name}"));
         // First the one that connects, again and again; then the one that waits for it, which lets
-        // nobody else open a port meanwhile.
+        // no other thread open a port meanwhile.
         let devargs = vhost_devargs(number as u32, &path, VhostRole::Client, queues)
             .map_err(LoadError::Ended)?;
         let mut config = DpdkConfig::new(devargs);
@@ -231,7 +231,7 @@ fn virtio(
     (config.rx_descriptors, config.tx_descriptors) = (ring, ring);
     let shown = format!("the other side of {name}");
     let name = name.to_owned();
-    // DPDK waits for the other side without end; whoever waits for this gives up in time.
+    // DPDK waits for the other side without end; the thread that waits for this gives up in time.
     thread::spawn(move || tell.send(DpdkPort::open(&name, &config, queues)));
     let mut opened = None;
     wait(&shown, &mut || {

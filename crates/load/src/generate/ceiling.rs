@@ -146,13 +146,13 @@ fn packets_per_connection(profile: &Profile) -> Result<f64, LoadError> {
 pub struct Row {
     /// The profile's name.
     pub profile: String,
-    /// Connections a second.
+    /// Connections per second.
     pub connections_per_second: f64,
     /// Connections alive at the client.
     pub active_flows: usize,
-    /// Bits a second, both directions together.
+    /// Bits per second, both directions together.
     pub bits_per_second: f64,
-    /// Packets a second, both directions together.
+    /// Packets per second, both directions together.
     pub packets_per_second: f64,
     /// The ceiling when nothing waits.
     pub ceiling: Ceiling,
@@ -234,7 +234,9 @@ pub fn table(rows: &[Row]) -> String {
         ));
     }
     if rows.iter().any(|row| row.derived) {
-        text.push_str("* packets a second over packets a connection: they live longer than this\n");
+        text.push_str(
+            "* packets per second over packets a connection: they live longer than this\n",
+        );
     }
     text.push_str(&format!("{BYTES_PER_CONNECTION} bytes a connection and side\n"));
     text

@@ -15,9 +15,9 @@ use std::thread::{self, JoinHandle};
 /// What the first worker wants of the others.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// Clients open so many connections a second from then on, after a linear rise.
+    /// Clients open so many connections per second from then on, after a linear rise.
     OpenAt {
-        /// Connections a second.
+        /// Connections per second.
         rate: u64,
         /// The rise, in milliseconds.
         ramp_ms: u64,
@@ -114,7 +114,7 @@ impl Crew {
         for Member { shared, thread } in &self.members {
             let asked = shared.asked.load(Ordering::Acquire);
             let runs = || thread.as_ref().is_some_and(|thread| !thread.is_finished());
-            // Whoever has ended answers no more; what it said last stands.
+            // A worker that has ended answers no more; what it said last stands.
             while shared.answered.load(Ordering::Acquire) < asked && runs() {
                 thread::yield_now();
             }

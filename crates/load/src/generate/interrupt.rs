@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The exit status of what was interrupted, as shells have it: 128 and the number of SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// Whether somebody asked to end.
+/// Whether the user asked to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -34,7 +34,7 @@ impl Interrupt {
                         _ = terminate.recv() => {}
                     }
                     if seen.swap(true, Ordering::Relaxed) {
-                        // Whoever asks twice does not want to wait for what there is.
+                        // A user who asks twice does not want to wait for what there is.
                         std::process::exit(INTERRUPTED.into());
                     }
                 }
@@ -45,7 +45,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Whether somebody asked to end.
+    /// Whether the user asked to end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -67,7 +67,7 @@ pub struct GenerateArgs {
     place: PlaceOptions,
     #[command(flatten)]
     hosts: HostOptions,
-    /// New connections a second (2.4k, 1.2m); without it as many as --connections allows
+    /// New connections per second (2.4k, 1.2m); without it as many as --connections allows
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
     rate: Option<f64>,
     /// Connections alive at once [default: the profile's]

@@ -33,7 +33,7 @@ pub struct Outcome<'a> {
     pub sides: &'a Sides,
     pub ceiling: &'a Ceiling,
     pub sample: &'a Sample,
-    /// Somebody asked to end before it had measured.
+    /// The user interrupted before it had measured.
     pub interrupted: bool,
 }
 
@@ -235,7 +235,7 @@ mod tests {
         args: GenerateArgs,
     }
 
-    /// A sample of a thousand connections a second that all went well.
+    /// A sample of a thousand connections per second that all went well.
     fn clean() -> Sample {
         let packets = Direction { sent: 3500, received: 3500 };
         Sample {

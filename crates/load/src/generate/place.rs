@@ -118,7 +118,7 @@ impl PlaceOptions {
     }
 
     /// Opens ports and brings up the device.
-    /// Waiting for a port ends when somebody asks to end.
+    /// Waiting for a port ends when the user interrupts.
     pub fn open(&self, interrupted: &dyn Fn() -> bool) -> Result<Place, LoadError> {
         match self.wanted()? {
             Some(wanted) => dut::bring_up(&wanted),

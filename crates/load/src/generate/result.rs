@@ -8,7 +8,7 @@ use std::io::Write;
 
 /// Puts a result on standard output.
 pub fn print(text: &str) {
-    // Whoever read along (`| head`) has seen enough.
+    // The reader (`| head`) has seen enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 

@@ -19,7 +19,7 @@ const HOLD: Duration = Duration::from_millis(100);
 /// Small buffers that are kept for what is to be sent: as many as both sides send in one turn.
 const SMALL: usize = 2 * BATCHES * BATCH_SIZE;
 
-/// Turns without a packet before the core is given away for a moment: whoever gives it away at
+/// Turns without a packet before the core is given away for a moment: a generator that gives it away at
 /// once comes too late for what falls due next.
 const IDLE_TURNS: u32 = 200;
 
@@ -247,7 +247,7 @@ impl Sides {
     /// Does with the own hosts what is wanted.
     pub fn obey(&mut self, order: Order) {
         if let Order::OpenAt { .. } = order {
-            // Between trials nobody hurries.
+            // Between trials there is no hurry.
             (self.last, self.stall_ns) = (None, 0);
         }
         for side in [&mut self.client, &mut self.server].into_iter().flatten() {
@@ -280,8 +280,8 @@ impl Sides {
     /// One turn of both: takes in, lets time pass, sends; returns the packets moved.
     ///
     /// What has arrived is read first, and what is under way is said first. Time passes for the hosts
-    /// only when neither is left over, so that nobody sends again what was answered in a packet that
-    /// lies unread, and nobody opens connections while those that are open wait: a generator that was
+    /// only when neither is left over, so that no host sends again what was answered in a packet that
+    /// lies unread, and none opens connections while those that are open wait: a generator that was
     /// away for a moment, or is asked for more than it can do, would otherwise fill its queues with
     /// ever more of both and never come back.
     pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {

@@ -55,7 +55,7 @@ impl RxQueue for Steered {
         }
         self.rx.receive(pool, &mut self.arrived)?;
         for packet in self.arrived.drain(..) {
-            // What is nobody's is for whoever found it.
+            // What is of no worker is for the one that found it.
             let owner = self.shares.owner(packet.data(), self.side).unwrap_or(self.worker);
             match self.away.get_mut(owner) {
                 Some(away) if owner != self.worker => away.push(packet),
@@ -102,7 +102,7 @@ mod tests {
         let links = cables.iter().map(|(near, _)| link(near)).collect();
         let mut links = steer(links, shares, Role::Client);
         let mut pool = Pool::new(64);
-        // Six frames at worker 0: four of its own, one of the other's, and one of nobody.
+        // Six frames at worker 0: four of its own, one of the other's, and one of no worker.
         for last in [0, 1, 3, 0, 1, 200] {
             cables[0].1.push(frame(&mut pool, [16, 0, 0, last])).unwrap();
         }

@@ -25,7 +25,7 @@ impl Clock for Wall {
 /// How long a trial's parts last.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Connections a second; none: as many as the hosts have room for.
+    /// Connections per second; none: as many as the hosts have room for.
     pub rate: Option<f64>,
     /// Linear rise to that rate.
     pub ramp: Duration,
@@ -90,7 +90,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(20);
 /// How long packets of connections that were cut short are waited for at most.
 const LATE: Duration = Duration::from_secs(1);
-/// Whoever interrupts waits no longer than this for connections to end.
+/// An interruption waits no longer than this for connections to end.
 const INTERRUPTED: Duration = Duration::from_secs(2);
 /// Full queues that a packet may stand in on its way: one of each port's in both directions.
 const QUEUES: u64 = 4;
@@ -291,7 +291,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         Ok(())
     }
 
-    /// Waits for connections to end; whether some that have not are cut short, since whoever
+    /// Waits for connections to end; whether some that have not are cut short, since a user who
     /// interrupted does not want to wait for them.
     fn wait_for_ends(&mut self) -> Result<bool, LoadError> {
         let start = self.watch.clock.now();

@@ -1,5 +1,5 @@
 //! A whole switch on one thread, without a network: a bridge with its flows, one worker, and
-//! nobody who waits for anybody.
+//! no thread that waits for another.
 
 use super::{InMemoryError, Watch};
 use ::conntrack::Conntrack;

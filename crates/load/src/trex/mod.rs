@@ -42,7 +42,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How much longer than its parts a trial lasts: the copy of the counters that ends the sample comes
 /// late, and has to be of a time in which the rate stood.
 const SLACK: Duration = Duration::from_secs(2);
-/// How often somebody is told how it goes.
+/// How often the progress is told.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Of the connections that may be alive, the share from which on that is taken for why no more were
 /// opened: the server says nothing of it.
@@ -235,7 +235,7 @@ impl Trex {
     }
 
     /// Waits until the server has sent for its time and its connections have ended; where nothing can
-    /// come of it any more, for whoever interrupts, or of a device that lets none end, they are cut off.
+    /// come of it any more, where it is interrupted, or of a device that lets none end, they are cut off.
     /// Says whether they were.
     fn drain(
         &mut self,
@@ -293,7 +293,7 @@ impl Drop for Trex {
 struct Course {
     /// What was counted before it.
     start: Reading,
-    /// What was counted when somebody was told the last time.
+    /// What was counted when the progress was told the last time.
     told: Reading,
     /// Connections that were alive at most.
     most_active: u64,
@@ -301,7 +301,7 @@ struct Course {
 
 impl Course {
     /// Lets traffic run until it has run for so many seconds, by the clock of the counters, or until
-    /// somebody interrupts.
+    /// it is interrupted.
     fn until(
         &mut self,
         trex: &mut Trex,

@@ -5,7 +5,7 @@ use super::TrexError;
 use generator::Profile;
 use serde_json::{Value, json};
 
-/// Connections a second of all templates together at the multiplier 1.
+/// Connections per second of all templates together at the multiplier 1.
 pub const UNIT: f64 = 100.0;
 /// What one part of an upload may hold (trex-core: `_upload_fragmented` in trex_astf_client.py).
 /// Longer profiles would need several, with a hash that the server compares.

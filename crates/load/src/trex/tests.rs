@@ -141,7 +141,7 @@ fn what_is_no_server_or_goes_away_is_named() {
     let (port, _) = server::start(Script { gone_after: 6, ..Script::default() });
     let said = refused(port);
     assert!(said.contains("did not answer"), "{said}");
-    // Nobody there, and somebody else there.
+    // No server there, and another program there.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {

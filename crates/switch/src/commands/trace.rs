@@ -126,7 +126,7 @@ impl Switch {
     fn start_trace(&mut self, form: Form, order: Order) -> Answer {
         let now = clock::now();
         if self.traces.running.as_ref().is_some_and(|running| now < running.until) {
-            return Err("packets are traced for somebody else; try again when that is over".into());
+            return Err("packets are traced for another client; try again when that is over".into());
         }
         self.traces.number += 1;
         let (number, order) = (self.traces.number, Arc::new(order));

@@ -3,7 +3,7 @@
 //! Each pair of threads has a ring of requests and a ring of answers, each with one writer and one
 //! reader. A thread goes through its batch, inserts what is its own, hands over what is not, and
 //! then serves others until all its answers are there. The index is the shared one, so the rival
-//! also pays for a lock that it would not need: about one atomic exchange that nobody contends.
+//! also pays for a lock that it would not need: about one uncontended atomic exchange.
 
 use crate::{BATCH, Rest, Table, Thread, hash, in_threads};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What an index says of all that was ever put into it, without a look at any of it.
 //!
-//! Whoever inserts notes bits of what it inserts, and whoever looks for something need not go through
+//! Each insert notes bits of what is inserted, and a search for something need not go through
 //! an index where a bit is missing that this would have. What the bits mean is the caller's business.
-//! In a table that has settled nobody writes: bits that are there already are only read.
+//! In a table that has settled nothing is written: bits that are there already are only read.
 
 use super::Index;
 use crate::atomic::{AtomicU64, Line, Ordering};
@@ -28,7 +28,7 @@ impl Index {
 
     /// Notes bits of what is inserted, or changed, next. They stay until the zone is flushed.
     ///
-    /// Before that, and not after it: who finds the entry, or knows of it from whoever inserted it,
+    /// Before that, and not after it: who finds the entry, or knows of it from the thread that inserted it,
     /// then finds the bits.
     #[inline(always)]
     pub fn note(&self, word: usize, bits: u64) {
@@ -46,7 +46,7 @@ impl Index {
         self.notes.0.0[word].load(Ordering::Acquire)
     }
 
-    /// The index is empty, and nobody else knows it.
+    /// The index is empty, and no other thread knows it.
     pub(super) fn forget_notes(&self) {
         self.notes.clear();
     }

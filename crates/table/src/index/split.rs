@@ -26,7 +26,7 @@ const MANY: u64 = 1024;
 /// A bucket that is split, and the new one that takes its share.
 struct Pair<'a> {
     old: Chain<'a>,
-    /// Nobody can know it before the number of buckets says that it is there.
+    /// No thread can know it before the number of buckets says that it is there.
     _new: Chain<'a>,
     number: u32,
 }

@@ -85,7 +85,7 @@ impl Index {
     }
 
     /// Gives the memory of most buckets of a large index back to the system. The index is detached
-    /// and empty, and nobody else may know it.
+    /// and empty, and no other thread may know it.
     pub(crate) fn give_back(&self) {
         for buckets in self.segments.iter().filter_map(|segment| segment.get()) {
             // Where it stays, it holds empty buckets as it is.

@@ -160,7 +160,7 @@ pub fn command() -> Command {
             "Examples:
   tidegate demo                              see it at work
   tidegate bench conntrack 1 33554432 32     what connection tracking costs
-  tidegate cps-ndr                           the most connections a second without loss
+  tidegate cps-ndr                           the most connections per second without loss
   tidegate generate --self-test              what the load generator itself can do
   tidegate report DIR                        one page from the results in a folder
   tidegate switch --config bridge.toml       a switch with no database

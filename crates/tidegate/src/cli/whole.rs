@@ -1,4 +1,4 @@
-//! A command line with everything that stands in it by default, for results: whoever types it again does
+//! A command line with everything that stands in it by default, for results: to type it again does
 //! the same, whatever the defaults are then.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};

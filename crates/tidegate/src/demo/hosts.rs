@@ -32,7 +32,7 @@ pub fn build(offloads: bool) -> Result<(), TestbedError> {
     {
         Stock::new(&format!("ip netns add {host}")).run()?;
         Stock::new(&format!("ip link add {host} type veth peer name eth0 netns {host}")).run()?;
-        // Neighbour discovery and its like would only add drops that nobody asked about.
+        // Neighbour discovery and its like would only add drops that do not belong here.
         quiet_ipv6(host)?;
         Stock::new(&format!("ip link set {host} up")).run()?;
         let inside = |line: &str| Stock::new(&format!("ip -n {host} {line}")).run();

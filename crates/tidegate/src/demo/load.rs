@@ -40,7 +40,7 @@ pub struct WrkResult {
     /// Connections refused, reads and writes that failed, time-outs, and answers that were not a
     /// page.
     pub errors: u64,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: f64,
     /// Latency as wrk prints it: average, then the quantiles 50, 75, 90 and 99 %.
     pub latency: Vec<(String, String)>,

@@ -4,8 +4,8 @@
 //! and `wrk`, the stock `ovs-*` tools, the stateful rules that people really load. Everything that
 //! is said on the screen is checked, and the exit status says whether all of it was true.
 //!
-//! The program runs twice: [`testbed::namespaces`] starts it again inside namespaces that nobody else sees,
-//! and the second one tells the story below. When the inner one ends, by whatever end, the kernel
+//! The program runs twice: [`testbed::namespaces`] starts it again inside namespaces that no other process
+//! sees, and the second one tells the story below. When the inner one ends, by whatever end, the kernel
 //! removes its processes, devices and files.
 
 mod hosts;

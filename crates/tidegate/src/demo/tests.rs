@@ -61,7 +61,7 @@ fn claims_fail_when_they_are_not_true() {
     assert!(!all_ok(load(10, 1, 10, (5, 5))), "an error");
     assert!(!all_ok(load(10, 0, 9, (5, 5))), "a connection used twice");
     assert!(!all_ok(load(10, 0, 10, (0, 0))), "nothing tracked");
-    assert!(!all_ok(load(10, 0, 10, (5, 4))), "somebody else's connection");
+    assert!(!all_ok(load(10, 0, 10, (5, 4))), "another program's connection");
 }
 
 #[test]

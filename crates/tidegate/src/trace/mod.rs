@@ -29,7 +29,7 @@ packet that no flow matches is shown twice, the second time when it comes back f
 side. Each line says how long it took. A traced packet passes alone, behind those that came before
 it in its batch and before the others: it waits for memory that a batch would have waited for
 together, so that its time is more than its share of a batch. What a look at the clock takes
-is taken off. While nobody traces, nothing is looked at.")]
+is taken off. While there is no trace, nothing is looked at.")]
 pub struct TraceArgs {
     /// Which packets
     #[arg(value_name = "FILTER")]

@@ -197,7 +197,7 @@ fn sctp_ports_come_with_their_crc() {
         assert!(set_tp_dst(&mut partial, 8080, true));
         assert_eq!(partial, want(ip(v6).checksum(Checksum::Partial)));
 
-        // Beyond the first fragment nobody knows the CRC; the change is that of these bytes.
+        // Beyond the first fragment the CRC is unknown; the change is that of these bytes.
         let first = ip(v6).fragment(0, true);
         let mut packet = build(first.clone());
         assert!(set_tp_dst(&mut packet, 8080, false));

@@ -1,4 +1,4 @@
-//! Devices under test that do what a script says, in a time that goes on whenever somebody looks:
+//! Devices under test that do what a script says, in a time that goes on with each look:
 //! what a measurement must say of them is known before.
 
 use base::Instant;
@@ -61,7 +61,7 @@ impl Default for Script {
     }
 }
 
-/// Time that goes on by so much whenever somebody looks.
+/// Time that goes on by so much with each look.
 #[derive(Clone)]
 pub struct Steps {
     ns: Arc<AtomicU64>,

@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// One announcement that nobody follows up sent each new connection of every zone through the lock, for
+/// One announcement that is not followed up sent each new connection of every zone through the lock, for
 /// as long as its control connection lived.
 #[test]
 fn an_announcement_that_expired_is_forgotten_while_its_connection_lives() {

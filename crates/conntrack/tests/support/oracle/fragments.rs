@@ -129,7 +129,7 @@ impl Fragments {
         self.begun.retain(|(it, _)| it != datagram);
     }
 
-    /// Begins a datagram, and lets the oldest of whoever has most of the zone with most go until one
+    /// Begins a datagram, and lets the oldest of the source with most of the zone with most go until one
     /// fragment more may be held; false where that is the very one.
     fn make_room(&mut self, now_ms: u64, datagram: Datagram) -> bool {
         let is_new = self.begun.iter().all(|(it, _)| *it != datagram);

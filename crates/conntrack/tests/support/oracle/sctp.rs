@@ -1,4 +1,4 @@
-//! SCTP: an association as somebody in the middle sees it (RFC 9260; the states' names are Linux's).
+//! SCTP: an association as a host in the middle sees it (RFC 9260; the states' names are Linux's).
 
 use super::reading::Chunks;
 use super::{Followed, Verdict};
@@ -23,7 +23,7 @@ pub struct Association {
     state: SctpState,
     /// What packets of each direction must carry, as far as it is known.
     tags: [Option<u32>; 2],
-    /// What was asked for in a handshake whose cookie was not given back yet. Nobody knows whether
+    /// What was asked for in a handshake whose cookie was not given back yet. It is unknown whether
     /// such a handshake is the hosts' own.
     asked: [Option<u32>; 2],
 }

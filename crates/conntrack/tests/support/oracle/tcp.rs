@@ -1,4 +1,4 @@
-//! TCP between two hosts as somebody in the middle sees it: the checks of Guido van Rooij's "Real
+//! TCP between two hosts as a host in the middle sees it: the checks of Guido van Rooij's "Real
 //! Stateful TCP Packet Filtering in IP Filter" (2001), with the allowances that Open vSwitch makes
 //! (ovs: `lib/conntrack-tcp.c`). Numbers are compared as the distance between them.
 
@@ -22,7 +22,7 @@ pub struct Side {
     pub state: TcpState,
     /// Behind what it sent.
     end: u32,
-    /// Behind what it may send; 1 as long as nobody knows.
+    /// Behind what it may send; 1 as long as it is unknown.
     limit: u32,
     /// The largest that it offered, as headers hold it.
     window: u32,

@@ -6,7 +6,7 @@ use flow::{NatKind, NatRange, Tuple, TupleL4};
 use std::net::IpAddr;
 use wire::checksum;
 
-/// The first tuple, in the order in which they are to be tried, that nobody has: the connection's
+/// The first tuple, in the order in which they are to be tried, that no connection has: the connection's
 /// packets after translation. Ports are kept where they can be, and else counted up from there, round
 /// the end of what is allowed.
 pub fn choose(tuple: Tuple, range: &NatRange, is_free: impl Fn(Tuple) -> bool) -> Option<Tuple> {

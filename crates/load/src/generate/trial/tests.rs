@@ -10,7 +10,7 @@ use port::{PortError, RxQueue};
 use std::cell::Cell;
 use std::os::fd::RawFd;
 
-/// Time that goes on by so much whenever somebody looks: no test waits, and none is late.
+/// Time that goes on by so much with each look: no test waits, and none is late.
 struct Steps(Cell<u64>, u64);
 
 impl Clock for Steps {
@@ -21,7 +21,7 @@ impl Clock for Steps {
 }
 
 /// A port on whose wire others speak too: a question about addresses that no host of ours has, each
-/// time that somebody looks.
+/// time that it is read.
 struct Noisy(Box<dyn RxQueue>);
 
 impl RxQueue for Noisy {
@@ -73,7 +73,7 @@ fn trial(rate: f64, sample: Duration, rates: FaultRates, step_ns: u64) -> Sample
     limited(rate, sample, rates, step_ns, None, &|_| false).0
 }
 
-/// The same within limits, until somebody interrupts; with how long it took.
+/// The same within limits, until it is interrupted; with how long it took.
 fn limited(
     rate: f64,
     sample: Duration,
@@ -82,7 +82,7 @@ fn limited(
     limits: Option<Limits>,
     interrupted: &dyn Fn(Instant) -> bool,
 ) -> (Sample, Duration) {
-    // A network that loses may swallow a connection's last words: nobody waits for them long.
+    // A network that loses may swallow a connection's last words: they are not waited for long.
     let profile = Profile {
         connections_at_once: 100_000,
         initial_rto_ms: 200,
@@ -226,7 +226,7 @@ fn whoever_interrupts_gets_what_there_is() {
 
 #[test]
 fn a_generator_asked_for_more_than_it_can_sends_nothing_twice() {
-    // Every 5 ms a side reads and sends 256 packets at most, which are 13,000 connections a second.
+    // Every 5 ms a side reads and sends 256 packets at most, which are 13,000 connections per second.
     let sample = trial(40_000.0, Duration::from_secs(1), FaultRates::default(), 5_000_000);
     let verdict = judge(&sample, &Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL });
     assert!(verdict.is_invalid() && sample.missed > 0, "{:?}", verdict.reasons());

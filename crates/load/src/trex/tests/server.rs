@@ -15,9 +15,9 @@ use std::time::Instant;
 pub struct Script {
     /// Versions of the interface that it knows.
     pub major: u64,
-    /// Connections a second that TRex opens at most.
+    /// Connections per second that TRex opens at most.
     pub trex_most: f64,
-    /// Connections a second that the device carries.
+    /// Connections per second that the device carries.
     pub device_most: f64,
     /// Connections that have failed count when they are given up, so long after they were opened.
     pub gives_up_s: f64,
@@ -66,7 +66,7 @@ pub fn start(script: Script) -> (u16, Arc<Mutex<Seen>>) {
                 seen: Arc::clone(&seen_too),
                 began: Instant::now(),
                 loaded: None,
-                // As whoever was here before has left it.
+                // As the previous client has left it.
                 forgetting_until: 0.0,
                 has_profile: true,
                 run: None,
@@ -141,7 +141,7 @@ const COUNTERS: [&str; 13] = [
 /// A profile as it was loaded.
 #[derive(Clone, Copy)]
 struct Loaded {
-    /// Connections a second at the multiplier 1.
+    /// Connections per second at the multiplier 1.
     cps: f64,
     udp_share: f64,
     ramp: f64,
@@ -174,7 +174,7 @@ struct Server {
     loaded: Option<Loaded>,
     /// A profile that was cleared is forgotten by then.
     forgetting_until: f64,
-    /// Traffic of somebody before is loaded.
+    /// Traffic of a previous client is loaded.
     has_profile: bool,
     run: Option<Run>,
     /// Packets of earlier runs: sent and received at the clients' port, and at the servers'.
@@ -484,7 +484,7 @@ fn load(text: &str) -> Result<Loaded, String> {
         }
         let rate = client["cps"].as_f64().ok_or("no cps")?;
         if server["assoc"][0]["port"] != client["port"] {
-            return Err("nobody serves the port".to_owned());
+            return Err("no host serves the port".to_owned());
         }
         cps += rate;
         limit += client["limit"].as_f64().unwrap_or(f64::INFINITY);
