@@ -1,0 +1,68 @@
+# limit: 150
+# Tunnels whose other end is Open vSwitch's own daemon with its userspace datapath: each protocol, over
+# IPv4 and IPv6, with ping and TCP through it both ways.
+[ -x /usr/sbin/ovs-vswitchd ] || skip "there is no /usr/sbin/ovs-vswitchd"
+host guest 10.0.0.1/24 02:00:00:00:00:01
+host far 172.31.9.9/24 02:00:00:00:00:fe
+on far ip addr flush dev eth0
+start_switch
+bridge br-phy far
+bridge br-int guest
+echo 0 >/proc/sys/net/ipv6/conf/br-phy/disable_ipv6
+ip link set br-phy up
+ip addr add 172.31.1.1/24 dev br-phy
+ip addr add fd00:31::1/64 dev br-phy nodad
+ip -n guest link set eth0 mtu 1400
+
+# The peer, in the namespace of its host, with a database of its own.
+peer=$work/peer
+mkdir -p "$peer"
+peer() { OVS_RUNDIR=$peer OVS_DBDIR=$peer OVS_LOGDIR=$peer ip netns exec far "$@"; }
+peer ovsdb-tool create "$peer/conf.db" /usr/share/openvswitch/vswitch.ovsschema
+peer ovsdb-server "$peer/conf.db" --remote=punix:"$peer/db.sock" --unixctl="$peer/db.ctl" \
+    -vconsole:off -vsyslog:off &
+eventually 5 test -S "$peer/db.sock"
+peer ovs-vsctl --db=unix:"$peer/db.sock" --no-wait init
+peer /usr/sbin/ovs-vswitchd unix:"$peer/db.sock" --unixctl="$peer/ctl" -vconsole:off -vsyslog:off \
+    --log-file="$peer/log" &
+eventually 20 test -S "$peer/ctl"
+far_vsctl() { peer ovs-vsctl --db=unix:"$peer/db.sock" --timeout=20 "$@"; }
+far_vsctl add-br phy -- set bridge phy datapath_type=netdev -- add-port phy eth0 \
+    -- add-br int -- set bridge int datapath_type=netdev
+on far bash -c 'echo 0 >/proc/sys/net/ipv6/conf/phy/disable_ipv6'
+on far ip link set phy up
+on far ip addr add 172.31.1.2/24 dev phy
+on far ip addr add fd00:31::2/64 dev phy nodad
+on far ip link set int mtu 1400 up
+on far ip addr add 10.0.0.2/24 dev int
+serve far
+serve guest
+
+# tunnel TYPE LOCAL REMOTE [OPTION...]
+tunnel() {
+    local type=$1 near=$2 remote=$3
+    shift 3
+    vsctl --if-exists del-port t0 -- add-port br-int t0 -- set interface t0 type="$type" \
+        options:remote_ip="$remote" "${@/#/options:}"
+    far_vsctl --if-exists del-port t0 -- add-port int t0 -- set interface t0 type="$type" \
+        options:remote_ip="$near" "${@/#/options:}"
+}
+check() {
+    local what="$*"
+    tunnel "$@"
+    eventually 8 pings guest 10.0.0.2 || fail "$what: no answer"
+    on far ping -n -q -i 0.2 -W 1 -c 2 10.0.0.1 >/dev/null || fail "$what: no answer to the peer"
+    same "$what, TCP" hello "$(fetch guest http://10.0.0.2/)"
+    same "$what, TCP to the guest" hello "$(fetch far http://10.0.0.1/)"
+}
+check vxlan 172.31.1.1 172.31.1.2 key=7
+check vxlan 172.31.1.1 172.31.1.2 key=7 csum=true dst_port=4790
+check geneve 172.31.1.1 172.31.1.2 key=8
+check gre 172.31.1.1 172.31.1.2
+check gre 172.31.1.1 172.31.1.2 key=9 csum=true
+check erspan 172.31.1.1 172.31.1.2 key=10 erspan_ver=1 erspan_idx=3
+check erspan 172.31.1.1 172.31.1.2 key=11 erspan_ver=2 erspan_dir=1 erspan_hwid=4
+check vxlan fd00:31::1 fd00:31::2 key=7
+check geneve fd00:31::1 fd00:31::2 key=8
+check ip6gre fd00:31::1 fd00:31::2 key=9
+lacks "drops" "$(ovs-appctl coverage/show)" datapath_drop_tunnel
