@@ -45,7 +45,23 @@ contains "pop" "$flows" "actions:tnl_pop("
 contains "behind" "$flows" "tunnel(tun_id=0x65,src=172.31.1.2,dst=172.31.1.1,flags(-df+csum+key)),recirc_id(0)"
 contains "egress" "$(vsctl get interface vxlan0 status)" 'tunnel_egress_iface=br-phy'
 
-# Packets of another network are no host's here.
+# Flows say where packets go, and which came; connection tracking keeps what they came through.
+vsctl del-port vxlan0 -- add-port br-int vxlan0 -- set interface vxlan0 type=vxlan ofport_request=9 \
+    options:remote_ip=flow options:key=flow
+load br-int <<'R'
+table=0,priority=9,arp,in_port=guest,actions=set_field:101->tun_id,set_field:172.31.1.2->tun_dst,output:9
+table=0,priority=9,arp,in_port=9,tun_id=101,tun_src=172.31.1.2,actions=output:guest
+table=0,priority=5,ip,ct_state=-trk,actions=ct(table=1)
+table=1,priority=5,ip,in_port=guest,actions=ct(commit),set_tunnel:101,set_field:172.31.1.2->tun_dst,output:9
+table=1,priority=5,ip,in_port=9,ct_state=+trk+est,tun_id=101,tun_src=172.31.1.0/24,tun_dst=172.31.1.1,tun_flags=-oam,actions=output:guest
+R
+pings guest 10.0.0.2
+same "tracked, by flows" "$sum" "$(fetch guest http://10.0.0.2/large | md5sum)"
+contains "the flows" "$(ovs-ofctl dump-flows br-int)" \
+    "ip,tun_id=0x65,tun_src=172.31.1.0/24,tun_dst=172.31.1.1,tun_flags=-oam,in_port=9 actions=output:1"
+
+# Packets of another network are dropped.
+vsctl set interface vxlan0 options:remote_ip=172.31.1.2 options:key=101
 ip -n far link set vx0 down
 ip -n far link add vx1 type vxlan id 102 local 172.31.1.2 remote 172.31.1.1 dstport 4789
 ip -n far link set vx1 address 02:00:00:00:00:02 mtu 1450 up

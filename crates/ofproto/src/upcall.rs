@@ -348,6 +348,21 @@ fn metadata(pipeline: &FlowKey, packet: &FlowKey, conntracked: bool) -> Match {
     for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
         add(field, pipeline.get(field));
     }
+    for field in [
+        Field::TunId,
+        Field::TunIpv6Src,
+        Field::TunIpv6Dst,
+        Field::TunGbpId,
+        Field::TunGbpFlags,
+        Field::TunErspanVer,
+        Field::TunErspanIdx,
+        Field::TunErspanDir,
+        Field::TunErspanHwid,
+        Field::TunGtpuFlags,
+        Field::TunGtpuMsgtype,
+    ] {
+        add(field, pipeline.get(field));
+    }
     add(Field::PktMark, packet.get(Field::PktMark));
     if !conntracked || packet.ct_state().is_empty() {
         return matching;

@@ -102,7 +102,12 @@ impl Context<'_, '_> {
             Field::InPortOxm => OfPort::from_wire32(value as u32).unwrap_or(OfPort::NONE).0.into(),
             _ => value,
         };
-        self.key.set(field, value);
+        // An IPv4 address lies in the place of an IPv6 one, and replaces it.
+        match field {
+            Field::TunSrc => self.key.set(Field::TunIpv6Src, value),
+            Field::TunDst => self.key.set(Field::TunIpv6Dst, value),
+            _ => self.key.set(field, value),
+        }
         if is_vlan(field) {
             fix_tpid(&mut self.key);
         }

@@ -3,6 +3,7 @@
 use super::entry::{describe, known, put_code, put_entry, take_raw_entry};
 use super::prerequisite::Proto;
 use super::table::{Code, Spec, by_name};
+use super::tunnel::tunnel_address;
 use crate::bytes::{Input, Output};
 use crate::error::{ErrorCode, OfError};
 use base::OfPort;
@@ -116,6 +117,9 @@ pub(crate) fn to_key(spec: &Spec, value: u128, mask: u128) -> Option<(Field, u12
         Field::NwTos => return None,
         Field::NwFrag if value & !3 == 0 => (Field::NwFrag, value, mask & 3),
         Field::NwFrag => return None,
+        Field::TunFlags if value & !1 == 0 => (Field::TunFlags, value, mask & 1),
+        Field::TunFlags => return None,
+        Field::TunSrc | Field::TunDst => tunnel_address(spec.field, value, mask),
         Field::VlanPcp if fits => {
             // A priority implies a tag.
             let present = if mask == 0 { 0 } else { 0x1000 };
@@ -213,9 +217,9 @@ pub(crate) fn put_oxm_match(out: &mut Vec<u8>, matching: &Match, version: u8) ->
     len
 }
 
-struct Writer<'a> {
+pub(super) struct Writer<'a> {
     out: &'a mut Vec<u8>,
-    matching: &'a Match,
+    pub(super) matching: &'a Match,
     version: u8,
     proto: Proto,
 }
@@ -237,7 +241,7 @@ impl Writer<'_> {
                 self.field(name);
             }
         }
-        self.field("tun_id");
+        self.tunnel();
         self.registers();
         for name in ["pkt_mark", "ct_state", "ct_zone", "ct_mark", "ct_label"] {
             self.field(name);
@@ -247,13 +251,13 @@ impl Writer<'_> {
     }
 
     /// Writes a field if the match says anything of it.
-    fn field(&mut self, name: &str) {
+    pub(super) fn field(&mut self, name: &str) {
         let Some(spec) = by_name(name) else { return };
         let value = self.matching.key().get(spec.field);
         self.put(name, value, self.matching.mask().get(spec.field));
     }
 
-    fn put(&mut self, name: &str, value: u128, mask: u128) {
+    pub(super) fn put(&mut self, name: &str, value: u128, mask: u128) {
         let Some(spec) = by_name(name) else { return };
         if mask != 0 {
             let exact = mask == spec.field.all_ones() && spec.field != Field::CtState;

@@ -6,6 +6,7 @@ mod entry;
 mod matching;
 mod prerequisite;
 mod table;
+mod tunnel;
 
 pub(crate) use entry::{put_entry, put_field_id, put_header, take_entry, take_header};
 pub(crate) use matching::{
@@ -14,3 +15,4 @@ pub(crate) use matching::{
 };
 pub(crate) use prerequisite::{Prerequisite, Proto};
 pub(crate) use table::{Spec, by_name, for_field, specs};
+pub(crate) use tunnel::{is_tunnel_ipv4, tunnel_address};

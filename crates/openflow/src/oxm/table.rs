@@ -23,6 +23,8 @@ impl Code {
     pub const COOKIE: Code = Code { class: 1, number: 30, experimenter: 0 };
     /// The class of Ericsson's fields, which have neither a Nicira nor an OpenFlow number.
     const ERICSSON: u16 = 0x1000;
+    /// The class of experimenters' fields; those of the table are Nicira's.
+    const EXPERIMENTER: u16 = 0xffff;
 }
 
 /// One field as OpenFlow numbers it.
@@ -74,7 +76,7 @@ impl Spec {
     }
 }
 
-/// A row of the table in short: NXM class 0 or 1, or Ericsson's, and number, OXM number.
+/// A row of the table in short: NXM class 0 or 1, Ericsson's or that of experimenters, and number, OXM number.
 struct Row {
     field: Field,
     name: &'static str,
@@ -99,6 +101,19 @@ const ROWS: &[Row] = {
         row(F::RecircId, "recirc_id", Some((1, 36, "RECIRC_ID")), None, 4, "", P::None),
         row(F::ConjId, "conj_id", Some((1, 37, "CONJ_ID")), None, 4, "", P::None),
         row(F::TunId, "tun_id", Some((1, 16, "TUN_ID")), Some((38, "TUNNEL_ID")), 8, "mw", P::None),
+        row(F::TunSrc, "tun_src", Some((1, 31, "TUN_IPV4_SRC")), None, 4, "mw", P::None),
+        row(F::TunDst, "tun_dst", Some((1, 32, "TUN_IPV4_DST")), None, 4, "mw", P::None),
+        row(F::TunIpv6Src, "tun_ipv6_src", Some((1, 109, "TUN_IPV6_SRC")), None, 16, "mw", P::None),
+        row(F::TunIpv6Dst, "tun_ipv6_dst", Some((1, 110, "TUN_IPV6_DST")), None, 16, "mw", P::None),
+        row(F::TunFlags, "tun_flags", Some((1, 104, "TUN_FLAGS")), None, 2, "mw", P::None),
+        row(F::TunGbpId, "tun_gbp_id", Some((1, 38, "TUN_GBP_ID")), None, 2, "mw", P::None),
+        row(F::TunGbpFlags, "tun_gbp_flags", Some((1, 39, "TUN_GBP_FLAGS")), None, 1, "mw", P::None),
+        row(F::TunErspanIdx, "tun_erspan_idx", Some((Code::EXPERIMENTER, 11, "ERSPAN_IDX")), None, 4, "mw", P::None),
+        row(F::TunErspanVer, "tun_erspan_ver", Some((Code::EXPERIMENTER, 12, "ERSPAN_VER")), None, 1, "mw", P::None),
+        row(F::TunErspanDir, "tun_erspan_dir", Some((Code::EXPERIMENTER, 13, "ERSPAN_DIR")), None, 1, "mw", P::None),
+        row(F::TunErspanHwid, "tun_erspan_hwid", Some((Code::EXPERIMENTER, 14, "ERSPAN_HWID")), None, 1, "mw", P::None),
+        row(F::TunGtpuFlags, "tun_gtpu_flags", Some((Code::EXPERIMENTER, 15, "GTPU_FLAGS")), None, 1, "mw", P::None),
+        row(F::TunGtpuMsgtype, "tun_gtpu_msgtype", Some((Code::EXPERIMENTER, 16, "GTPU_MSGTYPE")), None, 1, "mw", P::None),
         row(F::Metadata, "metadata", None, Some((2, "METADATA")), 8, "mw", P::None),
         row(F::InPort, "in_port", Some((0, 0, "IN_PORT")), None, 2, "w", P::None),
         row(F::InPort, "in_port_oxm", None, Some((0, "IN_PORT")), 4, "w", P::None),
@@ -204,7 +219,11 @@ pub(crate) fn for_field(field: Field, proto: Proto) -> Option<&'static Spec> {
 }
 
 fn spec(row: &Row) -> Spec {
-    let nxm = row.nxm.map(|(class, number, _)| Code { class, number, experimenter: 0 });
+    let nxm = row.nxm.map(|(class, number, _)| {
+        let is_niciras = class == Code::EXPERIMENTER;
+        let experimenter = if is_niciras { crate::vendor::NICIRA } else { 0 };
+        Code { class, number, experimenter }
+    });
     let oxm = row.oxm.map(|(number, _)| Code { class: 0x8000, number, experimenter: 0 });
     // Fields that OpenFlow 1.3 got from the ONF's extensions before 1.5 numbered them.
     let onf = oxm.filter(|code| matches!(code.number, 42 | 43));
@@ -214,6 +233,7 @@ fn spec(row: &Row) -> Spec {
     let nxm_name = match row.nxm {
         Some((0, _, name)) => format!("NXM_OF_{name}"),
         Some((Code::ERICSSON, _, name)) => format!("ERICOXM_OF_{name}"),
+        Some((Code::EXPERIMENTER, _, name)) => format!("NXOXM_ET_{name}"),
         Some((_, _, name)) => format!("NXM_NX_{name}"),
         None if onf.is_some() => format!("ONFOXM_ET_{}", row.oxm.map_or("", |(_, name)| name)),
         None => oxm_name.clone(),
@@ -221,6 +241,8 @@ fn spec(row: &Row) -> Spec {
     let bits = match row.field {
         Field::VlanVidPresent => 12,
         Field::NwFrag => 2,
+        // Of these only the flag of control packets is seen.
+        Field::TunFlags => 1,
         // The key holds these in fewer bits than they have on the wire.
         Field::CtState | Field::ArpOp => row.bytes as u32 * 8,
         Field::InPort => row.bytes as u32 * 8,
@@ -277,6 +299,9 @@ fn registers() -> Vec<Spec> {
 /// Second names (ovs: `lib/ovs-fields.7.xml`).
 const ALIASES: &[(&str, &str)] = &[
     ("tunnel_id", "tun_id"),
+    // As they are printed, in Open vSwitch too.
+    ("gtpu_flags", "tun_gtpu_flags"),
+    ("gtpu_msgtype", "tun_gtpu_msgtype"),
     ("dl_src", "eth_src"),
     ("dl_dst", "eth_dst"),
     ("dl_type", "eth_type"),

@@ -1,8 +1,8 @@
 //! Matches as text (ovs: `lib/match.c`, `match_format`).
 
 use super::flow::DEFAULT_PRIORITY;
-use super::value::{TCP_FLAGS, ct_state_names};
-use crate::oxm::Proto;
+use super::value::{TCP_FLAGS, TUNNEL_FLAGS, ct_state_names};
+use crate::oxm::{Proto, is_tunnel_ipv4};
 use base::{MacAddr, OfPort};
 use flow::{Field, Match};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -176,8 +176,42 @@ impl Writer<'_> {
                 self.hex(field);
             }
         }
-        self.hex(Field::TunId);
+        self.tunnel();
         self.hex(Field::Metadata);
+    }
+
+    fn tunnel(&mut self) {
+        self.hex(Field::TunId);
+        for (wide, narrow, v4, v6) in [
+            (Field::TunIpv6Src, Field::TunSrc, "tun_src", "tun_ipv6_src"),
+            (Field::TunIpv6Dst, Field::TunDst, "tun_dst", "tun_ipv6_dst"),
+        ] {
+            match is_tunnel_ipv4(self.value(wide), self.mask(wide)) {
+                true => self.put(narrow, v4, ipv4),
+                false => self.put(wide, v6, ipv6),
+            }
+        }
+        for (field, name, is_decimal) in [
+            (Field::TunGbpId, "tun_gbp_id", true),
+            (Field::TunGbpFlags, "tun_gbp_flags", false),
+            (Field::TunTos, "tun_tos", false),
+            (Field::TunTtl, "tun_ttl", true),
+            (Field::TunErspanVer, "tun_erspan_ver", true),
+            (Field::TunErspanIdx, "tun_erspan_idx", false),
+            (Field::TunErspanDir, "tun_erspan_dir", true),
+            (Field::TunErspanHwid, "tun_erspan_hwid", false),
+            (Field::TunGtpuFlags, "gtpu_flags", false),
+            (Field::TunGtpuMsgtype, "gtpu_msgtype", true),
+        ] {
+            let ones = field.all_ones();
+            self.put(field, name, |value, mask| match mask == ones && is_decimal {
+                true => value.to_string(),
+                false => hex(value, mask, ones),
+            });
+        }
+        self.put(Field::TunFlags, "tun_flags", |value, mask| {
+            flags(value, mask & 0xf, 0xf, &TUNNEL_FLAGS)
+        });
     }
 
     fn link(&mut self, named_type: bool) {

@@ -3,7 +3,7 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, value};
 use crate::of10_match::normalize;
-use crate::oxm::{Prerequisite, Proto, Spec, by_name};
+use crate::oxm::{Prerequisite, Proto, Spec, by_name, tunnel_address};
 use flow::{Field, Match};
 
 /// Short names of protocols: Ethernet type and IP protocol.
@@ -95,6 +95,7 @@ fn store(
         Field::IcmpType => (Field::TpSrc, value, 0xffff),
         Field::IcmpCode => (Field::TpDst, value, 0xffff),
         Field::VlanPcp => (Field::VlanTci, value << 13 | 0x1000, 0xf000),
+        Field::TunSrc | Field::TunDst => tunnel_address(spec.field, value, mask),
         field => (field, value, mask),
     };
     if matching.mask().get(field) & mask != 0 && field != Field::VlanTci {

@@ -11,6 +11,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(super) const TCP_FLAGS: [&str; 12] =
     ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
 
+/// A tunnel's flags from the lowest bit on (ovs: `lib/packets.c`, `flow_tun_flag_to_string`). Flows see
+/// the first only.
+pub(super) const TUNNEL_FLAGS: [&str; 4] = ["oam", "df", "csum", "key"];
+
 /// A number, decimal, `0x` hexadecimal or `0` octal.
 pub(super) fn number(span: Span<'_>) -> Result<u128, TextError> {
     let span = span.trim();
@@ -101,6 +105,7 @@ pub(super) fn masked(
         Field::CtState => return flags(span, &ct_state_names(), 0xff),
         Field::TcpFlags => return flags(span, &TCP_FLAGS, 0xfff),
         Field::NwFrag => return fragment(span),
+        Field::TunFlags => return flags(span, &TUNNEL_FLAGS[..1], 1),
         _ => {}
     }
     if matches!(span.text, "*" | "ANY") {
@@ -147,12 +152,31 @@ pub(super) fn is_mac(field: Field) -> bool {
 
 pub(super) fn is_ipv4(field: Field) -> bool {
     use Field as F;
-    matches!(field, F::Ipv4Src | F::Ipv4Dst | F::ArpSpa | F::ArpTpa | F::CtNwSrc | F::CtNwDst)
+    matches!(
+        field,
+        F::Ipv4Src
+            | F::Ipv4Dst
+            | F::ArpSpa
+            | F::ArpTpa
+            | F::CtNwSrc
+            | F::CtNwDst
+            | F::TunSrc
+            | F::TunDst
+    )
 }
 
 pub(super) fn is_ipv6(field: Field) -> bool {
     use Field as F;
-    matches!(field, F::Ipv6Src | F::Ipv6Dst | F::NdTarget | F::CtIpv6Src | F::CtIpv6Dst)
+    matches!(
+        field,
+        F::Ipv6Src
+            | F::Ipv6Dst
+            | F::NdTarget
+            | F::CtIpv6Src
+            | F::CtIpv6Dst
+            | F::TunIpv6Src
+            | F::TunIpv6Dst
+    )
 }
 
 pub(super) fn ct_state_names() -> [&'static str; 8] {
