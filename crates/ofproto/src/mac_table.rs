@@ -22,13 +22,16 @@ pub struct MacEntry {
     order: u64,
 }
 
-/// Learned addresses, by VLAN and address. Where there is no room for a new one, the one not seen
-/// for the longest time goes (ovs: `lib/mac-learning.c`).
+/// Learned addresses, by VLAN and address. Where there is no room for a new one, one goes of the port
+/// that has the most, the one not seen for the longest time: a port that floods the table takes room
+/// from itself (ovs: `lib/mac-learning.c`, `evict_mac_entry_fairly`).
 #[derive(Debug)]
 pub struct MacTable {
     entries: HashMap<(u16, MacAddr), MacEntry>,
     /// Those that were learned, the least recently seen first.
     by_use: BTreeMap<u64, (u16, MacAddr)>,
+    /// The same by port.
+    by_port: BTreeMap<OfPort, BTreeSet<u64>>,
     /// Those that somebody put there, in that order.
     fixed: BTreeMap<u64, (u16, MacAddr)>,
     last_order: u64,
@@ -60,6 +63,7 @@ impl MacTable {
         MacTable {
             entries: HashMap::new(),
             by_use: BTreeMap::new(),
+            by_port: BTreeMap::new(),
             fixed: BTreeMap::new(),
             last_order: 0,
             size,
@@ -115,10 +119,11 @@ impl MacTable {
             if entry.is_static || entry.port != port && now < entry.seen {
                 return;
             }
-            self.by_use.remove(&entry.order);
-            self.by_use.insert(order, (vlan, mac));
-            let moved = entry.port != port;
-            *entry = MacEntry { port, seen: now.max(entry.seen), order, ..*entry };
+            let before = *entry;
+            let moved = before.port != port;
+            *entry = MacEntry { port, seen: now.max(before.seen), order, ..before };
+            self.displace(&before);
+            self.place(order, port, (vlan, mac));
             self.counters.moved += u64::from(moved);
             if moved {
                 self.changed.insert((vlan, mac));
@@ -129,7 +134,7 @@ impl MacTable {
         if self.entries.len() >= self.size {
             return;
         }
-        self.by_use.insert(order, (vlan, mac));
+        self.place(order, port, (vlan, mac));
         let entry = MacEntry { vlan, mac, port, seen: now, is_static: false, order };
         self.entries.insert((vlan, mac), entry);
         self.counters.learned += 1;
@@ -183,6 +188,7 @@ impl MacTable {
         let learned = self.entries.extract_if(|_, entry| !entry.is_static);
         self.changed.extend(learned.map(|(key, _)| key));
         self.by_use.clear();
+        self.by_port.clear();
     }
 
     /// Forgets what lies behind a port.
@@ -231,9 +237,33 @@ impl MacTable {
         self.counters = MacCounters::default();
     }
 
+    /// The address that goes first: of the port that has the most, and of several such ports that which
+    /// was not seen for the longest time.
+    fn least_missed(&self) -> Option<(u16, MacAddr)> {
+        let ports = self.by_port.values().filter_map(|used| Some((used.len(), *used.first()?)));
+        let (_, order) =
+            ports.max_by_key(|(count, oldest)| (*count, std::cmp::Reverse(*oldest)))?;
+        self.by_use.get(&order).copied()
+    }
+
+    fn place(&mut self, order: u64, port: OfPort, key: (u16, MacAddr)) {
+        self.by_use.insert(order, key);
+        self.by_port.entry(port).or_default().insert(order);
+    }
+
+    fn displace(&mut self, entry: &MacEntry) {
+        self.by_use.remove(&entry.order);
+        if let Some(used) = self.by_port.get_mut(&entry.port) {
+            used.remove(&entry.order);
+            if used.is_empty() {
+                self.by_port.remove(&entry.port);
+            }
+        }
+    }
+
     fn make_room(&mut self, size: usize) {
         while self.entries.len() > size {
-            let Some((_, &key)) = self.by_use.first_key_value() else { return };
+            let Some(key) = self.least_missed() else { return };
             self.forget(key);
             self.counters.evicted += 1;
         }
@@ -241,7 +271,7 @@ impl MacTable {
 
     fn forget(&mut self, key: (u16, MacAddr)) {
         if let Some(entry) = self.entries.remove(&key) {
-            self.by_use.remove(&entry.order);
+            self.displace(&entry);
             self.fixed.remove(&entry.order);
             self.changed.insert(key);
         }
@@ -292,6 +322,26 @@ mod tests {
         table.learn(at(20), 0, mac(1), OfPort(1));
         table.flush();
         assert_eq!(table.take_changed().collect::<Vec<_>>(), [(0, mac(1))]);
+    }
+
+    #[test]
+    fn a_port_that_floods_the_table_takes_room_from_itself() {
+        let mut table = MacTable::new(4, 10);
+        let at = |s: u64| Instant::from_millis(s * 1000);
+        let seen = |table: &MacTable| table.iter().map(|it| it.mac.0[5]).collect::<Vec<_>>();
+        table.learn(at(0), 0, mac(1), OfPort(1));
+        table.learn(at(0), 0, mac(2), OfPort(2));
+        (10..40).for_each(|n| table.learn(at(1), 0, mac(n), OfPort(3)));
+        assert_eq!(seen(&table), [1, 2, 38, 39]);
+        // What moves away counts where it is.
+        table.learn(at(2), 0, mac(38), OfPort(1));
+        table.learn(at(2), 0, mac(39), OfPort(1));
+        table.learn(at(2), 0, mac(50), OfPort(3));
+        assert_eq!(seen(&table), [2, 38, 39, 50]);
+        table.flush_port(OfPort(1));
+        assert_eq!((seen(&table), table.by_port.len()), (vec![2, 50], 2));
+        table.expire(at(99));
+        assert!(table.is_empty() && table.by_port.is_empty() && table.by_use.is_empty());
     }
 
     #[test]
