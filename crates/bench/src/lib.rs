@@ -46,6 +46,7 @@ use work::Work;
   tidegate bench flow-setup --hold                   flows per second, for packets that need one each
   tidegate bench stats                               what collecting statistics costs
   tidegate bench upcall                              how long upcalls take in an ARP storm
+  tidegate bench failover                            how long packets wait while zones fail over
   tidegate bench matrix results                      connections per second, ours and theirs
   tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {

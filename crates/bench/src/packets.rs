@@ -40,20 +40,26 @@ pub fn set_ports(bytes: &mut [u8], source: u16, destination: u16) {
 /// own (up to 2^32), and mends the IP checksum.
 pub fn set_connection(bytes: &mut [u8], number: u32) {
     let (address, port) = source(number);
-    let old = u32::from_be_bytes(take(bytes, IP_SOURCE));
-    let sum = u16::from_be_bytes(take(bytes, IP_CHECKSUM));
-    put(bytes, IP_CHECKSUM, update_u32(sum, old, address).to_be_bytes());
-    put(bytes, IP_SOURCE, address.to_be_bytes());
+    set_source(bytes, address.to_be_bytes());
     put(bytes, L4_SOURCE, port.to_be_bytes());
 }
 
 /// Sets the destination of a packet like [`TEMPLATE`], and mends the IP checksum.
 pub fn set_destination(bytes: &mut [u8], address: [u8; 4]) {
-    let old = u32::from_be_bytes(take(bytes, IP_DESTINATION));
+    set_address(bytes, IP_DESTINATION, address);
+}
+
+/// The same with its source.
+pub fn set_source(bytes: &mut [u8], address: [u8; 4]) {
+    set_address(bytes, IP_SOURCE, address);
+}
+
+fn set_address(bytes: &mut [u8], at: usize, address: [u8; 4]) {
+    let old = u32::from_be_bytes(take(bytes, at));
     let sum = u16::from_be_bytes(take(bytes, IP_CHECKSUM));
     let new = u32::from_be_bytes(address);
     put(bytes, IP_CHECKSUM, update_u32(sum, old, new).to_be_bytes());
-    put(bytes, IP_DESTINATION, address);
+    put(bytes, at, address);
 }
 
 /// Address and port of connection `number`.

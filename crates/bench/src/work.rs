@@ -1,6 +1,6 @@
 //! What `bench` measures: the one way to each work, beside whose figures stands where they come from.
 
-use crate::slow_path::{flow_setup, stats, upcall};
+use crate::slow_path::{failover, flow_setup, stats, upcall};
 use crate::{BenchError, Outcome, conntrack, datapath, matrix, rfc, traffic, zones};
 use clap::Subcommand;
 use load::provenance::Provenance;
@@ -16,6 +16,7 @@ pub enum Work {
     FlowSetup(flow_setup::FlowSetupArgs),
     Stats(stats::StatsArgs),
     Upcall(upcall::UpcallArgs),
+    Failover(failover::FailoverArgs),
 }
 
 impl Work {
@@ -30,6 +31,7 @@ impl Work {
             Work::FlowSetup(args) => args.json,
             Work::Stats(args) => args.json,
             Work::Upcall(args) => args.json,
+            Work::Failover(args) => args.json,
         }
     }
 
@@ -50,6 +52,7 @@ impl Work {
             Work::FlowSetup(args) => flow_setup::measure(args),
             Work::Stats(args) => stats::measure(args),
             Work::Upcall(args) => upcall::measure(args),
+            Work::Failover(args) => failover::measure(args),
             // Stamped where it is kept.
             Work::Matrix(args) => return matrix::measure(args, provenance),
         };
@@ -72,6 +75,7 @@ impl Work {
             Work::FlowSetup(_) => "bench flow-setup",
             Work::Stats(_) => "bench stats",
             Work::Upcall(_) => "bench upcall",
+            Work::Failover(_) => "bench failover",
         }
     }
 
@@ -127,6 +131,7 @@ mod tests {
             ),
             ("stats --flows 1000 --most 1000 --seconds 5", "bench stats", None),
             ("upcall --hosts 4", "bench upcall", None),
+            ("failover --zones 2 --failovers 1", "bench failover", None),
             (&matrix, "bench matrix", None),
         ] {
             let words = std::iter::once("bench").chain(line.split_whitespace());

@@ -1,6 +1,7 @@
 //! What happens off the fast path, measured: packets that no flow matches yet, statistics and expiry.
 
 mod daemon;
+pub mod failover;
 pub mod flow_setup;
 mod hosts;
 mod series;

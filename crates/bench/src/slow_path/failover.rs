@@ -1,0 +1,295 @@
+//! `tidegate bench failover`: zones whose connections are flushed and made again under full traffic, and
+//! how long packets of other zones wait meanwhile; the use case of "conntrack: Key connections by zone"
+//! (ovs-dev, 24 April 2024).
+
+use super::turns::{Allowance, Turns};
+use crate::packets::{self, TEMPLATE};
+use crate::progress::Progress;
+use crate::summary::Summary;
+use crate::{BenchError, Outcome};
+use ::conntrack::{Config, Conntrack, Flush};
+use base::{Instant, PortNo, WorkerId, Zone};
+use clap::Args;
+use load::in_memory::{Cable, Discard, OwnTime, Switch};
+use serde_json::json;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// The zone that fails over; the others follow it.
+const FAILING: u16 = 1;
+/// Connections of a zone differ in their ports.
+const CONNECTIONS: u32 = 10_000;
+/// How often the failing zone is flushed.
+const EVERY: Duration = Duration::from_millis(50);
+/// The last two octets of a server's address are its zone.
+const SERVERS: [u8; 2] = [10, 2];
+const CLIENT: [u8; 4] = [10, 1, 0, 1];
+const SERVER_PORT: u16 = 80;
+/// Zones are the last two octets of the destination; answers have them in their source.
+const RULES: &str = "table=0,priority=2,ip,nw_dst=10.2.0.0/16,\
+actions=move:NXM_OF_IP_DST[0..15]->NXM_NX_REG0[0..15],ct(table=1,zone=NXM_NX_REG0[0..15])
+table=0,priority=1,ip,actions=move:NXM_OF_IP_SRC[0..15]->NXM_NX_REG0[0..15],\
+ct(table=1,zone=NXM_NX_REG0[0..15])
+table=1,priority=2,ip,ct_state=+trk+new,nw_dst=10.2.0.0/16,actions=ct(commit,zone=NXM_NX_REG0[0..15]),output:p2
+table=1,priority=1,ip,ct_state=+trk+est,actions=output:p2
+table=1,priority=0,actions=drop";
+
+/// Measure how long packets wait while connections of other zones are flushed and made again
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate bench failover                      20 zones of 10,000 connections, one of them fails over
+  tidegate bench failover --zones 100 --failovers 200 --json
+
+A whole switch in memory tracks connections of all zones. The packets of one zone come through one port,
+those of all others through another, in turns and as fast as they are taken. First nothing is flushed;
+then the zone is flushed every 50 ms by another thread, which hands its memory back, as the control
+thread does, and its connections are made again by its next packets. A wait is the time from one batch
+of the other zones to the next, by the processor time of the worker's thread.")]
+pub struct FailoverArgs {
+    /// How many zones, the failing one included
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    zones: u16,
+    /// How often the zone fails over
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    failovers: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The switch with its traffic: the failing zone's comes through the first port, the others' through the
+/// second.
+struct Station {
+    switch: Switch,
+    conntrack: Arc<Conntrack>,
+    cables: Vec<Cable>,
+    allowances: [Allowance; 2],
+    time: OwnTime,
+}
+
+/// What the thread that flushes has seen.
+#[derive(Clone, Debug, Default)]
+struct Flushes {
+    /// Connections that each took.
+    flushed: Vec<f64>,
+    /// How long each took, and handing back its memory, in microseconds of processor time.
+    flush_us: Vec<f64>,
+    drain_us: Vec<f64>,
+}
+
+/// Runs the work that the arguments ask for.
+pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
+    let mut station = Station::new(args.zones)?;
+    station.fill(args.zones)?;
+    let progress = Progress::start("failing over", 2);
+    let end = station.time.now() + EVERY * args.failovers;
+    let before = station.play(|now| now >= end)?;
+    progress.advance(1);
+    let conntrack = Arc::clone(&station.conntrack);
+    let passed = AtomicU64::new(station.time.now().as_nanos());
+    let (during, flushes) = thread::scope(|scope| {
+        let flusher = scope.spawn(|| fail_over(&conntrack, &passed, args.failovers));
+        let during = station.play(|now| {
+            passed.store(now.as_nanos(), Relaxed);
+            flusher.is_finished()
+        });
+        // It ends when no time passes any more, too.
+        passed.store(u64::MAX, Relaxed);
+        (during, flusher.join())
+    });
+    drop(progress);
+    let ended = |_| BenchError::WrongWork("the thread that flushes ended".into());
+    report(args, &before, &during?, &flushes.map_err(ended)?)
+}
+
+/// Flushes the failing zone again and again, and hands its memory back.
+fn fail_over(conntrack: &Conntrack, passed: &AtomicU64, failovers: u32) -> Flushes {
+    let mut flushes = Flushes::default();
+    let now = || Instant::from_nanos(passed.load(Relaxed));
+    let us = |from: Duration| (clock::thread_time() - from).as_nanos() as f64 / 1e3;
+    for _ in 0..failovers {
+        let next = now() + EVERY;
+        while now() < next {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let begun = clock::thread_time();
+        // Only a flush of one tuple can find nothing.
+        let flushed = conntrack.flush(now(), &Flush::zone(Zone(FAILING))).unwrap_or_default();
+        flushes.flush_us.push(us(begun));
+        let begun = clock::thread_time();
+        while conntrack.drain() {}
+        flushes.drain_us.push(us(begun));
+        flushes.flushed.push(flushed.into());
+    }
+    flushes
+}
+
+impl Station {
+    fn new(zones: u16) -> Result<Station, BenchError> {
+        let connections_max = 2 * CONNECTIONS * u32::from(zones);
+        let config = Config { connections_max, ..Config::default() };
+        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), config));
+        let switch = Switch::with_ports(3, RULES, WorkerId(0), Arc::clone(&conntrack))?;
+        let allowances = [Allowance::default(), Allowance::default()];
+        let mut frame = vec![0; 60];
+        frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
+        let turns = |of: fn(&mut [u8], u32), allowance: &Allowance| {
+            Turns::new(frame.clone(), of, allowance.clone())
+        };
+        let silent = Turns::new(Vec::new(), |_, _| {}, Allowance::default());
+        let queues = [turns(of_failing, &allowances[0]), turns(of_others, &allowances[1]), silent];
+        let cable = |(rx, number)| -> Cable {
+            Cable { port: PortNo(number), rx: Box::new(rx), tx: Box::new(Discard) }
+        };
+        let cables = queues.into_iter().zip(1..).map(cable).collect();
+        let packets = u64::from(2 * CONNECTIONS);
+        allowances[0].set_flows(0, packets);
+        allowances[1].set_flows(0, packets * u64::from(zones - 1));
+        Ok(Station { switch, conntrack, cables, allowances, time: OwnTime::start() })
+    }
+
+    /// Makes all connections.
+    fn fill(&mut self, zones: u16) -> Result<(), BenchError> {
+        let packets = u64::from(2 * CONNECTIONS);
+        self.allowances[0].add(packets);
+        self.allowances[1].add(packets * u64::from(zones - 1));
+        for port in 0..self.allowances.len() {
+            while self.switch.turn(self.time.now(), &mut self.cables, port)? > 0 {}
+        }
+        let (have, want) = (self.conntrack.connections(), CONNECTIONS * u32::from(zones));
+        if have != want {
+            let wrong = format!("there are {have} connections, not {want}");
+            return Err(BenchError::WrongWork(wrong));
+        }
+        Ok(())
+    }
+
+    /// Plays a batch of each port in turns; gives the waits of the other zones' packets, in microseconds.
+    fn play(&mut self, mut is_over: impl FnMut(Instant) -> bool) -> Result<Vec<f64>, BenchError> {
+        let (mut waits, mut last) = (Vec::new(), self.time.now());
+        loop {
+            for port in 0..self.allowances.len() {
+                self.allowances[port].add(base::limits::BATCH_SIZE as u64);
+                let received = self.switch.turn(self.time.now(), &mut self.cables, port)?;
+                self.switch.expire_own(self.time.now(), received);
+            }
+            let now = self.time.now();
+            waits.push((now - last).as_nanos() as f64 / 1e3);
+            last = now;
+            if is_over(now) {
+                return Ok(waits);
+            }
+        }
+    }
+}
+
+/// A packet of the failing zone: of each connection, one each way.
+fn of_failing(frame: &mut [u8], number: u32) {
+    set(frame, FAILING, number);
+}
+
+/// A packet of the other zones.
+fn of_others(frame: &mut [u8], number: u32) {
+    let packets = 2 * CONNECTIONS;
+    set(frame, FAILING + 1 + (number / packets) as u16, number % packets);
+}
+
+fn set(frame: &mut [u8], zone: u16, number: u32) {
+    let [high, low] = zone.to_be_bytes();
+    let server = [SERVERS[0], SERVERS[1], high, low];
+    let port = 1024 + (number / 2) as u16;
+    let is_reply = number % 2 == 1;
+    let (from, to) = if is_reply { (server, CLIENT) } else { (CLIENT, server) };
+    let ports = if is_reply { (SERVER_PORT, port) } else { (port, SERVER_PORT) };
+    packets::set_source(frame, from);
+    packets::set_destination(frame, to);
+    packets::set_ports(frame, ports.0, ports.1);
+}
+
+fn report(
+    args: &FailoverArgs,
+    before: &[f64],
+    during: &[f64],
+    flushes: &Flushes,
+) -> Result<Outcome, BenchError> {
+    let of = |samples: &[f64]| {
+        let none = || BenchError::WrongWork("nothing was sampled".into());
+        Summary::of(samples).ok_or_else(none)
+    };
+    let (before, during) = (of(before)?, of(during)?);
+    let (flush, drain) = (of(&flushes.flush_us)?, of(&flushes.drain_us)?);
+    let flushed = of(&flushes.flushed)?;
+    if flushed.median == 0.0 {
+        return Err(BenchError::WrongWork("flushes found no connection".into()));
+    }
+    let mut text = format!(
+        "{} zones of {CONNECTIONS} connections, one of them flushed {} times and made again; \
+         microseconds of processor time\n{:34}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
+        args.zones, args.failovers, "", "min", "median", "95%", "99%", "max", "mean"
+    );
+    for (name, it) in [
+        ("wait of other zones, no failover", before),
+        ("wait of other zones, failovers", during),
+        ("flush", flush),
+        ("handing its memory back", drain),
+        ("connections that a flush took", flushed),
+    ] {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{name:34}");
+        for number in [it.min, it.median, it.p95, it.p99, it.max, it.mean] {
+            let _ = write!(text, "{number:>10.2}");
+        }
+        text.push('\n');
+    }
+    text.push_str("Open vSwitch is not measured: its datapath does not run in this process\n");
+    let json = json!({
+        "zones": args.zones,
+        "connections_per_zone": CONNECTIONS,
+        "failovers": args.failovers,
+        "wait_us_without": before,
+        "wait_us": during,
+        "wait_mean_ratio": during.mean / before.mean,
+        "flush_us": flush,
+        "drain_us": drain,
+        "flushed": flushed,
+        "time": "processor time of each thread",
+    });
+    Ok(Outcome { text, json })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_fails_over_and_others_go_on() {
+        let args = FailoverArgs { zones: 2, failovers: 2, json: true };
+        let Outcome { text, json } = measure(&args).unwrap();
+        assert!(json["flushed"]["max"].as_f64().unwrap() <= 10_000.0, "{json}");
+        assert!(json["flushed"]["min"].as_f64().unwrap() > 0.0, "{json}");
+        for waits in ["wait_us", "wait_us_without"] {
+            assert!(json[waits]["median"].as_f64().unwrap() > 0.0, "{json}");
+        }
+        assert!(text.contains("wait of other zones, failovers"), "{text}");
+    }
+
+    #[test]
+    fn packets_are_of_their_zone_and_each_has_its_answer() {
+        let mut frame = [0; 60];
+        frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
+        let mut check = |of: fn(&mut [u8], u32), number, ends: [u8; 8], ports: [u8; 4]| {
+            of(&mut frame, number);
+            assert_eq!(frame[26..34], ends, "{number}");
+            assert_eq!(frame[34..38], ports, "{number}");
+            let good = wire::checksum::Verdict::Good;
+            assert_eq!(wire::checksum::verify_ipv4_header(&frame[14..34]), good, "{number}");
+        };
+        check(of_failing, 0, [10, 1, 0, 1, 10, 2, 0, 1], [4, 0, 0, 80]);
+        check(of_failing, 1, [10, 2, 0, 1, 10, 1, 0, 1], [0, 80, 4, 0]);
+        check(of_others, 19_998, [10, 1, 0, 1, 10, 2, 0, 2], [0x2b, 0x0f, 0, 80]);
+        check(of_others, 20_000, [10, 1, 0, 1, 10, 2, 0, 3], [4, 0, 0, 80]);
+    }
+}
