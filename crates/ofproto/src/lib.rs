@@ -34,6 +34,7 @@ mod packet_out;
 mod port;
 mod port_status;
 mod recirc;
+mod resume;
 mod revalidate;
 mod rule;
 mod statistics;
@@ -142,6 +143,8 @@ pub struct Ofproto {
     flow_changes: FlowChanges,
     /// Steps back to the beginning of the open transaction.
     undo: Option<Vec<Undo>>,
+    /// Tells this run's continuations from those of another.
+    run: u64,
     /// How often workers went.
     workers_lost: u64,
     /// When workers were last asked what their flows have carried.
@@ -168,6 +171,7 @@ impl Ofproto {
             events: Vec::new(),
             flow_changes: FlowChanges::default(),
             undo: None,
+            run: 0,
             workers_lost: 0,
             last_dump: Instant::ZERO,
             changes: Changes::default(),

@@ -114,13 +114,14 @@ impl Ofproto {
             cookie: if is_miss { 0 } else { to.rule_cookie },
             metadata: metadata(&state.pipeline, &upcall.key, state.conntracked),
             userdata: state.userdata.clone(),
-            continuation: None,
+            continuation: to.pauses.then(|| Box::new(self.continuation(&state))),
         };
         self.events.push(Event::PacketIn {
             bridge: state.bridge,
             packet_in: Box::new(packet_in),
             controller_id: to.controller_id,
-            max_len: to.max_len,
+            // What goes on comes back whole.
+            max_len: if to.pauses { u16::MAX } else { to.max_len },
             is_miss,
         });
     }

@@ -81,7 +81,10 @@ fn take_nicira(
             other => return Err(bad(ErrorCode::RequestEperm, format!("packet-in format {other}"))),
         }),
         packet_in::NXT_PACKET_IN => packet_in::take_nicira(input)?,
-        packet_in::NXT_PACKET_IN2 => packet_in::take_nicira2(input)?,
+        packet_in::NXT_PACKET_IN2 => Message::PacketIn(packet_in::take_nicira2(input, version)?),
+        packet_in::NXT_RESUME => {
+            Message::Resume(Box::new(packet_in::take_nicira2(input, version)?))
+        }
         NXT_SET_ASYNC_CONFIG => take_async(input)?,
         NXT_SET_ASYNC_CONFIG2 => take_async14(input)?,
         NXT_SET_CONTROLLER_ID => Message::SetControllerId(take_padded_id(input)?),
@@ -259,6 +262,10 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
             start(out, NXT_CT_FLUSH_ZONE);
             out.put_zeros(6);
             out.put_u16(*zone);
+            VENDOR
+        }
+        Message::Resume(packet) => {
+            packet_in::put_resume(out, version, packet);
             VENDOR
         }
         Message::FlowMonitorCancel(id) => flow_monitor::put_cancel(out, version, *id),

@@ -218,6 +218,8 @@ pub enum ErrorCode {
     ActionMustBeZero,
     /// NXBAC_BAD_CONJUNCTION
     BadConjunction,
+    /// NXR_STALE: a continuation of another run of the switch, or of a bridge that is gone.
+    ContinuationStale,
     /// NXBRC_NXM_INVALID: a cookie to match by where a flow is added.
     NxmInvalid,
 }

@@ -137,6 +137,7 @@ const ROWS: &[Row] = &[
     (E::PropertyBadType, &[(V10, Nx(13, 2)), (V12, Nx(25, 0)), (V13, Of(13, 2)), (V14, Of(14, 0))]),
     (E::PropertyBadLen, &[(V10, Nx(13, 3)), (V12, Nx(26, 0)), (V13, Of(13, 3)), (V14, Of(14, 1))]),
     (E::PropertyBadValue, &[(V10, Nx(13, 4)), (V12, Nx(27, 0)), (V13, Of(13, 4)), (V14, Of(14, 2))]),
+    (E::ContinuationStale, &[(V10, Nx(1, 534)), (V12, Nx(35, 0))]),
     (E::MustBeZero, &[(V10, Nx(1, 515)), (V12, Nx(4, 0))]),
     (E::ActionMustBeZero, &[(V10, Nx(2, 256)), (V12, Nx(11, 0))]),
     (E::BadConjunction, &[(V10, Nx(2, 526)), (V12, Nx(15, 0))]),

@@ -10,6 +10,7 @@ mod actions;
 mod bundle;
 mod bytes;
 mod codec;
+mod continuation;
 mod control;
 mod ct_flush;
 pub mod error;

@@ -2,6 +2,7 @@
 
 mod flow_monitor;
 mod group;
+mod packet_in;
 mod port;
 mod statistics;
 mod tables;
@@ -15,6 +16,7 @@ pub use group::{
     BUCKET_MAX, Bucket, BucketPlace, GROUP_ALL, GROUP_MAX, GroupCommand, GroupDesc, GroupMod,
     GroupStats, GroupType, HashField, Selection, SelectionMethod,
 };
+pub use packet_in::{Continuation, ContinuedActions, PacketIn, PacketInFormat};
 pub use port::{PortConfig, PortDesc, PortReason};
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
@@ -100,39 +102,6 @@ pub struct FlowMod {
 /// The state of the rest of a packet that a controller gets or gives, besides its bytes: registers,
 /// metadata, port and connection fields, as a match with everything known exact.
 pub type PacketMetadata = Match;
-
-/// A packet on its way to a controller.
-#[derive(Clone, PartialEq, Debug)]
-pub struct PacketIn {
-    /// The bytes, cut to what was asked for.
-    pub data: Vec<u8>,
-    /// Bytes that the packet had.
-    pub total_len: u16,
-    /// OpenFlow 1.3's reason: 0 no match, 1 action, 2 invalid TTL.
-    pub reason: u8,
-    /// The table of the flow that sent it; `None` from a packet-out.
-    pub table: Option<TableId>,
-    /// Its cookie; `u64::MAX` for none.
-    pub cookie: u64,
-    /// Port and pipeline fields.
-    pub metadata: PacketMetadata,
-    /// What the action carried for the controller.
-    pub userdata: Vec<u8>,
-    /// State by which a paused packet is resumed, opaque to the controller.
-    pub continuation: Option<Vec<u8>>,
-}
-
-/// How packet-ins are written on one connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PacketInFormat {
-    /// OFPT_PACKET_IN of the connection's version.
-    #[default]
-    Standard,
-    /// NXT_PACKET_IN
-    Nxt,
-    /// NXT_PACKET_IN2
-    Nxt2,
-}
 
 /// A packet from a controller.
 #[derive(Clone, PartialEq, Debug)]
@@ -230,6 +199,8 @@ pub enum Message {
     PacketIn(PacketIn),
     /// A packet from the controller.
     PacketOut(PacketOut),
+    /// NXT_RESUME: goes on with a packet that was paused.
+    Resume(Box<PacketIn>),
     /// Changes flows.
     FlowMod(FlowMod),
     /// A flow went.

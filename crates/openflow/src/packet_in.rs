@@ -1,6 +1,7 @@
 //! Packet-ins: each version's own, and Nicira's two.
 
 use crate::bytes::{Input, Output};
+use crate::continuation;
 use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketIn, PacketInFormat, Version};
 use crate::oxm::{self, Cookie, MatchForm};
@@ -12,6 +13,8 @@ use flow::{Field, Match};
 /// NXT_PACKET_IN and NXT_PACKET_IN2
 pub(crate) const NXT_PACKET_IN: u32 = 17;
 pub(crate) const NXT_PACKET_IN2: u32 = 30;
+/// NXT_RESUME, which has the form of NXT_PACKET_IN2.
+pub(crate) const NXT_RESUME: u32 = 28;
 /// Says that the switch keeps no copy of the packet.
 const NO_BUFFER: u32 = u32::MAX;
 /// OFPT_PACKET_IN
@@ -94,7 +97,7 @@ pub(crate) fn take_nicira(input: &mut Input<'_>) -> Result<Message, OfError> {
 }
 
 /// Reads NXT_PACKET_IN2.
-pub(crate) fn take_nicira2(input: &mut Input<'_>) -> Result<Message, OfError> {
+pub(crate) fn take_nicira2(input: &mut Input<'_>, version: Version) -> Result<PacketIn, OfError> {
     let mut packet = blank();
     let mut full_len = None;
     while !input.is_empty() {
@@ -120,14 +123,14 @@ pub(crate) fn take_nicira2(input: &mut Input<'_>) -> Result<Message, OfError> {
             property::USERDATA => packet.userdata = value.take(body)?.to_vec(),
             property::CONTINUATION => {
                 value.skip(4)?;
-                packet.continuation = Some(value.rest().to_vec());
+                packet.continuation = Some(Box::new(continuation::take(&mut value, version)?));
             }
             // Others say what can be done without.
             _ => {}
         }
     }
     packet.total_len = full_len.map_or(packet.data.len() as u16, |len| len as u16);
-    Ok(Message::PacketIn(packet))
+    Ok(packet)
 }
 
 /// The reason as the version knows it: before 1.4 what an action set, a group or a packet-out sends
@@ -156,7 +159,7 @@ pub(crate) fn put(
             4
         }
         PacketInFormat::Nxt2 => {
-            put_nicira2(out, version, packet);
+            put_nicira2(out, version, packet, NXT_PACKET_IN2);
             4
         }
     }
@@ -210,9 +213,14 @@ fn put_property(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
     out.pad8(start);
 }
 
-fn put_nicira2(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
+/// Writes NXT_RESUME.
+pub(crate) fn put_resume(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
+    put_nicira2(out, version, packet, NXT_RESUME);
+}
+
+fn put_nicira2(out: &mut Vec<u8>, version: Version, packet: &PacketIn, subtype: u32) {
     out.put_u32(NICIRA);
-    out.put_u32(NXT_PACKET_IN2);
+    out.put_u32(subtype);
     put_property(out, property::PACKET, &packet.data);
     if usize::from(packet.total_len) != packet.data.len() {
         put_property(out, property::FULL_LEN, &u32::from(packet.total_len).to_be_bytes());
@@ -236,7 +244,8 @@ fn put_nicira2(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
         put_property(out, property::USERDATA, &packet.userdata);
     }
     if let Some(continuation) = &packet.continuation {
-        let padded = [&[0; 4][..], continuation].concat();
+        let mut padded = vec![0; 4];
+        continuation::put(&mut padded, version, continuation);
         put_property(out, property::CONTINUATION, &padded);
     }
 }

@@ -163,7 +163,7 @@ impl Switch {
             RefCell::new(Switch {
                 tls: settings.tls.clone(),
                 settings,
-                ofproto: Ofproto::new(ofproto::Config::default()),
+                ofproto: Ofproto::new(ofproto::Config::default()).of_run(secret::secret()),
                 connections: Connections::default(),
                 conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
                 upcalls: Arc::new(UpcallQueue::new()),

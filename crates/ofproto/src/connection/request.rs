@@ -75,6 +75,7 @@ impl Connections {
             | Message::PacketOut(_)
             | Message::PortMod { .. }
             | Message::GroupMod(_)
+            | Message::Resume(_)
             | Message::TableMod(_) => {
                 session.change_switch(message, switch)?;
                 return Ok(None);
@@ -117,6 +118,7 @@ impl Session {
             Message::PortMod { port, mac, config, mask } => {
                 switch.core.port_mod(bridge, port, mac, config, mask, switch.out)
             }
+            Message::Resume(packet) => switch.core.resume(&packet, switch.now, switch.out),
             Message::GroupMod(group_mod) => {
                 check::group_mod(&group_mod)?;
                 switch.core.group_mod(bridge, &group_mod, switch.now)

@@ -178,6 +178,16 @@ impl<'w, 'a> Context<'w, 'a> {
         }
     }
 
+    /// Goes on with what was frozen, without asking a table.
+    pub fn run_resumed(&mut self, frozen: &Frozen) {
+        let name = &self.bridge.config.name;
+        self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
+        self.thaw(frozen);
+        self.execute_rest(&frozen.rest);
+        self.finish_pipeline();
+        self.notes.leave();
+    }
+
     /// Translates a packet from a controller.
     pub fn run_sent(&mut self, actions: &[OfAction]) {
         let name = &self.bridge.config.name;

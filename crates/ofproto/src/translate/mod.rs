@@ -31,7 +31,7 @@ pub(crate) use report::{Note, NoteKind};
 use crate::bridge::BridgeId;
 use crate::bridges::Bridges;
 use crate::hidden::Miss;
-use crate::recirc::RecircTable;
+use crate::recirc::{Frozen, RecircTable};
 use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
 use ::tunnel::Underlay;
@@ -236,6 +236,23 @@ pub(crate) fn translate_sent(
     context.key.set_in_port_raw(sent.pipeline.in_port_raw());
     context.base.set_in_port_raw(sent.pipeline.in_port_raw());
     context.run_sent(sent.actions);
+    finish(context, key)
+}
+
+/// Translates a packet that a controller lets go on.
+pub(crate) fn translate_resumed(
+    mut world: World<'_>,
+    key: &FlowKey,
+    state: &Frozen,
+    notes: Notes,
+) -> Translation {
+    let Some(bridge) = world.bridges.get(state.bridge) else {
+        return dropped(key, DropReason::NoBridge);
+    };
+    let mut context = Context::new(&mut world, bridge, key, notes);
+    context.device = state.device;
+    context.base.set_in_port_raw(state.pipeline.in_port_raw());
+    context.run_resumed(state);
     finish(context, key)
 }
 

@@ -1,6 +1,6 @@
 //! Messages out of a seed, such as the version can say in full.
 
-use base::{DatapathId, MacAddr, OfPort, TableId};
+use base::{DatapathId, MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match, NatKind, NatRange, PortSelection};
 use openflow::action::{
     Action, Bundle, BundleAlgorithm, Conjunction, Ct, HashFields, Learn, LearnSource, LearnSpec,
@@ -552,8 +552,25 @@ impl Generate {
             cookie: self.next(),
             metadata: Match::any().with(Field::InPort, self.port().0.into()).with(Field::Reg1, 77),
             userdata: self.bytes(3),
-            continuation: self.often().then(|| self.bytes(16)),
+            continuation: self.often().then(|| Box::new(self.continuation())),
         })
+    }
+
+    fn continuation(&mut self) -> Continuation {
+        let part = |generate: &mut Self| ContinuedActions {
+            table: TableId(generate.below(254) as u8),
+            cookie: generate.next(),
+            actions: vec![generate.action(1), Action::Exit],
+        };
+        Continuation {
+            bridge: self.wide(),
+            stack: (0..self.below(3)).map(|_| self.wide()).collect(),
+            mirrors: self.below(4) as u32,
+            conntracked: self.often(),
+            rest: (0..self.below(3)).map(|_| part(self)).collect(),
+            action_set: if self.often() { vec![Action::StripVlan] } else { vec![] },
+            port: PortNo(self.below(9) as u32),
+        }
     }
 
     fn bundle_add(&mut self) -> Message {

@@ -1,0 +1,129 @@
+//! Packets that wait for their controller (`controller(pause)`), and how they go on
+//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_resume`).
+
+use crate::bridge::BridgeId;
+use crate::recirc::{Frozen, Rest};
+use crate::translate::{Notes, translate_resumed};
+use crate::upcall::links;
+use crate::{Ofproto, Outbox};
+use base::{Instant, TableId, WorkerId};
+use flow::{Execute, Field, FlowCommand, FlowStats, Frame};
+use openflow::message::{Continuation, ContinuedActions, PacketIn};
+use openflow::{ErrorCode, OfError};
+use packet::Packet;
+
+impl Ofproto {
+    /// Says what tells this run's continuations from those of another: a number that no controller
+    /// knows before.
+    #[must_use]
+    pub fn of_run(self, run: u64) -> Self {
+        Ofproto { run, ..self }
+    }
+
+    /// Names a bridge in continuations.
+    fn continued_bridge(&self, id: BridgeId) -> u128 {
+        u128::from(self.run) << 64 | u128::from(id.0)
+    }
+
+    /// What a controller needs to let a packet go on from a frozen state.
+    pub(crate) fn continuation(&self, state: &Frozen) -> Continuation {
+        let rest = |rest: &Rest| ContinuedActions {
+            table: rest.table,
+            cookie: rest.cookie,
+            actions: rest.actions.clone(),
+        };
+        Continuation {
+            bridge: self.continued_bridge(state.bridge),
+            stack: state.stack.clone(),
+            mirrors: 0,
+            conntracked: state.conntracked,
+            rest: state.rest.iter().map(rest).collect(),
+            action_set: state.action_set.clone(),
+            port: state.device,
+        }
+    }
+
+    /// Goes on with a packet, as a controller has made it meanwhile; the first worker carries it out.
+    pub fn resume(
+        &mut self,
+        packet_in: &PacketIn,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), OfError> {
+        let stale = || {
+            let reason = "resume: the continuation is of another run, or its bridge is gone";
+            OfError::new(ErrorCode::ContinuationStale, reason)
+        };
+        let Some(continuation) = &packet_in.continuation else { return Err(stale()) };
+        let bridge = BridgeId(continuation.bridge as u32);
+        if continuation.bridge != self.continued_bridge(bridge)
+            || self.bridges.get(bridge).is_none()
+        {
+            return Err(stale());
+        }
+        let packet = Packet::from_bytes(&packet_in.data);
+        let Ok(mut frame) = Frame::parse(packet, continuation.port) else {
+            let reason = "resume: the packet has no whole Ethernet header";
+            return Err(OfError::new(ErrorCode::BadPacket, reason));
+        };
+        let known = packet_in.metadata.key();
+        for &field in METADATA {
+            if packet_in.metadata.mask().has(field) {
+                frame.key.set(field, known.get(field));
+            }
+        }
+        let state = thawed(bridge, continuation, packet_in);
+        let translation = translate_resumed(self.world(now), &frame.key, &state, Notes::Off);
+        let bytes = frame.packet.data().len() as u64;
+        let tcp_flags = frame.key.tcp_flags();
+        let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags };
+        self.credit(&links(&translation, &frame.key), &stats, now);
+        if translation.actions.is_empty() {
+            return Ok(());
+        }
+        let Frame { packet, key, .. } = frame;
+        let actions = translation.actions.into();
+        let execute = Execute { packet, key, actions, trace: None, stamps: None };
+        out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
+        Ok(())
+    }
+}
+
+/// What the datapath knows of a packet besides its bytes.
+const METADATA: &[Field] = &[
+    Field::PktMark,
+    Field::CtState,
+    Field::CtZone,
+    Field::CtMark,
+    Field::CtLabel,
+    Field::CtNwProto,
+    Field::CtNwSrc,
+    Field::CtNwDst,
+    Field::CtIpv6Src,
+    Field::CtIpv6Dst,
+    Field::CtTpSrc,
+    Field::CtTpDst,
+];
+
+/// The state in which the packet waited, with registers as the controller gives them back.
+fn thawed(bridge: BridgeId, continuation: &Continuation, packet_in: &PacketIn) -> Frozen {
+    let rest = |it: &ContinuedActions| Rest {
+        table: it.table,
+        cookie: it.cookie,
+        actions: it.actions.clone(),
+    };
+    Frozen {
+        bridge,
+        table: TableId(0),
+        device: continuation.port,
+        pipeline: Frozen::pipeline_of(packet_in.metadata.key()),
+        stack: continuation.stack.clone(),
+        action_set: continuation.action_set.clone(),
+        conntracked: continuation.conntracked,
+        rest: continuation.rest.iter().map(rest).collect(),
+        userdata: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

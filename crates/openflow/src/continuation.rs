@@ -1,0 +1,117 @@
+//! Continuations: what is left to do with a packet that waits for its controller. Controllers hand
+//! them back in NXT_RESUME as they got them in NXT_PACKET_IN2 (ovs: `lib/ofp-packet.c`,
+//! `ofputil_put_packet_in_private`).
+
+use crate::actions::{ActionForm, put_actions, take_actions};
+use crate::bytes::{Input, Output};
+use crate::error::{ErrorCode, OfError};
+use crate::message::{Continuation, ContinuedActions, Version};
+use crate::oxm::Proto;
+use base::{PortNo, TableId};
+
+/// NXCPT_*
+const BRIDGE: u16 = 0x8000;
+const STACK: u16 = 0x8001;
+const MIRRORS: u16 = 0x8002;
+const CONNTRACKED: u16 = 0x8003;
+const TABLE_ID: u16 = 0x8004;
+const COOKIE: u16 = 0x8005;
+const ACTIONS: u16 = 0x8006;
+const ACTION_SET: u16 = 0x8007;
+const ODP_PORT: u16 = 0x8008;
+
+/// Writes what stands in the property of a packet-in or of NXT_RESUME.
+pub(crate) fn put(out: &mut Vec<u8>, version: Version, continuation: &Continuation) {
+    property(out, BRIDGE, |out| out.put_uint(continuation.bridge, 16));
+    for &value in continuation.stack.iter().rev() {
+        let len = (128 - value.leading_zeros()).div_ceil(8).max(1) as usize;
+        property(out, STACK, |out| out.put_uint(value, len));
+    }
+    if continuation.mirrors != 0 {
+        property(out, MIRRORS, |out| out.put_u32(continuation.mirrors));
+    }
+    if continuation.conntracked {
+        property(out, CONNTRACKED, |_| {});
+    }
+    // Both begin at 0, and are said where they change.
+    let (mut table, mut cookie) = (TableId(0), 0);
+    for part in &continuation.rest {
+        if part.table != table {
+            table = part.table;
+            property(out, TABLE_ID, |out| out.put_u8(table.0));
+        }
+        if part.cookie != cookie {
+            cookie = part.cookie;
+            property(out, COOKIE, |out| {
+                out.put_zeros(4);
+                out.put_u64(cookie);
+            });
+        }
+        put_list(out, ACTIONS, version, &part.actions);
+    }
+    put_list(out, ACTION_SET, version, &continuation.action_set);
+    if continuation.port != PortNo(0) {
+        property(out, ODP_PORT, |out| out.put_u32(continuation.port.0));
+    }
+}
+
+fn property(out: &mut Vec<u8>, kind: u16, value: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.put_u16(kind);
+    out.put_u16(0);
+    value(out);
+    let len = out.len() - start;
+    out.set_u16(start + 2, len);
+    out.pad8(start);
+}
+
+fn put_list(out: &mut Vec<u8>, kind: u16, version: Version, actions: &[crate::Action]) {
+    if !actions.is_empty() {
+        property(out, kind, |out| {
+            out.put_zeros(4);
+            put_actions(out, actions, ActionForm { version, proto: Proto::default() });
+        });
+    }
+}
+
+/// Reads what [`put`] writes.
+pub(crate) fn take(input: &mut Input<'_>, version: Version) -> Result<Continuation, OfError> {
+    let mut out = Continuation::default();
+    let (mut table, mut cookie) = (TableId(0), 0);
+    while !input.is_empty() {
+        let short = |error: OfError| OfError { code: ErrorCode::PropertyBadLen, ..error };
+        let (kind, len) = (input.u16().map_err(short)?, usize::from(input.u16().map_err(short)?));
+        let Some(value_len) = len.checked_sub(4) else {
+            let reason = "a continuation's property of less than 4 bytes";
+            return Err(OfError::new(ErrorCode::PropertyBadLen, reason));
+        };
+        let mut value = input.part(value_len).map_err(short)?;
+        input.skip((len.next_multiple_of(8) - len).min(input.len()))?;
+        match kind {
+            BRIDGE => out.bridge = value.uint(16).map_err(short)?,
+            STACK if value_len <= 16 => out.stack.insert(0, value.uint(value_len)?),
+            MIRRORS => out.mirrors = value.u32().map_err(short)?,
+            CONNTRACKED => out.conntracked = true,
+            TABLE_ID => table = TableId(value.u8().map_err(short)?),
+            COOKIE => {
+                value.skip(4).map_err(short)?;
+                cookie = value.u64().map_err(short)?;
+            }
+            ACTIONS => {
+                value.skip(4).map_err(short)?;
+                let actions = take_actions(value.rest(), version)?;
+                out.rest.push(ContinuedActions { table, cookie, actions });
+            }
+            ACTION_SET => {
+                value.skip(4).map_err(short)?;
+                out.action_set = take_actions(value.rest(), version)?;
+            }
+            ODP_PORT => out.port = PortNo(value.u32().map_err(short)?),
+            _ => {
+                let reason = format!("a continuation's property {kind:#x} can't be");
+                return Err(OfError::new(ErrorCode::PropertyBadType, reason));
+            }
+        }
+    }
+    Ok(out)
+}
