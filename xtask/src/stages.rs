@@ -77,6 +77,11 @@ const STAGES: &[Stage] = &[
         ],
     },
     Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
+    Stage {
+        name: "instructions",
+        reports: Reports::ClosingLine,
+        command: &["cargo", "xtask", "cost"],
+    },
     Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
     Stage {
         name: "Open vSwitch's suite",
