@@ -30,8 +30,8 @@ struct Entry {
     words: [u64; ENTRY_WORDS],
 }
 
-/// The hash of all words of a key, to be kept with the packet for [`ExactCache`] and whoever else
-/// spreads packets. `seed` should be random, so that senders cannot choose what collides.
+/// The hash of all words of a key, to be kept with the packet for [`ExactCache`] and to
+/// spread packets. `seed` should be random, so that senders cannot choose what collides.
 pub fn hash(key: &FlowKey, seed: u32) -> u32 {
     let mut hasher = crate::layout::WordHasher::new(seed.into());
     let mut map = 0u64;

@@ -5,7 +5,7 @@
 //!
 //! Each connection is eight packets: SYN, SYN-ACK, ACK, request, reply, FIN, FIN, ACK. Thousands are
 //! on the way at a time, so that the packets of a batch are of as many connections and mostly of
-//! different kinds. The clock stands for 250,000 connections a second, closed ones are kept for one
+//! different kinds. The clock stands for 250,000 connections per second, closed ones are kept for one
 //! second, those whose time ran out are looked for every 100 ms, and caches fitted to the traffic
 //! every 10 ms. Only the switch's part is timed.
 

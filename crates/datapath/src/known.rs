@@ -105,7 +105,7 @@ fn follow(
             })
         {
             (ways[i], good) = (it.way, it.way);
-            // All in a row that nobody tracks go the same way.
+            // All in a row that are not tracked go the same way.
             while walking == 0
                 && it.connection.is_none()
                 && i + 1 < *count
@@ -124,7 +124,7 @@ fn follow(
 /// Which packets of a batch walk whatever comes before them, by their [`Headers::pair`]. All that walk
 /// are in their first pass before any is in the next: one that comes to a connection late, or twice,
 /// finds it there as later packets left it in an earlier pass. So it walks where any of those does:
-/// what nobody knows, what is known of flows that are other ones now, and with `following` what is known
+/// what is unknown, what is known of flows that are other ones now, and with `following` what is known
 /// of a connection that is another one now, which may find a new one and make it established.
 #[inline(never)]
 fn held_up_at_once(

@@ -1,4 +1,4 @@
-//! What a batch's packets go through, and where its time goes, for whoever asks.
+//! What a batch's packets go through, and where its time goes, for those who ask.
 
 use crate::step::Step;
 use flow::TraceId;
@@ -19,13 +19,13 @@ pub enum Stage {
 }
 
 /// Is told what becomes of a batch. The worker has no clock; this may have one. It is a parameter
-/// of the pipeline's type, so that what nobody wants to know costs nothing.
+/// of the pipeline's type, so that what is not asked for costs nothing.
 pub trait Laps {
     /// The stage is over, and the next begins.
     #[inline]
     fn lap(&mut self, _: Stage) {}
 
-    /// A packet took a step. Whoever writes steps down hands in batches of one packet, so that all
+    /// A packet took a step. A trace hands in batches of one packet, so that all
     /// of them are of that packet and its copies.
     #[inline]
     fn note(&mut self, _: impl FnOnce() -> Step) {}
@@ -37,5 +37,5 @@ pub trait Laps {
     }
 }
 
-/// Nobody asks.
+/// Nothing is asked for.
 impl Laps for () {}

@@ -61,8 +61,8 @@ pub(crate) fn execute(
 }
 
 /// Pass after pass over the tables, until no packet is left in its place. The number of passes is
-/// bounded, so that flows that send packets round for ever harm nobody. There is a trail for each
-/// frame, or none at all where nobody will remember them.
+/// bounded, so that flows that send packets round for ever do no harm. There is a trail for each
+/// frame, or none at all where they will not be remembered.
 fn walk(
     worker: &mut Worker,
     now: Instant,

@@ -181,7 +181,7 @@ impl UnifiedCache {
 
     /// Forgets everything.
     pub fn forget(&mut self) {
-        // Nobody looks for entries of a mask that went.
+        // Entries of a mask that went are not looked for.
         self.masks.clear();
         (self.first_mask, self.has_tracked) = ([0; KINDS], false);
     }
@@ -276,7 +276,7 @@ impl UnifiedCache {
         true
     }
 
-    /// The entry with the same key, else a free one, else one that nobody used lately. Where all
+    /// The entry with the same key, else a free one, else one that was not used lately. Where all
     /// were used they are asked to be so once more before the next one comes.
     fn place_for(&mut self, headers: &Headers, probe: &Probe) -> Option<usize> {
         let (in_use, last) = (&self.masks[usize::from(probe.mask)], self.room.entries.len() - 1);

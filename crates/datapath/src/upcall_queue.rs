@@ -60,7 +60,7 @@ impl UpcallQueue {
         UpcallQueue::default()
     }
 
-    /// Adds an upcall. `Ok(true)` says that the queue was empty, so that whoever pops must be
+    /// Adds an upcall. `Ok(true)` says that the queue was empty, so that the thread that pops must be
     /// woken.
     pub fn push(&self, upcall: Upcall) -> Result<bool, QueueFull> {
         let mut lanes = self.lock();

@@ -28,7 +28,7 @@ pub(crate) struct Visits {
     pub was_new: bool,
     /// There was more than one.
     pub are_several: bool,
-    /// The packet's addresses and ports when it first came to the second connection. Whoever
+    /// The packet's addresses and ports when it first came to the second connection. Code that
     /// remembers it has only those that it came in with.
     between: Option<Tuple>,
 }

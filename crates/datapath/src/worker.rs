@@ -151,7 +151,7 @@ impl Worker {
         self.unified.tick(self.worth.learns_seldom())
     }
 
-    /// The same where nobody else prepares the room.
+    /// The same where no other thread prepares the room.
     pub fn tick_alone(&mut self) {
         if let Some(wanted) = self.tick() {
             drop(self.take(wanted.prepare(|| ())));

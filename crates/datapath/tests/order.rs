@@ -1,4 +1,4 @@
-//! Known packets of a batch are told of before those that walk, and nobody can tell: where their order
+//! Known packets of a batch are told of before those that walk, and it cannot be told: where their order
 //! would show, they walk too.
 
 use base::{Instant, PortNo, RecircId, WorkerId, Zone};

@@ -1,5 +1,5 @@
 //! Pings, and packets of protocols without ports, through tables that track them: which of them the
-//! unified cache answers for, and that nobody can tell otherwise.
+//! unified cache answers for, and that cannot be told from outside.
 
 use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack, Filter};
@@ -142,7 +142,7 @@ fn a_ping_and_its_answers_are_known_and_nothing_beside_them() {
                 // An answer to nothing.
                 Sent(&back("seq=1"), Nowhere),
                 Sent(&there("seq=1"), Walking),
-                // Nobody answered yet, and each request says so.
+                // There is no answer yet, and each request says so.
                 Sent(&there("seq=2"), Walking),
                 Sent(&there("seq=3"), Known),
                 // The answer changes the connection, so that what was known is not any more.

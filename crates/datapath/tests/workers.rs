@@ -102,7 +102,7 @@ fn meet(arrivals: &AtomicUsize) {
     }
 }
 
-/// Sends what one of the two sends, and gives what went another way than it must: nobody ends early,
+/// Sends what one of the two sends, and gives what went another way than it must: no connection ends early,
 /// since the other would wait.
 fn run(number: u16, conntrack: &Arc<Conntrack>, arrivals: &AtomicUsize) -> Vec<String> {
     let mut member = Member::new(number, conntrack);

@@ -19,7 +19,7 @@ pub struct Layers {
 }
 
 /// A parsed packet: its bytes, the key read from them, and where the headers lie. The key and the
-/// bytes always agree: whoever rewrites one rewrites the other.
+/// bytes always agree: code that rewrites one rewrites the other.
 #[derive(Debug)]
 pub struct Frame {
     /// The bytes.

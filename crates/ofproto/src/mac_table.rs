@@ -16,7 +16,7 @@ pub struct MacEntry {
     pub port: OfPort,
     /// When it was last seen.
     pub seen: Instant,
-    /// Somebody put it there (`fdb/add`): it stays until somebody takes it out.
+    /// A user put it there (`fdb/add`): it stays until a user takes it out.
     pub is_static: bool,
     /// Its place in the order of use.
     order: u64,
@@ -32,7 +32,7 @@ pub struct MacTable {
     by_use: BTreeMap<u64, (u16, MacAddr)>,
     /// The same by port.
     by_port: BTreeMap<OfPort, BTreeSet<u64>>,
-    /// Those that somebody put there, in that order.
+    /// Those that users put there, in that order.
     fixed: BTreeMap<u64, (u16, MacAddr)>,
     last_order: u64,
     size: usize,
@@ -40,7 +40,7 @@ pub struct MacTable {
     /// VLANs in which nothing is learned and nothing looked up.
     flood_vlans: BTreeSet<u16>,
     counters: MacCounters,
-    /// Addresses that came, moved or went since somebody asked.
+    /// Addresses that came, moved or went since the last question.
     changed: HashSet<(u16, MacAddr)>,
 }
 
@@ -162,7 +162,7 @@ impl MacTable {
         before
     }
 
-    /// Takes out an address that somebody put there; whether there was one.
+    /// Takes out an address that a user put there; whether there was one.
     pub fn remove_static(&mut self, vlan: u16, mac: MacAddr) -> bool {
         let is_static = self.entries.get(&(vlan, mac)).is_some_and(|entry| entry.is_static);
         if is_static {
@@ -212,7 +212,7 @@ impl MacTable {
         self.entries.len()
     }
 
-    /// How many of them somebody put there.
+    /// How many of them users put there.
     pub fn static_len(&self) -> usize {
         self.fixed.len()
     }
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(table.lookup(0, mac(2)), None);
         assert_eq!(table.lookup(7, mac(1)), Some(OfPort(3)));
         assert_eq!(learn(&mut table, 4, 0, mac(1), 4), [(0, mac(1))]);
-        // Somebody tells late that it was elsewhere before.
+        // A late packet tells that it was elsewhere before.
         assert_eq!(learn(&mut table, 3, 0, mac(1), 1), []);
         assert_eq!(table.lookup(0, mac(1)), Some(OfPort(4)));
         table.expire(at(12));

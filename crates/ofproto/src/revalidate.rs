@@ -26,7 +26,7 @@ pub(crate) enum Dependency {
     Table { bridge: BridgeId, table: TableId },
     /// A group was asked for, and may have been missing.
     Group { bridge: BridgeId, group: u32 },
-    /// NORMAL asked where an address is, and may have been told that nobody knows.
+    /// NORMAL asked where an address is, and may have been told that it is unknown.
     Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
     /// The routes of the underlay were asked.
     Routes,
@@ -39,7 +39,7 @@ pub(crate) enum Dependency {
 pub(crate) struct Changes {
     /// The configuration, which all megaflows depend on.
     configuration: bool,
-    /// Only what megaflows depend on is here, so that this does not grow with what nobody asked.
+    /// Only what megaflows depend on is here, so that this does not grow with what was not asked.
     /// A megaflow installed later was translated after the change.
     dependencies: HashSet<Dependency>,
 }

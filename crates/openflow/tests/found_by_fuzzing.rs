@@ -128,7 +128,7 @@ fn a_load_sets_something() {
     }
 }
 
-/// A list of nobody was taken, and printed as what was refused when it was read again.
+/// An empty list was taken, and printed as what was refused when it was read again.
 #[test]
 fn dec_ttl_tells_a_controller() {
     let no_names = |_: &str| None;

@@ -37,7 +37,7 @@ pub struct Queue {
 /// Who has what.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Assignment {
-    /// The worker of each queue, in the order of the queues; None where nobody may poll it.
+    /// The worker of each queue, in the order of the queues; None where no worker may poll it.
     pub workers: Vec<Option<usize>>,
     /// Whether each worker serves pinned queues only, or is the one that does not poll among those
     /// that do.

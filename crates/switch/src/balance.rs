@@ -81,7 +81,7 @@ impl Balancer {
         obstacle.is_none()
     }
 
-    /// Forgets everything: queues were given out anew, or nobody wants to know any more.
+    /// Forgets everything: queues were given out anew, or it is not asked for any more.
     pub fn reset(&mut self) {
         *self = Balancer::default();
     }

@@ -170,7 +170,7 @@ impl Switch {
         }
     }
 
-    /// Gives bridges whose address nobody set the lowest of their ports' universal addresses
+    /// Gives bridges whose address was not set the lowest of their ports' universal addresses
     /// (ovs: `vswitchd/bridge.c`, `find_local_hw_addr`), and derives their datapath ids.
     fn choose_addresses(&mut self) {
         let names: Vec<String> = self.configured.bridges.keys().cloned().collect();

@@ -27,7 +27,7 @@ pub enum DeviceKind {
     System,
     /// A device of the switch's own (`type=internal`).
     Internal,
-    /// A TAP device shared with somebody else (`type=tap`).
+    /// A TAP device shared with another program (`type=tap`).
     Tap,
     /// A device that is there, through AF_XDP (`type=afxdp`).
     Afxdp,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the links of DPDK ports are looked at: nobody tells of them.
+/// How often the links of DPDK ports are looked at: DPDK does not tell of them.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The type of interface that is told of an Ethernet device (RFC 2863, ethernetCsmacd).
 const IF_TYPE: u8 = 6;
@@ -126,7 +126,7 @@ impl Switch {
     }
 
     /// The configuration changed: DPDK ports that could not be opened are tried again, since
-    /// nobody tells when their device could be.
+    /// DPDK does not tell when their device could be.
     /// Those that were `added` by the change itself were tried a moment ago.
     pub(super) fn retry_dpdk_ports(&mut self, added: &[String]) {
         if !port_dpdk::is_running() {

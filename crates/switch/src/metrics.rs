@@ -196,7 +196,7 @@ impl Metrics {
         self.lock().clone()
     }
 
-    /// Whoever panicked while it held the lock left plain data behind, which is still good.
+    /// A thread that panicked while it held the lock left plain data behind, which is still good.
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

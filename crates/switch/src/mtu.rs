@@ -12,13 +12,13 @@ const ALONE: u32 = 1500;
 struct Device {
     name: String,
     mtu: u32,
-    /// The switch chooses its MTU: it made the device, and nobody asks for one.
+    /// The switch chooses its MTU: it made the device, and none is asked for.
     follows: bool,
 }
 
 impl Switch {
     /// Gives the devices that follow theirs where a bridge's smallest MTU changed, and lowers those
-    /// that are larger. One that somebody made smaller by hand stays so.
+    /// that are larger. One that a user made smaller by hand stays so.
     pub fn follow_mtus(&mut self) {
         let mut bridges: BTreeMap<String, Vec<Device>> = BTreeMap::new();
         let names: Vec<String> = self.configured.interfaces.keys().cloned().collect();

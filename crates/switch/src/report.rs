@@ -285,7 +285,7 @@ impl Switch {
         statuses
     }
 
-    /// How a controller stands. One that connects to us is nobody in particular: whoever comes
+    /// How a controller stands. One that connects to us may be any: that it came
     /// is not reported (ovs: `ofproto/connmgr.c`, `ofproto_get_controller_info`).
     fn controller_status(&self, id: BridgeId, controller: &Controller) -> ControllerStatus {
         if controller.kind == ControllerKind::Service {

@@ -305,7 +305,7 @@ async fn expire(shared: Shared) {
             at_most = EXPIRED_AT_ONCE;
             tokio::time::sleep(TICK).await;
         } else {
-            // Whoever stays behind has to take more.
+            // A reader that stays behind has to take more.
             at_most = (at_most + EXPIRED_AT_ONCE / 32).min(EXPIRED_MAX);
             tokio::time::sleep(EXPIRE_PAUSE).await;
         }

@@ -23,13 +23,13 @@ const HAND_OVER_TIME: Duration = Duration::from_secs(1);
 /// A receive queue of an open port, as the control side knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RxqPlace {
-    /// The worker that polls it; None where nobody does.
+    /// The worker that polls it; None where none does.
     pub worker: Option<WorkerId>,
     /// The processor that it belongs to.
     pub pinned: Option<u16>,
 }
 
-/// How queues are given out, and those that nobody polls.
+/// How queues are given out, and those that no worker polls.
 #[derive(Default)]
 pub struct Rxqs {
     way: RxqAssign,
@@ -44,7 +44,7 @@ impl Rxqs {
         self.isolated.get(usize::from(worker.0)).copied().unwrap_or(false)
     }
 
-    /// Closes the queues of a port that nobody polls.
+    /// Closes the queues of a port that no worker polls.
     pub fn forget(&mut self, port: PortNo) {
         self.idle.retain(|slot| slot.port != port);
     }

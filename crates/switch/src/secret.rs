@@ -1,4 +1,4 @@
-//! What nobody outside may know: seeds of the hashes of what senders choose.
+//! What must not be known outside: seeds of the hashes of what senders choose.
 //!
 //! `fastrand` seeds itself from the time since the machine started. That is good enough for choices,
 //! and something that a sender may guess: TCP timestamps tell it.

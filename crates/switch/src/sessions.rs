@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 impl Switch {
-    /// Begins a session on a new connection; None for somebody who would listen to a controller where
+    /// Begins a session on a new connection; None for a client that would listen to a controller where
     /// none is configured.
     pub fn open_session(&mut self, service: &Service) -> Option<Session> {
         let bridge = service.bridge;

@@ -1,7 +1,7 @@
 //! Packets of a running switch whose steps are written down: which ones, and what became of them.
 //!
 //! A packet that is picked goes through the datapath alone, those before it first, so that every
-//! step and every nanosecond is its own. Nobody else's way changes.
+//! step and every nanosecond is its own. No other packet's way changes.
 
 use super::worker_ports::{TxQueues, send_all};
 use base::{Instant, PortNo, WorkerId};

@@ -56,7 +56,7 @@ pub struct Start {
     pub metrics: Arc<Metrics>,
 }
 
-/// Works until it is told to stop, or nobody is there to tell it; gives back its queues.
+/// Works until it is told to stop, or the control thread is gone; gives back its queues.
 pub fn run(start: Start) -> Vec<RxSlot> {
     let Start { generation, mode, worker, waiter, inbox, events, published, metrics } = start;
     Run {
@@ -256,7 +256,7 @@ impl Run {
                 }
                 Ok(WorkerCommand::TakeRx(port, queue, to)) => {
                     if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter) {
-                        // Nobody waits for it any more: better here than nowhere.
+                        // It is not waited for any more: better here than nowhere.
                         if let Err(mpsc::SendError(slot)) = to.send(slot) {
                             self.ports.add_rx(slot, &mut self.waiter);
                         }
@@ -299,7 +299,7 @@ impl Run {
         out.remove_port(port);
     }
 
-    /// Gives each queue its turn; says how many packets came, and since when the time is nobody's yet:
+    /// Gives each queue its turn; says how many packets came, and since when the time is of no queue yet:
     /// what is sent then is sent for all.
     fn receive_all(&mut self, now: Instant, batch: &mut Batch, out: &mut Outbox) -> (u64, Instant) {
         let (mut received, mut shift) = (0, Shift::new(now));

@@ -49,7 +49,7 @@ pub struct Ports {
 pub struct Shift {
     /// Since when.
     pub since: Instant,
-    /// The place of their queue; none while they are nobody's.
+    /// The place of their queue; none while they have none.
     pub queue: Option<usize>,
 }
 
@@ -97,7 +97,7 @@ pub fn send_all(worker: &mut Worker, tx: &mut TxQueues, out: &mut Outbox) {
 }
 
 impl RxSlot {
-    /// A queue that nobody has polled yet.
+    /// A queue that was not polled yet.
     pub fn new(port: PortNo, opening: u64, queue: u16, rx: Box<dyn RxQueue>) -> Self {
         let usage = Usage::default();
         RxSlot { port, opening, queue, rx, usage, packets: 0, rests_until: Instant::ZERO }
@@ -246,7 +246,7 @@ mod tests {
         let mut rx = [slot(1), slot(2)];
         let at = |ns| move || Instant::from_nanos(ns);
         let mut shift = Shift::new(Instant::from_nanos(100));
-        shift.end(&mut rx, || unreachable!("nobody's time"));
+        shift.end(&mut rx, || unreachable!("time of no queue"));
         shift.begin(1, &mut rx, || unreachable!("nor this"));
         shift.begin(1, &mut rx, || unreachable!("the same queue's"));
         shift.begin(0, &mut rx, at(130));

@@ -170,7 +170,7 @@ impl WorkerThread {
         self.waker.wake();
     }
 
-    /// Prepares room for the worker, on a thread that nobody waits for.
+    /// Prepares room for the worker, on a thread that no other waits for.
     pub fn prepare(&self, wanted: RoomWanted) {
         let (commands, waker) = (self.commands.clone(), self.waker.clone());
         let prepare = move || {

@@ -39,7 +39,7 @@ pub(super) const LATE: u16 = 256;
 pub(super) const LATE_NEW: u16 = 1024;
 /// Packets with other addresses and ports may come to a connection of these.
 pub(super) const SHARED: u16 = 512;
-/// A packet came since the last time that somebody wanted the place.
+/// A packet came since the place was wanted the last time.
 pub(super) const USED: u16 = 8;
 
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ pub struct WorkerConfig {
     /// How many entries the unified flow cache may grow to; 0 turns it off.
     pub unified_entries: usize,
     /// Where hardly any packet is like those before it, the unified flow cache remembers one in so
-    /// many; whoever sends on and on is known all the same, a little later. 1 is every one.
+    /// many; a long-lived flow is known all the same, a little later. 1 is every one.
     pub unified_insert_inverse: u32,
     /// Free packet buffers to keep.
     pub pool_packets: usize,

@@ -226,7 +226,7 @@ fn packets_of_one_zone_or_two_are_known_whatever_their_protocol() {
     }
 }
 
-/// Where nobody sends twice the cache is hardly asked, and it is again once somebody sends on.
+/// Where no sender sends twice the cache is hardly asked, and it is again once senders go on.
 #[test]
 fn who_sends_on_is_known_after_many_who_did_not() {
     let mut bench = Bench::new(0);

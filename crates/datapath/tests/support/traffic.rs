@@ -133,7 +133,7 @@ impl Traffic {
         Some(packet)
     }
 
-    /// What somebody on the way says of a packet that was sent: over IPv4 that its port is
+    /// What a router on the way says of a packet that was sent: over IPv4 that its port is
     /// unreachable, from the one that it went to or from another.
     fn error(&mut self) -> Option<Sent> {
         let about = self.random.choice(&self.sent)?.clone();

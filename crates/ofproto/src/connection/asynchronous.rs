@@ -1,4 +1,4 @@
-//! Messages that nobody asked for: packet-ins, flow-removed and port-status messages, and who
+//! Unsolicited messages: packet-ins, flow-removed and port-status messages, and who
 //! wants them.
 
 use super::limiter::Limiter;
@@ -133,7 +133,7 @@ impl Session {
             }
             Event::FlowChanged(_) => {}
             Event::PortStatus { bridge, reason, port, before } => {
-                // Before 1.5 nobody is told of what he changed himself (ovs: `ofproto/connmgr.c`,
+                // Before 1.5 a controller is not told of what it changed itself (ovs: `ofproto/connmgr.c`,
                 // `connmgr_send_port_status`).
                 let is_news = (!is_own || version >= Version::V15)
                     && before.as_ref().is_none_or(|before| !says_same(version, port, before));

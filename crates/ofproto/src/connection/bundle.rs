@@ -30,7 +30,7 @@ const DISCARD: u16 = 6;
 #[derive(Debug)]
 pub(super) struct Bundles {
     open: BTreeMap<u32, Bundle>,
-    /// One that nobody touches for this long is discarded, in seconds.
+    /// One that is not used for this long is discarded, in seconds.
     idle_s: u32,
     /// What the bundles of other connections hold.
     pub others_bytes: usize,
@@ -132,7 +132,7 @@ impl Bundles {
         Ok(())
     }
 
-    /// Discards bundles that nobody touched for too long; gives their opening messages, to be
+    /// Discards bundles that were not used for too long; gives their opening messages, to be
     /// refused.
     pub fn expire(&mut self, now: Instant) -> Vec<(Vec<u8>, OfError)> {
         let idle = self.idle_time();

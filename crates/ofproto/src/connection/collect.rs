@@ -1,4 +1,4 @@
-//! Whether the workers have told what their flows carried, since somebody wanted to know.
+//! Whether the workers have told what their flows carried, since they were asked.
 
 use crate::{Ofproto, Outbox};
 use base::WorkerId;
@@ -41,7 +41,7 @@ impl Collects {
         *self.answered.entry(worker).or_default() += 1;
     }
 
-    /// A worker will not answer what it was asked: nobody waits for it any more.
+    /// A worker will not answer what it was asked: it is not waited for any more.
     pub fn forget(&mut self, worker: WorkerId) {
         *self.answered.entry(worker).or_default() += 2;
     }

@@ -102,7 +102,7 @@ impl Connections {
     }
 
     /// Whether more bytes should be read from the peer. Not while much of what it asked for before
-    /// waits, so that nobody can fill the memory by asking and not reading.
+    /// waits, so that no peer can fill the memory by asking and not reading.
     pub fn wants_input(&self, id: ConnId) -> bool {
         self.sessions.get(&id).is_some_and(Session::wants_input)
     }
@@ -147,7 +147,7 @@ impl Connections {
         }
     }
 
-    /// Somebody wants a bridge's connections to end.
+    /// A user wants a bridge's connections to end.
     pub fn hang_up(&mut self, bridge: BridgeId) {
         for session in self.sessions.values_mut().filter(|session| session.bridge == bridge) {
             session.close(CloseReason::Asked);

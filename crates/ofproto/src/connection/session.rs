@@ -46,7 +46,7 @@ pub enum CloseReason {
     /// The bridge was removed.
     #[error("the bridge was removed")]
     BridgeGone,
-    /// Somebody asked for it (`bridge/reconnect`).
+    /// A user asked for it (`bridge/reconnect`).
     #[error("asked to connect again")]
     Asked,
 }
@@ -83,7 +83,7 @@ pub(super) struct Waiting {
     pub xid: u32,
     pub request: StatsRequest,
     pub ticket: Ticket,
-    /// Answered with what is known by then, whoever has not answered.
+    /// Answered with what is known by then, also without the answers that are missing.
     pub until: Instant,
 }
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 pub enum ConnectionKind {
     /// A controller that the bridge is configured with.
     Controller,
-    /// Somebody who came by, such as a tool on `BRIDGE.mgmt`: gets asynchronous messages only
+    /// A passing client, such as a tool on `BRIDGE.mgmt`: gets asynchronous messages only
     /// after asking for them with a `miss_send_len` that is not 0.
     Service,
-    /// Somebody on `BRIDGE.snoop`, who gets copies of what is said with the controller and is not
+    /// A client of `BRIDGE.snoop`, which gets copies of what is said with the controller and is not
     /// listened to.
     Snoop,
 }
@@ -63,7 +63,7 @@ impl Settings {
         }
     }
 
-    /// Of somebody who only listens, and does not answer probes.
+    /// Of a client that only listens, and does not answer probes.
     pub fn snoop() -> Self {
         Settings { kind: ConnectionKind::Snoop, probe: None, ..Settings::service() }
     }

@@ -15,7 +15,7 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// Two learning switches with a patch between them, over three devices and one that is nobody's.
+/// Two learning switches with a patch between them, over three devices and one that is of no bridge.
 struct Switch {
     ofproto: Ofproto,
     bridges: [BridgeId; 2],

@@ -180,7 +180,7 @@ fn new_workers_begin_without_flows() {
         let config = Config { workers, ..switch.ofproto.config().clone() };
         switch.ofproto.set_config(config);
     }
-    // The old worker is told nothing, and the question that it leaves open keeps nobody.
+    // The old worker is told nothing, and the question that it leaves open keeps no other.
     assert_eq!(switch.commands(), [""; 0]);
     assert_eq!(switch.ofproto.megaflow_counters().current, 0);
     assert_eq!(switch.miss(1, THERE), ["put 2 2,3", "execute 2,3"]);

@@ -281,7 +281,7 @@ fn what_is_wrong_is_said_with_its_column() {
         ("cookie=1/1,actions=1", 8, "not a mask"),
         ("priority=70000,actions=1", 10, "more than"),
         ("actions=push_vlan:0x1234", 19, "no Ethernet type of a VLAN tag"),
-        // It would be printed without a name, and nobody could read that.
+        // It would be printed without a name, and could not be read.
         ("actions=controller(reason=7)", 27, "unknown reason \"7\""),
         ("actions=note:1", 14, "two hexadecimal digits"),
         ("actions=resubmit(,1,ct,x)", 24, "does not take this"),

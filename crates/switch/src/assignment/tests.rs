@@ -77,7 +77,7 @@ fn pinned_queues_have_their_processor_and_may_have_it_alone() {
     // Shared: the heavy one goes where the pinned one weighs less.
     let pins = pinned(queues(&[50, 5, 20, 20]), &[(1, 2)]);
     check(&two, &pins, Group, Shared, "1 2 2 2");
-    // All alone: nobody is left for the rest.
+    // All alone: none is left for the rest.
     let pins = pinned(queues(&[1, 1, 1]), &[(0, 1), (1, 2)]);
     check(&two, &pins, Cycles, Isolated, "1 2 -");
     check(&two, &pins, Group, Shared, "1 2 1");
@@ -154,7 +154,7 @@ fn queues_of_no_polling_port_go_to_the_worker_that_sleeps() {
     (mixed[1].is_slow, mixed[3].is_slow) = (true, true);
     check(&with_main, &mixed, Cycles, Isolated, "1 - 2 -");
     assert_eq!(assign(&with_main, &mixed, Cycles, Isolated).workers[1], Some(2));
-    // All are its where nobody polls, and where all poll there is no such worker.
+    // All are its where no worker polls, and where all poll there is no such worker.
     check(&[Core { cpu: None, numa: 0 }], &mixed, Cycles, Isolated, "- - - -");
     check(&cores(&[1, 2]), &mixed, RoundRobin, Isolated, "1 2 1 2");
 }

@@ -132,7 +132,7 @@ pub const OPTIONS: &[Opt<Id>] = &[
     opt(Id::Pidfile, "pidfile", Takes::Maybe("FILE"), "write the process id to FILE and keep it locked"),
     opt(Id::OverwritePidfile, "overwrite-pidfile", Takes::Nothing, "with --pidfile, start even if FILE is a running switch's"),
     opt(Id::Monitor, "monitor", Takes::Nothing, "start the switch again when it crashes"),
-    opt(Id::User, "user", Takes::Argument("USER[:GROUP]"), "run as somebody else than root, with the rights a switch needs"),
+    opt(Id::User, "user", Takes::Argument("USER[:GROUP]"), "run as another user than root, with the rights a switch needs"),
     letter(Id::Verbose, 'v', "verbose", Takes::Maybe("SPEC"), "what to log where, such as console:off or bridge:file:dbg; alone: everything"),
     opt(Id::LogFile, "log-file", Takes::Maybe("FILE"), "log to FILE too"),
     opt(Id::SyslogMethod, "syslog-method", Takes::Argument("METHOD"), "reach syslog by libc, unix:FILE, udp:HOST:PORT, or not: null"),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// An answer ends behind about so many connections; the next one goes on there.
 const PAGE_ENTRIES: usize = 4096;
-/// Watching ends when nobody asked for so long.
+/// Watching ends when its client did not ask for so long.
 const WATCH: Duration = Duration::from_secs(10);
 
 /// `tidegate/conntrack text|json CURSOR [FILTER]...`: the cursor to go on with (or `end`), then a
@@ -116,7 +116,7 @@ impl Switch {
         }
     }
 
-    /// Ends watching when nobody asks any more.
+    /// Ends watching when its client does not ask any more.
     pub(crate) fn unwatch_connections(&mut self, now: Instant) {
         if self.watched_until.is_some_and(|until| now >= until) {
             self.watched_until = None;

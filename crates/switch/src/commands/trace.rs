@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A trace ends when nobody asked for so long.
+/// A trace ends when its client did not ask for so long.
 const WATCH: Duration = Duration::from_secs(5);
 /// How long packets that went up to the control side may be away.
 const AWAY: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ impl Switch {
         self.order_trace(None);
     }
 
-    /// Ends the trace when nobody asks any more.
+    /// Ends the trace when its client does not ask any more.
     pub(crate) fn end_unwatched_trace(&mut self, now: Instant) {
         if self.traces.running.as_ref().is_some_and(|running| now >= running.until) {
             self.end_trace();

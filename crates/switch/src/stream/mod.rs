@@ -129,7 +129,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = self {
-            // Somebody may have removed it already, which is as good.
+            // It may have been removed already, which is as good.
             let _ = std::fs::remove_file(path);
         }
     }

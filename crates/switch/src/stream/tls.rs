@@ -121,8 +121,8 @@ impl TlsSettings {
         Ok(TlsConnector::from(Arc::new(config)))
     }
 
-    /// For connections that others open. Nobody's word is taken for the authority's certificate here:
-    /// whoever connects first would choose it.
+    /// For connections that others open. No peer's word is taken for the authority's certificate here:
+    /// the first to connect would choose it.
     ///
     /// # Errors
     /// The settings cannot be used.
@@ -189,7 +189,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     }
 }
 
-/// Reads a key or certificates. A pipe is refused: to open it would wait for whoever writes.
+/// Reads a key or certificates. A pipe is refused: to open it would wait for a writer.
 fn read(file: &Path) -> Result<Vec<u8>, TlsError> {
     let metadata = file.metadata().map_err(|error| wrong(file, &base::reason(&error)))?;
     if !metadata.is_file() {

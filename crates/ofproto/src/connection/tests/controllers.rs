@@ -149,7 +149,7 @@ fn an_old_primary_is_told_that_it_is_secondary_from_openflow_1_3_on() {
         let told = version >= Version::V13;
         assert_eq!(bench.heard(old), Vec::from_iter(told.then_some(status)), "{version:?}");
         assert_eq!(bench.heard(equal), []);
-        // Who was primary already takes it from nobody.
+        // Who was primary already takes it from no other.
         bench.ask(new, &primary(Some(3)));
         assert_eq!(bench.heard(old), []);
     }
@@ -425,7 +425,7 @@ fn packet_ins_go_to_their_controllers_cut_and_in_their_form() {
 }
 
 #[test]
-fn whoever_snoops_hears_both_sides_of_the_primary_controller() {
+fn a_snooper_hears_both_sides_of_the_primary_controller() {
     let mut bench = Bench::new(1);
     let [first, second] = [(); 2].map(|()| bench.connect(Settings::controller(), Version::V13));
     let service = bench.connect(Settings::service(), Version::V13);
@@ -443,7 +443,7 @@ fn whoever_snoops_hears_both_sides_of_the_primary_controller() {
         bench.ask(id, &Message::BarrierRequest);
     }
     assert_eq!(types(bench.take(snooper)), [BARRIER.0, BARRIER.1]);
-    // Nobody listens to those who listen.
+    // What listeners say is not passed on.
     assert!(bench.ask(snooper, &Message::BarrierRequest).is_empty());
     bench.pass(600_000);
     assert_eq!(bench.connections.is_closing(snooper), None);

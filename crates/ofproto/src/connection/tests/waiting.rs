@@ -62,7 +62,7 @@ fn an_answer_to_an_older_question_does_not_count() {
     answer(&mut bench, 0);
     assert_eq!(bench.ship(), 0);
     answer(&mut bench, 1);
-    // It is asked again, and so is the first one, which nobody waits for.
+    // It is asked again, and so is the first one, which is not waited for.
     assert_eq!(bench.ship(), 2);
     assert!(!bench.connections.has_output(id));
     answer(&mut bench, 1);

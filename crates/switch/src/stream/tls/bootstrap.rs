@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Everybody may read it, and nobody change it.
+/// All may read it, and none change it.
 const FILE_MODE: u32 = 0o444;
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const TAG_SEQUENCE: u8 = 0x30;
