@@ -91,7 +91,8 @@ fn receive(
         if !commands.iter().any(|(_, command)| matches!(command, FlowCommand::Collect)) {
             return;
         }
-        let dump = FlowDump { worker: WorkerId(0), flows: Vec::new() };
+        let (worker, at) = (WorkerId(0), switch.now);
+        let dump = FlowDump { worker, at, is_last: true, flows: Vec::new() };
         switch.ofproto.dump(switch.now, dump);
         with(connections, switch, |connections, switch| {
             connections.dumped(WorkerId(0), switch);

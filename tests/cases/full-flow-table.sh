@@ -8,7 +8,7 @@ udp,in_port=client,actions=move:NXM_OF_UDP_DST[]->NXM_NX_REG0[0..15],server
 priority=1,actions=normal
 R
 vsctl set open_vswitch . other_config:flow-limit=50
-# Open vSwitch 3.1 takes that number for a maximum of its own limit, and starts at 10,000.
+# Open vSwitch 3.1 takes that number for the most that its own limit grows to, and starts at 10,000.
 ours || ovs-appctl upcall/set-flow-limit 50
 eventually 3 reads "(limit 50)" ovs-appctl upcall/show
 received() { on server cat /proc/net/dev | awk '$1 == "eth0:" { print $3 }'; }

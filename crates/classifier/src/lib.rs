@@ -29,6 +29,7 @@
 
 mod conjunction;
 mod exact;
+mod index;
 mod layout;
 mod megaflow;
 mod prefix;
@@ -42,6 +43,7 @@ mod trie;
 
 pub use conjunction::Clause;
 pub use exact::{ExactCache, hash};
+pub use index::Index;
 pub use megaflow::{LookupCounts, MegaflowTable};
 pub use prefix::{MAX_PREFIX_FIELDS, PrefixField};
 pub use rules::Classifier;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod dump;
 mod execute;
 mod installed;
 mod known;

@@ -3,6 +3,7 @@
 mod config;
 
 pub use self::config::WorkerConfig;
+use crate::dump::Dump;
 use crate::installed::HitFlow;
 pub use crate::installed::InstalledFlow;
 use crate::lane::Lane;
@@ -21,7 +22,7 @@ use crate::worth::{self, Worth};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
-use flow::{Action, DropReason, Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, Frame};
+use flow::{Action, DropReason, Execute, FlowCommand, FlowId, FlowPut, FlowStats, Frame};
 use hashbrown::HashMap;
 use packet::{Batch, Pool};
 use std::sync::Arc;
@@ -53,11 +54,9 @@ pub struct Worker {
     pub(crate) lane: Option<Box<Lane>>,
     /// Copies that are to go round, with the passes that they have behind them.
     pub(crate) again: Vec<(usize, Frame)>,
-    handles: HashMap<FlowId, Handle>,
-    /// Flows hit since the last dump.
-    hit: Vec<FlowId>,
-    /// Last statistics of flows deleted since the last dump.
-    gone: Vec<(FlowId, FlowStats)>,
+    pub(crate) handles: HashMap<FlowId, Handle>,
+    /// What the next dump tells of.
+    pub(crate) dump: Dump,
 }
 
 impl Worker {
@@ -90,8 +89,7 @@ impl Worker {
             lane: Some(Box::new(Lane::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             handles: HashMap::new(),
-            hit: Vec::new(),
-            gone: Vec::new(),
+            dump: Dump::default(),
         }
     }
 
@@ -124,7 +122,7 @@ impl Worker {
         match command {
             FlowCommand::Put(put) => self.put(*put),
             FlowCommand::Delete(id) => self.delete(id),
-            FlowCommand::Collect => out.dumps.push(self.dump()),
+            FlowCommand::Collect => self.begin_dump(now, out),
             FlowCommand::Execute(asked) => self.execute(now, *asked, out, &mut ()),
         }
     }
@@ -240,7 +238,7 @@ impl Worker {
         // Two misses of one flow may both be answered with a put; the later answer counts.
         if let Some(old) = replaced {
             self.handles.remove(&old.id);
-            self.gone.push((old.id, old.stats));
+            self.dump.gone.push((old.id, old.stats));
         }
     }
 
@@ -248,20 +246,8 @@ impl Worker {
         let Some(handle) = self.handles.remove(&id) else { return };
         self.epoch += 1;
         if let Some(flow) = self.flows.remove_handle(handle) {
-            self.gone.push((id, flow.stats));
+            self.dump.gone.push((id, flow.stats));
         }
-    }
-
-    /// Totals of the flows that were hit since the last dump, and of those that went.
-    fn dump(&mut self) -> FlowDump {
-        let mut flows = std::mem::take(&mut self.gone);
-        for id in self.hit.drain(..) {
-            let Some(handle) = self.handles.get(&id) else { continue };
-            let Some(flow) = self.flows.get_mut(*handle) else { continue };
-            flow.reported = false;
-            flows.push((id, flow.stats));
-        }
-        FlowDump { worker: self.id, flows }
     }
 
     /// Finds the flow of the first of some frames in one pass, in the exact-match cache, where that is
@@ -356,7 +342,7 @@ impl Worker {
         }
         let flow = self.flows.get_mut(handle)?;
         if flow.count(now, frames.len() as u64, bytes, tcp_flags) {
-            self.hit.push(flow.id);
+            self.dump.hit.push(flow.id);
         }
         let actions = flow.actions.take()?;
         let (version, tracks, clears) = (flow.version, flow.tracks, flow.clears);
@@ -383,7 +369,7 @@ impl Worker {
         if let Some(flow) = self.flows.get_mut(handle)
             && flow.count(now, packets, bytes, tcp_flags)
         {
-            self.hit.push(flow.id);
+            self.dump.hit.push(flow.id);
         }
     }
 

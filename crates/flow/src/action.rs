@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// One step of the datapath. A flow's steps are carried out in order; a packet that no step sent
 /// anywhere is dropped, with no step as the reason that says so.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// Send the packet, as it is now, out of a port.
     Output(PortNo),
@@ -57,7 +57,7 @@ pub enum Action {
 }
 
 /// Rewrites bits of one field.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SetField {
     /// The field, one that a packet carries (or `pkt_mark`).
     pub field: Field,
@@ -68,7 +68,7 @@ pub struct SetField {
 }
 
 /// A copy for a controller, with what the packet-in message says besides the packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ControllerAction {
     /// OpenFlow's reason: 0 no match, 1 action, 2 invalid TTL (OpenFlow 1.3's numbers).
     pub reason: u8,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 /// A value and which of its bits count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Masked<T> {
     /// The bits.
     pub value: T,
@@ -14,7 +14,7 @@ pub struct Masked<T> {
 }
 
 /// Send a packet through connection tracking (`ct(...)`).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CtAction {
     /// Remember a new connection.
     pub commit: bool,
@@ -36,7 +36,7 @@ pub struct CtAction {
 }
 
 /// Address translation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Nat {
     /// Translate as the connection was set up, if it was (`nat` without arguments).
     Restore,
@@ -45,7 +45,7 @@ pub enum Nat {
 }
 
 /// Which side of the connection is rewritten in the original direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NatKind {
     /// The source.
     Src,
@@ -54,7 +54,7 @@ pub enum NatKind {
 }
 
 /// How an address and port are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum PortSelection {
     /// The address by the packet's hash; the port kept where it is free.
     #[default]
@@ -66,7 +66,7 @@ pub enum PortSelection {
 }
 
 /// What addresses and ports may be translated to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NatRange {
     /// The side that is rewritten.
     pub kind: NatKind,
@@ -150,7 +150,7 @@ impl fmt::Display for Tuple {
 }
 
 /// Parts of one direction of a connection; what is `None` is not looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TupleMatch {
     /// Source address.
     pub src: Option<IpAddr>,

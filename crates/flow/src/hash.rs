@@ -4,7 +4,7 @@ use crate::field::Field;
 use crate::key::{FRAG_ANY, FlowKey};
 
 /// What a hash looks at (ovs: `include/linux/openvswitch.h`, `enum ovs_hash_alg`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HashAlgorithm {
     /// Addresses, protocol and ports: each direction of a connection by itself.
     #[default]

@@ -332,6 +332,16 @@ impl Mask {
         }
     }
 
+    /// What matters in both.
+    #[must_use]
+    pub fn and(&self, other: &Mask) -> Mask {
+        let mut both = self.clone();
+        for (word, other) in both.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+        both
+    }
+
     /// Whether any bit of `field` matters.
     pub fn has(&self, field: Field) -> bool {
         self.get(field) != 0

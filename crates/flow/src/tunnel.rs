@@ -76,7 +76,7 @@ impl TunnelKind {
 }
 
 /// What encapsulation does to packets: made once for a flow.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TunnelPush {
     /// The tunnel's port in the datapath.
     pub port: PortNo,

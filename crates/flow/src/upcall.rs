@@ -82,7 +82,8 @@ pub enum FlowCommand {
     Delete(FlowId),
     /// Carry out steps on one packet.
     Execute(Box<Execute>),
-    /// Answer with the statistics of all flows that were hit since the last time.
+    /// Answer with the statistics of all flows that were hit since the last time, in one or more
+    /// [`FlowDump`]s.
     Collect,
 }
 
@@ -120,12 +121,16 @@ impl FlowStats {
     }
 }
 
-/// A worker's answer to [`FlowCommand::Collect`]: totals of the flows that were hit since the
+/// A page of a worker's answer to [`FlowCommand::Collect`]: totals of the flows that were hit since the
 /// last answer, and of those deleted.
 #[derive(Clone, Debug)]
 pub struct FlowDump {
     /// The worker that answers.
     pub worker: WorkerId,
+    /// When the worker began to answer: the whole answer has every packet that came before.
+    pub at: Instant,
+    /// Whether this page ends the answer.
+    pub is_last: bool,
     /// Totals, not differences.
     pub flows: Vec<(FlowId, FlowStats)>,
 }

@@ -132,10 +132,11 @@ impl Ofproto {
 
     /// Deletes flows whose timeout has passed.
     pub(crate) fn expire_flows(&mut self, now: Instant) {
-        while let Some(id) = self.timeouts.pop_due(now) {
+        let collected = self.collected(now);
+        while let Some(id) = self.timeouts.pop_due(now, collected) {
             let Some(rule) = self.rules.get(id) else { continue };
             let bridge = rule.bridge;
-            match timeouts::expired(rule, now) {
+            match timeouts::expired(rule, now, collected) {
                 Some(reason) => {
                     self.delete_rule(id, reason, now);
                     self.delete_orphans(bridge, now);
@@ -299,9 +300,12 @@ impl Ofproto {
         }
         bridge.groups.note_flow(rule.id, &rule.actions, true);
         self.timeouts.watch(&rule);
-        let (bridge, table) = (rule.bridge, rule.table);
+        let old = self.rules.get(rule.id);
+        if let Some(old) = old {
+            self.changes.flow(old, false, &self.installed);
+        }
+        self.changes.flow(&rule, old.is_none(), &self.installed);
         self.rules.insert(rule);
-        self.changes.one(Dependency::Table { bridge, table }, &self.installed);
     }
 
     /// Takes a flow out of its table.
@@ -313,7 +317,8 @@ impl Ofproto {
             bridge.groups.note_flow(rule.id, &rule.actions, false);
         }
         let (bridge, table) = (rule.bridge, rule.table);
-        self.changes.one(Dependency::Table { bridge, table }, &self.installed);
+        self.changes.flow(&rule, false, &self.installed);
+        self.changes.one(Dependency::FlowCount { bridge, table }, &self.installed);
         Some(rule)
     }
 

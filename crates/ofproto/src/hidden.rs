@@ -14,7 +14,7 @@ const TABLE: TableId = TableId(254);
 pub(crate) const REASON_IMPLICIT_MISS: u8 = 7;
 
 /// What a packet without a flow came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Miss {
     /// A controller got it.
     ToController,

@@ -1,119 +1,124 @@
 //! Megaflows in the workers: what is known of them, and what they have carried.
+//!
+//! Each key is kept once ([`Keys`]); actions and what flows stand for are shared by the flows that
+//! have the same. Flows that stand for the same are in one list, so that a change finds those that
+//! depend on it by what they stand for. No method but those of dumps for people visits all flows.
 
+mod dumps;
+mod flow;
+mod interned;
+mod keys;
+mod slots;
+
+use self::dumps::{Dumps, Dying};
+pub(crate) use self::flow::Links;
+pub use self::flow::{DatapathFlow, InstalledCounters};
+use self::interned::Interned;
+use self::keys::Keys;
+use self::slots::{Place, Slots};
 use crate::recirc::RecircTable;
 use crate::revalidate::Dependency;
-use crate::rule::RuleId;
-use crate::translate::Effect;
-use base::{Instant, RecircId, WorkerId};
-use flow::{Action, FlowId, FlowKey, FlowStats, Match};
+use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
+use base::{Instant, WorkerId};
+use classifier::Index;
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+use table::Wheel;
 
-/// A megaflow of one worker.
-#[derive(Clone, Debug)]
-pub struct DatapathFlow {
-    /// Its number.
-    pub id: FlowId,
-    /// Its worker.
+/// A flow to be kept.
+pub(crate) struct NewFlow<'a> {
     pub worker: WorkerId,
-    /// Which packets.
-    pub matching: Match,
-    /// The key of the packet that it was made for, with the datapath's port numbers.
-    pub key: FlowKey,
-    /// What is done with them.
-    pub actions: Arc<[Action]>,
-    /// What it had carried at the last dump.
-    pub stats: FlowStats,
-    /// When it was put there.
+    pub key: &'a FlowKey,
+    pub mask: &'a Mask,
+    pub actions: &'a Arc<[Action]>,
+    pub links: &'a Arc<Links>,
     pub created: Instant,
-    pub(crate) links: Arc<Links>,
-}
-
-/// What a megaflow stands for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Links {
-    pub rules: Vec<RuleId>,
-    pub effects: Vec<Effect>,
-    /// Frozen states that it names, its own among them.
-    pub recircs: Vec<RecircId>,
-    /// What it must be translated again for when it changes, each once.
-    pub dependencies: Vec<Dependency>,
-}
-
-/// Counts of megaflows, for `upcall/show`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct InstalledCounters {
-    /// In the datapath now.
-    pub current: usize,
-    /// The most there have been.
-    pub max: usize,
-    /// Misses that were answered without a megaflow because there were too many.
-    pub over_limit: u64,
-    /// Megaflows that went because they had nothing to do.
-    pub idle: u64,
-    /// Megaflows that went because the tables say something else now.
-    pub outdated: u64,
-    /// Megaflows that were given other actions.
-    pub changed: u64,
-    /// Megaflows that were translated again because something they depend on had changed.
-    pub revalidated: u64,
-}
-
-/// The flow that was deleted, until its last statistics are known.
-#[derive(Debug)]
-struct Dying {
-    links: Arc<Links>,
-    stats: FlowStats,
-    /// How many dumps the worker had been asked for.
-    asked: u64,
-}
-
-/// How often a worker was asked for a dump, and how often it answered.
-#[derive(Debug, Default)]
-struct Dumps {
-    asked: u64,
-    answered: u64,
 }
 
 /// All megaflows of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Installed {
-    flows: HashMap<FlowId, DatapathFlow>,
-    by_match: HashMap<(WorkerId, Match), FlowId>,
-    by_dependency: HashMap<Dependency, HashSet<FlowId>>,
-    dying: HashMap<FlowId, (WorkerId, Dying)>,
-    dumps: HashMap<WorkerId, Dumps>,
-    last_id: u64,
+    slots: Slots,
+    keys: Keys,
+    /// Slots by worker and match.
+    by_match: Index,
+    actions: Interned<[Action]>,
+    links: Interned<Links>,
+    /// The first flow of each number of `links`.
+    first: Vec<u32>,
+    /// What flows stand for, by what they depend on.
+    by_dependency: HashMap<Dependency, HashSet<u32>>,
+    wheel: WheelBox,
+    /// The next slot of the list that is being walked, 0 for none.
+    walk: u32,
+    dumps: Dumps,
     pub counters: InstalledCounters,
+}
+
+/// When flows are looked at because they may be idle.
+#[derive(Default)]
+struct WheelBox(Wheel);
+
+impl std::fmt::Debug for WheelBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Wheel({})", self.0.armed())
+    }
 }
 
 impl Installed {
     pub fn len(&self) -> usize {
-        self.flows.len()
+        self.slots.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &DatapathFlow> {
-        self.flows.values()
+    pub fn get(&self, id: FlowId) -> Option<DatapathFlow> {
+        self.view(self.slots.slot(id)?)
     }
 
-    pub fn get(&self, id: FlowId) -> Option<&DatapathFlow> {
-        self.flows.get(&id)
+    /// The flow in a slot.
+    pub fn view(&self, slot: u32) -> Option<DatapathFlow> {
+        let place = self.slots.at(slot)?;
+        let (key, mask) = (self.keys.key(place.row), self.keys.mask(place.row));
+        Some(DatapathFlow {
+            id: self.slots.id(slot)?,
+            worker: place.worker,
+            matching: Match::new(&key, &mask),
+            key,
+            actions: Arc::clone(self.actions.get(place.actions)?),
+            stats: place.stats(),
+            created: place.created,
+            links: Arc::clone(self.links.get(place.links)?),
+        })
     }
 
-    pub fn get_mut(&mut self, id: FlowId) -> Option<&mut DatapathFlow> {
-        self.flows.get_mut(&id)
+    /// All flows, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = DatapathFlow> {
+        (1..=self.slots.last()).filter_map(|slot| self.view(slot))
+    }
+
+    /// The highest slot that was ever used since there were none.
+    pub fn last_slot(&self) -> u32 {
+        self.slots.last()
+    }
+
+    /// The number of the flow in a slot.
+    pub fn id_at(&self, slot: u32) -> Option<FlowId> {
+        self.slots.id(slot)
+    }
+
+    /// What is done with a flow's packets.
+    pub fn actions_of(&self, id: FlowId) -> Option<&Arc<[Action]>> {
+        self.actions.get(self.slots.at(self.slots.slot(id)?)?.actions)
     }
 
     /// The worker's flow with just this match.
-    pub fn find(&self, worker: WorkerId, matching: &Match) -> Option<FlowId> {
-        self.by_match.get(&(worker, matching.clone())).copied()
-    }
-
-    /// The numbers of all flows, in the order in which they were made.
-    pub fn ids(&self) -> Vec<FlowId> {
-        let mut ids: Vec<FlowId> = self.flows.keys().copied().collect();
-        ids.sort_unstable();
-        ids
+    pub fn find(&self, worker: WorkerId, key: &FlowKey, mask: &Mask) -> Option<FlowId> {
+        let hash = self.keys.hash(key, mask, worker.0.into());
+        let slot = self.by_match.find(hash, |slot| {
+            let place = self.slots.at(slot);
+            place.is_some_and(|it| it.worker == worker && self.keys.is(it.row, key, mask))
+        });
+        self.slots.id(slot?)
     }
 
     /// Whether some flow depends on this.
@@ -121,120 +126,274 @@ impl Installed {
         self.by_dependency.contains_key(&on)
     }
 
-    /// The flows that depend on this.
-    pub fn dependents(&self, on: Dependency) -> impl Iterator<Item = FlowId> {
-        self.by_dependency.get(&on).into_iter().flatten().copied()
+    /// Numbers of what flows that depend on this stand for, each with how many they are.
+    pub fn links_on(&self, on: Dependency) -> impl Iterator<Item = (u32, &Arc<Links>, usize)> {
+        let numbers = self.by_dependency.get(&on).into_iter().flatten();
+        numbers.filter_map(|&it| Some((it, self.links.get(it)?, self.links.users(it))))
     }
 
-    pub fn next_id(&mut self) -> FlowId {
-        self.last_id += 1;
-        FlowId(self.last_id)
+    /// The flows of a number of what they stand for.
+    pub fn flows_of(&self, links: u32) -> impl Iterator<Item = FlowId> {
+        let first = self.first.get(links as usize).copied().unwrap_or_default();
+        let next = |slot: &u32| self.slots.at(*slot).map(|place| place.next);
+        let slots = std::iter::successors(Some(first), next).take_while(|slot| *slot != 0);
+        slots.filter_map(|slot| self.slots.id(slot))
     }
 
-    pub fn insert(&mut self, flow: DatapathFlow, recirc: &mut RecircTable) {
-        for &id in &flow.links.recircs {
-            recirc.hold(id);
+    /// Begins to walk through the flows of a number of what they stand for, in place of others.
+    pub fn walk(&mut self, links: u32) {
+        self.walk = self.first.get(links as usize).copied().unwrap_or_default();
+    }
+
+    /// The next flow of the walk. Flows may come and go between.
+    pub fn walk_on(&mut self) -> Option<FlowId> {
+        let slot = self.walk;
+        self.walk = self.slots.at(slot)?.next;
+        self.slots.id(slot)
+    }
+
+    /// Whether there are flows left to walk through.
+    pub fn is_walking(&self) -> bool {
+        self.walk != 0
+    }
+
+    /// Ends the walk.
+    pub fn end_walk(&mut self) {
+        self.walk = 0;
+    }
+
+    /// The number of what a flow in a slot stands for.
+    pub fn links_at(&self, slot: u32) -> Option<u32> {
+        self.slots.at(slot).map(|place| place.links)
+    }
+
+    /// The keys, to be searched.
+    pub fn shape_count(&self) -> usize {
+        self.keys.shape_count()
+    }
+
+    /// How many keys a shape has.
+    pub fn rows_of(&self, shape: usize) -> usize {
+        self.keys.shape(shape).map_or(0, |shape| shape.row_count())
+    }
+
+    /// Slots of flows in some rows of a shape whose packets may agree with `key` in the bits of
+    /// `mask`.
+    pub fn overlapping(
+        &self,
+        shape: usize,
+        rows: std::ops::Range<usize>,
+        key: &FlowKey,
+        mask: &Mask,
+    ) -> impl Iterator<Item = u32> {
+        let found = self.keys.shape(shape).map(|shape| shape.overlapping(rows, key, mask));
+        found.into_iter().flatten()
+    }
+
+    pub fn insert(&mut self, new: NewFlow<'_>, recirc: &RecircTable) -> FlowId {
+        let slot = self.slots.take();
+        let row = self.keys.insert(slot, new.key, new.mask);
+        let hash = self.keys.hash(new.key, new.mask, new.worker.0.into());
+        self.by_match.insert(hash, slot);
+        let (actions, _) = self.actions.take(new.actions);
+        if let Some(place) = self.slots.at_mut(slot) {
+            (place.worker, place.row, place.actions) = (new.worker, row, actions);
+            place.created = new.created;
+            place.set_stats(&FlowStats::default());
         }
-        self.index(flow.id, &flow.links.dependencies);
-        self.by_match.insert((flow.worker, flow.matching.clone()), flow.id);
-        self.flows.insert(flow.id, flow);
-        self.counters.current = self.flows.len();
-        self.counters.max = self.counters.max.max(self.flows.len());
+        self.link(slot, new.links, recirc);
+        self.counters.current = self.slots.len();
+        self.counters.max = self.counters.max.max(self.slots.len());
+        self.slots.id(slot).unwrap_or(FlowId(0))
+    }
+
+    /// Looks at a flow at this time, for it may be idle then.
+    pub fn arm(&mut self, id: FlowId, now: Instant, deadline: Instant) {
+        if let Some(slot) = self.slots.slot(id) {
+            self.wheel.0.arm(&self.slots, slot, now, deadline);
+        }
+    }
+
+    /// Flows without packets for longer than `idle` at the time up to which all packets are known,
+    /// looking at no more than `budget` flows. Says whether there may be more.
+    pub fn take_idle(
+        &self,
+        collected: Instant,
+        idle: Duration,
+        budget: usize,
+        gone: &mut Vec<FlowId>,
+    ) -> bool {
+        let look = |slot: u32| {
+            let place = self.slots.at(slot)?;
+            let deadline = place.last_used() + idle;
+            if deadline >= collected {
+                return Some(deadline + Duration::from_nanos(1));
+            }
+            gone.extend(self.slots.id(slot));
+            // It is taken out of the wheel with the flow.
+            Some(collected + idle)
+        };
+        self.wheel.0.advance(&self.slots, collected, budget, look) == 0
+    }
+
+    /// Flows in some slots that had no packets for longer than `idle`, with when the last one came.
+    pub fn idle_in(
+        &self,
+        slots: std::ops::Range<u32>,
+        collected: Instant,
+        idle: Duration,
+    ) -> impl Iterator<Item = (FlowId, Instant)> {
+        let places = slots.filter_map(|slot| Some((slot, self.slots.at(slot)?.last_used())));
+        let idle = places.filter(move |(_, used)| *used + idle < collected);
+        idle.filter_map(|(slot, used)| Some((self.slots.id(slot)?, used)))
+    }
+
+    /// Whose flow it is.
+    pub fn worker_of(&self, id: FlowId) -> Option<WorkerId> {
+        Some(self.slots.at(self.slots.slot(id)?)?.worker)
+    }
+
+    /// Gives a flow other actions.
+    pub fn set_actions(&mut self, id: FlowId, actions: &Arc<[Action]>) {
+        let (number, _) = self.actions.take(actions);
+        let place = self.slots.slot(id).and_then(|slot| self.slots.at_mut(slot));
+        let before = place.map(|place| std::mem::replace(&mut place.actions, number));
+        self.actions.give_back(before.unwrap_or(number));
     }
 
     /// Gives a flow other links, and with them other frozen states to hold.
-    pub fn relink(
-        &mut self,
-        id: FlowId,
-        links: Arc<Links>,
-        now: Instant,
-        recirc: &mut RecircTable,
-    ) {
-        let Some(flow) = self.flows.get_mut(&id) else { return };
-        for &id in &links.recircs {
-            recirc.hold(id);
+    pub fn relink(&mut self, id: FlowId, links: &Arc<Links>, now: Instant, recirc: &RecircTable) {
+        let Some(slot) = self.slots.slot(id) else { return };
+        let Some(place) = self.slots.at(slot) else { return };
+        if self.links.get(place.links) == Some(links) {
+            return;
         }
-        for &id in &flow.links.recircs {
-            recirc.release(now, id);
+        // Held before the others are released, for they may be the same.
+        links.recircs.iter().for_each(|&id| recirc.hold(id));
+        self.unlink(slot, now, recirc);
+        self.link(slot, links, recirc);
+        links.recircs.iter().for_each(|&id| recirc.release(now, id));
+    }
+
+    fn link(&mut self, slot: u32, links: &Arc<Links>, recirc: &RecircTable) {
+        let (number, is_new) = self.links.take(links);
+        if is_new {
+            if self.first.len() <= number as usize {
+                self.first.resize(number as usize + 1, 0);
+            }
+            self.first[number as usize] = 0;
+            links.recircs.iter().for_each(|&id| recirc.hold(id));
+            for on in dependencies(links) {
+                self.by_dependency.entry(on).or_default().insert(number);
+            }
         }
-        let old = std::mem::replace(&mut flow.links, links);
-        if old.dependencies != flow.links.dependencies {
-            let new = Arc::clone(&flow.links);
-            self.unindex(id, &old.dependencies);
-            self.index(id, &new.dependencies);
+        let next = std::mem::replace(&mut self.first[number as usize], slot);
+        if let Some(place) = self.slots.at_mut(slot) {
+            (place.links, place.previous, place.next) = (number, 0, next);
+        }
+        if let Some(next) = self.slots.at_mut(next) {
+            next.previous = slot;
         }
     }
 
-    fn index(&mut self, id: FlowId, dependencies: &[Dependency]) {
-        for &on in dependencies {
-            self.by_dependency.entry(on).or_default().insert(id);
+    /// Takes a flow out of the list of those that stand for the same.
+    fn unlink(&mut self, slot: u32, now: Instant, recirc: &RecircTable) {
+        let Some(&Place { links, previous, next, .. }) = self.slots.at(slot) else { return };
+        if self.walk == slot {
+            self.walk = next;
         }
-    }
-
-    fn unindex(&mut self, id: FlowId, dependencies: &[Dependency]) {
-        for on in dependencies {
-            if let Some(flows) = self.by_dependency.get_mut(on) {
-                flows.remove(&id);
-                if flows.is_empty() {
-                    self.by_dependency.remove(on);
+        match self.slots.at_mut(previous) {
+            Some(previous) => previous.next = next,
+            None => self.first[links as usize] = next,
+        }
+        if let Some(next) = self.slots.at_mut(next) {
+            next.previous = previous;
+        }
+        let Some(gone) = self.links.give_back(links) else { return };
+        gone.recircs.iter().for_each(|&id| recirc.release(now, id));
+        for on in dependencies(&gone) {
+            if let Some(numbers) = self.by_dependency.get_mut(&on) {
+                numbers.remove(&links);
+                if numbers.is_empty() {
+                    self.by_dependency.remove(&on);
                 }
             }
         }
     }
 
     /// The worker is being told to delete the flow; its last statistics will come in a dump.
-    pub fn remove(&mut self, id: FlowId, now: Instant, recirc: &mut RecircTable) {
-        let Some(flow) = self.flows.remove(&id) else { return };
-        self.unindex(id, &flow.links.dependencies);
-        self.by_match.remove(&(flow.worker, flow.matching));
-        for &id in &flow.links.recircs {
-            recirc.release(now, id);
+    pub fn remove(&mut self, id: FlowId, now: Instant, recirc: &RecircTable) {
+        let Some(slot) = self.slots.slot(id) else { return };
+        let Some(place) = self.slots.at(slot) else { return };
+        let (worker, row, actions, stats) = (place.worker, place.row, place.actions, place.stats());
+        if let Some(links) = self.links.get(place.links) {
+            self.dumps.delete(worker, id, Dying { links: Arc::clone(links), stats });
         }
-        let asked = self.dumps.get(&flow.worker).map_or(0, |dumps| dumps.asked);
-        let dying = Dying { links: flow.links, stats: flow.stats, asked };
-        self.dying.insert(id, (flow.worker, dying));
-        self.counters.current = self.flows.len();
+        let hash = self.keys.hash(&self.keys.key(row), &self.keys.mask(row), worker.0.into());
+        self.by_match.remove(hash, slot);
+        self.wheel.0.disarm(&self.slots, slot);
+        self.unlink(slot, now, recirc);
+        self.actions.give_back(actions);
+        if let Some(moved) = self.keys.remove(row).and_then(|slot| self.slots.at_mut(slot)) {
+            moved.row = row;
+        }
+        self.slots.give_back(slot);
+        self.counters.current = self.slots.len();
     }
 
     /// A worker is being asked for a dump. Not asked again before it answers.
     pub fn ask_dump(&mut self, worker: WorkerId) -> bool {
-        let dumps = self.dumps.entry(worker).or_default();
-        let idle = dumps.asked == dumps.answered;
-        dumps.asked += u64::from(idle);
-        idle
+        self.dumps.ask(worker)
+    }
+
+    /// Until when all of so many workers have told of every packet.
+    pub fn collected(&self, workers: u16) -> Instant {
+        self.dumps.collected(workers)
     }
 
     /// Takes a flow's new total. Gives what came since the last one, and what the flow stands for.
-    pub fn account(&mut self, id: FlowId, total: FlowStats) -> Option<(FlowStats, Arc<Links>)> {
-        let (stats, links) = match self.flows.get_mut(&id) {
-            Some(flow) => (&mut flow.stats, &flow.links),
-            None => {
-                let (_, dying) = self.dying.get_mut(&id)?;
-                (&mut dying.stats, &dying.links)
-            }
-        };
-        let delta = total.since(stats);
-        *stats = total;
-        Some((delta, Arc::clone(links)))
+    pub fn account(&mut self, id: FlowId, total: FlowStats) -> Option<(FlowStats, &Arc<Links>)> {
+        if let Some(slot) = self.slots.slot(id) {
+            let place = self.slots.at_mut(slot)?;
+            let delta = total.since(&place.stats());
+            place.set_stats(&total);
+            let links = place.links;
+            return Some((delta, self.links.get(links)?));
+        }
+        let dying = self.dumps.dying(id)?;
+        let delta = total.since(&dying.stats);
+        dying.stats = total;
+        Some((delta, &dying.links))
     }
 
-    /// A worker's dump has been read to its end: flows deleted before it was asked for will not be
-    /// heard of again.
-    pub fn end_dump(&mut self, worker: WorkerId) {
-        let dumps = self.dumps.entry(worker).or_default();
-        dumps.answered = dumps.answered.max(dumps.asked.min(dumps.answered + 1));
-        let answered = dumps.answered;
-        self.dying.retain(|_, (owner, dying)| *owner != worker || dying.asked >= answered);
+    /// A worker's dump, which it began at this time, has been read to its end: flows deleted before
+    /// it was asked for will not be heard of again.
+    pub fn end_dump(&mut self, worker: WorkerId, at: Instant) {
+        self.dumps.end(worker, at);
     }
 
     /// Forgets flows of workers that are no more.
-    pub fn forget_workers_from(&mut self, workers: u16, now: Instant, recirc: &mut RecircTable) {
-        let gone: Vec<FlowId> =
-            self.iter().filter(|flow| flow.worker.0 >= workers).map(|flow| flow.id).collect();
-        for id in gone {
-            self.remove(id, now, recirc);
+    pub fn forget_workers_from(&mut self, workers: u16, now: Instant, recirc: &RecircTable) {
+        for slot in 1..=self.slots.last() {
+            if self.slots.at(slot).is_some_and(|place| place.worker.0 >= workers)
+                && let Some(id) = self.slots.id(slot)
+            {
+                self.remove(id, now, recirc);
+            }
         }
-        self.dying.retain(|_, (owner, _)| owner.0 < workers);
-        self.dumps.retain(|owner, _| owner.0 < workers);
+        self.dumps.forget_from(workers);
     }
+}
+
+/// Everything that flows which stand for this depend on, each once.
+fn dependencies(links: &Links) -> impl Iterator<Item = Dependency> {
+    let tables = links.lookups.iter().enumerate().filter_map(|(at, it)| {
+        let is_first = links.lookups[..at].iter().all(|other| other.place() != it.place());
+        let (bridge, table) = it.place();
+        is_first.then_some(Dependency::Table { bridge, table })
+    });
+    let rules = links.rules.iter().enumerate().filter_map(|(at, rule)| {
+        (!links.rules[..at].contains(rule)).then_some(Dependency::Rule(*rule))
+    });
+    links.dependencies.iter().copied().chain(tables).chain(rules)
 }

@@ -22,13 +22,13 @@ mod events;
 mod eviction;
 mod fdb;
 mod flow_changes;
-mod flow_limit;
 mod flow_mod;
 mod group;
 mod group_mod;
 mod hidden;
 mod installed;
 mod learned;
+mod lookup;
 mod mac_table;
 mod packet_out;
 mod port;
@@ -47,6 +47,7 @@ mod trace;
 mod translate;
 mod underlay;
 mod upcall;
+mod upkeep;
 mod vlan;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeId, ControllerState, FailMode, Fragments};
@@ -67,16 +68,16 @@ use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone, limits};
 use connection::ConnId;
 use flow::FlowCommand;
 use flow_changes::FlowChanges;
-use flow_limit::FlowLimit;
 use flow_mod::Undo;
 use installed::Installed;
 use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
-use revalidate::Changes;
+use revalidate::{Changes, Dependency, Work};
 use std::collections::BTreeMap;
 use timeouts::Timeouts;
 use tunnel::Underlay;
 use underlay::Questions;
+use upkeep::Upkeep;
 
 /// What must be carried out after a call.
 #[derive(Debug, Default)]
@@ -127,7 +128,8 @@ impl Default for Config {
 #[derive(Debug)]
 pub struct Ofproto {
     config: Config,
-    flow_limit: FlowLimit,
+    /// How many megaflows there may be.
+    flow_limit: usize,
     bridges: Bridges,
     rules: Rules,
     timeouts: Timeouts,
@@ -151,13 +153,16 @@ pub struct Ofproto {
     last_dump: Instant,
     /// What changed since the installed megaflows were last looked through.
     changes: Changes,
+    /// Which megaflows are still to be looked through.
+    work: Work,
+    upkeep: Upkeep,
 }
 
 impl Ofproto {
     /// No bridges.
     pub fn new(config: Config) -> Self {
         Ofproto {
-            flow_limit: FlowLimit::new(config.flow_limit),
+            flow_limit: config.flow_limit,
             config,
             bridges: Bridges::default(),
             rules: Rules::default(),
@@ -175,6 +180,8 @@ impl Ofproto {
             workers_lost: 0,
             last_dump: Instant::ZERO,
             changes: Changes::default(),
+            work: Work::default(),
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -188,8 +195,13 @@ impl Ofproto {
     /// and then as many as there are; what the old ones still say must not come here then.
     pub fn set_config(&mut self, config: Config) {
         self.workers_lost += u64::from(config.workers < self.config.workers);
-        self.installed.forget_workers_from(config.workers, self.last_dump, &mut self.recirc);
-        self.flow_limit.set_maximum(config.flow_limit);
+        self.installed.forget_workers_from(config.workers, self.last_dump, &self.recirc);
+        if config.flow_limit != self.config.flow_limit {
+            self.flow_limit = config.flow_limit;
+        }
+        if config.max_idle_ms < self.config.max_idle_ms {
+            self.upkeep.look_through();
+        }
         self.config = config;
     }
 
@@ -328,12 +340,20 @@ impl Ofproto {
     ) -> Result<(), PortRefused> {
         let before = self.describe(id, port);
         let learning_before = self.learning_of(id, port);
+        let spec_before =
+            self.bridges.get(id).and_then(|bridge| Some(bridge.port(port)?.spec.clone()));
         self.bridges.set_port(id, port, spec)?;
         self.tell_port_change(id, port, before);
         if learning_before != self.learning_of(id, port) {
             self.flush_port_macs(id, port);
         }
-        self.changes.configuration();
+        let spec = self.bridges.get(id).and_then(|bridge| Some(&bridge.port(port)?.spec));
+        let both = spec.zip(spec_before.as_ref());
+        if both.is_none_or(|(now, before)| !now.forwards_like(before)) {
+            self.changes.configuration();
+        } else if both.is_some_and(|(now, before)| now.is_up() != before.is_up()) {
+            self.changes.one(Dependency::Link { bridge: id, port }, &self.installed);
+        }
         Ok(())
     }
 

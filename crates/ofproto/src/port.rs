@@ -72,6 +72,19 @@ impl PortSpec {
             speed_kbps: 0,
         }
     }
+
+    /// Whether packets can be sent there.
+    pub(crate) fn is_up(&self) -> bool {
+        self.up && self.carrier
+    }
+
+    /// Whether packets come and go through the port as through another one. What only describes a port
+    /// (its speed) is no part of any translation, and its link of few
+    /// ([`Dependency::Link`](crate::revalidate::Dependency::Link)).
+    pub(crate) fn forwards_like(&self, other: &PortSpec) -> bool {
+        let PortSpec { name, requested, up, carrier, features, speed_kbps, .. } = other.clone();
+        PortSpec { name, requested, up, carrier, features, speed_kbps, ..self.clone() } == *other
+    }
 }
 
 /// Why a port was not added.

@@ -9,7 +9,8 @@ use base::{Instant, PortNo, RecircId, TableId};
 use flow::{Field, FlowKey};
 use hashbrown::HashMap;
 use openflow::Action;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Everything that translation needs to go on where it stopped.
@@ -82,90 +83,121 @@ impl Frozen {
 struct Entry {
     state: Arc<Frozen>,
     hash: u64,
-    /// How many megaflows name it.
+    /// How many kinds of megaflows name it.
     refs: usize,
     /// When it was last given out or given up.
     touched: Instant,
+    /// Whether it is among those that may be forgotten.
+    lingers: bool,
 }
 
-/// Frozen states by number, and numbers by state.
+/// Frozen states by number, and numbers by state. Translation takes and reads numbers through shared
+/// references; whoever installs what it made says which are in use.
 #[derive(Debug, Default)]
 pub struct RecircTable {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
     by_id: HashMap<RecircId, Entry>,
     by_hash: HashMap<u64, Vec<RecircId>>,
+    /// Numbers that no megaflow named when they were put here, each once, with when to look again.
+    lingering: VecDeque<(Instant, RecircId)>,
     last: u32,
-    swept: Instant,
 }
 
 /// How long a number that no megaflow names is kept.
 const LINGER: Duration = Duration::from_secs(10);
-/// How often such numbers are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Numbers that are looked at in one go.
+const SWEPT_AT_ONCE: usize = 1024;
 
 impl RecircTable {
     /// The state's number.
-    pub fn intern(&mut self, now: Instant, state: Frozen) -> RecircId {
+    pub fn intern(&self, now: Instant, state: Frozen) -> RecircId {
         let hash = state.hash();
-        let same = self.by_hash.get(&hash).into_iter().flatten();
-        for &id in same {
-            if let Some(entry) = self.by_id.get_mut(&id)
+        let mut table = self.lock();
+        let Table { by_id, by_hash, .. } = &mut *table;
+        let same = by_hash.get(&hash).into_iter().flatten();
+        for id in same {
+            if let Some(entry) = by_id.get_mut(id)
                 && *entry.state == state
             {
                 entry.touched = now;
-                return id;
+                return *id;
             }
         }
-        let id = self.free_id();
-        self.by_hash.entry(hash).or_default().push(id);
-        self.by_id.insert(id, Entry { state: Arc::new(state), hash, refs: 0, touched: now });
+        let id = table.free_id();
+        table.by_hash.entry(hash).or_default().push(id);
+        let state = Arc::new(state);
+        table.by_id.insert(id, Entry { state, hash, refs: 0, touched: now, lingers: true });
+        table.lingering.push_back((now + LINGER, id));
         id
     }
 
     /// The state of this number.
     pub fn get(&self, id: RecircId) -> Option<Arc<Frozen>> {
-        self.by_id.get(&id).map(|entry| entry.state.clone())
+        self.lock().by_id.get(&id).map(|entry| entry.state.clone())
     }
 
-    /// A megaflow names it.
-    pub fn hold(&mut self, id: RecircId) {
-        if let Some(entry) = self.by_id.get_mut(&id) {
+    /// Megaflows name it.
+    pub fn hold(&self, id: RecircId) {
+        if let Some(entry) = self.lock().by_id.get_mut(&id) {
             entry.refs += 1;
         }
     }
 
-    /// A megaflow that named it is gone.
-    pub fn release(&mut self, now: Instant, id: RecircId) {
-        if let Some(entry) = self.by_id.get_mut(&id) {
+    /// Megaflows that named it are gone.
+    pub fn release(&self, now: Instant, id: RecircId) {
+        let mut table = self.lock();
+        let Table { by_id, lingering, .. } = &mut *table;
+        if let Some(entry) = by_id.get_mut(&id) {
             entry.refs = entry.refs.saturating_sub(1);
             entry.touched = now;
+            if entry.refs == 0 && !std::mem::replace(&mut entry.lingers, true) {
+                lingering.push_back((now + LINGER, id));
+            }
         }
     }
 
-    /// Forgets what is no longer named.
-    pub fn sweep(&mut self, now: Instant) {
-        if now - self.swept < SWEEP_EVERY {
-            return;
-        }
-        self.swept = now;
-        let by_hash = &mut self.by_hash;
-        self.by_id.retain(|id, entry| {
-            let keep = entry.refs > 0 || now - entry.touched < LINGER;
-            if !keep && let Some(ids) = by_hash.get_mut(&entry.hash) {
-                ids.retain(|other| other != id);
-                if ids.is_empty() {
-                    by_hash.remove(&entry.hash);
+    /// Forgets what has not been named for long, looking at a bounded number.
+    pub fn sweep(&self, now: Instant) {
+        let mut table = self.lock();
+        let Table { by_id, by_hash, lingering, .. } = &mut *table;
+        for _ in 0..SWEPT_AT_ONCE {
+            let Some(&(_, id)) = lingering.front().filter(|(at, _)| *at <= now) else { return };
+            lingering.pop_front();
+            let Some(entry) = by_id.get_mut(&id) else { continue };
+            if entry.refs > 0 {
+                entry.lingers = false;
+            } else if now - entry.touched < LINGER {
+                // Behind others that are looked at a little earlier or later, which does no harm.
+                lingering.push_back((entry.touched + LINGER, id));
+            } else {
+                if let Some(ids) = by_hash.get_mut(&entry.hash) {
+                    ids.retain(|other| *other != id);
+                    if ids.is_empty() {
+                        by_hash.remove(&entry.hash);
+                    }
                 }
+                by_id.remove(&id);
             }
-            keep
-        });
+        }
     }
 
     /// How many states are kept.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.lock().by_id.len()
     }
 
+    /// A thread that panicked while it held the lock left whole entries behind.
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
     fn free_id(&mut self) -> RecircId {
         loop {
             // 0 is the first pass, and the datapath keeps the highest number to itself.
@@ -198,7 +230,7 @@ mod tests {
 
     #[test]
     fn equal_states_share_a_number_until_nobody_names_it() {
-        let mut table = RecircTable::default();
+        let table = RecircTable::default();
         let at = |s: u64| Instant::from_millis(s * 1000);
         let first = table.intern(at(1), state(1));
         assert_eq!(first, RecircId(1));
@@ -212,7 +244,7 @@ mod tests {
         table.sweep(at(25));
         assert_eq!(table.len(), 1);
         table.sweep(at(30));
-        assert_eq!((table.len(), table.by_hash.len()), (0, 0));
+        assert_eq!((table.len(), table.lock().by_hash.len()), (0, 0));
         assert_eq!(table.intern(at(31), state(1)), RecircId(3));
     }
 }

@@ -1,23 +1,35 @@
-//! Looking through installed megaflows after a change.
+//! Looking through installed megaflows after a change, a bounded part at a time.
 //!
-//! What a translation asks of flow tables and learned addresses is written down with its megaflow
-//! ([`Dependency`]). Changes of these are frequent, and each has few megaflows that asked: only
-//! those are translated again. A change of the configuration (bridges, ports, controllers) is
-//! rare and may concern anything, and after one all megaflows are translated again.
-//!
-//! A table is one thing here. That the flow added matches none of a megaflow's packets does not
-//! settle it: which bits the lookup looks at depends on all flows of the table.
+//! What a translation asked is written down with its megaflow. A flow that is changed or deleted
+//! concerns the megaflows that hit it. A flow that is added concerns those that looked in its table
+//! and some packet of which it could match there, as far as the megaflow's match and the lookup's
+//! registers say ([`Lookup`](crate::lookup::Lookup)). That a lookup's mask follows from all flows of
+//! a table does not make others depend on it: every packet of a megaflow had the same flow in each
+//! table, and no other flow's coming or going changes that unless one of its packets matches it. A
+//! learned address concerns those that asked where it is. A change of the configuration (bridges,
+//! ports, controllers) is rare and may concern anything: after one all megaflows are translated again.
 
 use crate::bridge::{Bridge, BridgeId};
-use crate::installed::Installed;
+use crate::installed::{Installed, Links};
+use crate::lookup::{Added, header_mask};
+use crate::rule::{Rule, RuleId};
 use crate::translate::{Notes, datapath_mask};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
-use base::{Instant, MacAddr, TableId};
-use flow::{FlowCommand, FlowId, FlowPut};
+use base::{Instant, MacAddr, OfPort, TableId};
+use flow::{Field, FlowCommand, FlowId, FlowPut};
 use hashbrown::HashSet;
+use openflow::Action;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Megaflows that are translated again in one go, and keys that are searched.
+const FLOWS_AT_ONCE: usize = 256;
+const ROWS_AT_ONCE: usize = 32 * 1024;
+/// So many additions to tables are searched for in one pass; where more come at once, whatever looked
+/// in their tables is translated again.
+const SEARCHED_AT_ONCE: usize = 64;
 
 /// Something that a translation asked and that can change while the configuration does not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -26,6 +38,12 @@ pub(crate) enum Dependency {
     Table { bridge: BridgeId, table: TableId },
     /// A group was asked for, and may have been missing.
     Group { bridge: BridgeId, group: u32 },
+    /// It was asked how many flows a table has.
+    FlowCount { bridge: BridgeId, table: TableId },
+    /// It was asked whether a port is up.
+    Link { bridge: BridgeId, port: OfPort },
+    /// A flow was hit.
+    Rule(RuleId),
     /// NORMAL asked where an address is, and may have been told that it is unknown.
     Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
     /// The routes of the underlay were asked.
@@ -42,6 +60,7 @@ pub(crate) struct Changes {
     /// Only what megaflows depend on is here, so that this does not grow with what was not asked.
     /// A megaflow installed later was translated after the change.
     dependencies: HashSet<Dependency>,
+    added: Vec<Added>,
 }
 
 impl Changes {
@@ -57,6 +76,38 @@ impl Changes {
         }
     }
 
+    /// A flow that came into its table, was changed or went.
+    pub fn flow(&mut self, rule: &Rule, is_new: bool, installed: &Installed) {
+        let (bridge, table) = (rule.bridge, rule.table);
+        if is_new {
+            self.one(Dependency::FlowCount { bridge, table }, installed);
+        }
+        self.one(Dependency::Rule(rule.id), installed);
+        // A flow that is part of a conjunctive match is not hit itself.
+        let is_clause = rule.actions.iter().any(|it| matches!(it, Action::Conjunction(_)));
+        if is_new || is_clause {
+            self.added(rule, is_clause, installed);
+        }
+    }
+
+    fn added(&mut self, rule: &Rule, is_clause: bool, installed: &Installed) {
+        let (bridge, table) = (rule.bridge, rule.table);
+        let on = Dependency::Table { bridge, table };
+        if !installed.is_depended_on(on) || self.dependencies.contains(&on) {
+            return;
+        }
+        if self.added.len() < SEARCHED_AT_ONCE {
+            let matching = rule.matching.clone();
+            // Conjunctive matches are found by the priority of their clauses.
+            let is_conjunctive = is_clause || matching.mask().has(Field::ConjId);
+            let priority = if is_conjunctive { u16::MAX } else { rule.priority };
+            self.added.push(Added { bridge, table, priority, matching });
+        } else {
+            self.dependencies.insert(on);
+            self.added.retain(|added| (added.bridge, added.table) != (bridge, table));
+        }
+    }
+
     /// Addresses of the bridge that came, moved or went.
     pub fn macs(&mut self, bridge: &mut Bridge, installed: &Installed) {
         let id = bridge.id;
@@ -66,44 +117,177 @@ impl Changes {
     }
 
     fn is_empty(&self) -> bool {
-        !self.configuration && self.dependencies.is_empty()
-    }
-
-    /// The megaflows that must be translated again, in the order in which they were made.
-    fn concerned(&self, installed: &Installed) -> Vec<FlowId> {
-        if self.configuration {
-            return installed.ids();
-        }
-        let flows = self.dependencies.iter().flat_map(|&on| installed.dependents(on));
-        let mut ids: Vec<FlowId> = flows.collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+        !self.configuration && self.dependencies.is_empty() && self.added.is_empty()
     }
 }
 
+/// What is still to be looked through.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// Slots from here to there are all to be translated again.
+    all: Option<(u32, u32)>,
+    /// Flows to be translated again.
+    flows: VecDeque<FlowId>,
+    /// Numbers of what flows stand for whose flows are all to be translated again.
+    lists: VecDeque<u32>,
+    searches: VecDeque<Search>,
+}
+
+/// A search for flows that additions concern.
+#[derive(Debug)]
+struct Search {
+    added: Vec<Added>,
+    /// What the flows in question stand for.
+    links: HashSet<u32>,
+    shape: usize,
+    /// Rows of the shape that are still to be searched: those before this one. Going down, the search
+    /// misses no row that moves down to fill a hole.
+    row: Option<usize>,
+}
+
+impl Work {
+    fn is_empty(&self) -> bool {
+        let none = self.flows.is_empty() && self.lists.is_empty() && self.searches.is_empty();
+        none && self.all.is_none()
+    }
+
+    /// Takes up what changed.
+    fn add(&mut self, changes: Changes, installed: &mut Installed) {
+        if changes.configuration {
+            *self = Work { all: Some((1, installed.last_slot())), ..Work::default() };
+            installed.end_walk();
+            return;
+        }
+        let dependencies: Vec<Dependency> = changes.dependencies.into_iter().collect();
+        let mut lists: Vec<u32> = dependencies
+            .iter()
+            .flat_map(|&on| installed.links_on(on).map(|(number, ..)| number))
+            .collect();
+        self.add_searches(changes.added, installed, &mut lists);
+        lists.sort_unstable();
+        lists.dedup();
+        self.lists.extend(lists);
+    }
+
+    /// Finds out which flows additions may concern, by what the flows stand for.
+    fn add_searches(&mut self, added: Vec<Added>, installed: &Installed, lists: &mut Vec<u32>) {
+        let (mut links, mut count) = (HashSet::new(), 0);
+        let headers = header_mask();
+        for it in &added {
+            let on = Dependency::Table { bridge: it.bridge, table: it.table };
+            let words = it.matching.mask().words().iter().zip(headers.words());
+            let has_headers = words.fold(0, |any, (a, b)| any | (a & b)) != 0;
+            for (number, of, users) in installed.links_on(on) {
+                let mut found = of.lookups.iter().filter(|lookup| lookup.may_find(it)).peekable();
+                if found.peek().is_none() {
+                    continue;
+                }
+                if !has_headers || found.any(|lookup| !lookup.has_headers()) {
+                    lists.push(number);
+                } else if links.insert(number) {
+                    count += users;
+                }
+            }
+        }
+        links.retain(|number| !lists.contains(number));
+        if links.is_empty() {
+            return;
+        }
+        if count <= FLOWS_AT_ONCE {
+            let flows = links.iter().flat_map(|&number| installed.flows_of(number));
+            self.flows.extend(flows.filter(|&id| concerns(installed, id, &added)));
+        } else {
+            self.searches.push_back(Search { added, links, shape: 0, row: None });
+        }
+    }
+
+    /// Searches some keys.
+    fn search(&mut self, installed: &Installed) {
+        let Some(search) = self.searches.front_mut() else { return };
+        let mut left = ROWS_AT_ONCE / search.added.len().max(1);
+        while left > 0 && search.shape < installed.shape_count() {
+            let rows = installed.rows_of(search.shape);
+            let end = search.row.unwrap_or(rows).min(rows);
+            let start = end.saturating_sub(left);
+            left -= (end - start).min(left);
+            for added in &search.added {
+                let (key, mask) = (added.matching.key(), added.matching.mask());
+                let mask = mask.and(header_mask());
+                let found = installed.overlapping(search.shape, start..end, key, &mask);
+                let found = found.filter(|slot| {
+                    installed.links_at(*slot).is_some_and(|links| search.links.contains(&links))
+                });
+                let one = std::slice::from_ref(added);
+                let ids = found.filter_map(|slot| installed.id_at(slot));
+                self.flows.extend(ids.filter(|&id| concerns(installed, id, one)));
+            }
+            (search.shape, search.row) = match start {
+                0 => (search.shape + 1, None),
+                start => (search.shape, Some(start)),
+            };
+        }
+        if search.shape >= installed.shape_count() {
+            self.searches.pop_front();
+        }
+    }
+
+    /// The next flow to be translated again.
+    fn next(&mut self, installed: &mut Installed) -> Option<FlowId> {
+        loop {
+            if let Some(id) = self.flows.pop_front() {
+                return Some(id);
+            }
+            if let Some(id) = installed.walk_on() {
+                return Some(id);
+            }
+            if let Some(links) = self.lists.pop_front() {
+                installed.walk(links);
+                continue;
+            }
+            let (slot, last) = self.all?;
+            self.all = (slot < last).then_some((slot + 1, last));
+            if let Some(id) = installed.id_at(slot) {
+                return Some(id);
+            }
+        }
+    }
+}
+
+/// Whether a packet of the flow could match one of these.
+fn concerns(installed: &Installed, id: FlowId, added: &[Added]) -> bool {
+    let Some(flow) = installed.get(id) else { return false };
+    added.iter().any(|added| {
+        let lookups = flow.links.lookups.iter();
+        let mut lookups = lookups.filter(|lookup| lookup.may_find(added));
+        lookups.any(|lookup| lookup.may_match(added, &flow.matching))
+    })
+}
+
 impl Ofproto {
-    /// Translates those megaflows again that depend on what changed. Those whose steps are
-    /// different get the new ones; those that match too much go
-    /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`).
+    /// Translates megaflows again that depend on what changed, a bounded number of them; the next
+    /// calls go on where [`Self::needs_revalidation`]. Those whose steps are different get the new
+    /// ones; those that match too much go (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`).
     pub fn revalidate(&mut self, now: Instant, out: &mut Outbox) {
-        let changes = std::mem::take(&mut self.changes);
-        for id in changes.concerned(&self.installed) {
+        if !self.changes.is_empty() {
+            self.work.add(std::mem::take(&mut self.changes), &mut self.installed);
+        }
+        self.work.search(&self.installed);
+        for _ in 0..FLOWS_AT_ONCE {
+            let Some(id) = self.work.next(&mut self.installed) else { return };
             self.revalidate_one(id, now, out);
         }
     }
 
     /// Whether [`Self::revalidate`] has something to do.
     pub fn needs_revalidation(&self) -> bool {
-        !self.changes.is_empty()
+        !self.changes.is_empty() || !self.work.is_empty() || self.installed.is_walking()
     }
 
     fn revalidate_one(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
         let Some(flow) = self.installed.get(id) else { return };
-        let (worker, key) = (flow.worker, flow.key.clone());
+        let (worker, key) = (flow.worker, flow.key);
         let translation = self.translate(now, &key, Notes::Off);
         self.installed.counters.revalidated += 1;
-        let Some(flow) = self.installed.get_mut(id) else { return };
         if translation.is_orphan()
             || translation.learns_anew
             || !datapath_mask(&translation.mask).is_within(flow.matching.mask())
@@ -112,15 +296,15 @@ impl Ofproto {
             self.delete_megaflow(id, now, out);
             return;
         }
+        let links: Arc<Links> = Arc::new(links(&translation, &key));
         if *flow.actions != translation.actions {
-            flow.actions = translation.actions.as_slice().into();
-            let (matching, actions) = (flow.matching.clone(), flow.actions.clone());
-            let put = FlowPut { id, matching, actions };
+            self.installed.set_actions(id, &translation.actions.into());
+            let Some(actions) = self.installed.actions_of(id).cloned() else { return };
+            let put = FlowPut { id, matching: flow.matching, actions };
             out.commands.push((worker, FlowCommand::Put(Box::new(put))));
             self.installed.counters.changed += 1;
         }
-        let links = Arc::new(links(&translation, &key));
-        self.installed.relink(id, links, now, &mut self.recirc);
+        self.installed.relink(id, &links, now, &self.recirc);
     }
 }
 

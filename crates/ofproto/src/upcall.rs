@@ -3,22 +3,18 @@
 use crate::bridge::BridgeId;
 use crate::events::Event;
 use crate::hidden::REASON_IMPLICIT_MISS;
-use crate::installed::{DatapathFlow, InstalledCounters, Links};
+use crate::installed::{DatapathFlow, InstalledCounters, Links, NewFlow};
 use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
 use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
-use base::{Instant, OfPort, RecircId, WorkerId};
+use base::{Instant, OfPort, RecircId};
 use flow::{
     ControllerAction, CtState, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut,
-    FlowStats, Match, Upcall, UpcallKind,
+    FlowStats, Mask, Match, Upcall, UpcallKind,
 };
+use hashbrown::HashMap;
 use openflow::message::PacketIn;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a megaflow may be idle where there are more than there should be, in milliseconds
-/// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
-const CROWDED_IDLE_MS: u64 = 100;
 
 impl Ofproto {
     /// Answers a worker: with a megaflow and the packet's own steps, or passes the packet on to
@@ -40,10 +36,10 @@ impl Ofproto {
         };
         let is_orphan = translation.is_orphan();
         let links = Arc::new(links(&translation, &upcall.key));
-        let actions: Arc<[flow::Action]> = translation.actions.into();
-        let matching = Match::new(&upcall.key, &datapath_mask(&translation.mask));
+        let mut actions: Arc<[flow::Action]> = translation.actions.into();
         if !is_orphan {
-            self.install(now, &upcall, matching, &actions, &links, out);
+            let mask = datapath_mask(&translation.mask);
+            self.install(now, &upcall, mask, &mut actions, &links, out);
         }
         // Only then, for what the packet teaches may concern its own megaflow, which was translated
         // before: a new address can push the one out that it goes to.
@@ -54,49 +50,45 @@ impl Ofproto {
         self.ask_neighbours(now, out);
     }
 
-    /// Puts a megaflow, unless there are too many.
+    /// Puts a megaflow, unless there are too many. Its actions are then those of all flows that have the
+    /// same.
     fn install(
         &mut self,
         now: Instant,
         upcall: &Upcall,
-        matching: Match,
-        actions: &Arc<[flow::Action]>,
+        mask: Mask,
+        actions: &mut Arc<[flow::Action]>,
         links: &Arc<Links>,
         out: &mut Outbox,
     ) {
-        let known = self.installed.find(upcall.worker, &matching);
+        let known = self.installed.find(upcall.worker, &upcall.key, &mask);
         let id = match known {
             // More packets missed before the flow was there; it may have changed meanwhile.
             Some(id) => {
-                let Some(flow) = self.installed.get_mut(id) else { return };
-                if flow.actions == *actions {
+                if self.installed.actions_of(id).is_none_or(|old| *old == *actions) {
                     return;
                 }
-                flow.actions = actions.clone();
-                self.installed.relink(id, Arc::clone(links), now, &mut self.recirc);
+                self.installed.set_actions(id, actions);
+                self.installed.relink(id, links, now, &self.recirc);
                 id
             }
-            None if self.installed.len() >= self.flow_limit.current() => {
+            None if self.installed.len() >= self.flow_limit => {
                 self.installed.counters.over_limit += 1;
                 return;
             }
             None => {
-                let id = self.installed.next_id();
-                let flow = DatapathFlow {
-                    id,
-                    worker: upcall.worker,
-                    matching: matching.clone(),
-                    key: upcall.key.clone(),
-                    actions: actions.clone(),
-                    stats: FlowStats::default(),
-                    created: now,
-                    links: Arc::clone(links),
-                };
-                self.installed.insert(flow, &mut self.recirc);
+                let (worker, key) = (upcall.worker, &upcall.key);
+                let flow = NewFlow { worker, key, mask: &mask, actions, links, created: now };
+                let id = self.installed.insert(flow, &self.recirc);
+                self.watch_idle(id, now);
                 id
             }
         };
-        let put = FlowPut { id, matching, actions: actions.clone() };
+        if let Some(shared) = self.installed.actions_of(id) {
+            *actions = Arc::clone(shared);
+        }
+        let matching = Match::new(&upcall.key, &mask);
+        let put = FlowPut { id, matching, actions: Arc::clone(actions) };
         out.commands.push((upcall.worker, FlowCommand::Put(Box::new(put))));
     }
 
@@ -126,99 +118,38 @@ impl Ofproto {
         });
     }
 
-    /// Takes what a worker tells of its flows.
+    /// Takes a page of what a worker tells of its flows. What flows that stand for the same have carried
+    /// is credited in one sum.
     pub fn dump(&mut self, now: Instant, dump: FlowDump) {
+        let mut sums: Vec<(Arc<Links>, FlowStats)> = Vec::new();
+        let mut place_of: HashMap<*const Links, usize> = HashMap::new();
         for (id, total) in dump.flows {
             let Some((delta, links)) = self.installed.account(id, total) else { continue };
-            if delta.packets > 0 {
-                self.credit(&links, &delta, now);
+            if delta.packets == 0 {
+                continue;
             }
+            let place = *place_of.entry(Arc::as_ptr(links)).or_insert_with(|| {
+                sums.push((Arc::clone(links), FlowStats::default()));
+                sums.len() - 1
+            });
+            sums[place].1.add(&delta);
         }
-        self.installed.end_dump(dump.worker);
-    }
-
-    /// How many megaflows there may be just now.
-    pub fn flow_limit(&self) -> usize {
-        self.flow_limit.current()
-    }
-
-    /// Sets how many megaflows there may be just now; the next dumps go on from there.
-    pub fn set_flow_limit(&mut self, limit: usize) {
-        self.flow_limit.set_current(limit);
-    }
-
-    /// Working in a dump took so long: fewer megaflows are allowed if it was long, more if it was
-    /// short.
-    pub fn adapt_flow_limit(&mut self, dump_ms: u64) {
-        self.flow_limit.adapt(self.installed.len(), dump_ms);
-    }
-
-    /// What time brings: flows time out, addresses age, idle megaflows go, and workers are asked
-    /// what their flows have carried.
-    pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
-        self.expire_flows(now);
-        for bridge in self.bridges.iter_mut() {
-            bridge.macs.expire(now);
-            self.changes.macs(bridge, &self.installed);
+        for (links, sum) in sums {
+            self.credit(&links, &sum, now);
         }
-        self.expire_neighbours(now);
-        self.ask_neighbours(now, out);
-        self.recirc.sweep(now);
-        let every_ms = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
-        if now - self.last_dump < Duration::from_millis(every_ms) && self.last_dump != Instant::ZERO
-        {
-            return;
-        }
-        self.last_dump = now;
-        self.delete_idle(now, out);
-        self.collect(out);
-    }
-
-    /// Asks all workers what their flows have carried, before the next time that [`Self::tick`]
-    /// would. What they answer is to be given to [`Self::dump`].
-    pub fn collect(&mut self, out: &mut Outbox) {
-        for worker in (0..self.config.workers).map(WorkerId) {
-            if self.installed.ask_dump(worker) {
-                out.commands.push((worker, FlowCommand::Collect));
-            }
+        if dump.is_last {
+            self.installed.end_dump(dump.worker, dump.at);
+            self.statistics_collected(now);
         }
     }
 
-    fn delete_idle(&mut self, now: Instant, out: &mut Outbox) {
-        let crowded = self.installed.len() > self.flow_limit.current();
-        let idle_ms = if crowded { CROWDED_IDLE_MS } else { self.config.max_idle_ms };
-        let idle = Duration::from_millis(idle_ms);
-        let last = |flow: &DatapathFlow| flow.stats.used.unwrap_or(flow.created).max(flow.created);
-        let gone = self.installed.iter().filter(|flow| now - last(flow) > idle);
-        let mut gone: Vec<FlowId> = gone.map(|flow| flow.id).collect();
-        gone.sort_unstable();
-        for id in gone {
-            self.installed.counters.idle += 1;
-            self.delete_megaflow(id, now, out);
-        }
-    }
-
-    /// Deletes all megaflows, as `dpctl/del-flows` asks.
-    pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
-        for id in self.installed.ids() {
-            self.delete_megaflow(id, now, out);
-        }
-    }
-
-    /// Takes one megaflow out of the datapath.
-    pub fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
-        let Some(flow) = self.installed.get(id) else { return };
-        out.commands.push((flow.worker, FlowCommand::Delete(id)));
-        self.installed.remove(id, now, &mut self.recirc);
-    }
-
-    /// Megaflows in the order in which they were made.
-    pub fn megaflows(&self) -> impl Iterator<Item = &DatapathFlow> {
-        self.installed.ids().into_iter().filter_map(|id| self.installed.get(id))
+    /// Megaflows, by their numbers' lower halves.
+    pub fn megaflows(&self) -> impl Iterator<Item = DatapathFlow> {
+        self.installed.iter()
     }
 
     /// A megaflow.
-    pub fn megaflow(&self, id: FlowId) -> Option<&DatapathFlow> {
+    pub fn megaflow(&self, id: FlowId) -> Option<DatapathFlow> {
         self.installed.get(id)
     }
 
@@ -227,20 +158,20 @@ impl Ofproto {
         self.installed.counters
     }
 
-    pub(crate) fn translate(&mut self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        translate(self.world(now), key, notes)
-    }
-
     /// What translation reads.
-    pub(crate) fn world(&mut self, now: Instant) -> World<'_> {
+    pub(crate) fn world(&self, now: Instant) -> World<'_> {
         World {
             bridges: &self.bridges,
             rules: &self.rules,
-            recirc: &mut self.recirc,
+            recirc: &self.recirc,
             timeout_policies: &self.timeout_policies,
             underlay: &self.underlay,
             now,
         }
+    }
+
+    pub(crate) fn translate(&self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
+        translate(self.world(now), key, notes)
     }
 
     /// Makes packets count where they went.
@@ -333,6 +264,7 @@ pub(crate) fn links(translation: &Translation, key: &FlowKey) -> Links {
         effects: translation.effects.clone(),
         recircs,
         dependencies: translation.dependencies.clone(),
+        lookups: translation.lookups.clone(),
     }
 }
 

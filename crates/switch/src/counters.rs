@@ -50,7 +50,7 @@ pub struct FlowGauge {
     pub average: usize,
     /// The most there were.
     pub maximum: usize,
-    /// How long the last dump's statistics took to be worked in, in milliseconds.
+    /// How long the last dump took from the worker's first page until all was worked in, in milliseconds.
     pub dump_ms: u64,
 }
 
@@ -208,7 +208,7 @@ impl Switch {
             ("ports", bridges().map(|bridge| bridge.ports().count()).sum()),
             ("revalidators", any),
             ("rules", self.ofproto.flow_count()),
-            ("udpif keys", self.ofproto.megaflows().count()),
+            ("udpif keys", self.ofproto.megaflow_counters().current),
         ];
         let some = counts.iter().filter(|(_, count)| *count > 0);
         let words: Vec<String> = some.map(|(name, count)| format!("{name}:{count}")).collect();
@@ -220,7 +220,7 @@ impl Switch {
         if self.ofproto.bridges().iter().next().is_none() {
             return String::new();
         }
-        let count = self.ofproto.megaflows().count();
+        let count = self.ofproto.megaflow_counters().current;
         let limit = self.ofproto.flow_limit();
         let FlowGauge { average, maximum, dump_ms } = self.flow_gauge;
         let mut text = format!(

@@ -24,7 +24,8 @@ pub fn command(command: &FlowCommand, ofproto: &Ofproto) {
         && log::log_enabled!(target: "dpif_netdev", Level::Debug)
     {
         let names = PortNames::default();
-        let key = ofproto.megaflow(put.id).map_or(put.matching.key(), |flow| &flow.key);
+        let flow = ofproto.megaflow(put.id);
+        let key = flow.as_ref().map_or(put.matching.key(), |flow| &flow.key);
         let flow = format_flow(key, put.matching.mask(), false, names);
         let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
         log::debug!(

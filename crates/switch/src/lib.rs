@@ -123,6 +123,8 @@ pub struct Switch {
     database: Option<report::Database>,
     /// Told when there is something to send to the database.
     pub database_wake: Rc<Notify>,
+    /// Told when there is more to do with megaflows than one part of it.
+    pub upkeep_wake: Rc<Notify>,
     /// Told when the first configuration is in force.
     pub ready: Rc<Notify>,
     outbox: Outbox,
@@ -179,6 +181,7 @@ impl Switch {
                 tunnels: tunnels::Tunnels::default(),
                 database: None,
                 database_wake: Rc::new(Notify::new()),
+                upkeep_wake: Rc::new(Notify::new()),
                 ready: Rc::new(Notify::new()),
                 outbox: Outbox::default(),
                 outputs: BTreeMap::new(),
@@ -359,7 +362,9 @@ impl Switch {
     pub fn settle(&mut self) {
         let now = clock::now();
         self.flush_connections(now);
-        self.ofproto.revalidate(now, &mut self.outbox);
+        if self.ofproto.go_on(now, &mut self.outbox) {
+            self.upkeep_wake.notify_one();
+        }
         self.connections.deliver(&mut self.ofproto, now);
         for (worker, command) in self.outbox.commands.drain(..) {
             flow_log::command(&command, &self.ofproto);

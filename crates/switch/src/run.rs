@@ -175,6 +175,7 @@ async fn serve(
     tokio::task::spawn_local(worker_task::serve_workers(Rc::clone(&shared), inbox));
     tokio::task::spawn_local(tick(Rc::clone(&shared)));
     tokio::task::spawn_local(expire(Rc::clone(&shared)));
+    tokio::task::spawn_local(keep_up(Rc::clone(&shared)));
     tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
     if !options.disable_system_route {
         tokio::task::spawn_local(watch_routes(Rc::clone(&shared), RouteMonitor::open()?));
@@ -309,6 +310,16 @@ async fn expire(shared: Shared) {
             at_most = (at_most + EXPIRED_AT_ONCE / 32).min(EXPIRED_MAX);
             tokio::time::sleep(EXPIRE_PAUSE).await;
         }
+    }
+}
+
+/// Goes on with what there is to do with many megaflows, part by part; between them others have their turn.
+async fn keep_up(shared: Shared) {
+    let wake = Rc::clone(&shared.borrow().upkeep_wake);
+    loop {
+        wake.notified().await;
+        shared.borrow_mut().settle();
+        tokio::task::yield_now().await;
     }
 }
 

@@ -128,6 +128,7 @@ impl Run {
                 return self.ports.rx;
             }
             let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
+            self.worker.continue_dump(&mut out);
             self.flush(&mut out);
             if !self.mode.waits() {
                 self.worker.expire(now, expiry_budget(received));
@@ -200,7 +201,7 @@ impl Run {
         now: Instant,
         received_at: Instant,
     ) -> Instant {
-        let rested = if self.mode.waits() && received > 0 {
+        let rested = if self.mode.waits() && (received > 0 || self.worker.is_dumping()) {
             None
         } else if self.mode.waits() {
             self.publish();
@@ -256,7 +257,6 @@ impl Run {
                 }
                 Ok(WorkerCommand::TakeRx(port, queue, to)) => {
                     if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter) {
-                        // It is not waited for any more: better here than nowhere.
                         if let Err(mpsc::SendError(slot)) = to.send(slot) {
                             self.ports.add_rx(slot, &mut self.waiter);
                         }

@@ -46,14 +46,14 @@ impl Switch {
                 return;
             }
             WorkerEvent::Dump(_, dump) => {
-                let worker = dump.worker;
+                let (worker, at, is_last) = (dump.worker, dump.at, dump.is_last);
                 self.ofproto.dump(now, dump);
-                self.flow_gauge.sample(self.ofproto.megaflows().count());
-                let dump_ms = (clock::now() - now).as_millis() as u64;
-                self.flow_gauge.dump_ms = dump_ms;
-                self.ofproto.adapt_flow_limit(dump_ms);
-                self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
-                self.worker_answered(worker);
+                if is_last {
+                    self.flow_gauge.sample(self.ofproto.megaflow_counters().current);
+                    self.flow_gauge.dump_ms = (clock::now() - at).as_millis() as u64;
+                    self.with_sessions(|sessions, switch| sessions.dumped(worker, switch));
+                    self.worker_answered(worker);
+                }
             }
             // It was closed already, and the number may be another's by now.
             WorkerEvent::PortFailed(port, opening, _) if !self.devices.is_open(port, opening) => {

@@ -35,6 +35,9 @@ impl Switch {
 
     fn sleep(&mut self, s: u64) {
         self.now = self.now + std::time::Duration::from_secs(s);
+        // The worker tells of no packets.
+        self.ofproto.installed.ask_dump(base::WorkerId(0));
+        self.ofproto.installed.end_dump(base::WorkerId(0), self.now);
         self.ofproto.expire_flows(self.now);
     }
 

@@ -37,6 +37,10 @@ impl Switch {
 
     fn sleep(&mut self, s: u64) {
         self.now = self.now + Duration::from_secs(s);
+        // The worker tells of no more packets.
+        self.ofproto.collect(&mut crate::Outbox::default());
+        let (worker, at, flows) = (WorkerId(0), self.now, Vec::new());
+        self.ofproto.dump(self.now, FlowDump { worker, at, is_last: true, flows });
         self.ofproto.expire_flows(self.now);
     }
 
@@ -121,7 +125,8 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
     assert_eq!(switch.table(1), learned(1, 0, 1));
     switch.sleep(6);
     let stats = FlowStats { packets: 2, bytes: 120, used: Some(switch.now), tcp_flags: 0 };
-    let dump = FlowDump { worker: WorkerId(0), flows: vec![(FlowId(1), stats)] };
+    let (worker, at, flows) = (WorkerId(0), switch.now, vec![(FlowId(1), stats)]);
+    let dump = FlowDump { worker, at, is_last: true, flows };
     switch.ofproto.dump(switch.now, dump);
     switch.sleep(6);
     // Nothing came from B for 12 seconds, and from A 6 seconds ago.

@@ -6,7 +6,7 @@ use base::OfPort;
 use flow::{Field, Match};
 use openflow::Action as OfAction;
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Merges actions into the set.
     pub fn write_actions(&mut self, actions: &[OfAction]) {
         let mut has_group = self.action_set.iter().any(is_group);

@@ -20,7 +20,7 @@ enum Next {
     Again,
 }
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Carries out actions on the packet. `last` says that nothing will be done with it
     /// afterwards.
     pub fn execute(&mut self, actions: &[OfAction], last: bool) {
@@ -101,6 +101,8 @@ impl Context<'_, '_> {
             OfAction::WriteMetadata { value, mask } => {
                 let metadata = (self.key.metadata() & !mask) | (value & mask);
                 self.key.set_metadata(metadata);
+                let varied = self.varying.get(Field::Metadata) & !u128::from(*mask);
+                self.varying.set(Field::Metadata, varied);
             }
             OfAction::Learn(learn) => self.learn_flow(learn),
             OfAction::Bundle(bundle) => self.bundle(bundle, last),
@@ -174,6 +176,7 @@ impl Context<'_, '_> {
         if has {
             self.look_at_protocol(field);
             self.mask.add(field);
+            self.is_rewritten = true;
             self.key.set(field, value);
         }
     }
@@ -190,6 +193,7 @@ impl Context<'_, '_> {
     fn set_tag(&mut self, bits: u16, value: u16) {
         self.mask.add_bits(Field::VlanTci, (bits | VLAN_PRESENT).into());
         let tci = (self.key.vlan_tci() & !bits) | (value & bits) | VLAN_PRESENT;
+        self.is_rewritten = true;
         self.key.set_vlan_tci(tci);
         fix_tpid(&mut self.key);
     }
@@ -197,6 +201,7 @@ impl Context<'_, '_> {
     fn pop_vlan(&mut self) {
         self.mask.add(Field::VlanTci);
         self.mask.add(Field::VlanTci1);
+        self.is_rewritten = true;
         let key = &mut self.key;
         key.set_vlan_tci(key.vlan_tci1());
         key.set_vlan_tpid(key.vlan_tpid1());
@@ -207,6 +212,7 @@ impl Context<'_, '_> {
     fn push_vlan(&mut self, tpid: u16) {
         self.mask.add(Field::VlanTci);
         self.mask.add(Field::VlanTci1);
+        self.is_rewritten = true;
         let key = &mut self.key;
         key.set_vlan_tci1(key.vlan_tci());
         key.set_vlan_tpid1(key.vlan_tpid());
@@ -223,6 +229,7 @@ impl Context<'_, '_> {
         self.mask.add(Field::NwTtl);
         let ttl = self.key.nw_ttl();
         if ttl > 1 {
+            self.is_rewritten = true;
             self.key.set_nw_ttl(ttl - 1);
             return Next::Go;
         }
@@ -244,7 +251,7 @@ impl Context<'_, '_> {
     /// they do something that cannot be taken back (ovs: `clone_xlate_actions`).
     pub fn execute_clone(&mut self, actions: &[OfAction], last: bool) {
         let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
-        let key = self.key.clone();
+        let (key, varying) = (self.key.clone(), self.varying.clone());
         if last || !actions.iter().any(|action| matches!(action, OfAction::Ct(_))) {
             self.execute(actions, last);
             self.finish_pipeline();
@@ -261,7 +268,7 @@ impl Context<'_, '_> {
             (self.base, self.conntracked) = (base, conntracked);
         }
         (self.stack, self.action_set) = (stack, action_set);
-        self.key = key;
+        (self.key, self.varying) = (key, varying);
     }
 }
 

@@ -2,13 +2,18 @@
 //! open; this one is the same in every run, so that connections stay where they are.
 
 use super::context::Context;
+use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{FRAG_ANY, Field, FlowKey};
 use openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Sends to a member that is up, or tells which (ovs: `lib/bundle.c`, `bundle_execute`).
     pub fn bundle(&mut self, bundle: &Bundle, last: bool) {
+        let id = self.bridge.id;
+        for &port in bundle.members.iter().filter(|port| port.is_real()) {
+            self.depend(Dependency::Link { bridge: id, port });
+        }
         let is_up = |port: &OfPort| is_enabled(self, *port);
         let mut members = bundle.members.iter().copied();
         let member = match bundle.algorithm {
@@ -27,7 +32,7 @@ impl Context<'_, '_> {
         };
         let member = member.unwrap_or(OfPort::NONE);
         match bundle.target {
-            Some(target) => self.load(target, member.0.into()),
+            Some(target) => self.load(target, member.0.into(), true),
             None => self.output(member, 0, false, last),
         }
     }
@@ -36,7 +41,7 @@ impl Context<'_, '_> {
     pub fn multipath(&mut self, multipath: &Multipath) {
         self.look_at_hashed(multipath.fields);
         let hash = hash(&self.key, multipath.fields, multipath.basis);
-        self.load(multipath.target, choose_link(multipath, hash).into());
+        self.load(multipath.target, choose_link(multipath, hash).into(), true);
     }
 
     /// Makes what is hashed matter.
@@ -49,7 +54,7 @@ impl Context<'_, '_> {
 }
 
 /// Whether packets can be sent there (ovs: `ofproto/ofproto-dpif-xlate.c`, `member_enabled_cb`).
-fn is_enabled(context: &Context<'_, '_>, port: OfPort) -> bool {
+fn is_enabled(context: &Context<'_>, port: OfPort) -> bool {
     match port {
         OfPort::IN_PORT
         | OfPort::TABLE
@@ -58,7 +63,7 @@ fn is_enabled(context: &Context<'_, '_>, port: OfPort) -> bool {
         | OfPort::ALL
         | OfPort::NONE => true,
         OfPort::CONTROLLER => false,
-        port => context.bridge.port(port).is_some_and(|port| port.spec.up && port.spec.carrier),
+        port => context.bridge.port(port).is_some_and(|port| port.spec.is_up()),
     }
 }
 

@@ -39,7 +39,7 @@ fn is_neighbor_discovery(key: &FlowKey) -> bool {
     key.eth_type() == 0x86dd && key.nw_proto() == 58 && matches!(key.tp_src(), 135 | 136)
 }
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Appends the steps that make the datapath's packet what the key says. Of a field that changes
     /// all bits that matter are written: bits that no one looked at can't have been changed, and
     /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).

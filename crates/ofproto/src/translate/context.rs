@@ -7,6 +7,7 @@ use super::report::{NoteKind, Notebook};
 use super::{Effect, Fork, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
 use crate::hidden::REASON_IMPLICIT_MISS;
+use crate::lookup::Lookup;
 use crate::port::Port;
 use crate::recirc::Frozen;
 use crate::revalidate::Dependency;
@@ -20,8 +21,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// One translation under way.
-pub(crate) struct Context<'w, 'a> {
-    pub world: &'w mut World<'a>,
+pub(crate) struct Context<'a> {
+    pub world: World<'a>,
     pub bridge: &'a Bridge,
     /// The packet as the OpenFlow actions have made it, with the bridge's in-port.
     pub key: FlowKey,
@@ -39,6 +40,17 @@ pub(crate) struct Context<'w, 'a> {
     pub learns_anew: bool,
     pub recircs: Vec<RecircId>,
     pub dependencies: Vec<Dependency>,
+    pub lookups: Vec<Lookup>,
+    /// The packet as it came, with the datapath's port number.
+    pub original: FlowKey,
+    /// Whether some action may have rewritten a header. [`Lookup`] also sees for itself where a header is
+    /// another one; this covers values that happen to be the same.
+    pub is_rewritten: bool,
+    /// Bits of registers and metadata that depend on the packet. Whatever gives a register bits of the
+    /// packet other than through [`Self::write_subfield`] has to say so here.
+    pub varying: Mask,
+    /// Whether something on the stack does.
+    pub stack_varies: bool,
     pub stack: Vec<u128>,
     pub action_set: Vec<OfAction>,
     pub in_action_set: bool,
@@ -84,11 +96,11 @@ pub(crate) enum Manner {
     Clone,
 }
 
-impl<'w, 'a> Context<'w, 'a> {
-    pub fn new(world: &'w mut World<'a>, bridge: &'a Bridge, key: &FlowKey, notes: Notes) -> Self {
+impl<'a> Context<'a> {
+    pub fn new(world: World<'a>, bridge: &'a Bridge, key: &FlowKey, notes: Notes) -> Self {
         let mut mask = Mask::new();
         always_looked_at(&mut mask, key);
-        let mut key = key.clone();
+        let (original, mut key) = (key.clone(), key.clone());
         let device = key.in_port();
         key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
         Context {
@@ -104,6 +116,11 @@ impl<'w, 'a> Context<'w, 'a> {
             learns_anew: false,
             recircs: Vec::new(),
             dependencies: Vec::new(),
+            lookups: Vec::new(),
+            original,
+            is_rewritten: false,
+            varying: Mask::new(),
+            stack_varies: false,
             stack: Vec::new(),
             action_set: Vec::new(),
             in_action_set: false,
@@ -270,7 +287,10 @@ impl<'w, 'a> Context<'w, 'a> {
             }
             self.swap_tuple();
         }
+        let was_rewritten = self.is_rewritten;
+        self.is_rewritten |= with_ct_orig;
         let found = self.lookup(in_port, may_packet_in, may_packet_in);
+        self.is_rewritten = was_rewritten;
         if with_ct_orig {
             self.swap_tuple();
         }

@@ -9,7 +9,7 @@ use base::{TableId, Zone};
 use flow::{Action, CtAction, Field, Masked, Nat, NatRange};
 use openflow::action::{Ct, ZoneSource};
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Tracks the packet. Where the action names a table, a copy goes on there with what tracking
     /// said; the packet itself goes on without it (ovs: `compose_conntrack_action`).
     pub fn ct(&mut self, ct: &Ct, last: bool) {

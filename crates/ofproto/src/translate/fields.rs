@@ -2,11 +2,12 @@
 
 use super::context::Context;
 use super::report::NoteKind;
+use crate::lookup::is_of_pipeline;
 use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use openflow::action::Subfield;
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Assigns bits of a field, if the packet has it.
     pub fn set_field(&mut self, field: Field, value: u128, bits: u128) {
         if !has_field(field, &self.key, &mut self.mask) {
@@ -18,7 +19,11 @@ impl Context<'_, '_> {
         self.look_at_protocol(field);
         self.look_at(field, bits);
         let old = whole(&self.key, field);
+        let varied = self.varying.get(field);
         self.write(field, (old & !bits) | (value & bits));
+        if is_of_pipeline(field) {
+            self.varying.set(field, varied & !bits);
+        }
     }
 
     /// As in Open vSwitch, an assignment to a field of the IP header or of ARP looks at the protocol,
@@ -53,18 +58,25 @@ impl Context<'_, '_> {
         self.look_at(target.field, u128::MAX);
         self.look_at(source.field, u128::MAX);
         let value = read(&self.key, source);
-        self.write_subfield(target, value);
+        let varies = self.varies(source);
+        self.write_subfield(target, value, varies);
         self.report_subfield(target);
+    }
+
+    /// Whether bits depend on the packet.
+    fn varies(&self, source: Subfield) -> bool {
+        !is_of_pipeline(source.field) || self.varying.get(source.field) & source.mask() != 0
     }
 
     pub fn push(&mut self, source: Subfield) {
         self.look_at(source.field, source.mask());
+        self.stack_varies |= self.varies(source);
         self.stack.push(read(&self.key, source));
     }
 
     pub fn pop(&mut self, target: Subfield) {
         match self.stack.pop() {
-            Some(value) => self.load(target, value),
+            Some(value) => self.load(target, value, self.stack_varies),
             None => self.notes.add(NoteKind::Error, || "stack underflow".to_owned()),
         }
     }
@@ -82,17 +94,22 @@ impl Context<'_, '_> {
         self.notes.add(NoteKind::Detail, || crate::trace::describe_value(target, value));
     }
 
-    /// Assigns bits that an action works out, and tells what they are.
-    pub fn load(&mut self, target: Subfield, value: u128) {
+    /// Assigns bits that an action works out, and tells what they are; `varies` says whether they depend
+    /// on the packet.
+    pub fn load(&mut self, target: Subfield, value: u128, varies: bool) {
         self.look_at(target.field, target.mask());
-        self.write_subfield(target, value);
+        self.write_subfield(target, value, varies);
         self.report_subfield(target);
     }
 
-    fn write_subfield(&mut self, target: Subfield, value: u128) {
+    fn write_subfield(&mut self, target: Subfield, value: u128, varies: bool) {
         let old = whole(&self.key, target.field);
+        let varied = self.varying.get(target.field) & !target.mask();
         let placed = (value << target.offset) & target.mask();
         self.write(target.field, (old & !target.mask()) | placed);
+        if is_of_pipeline(target.field) {
+            self.varying.set(target.field, varied | if varies { target.mask() } else { 0 });
+        }
     }
 
     fn write(&mut self, field: Field, value: u128) {
@@ -102,6 +119,11 @@ impl Context<'_, '_> {
             Field::InPortOxm => OfPort::from_wire32(value as u32).unwrap_or(OfPort::NONE).0.into(),
             _ => value,
         };
+        // Unless the caller knows better.
+        match is_of_pipeline(field) {
+            true => self.varying.add(field),
+            false => self.is_rewritten = true,
+        }
         // An IPv4 address lies in the place of an IPv6 one, and replaces it.
         match field {
             Field::TunSrc => self.key.set(Field::TunIpv6Src, value),

@@ -20,7 +20,7 @@ pub(crate) enum Found {
     Fragment,
 }
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Tells what was found, as the heading of what is done then.
     pub fn report_found(&mut self, found: &Found) {
         let (table, names) = (self.table, self.names.then_some(self.bridge));

@@ -26,7 +26,7 @@ pub(crate) struct Freezing {
     rest: Vec<Rest>,
 }
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Stops here; the callers leave in [`Self::freeze_rest`] what they would have done next.
     pub fn freeze_for(&mut self, why: Why) {
         self.exit = true;

@@ -15,7 +15,7 @@ use openflow::message::{Bucket, GroupType};
 /// How long a chain of groups that watch each other may be (ovs: `MAX_LIVENESS_RECURSION`).
 const LIVENESS_DEPTH: usize = 64;
 
-impl<'a> Context<'_, 'a> {
+impl<'a> Context<'a> {
     /// Sends the packet to a group; says whether it is there.
     pub fn group(&mut self, id: u32, last: bool) -> bool {
         if !self.may_resubmit() {
@@ -69,7 +69,7 @@ impl<'a> Context<'_, 'a> {
     /// (ovs: `xlate_group_bucket`).
     fn bucket(&mut self, bucket: &Bucket, last: bool) {
         self.notes.enter(NoteKind::Bucket, || format!("bucket {}", bucket.id));
-        let key = self.key.clone();
+        let (key, varying) = (self.key.clone(), self.varying.clone());
         let actions = in_order(&bucket.actions);
         let in_bucket = std::mem::replace(&mut self.in_bucket, true);
         self.depth += 1;
@@ -77,7 +77,7 @@ impl<'a> Context<'_, 'a> {
         self.depth -= 1;
         self.in_bucket = in_bucket;
         self.finish_freezing();
-        self.key = key;
+        (self.key, self.varying) = (key, varying);
         self.exit = false;
         // What bounds the work of a translation ends it; other errors are the bucket's own.
         if !matches!(self.error, Some(DropReason::ResubmitDepth | DropReason::Resubmits)) {
@@ -206,7 +206,10 @@ impl<'a> Context<'_, 'a> {
         let by_port = match bucket.watch_port {
             OfPort::NONE => false,
             OfPort::CONTROLLER => self.bridge.controllers.connected,
-            port => self.bridge.port(port).is_some_and(|port| port.spec.up && port.spec.carrier),
+            port => {
+                self.depend(Dependency::Link { bridge: self.bridge.id, port });
+                self.bridge.port(port).is_some_and(|port| port.spec.is_up())
+            }
         };
         by_port
             || bucket.watch_group.is_some_and(|id| {

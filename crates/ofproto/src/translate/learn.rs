@@ -35,7 +35,7 @@ impl Pending {
     }
 }
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Learns a flow, unless there are too many.
     pub fn learn_flow(&mut self, learn: &Learn) {
         for part in learn.specs.iter().filter_map(LearnSpec::read) {
@@ -46,7 +46,7 @@ impl Context<'_, '_> {
         let (bridge, table) = (self.bridge.id, learn.table);
         let outcome = self.outcome(&flow, learn.limit);
         if learn.limit != 0 {
-            self.depend(Dependency::Table { bridge, table });
+            self.depend(Dependency::FlowCount { bridge, table });
             // Without a packet nothing is learned, and the next one must ask again.
             self.learns_anew |= outcome != Outcome::Unchanged;
         }
@@ -58,7 +58,7 @@ impl Context<'_, '_> {
             self.effects.push(Effect::LearnFlow { bridge, flow, limit: learn.limit });
         }
         if let Some(result) = learn.result {
-            self.load(result, u128::from(outcome != Outcome::TooMany));
+            self.load(result, u128::from(outcome != Outcome::TooMany), true);
         }
     }
 

@@ -5,12 +5,12 @@ use super::context::Context;
 use super::found::Found;
 use crate::bridge::Fragments;
 use crate::hidden::Miss;
-use crate::revalidate::Dependency;
+use crate::lookup::{Lookup, Seen};
 use base::{OfPort, TableId, limits};
 use flow::{FRAG_ANY, FlowKey};
 use openflow::message::{PortConfig, TableMiss};
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Looks the packet up in the current table as from `in_port`
     /// (ovs: `ofproto/ofproto-dpif.c`, `rule_dpif_lookup_from_table`).
     pub fn lookup(&mut self, in_port: OfPort, may_packet_in: bool, honor_miss: bool) -> Found {
@@ -64,12 +64,23 @@ impl Context<'_, '_> {
         loop {
             let table = self.table;
             let rule = self.bridge.tables.lookup(table, key, &mut self.mask);
+            let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
+            let seen = Seen {
+                bridge,
+                table,
+                key,
+                original: &self.original,
+                is_rewritten: self.is_rewritten,
+                varying: &self.varying,
+            };
+            let lookup = Lookup::new(&seen, priority);
+            if !self.lookups.contains(&lookup) {
+                self.lookups.push(lookup);
+            }
             let mut found = rule.map(Found::Rule);
             if !self.pending.is_empty() {
-                let priority = rule.and_then(|id| self.world.rules.get(id)).map(|it| it.priority);
                 found = self.find_pending(key, priority).or(found);
             }
-            self.depend(Dependency::Table { bridge, table });
             self.effects.push(Effect::Lookup { bridge, table, found: found.is_some() });
             let miss = self.bridge.tables.miss(table).filter(|_| honor_miss);
             let is_last = usize::from(table.0) + 2 >= limits::TABLES;

@@ -1,7 +1,7 @@
 //! From a packet's key to what the datapath does with it.
 //!
-//! Translation reads the tables and changes nothing but the table of frozen states, where it may
-//! look a number up or take a new one. What follows from a packet besides its steps (addresses
+//! Translation reads through shared references and changes nothing: even the number of a frozen state
+//! is the same whoever asks for it, and when. What follows from a packet besides its steps (addresses
 //! learned, flows to be credited) is listed, and applied by the caller: for the packet itself, and
 //! again whenever the megaflow has carried more. What was looked at is in the mask, so that every
 //! packet that agrees in it is treated the same.
@@ -31,6 +31,7 @@ pub(crate) use report::{Note, NoteKind};
 use crate::bridge::BridgeId;
 use crate::bridges::Bridges;
 use crate::hidden::Miss;
+use crate::lookup::Lookup;
 use crate::recirc::{Frozen, RecircTable};
 use crate::revalidate::Dependency;
 use crate::rule::{RuleId, Rules};
@@ -42,14 +43,16 @@ use flow::{
 };
 use openflow::message::FlowMod;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What translation reads.
+#[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
     pub bridges: &'a Bridges,
     pub rules: &'a Rules,
-    pub recirc: &'a mut RecircTable,
+    pub recirc: &'a RecircTable,
     pub timeout_policies: &'a BTreeMap<Zone, u32>,
     pub underlay: &'a Underlay,
     pub now: Instant,
@@ -84,6 +87,32 @@ pub(crate) enum Effect {
     NeighbourWanted { bridge: BridgeId, port: OfPort, source: IpAddr, target: IpAddr },
 }
 
+impl Eq for Effect {}
+
+/// Learned flows count by what tells them apart in a table.
+impl Hash for Effect {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Effect::Learn { bridge, vlan, mac, port } => (bridge, vlan, mac, port).hash(state),
+            Effect::LearnFlow { bridge, flow, .. } | Effect::HitLearned { bridge, flow } => {
+                (bridge, flow.table, flow.priority, &flow.matching).hash(state);
+            }
+            Effect::FinTimeout { rule, idle_s, hard_s } => (rule, idle_s, hard_s).hash(state),
+            Effect::Lookup { bridge, table, found } => (bridge, table, found).hash(state),
+            Effect::Miss { bridge, miss } => (bridge, miss).hash(state),
+            Effect::Group { bridge, group, bucket } => (bridge, group, bucket).hash(state),
+            Effect::Patch { from, to } => (from, to).hash(state),
+            Effect::Tunnel { at, sent } => (at, sent).hash(state),
+            Effect::NeighbourSeen { bridge, ip, mac } => (bridge, ip, mac).hash(state),
+            Effect::NeighbourUsed { bridge, ip } => (bridge, ip).hash(state),
+            Effect::NeighbourWanted { bridge, port, source, target } => {
+                (bridge, port, source, target).hash(state);
+            }
+        }
+    }
+}
+
 /// What becomes of a packet.
 #[derive(Debug)]
 pub(crate) struct Translation {
@@ -102,6 +131,8 @@ pub(crate) struct Translation {
     pub learns_anew: bool,
     /// What was asked that may have another answer one day, each once.
     pub dependencies: Vec<Dependency>,
+    /// How the packet was looked up in flow tables.
+    pub lookups: Vec<Lookup>,
     /// Why translation stopped; the packet is then dropped.
     pub error: Option<DropReason>,
     /// The key with all changes, in the bridge's numbers.
@@ -190,7 +221,7 @@ pub(crate) fn translate(world: World<'_>, key: &FlowKey, notes: Notes) -> Transl
 
 /// Translates a packet that enters at a known place.
 pub(crate) fn translate_from(
-    mut world: World<'_>,
+    world: World<'_>,
     key: &FlowKey,
     entry: Entry,
     notes: Notes,
@@ -210,7 +241,7 @@ pub(crate) fn translate_from(
     let (Some(bridge), Some(entered)) = (bridge, entered) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(&mut world, bridge, key, notes);
+    let mut context = Context::new(world, bridge, key, notes);
     context.device = entry.device;
     context.key.set_in_port_raw(entry.in_port.0.into());
     context.base.set_in_port_raw(entry.in_port.0.into());
@@ -220,7 +251,7 @@ pub(crate) fn translate_from(
 
 /// Translates a packet-out.
 pub(crate) fn translate_sent(
-    mut world: World<'_>,
+    world: World<'_>,
     key: &FlowKey,
     sent: &Sent<'_>,
     notes: Notes,
@@ -228,7 +259,7 @@ pub(crate) fn translate_sent(
     let Some(bridge) = world.bridges.get(sent.bridge) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(&mut world, bridge, key, notes);
+    let mut context = Context::new(world, bridge, key, notes);
     for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
         context.key.set(field, sent.pipeline.get(field));
     }
@@ -241,7 +272,7 @@ pub(crate) fn translate_sent(
 
 /// Translates a packet that a controller lets go on.
 pub(crate) fn translate_resumed(
-    mut world: World<'_>,
+    world: World<'_>,
     key: &FlowKey,
     state: &Frozen,
     notes: Notes,
@@ -249,14 +280,14 @@ pub(crate) fn translate_resumed(
     let Some(bridge) = world.bridges.get(state.bridge) else {
         return dropped(key, DropReason::NoBridge);
     };
-    let mut context = Context::new(&mut world, bridge, key, notes);
+    let mut context = Context::new(world, bridge, key, notes);
     context.device = state.device;
     context.base.set_in_port_raw(state.pipeline.in_port_raw());
     context.run_resumed(state);
     finish(context, key)
 }
 
-fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
+fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
     let mut mask = context.mask;
     tidy_mask(&mut mask, key, &context.key);
     let mut actions = context.actions;
@@ -277,6 +308,7 @@ fn finish(context: Context<'_, '_>, key: &FlowKey) -> Translation {
         recircs: context.recircs,
         learns_anew: context.learns_anew,
         dependencies: context.dependencies,
+        lookups: context.lookups,
         error: context.error,
         final_key: context.key,
         notes: context.notes.into_notes(),
@@ -302,6 +334,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         recircs: Vec::new(),
         learns_anew: false,
         dependencies: Vec::new(),
+        lookups: Vec::new(),
         error: Some(reason),
         final_key: key.clone(),
         notes: Vec::new(),

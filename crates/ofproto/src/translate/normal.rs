@@ -12,7 +12,7 @@ use flow::{Field, FlowKey, VLAN_PRESENT};
 const ETH_VLAN: u16 = 0x8100;
 const ETH_QINQ: u16 = 0x88a8;
 
-impl<'a> Context<'_, 'a> {
+impl<'a> Context<'a> {
     pub fn normal(&mut self) {
         self.mask.add(Field::EthSrc);
         self.mask.add(Field::EthDst);
@@ -139,7 +139,10 @@ impl<'a> Context<'_, 'a> {
         }
         let before = self.key.clone();
         put_tags(&mut self.key, &outside, port.spec.priority_tags);
+        let was_rewritten = self.is_rewritten;
+        self.is_rewritten |= self.key != before;
         self.output_to(port.number, false);
+        self.is_rewritten = was_rewritten;
         for field in [Field::VlanTci, Field::VlanTpid, Field::VlanTci1, Field::VlanTpid1] {
             self.key.set(field, before.get(field));
         }

@@ -19,7 +19,7 @@ const REASON_PACKET_OUT: u8 = 5;
 /// OFPR_NO_MATCH, also for a flow that stands for a miss.
 const REASON_NO_MATCH: u8 = 0;
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
     pub fn output(&mut self, port: OfPort, max_len: u16, may_packet_in: bool, last: bool) {
         let in_port = self.in_port();
@@ -108,6 +108,7 @@ impl Context<'_, '_> {
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let conntracked = self.conntracked;
+        let varying = std::mem::take(&mut self.varying);
         let here = std::mem::replace(&mut self.bridge, bridge);
         self.key.set_in_port_raw(peer.1.0.into());
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
@@ -123,7 +124,7 @@ impl Context<'_, '_> {
         }
         self.notes.leave();
         self.bridge = here;
-        self.key = key;
+        (self.key, self.varying) = (key, varying);
         (self.stack, self.action_set) = (stack, action_set);
         self.conntracked = conntracked;
         // Neither an early end nor an error there concerns what is left to do here.

@@ -8,7 +8,7 @@ use base::MacAddr;
 use flow::{Action, Field};
 use std::net::IpAddr;
 
-impl Context<'_, '_> {
+impl Context<'_> {
     /// The step that takes an outer packet of a tunnel to its end, if it is one that a port of the
     /// system's address would get. Neighbours that answer there are learned.
     pub fn terminate(&mut self, port: &Port) -> Option<Action> {

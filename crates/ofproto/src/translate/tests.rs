@@ -248,7 +248,7 @@ proptest! {
         flows in flows(), eth_type in prop::sample::select(&[0x0800u16, 0x0806, 0x88cc]),
         first: Seed, others in prop::collection::vec(any::<Seed>(), 8),
     ) {
-        let (mut ofproto, _) = switch(&flows);
+        let (ofproto, _) = switch(&flows);
         let mut key = packet(eth_type, first);
         // Then the same for the passes after connection tracking.
         for _ in 0..3 {
@@ -274,7 +274,7 @@ proptest! {
     /// Notes change nothing.
     #[test]
     fn telling_what_is_done_does_not_change_it(flows in flows(), seed: Seed) {
-        let (mut ofproto, _) = switch(&flows);
+        let (ofproto, _) = switch(&flows);
         let key = packet(0x0800, seed);
         let quiet = ofproto.translate(NOW, &key, Notes::Off);
         let told = ofproto.translate(NOW, &key, Notes::On { names: true, learns: true });
@@ -289,7 +289,7 @@ proptest! {
         eth_type in prop::sample::select(&[0x0800u16, 0x0806]), seed: Seed,
     ) {
         let flow = format!("table=0,priority=9,actions={},output:1,output:3", actions.join(","));
-        let (mut ofproto, _) = switch(&[flow]);
+        let (ofproto, _) = switch(&[flow]);
         let mut key = packet(eth_type, seed);
         key.set(Field::InPort, 2);
         let translation = ofproto.translate(NOW, &key, Notes::Off);
@@ -310,7 +310,7 @@ proptest! {
 #[test]
 fn endless_resubmits_drop_the_packet() {
     let deep = "table=0,actions=resubmit(,0)".to_owned();
-    let (mut ofproto, _) = switch(std::slice::from_ref(&deep));
+    let (ofproto, _) = switch(std::slice::from_ref(&deep));
     let translation = ofproto.translate(NOW, &packet(0x0800, [0; 16]), Notes::Off);
     assert_eq!(translation.actions, [Action::Drop(flow::DropReason::ResubmitDepth)]);
     let many = ["resubmit(,1)"; 70].join(",");
@@ -319,14 +319,14 @@ fn endless_resubmits_drop_the_packet() {
         format!("table=1,actions={}", many.replace(",1)", ",2)")),
         "table=2,actions=drop".to_owned(),
     ];
-    let (mut ofproto, _) = switch(&flows);
+    let (ofproto, _) = switch(&flows);
     let translation = ofproto.translate(NOW, &packet(0x0800, [0; 16]), Notes::Off);
     assert_eq!(translation.error, Some(flow::DropReason::Resubmits));
 }
 
 #[test]
 fn unknown_ports_and_numbers_drop_the_packet() {
-    let (mut ofproto, _) = switch(&[]);
+    let (ofproto, _) = switch(&[]);
     let mut key = packet(0x0800, [0; 16]);
     key.set_in_port_raw(77);
     let translation = ofproto.translate(NOW, &key, Notes::Off);
@@ -354,7 +354,7 @@ fn a_wide_port_number_is_openflow_13s() {
         (1, "move:OXM_OF_ACTSET_OUTPUT[]->NXM_NX_REG0[]", 0xffff_fff7, 1),
     ];
     for &(port, actions, reg0, in_port) in cases {
-        let (mut ofproto, _) = switch(&[format!("table=0,actions={actions},output:3")]);
+        let (ofproto, _) = switch(&[format!("table=0,actions={actions},output:3")]);
         let mut key = packet(0x0800, [0; 16]);
         key.set_in_port_raw(port);
         let end = ofproto.translate(NOW, &key, Notes::Off).final_key;

@@ -36,7 +36,7 @@ struct Link<'a> {
     mac: MacAddr,
 }
 
-impl<'a> Context<'_, 'a> {
+impl<'a> Context<'a> {
     /// Makes those fields of the tunnel matter that any packet out of one is told by
     /// (ovs: `ofproto/tunnel.c`, `tnl_wc_init`).
     pub fn look_at_tunnel(&mut self) {
@@ -69,10 +69,12 @@ impl<'a> Context<'_, 'a> {
                 false
             }
             (CE, _) => {
+                self.is_rewritten = true;
                 self.key.set_nw_tos(tos | CE);
                 true
             }
             (ECT_1, ECT_0) => {
+                self.is_rewritten = true;
                 self.key.set_nw_tos((tos & DSCP) | ECT_1);
                 true
             }
@@ -302,6 +304,8 @@ impl<'a> Context<'_, 'a> {
         let here = (self.bridge, self.conntracked, self.own_address);
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
+        let varying = std::mem::take(&mut self.varying);
+        let was_rewritten = std::mem::replace(&mut self.is_rewritten, true);
         let actions =
             std::mem::replace(&mut self.actions, vec![Action::TunnelPush(Arc::new(push))]);
         (self.key, self.mask) = (outer, Mask::new());
@@ -320,6 +324,7 @@ impl<'a> Context<'_, 'a> {
         (self.key, self.base, self.mask) = before;
         (self.bridge, self.conntracked, self.own_address) = here;
         (self.stack, self.action_set) = (stack, action_set);
+        (self.varying, self.is_rewritten) = (varying, was_rewritten);
         // As with patches, neither an early end nor an error there concerns what is left to do here.
         (self.exit, self.error) = (false, None);
         if pushed.len() == 1 {

@@ -29,7 +29,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     });
 }
 
-/// How many megaflows there may be just now; what dumps take changes it again.
+/// How many megaflows there may be, until `other_config:flow-limit` is changed.
 fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
     let word = &words[0];
     let limit: u32 = word.parse().map_err(|_| format!("{word}: flow limit is not a number"))?;
@@ -120,7 +120,7 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
         totals.hits(),
         totals.misses(),
         totals.lost,
-        switch.ofproto().megaflows().count(),
+        switch.ofproto().megaflow_counters().current,
     );
     let ports: Vec<(PortNo, String, Option<String>)> =
         switch.devices().iter().map(|(n, d)| (n, d.name.clone(), d.label())).collect();

@@ -121,7 +121,7 @@ pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> 
 }
 
 /// The megaflow that is told by its identifier, `ufid:...`, or by the whole key of its packet.
-fn told<'a>(switch: &'a Switch, text: &str) -> Result<Option<&'a DatapathFlow>, String> {
+fn told(switch: &Switch, text: &str) -> Result<Option<DatapathFlow>, String> {
     let mut flows = switch.ofproto().megaflows();
     if let Some(ufid) = text.strip_prefix("ufid:") {
         let ufid = ufid.split(',').next().unwrap_or_default();
@@ -196,7 +196,7 @@ fn dump_of(
     let options = DumpOptions { names: PortNames { device, bridge: None }, ..options };
     let now = clock::now();
     let flows = switch.ofproto().megaflows().filter(|flow| wanted(flow));
-    flows.map(|flow| format_megaflow(flow, now, options) + "\n").collect()
+    flows.map(|flow| format_megaflow(&flow, now, options) + "\n").collect()
 }
 
 /// The bridge's OpenFlow flows, hidden ones too.

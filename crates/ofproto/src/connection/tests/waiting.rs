@@ -20,9 +20,10 @@ fn all_flows() -> Message {
 }
 
 fn answer(bench: &mut Bench, worker: u16) {
-    let dump = FlowDump { worker: WorkerId(worker), flows: Vec::new() };
+    let worker = WorkerId(worker);
+    let dump = FlowDump { worker, at: bench.now, is_last: true, flows: Vec::new() };
     bench.core.dump(bench.now, dump);
-    bench.with(|connections, switch| connections.dumped(WorkerId(worker), switch));
+    bench.with(|connections, switch| connections.dumped(worker, switch));
 }
 
 #[test]

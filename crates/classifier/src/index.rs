@@ -1,0 +1,153 @@
+//! A hash index that grows part by part, so that no insertion pauses for the whole of it.
+
+use hashbrown::HashTable;
+
+/// From so many entries on, the index is split.
+const SPLIT_AT: usize = 16 * 1024;
+/// Into so many parts; with ten million entries each has 40,000, which move in less than a
+/// millisecond when it grows.
+const PARTS: usize = 256;
+
+/// From hashes to the numbers of places that the caller keeps. Half of each hash is kept beside the
+/// number, so that growing touches nothing else.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// One part, or [`PARTS`].
+    parts: Vec<HashTable<Entry>>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u32,
+    place: u32,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Index { parts: vec![HashTable::new()], len: 0 }
+    }
+}
+
+impl Index {
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The place of this hash for which `is_it` holds.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let hash = kept(hash);
+        let part = if self.parts.len() == 1 { &self.parts[0] } else { &self.parts[part_of(hash)] };
+        let found = part.find(spread(hash), |entry| entry.hash == hash && is_it(entry.place));
+        found.map(|entry| entry.place)
+    }
+
+    /// Adds a place, which must not be there.
+    pub fn insert(&mut self, hash: u64, place: u32) {
+        if self.parts.len() == 1 && self.len >= SPLIT_AT {
+            self.split();
+        }
+        let hash = kept(hash);
+        let part = if self.parts.len() == 1 { 0 } else { part_of(hash) };
+        self.parts[part].insert_unique(spread(hash), Entry { hash, place }, |it| spread(it.hash));
+        self.len += 1;
+    }
+
+    /// Takes a place out; says whether it was there.
+    pub fn remove(&mut self, hash: u64, place: u32) -> bool {
+        let hash = kept(hash);
+        let part = if self.parts.len() == 1 { 0 } else { part_of(hash) };
+        let part = &mut self.parts[part];
+        let Ok(entry) = part.find_entry(spread(hash), |it| it.place == place) else { return false };
+        entry.remove();
+        self.len -= 1;
+        // What a storm of flows needed is given back.
+        if part.capacity() > 64 && part.len() < part.capacity() / 8 {
+            part.shrink_to(part.len() * 2, |it| spread(it.hash));
+        }
+        if self.len == 0 {
+            *self = Index::default();
+        }
+        true
+    }
+
+    fn split(&mut self) {
+        let mut parts = Vec::new();
+        parts.resize_with(PARTS, HashTable::new);
+        for entry in self.parts.drain(..).flatten() {
+            let part: &mut HashTable<Entry> = &mut parts[part_of(entry.hash)];
+            part.insert_unique(spread(entry.hash), entry, |it| spread(it.hash));
+        }
+        self.parts = parts;
+    }
+}
+
+/// The half of a hash that is kept.
+#[inline]
+fn kept(hash: u64) -> u32 {
+    (hash >> 32) as u32 ^ hash as u32
+}
+
+#[inline]
+fn part_of(hash: u32) -> usize {
+    (hash >> 24) as usize
+}
+
+/// What a part hashes by: it looks at the highest and the lowest bits.
+#[inline]
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+const _: () = assert!(PARTS == 1 << 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(place: u32) -> u64 {
+        u64::from(place).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(31)
+    }
+
+    #[test]
+    fn what_was_put_in_is_found_until_it_is_taken_out() {
+        let mut index = Index::default();
+        let count = 3 * SPLIT_AT as u32;
+        for place in 0..count {
+            index.insert(hash(place), place);
+        }
+        assert_eq!(index.len(), count as usize);
+        for place in 0..count {
+            assert_eq!(index.find(hash(place), |it| it == place), Some(place));
+        }
+        assert_eq!(index.find(hash(count), |it| it == count), None);
+        for place in (0..count).step_by(2) {
+            assert!(index.remove(hash(place), place) && !index.remove(hash(place), place));
+        }
+        for place in 0..count {
+            let found = index.find(hash(place), |it| it == place);
+            assert_eq!(found, (place % 2 == 1).then_some(place));
+        }
+        for place in (1..count).step_by(2) {
+            assert!(index.remove(hash(place), place));
+        }
+        assert!(index.is_empty() && index.parts.len() == 1);
+    }
+
+    #[test]
+    fn places_of_one_hash_are_told_apart() {
+        let mut index = Index::default();
+        (0..10).for_each(|place| index.insert(7, place));
+        assert_eq!(index.find(7, |place| place == 4), Some(4));
+        assert!(index.remove(7, 4));
+        assert_eq!(index.find(7, |place| place == 4), None);
+        assert_eq!(index.len(), 9);
+    }
+}

@@ -1,0 +1,139 @@
+//! Dumps: what a worker tells of its flows' statistics, page by page, so that packets wait for no more
+//! than one page.
+
+use crate::outbox::Outbox;
+use crate::worker::Worker;
+use base::Instant;
+use flow::{FlowDump, FlowId, FlowStats};
+
+/// Flows on one page. To read their statistics takes some ten microseconds.
+const PAGE: usize = 256;
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Dump {
+    /// Flows hit since they were last told of.
+    pub hit: Vec<FlowId>,
+    /// Last statistics of flows deleted since the last page.
+    pub gone: Vec<(FlowId, FlowStats)>,
+    /// Flows that the dump under way has still to tell of, the next one last.
+    telling: Vec<FlowId>,
+    /// When the dump under way was asked for.
+    under_way: Option<Instant>,
+}
+
+impl Worker {
+    /// Begins to tell of the flows that were hit since the last dump.
+    pub(crate) fn begin_dump(&mut self, now: Instant, out: &mut Outbox) {
+        let Dump { hit, telling, under_way, .. } = &mut self.dump;
+        if telling.is_empty() {
+            std::mem::swap(hit, telling);
+        } else {
+            telling.append(hit);
+        }
+        *under_way = Some(now);
+        self.continue_dump(out);
+    }
+
+    /// Whether a dump waits for [`Self::continue_dump`].
+    #[inline]
+    pub fn is_dumping(&self) -> bool {
+        self.dump.under_way.is_some()
+    }
+
+    /// Tells one more page of the dump under way, if there is one.
+    pub fn continue_dump(&mut self, out: &mut Outbox) {
+        let Some(at) = self.dump.under_way else { return };
+        let mut flows = std::mem::take(&mut self.dump.gone);
+        let rest = self.dump.telling.len().saturating_sub(PAGE);
+        for id in self.dump.telling.drain(rest..) {
+            let Some(handle) = self.handles.get(&id) else { continue };
+            let Some(flow) = self.flows.get_mut(*handle) else { continue };
+            flow.reported = false;
+            flows.push((id, flow.stats));
+        }
+        let is_last = rest == 0;
+        if is_last {
+            self.dump.under_way = None;
+        }
+        out.dumps.push(FlowDump { worker: self.id, at, is_last, flows });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upcall_queue::UpcallQueue;
+    use crate::worker::WorkerConfig;
+    use base::{PortNo, WorkerId};
+    use conntrack::{Config, Conntrack};
+    use flow::{Action, Field, FlowCommand, FlowPut, Match};
+    use packet::{Batch, Packet};
+    use std::sync::Arc;
+
+    const FLOWS: u64 = 1000;
+
+    /// A worker with a flow for each UDP source port of a frame that is sent once through each.
+    fn worker(conntrack: &Arc<Conntrack>, out: &mut Outbox) -> Worker {
+        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
+        let config = WorkerConfig::default();
+        let mut worker = Worker::new(WorkerId(0), tracker, upcalls, config, 1);
+        for n in 1..=FLOWS {
+            let matching = Match::any()
+                .with(Field::InPort, 1)
+                .with(Field::EthType, 0x0800)
+                .with(Field::TpSrc, n.into());
+            let put =
+                FlowPut { id: FlowId(n), matching, actions: Arc::new([Action::Output(PortNo(2))]) };
+            worker.command(Instant::ZERO, FlowCommand::Put(Box::new(put)), out);
+        }
+        worker
+    }
+
+    fn receive(worker: &mut Worker, at: Instant, n: u64, out: &mut Outbox) {
+        let mut batch = Batch::new();
+        let bytes = wire::text::parse(&format!("10.0.0.1:{n}>10.0.0.2:80 udp")).unwrap();
+        batch.push(Packet::from_bytes(&bytes));
+        worker.receive(at, PortNo(1), &mut batch, out);
+        out.batches_mut().for_each(|(_, batch)| batch.clear());
+    }
+
+    #[test]
+    fn a_dump_of_many_flows_comes_in_pages_and_counts_every_packet_once() {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let mut out = Outbox::new();
+        let mut worker = worker(&conntrack, &mut out);
+        let at = |ms: u64| Instant::from_millis(1000 + ms);
+        for n in 1..=FLOWS {
+            receive(&mut worker, at(0), n, &mut out);
+        }
+        worker.command(at(1), FlowCommand::Collect, &mut out);
+        let mut pages = 1;
+        let mut told = std::collections::BTreeMap::new();
+        let mut between = 0;
+        loop {
+            for dump in out.dumps.drain(..) {
+                assert_eq!(dump.at, at(1));
+                assert!(dump.flows.len() <= PAGE + 1, "{} flows on a page", dump.flows.len());
+                told.extend(dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)));
+            }
+            if !worker.is_dumping() {
+                break;
+            }
+            // Packets come between the pages, and a flow goes.
+            between += 1;
+            receive(&mut worker, at(2), between, &mut out);
+            if between == 1 {
+                worker.command(at(2), FlowCommand::Delete(FlowId(FLOWS / 2)), &mut out);
+            }
+            worker.continue_dump(&mut out);
+            pages += 1;
+        }
+        assert!(pages > 3 && told.len() as u64 == FLOWS, "{pages} pages, {} flows", told.len());
+        worker.command(at(3), FlowCommand::Collect, &mut out);
+        for dump in out.dumps.drain(..) {
+            told.extend(dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)));
+        }
+        assert_eq!(told.values().sum::<u64>(), FLOWS + between);
+    }
+}

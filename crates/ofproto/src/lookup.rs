@@ -1,0 +1,152 @@
+//! What a megaflow's packets look like where they are looked up in a flow table, as far as it is the
+//! same for all of them: so that a flow that is added concerns only those megaflows some packet of
+//! which it could match.
+//!
+//! A megaflow's mask covers every bit that translation looked at, so that in these bits its packets
+//! are alike. Until an action rewrites a header, the headers in these bits are those of the
+//! megaflow's own key. Registers and metadata begin with the same value for all its packets, and
+//! stay so but for bits that an action copies from a header. Whatever is not known counts as
+//! overlapping.
+
+use crate::bridge::BridgeId;
+use base::TableId;
+use flow::{Field, FlowKey, Mask, Match, PackedKey};
+
+/// A lookup in a flow table.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Lookup {
+    bridge: BridgeId,
+    table: TableId,
+    /// The priority of the flow that was found.
+    priority: Option<u16>,
+    /// Whether headers were those of the megaflow's key.
+    has_headers: bool,
+    /// Whether what connection tracking said was, too.
+    has_conntrack: bool,
+    /// The port that the packet counted as having come in on, registers and metadata.
+    pipeline: PackedKey,
+    /// Bits of these that depend on the packet.
+    varying: Option<PackedKey>,
+}
+
+/// What a lookup sees of a packet under translation.
+pub(crate) struct Seen<'a> {
+    pub bridge: BridgeId,
+    pub table: TableId,
+    /// The key that is looked up, in the bridge's numbers.
+    pub key: &'a FlowKey,
+    /// The key that the packet came with.
+    pub original: &'a FlowKey,
+    /// Whether some action may have rewritten a header.
+    pub is_rewritten: bool,
+    /// Registers and metadata that depend on the packet.
+    pub varying: &'a Mask,
+}
+
+impl Lookup {
+    /// Writes down a lookup that found a flow of this priority, or none.
+    pub fn new(seen: &Seen<'_>, priority: Option<u16>) -> Lookup {
+        let (mut pipeline, mut varying) = (FlowKey::new(), FlowKey::new());
+        let (headers, conntrack) = (header_mask(), conntrack_mask());
+        let agree = |mask: &Mask| {
+            let words = seen.key.words().iter().zip(seen.original.words()).zip(mask.words());
+            words.fold(0, |diff, ((a, b), mask)| diff | ((a ^ b) & mask)) == 0
+        };
+        let pipeline_bits = pipeline_mask();
+        let words = pipeline_bits.words().iter().zip(seen.key.words());
+        for (place, (mask, word)) in pipeline.words_mut().iter_mut().zip(words) {
+            *place = word & mask;
+        }
+        let is_varying = !seen.varying.is_empty();
+        if is_varying {
+            varying.words_mut().copy_from_slice(seen.varying.words());
+        }
+        Lookup {
+            bridge: seen.bridge,
+            table: seen.table,
+            priority,
+            has_headers: !seen.is_rewritten && agree(headers),
+            has_conntrack: !seen.is_rewritten && agree(conntrack),
+            pipeline: PackedKey::new(&pipeline),
+            varying: is_varying.then(|| PackedKey::new(&varying)),
+        }
+    }
+
+    /// The table that was looked in.
+    pub fn place(&self) -> (BridgeId, TableId) {
+        (self.bridge, self.table)
+    }
+
+    /// Whether a flow that is added could be found in place of what was, as far as the port,
+    /// registers and metadata say.
+    pub fn may_find(&self, added: &Added) -> bool {
+        let is_lower = self.priority.is_some_and(|found| added.priority < found);
+        if (self.bridge, self.table) != (added.bridge, added.table) || is_lower {
+            return false;
+        }
+        let key = self.pipeline.unpack();
+        let varying = self.varying.as_ref().map(PackedKey::unpack).unwrap_or_default();
+        let words = key.words().iter().zip(varying.words()).zip(pipeline_mask().words());
+        let matching = added.matching.key().words().iter().zip(added.matching.mask().words());
+        words.zip(matching).fold(0, |diff, (((have, varies), pipeline), (want, mask))| {
+            diff | ((have ^ want) & mask & pipeline & !varies)
+        }) == 0
+    }
+
+    /// Whether a packet of a megaflow with this match could match the flow that is added, as far as
+    /// the headers say.
+    pub fn may_match(&self, added: &Added, megaflow: &Match) -> bool {
+        let known = |word: usize| {
+            let headers = if self.has_headers { header_mask().words()[word] } else { 0 };
+            headers | if self.has_conntrack { conntrack_mask().words()[word] } else { 0 }
+        };
+        let (key, mask) = (added.matching.key().words(), added.matching.mask().words());
+        let (own, own_mask) = (megaflow.key().words(), megaflow.mask().words());
+        let differs = |i: usize| (own[i] ^ key[i]) & mask[i] & own_mask[i] & known(i) != 0;
+        !(0..key.len()).any(differs)
+    }
+
+    /// Whether all that the megaflow's mask covers of headers is known here.
+    pub fn has_headers(&self) -> bool {
+        self.has_headers
+    }
+}
+
+/// A flow that was added to a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Added {
+    pub bridge: BridgeId,
+    pub table: TableId,
+    pub priority: u16,
+    pub matching: Match,
+}
+
+/// Fields of headers: those that are neither of the pipeline nor connection tracking's.
+pub(crate) fn header_mask() -> &'static Mask {
+    static MASK: std::sync::LazyLock<Mask> =
+        std::sync::LazyLock::new(|| fields(|field| !field.is_ct() && !is_of_pipeline(field)));
+    &MASK
+}
+
+fn conntrack_mask() -> &'static Mask {
+    static MASK: std::sync::LazyLock<Mask> = std::sync::LazyLock::new(|| fields(Field::is_ct));
+    &MASK
+}
+
+fn pipeline_mask() -> &'static Mask {
+    static MASK: std::sync::LazyLock<Mask> = std::sync::LazyLock::new(|| fields(is_of_pipeline));
+    &MASK
+}
+
+fn fields(are: impl Fn(Field) -> bool) -> Mask {
+    let mut mask = Mask::new();
+    Field::BASIC.iter().filter(|field| are(**field)).for_each(|&field| mask.add(field));
+    mask
+}
+
+/// What packets get between the datapath and the tables, or in the tables. `conj_id` is left out: a
+/// lookup may set it for another one, so that nothing is known of it.
+pub(crate) fn is_of_pipeline(field: Field) -> bool {
+    field.is_pipeline()
+        || matches!(field, Field::InPort | Field::InPortOxm | Field::ActsetOutput | Field::RecircId)
+}

@@ -1,0 +1,170 @@
+//! What time brings: flows time out, addresses age, idle megaflows go, and workers are asked what their
+//! flows have carried. Where there may be many of something, a bounded part is done in each call.
+
+use crate::{Ofproto, Outbox};
+use base::{Instant, WorkerId};
+use flow::{FlowCommand, FlowId};
+use std::time::Duration;
+
+/// How long a megaflow may be idle where there are more than there should be, in milliseconds
+/// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
+const CROWDED_IDLE_MS: u64 = 100;
+/// Megaflows that are deleted, or looked at because they may be idle, in one go.
+const FLOWS_AT_ONCE: usize = 1024;
+/// Places of megaflows that are passed in one go.
+const SLOTS_AT_ONCE: u32 = 16 * 1024;
+
+/// What is still to be done with megaflows.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    /// Megaflows whose time may be over wait.
+    has_idle: bool,
+    /// From this slot on, megaflows are looked at: there are too many, or they may be idle for less long.
+    look_from: Option<u32>,
+    /// Slots from here to there lose their megaflows.
+    purge: Option<(u32, u32)>,
+}
+
+impl Upkeep {
+    /// Looks at all megaflows, a part at a time.
+    pub fn look_through(&mut self) {
+        self.look_from = Some(1);
+    }
+}
+
+impl Ofproto {
+    /// How many megaflows there may be.
+    pub fn flow_limit(&self) -> usize {
+        self.flow_limit
+    }
+
+    /// Sets how many megaflows there may be, until the configuration says something else.
+    pub fn set_flow_limit(&mut self, limit: usize) {
+        self.flow_limit = limit;
+    }
+
+    /// Does what is due at this time. What is left to do is done by [`Self::go_on`].
+    pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
+        self.expire_flows(now);
+        for bridge in self.bridges.iter_mut() {
+            bridge.macs.expire(now);
+            self.changes.macs(bridge, &self.installed);
+        }
+        self.expire_neighbours(now);
+        self.ask_neighbours(now, out);
+        self.recirc.sweep(now);
+        self.go_on(now, out);
+        let every_ms = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
+        if now - self.last_dump < Duration::from_millis(every_ms) && self.last_dump != Instant::ZERO
+        {
+            return;
+        }
+        self.last_dump = now;
+        self.collect(out);
+    }
+
+    /// Asks all workers what their flows have carried, before the next time that [`Self::tick`]
+    /// would. What they answer is to be given to [`Self::dump`].
+    pub fn collect(&mut self, out: &mut Outbox) {
+        for worker in (0..self.config.workers).map(WorkerId) {
+            if self.installed.ask_dump(worker) {
+                out.commands.push((worker, FlowCommand::Collect));
+            }
+        }
+    }
+
+    /// Until when all packets are known: those that came later may not be in the statistics yet.
+    pub(crate) fn collected(&self, now: Instant) -> Instant {
+        match self.config.workers {
+            0 => now,
+            workers => self.installed.collected(workers).min(now),
+        }
+    }
+
+    /// A worker has told of all its flows.
+    pub(crate) fn statistics_collected(&mut self, now: Instant) {
+        self.expire_flows(now);
+        self.upkeep.has_idle = true;
+        if self.installed.len() > self.flow_limit && self.upkeep.look_from.is_none() {
+            self.upkeep.look_through();
+        }
+    }
+
+    /// Looks at a new megaflow when it may be idle.
+    pub(crate) fn watch_idle(&mut self, id: FlowId, now: Instant) {
+        self.installed.arm(id, now, now + Duration::from_millis(self.config.max_idle_ms));
+    }
+
+    /// Goes on with what is to be done with many megaflows, a bounded part of it. Says whether there is
+    /// more; then this is to be called again soon, after others had their turn.
+    pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        self.revalidate(now, out);
+        self.purge_some(now, out);
+        self.delete_idle(now, out);
+        self.look_at_some(now, out);
+        self.needs_revalidation()
+            || self.upkeep.has_idle
+            || self.upkeep.purge.is_some()
+            || self.upkeep.look_from.is_some()
+    }
+
+    /// Deletes megaflows that were idle for too long when all packets were last known.
+    fn delete_idle(&mut self, now: Instant, out: &mut Outbox) {
+        if !self.upkeep.has_idle {
+            return;
+        }
+        let idle = Duration::from_millis(self.config.max_idle_ms);
+        let (collected, mut gone) = (self.collected(now), Vec::new());
+        self.upkeep.has_idle = self.installed.take_idle(collected, idle, FLOWS_AT_ONCE, &mut gone);
+        for id in gone {
+            self.installed.counters.idle += 1;
+            self.delete_megaflow(id, now, out);
+        }
+    }
+
+    /// Passes some places of megaflows. Where there are too many, those go that had nothing to do when
+    /// all packets were last known; busy ones stay.
+    fn look_at_some(&mut self, now: Instant, out: &mut Outbox) {
+        let Some(from) = self.upkeep.look_from else { return };
+        let end = from.saturating_add(SLOTS_AT_ONCE).min(self.installed.last_slot() + 1);
+        self.upkeep.look_from = (end <= self.installed.last_slot()).then_some(end);
+        let mut excess = self.installed.len().saturating_sub(self.flow_limit);
+        let collected = self.collected(now);
+        let max_idle = Duration::from_millis(self.config.max_idle_ms);
+        let crowded = Duration::from_millis(CROWDED_IDLE_MS).min(max_idle);
+        let found: Vec<(FlowId, Instant)> =
+            self.installed.idle_in(from..end, collected, crowded).collect();
+        for (id, used) in found {
+            let is_idle = used + max_idle < collected;
+            if is_idle || excess > 0 {
+                excess = excess.saturating_sub(1);
+                self.installed.counters.idle += 1;
+                self.delete_megaflow(id, now, out);
+            }
+        }
+    }
+
+    /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.
+    pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
+        self.upkeep.purge = Some((1, self.installed.last_slot()));
+        self.purge_some(now, out);
+    }
+
+    fn purge_some(&mut self, now: Instant, out: &mut Outbox) {
+        let Some((from, last)) = self.upkeep.purge else { return };
+        let end = from.saturating_add(FLOWS_AT_ONCE as u32).min(last.saturating_add(1));
+        self.upkeep.purge = (end <= last).then_some((end, last));
+        for slot in from..end {
+            if let Some(id) = self.installed.id_at(slot) {
+                self.delete_megaflow(id, now, out);
+            }
+        }
+    }
+
+    /// Takes one megaflow out of the datapath.
+    pub fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
+        let Some(worker) = self.installed.worker_of(id) else { return };
+        out.commands.push((worker, FlowCommand::Delete(id)));
+        self.installed.remove(id, now, &self.recirc);
+    }
+}
