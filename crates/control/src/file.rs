@@ -21,6 +21,8 @@
 //! unified_cache_entries = 524288    # of each worker; 0 for none
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! max_revalidator_ms = 1000
+//! flow_stats_interval_ms = 1000     # how often flows' statistics are collected; 0 is never
+//! flow_expiry = true                # whether flows without packets leave the datapath
 //! stats_update_interval_ms = 5000
 //! bundle_idle_timeout_s = 10        # how long an OpenFlow bundle stays without messages
 //! run_dir = "/run/openvswitch"      # where br0.mgmt lies
@@ -248,6 +250,8 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
         unified_cache_entries: section
             .integer("unified_cache_entries", 0..=cache, errors)
             .unwrap_or(numbers.unified_cache_entries),
+        flow_stats_interval_ms: section.integer("flow_stats_interval_ms", 0..=u32::MAX, errors),
+        flow_expiry: section.boolean("flow_expiry", errors).unwrap_or(true),
         perf_metrics: section.boolean("pmd_perf_metrics", errors).unwrap_or_default(),
         max_revalidator_ms: section
             .integer("max_revalidator_ms", revalidator..=u32::MAX, errors)

@@ -21,6 +21,11 @@ pub struct SwitchOptions {
     /// What flows have carried is looked at, at least this often (`max-revalidator`), in
     /// milliseconds.
     pub max_revalidator_ms: u32,
+    /// How often workers are asked what their flows have carried (`tidegate-stats-interval`), in
+    /// milliseconds; 0 is never. None: as often as [`SwitchOptions::max_revalidator_ms`] says.
+    pub flow_stats_interval_ms: Option<u32>,
+    /// Whether flows without packets leave the datapath (`tidegate-flow-expiry`).
+    pub flow_expiry: bool,
     /// One in this many packets that miss the exact-match cache is put into it; 0 never
     /// (`emc-insert-inv-prob`).
     pub emc_insert_inv_prob: u32,
@@ -71,6 +76,8 @@ impl Default for SwitchOptions {
             flow_limit: limits::FLOW_LIMIT as u32,
             max_idle_ms: limits::MAX_IDLE_MS as u32,
             max_revalidator_ms: limits::MAX_REVALIDATOR_MS as u32,
+            flow_stats_interval_ms: None,
+            flow_expiry: true,
             emc_insert_inv_prob: 100,
             unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,
             perf_metrics: false,

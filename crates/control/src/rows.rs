@@ -200,6 +200,8 @@ impl<'a> Reader<'a> {
             unified_cache_entries: self
                 .config(place, "unified-cache-entries", 0..=cache)
                 .unwrap_or(default.unified_cache_entries),
+            flow_stats_interval_ms: self.config(place, "tidegate-stats-interval", any),
+            flow_expiry: root.map_str("other_config", "tidegate-flow-expiry") != Some("false"),
             perf_metrics: self.flag(place, "pmd-perf-metrics"),
             enable_statistics: self.flag(place, "enable-statistics"),
             flow_restore_wait: self.flag(place, "flow-restore-wait"),

@@ -49,6 +49,11 @@ impl Trail {
         }
     }
 
+    /// Notes that nothing can be said of others.
+    pub fn spoil(&mut self) {
+        self.tracking = Tracking::Unsteady;
+    }
+
     /// Notes that the packet was made to forget what connection tracking said of it.
     pub fn cleared(&mut self) {
         if let Tracking::Same(visits) = &mut self.tracking {

@@ -60,6 +60,18 @@ pub(crate) fn execute(
     walk_copies(worker, now, out, laps);
 }
 
+/// Takes a frame that waited for an answer into the tables.
+pub(crate) fn enter_again(
+    worker: &mut Worker,
+    now: Instant,
+    frame: Frame,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    walk(worker, now, &mut [frame], &mut [], 0, out, laps);
+    walk_copies(worker, now, out, laps);
+}
+
 /// Pass after pass over the tables, until no packet is left in its place. The number of passes is
 /// bounded, so that flows that send packets round for ever do no harm. There is a trail for each
 /// frame, or none at all where they will not be remembered.
@@ -142,6 +154,12 @@ fn carry_out(
         start = range.end;
         let frames = &mut frames[range.clone()];
         let trails = trails.get_mut(range).unwrap_or_default();
+        if let Some(handle) = run[0]
+            && worker.holds_back(handle)
+        {
+            carry_out_behind(worker, now, handle, frames, trails, out, laps);
+            continue;
+        }
         let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
             frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, laps));
             continue;
@@ -157,6 +175,29 @@ fn carry_out(
         if flow.tracks {
             trails.iter_mut().zip(frames).for_each(|(trail, frame)| trail.tracked(frame));
         }
+    }
+}
+
+/// The same for packets of a flow that came while others waited for answers: those with the key of such a
+/// one wait, too. Nothing of them is remembered, for others must be asked the same.
+fn carry_out_behind(
+    worker: &mut Worker,
+    now: Instant,
+    handle: Handle,
+    frames: &mut [Frame],
+    trails: &mut [Trail],
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    trails.iter_mut().for_each(Trail::spoil);
+    for frame in frames {
+        if worker.waits(frame, laps) {
+            continue;
+        }
+        let frames = std::slice::from_mut(frame);
+        let Some(flow) = worker.credit_frames(now, handle, frames) else { continue };
+        execute_run(worker, now, frames, &flow.actions, out, laps);
+        worker.give_back(flow.handle, flow.actions);
     }
 }
 

@@ -1,30 +1,57 @@
-//! The queue of misses between the workers and the control side: bounded and fair.
+//! The queue of upcalls between the workers and those who answer: bounded and fair.
 //!
 //! Upcalls wait by class and port, each list bounded, and are served in turn (deficit round robin
 //! with a quantum of one, since an upcall costs about the same whatever its size). A storm from one
-//! port, or of ARP, fills its own list and takes its own share of the turns; everybody else's
-//! upcalls go on.
+//! port, or of ARP, fills its own list and takes its own share of the turns. Where the whole queue is
+//! full, the longest list loses its newest upcall to one that arrives for a shorter list, so that no
+//! number of storms keeps others out.
 
 use base::PortNo;
 use base::limits::{UPCALLS, UPCALLS_PER_PORT};
-use flow::{Upcall, UpcallKind};
+use flow::{FlowKey, Upcall, UpcallKind};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What kind of upcall: each kind gets its own turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
-    Arp,
-    Miss,
+    /// LACP, CFM, spanning tree and their like, and BFD.
+    Control,
+    /// ARP and IPv6 neighbor discovery.
+    Neighbor,
+    /// The first packet of a TCP connection.
+    TcpSyn,
+    /// Other IP packets for one host.
+    Ip,
+    /// What goes to many.
+    Multicast,
+    Other,
+    /// What a flow sends to a controller.
     Controller,
 }
 
 impl Class {
-    fn of(upcall: &Upcall) -> Class {
-        match (&upcall.kind, upcall.key.eth_type()) {
-            (UpcallKind::Controller(_), _) => Class::Controller,
-            (UpcallKind::Miss, 0x0806 | 0x8035) => Class::Arp,
-            (UpcallKind::Miss, _) => Class::Miss,
+    fn of(kind: &UpcallKind, key: &FlowKey) -> Class {
+        /// SYN without ACK.
+        const SYN: u16 = 0x02;
+        const SYN_ACK: u16 = 0x12;
+        if matches!(kind, UpcallKind::Controller(_)) {
+            return Class::Controller;
+        }
+        let (destination, protocol) = (key.eth_dst(), key.nw_proto());
+        match key.eth_type() {
+            _ if destination.is_reserved() => Class::Control,
+            0x8809 | 0x8902 => Class::Control,
+            0x0806 | 0x8035 => Class::Neighbor,
+            0x86dd if protocol == 58 && (133..=137).contains(&key.tp_src()) => Class::Neighbor,
+            0x0800 | 0x86dd => match (protocol, key.tp_dst()) {
+                (17, 3784 | 3785 | 4784) => Class::Control,
+                _ if destination.is_multicast() => Class::Multicast,
+                (6, _) if key.tcp_flags() & SYN_ACK == SYN => Class::TcpSyn,
+                _ => Class::Ip,
+            },
+            _ if destination.is_multicast() => Class::Multicast,
+            _ => Class::Other,
         }
     }
 }
@@ -40,11 +67,15 @@ struct Lane {
 #[derive(Debug, Default)]
 struct Lanes {
     lanes: Vec<Lane>,
+    /// Of each lane, how many wait and how many have their room reserved.
+    lengths: Vec<usize>,
     turn: usize,
+    /// How many wait in all, and with those whose room is reserved.
+    waiting: usize,
     total: usize,
 }
 
-/// Shared by all workers, who push, and the control side, which pops.
+/// Shared by all workers, who push, and by those who answer, who pop.
 #[derive(Debug, Default)]
 pub struct UpcallQueue {
     lanes: Mutex<Lanes>,
@@ -54,37 +85,70 @@ pub struct UpcallQueue {
 #[derive(Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
+/// Room for an upcall, which must be used.
+#[derive(Debug)]
+#[must_use]
+pub struct Reserved {
+    class: Class,
+    port: PortNo,
+    /// The upcall that lost its place, if one did.
+    pub evicted: Option<Upcall>,
+}
+
 impl UpcallQueue {
     /// An empty queue.
     pub fn new() -> Self {
         UpcallQueue::default()
     }
 
-    /// Adds an upcall. `Ok(true)` says that the queue was empty, so that the thread that pops must be
-    /// woken.
-    pub fn push(&self, upcall: Upcall) -> Result<bool, QueueFull> {
+    /// Finds out whether there is room for an upcall about a packet with this key, before anything is
+    /// copied for it.
+    pub fn reserve(&self, kind: &UpcallKind, key: &FlowKey) -> Result<Reserved, QueueFull> {
+        let (class, port) = (Class::of(kind, key), key.in_port());
         let mut lanes = self.lock();
-        let (class, port) = (Class::of(&upcall), upcall.key.in_port());
-        let full = lanes.total >= UPCALLS;
         let lane = lanes.lane(class, port);
-        if full || lane.waiting.len() >= UPCALLS_PER_PORT {
-            lane.dropped += 1;
+        let length = lanes.lengths[lane];
+        let longest = match lanes.total >= UPCALLS {
+            true => lanes.longest().filter(|longest| lanes.lengths[*longest] > length + 1),
+            false => None,
+        };
+        if length >= UPCALLS_PER_PORT || (lanes.total >= UPCALLS && longest.is_none()) {
+            lanes.lanes[lane].dropped += 1;
             return Err(QueueFull);
         }
-        lane.waiting.push_back(upcall);
+        let evicted = longest.and_then(|longest| lanes.drop_newest(longest));
+        lanes.lengths[lane] += 1;
         lanes.total += 1;
-        Ok(lanes.total == 1)
+        Ok(Reserved { class, port, evicted })
+    }
+
+    /// Adds an upcall whose room was reserved. Says whether the queue was empty, so that those who pop
+    /// must be woken.
+    pub fn push(&self, reserved: &Reserved, upcall: Upcall) -> bool {
+        let mut lanes = self.lock();
+        let known = lanes.find(reserved.class, reserved.port);
+        // The port went meanwhile, and the room with it.
+        let Some(lane) =
+            known.filter(|&lane| lanes.lengths[lane] > lanes.lanes[lane].waiting.len())
+        else {
+            return false;
+        };
+        lanes.lanes[lane].waiting.push_back(upcall);
+        lanes.waiting += 1;
+        lanes.waiting == 1
     }
 
     /// Takes up to `budget` upcalls, one from each list in turn.
     pub fn pop(&self, budget: usize, out: &mut Vec<Upcall>) {
         let mut lanes = self.lock();
-        let mut left = budget.min(lanes.total);
+        let mut left = budget.min(lanes.waiting);
         while left > 0 {
             let turn = lanes.turn % lanes.lanes.len();
             lanes.turn = turn + 1;
             if let Some(upcall) = lanes.lanes[turn].waiting.pop_front() {
                 out.push(upcall);
+                lanes.lengths[turn] -= 1;
+                lanes.waiting -= 1;
                 lanes.total -= 1;
                 left -= 1;
             }
@@ -93,10 +157,10 @@ impl UpcallQueue {
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.lock().total == 0
+        self.lock().waiting == 0
     }
 
-    /// Upcalls dropped because a list was full, by port.
+    /// Upcalls dropped because there was no room, by port.
     pub fn dropped(&self) -> Vec<(PortNo, u64)> {
         let lanes = self.lock();
         let mut by_port: Vec<(PortNo, u64)> = Vec::new();
@@ -111,40 +175,77 @@ impl UpcallQueue {
 
     /// Forgets a port that is no more, with what waits for it.
     pub fn remove_port(&self, port: PortNo) {
-        let mut lanes = self.lock();
-        lanes.lanes.retain(|lane| lane.port != port);
-        lanes.total = lanes.lanes.iter().map(|lane| lane.waiting.len()).sum();
+        self.lock().retain(|lane| lane.port != port);
     }
 
-    /// A worker that panicked while it held the lock left plain data behind, which is still good.
+    /// A thread that panicked while it held the lock left plain data behind, which is still good.
     fn lock(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lanes {
-    fn lane(&mut self, class: Class, port: PortNo) -> &mut Lane {
-        let known = self.lanes.iter().position(|lane| lane.class == class && lane.port == port);
-        let index = known.unwrap_or_else(|| {
+    fn find(&self, class: Class, port: PortNo) -> Option<usize> {
+        self.lanes.iter().position(|lane| lane.class == class && lane.port == port)
+    }
+
+    fn lane(&mut self, class: Class, port: PortNo) -> usize {
+        self.find(class, port).unwrap_or_else(|| {
             self.lanes.push(Lane { class, port, waiting: VecDeque::new(), dropped: 0 });
+            self.lengths.push(0);
             self.lanes.len() - 1
-        });
-        &mut self.lanes[index]
+        })
+    }
+
+    /// The longest list in which something waits.
+    fn longest(&self) -> Option<usize> {
+        let lengths = self.lengths.iter().enumerate();
+        let longest = lengths.max_by_key(|(_, length)| **length).map(|(lane, _)| lane)?;
+        (!self.lanes[longest].waiting.is_empty()).then_some(longest)
+    }
+
+    fn drop_newest(&mut self, lane: usize) -> Option<Upcall> {
+        let upcall = self.lanes[lane].waiting.pop_back()?;
+        self.lanes[lane].dropped += 1;
+        self.lengths[lane] -= 1;
+        self.waiting -= 1;
+        self.total -= 1;
+        Some(upcall)
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Lane) -> bool) {
+        let lengths = self.lengths.iter().zip(&self.lanes);
+        self.lengths = lengths.filter(|(_, lane)| keep(lane)).map(|(length, _)| *length).collect();
+        self.lanes.retain(keep);
+        self.waiting = self.lanes.iter().map(|lane| lane.waiting.len()).sum();
+        self.total = self.lengths.iter().sum();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{Instant, WorkerId};
-    use flow::FlowKey;
+    use base::{Instant, MacAddr, WorkerId};
+    use flow::Field;
     use packet::Packet;
 
-    fn upcall(port: u32, eth_type: u16) -> Upcall {
+    fn key(port: u32, eth_type: u16) -> FlowKey {
         let mut key = FlowKey::new();
         key.set_in_port_raw(port);
         key.set_eth_type(eth_type);
-        Upcall {
+        key
+    }
+
+    /// Puts an upcall into the queue; gives whether to wake those who answer, and which port's upcall had
+    /// to go.
+    fn push(
+        queue: &UpcallQueue,
+        port: u32,
+        eth_type: u16,
+    ) -> Result<(bool, Option<u32>), QueueFull> {
+        let key = key(port, eth_type);
+        let reserved = queue.reserve(&UpcallKind::Miss, &key)?;
+        let upcall = Upcall {
             worker: WorkerId(0),
             kind: UpcallKind::Miss,
             packet: Packet::from_bytes(&[0; 14]),
@@ -152,7 +253,9 @@ mod tests {
             received: Instant::ZERO,
             queued: Instant::ZERO,
             trace: None,
-        }
+        };
+        let wake = queue.push(&reserved, upcall);
+        Ok((wake, reserved.evicted.map(|upcall| upcall.key.in_port().0)))
     }
 
     fn ports(queue: &UpcallQueue, budget: usize) -> Vec<(u32, u16)> {
@@ -165,23 +268,85 @@ mod tests {
     fn a_storm_takes_only_its_own_share() {
         let queue = UpcallQueue::new();
         for _ in 0..2 * UPCALLS_PER_PORT {
-            let _ = queue.push(upcall(1, 0x806));
+            let _ = push(&queue, 1, 0x806);
         }
         assert_eq!(queue.dropped(), [(PortNo(1), UPCALLS_PER_PORT as u64)]);
-        assert_eq!(queue.push(upcall(1, 0x800)), Ok(false));
-        assert_eq!(queue.push(upcall(2, 0x800)), Ok(false));
+        assert_eq!(push(&queue, 1, 0x800), Ok((false, None)));
+        assert_eq!(push(&queue, 2, 0x800), Ok((false, None)));
         let first = ports(&queue, 3);
         assert!(first.contains(&(1, 0x800)) && first.contains(&(2, 0x800)), "{first:?}");
     }
 
     #[test]
+    fn sixteen_storms_do_not_keep_another_port_out() {
+        let queue = UpcallQueue::new();
+        let storms = (UPCALLS / UPCALLS_PER_PORT) as u32;
+        for port in 1..=storms {
+            for _ in 0..UPCALLS_PER_PORT {
+                assert!(push(&queue, port, 0x800).is_ok());
+            }
+        }
+        let Ok((false, Some(loser))) = push(&queue, 99, 0x800) else { panic!("there is no room") };
+        assert_eq!(queue.dropped(), [(PortNo(loser), 1)]);
+        // The port has its share as soon as it has as many as any other.
+        let got = (0..UPCALLS).filter(|_| push(&queue, 99, 0x800).is_ok()).count() + 1;
+        let share = UPCALLS / (storms as usize + 1);
+        assert!((share - 1..=share + 1).contains(&got), "{got} of {share}");
+        // No storm gets that back from it.
+        (1..=storms).for_each(|port| drop(push(&queue, port, 0x800)));
+        let all = ports(&queue, UPCALLS);
+        assert_eq!((all.len(), all.iter().filter(|(port, _)| *port == 99).count()), (UPCALLS, got));
+    }
+
+    #[test]
+    fn room_that_is_reserved_counts_and_goes_with_its_port() {
+        let queue = UpcallQueue::new();
+        let first = key(1, 0x800);
+        let reserved: Vec<Reserved> = (0..UPCALLS_PER_PORT)
+            .map(|_| queue.reserve(&UpcallKind::Miss, &first).unwrap())
+            .collect();
+        assert!(queue.is_empty());
+        assert_eq!(push(&queue, 1, 0x800), Err(QueueFull));
+        queue.remove_port(PortNo(1));
+        assert_eq!(push(&queue, 1, 0x800), Ok((true, None)));
+        drop(reserved);
+    }
+
+    #[test]
+    fn classes_have_turns_of_their_own() {
+        let with = |eth_type, fields: &[(Field, u128)]| {
+            let mut key = key(1, eth_type);
+            key.set(Field::EthDst, MacAddr([2, 0, 0, 0, 0, 1]).to_u64().into());
+            fields.iter().for_each(|(field, value)| key.set(*field, *value));
+            Class::of(&UpcallKind::Miss, &key)
+        };
+        use Field::{EthDst, NwProto, TcpFlags, TpDst, TpSrc};
+        let cases = [
+            (with(0x8809, &[]), Class::Control),
+            (with(0x88cc, &[(EthDst, 0x0180_c200_000e)]), Class::Control),
+            (with(0x0800, &[(NwProto, 17), (TpDst, 3784)]), Class::Control),
+            (with(0x0806, &[(EthDst, 0xffff_ffff_ffff)]), Class::Neighbor),
+            (with(0x86dd, &[(NwProto, 58), (TpSrc, 135)]), Class::Neighbor),
+            (with(0x86dd, &[(NwProto, 58), (TpSrc, 128)]), Class::Ip),
+            (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x02)]), Class::TcpSyn),
+            (with(0x0800, &[(NwProto, 6), (TcpFlags, 0x12)]), Class::Ip),
+            (with(0x0800, &[(EthDst, 0x0100_5e00_0001)]), Class::Multicast),
+            (with(0x88b5, &[(EthDst, 0xffff_ffff_ffff)]), Class::Multicast),
+            (with(0x88b5, &[]), Class::Other),
+        ];
+        for (index, (got, expect)) in cases.into_iter().enumerate() {
+            assert_eq!(got, expect, "case {index}");
+        }
+    }
+
+    #[test]
     fn says_when_to_wake_and_forgets_ports() {
         let queue = UpcallQueue::new();
-        assert_eq!(queue.push(upcall(1, 0x800)), Ok(true));
-        assert_eq!(queue.push(upcall(2, 0x800)), Ok(false));
+        assert_eq!(push(&queue, 1, 0x800), Ok((true, None)));
+        assert_eq!(push(&queue, 2, 0x800), Ok((false, None)));
         queue.remove_port(PortNo(1));
         assert_eq!(ports(&queue, 9), [(2, 0x800)]);
         assert!(queue.is_empty());
-        assert_eq!(queue.push(upcall(2, 0x800)), Ok(true));
+        assert_eq!(push(&queue, 2, 0x800), Ok((true, None)));
     }
 }

@@ -10,6 +10,7 @@ use crate::lane::Lane;
 use crate::laps::Laps;
 use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
+use crate::pending::Pending;
 use crate::pipeline;
 use crate::rewrites::Rewrites;
 use crate::stats::WorkerStats;
@@ -55,6 +56,8 @@ pub struct Worker {
     /// Copies that are to go round, with the passes that they have behind them.
     pub(crate) again: Vec<(usize, Frame)>,
     pub(crate) handles: HashMap<FlowId, Handle>,
+    /// Misses that are not answered.
+    pub(crate) pending: Pending,
     /// What the next dump tells of.
     pub(crate) dump: Dump,
 }
@@ -89,6 +92,7 @@ impl Worker {
             lane: Some(Box::new(Lane::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             handles: HashMap::new(),
+            pending: Pending::default(),
             dump: Dump::default(),
         }
     }
@@ -135,15 +139,25 @@ impl Worker {
         out: &mut Outbox,
         laps: &mut impl Laps,
     ) {
+        // Packets that wait for this answer go after the one that went up.
+        let waiting = (!self.pending.is_empty()).then(|| asked.key.clone());
         match Frame::resume(asked.packet, asked.key) {
             Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out, laps),
             Err((packet, reason)) => self.refuse(packet, reason, laps),
+        }
+        let Some(key) = waiting else { return };
+        for packet in self.pending.end(self.miss_hash(&key), &key) {
+            match Frame::resume(packet, key.clone()) {
+                Ok(frame) => pipeline::enter_again(self, now, frame, out, laps),
+                Err((packet, reason)) => self.refuse(packet, reason, laps),
+            }
         }
     }
 
     /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
     /// what room is to be prepared for the unified flow cache.
     pub fn tick(&mut self) -> Option<RoomWanted> {
+        self.end_late_misses();
         self.worth.decide(self.flows.counts());
         self.flows.resort();
         self.unified.tick(self.worth.learns_seldom())

@@ -107,6 +107,11 @@ pub struct Config {
     /// Workers are asked what their flows have carried, and idle megaflows go, at least this often
     /// (`other_config:max-revalidator`), in milliseconds.
     pub max_revalidator_ms: u64,
+    /// How often they are asked instead (`other_config:tidegate-stats-interval`), in milliseconds; 0 is
+    /// never.
+    pub stats_interval_ms: Option<u64>,
+    /// Whether megaflows without packets go (`other_config:tidegate-flow-expiry`).
+    pub expires: bool,
     /// An OpenFlow bundle without messages for this long is discarded
     /// (`other_config:bundle-idle-timeout`), in seconds.
     pub bundle_idle_timeout_s: u32,
@@ -119,6 +124,8 @@ impl Default for Config {
             flow_limit: limits::FLOW_LIMIT,
             max_idle_ms: limits::MAX_IDLE_MS,
             max_revalidator_ms: limits::MAX_REVALIDATOR_MS,
+            stats_interval_ms: None,
+            expires: true,
             bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
         }
     }
@@ -156,6 +163,8 @@ pub struct Ofproto {
     /// Which megaflows are still to be looked through.
     work: Work,
     upkeep: Upkeep,
+    /// Whether megaflows have masks.
+    wildcards: bool,
 }
 
 impl Ofproto {
@@ -182,6 +191,7 @@ impl Ofproto {
             changes: Changes::default(),
             work: Work::default(),
             upkeep: Upkeep::default(),
+            wildcards: true,
         }
     }
 
@@ -199,7 +209,7 @@ impl Ofproto {
         if config.flow_limit != self.config.flow_limit {
             self.flow_limit = config.flow_limit;
         }
-        if config.max_idle_ms < self.config.max_idle_ms {
+        if config.max_idle_ms < self.config.max_idle_ms || config.expires && !self.config.expires {
             self.upkeep.look_through();
         }
         self.config = config;

@@ -92,7 +92,7 @@ struct Entry {
 }
 
 /// Frozen states by number, and numbers by state. Translation takes and reads numbers through shared
-/// references; whoever installs what it made says which are in use.
+/// references; the thread that installs what it made says which are in use.
 #[derive(Debug, Default)]
 pub struct RecircTable {
     table: Mutex<Table>,

@@ -38,7 +38,10 @@ impl Ofproto {
         let links = Arc::new(links(&translation, &upcall.key));
         let mut actions: Arc<[flow::Action]> = translation.actions.into();
         if !is_orphan {
-            let mask = datapath_mask(&translation.mask);
+            let mask = match self.wildcards {
+                true => datapath_mask(&translation.mask),
+                false => exact_mask(),
+            };
             self.install(now, &upcall, mask, &mut actions, &links, out);
         }
         // Only then, for what the packet teaches may concern its own megaflow, which was translated
@@ -251,6 +254,16 @@ impl Ofproto {
             place.1 += more.bytes;
         }
     }
+}
+
+/// Everything that a packet comes with.
+fn exact_mask() -> Mask {
+    let mut mask = Mask::new();
+    let fields = Field::BASIC.iter().filter(|field| !field.is_pipeline());
+    fields.for_each(|&field| mask.add(field));
+    mask.set(Field::ConjId, 0);
+    mask.set(Field::ActsetOutput, 0);
+    mask
 }
 
 /// What a megaflow of this translation stands for.

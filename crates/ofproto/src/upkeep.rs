@@ -23,6 +23,8 @@ pub(crate) struct Upkeep {
     look_from: Option<u32>,
     /// Slots from here to there lose their megaflows.
     purge: Option<(u32, u32)>,
+    /// Nothing is done with megaflows for now (`revalidator/pause`).
+    is_paused: bool,
 }
 
 impl Upkeep {
@@ -54,7 +56,11 @@ impl Ofproto {
         self.ask_neighbours(now, out);
         self.recirc.sweep(now);
         self.go_on(now, out);
-        let every_ms = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
+        let as_revalidated = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
+        let every_ms = self.config.stats_interval_ms.unwrap_or(as_revalidated);
+        if every_ms == 0 || self.upkeep.is_paused {
+            return;
+        }
         if now - self.last_dump < Duration::from_millis(every_ms) && self.last_dump != Instant::ZERO
         {
             return;
@@ -98,6 +104,9 @@ impl Ofproto {
     /// Goes on with what is to be done with many megaflows, a bounded part of it. Says whether there is
     /// more; then this is to be called again soon, after others had their turn.
     pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        if self.upkeep.is_paused {
+            return false;
+        }
         self.revalidate(now, out);
         self.purge_some(now, out);
         self.delete_idle(now, out);
@@ -110,7 +119,8 @@ impl Ofproto {
 
     /// Deletes megaflows that were idle for too long when all packets were last known.
     fn delete_idle(&mut self, now: Instant, out: &mut Outbox) {
-        if !self.upkeep.has_idle {
+        if !self.upkeep.has_idle || !self.config.expires {
+            self.upkeep.has_idle = false;
             return;
         }
         let idle = Duration::from_millis(self.config.max_idle_ms);
@@ -135,13 +145,26 @@ impl Ofproto {
         let found: Vec<(FlowId, Instant)> =
             self.installed.idle_in(from..end, collected, crowded).collect();
         for (id, used) in found {
-            let is_idle = used + max_idle < collected;
+            let is_idle = self.config.expires && used + max_idle < collected;
             if is_idle || excess > 0 {
                 excess = excess.saturating_sub(1);
                 self.installed.counters.idle += 1;
                 self.delete_megaflow(id, now, out);
             }
         }
+    }
+
+    /// Does nothing with megaflows until further notice, or goes on (`revalidator/pause`,
+    /// `revalidator/resume`). New ones are installed meanwhile.
+    pub fn pause_upkeep(&mut self, is_paused: bool) {
+        self.upkeep.is_paused = is_paused;
+    }
+
+    /// Whether a megaflow stands for all packets that are treated alike (`upcall/enable-megaflows`), or
+    /// for those with one key only. The megaflows that are there go.
+    pub fn set_wildcards(&mut self, wildcards: bool, now: Instant, out: &mut Outbox) {
+        self.wildcards = wildcards;
+        self.delete_megaflows(now, out);
     }
 
     /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.

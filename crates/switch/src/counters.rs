@@ -221,11 +221,11 @@ impl Switch {
             return String::new();
         }
         let count = self.ofproto.megaflow_counters().current;
-        let limit = self.ofproto.flow_limit();
+        let (limit, ufid) = (self.ofproto.flow_limit(), self.uses_ufid);
         let FlowGauge { average, maximum, dump_ms } = self.flow_gauge;
         let mut text = format!(
             "{}:\n  flows         : (current {count}) (avg {average}) (max {maximum}) \
-             (limit {limit})\n  dump duration : {dump_ms}ms\n  ufid enabled : true\n\n\
+             (limit {limit})\n  dump duration : {dump_ms}ms\n  ufid enabled : {ufid}\n\n\
              \x20 1: (keys {count})\n",
             self.settings.dummy.datapath_name(),
         );

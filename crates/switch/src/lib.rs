@@ -134,6 +134,8 @@ pub struct Switch {
     started: Instant,
     dpdk: dpdk::Dpdk,
     flow_gauge: counters::FlowGauge,
+    /// Whether dumps are said to name flows by their identifiers only (`upcall/enable-ufid`).
+    uses_ufid: bool,
     /// Counters of the last hour.
     samples: VecDeque<counters::Sample>,
     /// Until when what happens to connections is noted, if it is.
@@ -189,6 +191,7 @@ impl Switch {
                 started: clock::now(),
                 dpdk: dpdk::Dpdk::default(),
                 flow_gauge: counters::FlowGauge::default(),
+                uses_ufid: true,
                 samples: VecDeque::new(),
                 watched_until: None,
                 traces: commands::Traces::default(),

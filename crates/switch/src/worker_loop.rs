@@ -256,10 +256,10 @@ impl Run {
                     self.publish();
                 }
                 Ok(WorkerCommand::TakeRx(port, queue, to)) => {
-                    if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter) {
-                        if let Err(mpsc::SendError(slot)) = to.send(slot) {
-                            self.ports.add_rx(slot, &mut self.waiter);
-                        }
+                    if let Some(slot) = self.ports.take_rx(port, queue, &mut self.waiter)
+                        && let Err(mpsc::SendError(slot)) = to.send(slot)
+                    {
+                        self.ports.add_rx(slot, &mut self.waiter);
                     }
                 }
                 Ok(WorkerCommand::SleepMax(most)) => self.nap.set_longest(most),

@@ -5,12 +5,14 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Settings that Open vSwitch 3.1 does not document: newer ones, and our own.
-const NEWER: [&str; 5] = [
+const NEWER: [&str; 7] = [
     "CT_Zone limit",
     "Datapath ct_zone_default_limit",
     "Open_vSwitch other_config:neigh-notifier-enable",
     "Open_vSwitch other_config:pmd-sleep-max",
     "Open_vSwitch other_config:unified-cache-entries",
+    "Open_vSwitch other_config:tidegate-stats-interval",
+    "Open_vSwitch other_config:tidegate-flow-expiry",
 ];
 
 #[test]

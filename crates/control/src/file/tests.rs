@@ -25,6 +25,7 @@ fn with_ports(settings: BridgeSettings, ports: Vec<Port>) -> Bridge {
 fn the_documented_example_is_read() {
     let found = Desired::from_toml(&example(), "example.toml").expect("no errors");
     let options = SwitchOptions {
+        flow_stats_interval_ms: Some(1000),
         worker_cores: Some(CoreSet::from_iter([1, 2])),
         max_connections: Some(3_000_000),
         run_dir: Some("/run/openvswitch".into()),

@@ -115,6 +115,8 @@ fn settings_of_the_switch() {
         ("stats-update-interval", "100"),
         ("emc-insert-inv-prob", "0"),
         ("unified-cache-entries", "4096"),
+        ("tidegate-stats-interval", "0"),
+        ("tidegate-flow-expiry", "false"),
         ("pmd-perf-metrics", "true"),
         ("flow-restore-wait", "true"),
         ("n-handler-threads", "4"),
@@ -148,6 +150,8 @@ fn settings_of_the_switch() {
         stats_update_interval_ms: 5000,
         emc_insert_inv_prob: 0,
         unified_cache_entries: 4096,
+        flow_stats_interval_ms: Some(0),
+        flow_expiry: false,
         perf_metrics: true,
         flow_restore_wait: true,
         ..SwitchOptions::default()

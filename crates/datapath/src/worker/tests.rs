@@ -59,6 +59,18 @@ impl Bench {
         let dump = self.out.dumps.pop().unwrap();
         dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)).collect()
     }
+
+    fn upcalls(&mut self) -> Vec<flow::Upcall> {
+        let mut upcalls = Vec::new();
+        self.worker.upcalls.pop(usize::MAX, &mut upcalls);
+        upcalls
+    }
+
+    fn answer(&mut self, upcall: flow::Upcall, actions: Vec<Action>) {
+        let flow::Upcall { packet, key, trace, .. } = upcall;
+        let asked = Execute { packet, key, actions: actions.into(), trace, stamps: None };
+        self.worker.command(self.now, FlowCommand::Execute(Box::new(asked)), &mut self.out);
+    }
 }
 
 fn from_port(port: u32) -> Match {
@@ -73,20 +85,77 @@ fn what_no_flow_matches_goes_up_and_is_counted() {
     let mut bench = Bench::new(1);
     bench.send(1, &[SYN, SYN]);
     assert_eq!((bench.worker.stats().misses, bench.out.wake_control), (2, true));
-    let mut upcalls = Vec::new();
-    bench.worker.upcalls.pop(8, &mut upcalls);
-    assert_eq!(upcalls.len(), 2);
+    let mut upcalls = bench.upcalls();
     let upcall = upcalls.remove(0);
     assert_eq!((upcall.key.in_port(), upcall.key.tp_dst()), (PortNo(1), 80));
-    let asked = Execute {
-        packet: upcall.packet,
-        key: upcall.key,
-        actions: Arc::new([Action::Output(PortNo(2)), Action::Output(PortNo(3))]),
-        trace: upcall.trace,
-        stamps: None,
-    };
-    bench.worker.command(bench.now, FlowCommand::Execute(Box::new(asked)), &mut bench.out);
+    bench.answer(upcall, vec![Action::Output(PortNo(2)), Action::Output(PortNo(3))]);
     assert_eq!(bench.sent().iter().map(|(port, _)| *port).collect::<Vec<_>>(), [2, 3]);
+    // No flow was put: the second packet goes up now.
+    assert_eq!(bench.upcalls().len(), 1);
+}
+
+#[test]
+fn copies_of_a_packet_that_went_up_are_not_translated_again_and_keep_their_order() {
+    let mut bench = Bench::new(1);
+    let numbered = |n: u8| format!("10.0.0.1:1000>10.0.0.2:53 udp len={n}");
+    let texts: Vec<String> = (1..=5).map(numbered).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    bench.send(1, &texts[..3]);
+    let mut upcalls = bench.upcalls();
+    assert_eq!(upcalls.len(), 1);
+    bench.send(1, &texts[3..]);
+    assert_eq!(bench.upcalls().len(), 0);
+    bench.put(1, from_port(1), vec![Action::Output(PortNo(2))]);
+    bench.answer(upcalls.remove(0), vec![Action::Output(PortNo(2))]);
+    let sent: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
+    assert_eq!(sent, texts);
+    // The flow carried all but the first, which went up.
+    assert_eq!(bench.dump(), [(1, 4)]);
+    assert_eq!(bench.upcalls().len(), 0);
+}
+
+#[test]
+fn packets_do_not_overtake_one_that_waits_for_an_answer_where_another_answer_is_there() {
+    let mut bench = Bench::new(1);
+    let of = |port: u16, n: u8| format!("10.0.0.1:{port}>10.0.0.2:53 udp len={n}");
+    bench.send(1, &[&of(1, 1), &of(2, 1)]);
+    let mut upcalls = bench.upcalls();
+    assert_eq!(upcalls.len(), 2);
+    let (first, second) = (upcalls.remove(0), upcalls.remove(0));
+    // The second is answered with a flow that the first one's packets match, too.
+    bench.put(1, from_port(1), vec![Action::Output(PortNo(2))]);
+    bench.answer(second, vec![Action::Output(PortNo(2))]);
+    for round in 2..=3 {
+        bench.send(1, &[&of(1, round), &of(2, round), &of(3, round)]);
+    }
+    bench.answer(first, vec![Action::Output(PortNo(2))]);
+    bench.send(1, &[&of(1, 4)]);
+    let sent: Vec<String> = bench.sent().into_iter().map(|(_, text)| text).collect();
+    let place = |port, n| sent.iter().position(|it| *it == of(port, n));
+    let places: Vec<Option<usize>> = (1..=4).map(|n| place(1, n)).collect();
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{places:?}");
+    // Others did not wait for it.
+    assert!(place(3, 2) < place(1, 1) && place(2, 2) < place(1, 1));
+    assert_eq!((sent.len(), bench.upcalls().len()), (9, 0));
+}
+
+#[test]
+fn packets_wait_a_bounded_time_and_in_bounded_number() {
+    let mut bench = Bench::new(1);
+    for _ in 0..100 {
+        bench.send(1, &[SYN]);
+    }
+    let stats = bench.worker.stats().clone();
+    assert_eq!(stats.misses + stats.lost, 100);
+    assert!(stats.lost > 0 && stats.misses < 100);
+    assert_eq!(bench.upcalls().len(), 1);
+    // The answer does not come: another packet may ask again.
+    for _ in 0..5 {
+        bench.worker.tick_alone();
+    }
+    assert_eq!(bench.worker.stats().lost, 99);
+    bench.send(1, &[SYN]);
+    assert_eq!(bench.upcalls().len(), 1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! From a packet's key to what the datapath does with it.
 //!
 //! Translation reads through shared references and changes nothing: even the number of a frozen state
-//! is the same whoever asks for it, and when. What follows from a packet besides its steps (addresses
+//! is the same for every thread that asks, and at any time. What follows from a packet besides its steps (addresses
 //! learned, flows to be credited) is listed, and applied by the caller: for the packet itself, and
 //! again whenever the megaflow has carried more. What was looked at is in the mask, so that every
 //! packet that agrees in it is treated the same.

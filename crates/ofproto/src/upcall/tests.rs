@@ -418,3 +418,56 @@ fn dumps_read_as_the_tools_expect() {
     assert_eq!(key, expect);
     assert_eq!(Match::new(&key, &mask).key(), flow.matching.key());
 }
+
+#[test]
+fn without_masks_each_key_has_a_megaflow_of_its_own() {
+    let mut switch = Switch::new(Config::default());
+    assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
+    switch.ofproto.set_wildcards(false, switch.now, &mut switch.out);
+    assert_eq!(switch.commands(), ["delete 1"]);
+    for (port, expect) in [(1000, "put 1' 2,3"), (1001, "put 2' 2,3")] {
+        let packet = format!("10.0.0.1:{port}>10.0.0.2:80 S");
+        assert_eq!(switch.miss(1, &packet), [expect, "execute 2,3"]);
+        assert_eq!(switch.miss(1, &packet), ["execute 2,3"]);
+    }
+    switch.ofproto.set_wildcards(true, switch.now, &mut switch.out);
+    assert_eq!(switch.commands().len(), 2);
+    assert_eq!(switch.miss(1, THERE).len(), 2);
+    assert_eq!(switch.miss(1, "10.0.0.1:1001>10.0.0.2:80 S"), ["execute 2,3"]);
+}
+
+#[test]
+fn collecting_and_expiring_can_be_slowed_down_and_turned_off() {
+    let check = |stats_interval_ms, expires, expect: [usize; 2]| {
+        let config = Config { stats_interval_ms, expires, max_idle_ms: 5000, ..Config::default() };
+        let mut switch = Switch::new(config);
+        switch.miss(1, THERE);
+        let mut collected = 0;
+        for _ in 0..40 {
+            let asked = switch.tick_after(500).contains(&"collect".to_owned());
+            collected += usize::from(asked);
+            if asked {
+                switch.dump(&[]);
+            }
+        }
+        assert_eq!([collected, switch.ofproto.megaflow_counters().current], expect);
+    };
+    check(None, true, [20, 0]);
+    check(Some(5000), true, [4, 0]);
+    check(Some(1000), false, [20, 1]);
+    check(Some(0), true, [0, 1]);
+}
+
+#[test]
+fn while_paused_nothing_is_revalidated() {
+    let mut switch = Switch::new(Config::default());
+    switch.miss(1, THERE);
+    switch.revalidate();
+    switch.ofproto.pause_upkeep(true);
+    switch.flow(FlowModCommand::Add, "priority=9,ip,actions=2");
+    assert!(!switch.ofproto.go_on(switch.now, &mut switch.out));
+    assert_eq!(switch.tick_after(5000), [""; 0]);
+    switch.ofproto.pause_upkeep(false);
+    while switch.ofproto.go_on(switch.now, &mut switch.out) {}
+    assert_eq!(switch.commands(), ["put 1 2"]);
+}

@@ -20,21 +20,11 @@ pub fn add_all(commands: &mut Commands<Switch>) {
         let known = switch.ofproto().bridges().named(&words[0]).is_some();
         known.then(capabilities::describe).ok_or_else(|| "no such bridge".to_owned())
     });
-    add(commands, "upcall/set-flow-limit", "flow-limit-number", 1..=1, set_flow_limit);
-    add(commands, "upcall/show", "", 0..=0, |switch, _| Ok(switch.describe_upcalls()));
     add(commands, "memory/show", "", 0..=0, |switch, _| Ok(switch.describe_memory()));
     add(commands, "coverage/show", "", 0..=0, |switch, _| Ok(switch.describe_coverage()));
     add(commands, "coverage/read-counter", "counter", 1..=1, |switch, words| {
         switch.read_counter(&words[0])
     });
-}
-
-/// How many megaflows there may be, until `other_config:flow-limit` is changed.
-fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
-    let word = &words[0];
-    let limit: u32 = word.parse().map_err(|_| format!("{word}: flow limit is not a number"))?;
-    switch.ofproto_mut().set_flow_limit(limit as usize);
-    Ok(format!("set flow_limit to {limit}\n"))
 }
 
 /// Each bridge counts as one here.

@@ -28,11 +28,6 @@ pub fn add_all(commands: &mut Commands<Switch>) {
         switch.delete_megaflows();
         Ok(String::new())
     });
-    add(commands, "revalidator/purge", "", 0..=0, |switch, _| {
-        switch.delete_megaflows();
-        Ok(String::new())
-    });
-    add_fresh(commands, "revalidator/wait", "", 0..=0, |_, _| Ok(String::new()));
     add_fresh(commands, "bridge/dump-flows", "[--offload-stats] bridge", 1..=2, dump_rules);
     let usage = "{[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet]";
     add(commands, "ofproto/trace", usage, 1..=usize::MAX, |switch, words| {
@@ -46,7 +41,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 }
 
 /// Adds a command that answers when statistics are fresh.
-fn add_fresh(
+pub(super) fn add_fresh(
     commands: &mut Commands<Switch>,
     name: &'static str,
     usage: &'static str,

@@ -10,6 +10,7 @@ mod fragments;
 mod latency;
 mod performance;
 mod queues;
+mod slow_path;
 mod trace;
 mod traced;
 mod tunnels;
@@ -86,6 +87,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     flows::add_all(commands);
     workers::add_all(commands);
     queues::add_all(commands);
+    slow_path::add_all(commands);
     performance::add_all(commands);
     bridges::add_all(commands);
     tunnels::add_all(commands);

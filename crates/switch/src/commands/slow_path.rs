@@ -1,0 +1,67 @@
+//! `upcall/*` and `revalidator/*`: the slow path (ovs: `ofproto/ofproto-dpif-upcall.c`).
+
+use super::flows::add_fresh;
+use super::{Answer, add};
+use crate::Switch;
+use daemon::unixctl::Commands;
+
+/// Adds these commands.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    add(commands, "upcall/show", "", 0..=0, |switch, _| Ok(switch.describe_upcalls()));
+    add(commands, "upcall/set-flow-limit", "flow-limit-number", 1..=1, set_flow_limit);
+    add(commands, "upcall/disable-megaflows", "", 0..=0, |switch, _| {
+        switch.set_wildcards(false);
+        Ok("megaflows disabled\n".to_owned())
+    });
+    add(commands, "upcall/enable-megaflows", "", 0..=0, |switch, _| {
+        switch.set_wildcards(true);
+        Ok("megaflows enabled\n".to_owned())
+    });
+    add(commands, "upcall/disable-ufid", "", 0..=0, |switch, _| {
+        switch.uses_ufid = false;
+        Ok("Datapath dumping tersely using UFID disabled\n".to_owned())
+    });
+    add(commands, "upcall/enable-ufid", "", 0..=0, |switch, _| {
+        switch.uses_ufid = true;
+        Ok("Datapath dumping tersely using UFID enabled\n".to_owned())
+    });
+    add(commands, "revalidator/purge", "", 0..=0, |switch, _| {
+        switch.delete_megaflows();
+        Ok(String::new())
+    });
+    add(commands, "revalidator/pause", "", 0..=0, |switch, _| {
+        switch.ofproto_mut().pause_upkeep(true);
+        Ok(String::new())
+    });
+    add(commands, "revalidator/resume", "", 0..=0, |switch, _| {
+        switch.ofproto_mut().pause_upkeep(false);
+        switch.settle();
+        Ok(String::new())
+    });
+    add_fresh(commands, "revalidator/wait", "", 0..=0, |switch, _| {
+        switch.finish_upkeep();
+        Ok(String::new())
+    });
+}
+
+impl Switch {
+    /// Whether a megaflow stands for all packets that are treated alike, or for those with one key.
+    fn set_wildcards(&mut self, wildcards: bool) {
+        self.ofproto.set_wildcards(wildcards, clock::now(), &mut self.outbox);
+        self.settle();
+    }
+
+    /// Does all that is to be done with megaflows, however long it takes.
+    fn finish_upkeep(&mut self) {
+        while self.ofproto.go_on(clock::now(), &mut self.outbox) {}
+        self.settle();
+    }
+}
+
+/// How many megaflows there may be, until `other_config:flow-limit` is changed.
+fn set_flow_limit(switch: &mut Switch, words: &[String]) -> Answer {
+    let word = &words[0];
+    let limit: u32 = word.parse().map_err(|_| format!("{word}: flow limit is not a number"))?;
+    switch.ofproto_mut().set_flow_limit(limit as usize);
+    Ok(format!("set flow_limit to {limit}\n"))
+}

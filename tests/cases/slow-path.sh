@@ -1,0 +1,43 @@
+# The slow path's commands: megaflows without masks, revalidation that waits, statistics and expiry as asked.
+client_and_server
+static_neighbours
+start_switch
+bridge br0 client server
+load br0 <<R
+priority=1,actions=normal
+R
+flows() { ovs-appctl dpctl/dump-flows; }
+pings client 10.0.0.2
+contains "upcall/disable-megaflows" "$(ovs-appctl upcall/disable-megaflows)" "megaflows disabled"
+pings client 10.0.0.2
+contains "flows without masks" "$(flows)" "ttl=64"
+contains "upcall/enable-megaflows" "$(ovs-appctl upcall/enable-megaflows)" "megaflows enabled"
+pings client 10.0.0.2
+! flows | grep -q "ttl=64" || fail "flows without masks are left: $(flows)"
+contains "upcall/disable-ufid" "$(ovs-appctl upcall/disable-ufid)" "UFID disabled"
+contains "upcall/enable-ufid" "$(ovs-appctl upcall/enable-ufid)" "UFID enabled"
+
+# While it is paused, what is installed stays as it is.
+ovs-appctl revalidator/wait
+ovs-appctl revalidator/pause
+ovs-ofctl add-flow br0 priority=9,icmp,actions=drop
+! flows | grep -q "proto=1.*actions:drop" || fail "revalidated while paused: $(flows)"
+pings client 10.0.0.2
+ovs-appctl revalidator/resume
+ovs-appctl revalidator/wait
+! on client ping -c 1 -W 1 10.0.0.2 >/dev/null || fail "not revalidated: $(flows)"
+ovs-ofctl --strict del-flows br0 priority=9,icmp
+ovs-appctl revalidator/wait
+pings client 10.0.0.2
+ovs-appctl revalidator/purge
+[ -z "$(flows)" ] || fail "flows are left: $(flows)"
+
+if ours; then
+    vsctl set open_vswitch . other_config:max-idle=500 other_config:tidegate-flow-expiry=false
+    pings client 10.0.0.2
+    sleep 2
+    [ -n "$(flows)" ] || fail "flows expired"
+    vsctl set open_vswitch . other_config:tidegate-flow-expiry=true
+    gone() { [ -z "$(flows)" ]; }
+    eventually 4 gone
+fi
