@@ -14,8 +14,9 @@ use testbed::switch::{leading_number, number_after};
 
 /// Where Debian installs Open vSwitch's daemon with DPDK.
 const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
-/// Memory of Open vSwitch's packets, in megabytes.
-const OVS_MB: usize = 512;
+/// Memory of Open vSwitch's packets, in megabytes: DPDK's net_pcap keeps a buffer for each packet that it
+/// plays over and over, and Open vSwitch asks for 262,144 of 3 KB where there is room.
+const OVS_MB: usize = 2048;
 /// Huge pages of 2 MB for them.
 pub const OVS_PAGES: usize = OVS_MB / 2 + 8;
 

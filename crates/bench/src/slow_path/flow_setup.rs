@@ -18,6 +18,8 @@ use std::time::Duration;
 use testbed::Screen;
 use testbed::namespaces::FOLDER;
 
+/// The most packets that a peer plays over and over, of the 262,144 buffers that it has.
+const PEER_FLOWS: u32 = 200_000;
 /// Flows of the established traffic.
 const ESTABLISHED: u32 = 1000;
 /// How often flows are counted.
@@ -112,6 +114,10 @@ struct Files {
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &FlowSetupArgs) -> Result<Outcome, BenchError> {
     let peer = args.peer.map(|Peer::Ovs| Kind::Ovs);
+    if peer.is_some() && args.flows > PEER_FLOWS {
+        let wrong = format!("Open vSwitch plays no more than {PEER_FLOWS} packets over and over");
+        return Err(BenchError::WrongWork(wrong));
+    }
     let missing = peer.and_then(Kind::missing);
     let measured_peer = peer.filter(|_| missing.is_none());
     let pages = if measured_peer.is_some() { OVS_PAGES } else { 0 };

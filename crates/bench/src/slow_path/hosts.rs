@@ -84,9 +84,9 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// So many hosts, each of which starts a transfer to another one now. With `is_known`, they have each
-    /// other's Ethernet addresses already.
-    pub fn start(count: u16, is_known: bool, now: Instant) -> Hosts {
+    /// So many hosts, each of which starts a transfer to another one: all of them now, or one after the
+    /// other over some time. With `is_known`, they have each other's Ethernet addresses already.
+    pub fn start(count: u16, is_known: bool, now: Instant, over: Duration) -> Hosts {
         let mac = |n: u16| MacAddr([2, 0, 0, 1, (n >> 8) as u8, n as u8]);
         let address = |n: u16| Ipv4Addr::from(0x0a00_0001 + u32::from(n));
         let host = |n: u16| {
@@ -97,7 +97,7 @@ impl Hosts {
                 peer: address(peer),
                 peer_mac: is_known.then(|| mac(peer)),
                 state: State::Resolving(0),
-                timer: now,
+                timer: now + over * u32::from(n) / u32::from(count),
                 wire: Wire::default(),
             }
         };
