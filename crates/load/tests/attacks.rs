@@ -117,6 +117,7 @@ impl Network {
             self.ticked = self.ticked + TICK;
             self.now = self.ticked;
             self.switch.keep_up(self.now);
+            self.switch.settle(self.now);
             self.switch.tick(self.now);
         }
         self.now = end;

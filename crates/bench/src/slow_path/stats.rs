@@ -45,7 +45,8 @@ const RULE: &str = "priority=10,udp,in_port=p0,nw_dst=10.0.0.0/8,\
 
 128-byte packets of all flows in turn, 450,000 per second, then as fast as they are taken; each flow is
 exact, and nothing else uses the switch. Three times: statistics collected every second with expiry, every
-five seconds with expiry, and neither (the switch is not told that time passes).
+five seconds with expiry, and neither (other_config:tidegate-stats-interval and
+tidegate-flow-expiry).
 
 The switch is in memory, on one thread that does the work of a worker, a handler and the control thread.
 Its time is the processor time of that thread, so that other programs do not count; the whole switch,
@@ -95,11 +96,12 @@ impl Upkeep {
         }
     }
 
-    fn interval_ms(self) -> Option<u64> {
+    /// The interval of statistics, where 0 is never.
+    fn interval_ms(self) -> u64 {
         match self {
-            Upkeep::EverySecond => Some(1000),
-            Upkeep::EveryFive => Some(5000),
-            Upkeep::Never => None,
+            Upkeep::EverySecond => 1000,
+            Upkeep::EveryFive => 5000,
+            Upkeep::Never => 0,
         }
     }
 }
@@ -138,7 +140,6 @@ struct Station {
     time: OwnTime,
     begun: Instant,
     ticked: Instant,
-    upkeep: Upkeep,
     installed: Vec<(f64, f64)>,
     memory_max: u64,
 }
@@ -188,7 +189,8 @@ impl Station {
         let mut switch = Switch::sharing(RULE, WorkerId(0), conntrack)?;
         let config = ofproto::Config {
             flow_limit: 2 * args.most.max(args.flows) as usize,
-            max_revalidator_ms: upkeep.interval_ms().unwrap_or(1000),
+            stats_interval_ms: Some(upkeep.interval_ms()),
+            expires: upkeep != Upkeep::Never,
             ..ofproto::Config::default()
         };
         switch.set_flow_limit(config.flow_limit);
@@ -210,17 +212,7 @@ impl Station {
             None => resident_bytes().unwrap_or(0) + available_bytes().unwrap_or(u64::MAX) / 2,
         };
         let (ticked, installed) = (begun, Vec::new());
-        Ok(Station {
-            switch,
-            cables,
-            allowance,
-            time,
-            begun,
-            ticked,
-            upkeep,
-            installed,
-            memory_max,
-        })
+        Ok(Station { switch, cables, allowance, time, begun, ticked, installed, memory_max })
     }
 
     /// Packets of so many flows in turn, until each has its flow or the time is over.
@@ -256,6 +248,7 @@ impl Station {
                 self.allowance.add(RING - self.allowance.left().min(RING));
             }
             self.switch.turn(now, &mut self.cables, 0)?;
+            self.switch.go_on(now);
             let flows_now = self.switch.flow_count();
             if flows_now > count {
                 let now = self.time.now();
@@ -287,9 +280,7 @@ impl Station {
         self.ticked = now;
         self.sample();
         self.switch.sort();
-        if self.upkeep != Upkeep::Never {
-            self.switch.keep_up(now);
-        }
+        self.switch.keep_up(now);
         if resident_bytes().is_some_and(|bytes| bytes > self.memory_max) {
             phase.stopped_by = Some("memory");
         }

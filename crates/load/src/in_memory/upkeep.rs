@@ -13,11 +13,28 @@ impl Switch {
         self.core.set_config(config);
     }
 
-    /// Time went by: idle flows go, the worker is asked what its flows have carried where that is due, and
-    /// its answer is credited.
+    /// Time went by: what is due begins (expiry, statistics), and [`Self::go_on`] goes on with it.
     pub fn keep_up(&mut self, now: Instant) {
         self.core.tick(now, &mut self.orders);
-        self.settle(now);
+        self.go_on(now);
+    }
+
+    /// Goes on with what is to be done with many flows, a bounded part of it, as the switch does between
+    /// packets; gives how many installed flows were given other actions or taken out, and whether there is
+    /// more to do.
+    pub fn go_on(&mut self, now: Instant) -> (usize, bool) {
+        let mut more = self.core.go_on(now, &mut self.orders);
+        let mut changed = 0;
+        for (_, command) in std::mem::take(&mut self.orders.commands) {
+            changed += usize::from(matches!(command, FlowCommand::Put(_) | FlowCommand::Delete(_)));
+            self.worker.command(now, command, &mut self.out);
+        }
+        self.worker.continue_dump(&mut self.out);
+        for dump in std::mem::take(&mut self.out.dumps) {
+            self.core.dump(now, dump);
+            more = true;
+        }
+        (changed, more || self.worker.is_dumping())
     }
 
     /// Does what a flow-mod (in `ovs-ofctl`'s syntax) asks, without its effect on installed flows, which
@@ -33,21 +50,12 @@ impl Switch {
     /// Carries out what changed until nothing is left to do; gives how many installed flows were given
     /// other actions or taken out.
     pub fn settle(&mut self, now: Instant) -> usize {
-        let mut changed = 0;
+        let mut sum = 0;
         loop {
-            self.core.revalidate(now, &mut self.orders);
-            let has_orders = !self.orders.commands.is_empty();
-            for (_, command) in std::mem::take(&mut self.orders.commands) {
-                changed +=
-                    usize::from(matches!(command, FlowCommand::Put(_) | FlowCommand::Delete(_)));
-                self.worker.command(now, command, &mut self.out);
-            }
-            let dumps = std::mem::take(&mut self.out.dumps);
-            if !has_orders && dumps.is_empty() {
-                return changed;
-            }
-            for dump in dumps {
-                self.core.dump(now, dump);
+            let (changed, more) = self.go_on(now);
+            sum += changed;
+            if !more {
+                return sum;
             }
         }
     }
