@@ -11,6 +11,7 @@ dpdk = $(shell pkg-config --exists 'libdpdk >= 21.11' 2>/dev/null && echo --feat
 .PHONY: targets
 targets:
 	@echo 'make demo      the main job: real traffic through the switch, in namespaces of its own'
+	@echo 'make lab       three hypervisors with VXLAN and web traffic, in namespaces of their own'
 	@echo 'make test      every check and test, and what was skipped'
 	@echo 'make build     the programs, target/release/tidegate and target/release/ovs-vswitchd'
 	@echo 'make install   programs, manual pages and completion below PREFIX (/usr/local)'
@@ -52,6 +53,11 @@ install: build
 .PHONY: demo
 demo: build
 	target/release/tidegate demo
+
+# LAB=... for its options, such as LAB='--peer ovs --rounds 3'.
+.PHONY: lab
+lab: build
+	target/release/tidegate lab akraino $(LAB)
 
 .PHONY: test
 test:

@@ -169,11 +169,11 @@ pub fn make_private() -> Result<(), TestbedError> {
     Ok(())
 }
 
-/// A shell inside, until the user leaves it.
-pub fn open_shell(screen: &Screen) -> Result<(), TestbedError> {
+/// A shell inside, until the user leaves it; `hosts` says what there is to look at.
+pub fn open_shell(screen: &Screen, hosts: &str) -> Result<(), TestbedError> {
     screen.title("A shell inside; the stock tools find the switch here, `exit` removes everything");
-    screen.say("hosts: ip netns exec client COMMAND, ip netns exec server COMMAND");
+    screen.say(hosts);
     let mut shell = Command::new("bash");
-    shell.args(["--norc", "-i"]).env("PS1", "demo$ ").env_remove(OUTSIDE).stdin(Stdio::inherit());
+    shell.args(["--norc", "-i"]).env("PS1", "inside$ ").env_remove(OUTSIDE).stdin(Stdio::inherit());
     shell.status().map(drop).map_err(TestbedError::io("start bash"))
 }

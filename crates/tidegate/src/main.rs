@@ -5,6 +5,7 @@ mod ask;
 mod cli;
 mod conntrack;
 mod demo;
+mod lab;
 mod latency;
 mod trace;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     match cli::read(args.iter().cloned(), &directories) {
         Ok(Parsed::Switch(options)) => switch::run::run(&options, &directories),
         Ok(Parsed::Demo(args)) => demo::run(&args, &here()),
+        Ok(Parsed::Lab(args)) => lab::run(&args, &here()),
         Ok(Parsed::Bench(args)) => bench::run(&args, &here()),
         Ok(Parsed::Generate(args)) => load::generate::run(&args, &here()),
         Ok(Parsed::CpsNdr(args)) => load::cps_ndr::run(&args, &here()),

@@ -65,9 +65,19 @@ impl PortMap {
         self.devices.get(device).is_some_and(|device| !device.addresses.is_empty())
     }
 
-    /// Whether an address is a device's own.
+    /// Whether packets to an address reach a device: its own, or the group of those whose last bits are
+    /// the same (RFC 4291 section 2.7.1), to which neighbours answer too.
     pub fn is_address_of(&self, device: &str, ip: IpAddr) -> bool {
-        self.devices.get(device).is_some_and(|device| device.addresses.contains(&ip))
+        const SOLICITED_NODE: u128 = 0xff02 << 112 | 0x1_ff00_0000;
+        const LAST_BITS: u128 = 0xff_ffff;
+        let is_it = |own: &IpAddr| match (own, ip) {
+            _ if *own == ip => true,
+            (IpAddr::V6(own), IpAddr::V6(ip)) => {
+                ip.to_bits() == SOLICITED_NODE | (own.to_bits() & LAST_BITS)
+            }
+            _ => false,
+        };
+        self.devices.get(device).is_some_and(|device| device.addresses.iter().any(is_it))
     }
 
     /// The port of tunnels that takes an outer packet, and what has to be looked at to know. Fragments
@@ -218,5 +228,8 @@ mod tests {
         map.remove(PortNo(5));
         check(&map, &packet(0x0800, 17, 4789), None);
         assert!(map.has_address("br0") && !map.has_address("br1"));
+        let is_own = |ip: &str| map.is_address_of("br0", ip.parse().unwrap());
+        assert!(is_own("10.0.0.1") && is_own("fd00::1") && is_own("ff02::1:ff00:1"));
+        assert!(!is_own("10.0.0.2") && !is_own("ff02::1:ff00:2") && !is_own("ff02::1"));
     }
 }

@@ -5,6 +5,7 @@ mod whole;
 
 use crate::conntrack::ConntrackArgs;
 use crate::demo::DemoArgs;
+use crate::lab::LabArgs;
 use crate::latency::LatencyArgs;
 use crate::trace::TraceArgs;
 use bench::BenchArgs;
@@ -28,6 +29,8 @@ pub enum Parsed {
     Switch(Box<SwitchOptions>),
     /// Show it.
     Demo(DemoArgs),
+    /// Measure in a published testbed.
+    Lab(LabArgs),
     /// Measure it.
     Bench(BenchArgs),
     /// Generate load.
@@ -59,6 +62,7 @@ pub struct Refused {
 #[derive(Subcommand, Debug)]
 enum Verb {
     Demo(DemoArgs),
+    Lab(LabArgs),
     Bench(BenchArgs),
     Generate(Box<GenerateArgs>),
     CpsNdr(Box<CpsNdrArgs>),
@@ -116,6 +120,7 @@ where
     };
     match Verb::from_arg_matches(&matches).map_err(|error| refuse(&error))? {
         Verb::Demo(args) => Ok(Parsed::Demo(args)),
+        Verb::Lab(args) => Ok(Parsed::Lab(args)),
         Verb::Bench(args) => Ok(Parsed::Bench(args)),
         Verb::CpsNdr(args) => Ok(Parsed::CpsNdr(args)),
         Verb::Report(args) => Ok(Parsed::Report(args)),
@@ -316,6 +321,7 @@ mod tests {
         let verbs = [
             "switch",
             "demo",
+            "lab",
             "bench",
             "generate",
             "cps-ndr",

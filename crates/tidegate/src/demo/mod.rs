@@ -130,7 +130,8 @@ fn inside(
     report.checked(screen, switch.still_runs()?);
     report.finish(screen, Some(&load));
     if args.shell {
-        namespaces::open_shell(screen)?;
+        let hosts = "hosts: ip netns exec client COMMAND, ip netns exec server COMMAND";
+        namespaces::open_shell(screen, hosts)?;
     }
     Ok(report.exit_code())
 }

@@ -1,0 +1,142 @@
+//! `tidegate lab`: a published testbed, in namespaces on this machine. `akraino` is the one of the SmartNIC
+//! measurements: three hypervisors on one underlay, VXLAN between them, connection tracking on each,
+//! `nginx` in a guest of the first and `wrk` in guests of the others.
+//!
+//! As `tidegate demo`, the program runs twice, and the kernel removes everything with the second one.
+
+mod hypervisor;
+mod measure;
+mod outcome;
+
+use clap::{Args, ValueEnum};
+use load::provenance::Provenance;
+use measure::Traffic;
+use outcome::{Outcome, Round};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use testbed::namespaces::{self, Place};
+use testbed::{Check, Screen, TestbedError, programs};
+
+/// Debian's daemon.
+const PEER: &str = "/usr/sbin/ovs-vswitchd";
+
+/// Build a published testbed in namespaces and measure in it.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate lab akraino                         one round of the published measurements
+  tidegate lab akraino --peer ovs --rounds 3   beside Open vSwitch's own daemon, in turns
+  tidegate lab akraino --seconds 5 --json      shorter, for a script
+  tidegate lab akraino --seconds 1 --shell     and then a shell, to look around in")]
+pub struct LabArgs {
+    /// The testbed
+    #[arg(value_enum)]
+    pub testbed: Testbed,
+    /// How many seconds each measurement takes
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// How many connections each wrk keeps open at a time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4000))]
+    pub connections: u32,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Measure another switch in the same place, in turns
+    #[arg(long, value_enum)]
+    pub peer: Option<Peer>,
+    /// The switch to measure, started with ovs-vswitchd's own options [default: this program]
+    #[arg(long, value_name = "PROGRAM")]
+    pub switch: Option<PathBuf>,
+    /// Print one JSON object at the end; everything else goes to standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Open a shell inside when all is measured, with everything still running
+    #[arg(long, conflicts_with = "json")]
+    pub shell: bool,
+}
+
+/// A testbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Testbed {
+    /// Three hypervisors with VXLAN and connection tracking
+    Akraino,
+}
+
+/// Another switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// Debian's ovs-vswitchd with its userspace datapath
+    Ovs,
+}
+
+/// Runs the lab; the exit status is 0 when guests reached each other and nothing failed.
+pub fn run(args: &LabArgs, provenance: &Provenance) -> ExitCode {
+    let screen = Screen::of("lab", args.json);
+    let needed = args.switch.as_deref().or(args.peer.map(|_| Path::new(PEER)));
+    let result = match namespaces::place() {
+        Place::Inside => inside(args, &screen, provenance),
+        Place::Outside => {
+            programs::check(needed).and_then(|()| namespaces::run_again_inside(&screen))
+        }
+    };
+    result.unwrap_or_else(|error| {
+        screen.problem(&error.to_string());
+        ExitCode::FAILURE
+    })
+}
+
+fn inside(
+    args: &LabArgs,
+    screen: &Screen,
+    provenance: &Provenance,
+) -> Result<ExitCode, TestbedError> {
+    namespaces::make_private()?;
+    screen.title("Three hypervisors on one underlay, a guest on each");
+    // Open vSwitch 3.1 forwards partial checksums as they are, so that beside it guests finish theirs.
+    hypervisor::build_hosts(args.peer.is_none())?;
+    let _nginx = hypervisor::start_nginx()?;
+    screen.say(
+        "guest1 10.0.1.1 (nginx), guest2 10.0.1.2 (wrk), guest3 10.0.1.3 (wrk); VXLAN, key 101",
+    );
+    let mut outcome = Outcome::default();
+    let mut programs = vec![(args.switch.as_deref(), "tidegate")];
+    programs.extend(args.peer.map(|_| (Some(Path::new(PEER)), "ovs")));
+    for round in 1..=args.rounds {
+        for &(program, name) in &programs {
+            screen.title(&format!("Round {round} of {}: {name}", args.rounds));
+            let last = round == args.rounds && Some(&(program, name)) == programs.last();
+            measure_round(args, screen, (round, program, name), &mut outcome, last)?;
+        }
+    }
+    outcome.finish(screen, args, provenance);
+    Ok(if outcome.all_true() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Measures one switch once; the last one stays for the shell.
+fn measure_round(
+    args: &LabArgs,
+    screen: &Screen,
+    (round, program, name): (u32, Option<&Path>, &'static str),
+    outcome: &mut Outcome,
+    last: bool,
+) -> Result<(), TestbedError> {
+    let mut hypervisors = hypervisor::start_all(program)?;
+    let mut check = |check: Check| {
+        screen.check(check.is_true(), check.text());
+        outcome.checks.push(check);
+    };
+    for guest in [2, 3] {
+        check(measure::reaches(guest)?);
+    }
+    check(measure::rules_read_back(&hypervisors)?);
+    for traffic in [Traffic::Kept, Traffic::Closed] {
+        let measured = measure::run(args, &mut hypervisors, traffic)?;
+        screen.say(&measured.line());
+        outcome.rounds.push(Round { round, name, measured });
+    }
+    if last && args.shell {
+        let hosts = "hosts: ip netns exec hv1|hv2|hv3|guest1|guest2|guest3 COMMAND; tools: \
+                     OVS_RUNDIR=/run/tidegate/hv1 ovs-vsctl show";
+        namespaces::open_shell(screen, hosts)?;
+    }
+    hypervisors.into_iter().try_for_each(hypervisor::Hypervisor::stop)
+}

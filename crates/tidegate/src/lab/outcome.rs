@@ -1,0 +1,132 @@
+//! The table at the end, with the spread over rounds, or the JSON object.
+
+use super::LabArgs;
+use super::measure::{Measured, Traffic};
+use load::provenance::Provenance;
+use serde_json::{Value, json};
+use testbed::{Check, Screen};
+
+/// One measurement.
+#[derive(Debug)]
+pub struct Round {
+    /// Which round, from 1.
+    pub round: u32,
+    /// Which switch.
+    pub name: &'static str,
+    /// What it came to.
+    pub measured: Measured,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was claimed.
+    pub checks: Vec<Check>,
+    /// What was measured.
+    pub rounds: Vec<Round>,
+}
+
+/// The median of some figures, with the least and the greatest.
+fn spread(mut figures: Vec<f64>) -> (f64, f64, f64) {
+    figures.sort_by(f64::total_cmp);
+    let at = |index: usize| figures.get(index).copied().unwrap_or(0.0);
+    (at(figures.len() / 2), at(0), at(figures.len().saturating_sub(1)))
+}
+
+impl Outcome {
+    /// Whether every claim was true and requests were answered.
+    pub fn all_true(&self) -> bool {
+        let answered = self.rounds.iter().all(|round| round.measured.requests > 0);
+        !self.rounds.is_empty() && answered && self.checks.iter().all(Check::is_true)
+    }
+
+    /// Shows the table and prints the object.
+    pub fn finish(&self, screen: &Screen, args: &LabArgs, provenance: &Provenance) {
+        screen.title("In short: medians, and least to greatest of the rounds");
+        for line in self.table() {
+            screen.say(&line);
+        }
+        if !self.all_true() {
+            screen.problem("not everything was as claimed");
+        }
+        if args.json {
+            println!("{}", self.to_json(args, provenance));
+        }
+    }
+
+    fn figures(
+        &self,
+        name: &str,
+        traffic: Traffic,
+        figure: fn(&Measured) -> f64,
+    ) -> (f64, f64, f64) {
+        let rounds = self.rounds.iter();
+        let chosen = rounds.filter(|it| it.name == name && it.measured.traffic == traffic);
+        spread(chosen.map(|it| figure(&it.measured)).collect())
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self.rounds.iter().map(|round| round.name).collect();
+        names.dedup();
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        names.dedup();
+        names
+    }
+
+    fn table(&self) -> Vec<String> {
+        type Figure = (&'static str, Traffic, fn(&Measured) -> f64);
+        let rows: [Figure; 6] = [
+            ("packets per second, kept connections", Traffic::Kept, Measured::packet_rate),
+            ("packets per second, Connection: Close", Traffic::Closed, Measured::packet_rate),
+            ("connections per second, Connection: Close", Traffic::Closed, Measured::rate),
+            ("requests per second, kept connections", Traffic::Kept, Measured::rate),
+            ("connections per processor second", Traffic::Closed, Measured::efficiency),
+            ("requests per processor second", Traffic::Kept, Measured::efficiency),
+        ];
+        let names = self.names();
+        let mut lines = Vec::new();
+        for (title, traffic, figure) in rows {
+            for &name in &names {
+                let (median, least, greatest) = self.figures(name, traffic, figure);
+                let spread = format!("{least:.0} to {greatest:.0}");
+                lines.push(format!("{title:<42} {name:<9} {median:>9.0}   {spread}"));
+            }
+        }
+        lines
+    }
+
+    fn to_json(&self, args: &LabArgs, provenance: &Provenance) -> Value {
+        let checks: Vec<Value> = self
+            .checks
+            .iter()
+            .map(|it| json!({ "name": it.name(), "ok": it.is_true(), "seen": it.text() }))
+            .collect();
+        let rounds: Vec<Value> = self
+            .rounds
+            .iter()
+            .map(|it| json!({ "round": it.round, "switch": it.name, "measured": it.measured.to_json() }))
+            .collect();
+        let measured = json!({
+            "ok": self.all_true(),
+            "testbed": "akraino",
+            "seconds": args.seconds,
+            "connections": args.connections,
+            "guest_offloads": args.peer.is_none(),
+            "checks": checks,
+            "rounds": rounds,
+        });
+        provenance.stamp("lab", None, measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn the_spread_is_around_the_median() {
+        assert_eq!(spread(vec![3.0, 1.0, 2.0]), (2.0, 1.0, 3.0));
+        assert_eq!(spread(vec![5.0]), (5.0, 5.0, 5.0));
+        assert_eq!(spread(Vec::new()), (0.0, 0.0, 0.0));
+    }
+}
