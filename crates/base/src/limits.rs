@@ -11,6 +11,8 @@ pub const RECIRC_DEPTH: usize = 8;
 pub const RESUBMIT_DEPTH: usize = 64;
 /// How many `resubmit`s one packet may take in all.
 pub const RESUBMITS: usize = 4096;
+/// How much may lie on the stack of `push` and `pop` where a packet is resubmitted.
+pub const STACK_BYTES: usize = 64 * 1024;
 /// OpenFlow tables of a bridge; table 255 is reserved.
 pub const TABLES: usize = 255;
 /// OpenFlow flows in one table.

@@ -30,6 +30,8 @@ reasons! {
     ResubmitDepth = "drop_action_recursion_too_deep",
     /// Translation stopped: too many `resubmit`s.
     Resubmits = "drop_action_too_many_resubmit",
+    /// Translation stopped: too much on the stack.
+    StackDepth = "drop_action_stack_too_deep",
     /// Translation stopped: the bridge was not found or is gone.
     NoBridge = "drop_action_bridge_not_found",
     /// Translation named a recirculation that is no longer known.

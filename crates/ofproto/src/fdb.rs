@@ -10,6 +10,23 @@ impl Ofproto {
         self.change_macs(id, MacTable::flush);
     }
 
+    /// Forgets what was learned behind a port that is gone, and the same addresses in all bridges: what
+    /// they learned of it through patches is no longer true (ovs: `ofproto/ofproto-dpif.c`,
+    /// `bundle_flush_macs`).
+    pub(crate) fn flush_removed_port_macs(&mut self, id: BridgeId, port: OfPort) {
+        let Some(bridge) = self.bridges.get(id) else { return };
+        let learned = bridge.macs.iter().filter(|entry| entry.port == port && !entry.is_static);
+        let gone: Vec<(u16, MacAddr)> = learned.map(|entry| (entry.vlan, entry.mac)).collect();
+        self.flush_port_macs(id, port);
+        let others: Vec<BridgeId> =
+            self.bridges.iter().map(|it| it.id).filter(|it| *it != id).collect();
+        for other in others {
+            self.change_macs(other, |macs| {
+                gone.iter().for_each(|&key| macs.forget_learned(key));
+            });
+        }
+    }
+
     /// Forgets what lies behind a port.
     pub(crate) fn flush_port_macs(&mut self, id: BridgeId, port: OfPort) {
         self.change_macs(id, |macs| macs.flush_port(port));

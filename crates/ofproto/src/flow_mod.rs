@@ -207,8 +207,10 @@ impl Ofproto {
                     rule.cookie = old.cookie;
                 }
                 if !flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
-                    (rule.packets, rule.bytes, rule.used) = (old.packets, old.bytes, old.used);
+                    (rule.packets, rule.bytes) = (old.packets, old.bytes);
                 }
+                // Its idle time goes on, as Open vSwitch's does.
+                rule.used = old.used;
                 self.remember(Undo::Restore(Box::new(old)));
             }
             None => self.remember(Undo::Remove(rule_id)),

@@ -6,12 +6,10 @@ use base::{Instant, OfPort, TableId};
 use flow::{Field, FlowStats, Match};
 use openflow::Action;
 use openflow::action::ToController;
-use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
+use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, reason};
 
 /// The table that they stand in.
 const TABLE: TableId = TableId(254);
-/// OFPR_IMPLICIT_MISS, which controllers are told as OFPR_NO_MATCH.
-pub(crate) const REASON_IMPLICIT_MISS: u8 = 7;
 
 /// What a packet without a flow came to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -81,7 +79,7 @@ impl HiddenFlows {
         let to_controller = Action::Controller(ToController {
             max_len: u16::MAX,
             controller_id: 0,
-            reason: REASON_IMPLICIT_MISS,
+            reason: reason::IMPLICIT_MISS,
             userdata: Vec::new(),
             pause: false,
         });

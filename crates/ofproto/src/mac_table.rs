@@ -200,6 +200,13 @@ impl MacTable {
         }
     }
 
+    /// Forgets an address by VLAN, if it was learned.
+    pub fn forget_learned(&mut self, key: (u16, MacAddr)) {
+        if self.entries.get(&key).is_some_and(|entry| !entry.is_static) {
+            self.forget(key);
+        }
+    }
+
     /// Addresses, the one not seen for the longest time first.
     pub fn iter(&self) -> impl Iterator<Item = &MacEntry> {
         let mut entries: Vec<&MacEntry> = self.entries.values().collect();

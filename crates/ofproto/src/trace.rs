@@ -32,13 +32,16 @@ pub struct TraceRequest {
     pub ct_next: Vec<CtState>,
     /// Ports by their names.
     pub names: bool,
+    /// The priority that Linux keeps beside the packet. Nothing looks at it; it is told.
+    pub skb_priority: u32,
 }
 
 impl TraceRequest {
     /// A trace of this packet, with nothing special.
     pub fn new(bridge: BridgeId, key: FlowKey) -> Self {
         let (actions, packet_bytes, ct_next) = (None, None, Vec::new());
-        TraceRequest { bridge, key, actions, packet_bytes, ct_next, names: false }
+        let (names, skb_priority) = (false, 0);
+        TraceRequest { bridge, key, actions, packet_bytes, ct_next, names, skb_priority }
     }
 }
 
@@ -82,11 +85,13 @@ impl Ofproto {
             true => PortNames { device: Some(&in_datapath), bridge: Some(&in_bridge) },
             false => PortNames::default(),
         };
-        let _ = writeln!(out, "Flow: {}", text::format_key(&key, names));
+        let shown =
+            |key: &FlowKey| with_skb_priority(text::format_key(key, names), request.skb_priority);
+        let _ = writeln!(out, "Flow: {}", shown(&key));
         write_notes(out, &translation.notes, 0);
         let mut last = translation.final_key.clone();
         last.set(Field::ActsetOutput, key.get(Field::ActsetOutput));
-        let last = if last == key { "unchanged".into() } else { text::format_key(&last, names) };
+        let last = if last == key { "unchanged".into() } else { shown(&last) };
         let _ = writeln!(out, "\nFinal flow: {last}");
         let megaflow = Match::new(&key, &translation.mask);
         let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
@@ -133,6 +138,18 @@ impl Ofproto {
             }
         }
     }
+}
+
+/// A flow with the priority that Linux keeps beside the packet, where Open vSwitch writes it.
+fn with_skb_priority(flow: String, priority: u32) -> String {
+    if priority == 0 {
+        return flow;
+    }
+    let before = ["pkt_mark=", "recirc_id=", "dp_hash=", "conj_id="];
+    let is_before = |part: &&str| before.iter().any(|name| part.starts_with(name));
+    let (first, rest): (Vec<&str>, Vec<&str>) = flow.split(',').partition(is_before);
+    let own = format!("skb_priority={priority:#x}");
+    [&first[..], &[&own], &rest[..]].concat().join(",")
 }
 
 /// Says what is assumed of a copy that comes round again, and makes its key so.
@@ -229,6 +246,7 @@ fn failure(reason: DropReason) -> &'static str {
     match reason {
         DropReason::ResubmitDepth => "Recursion too deep",
         DropReason::Resubmits => "Too many resubmits",
+        DropReason::StackDepth => "Stack too deep",
         DropReason::NoBridge => "Bridge not found",
         DropReason::RecircUnknown => "No recirculation context",
         other => other.name(),

@@ -2,7 +2,6 @@
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
-use crate::hidden::REASON_IMPLICIT_MISS;
 use crate::installed::{DatapathFlow, InstalledCounters, Links, NewFlow};
 use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
 use crate::underlay::Wanted;
@@ -13,7 +12,7 @@ use flow::{
     FlowStats, Mask, Match, Upcall, UpcallKind,
 };
 use hashbrown::HashMap;
-use openflow::message::PacketIn;
+use openflow::message::{PacketIn, reason};
 use std::sync::Arc;
 
 impl Ofproto {
@@ -99,7 +98,7 @@ impl Ofproto {
     fn packet_in(&mut self, upcall: &Upcall, to: &ControllerAction) {
         let Some(state) = self.recirc.get(to.recirc_id) else { return };
         let data = upcall.packet.data().to_vec();
-        let is_miss = to.reason == REASON_IMPLICIT_MISS;
+        let is_miss = to.reason == reason::IMPLICIT_MISS;
         let packet_in = PacketIn {
             total_len: u16::try_from(data.len()).unwrap_or(u16::MAX),
             data,

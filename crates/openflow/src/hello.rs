@@ -12,6 +12,8 @@ const VERSION_BITMAP: u16 = 1;
 /// bits of all versions), and in 1.0 and 1.1 ARP_MATCH_IP; in 1.1 and later GROUP_STATS does not hold.
 const CAPABILITIES: u32 = 0x47;
 const CAPABILITIES_10: u32 = 0xc7;
+/// OFPC_BUNDLES, from OpenFlow 1.4 on.
+const BUNDLES: u32 = 1 << 9;
 /// OpenFlow 1.0's actions, all but `enqueue` (bit 11).
 const ACTIONS_10: u32 = 0x7ff;
 
@@ -71,7 +73,11 @@ pub(crate) fn put_features(out: &mut Vec<u8>, version: Version, message: &Messag
     out.put_u8(*tables);
     out.put_u8(if version < Version::V13 { 0 } else { *auxiliary_id });
     out.put_zeros(2);
-    out.put_u32(if version < Version::V12 { CAPABILITIES_10 } else { CAPABILITIES });
+    out.put_u32(match version {
+        Version::V10 | Version::V11 => CAPABILITIES_10,
+        Version::V12 | Version::V13 => CAPABILITIES,
+        Version::V14 | Version::V15 => CAPABILITIES | BUNDLES,
+    });
     out.put_u32(if v10 { ACTIONS_10 } else { 0 });
     if version < Version::V13 {
         for port in ports {

@@ -9,6 +9,7 @@ mod tables;
 mod version;
 
 pub use crate::ct_flush::CtFlush;
+pub use crate::packet_in::reason;
 pub use flow_monitor::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, WatchedFlow,
 };

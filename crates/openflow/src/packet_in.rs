@@ -20,6 +20,26 @@ const NO_BUFFER: u32 = u32::MAX;
 /// OFPT_PACKET_IN
 const PACKET_IN: u8 = 10;
 
+/// Reasons of packet-ins (`OFPR_*`).
+pub mod reason {
+    /// No flow matched, or a flow for misses.
+    pub const NO_MATCH: u8 = 0;
+    /// An action of a flow.
+    pub const ACTION: u8 = 1;
+    /// The TTL ran out.
+    pub const INVALID_TTL: u8 = 2;
+    /// The action set.
+    pub const ACTION_SET: u8 = 3;
+    /// A bucket of a group.
+    pub const GROUP: u8 = 4;
+    /// An action of a packet-out.
+    pub const PACKET_OUT: u8 = 5;
+    /// A flow for misses; Open vSwitch's own, which no message has.
+    pub const EXPLICIT_MISS: u8 = 6;
+    /// No flow matched; Open vSwitch's own, which no message has.
+    pub const IMPLICIT_MISS: u8 = 7;
+}
+
 /// Properties of NXT_PACKET_IN2 (ovs: `include/openflow/nicira-ext.h`).
 mod property {
     pub const PACKET: u16 = 0;
@@ -133,15 +153,6 @@ pub(crate) fn take_nicira2(input: &mut Input<'_>, version: Version) -> Result<Pa
     Ok(packet)
 }
 
-/// The reason as the version knows it: before 1.4 what an action set, a group or a packet-out sends
-/// is sent by an action (ovs: `lib/ofp-packet.c`, `encode_packet_in_reason`).
-fn reason(packet: &PacketIn, version: Version) -> u8 {
-    match packet.reason {
-        3..=5 if version < Version::V14 => 1,
-        reason => reason,
-    }
-}
-
 /// Writes a packet-in and returns the type.
 pub(crate) fn put(
     out: &mut Vec<u8>,
@@ -165,6 +176,17 @@ pub(crate) fn put(
     }
 }
 
+/// A reason's number in this version: before OpenFlow 1.3 a flow for misses is a flow like others, and
+/// before 1.4 all actions are one reason (ovs: `lib/ofp-packet.c`, `encode_packet_in_reason`).
+fn reason_in(version: Version, reason: u8) -> u8 {
+    match reason {
+        reason::EXPLICIT_MISS if version < Version::V13 => reason::ACTION,
+        reason::EXPLICIT_MISS | reason::IMPLICIT_MISS => reason::NO_MATCH,
+        reason::ACTION_SET..=reason::PACKET_OUT if version < Version::V14 => reason::ACTION,
+        other => other,
+    }
+}
+
 fn put_standard(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
     let in_port = OfPort(packet.metadata.key().in_port_raw() as u16);
     out.put_u32(NO_BUFFER);
@@ -176,9 +198,10 @@ fn put_standard(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
     out.put_u16(packet.total_len);
     if version == Version::V10 {
         out.put_u16(in_port.0);
-        out.put(&[reason(packet, version), 0]);
+        out.put(&[reason_in(version, packet.reason), 0]);
     } else {
-        out.put(&[reason(packet, version), packet.table.map_or(0xff, |table| table.0)]);
+        let reason = reason_in(version, packet.reason);
+        out.put(&[reason, packet.table.map_or(0xff, |table| table.0)]);
     }
     if version >= Version::V13 {
         out.put_u64(packet.cookie);
@@ -195,7 +218,8 @@ fn put_nicira(out: &mut Vec<u8>, version: Version, packet: &PacketIn) {
     out.put_u32(NXT_PACKET_IN);
     out.put_u32(NO_BUFFER);
     out.put_u16(packet.total_len);
-    out.put(&[reason(packet, version), packet.table.map_or(0xff, |table| table.0)]);
+    let reason = reason_in(version, packet.reason);
+    out.put(&[reason, packet.table.map_or(0xff, |table| table.0)]);
     out.put_u64(packet.cookie);
     let at = out.len();
     out.put_zeros(8);
@@ -232,7 +256,7 @@ fn put_nicira2(out: &mut Vec<u8>, version: Version, packet: &PacketIn, subtype: 
         let padded = [&[0; 4][..], &packet.cookie.to_be_bytes()].concat();
         put_property(out, property::COOKIE, &padded);
     }
-    put_property(out, property::REASON, &[reason(packet, version)]);
+    put_property(out, property::REASON, &[reason_in(version, packet.reason)]);
     let form = match version {
         Version::V10 => MatchForm::Nxm,
         version => MatchForm::Oxm(version as u8),
@@ -247,5 +271,29 @@ fn put_nicira2(out: &mut Vec<u8>, version: Version, packet: &PacketIn, subtype: 
         let mut padded = vec![0; 4];
         continuation::put(&mut padded, version, continuation);
         put_property(out, property::CONTINUATION, &padded);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_versions_have_fewer_reasons() {
+        use Version as V;
+        // In 1.0, 1.3 and 1.4.
+        for (reason, expect) in [
+            (reason::NO_MATCH, [0, 0, 0]),
+            (reason::ACTION, [1, 1, 1]),
+            (reason::INVALID_TTL, [2, 2, 2]),
+            (reason::ACTION_SET, [1, 1, 3]),
+            (reason::GROUP, [1, 1, 4]),
+            (reason::PACKET_OUT, [1, 1, 5]),
+            (reason::EXPLICIT_MISS, [1, 0, 0]),
+            (reason::IMPLICIT_MISS, [0, 0, 0]),
+        ] {
+            let read = [V::V10, V::V13, V::V14].map(|version| reason_in(version, reason));
+            assert_eq!(read, expect, "{reason}");
+        }
     }
 }

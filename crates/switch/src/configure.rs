@@ -80,11 +80,15 @@ impl Switch {
         // What was restored once is not waited for again (ovs: `vswitchd/bridge.c`, `bridge_run`).
         self.is_restoring &= desired.options.flow_restore_wait;
         let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
+        let is_known = |name: &String| self.desired.bridges.contains_key(name);
+        let bridges: Vec<String> =
+            desired.bridges.keys().filter(|name| !is_known(name)).cloned().collect();
         self.poll_dummies(&desired);
         for change in changes {
             self.apply(change);
         }
         self.desired = desired;
+        self.announce_datapath_ids(&bridges);
         self.announce_queue_options();
         if was_restoring && !self.is_restoring {
             self.start_controllers();
@@ -97,6 +101,13 @@ impl Switch {
             self.refresh_routing();
             self.load_flow_files();
             self.settle();
+        }
+    }
+
+    fn announce_datapath_ids(&self, bridges: &[String]) {
+        for bridge in bridges.iter().filter_map(|name| self.ofproto.bridges().named(name)) {
+            let (name, id) = (&bridge.config.name, bridge.config.datapath_id.0);
+            log::info!(target: "bridge", "bridge {name}: using datapath ID {id:016x}");
         }
     }
 

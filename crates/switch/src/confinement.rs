@@ -78,12 +78,15 @@ mod tests {
             ("punix:/etc/passwd", false),
             ("punix:br0.x", false),
             ("unix:/run/ovs/any", true),
+            ("unix:any", true),
+            ("unix:x/any", false),
             ("unix:/run/ovs/../any", false),
             ("unix:/run/docker.sock", false),
             ("tcp:127.0.0.1:6653", true),
             ("ptcp:6653", true),
         ] {
             let parsed = Target::parse(target, 6653).unwrap();
+            let parsed = parsed.beside(&settings(true).run_dir);
             assert_eq!(settings(true).confine(&parsed, "br0").is_ok(), is_allowed, "{target}");
             assert!(settings(false).confine(&parsed, "br0").is_ok(), "{target}");
         }

@@ -74,7 +74,9 @@ impl Switch {
         controller: &Controller,
         settings: &BridgeSettings,
     ) -> Option<JoinHandle<()>> {
-        let target = match Target::parse(&controller.target, OPENFLOW_PORT) {
+        let target = match Target::parse(&controller.target, OPENFLOW_PORT)
+            .map(|target| target.beside(&self.settings.run_dir))
+        {
             Ok(target) => target,
             Err(error) => {
                 log::error!(target: "bridge", "controller: {error}");

@@ -32,6 +32,19 @@ pub struct RunningInterface {
     pub fault: Option<String>,
 }
 
+/// Names that no interface may have: those of datapaths and, with Open vSwitch, of the devices behind its
+/// tunnels (ovs: `ofproto/ofproto-dpif.c`, `init`).
+const RESERVED: [&str; 8] = [
+    "ovs-netdev",
+    "ovs-dummy",
+    "genev_sys",
+    "gre_sys",
+    "lisp_sys",
+    "vxlan_sys",
+    "gtpu_sys",
+    "srv6_sys",
+];
+
 impl RunningInterface {
     /// Whether a device of the system is behind it.
     pub fn has_device(&self) -> bool {
@@ -63,8 +76,18 @@ impl Switch {
                 fault: None,
             };
             running.state = self.open_interface(&mut running);
-            if let Err(error) = &running.state {
-                log::warn!(target: "bridge", "{error}");
+            match &running.state {
+                Ok(number) => log::info!(
+                    target: "bridge",
+                    "bridge {bridge}: added interface {} on port {}",
+                    interface.name, number.0
+                ),
+                Err(error) if error.is_empty() => log::warn!(
+                    target: "bridge",
+                    "could not create interface {}, name is reserved",
+                    interface.name
+                ),
+                Err(error) => log::warn!(target: "bridge", "{error}"),
             }
             self.configured.interfaces.insert(interface.name.clone(), running);
         }
@@ -77,6 +100,10 @@ impl Switch {
     ) -> Result<OfPort, String> {
         let (name, interface) = (&running.interface.name, &running.interface);
         let id = self.bridge_id(&running.bridge).ok_or_else(|| format!("{name}: no bridge"))?;
+        if RESERVED.contains(&name.as_str()) {
+            // The log tells it; the database tells only that there is no port, as Open vSwitch's does.
+            return Err(String::new());
+        }
         let dummy = self.settings.dummy;
         let kind = match &interface.kind {
             InterfaceKind::Refused { error } => return Err(error.clone()),

@@ -33,7 +33,8 @@ impl Switch {
                 continue;
             }
             let Ok(link) = self.devices.link(&name) else { continue };
-            let is_made = matches!(kind, DeviceKind::Internal | DeviceKind::Tap);
+            let is_made =
+                matches!(kind, DeviceKind::Internal | DeviceKind::Tap | DeviceKind::DummyInternal);
             let follows = is_made && asked.is_none();
             bridges.entry(bridge).or_default().push(Device { name, mtu: link.mtu, follows });
         }

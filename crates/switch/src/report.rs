@@ -99,8 +99,12 @@ impl Switch {
                      (pid {pid}) until it goes away"
                 );
             }
-            Event::LockLost | Event::LockStolen => {
-                log::warn!(target: "bridge", "lost the lock of the database; changing nothing");
+            // It is asked for again with the next connection.
+            Event::LockLost => {
+                log::info!(target: "bridge", "lost the lock of the database; changing nothing");
+            }
+            Event::LockStolen => {
+                log::warn!(target: "bridge", "another program took the lock of the database; changing nothing");
             }
             Event::TransactionDone { id, result } => {
                 if database.sent == Some(id) {
@@ -129,7 +133,12 @@ impl Switch {
         let (desired, warnings) = Desired::from_rows(database.session.replica());
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         for warning in warnings.iter().filter(|text| !database.warned.contains(text)) {
-            log::warn!(target: "bridge", "{warning}");
+            // A bridge whose identifier is no good has another one, as Open vSwitch's has without a word.
+            let level = match warning.contains("datapath-id") {
+                true => log::Level::Info,
+                false => log::Level::Warn,
+            };
+            log::log!(target: "bridge", level, "{warning}");
         }
         database.warned = warnings;
         database.cur_cfg = control::next_cfg(database.session.replica());

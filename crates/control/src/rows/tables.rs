@@ -70,7 +70,9 @@ impl Reader<'_> {
                 None => {
                     let known: Vec<&str> = PREFIX_FIELDS.iter().map(|(known, _)| *known).collect();
                     let known = known.join(", ");
-                    let words = format!("\"{name}\" is not one of {known} or \"none\"; ignored");
+                    let words = format!(
+                        "'prefixes' with incompatible field: {name}, which is not one of {known} or \"none\"; ignored"
+                    );
                     self.warn(place, "prefixes", words);
                 }
             }

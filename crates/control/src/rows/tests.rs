@@ -82,7 +82,7 @@ fn settings_of_flow_tables() {
     assert_eq!(found.bridges["br0"].settings.tables, BTreeMap::from(expected));
     let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
     let expected = [
-        "Flow_Table br0:9: prefixes: \"tun_src\" is not one of ip_dst, ip_src, ipv6_dst, ipv6_src, \
+        "Flow_Table br0:9: prefixes: 'prefixes' with incompatible field: tun_src, which is not one of ip_dst, ip_src, ipv6_dst, ipv6_src, \
          nw_dst, nw_src or \"none\"; ignored",
         "Flow_Table br0:10: groups: \"NXM_OF_NOTHING[]\": column 1: there is no field \
          'NXM_OF_NOTHING' (see ovs-fields(7)); ignored",

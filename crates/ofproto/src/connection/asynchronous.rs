@@ -8,7 +8,7 @@ use crate::events::Event;
 use base::{Instant, OfPort};
 use openflow::EncodeOptions;
 use openflow::message::{
-    Message, PacketIn, PortDesc, PortReason, RemovedReason, Role, TableReason, Version,
+    Message, PacketIn, PortDesc, PortReason, RemovedReason, Role, TableReason, Version, reason,
 };
 
 /// OFPR_ACTION.
@@ -99,10 +99,15 @@ impl Session {
             Event::PacketIn { bridge, packet_in, controller_id, max_len, is_miss } => {
                 // From 1.3 on packets that miss are dropped, unless a flow says otherwise.
                 let is_asked = !is_miss || version < Version::V13;
+                // Both kinds of misses are asked for by one reason.
+                let reason = match packet_in.reason {
+                    reason::EXPLICIT_MISS | reason::IMPLICIT_MISS => reason::NO_MATCH,
+                    reason => reason,
+                };
                 if *bridge == self.bridge
                     && *controller_id == self.controller_id
                     && is_asked
-                    && self.wants(self.async_config.packet_in, packet_in.reason.into())
+                    && self.wants(self.async_config.packet_in, reason.into())
                 {
                     self.send_packet_in(cut(packet_in, *max_len), *is_miss, now);
                 }

@@ -25,10 +25,12 @@ pub fn parse_flow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
 ) -> Result<(FlowKey, Mask), ParseError> {
-    let mut reader = Reader { key: FlowKey::new(), mask: Mask::new(), tags: 0, device };
+    let mut reader =
+        Reader { key: FlowKey::new(), mask: Mask::new(), tags: 0, network: None, device };
     reader.headers(text)?;
     if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
-        reader.key.set_eth_type(ETH_TYPE_NONE);
+        // A network header says of what type the packet is.
+        reader.key.set_eth_type(reader.network.unwrap_or(ETH_TYPE_NONE));
     }
     Ok((reader.key, reader.mask))
 }
@@ -38,6 +40,8 @@ struct Reader<'a> {
     mask: Mask,
     /// VLAN tags so far.
     tags: usize,
+    /// The Ethernet type of the network header that there is.
+    network: Option<u16>,
     device: &'a dyn Fn(&str) -> Option<PortNo>,
 }
 
@@ -45,6 +49,10 @@ impl Reader<'_> {
     /// Reads `name(...)`, one after the other.
     fn headers(&mut self, text: &str) -> Result<(), ParseError> {
         let mut rest = text.trim();
+        // What a dump calls the flow says nothing of its packets.
+        if let Some((_, behind)) = rest.strip_prefix("ufid:").and_then(|it| it.split_once(',')) {
+            rest = behind.trim_start_matches([',', ' ']);
+        }
         while !rest.is_empty() {
             let Some((name, behind)) = rest.split_once('(') else {
                 return error(rest, "a header such as in_port(1) is missing its parenthesis");
@@ -60,6 +68,12 @@ impl Reader<'_> {
 
     fn header(&mut self, name: &str, inside: &str) -> Result<(), ParseError> {
         use Field as F;
+        self.network = match name {
+            "ipv4" => Some(0x0800),
+            "ipv6" => Some(0x86dd),
+            "arp" => Some(0x0806),
+            _ => self.network,
+        };
         match name {
             "skb_priority" | "packet_type" | "ufid" => Ok(()),
             "skb_mark" => self.number(F::PktMark, inside),
@@ -364,10 +378,26 @@ mod tests {
     }
 
     #[test]
+    fn a_network_header_tells_the_ethernet_type() {
+        let cases = [
+            ("ipv4(proto=1)", 0x0800),
+            ("ipv6(proto=58)", 0x86dd),
+            ("arp(op=1)", 0x0806),
+            ("eth_type(0x1234),ipv4(proto=1)", 0x1234),
+            ("in_port(1)", ETH_TYPE_NONE),
+        ];
+        for (text, eth_type) in cases {
+            let (key, _) = parse_flow(text, &|_| None).unwrap();
+            assert_eq!(key.eth_type(), eth_type, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let cases = [
             ("in_port", "a header such as in_port(1) is missing its parenthesis"),
             ("eth(src=1", "the parenthesis is not closed"),
+            ("ufid:1, ipv4(foo=1)", "ipv4() has no field foo"),
             ("ipv4(foo=1)", "ipv4() has no field foo"),
             ("foo(bar=1)", "foo() has no field bar"),
             ("ct_state(+foo)", "is no flag of ct_state"),

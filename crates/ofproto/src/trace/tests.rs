@@ -88,3 +88,37 @@ fn other_vlans_make_a_port_forget_what_is_behind_it() {
         assert_eq!(learned(&ofproto, id), expect, "{spec:?}");
     }
 }
+
+#[test]
+fn a_stack_without_end_stops_the_packet() {
+    let (mut ofproto, id) = switch();
+    let push = ["push:NXM_NX_REG0[]"; 80].join(",");
+    let flow = format!("actions={push},resubmit(,0)");
+    let flow_mod = openflow::text::parse_flow(&flow, FlowModCommand::Add, &|_| None).unwrap();
+    ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
+    let text = trace(&mut ofproto, id, "in_port=1", None);
+    assert!(text.contains(">>>> resubmits yielded over 64 kB of stack <<<<"), "{text}");
+    assert!(text.ends_with("Translation failed (Stack too deep), packet is dropped.\n"), "{text}");
+}
+
+#[test]
+fn the_priority_that_linux_keeps_is_told_behind_the_mark() {
+    let (mut ofproto, id) = switch();
+    let matching = openflow::text::parse_match("in_port=1,pkt_mark=2", &|_| None).unwrap();
+    let request = TraceRequest { skb_priority: 7, ..TraceRequest::new(id, matching.key().clone()) };
+    let text = ofproto.trace(NOW, &request);
+    assert!(text.starts_with("Flow: pkt_mark=0x2,skb_priority=0x7,in_port=1,"), "{text}");
+}
+
+#[test]
+fn a_port_that_goes_takes_its_addresses_out_of_all_bridges() {
+    let (mut ofproto, id) = switch();
+    let other = ofproto.add_bridge(BridgeConfig::new("br1", MacAddr::ZERO), NOW);
+    let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+    for (bridge, last, port) in [(id, 1, 1), (id, 2, 2), (other, 1, 9), (other, 3, 9)] {
+        ofproto.learn_mac(bridge, 0, mac(last), OfPort(port), NOW);
+    }
+    ofproto.remove_port(id, OfPort(1), NOW);
+    assert_eq!(learned(&ofproto, id), ["0 02:00:00:00:00:02 2"]);
+    assert_eq!(learned(&ofproto, other), ["0 02:00:00:00:00:03 9"]);
+}

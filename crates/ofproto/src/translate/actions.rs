@@ -9,6 +9,7 @@ use base::OfPort;
 use flow::{Action, FRAG_LATER, Field, VLAN_PRESENT};
 use openflow::Action as OfAction;
 use openflow::action::{Subfield, ToController};
+use openflow::message::reason;
 
 /// Whether to go on with the list.
 #[derive(PartialEq, Eq)]
@@ -237,7 +238,7 @@ impl Context<'_> {
             self.send_to_controller(&ToController {
                 max_len: u16::MAX,
                 controller_id,
-                reason: REASON_INVALID_TTL,
+                reason: reason::INVALID_TTL,
                 userdata: Vec::new(),
                 pause: false,
             });
@@ -271,6 +272,3 @@ impl Context<'_> {
         (self.key, self.varying) = (key, varying);
     }
 }
-
-/// OFPR_INVALID_TTL
-const REASON_INVALID_TTL: u8 = 2;

@@ -6,7 +6,6 @@ use super::learn::Pending;
 use super::report::{NoteKind, Notebook};
 use super::{Effect, Fork, Notes, World, always_looked_at};
 use crate::bridge::Bridge;
-use crate::hidden::REASON_IMPLICIT_MISS;
 use crate::lookup::Lookup;
 use crate::port::Port;
 use crate::recirc::Frozen;
@@ -16,7 +15,7 @@ use base::{OfPort, RecircId, TableId, limits};
 use flow::{Action, DropReason, Field, FlowKey, Mask};
 use openflow::Action as OfAction;
 use openflow::action::ToController;
-use openflow::message::PortConfig;
+use openflow::message::{PortConfig, reason};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -313,6 +312,9 @@ impl<'a> Context<'a> {
             (text, DropReason::ResubmitDepth)
         } else if self.resubmits >= limits::RESUBMITS {
             (format!("over {} resubmit actions", limits::RESUBMITS), DropReason::Resubmits)
+        } else if self.stack.len() * size_of::<u128>() >= limits::STACK_BYTES {
+            let text = "resubmits yielded over 64 kB of stack".to_owned();
+            (text, DropReason::StackDepth)
         } else {
             return true;
         };
@@ -342,7 +344,7 @@ impl<'a> Context<'a> {
                 let to = ToController {
                     max_len: u16::MAX,
                     controller_id: 0,
-                    reason: REASON_IMPLICIT_MISS,
+                    reason: reason::IMPLICIT_MISS,
                     userdata: Vec::new(),
                     pause: false,
                 };

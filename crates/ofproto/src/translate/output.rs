@@ -8,16 +8,7 @@ use crate::port::PortDevice;
 use base::{OfPort, TableId};
 use flow::{Action, ControllerAction, Field, FlowKey};
 use openflow::action::ToController;
-use openflow::message::PortConfig;
-
-/// OFPR_ACTION
-const REASON_ACTION: u8 = 1;
-/// OFPR_ACTION_SET, OFPR_GROUP and OFPR_PACKET_OUT, which OpenFlow knows from 1.4 on.
-const REASON_ACTION_SET: u8 = 3;
-const REASON_GROUP: u8 = 4;
-const REASON_PACKET_OUT: u8 = 5;
-/// OFPR_NO_MATCH, also for a flow that stands for a miss.
-const REASON_NO_MATCH: u8 = 0;
+use openflow::message::{PortConfig, reason};
 
 impl Context<'_> {
     /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
@@ -49,10 +40,10 @@ impl Context<'_> {
     /// Why a packet that is sent to the controller's port goes there.
     fn output_reason(&self) -> u8 {
         match () {
-            () if self.sent => REASON_PACKET_OUT,
-            () if self.in_bucket => REASON_GROUP,
-            () if self.in_action_set => REASON_ACTION_SET,
-            () => REASON_ACTION,
+            () if self.sent => reason::PACKET_OUT,
+            () if self.in_bucket => reason::GROUP,
+            () if self.in_action_set => reason::ACTION_SET,
+            () => reason::ACTION,
         }
     }
 
@@ -141,7 +132,7 @@ impl Context<'_> {
             .and_then(|id| self.world.rules.get(id))
             .is_some_and(|rule| rule.priority == 0 && rule.matching.mask().is_empty());
         let reason = match to.reason {
-            REASON_ACTION if is_miss_flow => REASON_NO_MATCH,
+            reason::ACTION if is_miss_flow => reason::EXPLICIT_MISS,
             reason => reason,
         };
         let state = self.freeze(self.table, to.userdata.clone());

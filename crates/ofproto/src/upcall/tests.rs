@@ -471,3 +471,50 @@ fn while_paused_nothing_is_revalidated() {
     while switch.ofproto.go_on(switch.now, &mut switch.out) {}
     assert_eq!(switch.commands(), ["put 1 2"]);
 }
+
+#[test]
+fn packets_for_a_controller_say_what_sent_them() {
+    use openflow::message::reason;
+    let mut switch = Switch::new(Config::default());
+    let bytes = wire::text::parse(THERE).unwrap();
+    let mut sent = |flow: &str, actions: &str| {
+        switch.flow(FlowModCommand::Delete, "actions=drop");
+        switch.flow(FlowModCommand::Add, flow);
+        let packet_out = PacketOut {
+            buffer_id: None,
+            metadata: Match::any().with(Field::InPort, 1),
+            actions: openflow::text::parse_actions(actions, &|_| None).unwrap(),
+            data: bytes.clone(),
+        };
+        let Switch { ofproto, id, now, out } = &mut switch;
+        ofproto.packet_out(*id, &packet_out, *now, out).unwrap();
+        ofproto.upcall(*now, upcall_of(&bytes), out);
+        let actions = out.commands.drain(..).filter_map(|(_, command)| match command {
+            FlowCommand::Execute(execute) => Some(execute.actions),
+            _ => None,
+        });
+        let reasons = actions.flat_map(|actions| {
+            let reason = |action: &Action| match action {
+                Action::Controller(to) => Some(to.reason),
+                _ => None,
+            };
+            actions.iter().filter_map(reason).collect::<Vec<_>>()
+        });
+        reasons.collect::<Vec<_>>()
+    };
+    // The packet-out's, and a packet's that misses.
+    let flow = "priority=1,actions=controller";
+    assert_eq!(sent(flow, "controller"), [reason::PACKET_OUT, reason::ACTION]);
+    let flow = "priority=0,actions=controller";
+    assert_eq!(sent(flow, "output:2"), [reason::EXPLICIT_MISS]);
+    let flow = "priority=0,ip,actions=write_actions(output:controller)";
+    assert_eq!(sent(flow, "output:2"), [reason::ACTION_SET]);
+}
+
+/// The packet misses at port 1.
+fn upcall_of(bytes: &[u8]) -> Upcall {
+    let frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).unwrap();
+    let (packet, key) = (frame.packet, frame.key);
+    let (worker, received, kind) = (WorkerId(0), Instant::from_millis(100_000), UpcallKind::Miss);
+    Upcall { worker, kind, packet, key, received, queued: received, trace: None }
+}

@@ -4,7 +4,7 @@ use super::{Answer, add};
 use crate::Switch;
 use base::{MacAddr, OfPort};
 use daemon::unixctl::Commands;
-use ofproto::{Bridge, BridgeId};
+use ofproto::{Bridge, BridgeId, MacEntry};
 use std::fmt::Write;
 
 /// Adds these commands.
@@ -83,7 +83,8 @@ fn add_mac(switch: &mut Switch, words: &[String]) -> Answer {
     let port = port.ok_or_else(|| format!("{}: no such port of this bridge", words[1]))?;
     let (vlan, mac) = vlan_and_mac(&words[2], &words[3])?;
     let before = switch.ofproto_mut().set_static_mac(id, (vlan, mac), port, clock::now());
-    Ok(before.filter(|before| before.port != port).map_or_else(String::new, |before| {
+    let is_told = |before: &MacEntry| before.port != port || !before.is_static;
+    Ok(before.filter(is_told).map_or_else(String::new, |before| {
         let kind = if before.is_static { "static" } else { "dynamic" };
         format!("Overriding already existing {kind} entry on {}\n", port_text(before.port))
     }))

@@ -1,18 +1,17 @@
 //! Commands about the datapath's flows: dumps, traces, revalidation
 //! (ovs: `lib/dpctl.c`, `ofproto/ofproto-dpif.c`, `ofproto/ofproto-dpif-trace.c`).
 
-use super::{Answer, Arguments, NO_DATAPATH, add, named};
+use super::{Answer, Arguments, NO_DATAPATH, add, named, trace_request};
 use crate::Switch;
 use crate::worker_thread::{WorkerMode, WorkerThread};
 use base::{OfPort, PortNo};
 use daemon::unixctl::{Commands, Reply};
-use flow::{CtState, FlowId, Frame, Match};
+use flow::{FlowId, Match};
 use ofproto::text::{
     DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
 };
-use ofproto::{BridgeId, DatapathFlow, TraceRequest};
+use ofproto::{BridgeId, DatapathFlow};
 use openflow::Action;
-use packet::Packet;
 use std::fmt::Write;
 
 /// Adds these commands.
@@ -224,38 +223,8 @@ fn dump_rules(switch: &mut Switch, words: &[String]) -> Answer {
 /// `ofproto/trace`: follows one packet through the tables, in words; `ofproto/trace-packet-out`: one
 /// that a controller sends with these actions.
 fn trace(switch: &mut Switch, words: &[String], actions: Option<&str>) -> Answer {
-    let mut ct_next = Vec::new();
-    let (mut names, mut generate, mut rest) = (false, false, Vec::new());
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--names" => names = true,
-            "--no-names" => names = false,
-            "-generate" | "--generate" => generate = true,
-            // Actions that a controller must not give are refused with and without it.
-            "-consistent" | "--consistent" => {}
-            "--ct-next" | "-ct-next" => {
-                ct_next.push(states(words.next().map_or("", String::as_str))?);
-            }
-            text => match text.strip_prefix("--ct-next=") {
-                Some(list) => ct_next.push(states(list)?),
-                None => rest.push(text),
-            },
-        }
-    }
-    let (mut request, hex) = trace_request(switch, &rest)?;
-    if let Some(hex) = hex {
-        let bytes = from_hex(hex)?;
-        let port = request.key.in_port();
-        let packet = Packet::from_bytes(&bytes);
-        let frame = Frame::parse(packet, port).map_err(|_| "packet is too short".to_owned())?;
-        request.packet_bytes = Some(frame.packet.len() as u64);
-        request.key = frame.key;
-    } else if generate {
-        request.packet_bytes = Some(0);
-    }
+    let mut request = trace_request::read(switch, words)?;
     request.actions = actions.map(|text| sent_actions(switch, request.bridge, text)).transpose()?;
-    (request.ct_next, request.names) = (ct_next, names);
     Ok(switch.ofproto_mut().trace(clock::now(), &request))
 }
 
@@ -273,73 +242,5 @@ fn sent_actions(switch: &Switch, bridge: BridgeId, text: &str) -> Result<Vec<Act
     match instruction {
         Some(name) => Err(format!("{name} instruction not allowed here")),
         None => Ok(actions),
-    }
-}
-
-/// Reads `bridge br_flow` or `[dp] odp_flow`, with a packet's bytes behind.
-fn trace_request<'a>(
-    switch: &Switch,
-    words: &[&'a str],
-) -> Result<(TraceRequest, Option<&'a str>), String> {
-    let (first, behind) = words.split_first().ok_or("Must specify either a flow or a bridge")?;
-    if let Some(bridge) = switch.ofproto().bridges().named(first) {
-        let (flow, behind) = behind.split_first().ok_or("Must specify bridge and flow")?;
-        let ports = |name: &str| bridge.port_named(name).map(|port| port.number);
-        let matching =
-            openflow::text::parse_match(flow, &ports).map_err(|error| error.to_string())?;
-        let request = TraceRequest::new(bridge.id, matching.key().clone());
-        return Ok((request, behind.first().copied()));
-    }
-    // A datapath's name, with or without its type.
-    let is_datapath =
-        first.contains('@') || matches!(*first, "ovs-netdev" | "ovs-system" | "ovs-dummy");
-    let words = if is_datapath { behind } else { words };
-    let (flow, behind) = words.split_first().ok_or("Must specify a flow")?;
-    let device = |name: &str| switch.devices().number_of(name);
-    let (mut key, _) = parse_flow(flow, &device).map_err(|error| error.to_string())?;
-    let (bridge, port) = bridge_of(switch, key.in_port()).ok_or("Invalid datapath flow")?;
-    key.set_in_port_raw(port.0.into());
-    Ok((TraceRequest::new(bridge, key), behind.first().copied()))
-}
-
-fn bridge_of(switch: &Switch, port: PortNo) -> Option<(BridgeId, OfPort)> {
-    switch.ofproto().bridges().of_device(port)
-}
-
-/// Reads `trk,new` or `trk|new`.
-fn states(list: &str) -> Result<CtState, String> {
-    let mut states = CtState::empty();
-    for word in list.split([',', '|', ' ']).filter(|word| !word.is_empty()) {
-        let known = CtState::NAMES.iter().find(|(_, name)| *name == word);
-        let (state, _) =
-            known.ok_or_else(|| format!("{word}: unknown connection tracking state flag"))?;
-        states |= *state;
-    }
-    Ok(states | CtState::TRK)
-}
-
-fn from_hex(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
-    match digits {
-        Some(digits) if digits.len() % 2 == 0 && !digits.is_empty() => {
-            Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-        }
-        _ => Err(format!("'{text}': a packet is written as hexadecimal digits, two a byte")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_and_packets_are_read() {
-        assert_eq!(states("trk,new"), Ok(CtState::TRK | CtState::NEW));
-        assert_eq!(states("est|rpl"), Ok(CtState::TRK | CtState::EST | CtState::RPL));
-        let error = states("trk,nosuch").unwrap_err();
-        assert_eq!(error, "nosuch: unknown connection tracking state flag");
-        assert_eq!(from_hex("0a1B"), Ok(vec![0x0a, 0x1b]));
-        assert!(from_hex("0a1").is_err() && from_hex("").is_err() && from_hex("xy").is_err());
     }
 }

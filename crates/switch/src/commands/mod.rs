@@ -12,6 +12,7 @@ mod performance;
 mod queues;
 mod slow_path;
 mod trace;
+mod trace_request;
 mod traced;
 mod tunnels;
 mod workers;

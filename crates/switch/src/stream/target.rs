@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// What to connect to or to listen on.
@@ -52,6 +52,17 @@ impl Target {
             "ptcp" => Ok(Target::ListenTcp(passive()?)),
             "pssl" => Ok(Target::ListenTls(passive()?)),
             _ => Err(bad("the methods are unix:, tcp:, ssl:, punix:, ptcp: and pssl:")),
+        }
+    }
+
+    /// The target, a socket without a folder in the run directory (ovs: `lib/stream-unix.c`,
+    /// `unix_open`). One to listen on is where it is named.
+    pub fn beside(self, run_dir: &Path) -> Self {
+        match self {
+            Target::Unix(path) if path.components().count() == 1 => {
+                Target::Unix(run_dir.join(path))
+            }
+            other => other,
         }
     }
 

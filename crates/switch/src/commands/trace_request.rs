@@ -1,0 +1,210 @@
+//! What `ofproto/trace` is asked to follow (ovs: `ofproto/ofproto-dpif-trace.c`,
+//! `parse_flow_and_packet`).
+
+use crate::Switch;
+use base::{OfPort, PortNo, RecircId};
+use flow::{CtState, Field, FlowKey, Frame};
+use ofproto::TraceRequest;
+use ofproto::text::parse_flow;
+use packet::Packet;
+
+/// An Ethernet header.
+const HEADER: usize = 14;
+
+/// Reads the arguments: options, `{[dp_name] odp_flow | bridge br_flow}` and a packet's bytes.
+pub(super) fn read(switch: &Switch, words: &[String]) -> Result<TraceRequest, String> {
+    let (mut ct_next, mut rest) = (Vec::new(), Vec::new());
+    let (mut names, mut generate) = (false, false);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--names" | "-names" => names = true,
+            "--no-names" => names = false,
+            "-generate" | "--generate" => generate = true,
+            // Actions that a controller must not give are refused with and without it.
+            "-consistent" | "--consistent" => {}
+            "--ct-next" | "-ct-next" => {
+                let list = words.next().ok_or(format!("Missing argument for option {word}"))?;
+                ct_next.push(states(list)?);
+            }
+            text => match text.strip_prefix("--ct-next=") {
+                Some(list) => ct_next.push(states(list)?),
+                None if text.starts_with('-') => return Err(format!("{text}: unknown option")),
+                None => rest.push(text),
+            },
+        }
+    }
+    // Of two arguments the last may be a packet or a flow, the last of three must be a packet.
+    let packet = match rest.split_last() {
+        Some((last, before)) if !generate && !before.is_empty() => match packet(last) {
+            Ok(packet) => {
+                rest.pop();
+                Some(packet)
+            }
+            Err(error) if before.len() > 1 => return Err(error),
+            Err(_) => None,
+        },
+        _ => None,
+    };
+    let mut request = match rest.as_slice() {
+        [flow] => flow_of(switch, None, flow)?,
+        [of, flow] => flow_of(switch, Some(of), flow)?,
+        [_, _, _, ..] => return Err("too many arguments".to_owned()),
+        [] => return Err("Syntax error".to_owned()),
+    };
+    if let Some(bytes) = packet {
+        request.packet_bytes = Some(bytes.len() as u64);
+        request.key = key_of(&bytes, &request.key)?;
+    } else if generate {
+        request.packet_bytes = Some(0);
+    }
+    (request.ct_next, request.names) = (ct_next, names);
+    Ok(request)
+}
+
+/// The flow of a datapath or of a bridge, whose name may stand before it.
+fn flow_of(switch: &Switch, of: Option<&str>, text: &str) -> Result<TraceRequest, String> {
+    let (text, skb_priority) = without_skb_priority(text)?;
+    let device = |name: &str| switch.devices().number_of(name);
+    let mut request = match (parse_flow(&text, &device), of) {
+        (Ok((key, _)), of) => {
+            if of.is_some_and(|name| !is_datapath(switch, name)) {
+                return Err("Cannot find the datapath".to_owned());
+            }
+            of_datapath(switch, key)?
+        }
+        (Err(_), None) => {
+            return Err(format!("syntax error at {text} (or the bridge name was omitted)"));
+        }
+        (Err(_), Some(name)) => {
+            let bridge = switch.ofproto().bridges().named(name);
+            let bridge = bridge.ok_or_else(|| format!("{name}: unknown bridge"))?;
+            let ports = |name: &str| bridge.port_named(name).map(|port| port.number);
+            let matching = openflow::text::parse_match(&text, &ports)
+                .map_err(|error| format!("Bad openflow flow syntax: {error}"))?;
+            let mut key = matching.key().clone();
+            if !matching.mask().has(Field::InPort) {
+                key.set_in_port_raw(OfPort::NONE.0.into());
+            }
+            TraceRequest::new(bridge.id, key)
+        }
+    };
+    request.skb_priority = skb_priority;
+    Ok(request)
+}
+
+/// Whether this is the name of the one datapath, with or without its type before it.
+fn is_datapath(switch: &Switch, name: &str) -> bool {
+    let own = switch.settings.dummy.datapath_name();
+    let (kind, plain) = own.split_once('@').unwrap_or(("", own));
+    let also_system =
+        !switch.settings.dummy.is_enabled() && matches!(name, "ovs-system" | "system");
+    also_system || [own, kind, plain].contains(&name) || name.ends_with("@ovs-system")
+}
+
+/// The bridge's port of a datapath's packet, or where the packet was frozen.
+fn of_datapath(switch: &Switch, mut key: FlowKey) -> Result<TraceRequest, String> {
+    if key.recirc_id() != RecircId(0) && !switch.ofproto().is_frozen(key.recirc_id()) {
+        return Err(format!("no recirculation data for recirc_id {:#x}", key.recirc_id().0));
+    }
+    let number = key.in_port();
+    let (bridge, port) = switch
+        .ofproto()
+        .bridges()
+        .of_device(number)
+        .ok_or_else(|| format!("no OpenFlow port for datapath port {number}"))?;
+    key.set_in_port_raw(port.0.into());
+    Ok(TraceRequest::new(bridge, key))
+}
+
+/// Takes `skb_priority` out, which Linux keeps beside a packet and which nothing here looks at.
+fn without_skb_priority(text: &str) -> Result<(String, u32), String> {
+    for (name, end) in [("skb_priority(", ')'), ("skb_priority=", ',')] {
+        let Some((before, behind)) = text.split_once(name) else { continue };
+        let (value, rest) = behind.split_once(end).unwrap_or((behind, ""));
+        let number = value.split('/').next().unwrap_or(value);
+        let number = match number.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16),
+            None => number.parse(),
+        };
+        let number = number.map_err(|_| format!("skb_priority: {value} is not a number"))?;
+        let rest = rest.trim_start_matches(',');
+        let before = if rest.is_empty() { before.trim_end_matches(',') } else { before };
+        return Ok((format!("{before}{rest}"), number));
+    }
+    Ok((text.to_owned(), 0))
+}
+
+/// The packet's key, with what the flow says of it besides its headers.
+fn key_of(bytes: &[u8], flow: &FlowKey) -> Result<FlowKey, String> {
+    let packet = Packet::from_bytes(bytes);
+    let frame = Frame::parse(packet, PortNo(flow.in_port().0))
+        .map_err(|_| "packet is too short".to_owned())?;
+    let mut key = frame.key;
+    for &field in Field::BASIC {
+        let is_beside = field.is_pipeline()
+            || field.is_ct()
+            || field.is_tunnel()
+            || matches!(field, Field::PktMark | Field::DpHash | Field::RecircId);
+        if is_beside {
+            key.set(field, flow.get(field));
+        }
+    }
+    Ok(key)
+}
+
+fn packet(text: &str) -> Result<Vec<u8>, String> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+    match digits {
+        Some(digits) if digits.len() % 2 == 0 => {
+            let bytes: Vec<u8> = digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+            let is_whole = bytes.len() >= HEADER;
+            is_whole.then_some(bytes).ok_or("Packet data too short for Ethernet".to_owned())
+        }
+        _ => Err("Trailing garbage in packet data".to_owned()),
+    }
+}
+
+/// Reads `trk,new` or `trk|new`.
+fn states(list: &str) -> Result<CtState, String> {
+    let mut states = CtState::empty();
+    for word in list.split([',', '|', ' ']).filter(|word| !word.is_empty()) {
+        let known = CtState::NAMES.iter().find(|(_, name)| *name == word);
+        let (state, _) =
+            known.ok_or_else(|| format!("{word}: unknown connection tracking state flag"))?;
+        states |= *state;
+    }
+    Ok(states | CtState::TRK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_packets_are_read() {
+        assert_eq!(states("trk,new"), Ok(CtState::TRK | CtState::NEW));
+        assert_eq!(states("est|rpl"), Ok(CtState::TRK | CtState::EST | CtState::RPL));
+        let error = states("trk,nosuch").unwrap_err();
+        assert_eq!(error, "nosuch: unknown connection tracking state flag");
+        assert_eq!(packet("0a1B0a1B0a1B0a1B0a1B0a1B0a1B").map(|bytes| bytes.len()), Ok(14));
+        for (text, what) in [("0a1", "garbage"), ("0a1b", "short"), ("xy", "garbage")] {
+            assert!(packet(text).unwrap_err().contains(what), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_priority_that_linux_keeps_is_taken_out() {
+        let cases = [
+            ("in_port(1),skb_priority(1),skb_mark(2)", "in_port(1),skb_mark(2)", 1),
+            ("skb_priority(0x7/0xff),in_port(1)", "in_port(1)", 7),
+            ("in_port=2,skb_priority=2", "in_port=2", 2),
+            ("in_port=2,skb_priority=2,pkt_mark=1", "in_port=2,pkt_mark=1", 2),
+            ("in_port=2", "in_port=2", 0),
+        ];
+        for (text, rest, priority) in cases {
+            assert_eq!(without_skb_priority(text), Ok((rest.to_owned(), priority)), "{text}");
+        }
+    }
+}
