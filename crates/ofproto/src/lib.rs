@@ -64,7 +64,7 @@ pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
-use base::{Instant, MacAddr, OfPort, PortNo, RecircId, WorkerId, Zone, limits};
+use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone, limits};
 use connection::ConnId;
 use flow::FlowCommand;
 use flow_changes::FlowChanges;
@@ -378,11 +378,6 @@ impl Ofproto {
         self.bridges.remove_port(id, port, now);
         self.flush_removed_port_macs(id, port);
         self.changes.configuration();
-    }
-
-    /// Whether a packet that comes round with this number can go on.
-    pub fn is_frozen(&self, id: RecircId) -> bool {
-        self.recirc.get(id).is_some()
     }
 
     /// The number of a bridge's port.

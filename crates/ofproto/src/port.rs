@@ -52,6 +52,8 @@ pub struct PortSpec {
     pub features: u32,
     /// Speed now, in kilobits a second; 0 where it is not known.
     pub speed_kbps: u32,
+    /// The queues that its packets are sent through, where it has any to choose from.
+    pub queues: Vec<u32>,
 }
 
 impl PortSpec {
@@ -70,6 +72,7 @@ impl PortSpec {
             is_local: false,
             features: 0,
             speed_kbps: 0,
+            queues: Vec::new(),
         }
     }
 

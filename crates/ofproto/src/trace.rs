@@ -50,6 +50,11 @@ impl TraceRequest {
 const MAX_PASSES: usize = 64;
 
 impl Ofproto {
+    /// Whether a packet that comes round with this number can go on.
+    pub fn is_frozen(&self, id: RecircId) -> bool {
+        self.recirc.get(id).is_some()
+    }
+
     /// Follows a packet through the tables, and through the tables again for each copy that goes
     /// round the datapath once more.
     pub fn trace(&mut self, now: Instant, request: &TraceRequest) -> String {

@@ -197,6 +197,17 @@ pub enum Action {
     Bundle(Box<Bundle>),
     /// Choose a link.
     Multipath(Multipath),
+    /// Choose the queue of later outputs.
+    SetQueue(u32),
+    /// Choose the queue that packets have at first.
+    PopQueue,
+    /// OpenFlow 1.0's output to a port through one of its queues.
+    Enqueue {
+        /// The port.
+        port: OfPort,
+        /// Its queue.
+        queue: u32,
+    },
     /// Give the flow shorter timeouts when a packet has FIN or RST; 0 leaves one as it is.
     FinTimeout {
         /// The idle timeout then, in seconds.

@@ -6,7 +6,7 @@ use crate::framer::HEADER_LEN;
 use crate::message::{Message, PacketInFormat, Version};
 use crate::{
     bundle, control, error_codes, flow_mod, flow_removed, group_mod, hello, packet_in, packet_out,
-    port, stats, table_mod,
+    port, queue, stats, table_mod,
 };
 
 /// A transaction id: a reply carries that of its request.
@@ -162,6 +162,8 @@ fn decode10(message_type: u8, input: &mut Input<'_>) -> Result<Message, OfError>
         17 => Message::StatsReply(stats::take_reply(input, Version::V10)?),
         18 => Message::BarrierRequest,
         19 => Message::BarrierReply,
+        20 => queue::take_config_request(input, Version::V10)?,
+        21 => queue::take_config_reply(input, Version::V10)?,
         _ => return Err(unknown(message_type)),
     })
 }
@@ -181,6 +183,8 @@ fn decode11(
         19 => Message::StatsReply(stats::take_reply(input, version)?),
         20 => Message::BarrierRequest,
         21 => Message::BarrierReply,
+        22 if !v14 => queue::take_config_request(input, version)?,
+        23 if !v14 => queue::take_config_reply(input, version)?,
         24 | 25 if version >= Version::V12 => control::take_role(input, message_type == 25)?,
         28 if v14 => control::take_async14(input)?,
         28 if version == Version::V13 => control::take_async(input)?,
@@ -315,6 +319,9 @@ fn encode_plain(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
             } else {
                 21
             }
+        }
+        Message::QueueConfigRequest { .. } | Message::QueueConfigReply { .. } => {
+            queue::put_config(out, version, message)
         }
         _ => control::put(out, version, message),
     }

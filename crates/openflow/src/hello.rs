@@ -9,13 +9,13 @@ use base::DatapathId;
 /// OFPHET_VERSIONBITMAP
 const VERSION_BITMAP: u16 = 1;
 /// What every switch of ours can do: OFPC_FLOW_STATS, TABLE_STATS, PORT_STATS, QUEUE_STATS (the
-/// bits of all versions), and in 1.0 and 1.1 ARP_MATCH_IP; in 1.1 and later GROUP_STATS does not hold.
-const CAPABILITIES: u32 = 0x47;
+/// bits of all versions), in 1.0 ARP_MATCH_IP and later GROUP_STATS.
+const CAPABILITIES: u32 = 0x4f;
 const CAPABILITIES_10: u32 = 0xc7;
 /// OFPC_BUNDLES, from OpenFlow 1.4 on.
 const BUNDLES: u32 = 1 << 9;
-/// OpenFlow 1.0's actions, all but `enqueue` (bit 11).
-const ACTIONS_10: u32 = 0x7ff;
+/// OpenFlow 1.0's actions, output to `enqueue`.
+const ACTIONS_10: u32 = 0xfff;
 
 /// Reads a hello. The header's version is the highest spoken where no bitmap says more
 /// (OpenFlow 1.3.1, section 6.3.1).
@@ -74,8 +74,8 @@ pub(crate) fn put_features(out: &mut Vec<u8>, version: Version, message: &Messag
     out.put_u8(if version < Version::V13 { 0 } else { *auxiliary_id });
     out.put_zeros(2);
     out.put_u32(match version {
-        Version::V10 | Version::V11 => CAPABILITIES_10,
-        Version::V12 | Version::V13 => CAPABILITIES,
+        Version::V10 => CAPABILITIES_10,
+        Version::V11 | Version::V12 | Version::V13 => CAPABILITIES,
         Version::V14 | Version::V15 => CAPABILITIES | BUNDLES,
     });
     out.put_u32(if v10 { ACTIONS_10 } else { 0 });

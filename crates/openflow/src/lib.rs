@@ -27,6 +27,7 @@ mod oxm;
 mod packet_in;
 mod packet_out;
 mod port;
+mod queue;
 mod stats;
 mod table_mod;
 pub mod text;

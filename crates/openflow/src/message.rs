@@ -4,6 +4,7 @@ mod flow_monitor;
 mod group;
 mod packet_in;
 mod port;
+mod queue;
 mod statistics;
 mod tables;
 mod version;
@@ -19,6 +20,7 @@ pub use group::{
 };
 pub use packet_in::{Continuation, ContinuedActions, PacketIn, PacketInFormat};
 pub use port::{PortConfig, PortDesc, PortReason};
+pub use queue::{QueueId, QueueRequest, QueueStats};
 pub use statistics::{
     FlowStatsEntry, FlowStatsRequest, PortStats, StatsReply, StatsRequest, TableStats,
 };
@@ -318,6 +320,18 @@ pub enum Message {
         flow_removed: [Option<u32>; 2],
         /// Bits of table-status reasons.
         table_status: [Option<u32>; 2],
+    },
+    /// OFPT_QUEUE_GET_CONFIG_REQUEST, before OpenFlow 1.4.
+    QueueConfigRequest {
+        /// The port; `NONE` is all.
+        port: OfPort,
+    },
+    /// OFPT_QUEUE_GET_CONFIG_REPLY
+    QueueConfigReply {
+        /// The port.
+        port: OfPort,
+        /// Its queues.
+        queues: Vec<u32>,
     },
     /// NXT_CT_FLUSH_ZONE
     CtFlushZone(u16),

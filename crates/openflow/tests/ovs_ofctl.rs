@@ -78,7 +78,7 @@ fn ovs_ofctl_reads_messages_of_all_kinds() {
 #[test]
 fn ovs_ofctl_decodes_an_accepted_flow_from_a_dump_of_any_version() {
     for version in Version::ALL {
-        let flow_mods = (0..100).map(|seed| Generate::new(seed, version).unordered_flow_mod());
+        let flow_mods = (0..150).map(|seed| Generate::new(seed, version).unordered_flow_mod());
         let flows: Vec<_> =
             flow_mods.filter_map(|flow_mod| generate::accepted(version, &flow_mod)).collect();
         assert!(flows.len() > 20, "{version:?}: {} flows were accepted", flows.len());
@@ -109,7 +109,7 @@ fn ovs_ofctl_reads_tables_features() {
             StatsReply::Table(tables.clone()),
             StatsReply::GroupFeatures,
             StatsReply::GroupDesc(vec![]),
-            StatsReply::Queue,
+            StatsReply::Queue(vec![]),
         ];
         replies.push(StatsReply::Desc(["a", "b", "c", "d", "e"].map(str::to_owned)));
         if version >= Version::V13 {

@@ -1,6 +1,7 @@
 //! Interfaces: devices opened and given to bridges, closed, and waited for.
 
 use super::Switch;
+use super::configuration_log;
 use super::configure::random_mac;
 use super::devices::DeviceKind;
 use super::dummy;
@@ -31,19 +32,6 @@ pub struct RunningInterface {
     /// What its device refused of its configuration, though it is open.
     pub fault: Option<String>,
 }
-
-/// Names that no interface may have: those of datapaths and, with Open vSwitch, of the devices behind its
-/// tunnels (ovs: `ofproto/ofproto-dpif.c`, `init`).
-const RESERVED: [&str; 8] = [
-    "ovs-netdev",
-    "ovs-dummy",
-    "genev_sys",
-    "gre_sys",
-    "lisp_sys",
-    "vxlan_sys",
-    "gtpu_sys",
-    "srv6_sys",
-];
 
 impl RunningInterface {
     /// Whether a device of the system is behind it.
@@ -76,19 +64,7 @@ impl Switch {
                 fault: None,
             };
             running.state = self.open_interface(&mut running);
-            match &running.state {
-                Ok(number) => log::info!(
-                    target: "bridge",
-                    "bridge {bridge}: added interface {} on port {}",
-                    interface.name, number.0
-                ),
-                Err(error) if error.is_empty() => log::warn!(
-                    target: "bridge",
-                    "could not create interface {}, name is reserved",
-                    interface.name
-                ),
-                Err(error) => log::warn!(target: "bridge", "{error}"),
-            }
+            configuration_log::interface(bridge, &interface.name, &running.state);
             self.configured.interfaces.insert(interface.name.clone(), running);
         }
     }
@@ -100,9 +76,8 @@ impl Switch {
     ) -> Result<OfPort, String> {
         let (name, interface) = (&running.interface.name, &running.interface);
         let id = self.bridge_id(&running.bridge).ok_or_else(|| format!("{name}: no bridge"))?;
-        if RESERVED.contains(&name.as_str()) {
-            // The log tells it; the database tells only that there is no port, as Open vSwitch's does.
-            return Err(String::new());
+        if configuration_log::is_reserved(name) {
+            return Err(configuration_log::RESERVED.to_owned());
         }
         let dummy = self.settings.dummy;
         let kind = match &interface.kind {
@@ -222,6 +197,11 @@ impl Switch {
         spec.protected = running.port.protected;
         if let Some(link) = &link {
             describe_link(&mut spec, link);
+        }
+        let number = running.device.and_then(|number| self.devices.get(number));
+        if number.is_some_and(|device| device.kind.is_dummy()) {
+            // As Open vSwitch's have, one that is all (ovs: `lib/netdev-dummy.c`).
+            spec.queues = vec![0];
         }
         spec
     }

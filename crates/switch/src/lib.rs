@@ -9,6 +9,7 @@ mod balance;
 mod capabilities;
 pub mod command_line;
 mod commands;
+mod configuration_log;
 mod configure;
 mod confinement;
 mod controllers;

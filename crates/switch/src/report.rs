@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::capabilities::capabilities;
+use super::configuration_log;
 use super::system_statistics;
 use base::{Instant, OfPort};
 use control::{
@@ -99,7 +100,6 @@ impl Switch {
                      (pid {pid}) until it goes away"
                 );
             }
-            // It is asked for again with the next connection.
             Event::LockLost => {
                 log::info!(target: "bridge", "lost the lock of the database; changing nothing");
             }
@@ -133,12 +133,7 @@ impl Switch {
         let (desired, warnings) = Desired::from_rows(database.session.replica());
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         for warning in warnings.iter().filter(|text| !database.warned.contains(text)) {
-            // A bridge whose identifier is no good has another one, as Open vSwitch's has without a word.
-            let level = match warning.contains("datapath-id") {
-                true => log::Level::Info,
-                false => log::Level::Warn,
-            };
-            log::log!(target: "bridge", level, "{warning}");
+            configuration_log::warning(warning);
         }
         database.warned = warnings;
         database.cur_cfg = control::next_cfg(database.session.replica());

@@ -25,6 +25,7 @@ mod collect;
 mod config;
 mod limiter;
 mod monitors;
+mod queues;
 mod request;
 mod role;
 mod session;

@@ -4,7 +4,7 @@ use super::check;
 use super::session::{CloseReason, MISS_SEND_LEN, Session};
 use super::settings::ConnectionKind;
 use super::statistics::VISIBLE_TABLES;
-use super::{Connections, Switch};
+use super::{Connections, Switch, queues};
 use base::Zone;
 use openflow::message::{CtFlush, Message, Version};
 use openflow::{ErrorCode, Header, OfError, decode};
@@ -56,6 +56,7 @@ impl Connections {
                 return Ok(None);
             }
             Message::BarrierRequest => Message::BarrierReply,
+            Message::QueueConfigRequest { port } => queues::config(port, session.bridge, switch)?,
             Message::StatsRequest(request) => {
                 return self.statistics(session, xid, request, switch);
             }

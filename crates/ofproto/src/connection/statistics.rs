@@ -1,14 +1,14 @@
 //! Answers to statistics requests.
 
 use super::session::{Session, Waiting};
-use super::{Connections, Counters, Switch};
+use super::{Connections, Counters, Switch, queues};
 use crate::bridge::BridgeId;
 use crate::port::{Port, PortDevice};
 use base::OfPort;
+use openflow::OfError;
 use openflow::message::{
     Message, PortStats, StatsReply, StatsRequest, TableDesc, TableFeatures, TableStats,
 };
-use openflow::{ErrorCode, OfError};
 use std::time::Duration;
 
 /// How long statistics wait for a worker that does not answer.
@@ -57,7 +57,12 @@ impl Connections {
             StatsRequest::FlowMonitor(monitors) => {
                 self.change_monitors(session, &monitors, switch)?
             }
-            StatsRequest::Queue { port, queue } => queues(bridge, port, queue, switch)?,
+            StatsRequest::Queue(asked) => {
+                StatsReply::Queue(queues::statistics(&asked, bridge, switch)?)
+            }
+            StatsRequest::QueueDesc(asked) => {
+                StatsReply::QueueDesc(queues::find(&asked, bridge, switch)?)
+            }
         };
         Ok(Some(Message::StatsReply(reply)))
     }
@@ -110,28 +115,6 @@ pub(super) fn flows(bridge: BridgeId, request: &StatsRequest, switch: &Switch<'_
         // Nothing else waits.
         _ => StatsReply::Flow { flows: Vec::new(), nicira: false },
     })
-}
-
-/// No port has queues: asked for one that must be there, the answer is that it is not
-/// (ovs: `ofproto/ofproto.c`, `handle_queue_stats_request`).
-fn queues(
-    bridge: BridgeId,
-    port: OfPort,
-    queue: Option<u32>,
-    switch: &Switch<'_>,
-) -> Result<StatsReply, OfError> {
-    let found = switch.core.bridge(bridge).and_then(|bridge| bridge.port(port));
-    if port != OfPort::NONE && found.is_none() {
-        let reason = format!("queue statistics: the bridge has no port {port}");
-        return Err(OfError::new(ErrorCode::QueueBadPort, reason));
-    }
-    match queue {
-        None => Ok(StatsReply::Queue),
-        Some(queue) => {
-            let reason = format!("queue statistics: there is no queue {queue}");
-            Err(OfError::new(ErrorCode::QueueBadQueue, reason))
-        }
-    }
 }
 
 fn description(bridge: BridgeId, switch: &Switch<'_>) -> [String; 5] {

@@ -102,6 +102,7 @@ fn is_assignment(action: &OfAction) -> bool {
             | OfAction::SetIpTtl(_)
             | OfAction::SetTpSrc(_)
             | OfAction::SetTpDst(_)
+            | OfAction::SetQueue(_)
     )
 }
 

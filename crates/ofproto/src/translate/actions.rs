@@ -105,6 +105,9 @@ impl Context<'_> {
                 let varied = self.varying.get(Field::Metadata) & !u128::from(*mask);
                 self.varying.set(Field::Metadata, varied);
             }
+            OfAction::Enqueue { port, .. } => self.output(*port, 0, false, last),
+            // No port has queues that differ, so that all packets go through the same one.
+            OfAction::SetQueue(_) | OfAction::PopQueue | OfAction::Note(_) => {}
             OfAction::Learn(learn) => self.learn_flow(learn),
             OfAction::Bundle(bundle) => self.bundle(bundle, last),
             OfAction::Multipath(multipath) => self.multipath(multipath),
@@ -112,7 +115,6 @@ impl Context<'_> {
             OfAction::Conjunction(_) => {
                 self.notes.add(NoteKind::Error, || "executing no-op conjunction action".to_owned())
             }
-            OfAction::Note(_) => {}
             other => self.rewrite(other),
         }
         Next::Go

@@ -110,6 +110,7 @@ impl State {
             }
             Action::Ct(ct) => self.ct(ct),
             Action::Nat(Some(range)) => self.nat(range),
+            Action::Enqueue { port, .. } => enqueue_port(*port),
             Action::Learn(learn) => self.learn(learn),
             Action::Bundle(bundle) => self.bundle(bundle),
             Action::Multipath(multipath) => self.part("multipath", &multipath.target),
@@ -280,6 +281,14 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Only real ports have queues.
+fn enqueue_port(port: OfPort) -> Result<(), OfError> {
+    if port.0 < OfPort::MAX.0 || matches!(port, OfPort::IN_PORT | OfPort::LOCAL) {
+        return Ok(());
+    }
+    Err(bad(ErrorCode::ActionBadOutPort, format!("enqueue: port {port} has no queues")))
 }
 
 /// Whether packets can be sent to a port of this number, real or reserved.

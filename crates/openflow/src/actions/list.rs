@@ -157,6 +157,8 @@ pub(crate) fn fits_action_set(action: &Action) -> bool {
             | Action::Nat(_)
             | Action::Clone(_)
             | Action::Note(_)
+            | Action::PopQueue
+            | Action::Enqueue { .. }
             | Action::Learn(_)
             | Action::Conjunction(_)
             | Action::Bundle(_)

@@ -52,14 +52,11 @@ pub(super) fn take(
         }
         1 | 14 | 44 => take_resubmit(subtype, body)?,
         8 => Action::Note(body.take(body.len())?.to_vec()),
+        4 | 5 => take_queue(subtype, body)?,
         10 => choice::take_multipath(body)?,
         12 | 13 => choice::take_bundle(subtype == 13, body)?,
         16 | 45 => learn::take(subtype == 45, body)?,
-        19 => {
-            let (idle_s, hard_s) = (body.u16()?, body.u16()?);
-            body.skip(2)?;
-            Action::FinTimeout { idle_s, hard_s }
-        }
+        19 => take_fin_timeout(body)?,
         34 => take_conjunction(body)?,
         15 | 32 => take_output_reg(subtype, body)?,
         17 => void(body, Action::Exit)?,
@@ -89,7 +86,6 @@ pub(super) fn take(
 
 fn unsupported(subtype: u16) -> OfError {
     let name = match subtype {
-        4 | 5 => "set_queue/pop_queue",
         23..=26 | 30 | 31 => "MPLS",
         29 | 38 | 41 => "sample",
         39 => "output(max_len)",
@@ -156,6 +152,20 @@ fn take_output_reg(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError
         return Err(bad(ErrorCode::ActionBadArgument, "output:REG has padding that is not zero"));
     }
     Ok(Action::OutputReg { source, max_len })
+}
+
+fn take_queue(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
+    if subtype == 5 {
+        return void(body, Action::PopQueue);
+    }
+    body.skip(2)?;
+    Ok(Action::SetQueue(body.u32()?))
+}
+
+fn take_fin_timeout(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (idle_s, hard_s) = (body.u16()?, body.u16()?);
+    body.skip(2)?;
+    Ok(Action::FinTimeout { idle_s, hard_s })
 }
 
 fn take_conjunction(body: &mut Input<'_>) -> Result<Action, OfError> {

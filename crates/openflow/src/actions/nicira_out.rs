@@ -69,6 +69,11 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
         }),
         Action::Note(bytes) => action(out, 8, |out| out.put(bytes)),
         Action::Exit => action(out, 17, |_| {}),
+        Action::SetQueue(queue) => action(out, 4, |out| {
+            out.put_zeros(2);
+            out.put_u32(*queue);
+        }),
+        Action::PopQueue => action(out, 5, |_| {}),
         Action::Learn(what) => learn::put(out, what, form),
         Action::Bundle(bundle) => choice::put_bundle(out, bundle, form),
         Action::Multipath(multipath) => choice::put_multipath(out, multipath, form),

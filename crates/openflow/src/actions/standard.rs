@@ -49,7 +49,11 @@ fn take10(kind: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
         }
         3 => empty(body, Action::StripVlan)?,
         4..=10 => take_old_set(kind - 4, body)?,
-        11 => return Err(bad(ErrorCode::ActionBadType, "enqueue: queues are not supported")),
+        11 => {
+            let port = OfPort(body.u16()?);
+            body.skip(6)?;
+            Action::Enqueue { port, queue: body.u32()? }
+        }
         _ => return Err(bad(ErrorCode::ActionBadType, format!("action {kind} is unknown"))),
     })
 }
@@ -131,7 +135,7 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
             Action::PushVlan(tpid)
         }
         18 => empty(body, Action::StripVlan)?,
-        21 => return Err(bad(ErrorCode::ActionBadType, "set_queue: queues are not supported")),
+        21 => Action::SetQueue(body.u32()?),
         22 => Action::Group(group_number(body.u32()?)?),
         23 => Action::SetIpTtl(padded(body, 1)? as u8),
         24 => empty(body, Action::DecTtl(vec![0]))?,

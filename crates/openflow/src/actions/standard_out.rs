@@ -49,6 +49,13 @@ fn put_old(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
             ensure_vlan(out, form);
             short(out, 2, (*pcp).into(), 1);
         }
+        Action::Enqueue { port, queue } if v10 => {
+            out.put_u16(11);
+            out.put_u16(16);
+            out.put_u16(port.0);
+            out.put_zeros(6);
+            out.put_u32(*queue);
+        }
         Action::StripVlan if v10 => short(out, 3, 0, 0),
         Action::SetEthSrc(address) => mac(out, moved(4), *address),
         Action::SetEthDst(address) => mac(out, moved(5), *address),
@@ -127,6 +134,14 @@ fn put_shared(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool
         Action::PushVlan(tpid) => {
             form.proto.has_vlan = true;
             short(out, 17, (*tpid).into(), 2);
+        }
+        Action::SetQueue(queue) => short(out, 21, (*queue).into(), 4),
+        // Later versions choose the queue by itself.
+        Action::Enqueue { port, queue } => {
+            let output = Action::Output { port: *port, max_len: 0 };
+            for action in [Action::SetQueue(*queue), output, Action::PopQueue] {
+                super::list::put_action(out, &action, form);
+            }
         }
         Action::Group(group) => short(out, 22, (*group).into(), 4),
         Action::SetIpTtl(ttl) => short(out, 23, (*ttl).into(), 1),

@@ -1,5 +1,6 @@
 //! What statistics requests ask, and what their replies hold.
 
+use super::queue::{QueueId, QueueRequest, QueueStats};
 use super::{
     FlowFlags, FlowMonitor, FlowUpdate, GroupDesc, GroupStats, PortDesc, TableDesc, TableFeatures,
     TableMiss,
@@ -54,13 +55,10 @@ pub enum StatsRequest {
     MeterConfig,
     /// Meters' statistics: none here.
     MeterStats,
-    /// Queues' statistics: none here.
-    Queue {
-        /// Of this port; `NONE` is all.
-        port: OfPort,
-        /// Of this queue; `None` is all.
-        queue: Option<u32>,
-    },
+    /// Queues' statistics.
+    Queue(QueueRequest),
+    /// Queues' descriptions (1.4).
+    QueueDesc(QueueRequest),
     /// Begins, changes or ends flow monitors.
     FlowMonitor(Vec<FlowMonitor>),
 }
@@ -127,8 +125,10 @@ pub enum StatsReply {
     MeterConfig,
     /// No meters.
     MeterStats,
-    /// No queues.
-    Queue,
+    /// What queues have sent.
+    Queue(Vec<QueueStats>),
+    /// Which queues there are.
+    QueueDesc(Vec<QueueId>),
     /// What flow monitors report: at first as the answer to a request, then with transaction id 0.
     FlowMonitor(Vec<FlowUpdate>),
 }

@@ -31,6 +31,7 @@ pub(crate) mod kind {
     pub const TABLE_FEATURES: u16 = 12;
     pub const PORT_DESC: u16 = 13;
     pub const TABLE_DESC: u16 = 14;
+    pub const QUEUE_DESC: u16 = 15;
     pub const FLOW_MONITOR: u16 = 16;
     pub const VENDOR: u16 = 0xffff;
 }
@@ -125,7 +126,9 @@ impl Kind {
             Kind::Standard(kind::GROUP | kind::GROUP_DESC) => Version::V11,
             Kind::Standard(kind::GROUP_FEATURES) => Version::V12,
             Kind::Standard(0..=12) => Version::V13,
-            Kind::Standard(kind::TABLE_DESC | kind::FLOW_MONITOR) => Version::V14,
+            Kind::Standard(kind::TABLE_DESC | kind::QUEUE_DESC | kind::FLOW_MONITOR) => {
+                Version::V14
+            }
             _ => return None,
         };
         match self {

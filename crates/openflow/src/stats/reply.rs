@@ -5,7 +5,7 @@ use crate::bytes::{Input, Output};
 use crate::codec::{Xid, finish};
 use crate::error::OfError;
 use crate::message::{StatsReply, Version};
-use crate::table_mod;
+use crate::{queue, table_mod};
 
 /// OFPSF_REPLY_MORE
 const MORE: u8 = 1;
@@ -53,6 +53,8 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
         kind::GROUP_DESC => StatsReply::GroupDesc(all(input, |it| group::take_desc(it, version))?),
         kind::TABLE_FEATURES => StatsReply::TableFeatures(all(input, table_features::take)?),
         kind::TABLE_DESC => StatsReply::TableDesc(all(input, table_mod::take_desc)?),
+        kind::QUEUE => StatsReply::Queue(all(input, |it| queue::take_stats(it, version))?),
+        kind::QUEUE_DESC => StatsReply::QueueDesc(all(input, |it| queue::take_desc(it, version))?),
         kind::FLOW_MONITOR => {
             StatsReply::FlowMonitor(all(input, |input| flow_monitor::take_update(input, version))?)
         }
@@ -60,7 +62,6 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
             // Ours say only that there is nothing; a peer's are passed over.
             input.take(input.len())?;
             match other {
-                kind::QUEUE => StatsReply::Queue,
                 kind::GROUP_FEATURES => StatsReply::GroupFeatures,
                 kind::METER => StatsReply::MeterStats,
                 kind::METER_CONFIG => StatsReply::MeterConfig,
@@ -166,7 +167,8 @@ fn kind_of(reply: &StatsReply, version: Version) -> Kind {
         StatsReply::MeterFeatures => kind::METER_FEATURES,
         StatsReply::MeterConfig => kind::METER_CONFIG,
         StatsReply::MeterStats => kind::METER,
-        StatsReply::Queue => kind::QUEUE,
+        StatsReply::Queue(_) => kind::QUEUE,
+        StatsReply::QueueDesc(_) => kind::QUEUE_DESC,
         StatsReply::FlowMonitor(_) => kind::FLOW_MONITOR,
     };
     Kind::of(standard, version)
@@ -225,6 +227,7 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
         StatsReply::PortDesc(ports) => {
             ports.iter().for_each(|p| out.add(|out| crate::port::put_desc(out, version, p)));
         }
+        StatsReply::Queue(_) | StatsReply::QueueDesc(_) => put_queues(&mut out, version, reply),
         StatsReply::FlowMonitor(updates) => {
             for update in updates {
                 out.add(|out| flow_monitor::put_update(out, version, update));
@@ -241,4 +244,16 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
         _ => {}
     }
     out.finish()
+}
+
+fn put_queues(out: &mut Parts, version: Version, reply: &StatsReply) {
+    match reply {
+        StatsReply::Queue(queues) => {
+            queues.iter().for_each(|it| out.add(|out| queue::put_stats(out, version, it)));
+        }
+        StatsReply::QueueDesc(queues) => {
+            queues.iter().for_each(|it| out.add(|out| queue::put_desc(out, version, *it)));
+        }
+        _ => {}
+    }
 }

@@ -7,6 +7,7 @@ use crate::group_mod::is_new;
 use crate::message::{FlowStatsRequest, GROUP_ALL, StatsRequest, Version};
 use crate::oxm::{self, Cookie, MatchForm};
 use crate::port::{put_port, take_port};
+use crate::queue;
 use crate::{of10_match, of11_match};
 use base::{OfPort, TableId};
 
@@ -42,15 +43,8 @@ pub(crate) fn take_request(
         }
         kind::TABLE => StatsRequest::Table,
         kind::PORT => StatsRequest::Port(take_padded_port(input, version)?),
-        kind::QUEUE => {
-            let port = take_port(input, version)?;
-            if version == Version::V10 {
-                input.skip(2)?;
-            }
-            let all = version == Version::V10 && port == OfPort::ALL;
-            let queue = Some(input.u32()?).filter(|&queue| queue != ANY);
-            StatsRequest::Queue { port: if all { OfPort::NONE } else { port }, queue }
-        }
+        kind::QUEUE => StatsRequest::Queue(queue::take_request(input, version)?),
+        kind::QUEUE_DESC => StatsRequest::QueueDesc(queue::take_request(input, version)?),
         kind::GROUP => StatsRequest::GroupStats(take_group(input)?),
         kind::GROUP_DESC if is_new(version) => StatsRequest::GroupDesc(take_group(input)?),
         kind::GROUP_DESC => StatsRequest::GroupDesc(GROUP_ALL),
@@ -149,7 +143,8 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::MeterFeatures => (kind::METER_FEATURES, None),
         StatsRequest::MeterConfig => (kind::METER_CONFIG, None),
         StatsRequest::MeterStats => (kind::METER, None),
-        StatsRequest::Queue { .. } => (kind::QUEUE, None),
+        StatsRequest::Queue(_) => (kind::QUEUE, None),
+        StatsRequest::QueueDesc(_) => (kind::QUEUE_DESC, None),
         StatsRequest::FlowMonitor(_) => (kind::FLOW_MONITOR, None),
     };
     if let Some((flow, nicira)) = flow {
@@ -180,12 +175,8 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
             out.put_u32(ANY);
             out.put_zeros(4);
         }
-        StatsRequest::Queue { port, queue } => {
-            put_port(out, version, if v10 && *port == OfPort::NONE { OfPort::ALL } else { *port });
-            if v10 {
-                out.put_zeros(2);
-            }
-            out.put_u32(queue.unwrap_or(ANY));
+        StatsRequest::Queue(request) | StatsRequest::QueueDesc(request) => {
+            queue::put_request(out, version, request);
         }
         StatsRequest::FlowMonitor(monitors) => {
             monitors.iter().for_each(|monitor| flow_monitor::put_request(out, version, monitor));

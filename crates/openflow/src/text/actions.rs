@@ -88,6 +88,8 @@ pub(super) fn one(
         "resubmit" => resubmit(pair, ports)?,
         "ct" => ct::ct(pair.rest(), ports, nesting)?,
         "clone" => Action::Clone(list(pair.rest(), ports, nesting.deeper(pair.key)?)?),
+        "set_queue" => Action::SetQueue(value::number_to(pair.needed()?, u32::MAX.into())? as u32),
+        "enqueue" => enqueue(pair, ports)?,
         "learn" => learn::learn(pair.rest(), ports)?,
         "conjunction" => conjunction(pair)?,
         "bundle" => choice::bundle(pair, false, ports)?,
@@ -110,9 +112,9 @@ pub(super) fn one(
         "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
         "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
-        "meter" | "enqueue" | "set_queue" | "pop_queue" | "sample" | "push_mpls" | "pop_mpls"
-        | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl" | "dec_mpls_ttl" | "encap"
-        | "decap" | "dec_nsh_ttl" | "check_pkt_larger" | "delete_field" => {
+        "meter" | "sample" | "push_mpls" | "pop_mpls" | "set_mpls_label" | "set_mpls_tc"
+        | "set_mpls_ttl" | "dec_mpls_ttl" | "encap" | "decap" | "dec_nsh_ttl"
+        | "check_pkt_larger" | "delete_field" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
         }
         _ if pair.value.is_none() => match value::port(pair.key, ports) {
@@ -134,6 +136,7 @@ fn plain(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
         "strip_vlan" | "pop_vlan" => Action::StripVlan,
         "ct_clear" => Action::CtClear,
         "exit" => Action::Exit,
+        "pop_queue" => Action::PopQueue,
         "clear_actions" => Action::ClearActions,
         "dec_ttl" if pair.rest().is_empty() => Action::DecTtl(vec![0]),
         _ => return Ok(None),
@@ -313,6 +316,17 @@ fn conjunction(pair: Pair<'_>) -> Result<Action, TextError> {
     }
     let (clause, clauses) = (number as u8 - 1, count as u8);
     Ok(Action::Conjunction(Conjunction { id, clause, clauses }))
+}
+
+/// `enqueue:PORT:QUEUE`, with a comma also.
+fn enqueue(pair: Pair<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
+    let span = pair.needed()?;
+    let parts = span.split(":").or_else(|| span.split(","));
+    let Some((port, queue)) = parts else {
+        return Err(span.error_with("the queue is missing", "enqueue:PORT:QUEUE"));
+    };
+    let queue = value::number_to(queue, u32::MAX.into())? as u32;
+    Ok(Action::Enqueue { port: value::port(port, ports)?, queue })
 }
 
 fn fin_timeout(span: Span<'_>) -> Result<Action, TextError> {

@@ -71,6 +71,9 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::Nat(range) => nat(range.as_ref()),
         Action::Clone(actions) => format!("clone({})", list(actions, proto)),
         Action::Note(bytes) => format!("note:{}", dotted(bytes)),
+        Action::SetQueue(queue) => format!("set_queue:{queue}"),
+        Action::PopQueue => "pop_queue".to_owned(),
+        Action::Enqueue { port, queue } => format!("enqueue:{port}:{queue}"),
         Action::Learn(what) => learn::format(what, proto),
         Action::Conjunction(Conjunction { id, clause, clauses }) => {
             format!("conjunction({id},{}/{clauses})", clause + 1)

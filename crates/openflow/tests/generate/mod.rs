@@ -315,8 +315,28 @@ impl Generate {
         })
     }
 
+    fn queues(&mut self) -> Message {
+        let request = QueueRequest { port: self.port(), queue: self.often().then_some(4) };
+        let id = QueueId { port: self.port(), queue: self.next() as u32 };
+        let v14 = self.version >= Version::V14;
+        match self.below(4) {
+            0 => Message::StatsRequest(StatsRequest::Queue(request)),
+            1 if v14 => Message::StatsRequest(StatsRequest::QueueDesc(request)),
+            1 => Message::QueueConfigRequest { port: request.port },
+            2 if v14 => Message::StatsReply(StatsReply::QueueDesc(vec![id, id])),
+            2 => Message::QueueConfigReply { port: request.port, queues: vec![id.queue, 7] },
+            _ => {
+                let has_duration = self.version >= Version::V13 && self.often();
+                let duration_ns = has_duration.then(|| self.below(1 << 50));
+                let counters = [None, Some(self.below(1 << 50)), Some(5)];
+                let stats = QueueStats { id, counters, duration_ns };
+                Message::StatsReply(StatsReply::Queue(vec![stats, stats]))
+            }
+        }
+    }
+
     fn action(&mut self, depth: u32) -> Action {
-        match self.below(20) {
+        match self.below(23) {
             0 => Action::Output { port: self.port(), max_len: 0 },
             1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
             2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
@@ -343,6 +363,9 @@ impl Generate {
             12 if depth > 0 => Action::Clone((0..3).map(|_| self.action(depth - 1)).collect()),
             12 => Action::CtClear,
             13 => Action::Note(self.bytes(6)),
+            20 => Action::SetQueue(self.next() as u32),
+            21 => Action::PopQueue,
+            22 if self.v10() => Action::Enqueue { port: self.port(), queue: self.next() as u32 },
             14 => self.learn(),
             15 => self.bundle(),
             16 => self.multipath(),
@@ -655,10 +678,7 @@ impl Generate {
             },
             22 => Message::Error { code: ErrorCode::MatchBadPrereq, data: self.bytes(64) },
             23 => Message::CtFlush(Box::new(self.ct_flush())),
-            24 => Message::StatsRequest(StatsRequest::Queue {
-                port: self.port(),
-                queue: self.often().then_some(4),
-            }),
+            24 => self.queues(),
             25 if self.version >= Version::V11 => Message::TableMod(self.table_mod()),
             26 if self.version >= Version::V14 => {
                 Message::TableStatus { reason: TableReason::VacancyUp, desc: self.table_desc() }

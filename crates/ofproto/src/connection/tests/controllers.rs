@@ -8,7 +8,7 @@ use flow::{Field, Match};
 use openflow::ErrorCode;
 use openflow::message::{
     CtFlush, FlowFlags, FlowMod, FlowModCommand, Message, PacketIn, PacketInFormat, PortConfig,
-    PortReason, RemovedReason, Role, StatsReply, StatsRequest, Version,
+    PortReason, QueueRequest, RemovedReason, Role, StatsReply, StatsRequest, Version,
 };
 
 #[test]
@@ -253,24 +253,44 @@ fn ports_go_down_and_up_as_controllers_say() {
 }
 
 #[test]
-fn there_are_no_queues() {
+fn queues_are_those_that_ports_have() {
     for version in Version::ALL {
         let mut bench = Bench::new(0);
         let id = bench.connect(Settings::service(), version);
+        let port = bench.core.bridge(bench.bridge).unwrap().port(OfPort(1)).unwrap();
+        let spec = PortSpec { queues: vec![0, 3], ..port.spec.clone() };
+        bench.core.set_port(bench.bridge, OfPort(1), spec).unwrap();
+        let (bad_port, bad_queue) = (ErrorCode::QueueBadPort, ErrorCode::QueueBadQueue);
         let cases = [
-            (OfPort::NONE, None, None),
-            (OfPort(1), None, None),
-            (OfPort::LOCAL, None, None),
-            (OfPort(77), Some(1), Some(ErrorCode::QueueBadPort)),
-            (OfPort(1), Some(1), Some(ErrorCode::QueueBadQueue)),
-            (OfPort::NONE, Some(1), Some(ErrorCode::QueueBadQueue)),
+            (OfPort::NONE, None, Ok(vec![0, 3])),
+            (OfPort(1), None, Ok(vec![0, 3])),
+            (OfPort(1), Some(3), Ok(vec![3])),
+            (OfPort(2), None, Ok(vec![])),
+            (OfPort(77), Some(1), Err(bad_port)),
+            (OfPort(1), Some(1), Err(bad_queue)),
+            (OfPort::NONE, Some(1), Err(bad_queue)),
         ];
         for (port, queue, expect) in cases {
-            let asked = Message::StatsRequest(StatsRequest::Queue { port, queue });
-            let got = match &bench.ask(id, &asked)[..] {
-                [Message::StatsReply(StatsReply::Queue)] => None,
-                [Message::Error { code, .. }] => Some(*code),
+            let request = QueueRequest { port, queue };
+            let mut ask = |request| match &bench.ask(id, &request)[..] {
+                [Message::StatsReply(StatsReply::Queue(queues))] => {
+                    Ok(queues.iter().map(|it| it.id.queue).collect())
+                }
+                [Message::StatsReply(StatsReply::QueueDesc(queues))] => {
+                    Ok(queues.iter().map(|it| it.queue).collect())
+                }
+                [Message::QueueConfigReply { queues, .. }] => Ok(queues.clone()),
+                [Message::Error { code, .. }] => Err(*code),
                 other => panic!("{other:?}"),
+            };
+            let got = ask(Message::StatsRequest(StatsRequest::Queue(request)));
+            assert_eq!(got, expect, "{version:?} {port} {queue:?}");
+            let got = match queue {
+                _ if version >= Version::V14 => {
+                    ask(Message::StatsRequest(StatsRequest::QueueDesc(request)))
+                }
+                None => ask(Message::QueueConfigRequest { port }),
+                Some(_) => continue,
             };
             assert_eq!(got, expect, "{version:?} {port} {queue:?}");
         }

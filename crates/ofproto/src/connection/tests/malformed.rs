@@ -37,7 +37,10 @@ fn messages() -> Vec<Message> {
         Message::SetControllerId(2),
         Message::CtFlushZone(3),
         Message::CtFlush(Box::default()),
-        Message::StatsRequest(StatsRequest::Queue { port: base::OfPort::NONE, queue: None }),
+        Message::StatsRequest(StatsRequest::Queue(openflow::message::QueueRequest {
+            port: base::OfPort::NONE,
+            queue: None,
+        })),
     ]
 }
 
