@@ -53,9 +53,10 @@ impl Lookup {
             words.fold(0, |diff, ((a, b), mask)| diff | ((a ^ b) & mask)) == 0
         };
         let pipeline_bits = pipeline_mask();
-        let words = pipeline_bits.words().iter().zip(seen.key.words());
-        for (place, (mask, word)) in pipeline.words_mut().iter_mut().zip(words) {
-            *place = word & mask;
+        let words = pipeline_bits.words().iter().zip(seen.key.words()).zip(seen.varying.words());
+        // What depends on the packet is left out, so that flows share what they stand for.
+        for (place, ((mask, word), varies)) in pipeline.words_mut().iter_mut().zip(words) {
+            *place = word & mask & !varies;
         }
         let is_varying = !seen.varying.is_empty();
         if is_varying {
