@@ -235,9 +235,7 @@ fn take_dec_ttl(body: &mut Input<'_>) -> Result<Action, OfError> {
     let count = body.u16()?;
     body.skip(4)?;
     let ids = (0..count).map(|_| body.u16()).collect::<Result<Vec<_>, _>>()?;
-    if ids.is_empty() {
-        return Err(bad(ErrorCode::ActionBadLen, "dec_ttl() names no controller"));
-    }
+    // OVN names no controller, so that packets without time to live are dropped and none is told.
     body.take(body.len())?;
     Ok(Action::DecTtl(ids))
 }
