@@ -7,7 +7,11 @@ use crate::step::Step;
 use crate::tunnel;
 use crate::worker::Worker;
 use base::{Instant, PortNo, RecircId};
-use flow::{Action, ControllerAction, CtAction, DropReason, Field, Frame, TunnelKind, UpcallKind};
+use flow::{
+    Action, ControllerAction, CtAction, DropReason, Field, Frame, OptionMapping, TunnelKind,
+    UpcallKind,
+};
+use std::sync::Arc;
 
 /// Carries out `actions` on frames of one flow. Afterwards only those packets are in their places
 /// that go round again; the others were sent, or dropped and counted.
@@ -57,10 +61,12 @@ pub(crate) fn execute_run(
                     return;
                 }
             }
-            Action::TunnelPop { port, kind } if last => {
-                return tunnel::pop(worker, frames, (*port, *kind), laps);
+            Action::TunnelPop { port, kind, options } if last => {
+                return tunnel::pop(worker, frames, (*port, *kind, options), laps);
             }
-            Action::TunnelPop { port, kind } => pop_copies(worker, frames, (*port, *kind), laps),
+            Action::TunnelPop { port, kind, options } => {
+                pop_copies(worker, frames, (*port, *kind, options), laps)
+            }
             Action::Hash { algorithm, basis } => on_each(frames, action, laps, |frame| {
                 let hash = algorithm.hash(&frame.key, *basis);
                 frame.key.set(Field::DpHash, hash.into());
@@ -135,7 +141,7 @@ fn recirculate_copies(
 fn pop_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
-    tunnel: (PortNo, TunnelKind),
+    tunnel: (PortNo, TunnelKind, &Arc<[OptionMapping]>),
     laps: &mut impl Laps,
 ) {
     for frame in present(frames) {

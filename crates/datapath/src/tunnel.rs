@@ -5,7 +5,8 @@ use crate::step::Step;
 use crate::worker::Worker;
 use base::PortNo;
 use flow::{
-    Action, DropReason, Field, FlowKey, Frame, TUN_CSUM, TUN_KEY, TUN_OAM, TunnelKind, TunnelPush,
+    Action, DropReason, Field, FlowKey, Frame, OptionMapping, TUN_CSUM, TUN_KEY, TUN_OAM,
+    TunnelKind, TunnelPush,
 };
 use packet::{Checksum, Offload, Packet};
 use port::offload;
@@ -118,18 +119,26 @@ fn source_port(key: &FlowKey, (least, greatest): (u16, u16)) -> u16 {
 pub(crate) fn pop(
     worker: &mut Worker,
     frames: &mut [Frame],
-    (port, kind): (PortNo, TunnelKind),
+    (port, kind, options): (PortNo, TunnelKind, &Arc<[OptionMapping]>),
     laps: &mut impl Laps,
 ) {
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
-        match decapsulate(frame, port, kind) {
-            Ok(()) => laps.note(|| Step::Done(Action::TunnelPop { port, kind })),
+        match decapsulate(frame, port, kind, options) {
+            Ok(()) => {
+                let options = Arc::clone(options);
+                laps.note(|| Step::Done(Action::TunnelPop { port, kind, options }));
+            }
             Err(reason) => worker.refuse(frame.packet.take(), reason, laps),
         }
     }
 }
 
-fn decapsulate(frame: &mut Frame, port: PortNo, kind: TunnelKind) -> Result<(), DropReason> {
+fn decapsulate(
+    frame: &mut Frame,
+    port: PortNo,
+    kind: TunnelKind,
+    options: &[OptionMapping],
+) -> Result<(), DropReason> {
     let offload = frame.packet.offload;
     // What the sender left to be done cannot be verified, and was never on a wire.
     let is_trusted = !matches!(offload.checksum, Checksum::Unverified) || offload.gso.is_some();
@@ -140,6 +149,7 @@ fn decapsulate(frame: &mut Frame, port: PortNo, kind: TunnelKind) -> Result<(), 
     })?;
     let mut key = FlowKey::new();
     write_metadata(&mut key, &found.metadata);
+    write_options(&mut key, found.metadata.options, options).ok_or(DropReason::TunnelPop)?;
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
     frame.packet.truncate(end);
     let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
@@ -198,5 +208,52 @@ fn write_metadata(key: &mut FlowKey, metadata: &Metadata<'_>) {
         if value != 0 {
             key.set(field, value);
         }
+    }
+}
+
+/// Writes the options that fields stand for into the key. `None` where one that must be understood is
+/// not, or has another length (RFC 8926 section 3.5; ovs: `lib/tun-metadata.c`,
+/// `tun_metadata_from_geneve__`).
+fn write_options(key: &mut FlowKey, bytes: &[u8], known: &[OptionMapping]) -> Option<()> {
+    let mut present = 0u64;
+    for option in wire::geneve::read_options(bytes) {
+        let mapping = known.iter().find(|it| (it.class, it.kind) == (option.class, option.kind));
+        let Some(mapping) = mapping else {
+            if option.kind & 0x80 != 0 {
+                return None;
+            }
+            continue;
+        };
+        let value = u32::from_be_bytes(option.value.try_into().ok()?);
+        key.set(Field::tun_metadata(mapping.index)?, value.into());
+        present |= 1 << mapping.index;
+    }
+    if present != 0 {
+        key.set(Field::TunMetadataPresent, present.into());
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(options: &[u8]) -> Option<(u128, u128)> {
+        let known = [OptionMapping { class: 0x102, kind: 0x80, index: 3 }];
+        let mut key = FlowKey::new();
+        write_options(&mut key, options, &known)?;
+        Some((key.get(Field::TunMetadata3), key.get(Field::TunMetadataPresent)))
+    }
+
+    #[test]
+    fn options_stand_in_their_fields_and_critical_ones_must_be_known() {
+        let known = [1, 2, 0x80, 1, 0, 1, 0, 2];
+        let other = |kind: u8| [9, 9, kind, 1, 0, 0, 0, 7];
+        let longer = [1, 2, 0x80, 2, 0, 0, 0, 1, 0, 0, 0, 2];
+        assert_eq!(read(&[]), Some((0, 0)));
+        assert_eq!(read(&known), Some((0x1_0002, 8)));
+        assert_eq!(read(&[other(1), known].concat()), Some((0x1_0002, 8)));
+        assert_eq!(read(&[other(0x81), known].concat()), None);
+        assert_eq!(read(&longer), None);
     }
 }

@@ -4,7 +4,7 @@ use crate::ct::CtAction;
 use crate::drop::DropReason;
 use crate::field::Field;
 use crate::hash::HashAlgorithm;
-use crate::tunnel::{TunnelKind, TunnelPush};
+use crate::tunnel::{OptionMapping, TunnelKind, TunnelPush};
 use base::{PortNo, RecircId};
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub enum Action {
         port: PortNo,
         /// The protocol.
         kind: TunnelKind,
+        /// The options that the key has fields for.
+        options: Arc<[OptionMapping]>,
     },
     /// Carry these steps out on a copy; what they change is forgotten after them.
     Clone(Arc<[Action]>),

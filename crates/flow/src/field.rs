@@ -18,7 +18,10 @@ macro_rules! fields {
         /// A field that can be matched or set, by Open vSwitch's names (`ovs-fields(7)`).
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Field {
-            $($(#[$doc])* $name,)*
+            $(
+                #[doc = concat!("`", $text, "`")]
+                $(#[$doc])* $name,
+            )*
             $($(#[$vdoc])* $vname,)*
         }
 
@@ -202,38 +205,39 @@ fields! {
         TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
         /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
         TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;
-        /// Bytes 0 to 15 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions0 = "tun_options0" @ 41, 0, 128;
-        /// Bytes 16 to 31 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions1 = "tun_options1" @ 43, 0, 128;
-        /// Bytes 32 to 47 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions2 = "tun_options2" @ 45, 0, 128;
-        /// Bytes 48 to 63 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions3 = "tun_options3" @ 47, 0, 128;
-        /// Bytes 64 to 79 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions4 = "tun_options4" @ 49, 0, 128;
-        /// Bytes 80 to 95 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions5 = "tun_options5" @ 51, 0, 128;
-        /// Bytes 96 to 111 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions6 = "tun_options6" @ 53, 0, 128;
-        /// Bytes 112 to 127 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions7 = "tun_options7" @ 55, 0, 128;
-        /// Bytes 128 to 143 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions8 = "tun_options8" @ 57, 0, 128;
-        /// Bytes 144 to 159 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions9 = "tun_options9" @ 59, 0, 128;
-        /// Bytes 160 to 175 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions10 = "tun_options10" @ 61, 0, 128;
-        /// Bytes 176 to 191 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions11 = "tun_options11" @ 63, 0, 128;
-        /// Bytes 192 to 207 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions12 = "tun_options12" @ 65, 0, 128;
-        /// Bytes 208 to 223 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions13 = "tun_options13" @ 67, 0, 128;
-        /// Bytes 224 to 239 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions14 = "tun_options14" @ 69, 0, 128;
-        /// Bytes 240 to 255 of the tunnel options, in the places that the TLV table gives them.
-        TunOptions15 = "tun_options15" @ 71, 0, 128;
+        // The tunnel options that a TLV table maps to these indices, four bytes each.
+        TunMetadata0 = "tun_metadata0" @ 41, 32, 32; TunMetadata1 = "tun_metadata1" @ 41, 0, 32;
+        TunMetadata2 = "tun_metadata2" @ 42, 32, 32; TunMetadata3 = "tun_metadata3" @ 42, 0, 32;
+        TunMetadata4 = "tun_metadata4" @ 43, 32, 32; TunMetadata5 = "tun_metadata5" @ 43, 0, 32;
+        TunMetadata6 = "tun_metadata6" @ 44, 32, 32; TunMetadata7 = "tun_metadata7" @ 44, 0, 32;
+        TunMetadata8 = "tun_metadata8" @ 45, 32, 32; TunMetadata9 = "tun_metadata9" @ 45, 0, 32;
+        TunMetadata10 = "tun_metadata10" @ 46, 32, 32; TunMetadata11 = "tun_metadata11" @ 46, 0, 32;
+        TunMetadata12 = "tun_metadata12" @ 47, 32, 32; TunMetadata13 = "tun_metadata13" @ 47, 0, 32;
+        TunMetadata14 = "tun_metadata14" @ 48, 32, 32; TunMetadata15 = "tun_metadata15" @ 48, 0, 32;
+        TunMetadata16 = "tun_metadata16" @ 49, 32, 32; TunMetadata17 = "tun_metadata17" @ 49, 0, 32;
+        TunMetadata18 = "tun_metadata18" @ 50, 32, 32; TunMetadata19 = "tun_metadata19" @ 50, 0, 32;
+        TunMetadata20 = "tun_metadata20" @ 51, 32, 32; TunMetadata21 = "tun_metadata21" @ 51, 0, 32;
+        TunMetadata22 = "tun_metadata22" @ 52, 32, 32; TunMetadata23 = "tun_metadata23" @ 52, 0, 32;
+        TunMetadata24 = "tun_metadata24" @ 53, 32, 32; TunMetadata25 = "tun_metadata25" @ 53, 0, 32;
+        TunMetadata26 = "tun_metadata26" @ 54, 32, 32; TunMetadata27 = "tun_metadata27" @ 54, 0, 32;
+        TunMetadata28 = "tun_metadata28" @ 55, 32, 32; TunMetadata29 = "tun_metadata29" @ 55, 0, 32;
+        TunMetadata30 = "tun_metadata30" @ 56, 32, 32; TunMetadata31 = "tun_metadata31" @ 56, 0, 32;
+        TunMetadata32 = "tun_metadata32" @ 57, 32, 32; TunMetadata33 = "tun_metadata33" @ 57, 0, 32;
+        TunMetadata34 = "tun_metadata34" @ 58, 32, 32; TunMetadata35 = "tun_metadata35" @ 58, 0, 32;
+        TunMetadata36 = "tun_metadata36" @ 59, 32, 32; TunMetadata37 = "tun_metadata37" @ 59, 0, 32;
+        TunMetadata38 = "tun_metadata38" @ 60, 32, 32; TunMetadata39 = "tun_metadata39" @ 60, 0, 32;
+        TunMetadata40 = "tun_metadata40" @ 61, 32, 32; TunMetadata41 = "tun_metadata41" @ 61, 0, 32;
+        TunMetadata42 = "tun_metadata42" @ 62, 32, 32; TunMetadata43 = "tun_metadata43" @ 62, 0, 32;
+        TunMetadata44 = "tun_metadata44" @ 63, 32, 32; TunMetadata45 = "tun_metadata45" @ 63, 0, 32;
+        TunMetadata46 = "tun_metadata46" @ 64, 32, 32; TunMetadata47 = "tun_metadata47" @ 64, 0, 32;
+        TunMetadata48 = "tun_metadata48" @ 65, 32, 32; TunMetadata49 = "tun_metadata49" @ 65, 0, 32;
+        TunMetadata50 = "tun_metadata50" @ 66, 32, 32; TunMetadata51 = "tun_metadata51" @ 66, 0, 32;
+        TunMetadata52 = "tun_metadata52" @ 67, 32, 32; TunMetadata53 = "tun_metadata53" @ 67, 0, 32;
+        TunMetadata54 = "tun_metadata54" @ 68, 32, 32; TunMetadata55 = "tun_metadata55" @ 68, 0, 32;
+        TunMetadata56 = "tun_metadata56" @ 69, 32, 32; TunMetadata57 = "tun_metadata57" @ 69, 0, 32;
+        TunMetadata58 = "tun_metadata58" @ 70, 32, 32; TunMetadata59 = "tun_metadata59" @ 70, 0, 32;
+        TunMetadata60 = "tun_metadata60" @ 71, 32, 32; TunMetadata61 = "tun_metadata61" @ 71, 0, 32;
+        TunMetadata62 = "tun_metadata62" @ 72, 32, 32; TunMetadata63 = "tun_metadata63" @ 72, 0, 32;
     }
     views {
         /// The port that the packet came in on, as OpenFlow 1.1 and later number ports in 32 bits.
@@ -299,7 +303,7 @@ pub(crate) const PIPELINE_WORDS: Range<usize> = Field::Metadata.word()..Field::R
 /// The words of what stands in a packet's own headers.
 pub(crate) const HEADER_FIELDS: Range<usize> = Field::EthDst.word()..Field::NdTarget.word() + 2;
 /// The words of the tunnel, which all are zero in a packet without one. They come last.
-pub(crate) const TUNNEL_WORDS: Range<usize> = Field::TunId.word()..Field::TunOptions15.word() + 2;
+pub(crate) const TUNNEL_WORDS: Range<usize> = Field::TunId.word()..Field::TunMetadata63.word() + 1;
 impl Field {
     /// The first word of the field's place.
     pub(crate) const fn word(self) -> usize {
@@ -320,6 +324,18 @@ impl Field {
     pub fn reg(n: u8) -> Option<Field> {
         let first = Field::BASIC.iter().position(|&field| field == Field::Reg0)?;
         (n < 16).then(|| Field::BASIC[first + usize::from(n)])
+    }
+
+    /// `tun_metadata<n>`, 0 to 63.
+    pub fn tun_metadata(n: u8) -> Option<Field> {
+        let first = Field::BASIC.iter().position(|&field| field == Field::TunMetadata0)?;
+        (n < 64).then(|| Field::BASIC[first + usize::from(n)])
+    }
+
+    /// Which `tun_metadata` field it is, if it is one.
+    pub fn tun_metadata_index(self) -> Option<u8> {
+        let n = (self as usize).checked_sub(Field::TunMetadata0 as usize)?;
+        u8::try_from(n).ok().filter(|&n| n < 64)
     }
 
     /// Whether connection tracking writes the field, and `ct_clear` clears it.

@@ -75,6 +75,17 @@ impl TunnelKind {
     }
 }
 
+/// A Geneve option that a `tun_metadata` field stands for. Its value has four bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OptionMapping {
+    /// Who defines the type.
+    pub class: u16,
+    /// The type, with the critical bit (0x80).
+    pub kind: u8,
+    /// `tun_metadata<index>`.
+    pub index: u8,
+}
+
 /// What encapsulation does to packets: made once for a flow.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TunnelPush {

@@ -8,9 +8,11 @@ use crate::port::{Port, PortRefused, PortSpec};
 use crate::rule::Rules;
 use crate::table::{TableConfig, Tables};
 use base::{DatapathId, Instant, MacAddr, OfPort, limits};
+use flow::OptionMapping;
 use hashbrown::HashMap;
 use openflow::message::{PortConfig, PortDesc};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Names a bridge; never used twice in a run.
@@ -109,6 +111,8 @@ pub struct Bridge {
     pub tables: Tables,
     /// Its groups.
     pub groups: Groups,
+    /// Which options of tunnels fields stand for.
+    pub(crate) tunnel_options: Arc<[OptionMapping]>,
     /// Where it has seen Ethernet addresses.
     pub macs: MacTable,
     pub(crate) controllers: ControllerState,
@@ -141,6 +145,7 @@ impl Bridge {
             config,
             tables,
             groups: Groups::default(),
+            tunnel_options: Arc::new([]),
             controllers: ControllerState::default(),
             fragments: Fragments::default(),
             hidden: HiddenFlows::new(now),

@@ -43,6 +43,7 @@ mod table_features;
 mod table_mod;
 pub mod text;
 mod timeouts;
+mod tlv_table;
 mod trace;
 mod translate;
 mod underlay;

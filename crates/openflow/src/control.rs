@@ -7,7 +7,7 @@ use crate::error::{ErrorCode, OfError};
 use crate::message::{Message, PacketInFormat, Role, Version};
 use crate::stats::flow_monitor;
 use crate::vendor::{NICIRA, ONF};
-use crate::{ct_flush, flow_mod, flow_removed, group_mod, packet_in};
+use crate::{ct_flush, flow_mod, flow_removed, group_mod, packet_in, tlv_table};
 
 const NXT_ROLE_REQUEST: u32 = 10;
 const NXT_ROLE_REPLY: u32 = 11;
@@ -17,6 +17,9 @@ const NXT_SET_PACKET_IN_FORMAT: u32 = 16;
 const NXT_SET_ASYNC_CONFIG: u32 = 19;
 const NXT_SET_CONTROLLER_ID: u32 = 20;
 const NXT_SET_ASYNC_CONFIG2: u32 = 27;
+const NXT_TLV_TABLE_MOD: u32 = 24;
+const NXT_TLV_TABLE_REQUEST: u32 = 25;
+const NXT_TLV_TABLE_REPLY: u32 = 26;
 const NXT_CT_FLUSH_ZONE: u32 = 29;
 const NXT_CT_FLUSH: u32 = 32;
 /// The ONF's role status of OpenFlow 1.3.
@@ -90,6 +93,15 @@ fn take_nicira(
         NXT_SET_CONTROLLER_ID => Message::SetControllerId(take_padded_id(input)?),
         NXT_CT_FLUSH_ZONE => Message::CtFlushZone(take_padded_id(input)?),
         group_mod::NXT_GROUP_MOD if version == Version::V10 => group_mod::take(input, version)?,
+        NXT_TLV_TABLE_MOD => {
+            let (command, maps) = tlv_table::take_mod(input)?;
+            Message::TlvTableMod { command, maps }
+        }
+        NXT_TLV_TABLE_REQUEST => Message::TlvTableRequest,
+        NXT_TLV_TABLE_REPLY => {
+            let (space, fields, maps) = tlv_table::take_reply(input)?;
+            Message::TlvTableReply { space, fields, maps }
+        }
         NXT_CT_FLUSH => Message::CtFlush(Box::new(ct_flush::take(input)?)),
         _ => {
             let reason = format!("Nicira's message {subtype} is not supported");
@@ -219,6 +231,20 @@ fn start(out: &mut Vec<u8>, subtype: u32) {
     out.put_u32(subtype);
 }
 
+fn put_tlv_table(out: &mut Vec<u8>, message: &Message) {
+    match message {
+        Message::TlvTableMod { command, maps } => {
+            start(out, NXT_TLV_TABLE_MOD);
+            tlv_table::put_mod(out, *command, maps);
+        }
+        Message::TlvTableReply { space, fields, maps } => {
+            start(out, NXT_TLV_TABLE_REPLY);
+            tlv_table::put_reply(out, *space, *fields, maps);
+        }
+        _ => start(out, NXT_TLV_TABLE_REQUEST),
+    }
+}
+
 /// Writes what this file reads, and returns the type.
 pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 {
     match message {
@@ -269,6 +295,10 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
             VENDOR
         }
         Message::FlowMonitorCancel(id) => flow_monitor::put_cancel(out, version, *id),
+        Message::TlvTableMod { .. } | Message::TlvTableRequest | Message::TlvTableReply { .. } => {
+            put_tlv_table(out, message);
+            VENDOR
+        }
         Message::CtFlush(flush) => {
             start(out, NXT_CT_FLUSH);
             ct_flush::put(out, flush);

@@ -168,6 +168,18 @@ pub enum ErrorCode {
     MeterBadCommand,
     /// OFPMMFC_...: meters are not there.
     MeterUnsupported,
+    /// NXTTMFC_BAD_COMMAND: a command of no TLV table-mod.
+    TlvBadCommand,
+    /// NXTTMFC_BAD_OPT_LEN: an option's value of a length that is not supported.
+    TlvBadLen,
+    /// NXTTMFC_BAD_FIELD_IDX: there is no such field.
+    TlvBadIndex,
+    /// NXTTMFC_ALREADY_MAPPED: the field stands for an option already.
+    TlvMapped,
+    /// NXTTMFC_DUP_ENTRY: another field stands for the option.
+    TlvDuplicate,
+    /// NXTTMFC_INVALID_TLV_DEL: a flow matches on the field.
+    TlvInUse,
     /// OFPBFC_UNKNOWN
     BundleUnknown,
     /// OFPBFC_EPERM

@@ -31,6 +31,7 @@ mod queue;
 mod stats;
 mod table_mod;
 pub mod text;
+mod tlv_table;
 mod vendor;
 
 pub use action::Action;

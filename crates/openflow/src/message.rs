@@ -11,6 +11,7 @@ mod version;
 
 pub use crate::ct_flush::CtFlush;
 pub use crate::packet_in::reason;
+pub use crate::tlv_table::{TlvCommand, TlvMap};
 pub use flow_monitor::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, WatchedFlow,
 };
@@ -337,4 +338,22 @@ pub enum Message {
     CtFlushZone(u16),
     /// NXT_CT_FLUSH
     CtFlush(Box<CtFlush>),
+    /// NXT_TLV_TABLE_MOD
+    TlvTableMod {
+        /// What to do.
+        command: TlvCommand,
+        /// With which mappings.
+        maps: Vec<TlvMap>,
+    },
+    /// NXT_TLV_TABLE_REQUEST
+    TlvTableRequest,
+    /// NXT_TLV_TABLE_REPLY
+    TlvTableReply {
+        /// Room for options, in bytes.
+        space: u32,
+        /// How many fields there are.
+        fields: u16,
+        /// The mappings, by field.
+        maps: Vec<TlvMap>,
+    },
 }

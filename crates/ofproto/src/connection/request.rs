@@ -72,7 +72,12 @@ impl Connections {
                 session.bundle_add(bundle, flags, (xid, inner), &message, bytes, switch)?;
                 return Ok(None);
             }
+            Message::TlvTableRequest => {
+                let bridge = switch.core.bridges().get(session.bridge);
+                bridge.ok_or_else(|| crate::flow_mod::no_bridge(session.bridge))?.tlv_table()
+            }
             Message::FlowMod(_)
+            | Message::TlvTableMod { .. }
             | Message::PacketOut(_)
             | Message::PortMod { .. }
             | Message::GroupMod(_)
@@ -123,6 +128,9 @@ impl Session {
             Message::GroupMod(group_mod) => {
                 check::group_mod(&group_mod)?;
                 switch.core.group_mod(bridge, &group_mod, switch.now)
+            }
+            Message::TlvTableMod { command, maps } => {
+                switch.core.tlv_table_mod(bridge, command, &maps)
             }
             Message::TableMod(table_mod) => switch.core.table_mod(bridge, &table_mod),
             _ => Ok(()),

@@ -130,6 +130,11 @@ impl Context<'_> {
             Field::TunDst => self.key.set(Field::TunIpv6Dst, value),
             _ => self.key.set(field, value),
         }
+        // A packet that leaves by a tunnel carries the options that were set.
+        if let Some(n) = field.tun_metadata_index() {
+            let present = self.key.get(Field::TunMetadataPresent);
+            self.key.set(Field::TunMetadataPresent, present | 1 << n);
+        }
         if is_vlan(field) {
             fix_tpid(&mut self.key);
         }

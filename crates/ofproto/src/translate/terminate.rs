@@ -5,8 +5,9 @@ use super::Effect;
 use super::context::Context;
 use crate::port::Port;
 use base::MacAddr;
-use flow::{Action, Field};
+use flow::{Action, Field, OptionMapping};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 impl Context<'_> {
     /// The step that takes an outer packet of a tunnel to its end, if it is one that a port of the
@@ -26,13 +27,34 @@ impl Context<'_> {
                     _ => IpAddr::V6(self.key.ipv6_src()),
                 };
                 self.effects.push(Effect::NeighbourSeen { bridge, ip, mac });
-                Some(Action::TunnelPop { port, kind })
+                Some(Action::TunnelPop { port, kind, options: self.tunnel_options() })
             }
             None => {
                 self.snoop();
                 None
             }
         }
+    }
+
+    /// The options that fields stand for, of all bridges: which of them the packet goes to is not said
+    /// yet. Where two say different things, the bridge that was added first is right.
+    fn tunnel_options(&self) -> Arc<[OptionMapping]> {
+        let tables = self.world.bridges.iter().map(|bridge| &bridge.tunnel_options);
+        let mut filled = tables.filter(|table| !table.is_empty());
+        let Some(first) = filled.next() else { return Arc::new([]) };
+        let mut all = Arc::clone(first);
+        for table in filled {
+            let is_new = |it: &&OptionMapping| {
+                all.iter().all(|had| {
+                    had.index != it.index && (had.class, had.kind) != (it.class, it.kind)
+                })
+            };
+            let more: Vec<OptionMapping> = table.iter().filter(is_new).copied().collect();
+            if !more.is_empty() {
+                all = all.iter().copied().chain(more).collect();
+            }
+        }
+        all
     }
 
     /// Learns from replies to requests and from those who announce themselves

@@ -10,8 +10,8 @@ use crate::port::Port;
 use crate::revalidate::Dependency;
 use base::{MacAddr, OfPort, PortNo, TableId};
 use flow::{
-    Action, DropReason, Field, FlowKey, Mask, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
-    TunnelPush,
+    Action, DropReason, Field, FlowKey, Mask, OptionMapping, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY,
+    TUN_OAM, TunnelKind, TunnelPush,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -195,6 +195,10 @@ impl<'a> Context<'a> {
         if strips_ethernet && (!key.is_ip() || key.vlan_tci() != 0) {
             return Err(DropReason::TunnelHeader);
         }
+        let options = match config.kind {
+            TunnelKind::Geneve => options_of(key, &self.bridge.tunnel_options),
+            _ => Vec::new(),
+        };
         let byte = |field| key.get(field) as u8;
         let flags = key.get(Field::TunFlags) as u16;
         let outer = Outer {
@@ -207,7 +211,7 @@ impl<'a> Context<'a> {
             checksum: flags & TUN_CSUM != 0,
             oam: flags & TUN_OAM != 0,
             key: key.get(Field::TunId) as u64,
-            options: &[],
+            options: &options,
             group: (byte(Field::TunGbpFlags), key.get(Field::TunGbpId) as u16),
             erspan: (
                 byte(Field::TunErspanVer),
@@ -335,6 +339,18 @@ impl<'a> Context<'a> {
             false => self.actions.push(Action::Clone(pushed.into())),
         }
     }
+}
+
+/// The options that were set and that the bridge knows, as they stand in a header.
+fn options_of(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
+    let present = key.get(Field::TunMetadataPresent);
+    let mut out = Vec::new();
+    for option in known.iter().filter(|it| present >> it.index & 1 != 0) {
+        let value = Field::tun_metadata(option.index).map_or(0, |field| key.get(field) as u32);
+        out.extend(wire::geneve::option_header(option.class, option.kind, size_of_val(&value)));
+        out.extend(value.to_be_bytes());
+    }
+    out
 }
 
 /// An address as its field holds it: IPv4 in the low bits.

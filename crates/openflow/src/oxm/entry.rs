@@ -54,6 +54,13 @@ pub(crate) fn take_raw_entry(input: &mut Input<'_>) -> Result<Entry, OfError> {
         return Err(OfError::new(ErrorCode::MatchBadLen, reason));
     }
     let width = if header.has_mask { header.len / 2 } else { header.len };
+    // A tunnel option may be written longer than its field is, with zeros in front.
+    let spec = by_code(header.code).filter(|spec| spec.header_bytes > spec.bytes);
+    let beyond = spec.map_or(0, |spec| width.saturating_sub(spec.bytes));
+    if raw[..beyond].iter().any(|&byte| byte != 0) {
+        let reason = format!("match field {} has more than four bytes", describe(header.code));
+        return Err(OfError::new(ErrorCode::MatchBadLen, reason));
+    }
     let number = |bytes: &[u8]| bytes.iter().fold(0u128, |n, &b| (n << 8) | u128::from(b));
     let (value, mask) = raw.split_at(width);
     let (value, mask) = (number(value), header.has_mask.then(|| number(mask)));
@@ -83,7 +90,10 @@ pub(crate) fn known(header: Header) -> Result<&'static Spec, OfError> {
         return Err(OfError::new(ErrorCode::MatchBadField, reason));
     };
     let want = if header.has_mask { spec.bytes * 2 } else { spec.bytes };
-    if header.len != want {
+    // A tunnel option's field has the length that the sender's table says, or the longest.
+    let longest = spec.header_bytes * if header.has_mask { 2 } else { 1 };
+    let is_option = spec.header_bytes > spec.bytes && header.len > 0 && header.len <= longest;
+    if header.len != want && !is_option {
         let reason = format!("field {} has {} bytes, not {want}", spec.name, header.len);
         return Err(OfError::new(ErrorCode::MatchBadLen, reason));
     }
@@ -122,7 +132,7 @@ pub(crate) fn take_entry(
 /// Writes the header of a field for an action.
 pub(crate) fn put_header(out: &mut Vec<u8>, field: Field, proto: Proto, version: u8) {
     if let Some(spec) = for_field(field, proto) {
-        put_code(out, spec.code(version), false, spec.bytes);
+        put_code(out, spec.code(version), false, spec.header_bytes);
     }
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct Spec {
     pub oxm15: Code,
     /// Bytes of a value.
     pub bytes: usize,
+    /// The length in a header that stands alone in an action: of a field whose length a controller
+    /// chooses, the longest.
+    pub header_bytes: usize,
     /// Bits that count.
     pub bits: u32,
     pub maskable: bool,
@@ -257,6 +260,7 @@ fn spec(row: &Row) -> Spec {
         oxm: onf.or(oxm).unwrap_or(first),
         oxm15: oxm.unwrap_or(first),
         bytes: row.bytes,
+        header_bytes: row.bytes,
         bits,
         maskable: row.flags.contains('m'),
         writable: row.flags.contains('w'),
@@ -286,6 +290,7 @@ fn registers() -> Vec<Spec> {
                 oxm: code,
                 oxm15: code,
                 bytes,
+                header_bytes: bytes,
                 bits: field.bits(),
                 maskable: true,
                 writable: true,
@@ -294,6 +299,34 @@ fn registers() -> Vec<Spec> {
         }
     }
     out
+}
+
+/// Bytes of the longest tunnel option.
+const OPTION_LEN_MAX: usize = 124;
+
+/// The fields of tunnel options. Their values have four bytes here; Open vSwitch's headers in actions name
+/// the longest that there could be.
+fn tunnel_options() -> Vec<Spec> {
+    let fields = Field::ALL.iter().filter_map(|&it| Some((it, it.tun_metadata_index()?)));
+    let spec = |(field, n): (Field, u8)| {
+        let code = Code { class: 1, number: 40 + n, experimenter: 0 };
+        Spec {
+            field,
+            name: field.name(),
+            nxm_name: format!("NXM_NX_TUN_METADATA{n}"),
+            oxm_name: String::new(),
+            first: code,
+            oxm: code,
+            oxm15: code,
+            bytes: 4,
+            header_bytes: OPTION_LEN_MAX,
+            bits: field.bits(),
+            maskable: true,
+            writable: true,
+            prerequisite: P::None,
+        }
+    };
+    fields.map(spec).collect()
 }
 
 /// Second names (ovs: `lib/ovs-fields.7.xml`).
@@ -318,6 +351,7 @@ const ALIASES: &[(&str, &str)] = &[
 fn build() -> Table {
     let mut specs: Vec<Spec> = ROWS.iter().map(spec).collect();
     specs.extend(registers());
+    specs.extend(tunnel_options());
     let mut table =
         Table { by_code: HashMap::new(), by_name: HashMap::new(), by_field: HashMap::new(), specs };
     for (i, spec) in table.specs.iter().enumerate() {

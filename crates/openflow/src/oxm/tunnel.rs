@@ -39,6 +39,11 @@ impl Writer<'_> {
         for name in ["tun_erspan_dir", "tun_erspan_hwid", "tun_gtpu_flags", "tun_gtpu_msgtype"] {
             self.field(name);
         }
+        for field in Field::BASIC.iter().filter(|it| it.tun_metadata_index().is_some()) {
+            if self.bits(*field) != 0 {
+                self.field(field.name());
+            }
+        }
     }
 
     fn value(&self, field: Field) -> u128 {

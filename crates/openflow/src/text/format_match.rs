@@ -209,6 +209,8 @@ impl Writer<'_> {
                 false => hex(value, mask, ones),
             });
         }
+        let options = Field::BASIC.iter().filter(|it| it.tun_metadata_index().is_some());
+        options.for_each(|&field| self.hex(field));
         self.put(Field::TunFlags, "tun_flags", |value, mask| {
             flags(value, mask & 0xf, 0xf, &TUNNEL_FLAGS)
         });

@@ -101,6 +101,8 @@ impl Generate {
             F::Reg15,
             F::TunId,
             F::TunGbpId,
+            F::TunMetadata0,
+            F::TunMetadata63,
             F::TunErspanIdx,
             F::TunGtpuMsgtype,
             F::PktMark,
@@ -677,7 +679,8 @@ impl Generate {
                 ports: if self.version < Version::V13 { vec![self.port_desc()] } else { vec![] },
             },
             22 => Message::Error { code: ErrorCode::MatchBadPrereq, data: self.bytes(64) },
-            23 => Message::CtFlush(Box::new(self.ct_flush())),
+            23 if self.often() => Message::CtFlush(Box::new(self.ct_flush())),
+            23 => self.tlv_table(),
             24 => self.queues(),
             25 if self.version >= Version::V11 => Message::TableMod(self.table_mod()),
             26 if self.version >= Version::V14 => {
@@ -813,6 +816,15 @@ impl Generate {
             table: TableId(self.below(254) as u8),
             evicts: self.often(),
             vacancy: self.often().then_some(vacancy),
+        }
+    }
+
+    fn tlv_table(&mut self) -> Message {
+        let map = TlvMap { class: self.below(1 << 16) as u16, kind: 0x80, len: 4, index: 63 };
+        match self.below(3) {
+            0 => Message::TlvTableRequest,
+            1 => Message::TlvTableMod { command: TlvCommand::Delete, maps: vec![map, map] },
+            _ => Message::TlvTableReply { space: 256, fields: 64, maps: vec![map] },
         }
     }
 
