@@ -1,4 +1,4 @@
-# limit: 60
+# limit: 120
 # Access and trunk ports and native VLANs, seen on the wire.
 host a 10.0.0.1/24 02:00:00:00:00:01
 host b 10.0.0.2/24 02:00:00:00:00:02
@@ -36,3 +36,17 @@ same "native-untagged, in" "a vlan=none" \
 same "native-untagged, out" "trunk vlan=none" "$(sent a "$broadcast")"
 vsctl set port trunk vlan_mode=native-tagged
 same "native-tagged, out" "trunk vlan=10" "$(sent a "$broadcast")"
+
+# Two tags are read: a tunnel's port takes the provider's tag away, and looks at the customer's.
+vsctl set Open_vSwitch . other_config:vlan-limit=0 -- clear port trunk tag vlan_mode trunks \
+    -- set port a vlan_mode=dot1q-tunnel tag=100 cvlans=10
+provider="Ether(src='02:00:00:00:00:03',dst='ff:ff:ff:ff:ff:ff',type=0x88a8)/Dot1Q(vlan=100,type=0x8100)"
+same "dot1q-tunnel, out" "a vlan=10" "$(sent trunk "$provider/Dot1Q(vlan=10,type=0x88b5)/b'0123456789'")"
+same "dot1q-tunnel, other customer VLAN" "" "$(sent trunk "$provider/Dot1Q(vlan=20,type=0x88b5)/b'0123456789'")"
+! ours || contains "megaflow of two tags" "$(ovs-appctl dpctl/dump-flows)" \
+    "eth_type(0x88a8),vlan(vid=100),encap(eth_type(0x8100),vlan(vid=20,pcp=0),encap(eth_type(0x88b5)))"
+same "dot1q-tunnel, in" "trunk vlan=s100/10" \
+    "$(sent a "Ether(src=A,dst='ff:ff:ff:ff:ff:ff')/Dot1Q(vlan=10,type=0x88b5)/b'0123456789'")"
+vsctl set port a other_config:qinq-ethtype=802.1q
+same "dot1q-tunnel, in, qinq-ethtype" "trunk vlan=100/10" \
+    "$(sent a "Ether(src=A,dst='ff:ff:ff:ff:ff:ff')/Dot1Q(vlan=10,type=0x88b5)/b'0123456789'")"

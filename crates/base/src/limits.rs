@@ -50,6 +50,7 @@ pub const CONTROLLER_QUEUE: usize = 1024;
 
 const _: () = assert!(EXACT_CACHE_ENTRIES.is_power_of_two());
 const _: () = assert!(UPCALLS_PER_PORT < UPCALLS);
-/// VLAN tags that are parsed; further ones are payload (`other_config:vlan-limit`, whose default
-/// this is).
-pub const VLAN_HEADERS: usize = 1;
+/// VLAN tags that a flow key has room for.
+pub const VLAN_HEADERS: u8 = 2;
+/// VLAN tags that are parsed by default; further ones are payload (`other_config:vlan-limit`).
+pub const VLAN_LIMIT: u32 = 1;

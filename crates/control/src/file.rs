@@ -17,6 +17,7 @@
 //! max_connections = 3000000
 //! flow_limit = 200000               # megaflows
 //! max_idle_ms = 10000               # how long a megaflow stays without packets
+//! vlan_limit = 1                    # VLAN headers that are parsed; 0 for as many as are supported
 //! emc_insert_inv_prob = 100
 //! unified_cache_entries = 524288    # of each worker; 0 for none
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
@@ -240,6 +241,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
     let numbers = SwitchOptions {
         flow_limit: number("flow_limit", default.flow_limit),
         max_idle_ms: number("max_idle_ms", default.max_idle_ms),
+        vlan_limit: number("vlan_limit", default.vlan_limit),
         emc_insert_inv_prob: number("emc_insert_inv_prob", default.emc_insert_inv_prob),
         ..default
     };

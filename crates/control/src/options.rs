@@ -18,6 +18,8 @@ pub struct SwitchOptions {
     pub flow_limit: u32,
     /// A megaflow without packets for this long goes (`max-idle`), in milliseconds.
     pub max_idle_ms: u32,
+    /// How many VLAN headers are parsed; 0 is as many as are supported (`vlan-limit`).
+    pub vlan_limit: u32,
     /// What flows have carried is looked at, at least this often (`max-revalidator`), in
     /// milliseconds.
     pub max_revalidator_ms: u32,
@@ -78,6 +80,7 @@ impl Default for SwitchOptions {
             max_revalidator_ms: limits::MAX_REVALIDATOR_MS as u32,
             flow_stats_interval_ms: None,
             flow_expiry: true,
+            vlan_limit: limits::VLAN_LIMIT,
             emc_insert_inv_prob: 100,
             unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,
             perf_metrics: false,

@@ -171,8 +171,7 @@ impl<'a> Reader<'a> {
     fn options(&mut self, root: &Row) -> SwitchOptions {
         let place = &Place { table: "Open_vSwitch", name: "", row: root };
         self.warn_of_ignored(place);
-        let default = SwitchOptions::default();
-        let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
+        let (default, cache) = (SwitchOptions::default(), SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES);
         let any = 0..=u32::MAX;
         let mut number =
             |key: &str, default: u32| self.config(place, key, any.clone()).unwrap_or(default);
@@ -182,6 +181,7 @@ impl<'a> Reader<'a> {
             max_revalidator_ms: number("max-revalidator", default.max_revalidator_ms)
                 .max(SwitchOptions::MIN_MAX_REVALIDATOR_MS),
             emc_insert_inv_prob: number("emc-insert-inv-prob", default.emc_insert_inv_prob),
+            vlan_limit: number("vlan-limit", default.vlan_limit),
             stats_update_interval_ms: number("stats-update-interval", 0)
                 .max(SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS),
             // 0 is the default (ovs: `ofproto/connmgr.c`, `connmgr_set_bundle_idle_timeout`).

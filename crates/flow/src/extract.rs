@@ -7,6 +7,7 @@
 use crate::field::Field;
 use crate::frame::Layers;
 use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, VLAN_PRESENT};
+use crate::vlan_limit::VlanLimit;
 
 const ETH_HEADER: usize = 14;
 const ETH_TYPE_MIN: u16 = 0x600;
@@ -22,13 +23,14 @@ const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const ICMPV6: u8 = 58;
 
-/// Fills `key` with the headers of `data`; `None` where not even an Ethernet header is there.
+/// Fills `key` with the headers of `data`, `vlans` VLAN headers at most; `None` where not even an
+/// Ethernet header is there.
 #[inline]
-pub(crate) fn extract(data: &[u8], key: &mut FlowKey) -> Option<Layers> {
+pub(crate) fn extract(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> Option<Layers> {
     let header: &[u8; ETH_HEADER] = data.first_chunk()?;
     key.set(Field::EthDst, u128::from(be48(header, 0)));
     key.set(Field::EthSrc, u128::from(be48(header, 6)));
-    let (eth_type, l3) = ethernet_type(data, key);
+    let (eth_type, l3) = ethernet_type(data, vlans, key);
     key.set_eth_type(eth_type);
     let l4 = match eth_type {
         ETH_IPV4 => ipv4(data, l3, key),
@@ -54,9 +56,9 @@ pub(crate) fn ip_end(data: &[u8], l3: usize, eth_type: u16) -> Option<usize> {
 
 /// Reads VLAN tags; gives the Ethernet type behind them and where its header begins.
 #[inline]
-fn ethernet_type(data: &[u8], key: &mut FlowKey) -> (u16, usize) {
+fn ethernet_type(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> (u16, usize) {
     let mut at = ETH_HEADER - 2;
-    for depth in 0..base::limits::VLAN_HEADERS {
+    for depth in 0..vlans.headers() {
         let Some(tpid) = be16(data, at) else { return (ETH_TYPE_NONE, at) };
         let (0x8100 | 0x88a8, Some(tci), Some(_)) = (tpid, be16(data, at + 2), be16(data, at + 4))
         else {

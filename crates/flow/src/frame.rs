@@ -5,6 +5,7 @@ use crate::drop::DropReason;
 use crate::extract;
 use crate::headers::Headers;
 use crate::key::FlowKey;
+use crate::vlan_limit::VlanLimit;
 use base::PortNo;
 use packet::Packet;
 
@@ -75,7 +76,8 @@ impl Frame {
 
     fn read_other(&mut self, in_port: PortNo) -> bool {
         self.key.clear();
-        let layers = extract::extract(self.packet.data(), &mut self.key);
+        let data = self.packet.data();
+        let layers = extract::extract(data, VlanLimit::current(), &mut self.key);
         self.key.set_in_port_raw(in_port.0);
         layers.map(|layers| self.layers = layers).is_some()
     }
@@ -84,8 +86,23 @@ impl Frame {
     /// length leave their fields zero, as in Open vSwitch (ovs: `lib/flow.c`, `miniflow_extract`);
     /// only a frame without a whole Ethernet header is refused.
     pub fn parse(packet: Packet, in_port: PortNo) -> Result<Frame, (Packet, DropReason)> {
+        Frame::parse_within(packet, in_port, VlanLimit::current())
+    }
+
+    /// As [`Frame::parse`], with as many VLAN headers as this key has. A packet that was given tags may
+    /// have more than would be parsed otherwise.
+    pub fn parse_as(packet: Packet, key: &FlowKey) -> Result<Frame, (Packet, DropReason)> {
+        Frame::parse_within(packet, key.in_port(), VlanLimit::of(key))
+    }
+
+    /// As [`Frame::parse`], with another limit than the one that is in force.
+    pub fn parse_within(
+        packet: Packet,
+        in_port: PortNo,
+        vlans: VlanLimit,
+    ) -> Result<Frame, (Packet, DropReason)> {
         let mut key = FlowKey::new();
-        match extract::extract(packet.data(), &mut key) {
+        match extract::extract(packet.data(), vlans, &mut key) {
             Some(layers) => {
                 key.set_in_port_raw(in_port.0);
                 Ok(Frame { packet, key, layers, connection: None })
@@ -95,10 +112,11 @@ impl Frame {
     }
 
     /// Puts a packet and a key that was read from it earlier together again, reading the headers'
-    /// places anew. The key's metadata (port, recirculation, connection) is kept.
+    /// places anew, behind as many VLAN headers as the key has: the limit may have changed meanwhile,
+    /// or the packet was given tags. The key's metadata (port, recirculation, connection) is kept.
     pub fn resume(packet: Packet, key: FlowKey) -> Result<Frame, (Packet, DropReason)> {
         let mut scratch = FlowKey::new();
-        match extract::extract(packet.data(), &mut scratch) {
+        match extract::extract(packet.data(), VlanLimit::of(&key), &mut scratch) {
             Some(layers) => Ok(Frame { packet, key, layers, connection: None }),
             None => Err((packet, DropReason::Malformed)),
         }

@@ -217,6 +217,7 @@ impl Headers {
         let ethernet: &[u8; 18] = data.first_chunk()?;
         let mut ethertype = be16(ethernet, 12);
         let (mut tag, mut service, mut l3) = (0, 0, 14);
+        // A second tag is no IP, so that such a frame is left to the whole reading and its limit.
         if matches!(ethertype, 0x8100 | 0x88a8) {
             service = if ethertype == 0x88a8 { SERVICE_TAG } else { 0 };
             tag = be16(ethernet, 14) | u64::from(VLAN_PRESENT);

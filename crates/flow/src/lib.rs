@@ -21,6 +21,7 @@ mod matching;
 mod packed;
 mod tunnel;
 mod upcall;
+mod vlan_limit;
 
 pub use action::{Action, ControllerAction, SetField};
 pub use connection::ConnectionRef;
@@ -42,3 +43,4 @@ pub use tunnel::{OptionMapping, TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,
 };
+pub use vlan_limit::VlanLimit;

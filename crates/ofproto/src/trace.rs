@@ -9,7 +9,9 @@ use crate::translate::{
     translate_sent,
 };
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
-use flow::{CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange};
+use flow::{
+    CtState, DropReason, Field, FlowKey, FlowStats, Match, NatKind, NatRange, VLAN_PRESENT,
+};
 use openflow::Action as OfAction;
 use openflow::action::Subfield;
 use openflow::message::{FlowFlags, FlowMod};
@@ -98,7 +100,12 @@ impl Ofproto {
         last.set(Field::ActsetOutput, key.get(Field::ActsetOutput));
         let last = if last == key { "unchanged".into() } else { shown(&last) };
         let _ = writeln!(out, "\nFinal flow: {last}");
-        let megaflow = Match::new(&key, &translation.mask);
+        let mut mask = translation.mask.clone();
+        // Whether there is a second tag is not told (ovs: `xlate_wc_finish`).
+        if mask.get(Field::VlanTci1) == VLAN_PRESENT.into() {
+            mask.set(Field::VlanTci1, 0);
+        }
+        let megaflow = Match::new(&key, &mask);
         let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
         let actions = text::format_actions(&translation.actions, &key, names);
         let _ = write!(out, "Datapath actions: {actions}");

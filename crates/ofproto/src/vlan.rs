@@ -179,9 +179,13 @@ impl VlanMode {
         }
     }
 
-    /// Whether the inner tag decides where packets go.
-    pub(crate) fn looks_at_inner(&self) -> bool {
-        matches!(self, VlanMode::Tunnel { inner, .. } if !inner.is_empty())
+    /// Whether the inner tag decides if a packet leaves by this port.
+    pub(crate) fn looks_at_inner(&self, vlans: &Vlans) -> bool {
+        match self {
+            VlanMode::Access(tag) => vlans.outer() == *tag,
+            VlanMode::Tunnel { tag, inner, .. } => vlans.outer() == *tag && !inner.is_empty(),
+            _ => false,
+        }
     }
 }
 

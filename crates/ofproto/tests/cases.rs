@@ -2,7 +2,7 @@
 //! must become of packets: traces and megaflows as Open vSwitch 3.1 prints them.
 
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId, WorkerId};
-use flow::{CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind};
+use flow::{CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
 use ofproto::{
     BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec, PriorityTags,
     TraceRequest, VlanMode, text,
@@ -67,11 +67,18 @@ struct TraceCase {
 struct PacketCase {
     device: u32,
     packet: String,
+    /// `other_config:vlan-limit`; left out, the default.
+    #[serde(default = "default_vlan_limit")]
+    vlan_limit: u32,
     #[serde(default)]
     recirc: u32,
     ct_state: Option<String>,
     /// The megaflow without its statistics: `KEY, actions:ACTIONS`.
     megaflow: String,
+}
+
+fn default_vlan_limit() -> u32 {
+    base::limits::VLAN_LIMIT
 }
 
 struct World {
@@ -170,7 +177,8 @@ impl World {
     fn miss(&mut self, case: &PacketCase) -> String {
         let bytes = wire::text::parse(&case.packet)
             .unwrap_or_else(|error| panic!("{}: {error}", case.packet));
-        let frame = Frame::parse(packet::Packet::from_bytes(&bytes), PortNo(case.device)).unwrap();
+        let (packet, port) = (packet::Packet::from_bytes(&bytes), PortNo(case.device));
+        let frame = Frame::parse_within(packet, port, VlanLimit::new(case.vlan_limit)).unwrap();
         let mut key: FlowKey = frame.key.clone();
         key.set_recirc_id(RecircId(case.recirc));
         if let Some(state) = &case.ct_state {

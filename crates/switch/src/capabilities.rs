@@ -1,5 +1,6 @@
 //! What the datapath can do, as the database and `dpif/show-dp-features` tell it.
 
+use flow::VlanLimit;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -78,6 +79,9 @@ pub fn capabilities() -> BTreeMap<String, String> {
     for (name, value) in LACKING {
         capabilities.insert(name.to_owned(), value.to_owned());
     }
+    // Open vSwitch asks its datapath, which takes no more than the limit either.
+    let vlans = VlanLimit::current().headers().to_string();
+    capabilities.insert("max_vlan_headers".to_owned(), vlans);
     capabilities
 }
 

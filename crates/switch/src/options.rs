@@ -8,6 +8,7 @@ use base::Zone;
 use conntrack::{Timeout, TimeoutPolicy};
 use control::{SwitchOptions, ZonePolicy};
 use datapath::WorkerConfig;
+use flow::VlanLimit;
 use std::collections::BTreeMap;
 
 impl Switch {
@@ -76,6 +77,10 @@ impl Switch {
             ..self.ofproto.config().clone()
         };
         self.ofproto.set_config(config);
+        if VlanLimit::new(options.vlan_limit).enforce() {
+            // Keys of packets are others from now on.
+            self.delete_megaflows();
+        }
         if let Some(connections) = options.max_connections {
             self.conntrack.set_connections_max(connections);
         }

@@ -45,7 +45,7 @@ impl Whole {
         if !complete_headers(bytes.get_mut(l3..)?, key.eth_type(), data_at - l3) {
             return None;
         }
-        let mut frame = Frame::parse(Packet::from_bytes(&bytes), key.in_port()).ok()?;
+        let mut frame = Frame::parse_as(Packet::from_bytes(&bytes), key).ok()?;
         frame.key.set_recirc_id(key.recirc_id());
         copy_tracking(key, &mut frame.key);
         Some(Whole { frame, pieces, data_at })

@@ -23,7 +23,7 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Ignored, "other_config:n-handler-threads other_config:n-revalidator-threads", "one thread answers misses and revalidates"),
     settings(Done, "other_config:tidegate-stats-interval", "this switch's own: how often flows' statistics are collected, in milliseconds; 0 is never; `max-revalidator` where it is not set"),
     settings(Done, "other_config:tidegate-flow-expiry", "this switch's own: `false` keeps flows without packets in the datapath, whatever `max-idle` says"),
-    settings(IgnoredUnless("1"), "other_config:vlan-limit", "one tag is matched on"),
+    settings(Done, "other_config:vlan-limit", "at most 2 tags"),
     settings(Ignored, "other_config:hw-offload other_config:n-offload-threads other_config:tc-policy other_config:offload-rebalance", NO_OFFLOAD),
     settings(Done, "other_config:pmd-cpu-mask other_config:pmd-perf-metrics other_config:pmd-rxq-assign other_config:pmd-rxq-isolate other_config:pmd-maxsleep", ""),
     settings(Done, "other_config:pmd-sleep-max", "newer name of `pmd-maxsleep`"),

@@ -148,6 +148,7 @@ fn settings_of_the_switch() {
         max_idle_ms: 5000,
         max_revalidator_ms: 100,
         stats_update_interval_ms: 5000,
+        vlan_limit: 0,
         emc_insert_inv_prob: 0,
         unified_cache_entries: 4096,
         flow_stats_interval_ms: Some(0),
@@ -160,7 +161,6 @@ fn settings_of_the_switch() {
     let ignored = [
         "Open_vSwitch: other_config:n-handler-threads: one thread answers misses and revalidates; \
          ignored",
-        "Open_vSwitch: other_config:vlan-limit: one tag is matched on; ignored",
         "Open_vSwitch: other_config:hw-offload: nothing is offloaded to hardware; ignored",
     ];
     assert_eq!(warnings, ignored);

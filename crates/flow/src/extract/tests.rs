@@ -1,6 +1,9 @@
 //! What is read of whole, cut and lying frames.
 
 use super::*;
+use crate::frame::Frame;
+use base::PortNo;
+use packet::Packet;
 use proptest::prelude::*;
 
 const TCP_FRAME: &str = "020000000002 020000000001 0800 4500002c00010000400600000a0000010a000002 \
@@ -13,8 +16,13 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 fn check(hex: &str, expect: &[(Field, u128)], l4: Option<u16>) {
+    check_within(1, hex, expect, l4);
+}
+
+/// With this limit of VLAN headers.
+fn check_within(vlans: u32, hex: &str, expect: &[(Field, u128)], l4: Option<u16>) {
     let mut key = FlowKey::new();
-    let layers = extract(&bytes(hex), &mut key).unwrap();
+    let layers = extract(&bytes(hex), VlanLimit::new(vlans), &mut key).unwrap();
     let mut want = FlowKey::new();
     for &(field, value) in expect {
         want.set(field, value);
@@ -56,6 +64,56 @@ fn whole_frames() {
     );
     check("020000000002 020000000001 0026 424203", &[(EthType, 0x5ff)], None);
     check("020000000002 020000000001 0026 aaaa03 000000 0800 45", &[(EthType, 0x800)], None);
+}
+
+#[test]
+fn tags_are_read_up_to_the_limit_and_further_ones_are_payload() {
+    use Field::*;
+    let (service, inner) =
+        ([(VlanTpid, 0x88a8), (VlanTci, 0x1005)], [(VlanTpid1, 0x8100), (VlanTci1, 0x700a)]);
+    let both = [&service[..], &inner[..]].concat();
+    let with = |tags: &[(Field, u128)], eth_type| [tags, &[(EthType, eth_type)]].concat();
+    let ip = [(Ipv4Src, 0x0a000001), (Ipv4Dst, 0x0a000002), (NwProto, 6), (NwTtl, 64)];
+    let tcp = [&ip[..], &[(TpSrc, 1000), (TpDst, 80), (TcpFlags, 2)]].concat();
+    let whole = |tags: &[(Field, u128)]| [&with(tags, 0x800)[..], &tcp[..]].concat();
+    let frame = |tags: &str| TCP_FRAME.replacen("0800 ", &format!("{tags} 0800 "), 1);
+    let (one, two) = (frame("88a8 0005"), frame("88a8 0005 8100 600a"));
+    let three = frame("88a8 0005 8100 600a 8100 0007");
+    check_within(1, &one, &whole(&service), Some(38));
+    check_within(2, &one, &whole(&service), Some(38));
+    check_within(1, &two, &with(&service, 0x8100), None);
+    check_within(2, &two, &whole(&both), Some(42));
+    check_within(1, &three, &with(&service, 0x8100), None);
+    check_within(2, &three, &with(&both, 0x8100), None);
+    // A second tag that is cut short, and one with no type behind it, are none.
+    let cut = |bytes: usize| two.chars().filter(|c| *c != ' ').take(bytes * 2).collect::<String>();
+    for bytes in 18..22 {
+        check_within(2, &cut(bytes), &with(&service, 0x8100), None);
+    }
+    check_within(2, &cut(22), &with(&both, 0x800), None);
+    // Tags of another type are none.
+    check_within(
+        2,
+        &frame("8100 700a 9100 0005"),
+        &[(VlanTpid, 0x8100), (VlanTci, 0x700a), (EthType, 0x9100)],
+        None,
+    );
+}
+
+/// A packet that waited for the control side is read as it was before, whatever the limit is now, and
+/// with the tags that it was given meanwhile.
+#[test]
+fn a_packet_is_read_again_with_as_many_tags_as_its_key_has() {
+    let twice = TCP_FRAME.replacen("0800 ", "88a8 0005 8100 000a 0800 ", 1);
+    let packet = || Packet::from_bytes(&bytes(&twice));
+    for (limit, layers) in [(1, (18, None)), (2, (22, Some(42)))] {
+        let frame = Frame::parse_within(packet(), PortNo(1), VlanLimit::new(limit)).unwrap();
+        assert_eq!((frame.layers.l3, frame.layers.l4), layers);
+        let again = Frame::parse_as(packet(), &frame.key).unwrap();
+        assert_eq!((&again.key, again.layers), (&frame.key, frame.layers));
+        let again = Frame::resume(packet(), frame.key).unwrap();
+        assert_eq!(again.layers, frame.layers);
+    }
 }
 
 #[test]
@@ -137,7 +195,7 @@ fn neighbor_discovery_is_read_as_in_open_vswitch() {
             1, 2
         );
         let mut key = FlowKey::new();
-        extract(&bytes(&text), &mut key).unwrap();
+        extract(&bytes(&text), VlanLimit::MAX, &mut key).unwrap();
         let mut expect = FlowKey::new();
         expect.set(NdTarget, TARGET);
         fields.iter().for_each(|&(field, value)| expect.set(field, value));
@@ -154,10 +212,10 @@ fn neighbor_discovery_is_read_as_in_open_vswitch() {
 fn frames_cut_at_every_byte_read_a_prefix_of_the_key() {
     let whole = bytes(TCP_FRAME);
     let mut full = FlowKey::new();
-    extract(&whole, &mut full).unwrap();
+    extract(&whole, VlanLimit::MAX, &mut full).unwrap();
     for len in 0..whole.len() {
         let mut key = FlowKey::new();
-        match extract(&whole[..len], &mut key) {
+        match extract(&whole[..len], VlanLimit::MAX, &mut key) {
             None => assert!(len < 14, "{len}"),
             Some(layers) => {
                 assert_eq!(key.eth_type(), 0x800);
@@ -170,7 +228,7 @@ fn frames_cut_at_every_byte_read_a_prefix_of_the_key() {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = extract(&data, &mut FlowKey::new());
+        let _ = extract(&data, VlanLimit::MAX, &mut FlowKey::new());
     }
 
     #[test]
@@ -181,7 +239,7 @@ proptest! {
         data[at] = value;
         data.truncate(58 - cut);
         let mut key = FlowKey::new();
-        if let Some(layers) = extract(&data, &mut key) {
+        if let Some(layers) = extract(&data, VlanLimit::MAX, &mut key) {
             prop_assert!(layers.l4.is_none_or(|l4| usize::from(l4) <= data.len()));
         }
     }

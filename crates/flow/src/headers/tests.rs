@@ -3,6 +3,7 @@
 use super::*;
 use crate::extract::extract;
 use crate::key::{FlowKey, Mask};
+use crate::vlan_limit::VlanLimit;
 use proptest::prelude::*;
 
 const IN_PORT: PortNo = PortNo(3);
@@ -12,12 +13,17 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     let protocol = prop_oneof![Just(6u8), Just(17), Just(132), Just(1), Just(2), Just(58), 0u8..];
     let spoil = prop_oneof![Just(None), (0..90usize, any::<u8>()).prop_map(Some)];
     let cut = prop_oneof![3 => Just(usize::MAX), 1 => 0..100usize];
-    let tag = prop_oneof![Just(None), Just(Some(0x8100u16)), Just(Some(0x88a8u16))];
+    let tags = prop_oneof![
+        Just(&[][..]),
+        Just(&[0x8100u16][..]),
+        Just(&[0x88a8][..]),
+        Just(&[0x88a8, 0x8100][..]),
+    ];
     let bytes = prop::collection::vec(0..3u8, 64);
-    (any::<bool>(), tag, protocol, spoil, cut, bytes, 0..3usize).prop_map(
-        |(v6, tag, protocol, spoil, cut, bytes, options)| {
+    (any::<bool>(), tags, protocol, spoil, cut, bytes, 0..3usize).prop_map(
+        |(v6, tags, protocol, spoil, cut, bytes, options)| {
             let mut frame = bytes[..12].to_vec();
-            if let Some(tpid) = tag {
+            for tpid in tags {
                 frame.extend(tpid.to_be_bytes());
                 frame.extend(&bytes[12..14]);
             }
@@ -44,9 +50,9 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-fn key_of(frame: &[u8]) -> Option<(FlowKey, Layers)> {
+fn key_of(frame: &[u8], vlans: VlanLimit) -> Option<(FlowKey, Layers)> {
     let mut key = FlowKey::new();
-    let layers = extract(frame, &mut key)?;
+    let layers = extract(frame, vlans, &mut key)?;
     key.set_in_port_raw(IN_PORT.0);
     Some((key, layers))
 }
@@ -66,7 +72,9 @@ proptest! {
             let mut key = FlowKey::new();
             key.words_mut().fill(99);
             headers.write_key(&mut key);
-            prop_assert_eq!(Some((key, layers)), key_of(&frame));
+            for vlans in [1, 2].map(VlanLimit::new) {
+                prop_assert_eq!(Some((key.clone(), layers)), key_of(&frame, vlans));
+            }
         }
     }
 

@@ -147,7 +147,10 @@ impl Headers<'_> {
         };
         part("vid", value & 0xfff, mask & 0xfff, 0xfff, self.verbose);
         part("pcp", value >> 13, mask >> 13, 7, self.verbose);
-        self.parts.push(format!("vlan({})", parts.join(",")));
+        // A second tag that only has to be there is not told of, as Open vSwitch does not ask for it.
+        if *tci == Field::VlanTci || !parts.is_empty() {
+            self.parts.push(format!("vlan({})", parts.join(",")));
+        }
         let mut inside =
             Headers { key: self.key, mask: self.mask, verbose: self.verbose, parts: Vec::new() };
         inside.tags_and_rest(rest);

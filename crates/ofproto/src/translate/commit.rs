@@ -84,9 +84,10 @@ impl Context<'_> {
             return;
         }
         let same = have.iter().rev().zip(want.iter().rev()).take_while(|(a, b)| a == b).count();
-        for _ in same..have.len() {
+        let places = [Field::VlanTci, Field::VlanTci1];
+        for place in &places[..have.len() - same] {
             self.actions.push(Action::PopVlan);
-            self.mask.add(Field::VlanTci);
+            self.mask.add(*place);
         }
         for &(tpid, tci) in want[..want.len() - same].iter().rev() {
             self.actions.push(Action::PushVlan { tpid, tci });

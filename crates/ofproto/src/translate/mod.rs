@@ -18,6 +18,7 @@ mod freeze;
 mod group;
 mod learn;
 mod lookup;
+mod mask;
 mod normal;
 mod output;
 mod report;
@@ -26,6 +27,7 @@ mod tunnel;
 
 pub(crate) use self::tunnel::address;
 pub(crate) use fields::fix_tpid;
+pub(crate) use mask::datapath_mask;
 pub(crate) use report::{Note, NoteKind};
 
 use crate::bridge::BridgeId;
@@ -38,9 +40,8 @@ use crate::rule::{RuleId, Rules};
 use ::tunnel::Underlay;
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId, TableId, Zone};
 use context::Context;
-use flow::{
-    Action, DropReason, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, NatRange, VLAN_PRESENT,
-};
+use flow::{Action, DropReason, Field, FlowKey, Mask, NatRange};
+use mask::{always_looked_at, tidy_mask};
 use openflow::message::FlowMod;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -340,57 +341,6 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         notes: Vec::new(),
         forks: Vec::new(),
     }
-}
-
-/// Fields that every megaflow matches (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_wc_init`).
-fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
-    mask.add(Field::InPort);
-    mask.add(Field::RecircId);
-    mask.add(Field::EthType);
-    if key.is_ip() {
-        mask.add_bits(Field::NwFrag, u128::from(FRAG_ANY | FRAG_LATER));
-    }
-}
-
-/// Takes out of the mask what is no part of the packet or says nothing (ovs: `xlate_wc_finish`).
-fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
-    for &field in Field::BASIC {
-        if field.is_pipeline() || matches!(field, Field::ConjId | Field::ActsetOutput) {
-            mask.set(field, 0);
-        }
-    }
-    // ICMP's type and code have 8 bits.
-    if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
-        mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);
-        mask.set(Field::TpDst, mask.get(Field::TpDst) & 0xff);
-    }
-    // A flow that matches ports does not say that it means no later fragments, which have none.
-    if final_key.nw_frag() & FRAG_LATER != 0 {
-        mask.set(Field::TpSrc, 0);
-        mask.set(Field::TpDst, 0);
-    }
-    for (tci, tpid) in [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)] {
-        if mask.has(tci) {
-            mask.add_bits(tci, VLAN_PRESENT.into());
-        }
-        // That there is no tag is matched by the datapath in any case.
-        if key.get(tpid) == 0 {
-            mask.set(tci, 0);
-            mask.set(tpid, 0);
-        }
-    }
-}
-
-/// The mask with which a flow is put into the datapath: whether there is a tag always counts there,
-/// and if nothing of the tag was looked at, all of it counts
-/// (ovs: `lib/dpif-netdev.c`, `handle_packet_upcall`).
-pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
-    let mut mask = mask.clone();
-    if !mask.has(Field::VlanTci) {
-        mask.add(Field::VlanTci);
-    }
-    mask.add(Field::VlanTpid);
-    mask
 }
 
 #[cfg(test)]

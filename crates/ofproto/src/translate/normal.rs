@@ -16,9 +16,18 @@ impl<'a> Context<'a> {
     pub fn normal(&mut self) {
         self.mask.add(Field::EthSrc);
         self.mask.add(Field::EthDst);
-        self.mask.add_bits(Field::VlanTci, u128::from(0x0fff | VLAN_PRESENT));
+        for field in [Field::VlanTci, Field::VlanTci1] {
+            self.mask.add_bits(field, u128::from(0x0fff | VLAN_PRESENT));
+            // Of VLAN 0, the priority decides whether the tag stays: `put_tags`.
+            if self.key.get(field) & 0x0fff == 0 {
+                self.mask.add(field);
+            }
+        }
         let in_port = self.in_port();
         let port = self.bridge.port(in_port);
+        if port.is_some_and(|port| matches!(port.spec.vlan, VlanMode::Tunnel { .. })) {
+            self.mask.add(Field::VlanTci1);
+        }
         // Packets that a controller makes up come from no port, and may have any VLAN.
         let from_controller = matches!(in_port, OfPort::NONE | OfPort::CONTROLLER);
         if port.is_none() && !from_controller {
@@ -59,6 +68,7 @@ impl<'a> Context<'a> {
             }
             Some(learned) => match self.bridge.port(learned) {
                 Some(learned) => {
+                    self.look_at_inner(&learned.spec.vlan, &vlans);
                     self.detail("forwarding to learned port");
                     self.output_normal(learned, vlans);
                 }
@@ -68,6 +78,7 @@ impl<'a> Context<'a> {
                 self.detail("no learned MAC for destination, flooding");
                 let bridge = self.bridge;
                 for other in bridge.flood_ports() {
+                    self.look_at_inner(&other.spec.vlan, &vlans);
                     if other.number != in_port && other.spec.vlan.includes(&vlans) && other.floods()
                     {
                         self.output_normal(other, vlans);
@@ -130,9 +141,6 @@ impl<'a> Context<'a> {
 
     /// Sends the packet out of a port with the tags that the port wants.
     fn output_normal(&mut self, port: &Port, vlans: Vlans) {
-        if port.spec.vlan.looks_at_inner() {
-            self.mask.add(Field::VlanTci1);
-        }
         let mut outside = port.spec.vlan.outside(vlans);
         if port.spec.priority_tags != PriorityTags::Never {
             outside.tags[0].pcp = self.key.vlan_tci() & 0xe000;
@@ -145,6 +153,12 @@ impl<'a> Context<'a> {
         self.is_rewritten = was_rewritten;
         for field in [Field::VlanTci, Field::VlanTpid, Field::VlanTci1, Field::VlanTpid1] {
             self.key.set(field, before.get(field));
+        }
+    }
+
+    fn look_at_inner(&mut self, port: &VlanMode, vlans: &Vlans) {
+        if port.looks_at_inner(vlans) {
+            self.mask.add(Field::VlanTci1);
         }
     }
 

@@ -102,6 +102,7 @@ fn switch(flows: &[String]) -> (Ofproto, BridgeId) {
         device("p1", 1, VlanMode::default()),
         device("p2", 2, VlanMode::Access(10)),
         device("p3", 3, trunk),
+        device("p4", 4, VlanMode::Tunnel { tag: 10, inner: vec![0, 20], tpid: 0x88a8 }),
         patch("a", "b"),
         local,
     ] {
@@ -149,12 +150,17 @@ fn packet(eth_type: u16, seed: Seed) -> FlowKey {
     let mut key = FlowKey::new();
     let pick = |i: usize, values: &[u128]| values[usize::from(seed[i]) % values.len()];
     key.set_eth_type(eth_type);
-    key.set(Field::InPort, pick(0, &[1, 2, 3, 5, 9]));
+    key.set(Field::InPort, pick(0, &[1, 2, 3, 4, 5, 9]));
     key.set(Field::EthSrc, pick(1, &[0x0200_0000_0001, 0x0200_0000_0002]));
     key.set(Field::EthDst, pick(2, &[0x0200_0000_0002, 0xffff_ffff_ffff, 0x0180_c200_0001]));
-    let tci = pick(3, &[0, 0, 0x100a, 0x700a, 0x1014, 0x1000]) as u16;
+    let tci = pick(3, &[0, 0, 0x100a, 0x700a, 0x1014, 0x1000, 0x7000]) as u16;
     key.set_vlan_tci(tci);
     key.set_vlan_tpid(if tci & VLAN_PRESENT != 0 { 0x8100 } else { 0 });
+    if tci & VLAN_PRESENT != 0 {
+        let tci = pick(7, &[0, 0, 0x100a, 0x1014, 0x1000, 0x7000]) as u16;
+        key.set_vlan_tci1(tci);
+        key.set_vlan_tpid1(if tci == 0 { 0 } else { pick(15, &[0x8100, 0x88a8]) as u16 });
+    }
     if eth_type == 0x0806 {
         key.set(Field::ArpOp, pick(4, &[1, 2]));
         key.set(Field::ArpSpa, pick(5, &[0x0a00_0001, 0x0a00_0002]));
@@ -208,6 +214,10 @@ fn mix(key: &FlowKey, mask: &Mask, other: &FlowKey) -> FlowKey {
     }
     if mixed.is_ip() {
         tidy_transport(&mut mixed);
+    }
+    if mixed.vlan_tci() == 0 {
+        mixed.set_vlan_tci1(0);
+        mixed.set_vlan_tpid1(0);
     }
     mixed
 }

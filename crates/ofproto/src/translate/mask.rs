@@ -1,0 +1,62 @@
+//! What a megaflow looks at besides what the actions looked at, and what it does not.
+
+use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
+
+/// Fields that every megaflow matches (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_wc_init`).
+pub(super) fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
+    mask.add(Field::InPort);
+    mask.add(Field::RecircId);
+    mask.add(Field::EthType);
+    if key.is_ip() {
+        mask.add_bits(Field::NwFrag, u128::from(FRAG_ANY | FRAG_LATER));
+    }
+}
+
+/// Takes out of the mask what is no part of the packet or says nothing (ovs: `xlate_wc_finish`).
+pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
+    for &field in Field::BASIC {
+        if field.is_pipeline() || matches!(field, Field::ConjId | Field::ActsetOutput) {
+            mask.set(field, 0);
+        }
+    }
+    // ICMP's type and code have 8 bits.
+    if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {
+        mask.set(Field::TpSrc, mask.get(Field::TpSrc) & 0xff);
+        mask.set(Field::TpDst, mask.get(Field::TpDst) & 0xff);
+    }
+    // A flow that matches ports does not say that it means no later fragments, which have none.
+    if final_key.nw_frag() & FRAG_LATER != 0 {
+        mask.set(Field::TpSrc, 0);
+        mask.set(Field::TpDst, 0);
+    }
+    let inner = mask.has(Field::VlanTci1);
+    for (tci, tpid) in [(Field::VlanTci, Field::VlanTpid), (Field::VlanTci1, Field::VlanTpid1)] {
+        if mask.has(tci) {
+            mask.add_bits(tci, VLAN_PRESENT.into());
+        }
+        if key.get(tpid) == 0 {
+            mask.set(tci, 0);
+            mask.set(tpid, 0);
+        }
+    }
+    // That there is no tag is matched by the datapath in any case; that there is no second one only
+    // where it was looked at.
+    if inner && key.get(Field::VlanTpid) != 0 {
+        mask.add_bits(Field::VlanTci1, VLAN_PRESENT.into());
+    }
+}
+
+/// The mask with which a flow is put into the datapath: whether there is a tag always counts there,
+/// and if nothing of the tag was looked at, all of it counts
+/// (ovs: `lib/dpif-netdev.c`, `handle_packet_upcall`).
+pub(crate) fn datapath_mask(mask: &Mask) -> Mask {
+    let mut mask = mask.clone();
+    if !mask.has(Field::VlanTci) {
+        mask.add(Field::VlanTci);
+    }
+    mask.add(Field::VlanTpid);
+    if mask.has(Field::VlanTci1) {
+        mask.add(Field::VlanTpid1);
+    }
+    mask
+}
