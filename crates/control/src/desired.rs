@@ -51,6 +51,8 @@ pub struct BridgeSettings {
     pub mac_table_size: u32,
     /// VLANs that are flooded rather than learned in.
     pub flood_vlans: BTreeSet<u16>,
+    /// Its mirrors in the order of their names.
+    pub mirrors: Vec<Mirror>,
     /// Flow tables that have settings, by their numbers.
     pub tables: BTreeMap<u8, FlowTable>,
     /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded.
@@ -64,6 +66,34 @@ pub struct BridgeSettings {
     /// Files of flows in the syntax of `ovs-ofctl`, to be added when the bridge is; only a file
     /// of configuration can name them.
     pub flow_files: Vec<PathBuf>,
+}
+
+/// Copies of a bridge's packets for those who watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    /// Its name.
+    pub name: String,
+    /// Whether all ports are watched, whatever the lists say.
+    pub all: bool,
+    /// Ports whose packets are copied when they come in.
+    pub sources: BTreeSet<String>,
+    /// Ports whose packets are copied when they go out.
+    pub destinations: BTreeSet<String>,
+    /// The VLANs that are watched; none are all.
+    pub vlans: BTreeSet<u16>,
+    /// How many bytes of a packet are copied; 0 is all of them.
+    pub snaplen: u16,
+    /// Where copies go.
+    pub output: MirrorOutput,
+}
+
+/// Where a mirror's copies go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MirrorOutput {
+    /// Out of a port, which has nothing else then.
+    Port(String),
+    /// To all ports that carry a VLAN.
+    Vlan(u16),
 }
 
 /// A flow table.
@@ -175,6 +205,7 @@ impl Default for BridgeSettings {
             mac_aging_s: limits::MAC_AGING_S as u32,
             mac_table_size: limits::MAC_TABLE_SIZE as u32,
             flood_vlans: BTreeSet::new(),
+            mirrors: Vec::new(),
             tables: BTreeMap::new(),
             forward_bpdu: false,
             controller_queue_size: DEFAULT_CONTROLLER_QUEUE,

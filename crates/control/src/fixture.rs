@@ -21,6 +21,11 @@ const SCHEMA: &[(&str, &str)] = &[
     ),
     ("Flow_Table", "flow_limit=i? groups=s* name=s? overflow_policy=s? prefixes=s*"),
     (
+        "Mirror",
+        "name=s output_port=u? output_vlan=i? select_all=b select_dst_port=u* select_src_port=u* \
+         select_vlan=i* snaplen=i?",
+    ),
+    (
         "Port",
         "cvlans=i* interfaces=u* lacp=s? mac=s? name=s other_config=ss protected=b qos=u? tag=i? trunks=i* \
          vlan_mode=s?",

@@ -25,8 +25,8 @@ mod rows;
 mod status;
 
 pub use desired::{
-    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, FlowTable, TlsFiles,
-    ZonePolicy,
+    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, FlowTable, Mirror,
+    MirrorOutput, TlsFiles, ZonePolicy,
 };
 pub use difference::{Change, difference};
 pub use dpdk::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions};

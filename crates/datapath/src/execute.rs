@@ -33,6 +33,9 @@ pub(crate) fn execute_run(
         match action {
             Action::Output(port) if last => return output(frames, *port, out, laps),
             Action::Output(port) => output_copies(worker, frames, *port, out, laps),
+            Action::OutputCut { port, max_len } => {
+                output_cut(worker, frames, *port, *max_len, out, laps);
+            }
             Action::Recirc(id) if last => return recirculate(frames, *id, laps),
             Action::Recirc(id) => recirculate_copies(worker, frames, *id, laps),
             Action::Ct(ct) => {
@@ -113,6 +116,26 @@ fn output_copies(
 ) {
     for frame in present(frames) {
         out.push(port, worker.pool.copy(&frame.packet));
+        laps.note(|| Step::Output(port));
+    }
+}
+
+/// Copies go out, each no longer than it may be.
+fn output_cut(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    port: PortNo,
+    max_len: u16,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    for frame in present(frames) {
+        let mut copy = worker.pool.copy(&frame.packet);
+        if copy.len() > max_len.into() {
+            copy.truncate(max_len.into());
+            copy.forget_offload();
+        }
+        out.push(port, copy);
         laps.note(|| Step::Output(port));
     }
 }

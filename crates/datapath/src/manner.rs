@@ -55,6 +55,7 @@ fn is_visit(action: &Action) -> bool {
 /// alone what translation writes, which is read off the packet after its last step.
 fn is_plain(action: &Action, tracked: bool) -> bool {
     match action {
+        Action::OutputCut { .. } => true,
         Action::Output(_) | Action::PushVlan { .. } | Action::PopVlan | Action::Drop(_) => true,
         Action::Set(set) => !(tracked && is_tuple(set.field)),
         Action::Clone(actions) => actions.iter().all(|action| is_plain(action, false)),

@@ -14,6 +14,14 @@ use std::sync::Arc;
 pub enum Action {
     /// Send the packet, as it is now, out of a port.
     Output(PortNo),
+    /// Send a copy of what comes first of the packet out of a port. A checksum that was left to be
+    /// done is not.
+    OutputCut {
+        /// The port.
+        port: PortNo,
+        /// At most so many bytes.
+        max_len: u16,
+    },
     /// Send a copy to the control side for an OpenFlow controller.
     Controller(ControllerAction),
     /// Rewrite a field of the packet, and of the key with it.

@@ -4,6 +4,7 @@ use crate::group::Groups;
 use crate::hidden::HiddenFlows;
 use crate::learned::LearnedCookies;
 use crate::mac_table::MacTable;
+use crate::mirror::MirrorConfig;
 use crate::port::{Port, PortRefused, PortSpec};
 use crate::rule::Rules;
 use crate::table::{TableConfig, Tables};
@@ -48,6 +49,8 @@ pub struct BridgeConfig {
     pub tables: BTreeMap<u8, TableConfig>,
     /// VLANs in which no address is learned, so that all is flooded.
     pub flood_vlans: BTreeSet<u16>,
+    /// Its mirrors; at most [`MirrorConfig::MAX`] of them count.
+    pub mirrors: Vec<MirrorConfig>,
     /// Forwards frames to addresses that bridges otherwise keep to themselves
     /// (`other_config:forward-bpdu`).
     pub forward_bpdu: bool,
@@ -67,6 +70,7 @@ impl BridgeConfig {
             mac_table_size: limits::MAC_TABLE_SIZE,
             tables: BTreeMap::new(),
             flood_vlans: BTreeSet::new(),
+            mirrors: Vec::new(),
             forward_bpdu: false,
             description: Default::default(),
         }

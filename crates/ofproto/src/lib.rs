@@ -1,9 +1,8 @@
 //! The OpenFlow side of the switch: bridges with their ports, flow tables and learned addresses,
 //! and the translation of flows into what the datapath's workers do.
 //!
-//! Nothing here reads a clock or a socket, and nothing waits: [`Ofproto`] is told what happened
-//! and answers with commands for the workers ([`Outbox`]) and events for the OpenFlow connections
-//! ([`Event`]).
+//! Nothing here reads a clock or a socket, and nothing waits: [`Ofproto`] is told what happened and
+//! answers with commands for workers ([`Outbox`]) and events for OpenFlow connections ([`Event`]).
 //!
 //! | what happened | method |
 //! |---|---|
@@ -30,6 +29,7 @@ mod installed;
 mod learned;
 mod lookup;
 mod mac_table;
+mod mirror;
 mod packet_out;
 mod port;
 mod port_status;
@@ -58,6 +58,7 @@ pub use flow_mod::Transaction;
 pub use group::{Group, Groups};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
+pub use mirror::{MirrorConfig, MirrorOutput};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};
 pub use rule::{Rule, RuleId, Rules};
 pub use statistics::Aggregate;
@@ -108,8 +109,7 @@ pub struct Config {
     /// Workers are asked what their flows have carried, and idle megaflows go, at least this often
     /// (`other_config:max-revalidator`), in milliseconds.
     pub max_revalidator_ms: u64,
-    /// How often they are asked instead (`other_config:tidegate-stats-interval`), in milliseconds; 0 is
-    /// never.
+    /// The same, of `other_config:tidegate-stats-interval` if that is set, in milliseconds; 0: never.
     pub stats_interval_ms: Option<u64>,
     /// Whether megaflows without packets go (`other_config:tidegate-flow-expiry`).
     pub expires: bool,

@@ -30,6 +30,8 @@ pub struct Frozen {
     pub action_set: Vec<Action>,
     /// Whether what connection tracking says is to be seen.
     pub conntracked: bool,
+    /// Mirrors that have the packet, by bit.
+    pub mirrored: u32,
     /// What is left of lists of actions, to be done in place of asking the table.
     pub rest: Vec<Rest>,
     /// Bytes for the controller.
@@ -73,7 +75,8 @@ impl Frozen {
         use std::hash::{Hash, Hasher};
         let mut hasher = std::hash::DefaultHasher::new();
         (self.bridge, self.table, self.device, &self.pipeline).hash(&mut hasher);
-        (&self.stack, self.action_set.len(), self.conntracked, &self.userdata).hash(&mut hasher);
+        (&self.stack, self.action_set.len(), self.conntracked, self.mirrored, &self.userdata)
+            .hash(&mut hasher);
         self.rest.iter().for_each(|it| (it.table, it.cookie, it.actions.len()).hash(&mut hasher));
         hasher.finish()
     }
@@ -223,6 +226,7 @@ mod tests {
             stack: vec![],
             action_set: vec![],
             conntracked: true,
+            mirrored: 0,
             rest: vec![],
             userdata: vec![],
         }

@@ -35,7 +35,7 @@ impl Ofproto {
         Continuation {
             bridge: self.continued_bridge(state.bridge),
             stack: state.stack.clone(),
-            mirrors: 0,
+            mirrors: state.mirrored,
             conntracked: state.conntracked,
             rest: state.rest.iter().map(rest).collect(),
             action_set: state.action_set.clone(),
@@ -120,6 +120,7 @@ fn thawed(bridge: BridgeId, continuation: &Continuation, packet_in: &PacketIn) -
         stack: continuation.stack.clone(),
         action_set: continuation.action_set.clone(),
         conntracked: continuation.conntracked,
+        mirrored: continuation.mirrors,
         rest: continuation.rest.iter().map(rest).collect(),
         userdata: Vec::new(),
     }

@@ -7,9 +7,9 @@ use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
 use crate::stream::Target;
 use base::{DatapathId, Instant, MacAddr, OfPort};
-use control::{BridgeSettings, Change, ControllerKind, Desired, FlowTable};
+use control::{BridgeSettings, Change, ControllerKind, Desired, FlowTable, Mirror};
 use ofproto::connection::{ConnId, Settings};
-use ofproto::{BridgeConfig, BridgeId, TableConfig};
+use ofproto::{BridgeConfig, BridgeId, MirrorConfig, MirrorOutput, TableConfig};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::task::JoinHandle;
@@ -267,6 +267,7 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
     config.mac_table_size = settings.mac_table_size as usize;
     config.tables = settings.tables.iter().map(|(n, table)| (*n, table_config(table))).collect();
     config.flood_vlans = settings.flood_vlans.clone();
+    config.mirrors = settings.mirrors.iter().map(mirror_config).collect();
     config.forward_bpdu = settings.forward_bpdu;
     config.description = [
         MANUFACTURER.to_owned(),
@@ -276,6 +277,15 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
         settings.description.clone().unwrap_or_else(|| "None".to_owned()),
     ];
     config
+}
+
+fn mirror_config(mirror: &Mirror) -> MirrorConfig {
+    let Mirror { name: _, all, sources, destinations, vlans, snaplen, output } = mirror.clone();
+    let output = match output {
+        control::MirrorOutput::Port(name) => MirrorOutput::Port(name),
+        control::MirrorOutput::Vlan(vlan) => MirrorOutput::Vlan(vlan),
+    };
+    MirrorConfig { all, sources, destinations, vlans, snaplen, output }
 }
 
 fn table_config(table: &FlowTable) -> TableConfig {

@@ -10,13 +10,12 @@ const IN_BAND: &str = "there is no in-band control: controllers are reached by t
 
 #[rustfmt::skip]
 pub(super) static BRIDGE: &[Settings] = &[
-    settings(Done, "name ports controller fail_mode flood_vlans flow_tables protocols other_config", ""),
+    settings(Done, "name ports controller fail_mode flood_vlans flow_tables mirrors protocols other_config", ""),
     settings(Done, "datapath_type", "\"netdev\" and \"system\" are this switch's one datapath"),
     settings(Written, "datapath_id datapath_version", ""),
     settings(Done, "other_config:datapath-id other_config:hwaddr other_config:dp-desc other_config:dp-sn other_config:forward-bpdu other_config:mac-aging-time other_config:mac-table-size other_config:controller-queue-size", ""),
     settings(Ignored, "other_config:in-band-queue", IN_BAND),
     settings(Done, "other_config:disable-in-band", "there is no in-band control"),
-    settings(Ignored, "mirrors", "there are no mirrors"),
     settings(Ignored, "netflow sflow ipfix", NO_SAMPLING),
     settings(Ignored, "auto_attach", "there is no LLDP"),
     settings(Ignored, "mcast_snooping_enable", NO_SNOOPING),
@@ -53,7 +52,8 @@ pub(super) static FLOW_TABLE: &[Settings] = &[
 
 #[rustfmt::skip]
 pub(super) static MIRROR: &[Settings] = &[
-    settings(Unread, "name select_all select_dst_port select_src_port select_vlan output_port output_vlan snaplen", "`Bridge.mirrors` is ignored"),
+    settings(Done, "name select_all select_dst_port select_src_port select_vlan output_port output_vlan", ""),
+    settings(Done, "snaplen", "copies into tunnels are whole; into patches there are none then"),
     settings(NotWritten, "statistics statistics:tx_bytes statistics:tx_packets", ""),
     settings(Others, "external_ids", ""),
 ];

@@ -13,10 +13,15 @@ const COLUMNS: &[(&str, &str)] = &[
     ),
     (
         "Bridge",
-        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans flow_tables name \
+        "controller datapath_id datapath_type datapath_version fail_mode flood_vlans flow_tables mirrors name \
          other_config ports protocols",
     ),
     ("Flow_Table", "flow_limit groups name overflow_policy prefixes"),
+    (
+        "Mirror",
+        "name output_port output_vlan select_all select_dst_port select_src_port select_vlan \
+         snaplen",
+    ),
     ("Port", "cvlans interfaces name other_config protected tag trunks vlan_mode"),
     (
         "Interface",

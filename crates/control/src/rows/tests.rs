@@ -2,9 +2,9 @@ use super::*;
 use crate::fixture::{replica, uuid};
 use crate::{
     AutoBalance, FlowTable, Hint, Isolation, PriorityTags, QueueOptions, RxqAssign, SleepMax,
-    VlanMode,
+    VlanMode, ZonePolicy,
 };
-use base::{DatapathId, MacAddr, OfPort};
+use base::{DatapathId, MacAddr, OfPort, Zone};
 use classifier::PrefixField;
 use openflow::Version;
 use openflow::text::NamedBits;
@@ -308,7 +308,6 @@ fn wrong_values_are_warned_of_and_ignored() {
         json!({"stp_enable": true}),
         "Bridge br0: stp_enable: there is no spanning tree; ignored",
     );
-    at_bridge(json!({"mirrors": uuid(9)}), "Bridge br0: mirrors: there are no mirrors; ignored");
     check(
         none(),
         none(),

@@ -224,6 +224,26 @@ fn copies_do_not_see_what_later_steps_change() {
 }
 
 #[test]
+fn a_copy_is_cut_and_the_packet_is_not() {
+    let mut bench = Bench::new(1);
+    let cut = |port, max_len| Action::OutputCut { port: PortNo(port), max_len };
+    bench.put(
+        1,
+        from_port(1),
+        vec![cut(2, 20), cut(3, 1000), Action::Output(PortNo(4)), cut(2, 7)],
+    );
+    bench.send(1, &[SYN]);
+    let mut lens = Vec::new();
+    for (port, packets) in bench.out.batches_mut() {
+        lens.extend(packets.drain(..).map(|packet| (port.0, packet.len())));
+    }
+    lens.sort_unstable();
+    let whole = lens[3].1;
+    assert!(whole > 20);
+    assert_eq!(lens, [(2, 7), (2, 20), (3, whole), (4, whole)]);
+}
+
+#[test]
 fn flows_replaced_and_deleted_keep_their_counts() {
     for exact in [0, 1, 100] {
         let mut bench = Bench::new(exact);

@@ -209,6 +209,7 @@ fn what_another_run_gave_out_is_stale() {
         stack: Vec::new(),
         action_set: Vec::new(),
         conntracked: false,
+        mirrored: 0,
         rest: Vec::new(),
         userdata: Vec::new(),
     };

@@ -41,6 +41,7 @@ pub fn format_actions(actions: &[Action], key: &FlowKey, names: PortNames<'_>) -
 fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String {
     match action {
         Action::Output(port) => names.device(*port),
+        Action::OutputCut { port, max_len } => format!("trunc({max_len}),{}", names.device(*port)),
         Action::Controller(to) => format!(
             "userspace(pid=0,controller(reason={},dont_send=0,continuation={},recirc_id={},\
              rule_cookie={},controller_id={},max_len={}))",

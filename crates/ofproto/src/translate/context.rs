@@ -59,6 +59,10 @@ pub(crate) struct Context<'a> {
     pub sent: bool,
     /// Translation is about to stop and to go on later.
     pub freezing: Option<Freezing>,
+    /// Mirrors of this bridge that have the packet, by bit.
+    pub mirrored: u32,
+    /// How many bytes of the packet go out while a mirror's copy is made; 0 is all of them.
+    pub snaplen: u16,
     /// How deep `resubmit` is nested.
     pub depth: usize,
     /// How many there were.
@@ -126,6 +130,8 @@ impl<'a> Context<'a> {
             in_bucket: false,
             sent: false,
             freezing: None,
+            mirrored: 0,
+            snaplen: 0,
             depth: 0,
             resubmits: 0,
             table: TableId(0),
@@ -162,14 +168,19 @@ impl<'a> Context<'a> {
             && (frozen.is_some() || self.take_over_ecn());
         match frozen.filter(|frozen| !frozen.rest.is_empty()) {
             Some(frozen) if received => {
-                self.execute_rest(&frozen.rest);
-                self.finish_pipeline();
+                if !self.is_refused_by_mirror() {
+                    self.execute_rest(&frozen.rest);
+                    self.finish_pipeline();
+                }
             }
             Some(_) => {}
             None => {
                 let found = self.lookup(self.in_port(), true, true);
                 self.report_found(&found);
-                if received {
+                if !self.is_refused_by_mirror() && received {
+                    if frozen.is_none() {
+                        self.mirror_ingress();
+                    }
                     self.execute_found(&found, Manner::Direct, true);
                     self.finish_pipeline();
                 }
@@ -199,8 +210,10 @@ impl<'a> Context<'a> {
         let name = &self.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         self.thaw(frozen);
-        self.execute_rest(&frozen.rest);
-        self.finish_pipeline();
+        if !self.is_refused_by_mirror() {
+            self.execute_rest(&frozen.rest);
+            self.finish_pipeline();
+        }
         self.notes.leave();
     }
 
@@ -210,8 +223,11 @@ impl<'a> Context<'a> {
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         self.conntracked = self.key.ct_state().contains(flow::CtState::TRK);
         self.sent = true;
-        self.execute(actions, true);
-        self.finish_pipeline();
+        if !self.is_refused_by_mirror() {
+            self.mirror_ingress();
+            self.execute(actions, true);
+            self.finish_pipeline();
+        }
         self.notes.leave();
     }
 
@@ -222,6 +238,7 @@ impl<'a> Context<'a> {
         self.thawed = true;
         self.table = frozen.table;
         self.conntracked = frozen.conntracked;
+        self.mirrored = frozen.mirrored;
         if !frozen.conntracked {
             self.clear_conntrack();
         }

@@ -85,6 +85,7 @@ impl Context<'_> {
             stack: self.stack.clone(),
             action_set: self.action_set.clone(),
             conntracked: self.conntracked,
+            mirrored: self.mirrored,
             rest: Vec::new(),
             userdata,
         }

@@ -19,6 +19,7 @@ mod group;
 mod learn;
 mod lookup;
 mod mask;
+mod mirror;
 mod normal;
 mod output;
 mod report;

@@ -41,6 +41,10 @@ impl<'a> Context<'a> {
             self.warn("partial VLAN tag, dropping");
             return;
         }
+        if self.is_refused_by_mirror() {
+            self.warn("input port is mirror output port, dropping");
+            return;
+        }
         let seen = tags(&self.key);
         if let Some(port) = port
             && !port.spec.vlan.admits(seen.outer())
@@ -67,6 +71,9 @@ impl<'a> Context<'a> {
                 self.detail("learned port is input port, dropping");
             }
             Some(learned) => match self.bridge.port(learned) {
+                Some(learned) if self.is_mirror_output(learned) => {
+                    self.warn("learned port is a mirror port, dropping");
+                }
                 Some(learned) => {
                     self.look_at_inner(&learned.spec.vlan, &vlans);
                     self.detail("forwarding to learned port");
@@ -79,7 +86,10 @@ impl<'a> Context<'a> {
                 let bridge = self.bridge;
                 for other in bridge.flood_ports() {
                     self.look_at_inner(&other.spec.vlan, &vlans);
-                    if other.number != in_port && other.spec.vlan.includes(&vlans) && other.floods()
+                    if other.number != in_port
+                        && other.spec.vlan.includes(&vlans)
+                        && other.floods()
+                        && !self.is_mirror_output(other)
                     {
                         self.output_normal(other, vlans);
                     }
@@ -140,7 +150,7 @@ impl<'a> Context<'a> {
     }
 
     /// Sends the packet out of a port with the tags that the port wants.
-    fn output_normal(&mut self, port: &Port, vlans: Vlans) {
+    pub fn output_normal(&mut self, port: &Port, vlans: Vlans) {
         let mut outside = port.spec.vlan.outside(vlans);
         if port.spec.priority_tags != PriorityTags::Never {
             outside.tags[0].pcp = self.key.vlan_tci() & 0xe000;
@@ -156,7 +166,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn look_at_inner(&mut self, port: &VlanMode, vlans: &Vlans) {
+    pub fn look_at_inner(&mut self, port: &VlanMode, vlans: &Vlans) {
         if port.looks_at_inner(vlans) {
             self.mask.add(Field::VlanTci1);
         }
@@ -189,7 +199,7 @@ fn refused(port: &Port, vid: u16) -> String {
     }
 }
 
-fn tags(key: &FlowKey) -> Vlans {
+pub(super) fn tags(key: &FlowKey) -> Vlans {
     let tag = |tpid: u16, tci: u16| {
         let is_tag = matches!(tpid, ETH_VLAN | ETH_QINQ) && tci & VLAN_PRESENT != 0;
         if is_tag { Tag::new(tpid, tci) } else { Tag::default() }

@@ -79,12 +79,23 @@ impl Context<'_> {
             });
             return;
         }
+        // Copies may follow.
+        let last = last && self.bridge.config.mirrors.is_empty();
         if let PortDevice::Tunnel { device, config } = &port.spec.device {
             self.output_to_tunnel(port, *device, config, last);
         } else if let Some(device) = port.datapath() {
             self.commit();
-            let action = self.terminate(port).unwrap_or(Action::Output(device));
+            let output = match self.snaplen {
+                0 | u16::MAX => Action::Output(device),
+                max_len => Action::OutputCut { port: device, max_len },
+            };
+            let action = self.terminate(port).unwrap_or(output);
             self.actions.push(action);
+            self.mirror_egress(port);
+        } else if self.snaplen != 0 {
+            self.notes.add(NoteKind::Warning, || {
+                "Mirror truncate to ODPP_NONE, skipping output".to_owned()
+            });
         } else if let Some(peer) = self.world.bridges.patch_peer(port) {
             self.output_to_patch(number, peer, last);
         }
@@ -100,6 +111,9 @@ impl Context<'_> {
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let conntracked = self.conntracked;
         let varying = std::mem::take(&mut self.varying);
+        // Mirrors of the other bridge are others.
+        let other_mirrors = if peer.0 == self.bridge.id { self.mirrored } else { 0 };
+        let mirrored = std::mem::replace(&mut self.mirrored, other_mirrors);
         let here = std::mem::replace(&mut self.bridge, bridge);
         self.key.set_in_port_raw(peer.1.0.into());
         for &field in Field::BASIC.iter().filter(|field| field.is_pipeline()) {
@@ -118,6 +132,9 @@ impl Context<'_> {
         (self.key, self.varying) = (key, varying);
         (self.stack, self.action_set) = (stack, action_set);
         self.conntracked = conntracked;
+        if peer.0 != here.id {
+            self.mirrored = mirrored;
+        }
         // Neither an early end nor an error there concerns what is left to do here.
         self.exit = false;
         self.error = None;

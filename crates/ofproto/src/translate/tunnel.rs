@@ -104,6 +104,7 @@ impl<'a> Context<'a> {
             self.failure = Some(reason);
         }
         self.restore_tunnel(&before);
+        self.mirror_egress(port);
     }
 
     /// What the port does to the tunnel's fields is not seen by what follows.
@@ -306,6 +307,10 @@ impl<'a> Context<'a> {
     fn cross_underlay(&mut self, link: &Link<'a>, push: TunnelPush, outer: FlowKey, last: bool) {
         let before = (self.key.clone(), self.base.clone(), self.mask.clone());
         let here = (self.bridge, self.conntracked, self.own_address);
+        let mirrored = (self.mirrored, self.snaplen);
+        // Mirrors of the other bridge are others.
+        let same = if link.bridge.id == self.bridge.id { self.mirrored } else { 0 };
+        (self.mirrored, self.snaplen) = (same, 0);
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let varying = std::mem::take(&mut self.varying);
@@ -327,6 +332,7 @@ impl<'a> Context<'a> {
         let pushed = std::mem::replace(&mut self.actions, actions);
         (self.key, self.base, self.mask) = before;
         (self.bridge, self.conntracked, self.own_address) = here;
+        (self.mirrored, self.snaplen) = mirrored;
         (self.stack, self.action_set) = (stack, action_set);
         (self.varying, self.is_rewritten) = (varying, was_rewritten);
         // As with patches, neither an early end nor an error there concerns what is left to do here.

@@ -1,0 +1,113 @@
+//! What mirrors copy, and what they leave alone.
+
+use crate::translate::Notes;
+use crate::{
+    BridgeConfig, Config, MirrorConfig, MirrorOutput, Ofproto, PortDevice, PortSpec, VlanMode,
+};
+use base::{Instant, MacAddr, OfPort, PortNo};
+use flow::{Action, Field, FlowKey, VLAN_PRESENT};
+use openflow::message::FlowModCommand;
+use std::collections::BTreeSet;
+
+const NOW: Instant = Instant::from_millis(5000);
+
+/// A bridge with ports 1 to 4, of which the fourth is one of VLAN 12 only.
+fn sent(flows: &str, mirrors: &[MirrorConfig], in_port: u32, vlan: u16) -> Vec<String> {
+    let mut ofproto = Ofproto::new(Config::default());
+    let mirrors = mirrors.to_vec();
+    let config = BridgeConfig { mirrors, ..BridgeConfig::new("br0", MacAddr::ZERO) };
+    let id = ofproto.add_bridge(config, NOW);
+    for number in 1..=4 {
+        let device = PortDevice::Datapath(PortNo(number));
+        let vlan = if number == 4 { VlanMode::Access(12) } else { VlanMode::default() };
+        let spec = PortSpec::new(format!("p{number}"), MacAddr::ZERO, device);
+        let requested = Some(OfPort(number as u16));
+        ofproto.add_port(id, PortSpec { vlan, requested, ..spec }, NOW).unwrap();
+    }
+    for flow in flows.lines() {
+        let flow_mod = openflow::text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
+        ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
+    }
+    let mut key = FlowKey::new();
+    key.set(Field::InPort, in_port.into());
+    key.set(Field::EthSrc, 0x0200_0000_0001);
+    key.set(Field::EthDst, 0x0200_0000_0002);
+    key.set(Field::EthType, 0x0800);
+    if vlan != 0 {
+        key.set(Field::VlanTci, (vlan | VLAN_PRESENT).into());
+        key.set(Field::VlanTpid, 0x8100);
+    }
+    let translation = ofproto.translate(NOW, &key, Notes::Off);
+    let text = |action: &Action| match action {
+        Action::Output(port) => port.0.to_string(),
+        Action::OutputCut { port, max_len } => format!("{max_len} bytes to {}", port.0),
+        Action::Drop(_) => "drop".to_owned(),
+        Action::PushVlan { tci, .. } => format!("push {}", tci & 0xfff),
+        other => format!("{other:?}"),
+    };
+    translation.actions.iter().map(text).collect()
+}
+
+fn mirror(output: MirrorOutput) -> MirrorConfig {
+    MirrorConfig {
+        all: true,
+        sources: BTreeSet::new(),
+        destinations: BTreeSet::new(),
+        vlans: BTreeSet::new(),
+        snaplen: 0,
+        output,
+    }
+}
+
+fn to(port: &str) -> MirrorConfig {
+    mirror(MirrorOutput::Port(port.to_owned()))
+}
+
+const CROSS: &str = "in_port=1,actions=output:2\nin_port=2,actions=output:1";
+
+#[test]
+fn a_packet_is_copied_once_where_it_came_from_or_went() {
+    assert_eq!(sent(CROSS, &[to("p3")], 1, 0), ["3", "2"]);
+    // Two mirrors with one place are one.
+    assert_eq!(sent(CROSS, &[to("p3"), to("p3")], 1, 0), ["3", "2"]);
+    let some = |sources: &[&str], destinations: &[&str]| MirrorConfig {
+        all: false,
+        sources: sources.iter().map(|it| (*it).to_owned()).collect(),
+        destinations: destinations.iter().map(|it| (*it).to_owned()).collect(),
+        ..to("p3")
+    };
+    assert_eq!(sent(CROSS, &[some(&["p1"], &[])], 1, 0), ["3", "2"]);
+    assert_eq!(sent(CROSS, &[some(&["p1"], &[])], 2, 0), ["1"]);
+    assert_eq!(sent(CROSS, &[some(&[], &["p1"])], 1, 0), ["2"]);
+    assert_eq!(sent(CROSS, &[some(&[], &["p1"])], 2, 0), ["1", "3"]);
+    let cut = |snaplen| MirrorConfig { snaplen, ..to("p3") };
+    assert_eq!(sent(CROSS, &[cut(100)], 1, 0), ["100 bytes to 3", "2"]);
+    assert_eq!(sent(CROSS, &[cut(u16::MAX)], 1, 0), ["3", "2"]);
+    // A port that is not there has no copies.
+    assert_eq!(sent(CROSS, &[to("p7")], 1, 0), ["2"]);
+}
+
+#[test]
+fn a_port_of_copies_has_nothing_else() {
+    assert_eq!(sent("actions=normal", &[to("p3")], 1, 0), ["3", "2"]);
+    assert_eq!(sent("actions=output:2", &[to("p3")], 3, 0), [""; 0]);
+    assert_eq!(sent("actions=normal", &[to("p3")], 3, 0), [""; 0]);
+}
+
+#[test]
+fn vlans_choose_what_is_copied() {
+    let some = MirrorConfig { vlans: BTreeSet::from([11]), ..to("p3") };
+    assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 11), ["3", "2"]);
+    assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 12), ["2"]);
+    assert_eq!(sent(CROSS, std::slice::from_ref(&some), 1, 0), ["2"]);
+}
+
+#[test]
+fn copies_go_to_a_vlan() {
+    let mirror = mirror(MirrorOutput::Vlan(12));
+    let copies = sent(CROSS, std::slice::from_ref(&mirror), 1, 0);
+    assert_eq!(copies[0], "push 12", "{copies:?}");
+    assert!(copies.contains(&"4".to_owned()), "{copies:?}");
+    // What is in the VLAN already is not copied.
+    assert_eq!(sent(CROSS, &[mirror], 1, 12), ["2"]);
+}
