@@ -11,8 +11,9 @@ use hashbrown::HashTable;
 use packet::Packet;
 use std::collections::VecDeque;
 
-/// Packets that wait behind one miss, and behind all of a worker.
-const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT / 4;
+/// Packets that wait behind one miss, and behind all of a worker: as many as would wait as misses of
+/// their own.
+const PACKETS_PER_MISS: usize = UPCALLS_PER_PORT;
 const PACKETS: usize = UPCALLS;
 /// An answer that has not come after so many ticks of the worker will not come any more.
 const TICKS: u8 = 3;
