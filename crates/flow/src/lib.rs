@@ -38,7 +38,7 @@ pub use key::{
 };
 pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
-pub use packed::{PackedKey, PackedMatch};
+pub use packed::PackedKey;
 pub use tunnel::{OptionMapping, TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,

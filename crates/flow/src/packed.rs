@@ -1,26 +1,16 @@
-//! Keys and matches as they are stored: the words that are not zero, behind a bitmap.
+//! Keys as they are stored: the words that are not zero, behind a bitmap.
 //!
-//! A working key takes 640 bytes so that a packet's fields lie at fixed places. A typical flow looks
-//! at six to ten words, so that its stored match takes some 150 bytes.
+//! A working key takes 640 bytes so that a packet's fields lie at fixed places. Few packets fill more
+//! than twelve words.
 
 use crate::field::WORDS;
-use crate::key::{FlowKey, Mask};
-use crate::matching::Match;
+use crate::key::FlowKey;
 
 /// A [`FlowKey`] without its zero words.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PackedKey {
     /// Bit `i`: word `i` is stored.
     map: u128,
-    words: Box<[u64]>,
-}
-
-/// A [`Match`] without the words that its mask does not look at.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct PackedMatch {
-    /// Bit `i`: the mask looks at word `i`.
-    map: u128,
-    /// The mask's words, then the key's.
     words: Box<[u64]>,
 }
 
@@ -38,35 +28,6 @@ impl PackedKey {
         let mut key = FlowKey::new();
         spread(self.map, &self.words, key.words_mut());
         key
-    }
-}
-
-impl PackedMatch {
-    /// Stores a match.
-    pub fn new(matching: &Match) -> PackedMatch {
-        let (key, mask) = (matching.key().words(), matching.mask().words());
-        let map = map_of(mask);
-        PackedMatch { map, words: pick(map, mask).chain(pick(map, key)).collect() }
-    }
-
-    /// The whole match.
-    pub fn unpack(&self) -> Match {
-        let (mask_words, key_words) = self.halves();
-        let (mut key, mut mask) = (FlowKey::new(), Mask::new());
-        spread(self.map, mask_words, mask.words_mut());
-        spread(self.map, key_words, key.words_mut());
-        Match::new(&key, &mask)
-    }
-
-    /// Whether the packet with this key matches.
-    pub fn matches(&self, key: &FlowKey) -> bool {
-        let (mask, want) = self.halves();
-        let have = pick(self.map, key.words());
-        have.zip(mask).zip(want).all(|((have, mask), want)| have & mask == *want)
-    }
-
-    fn halves(&self) -> (&[u64], &[u64]) {
-        self.words.split_at(self.words.len() / 2)
     }
 }
 
@@ -113,26 +74,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_packed_is_unpacked(key in words(), mask in words(), packet in words()) {
-            let mut masked = Mask::new();
-            masked.words_mut().copy_from_slice(&mask);
-            let matching = Match::new(&key_of(&key), &masked);
-            let packed = PackedMatch::new(&matching);
-            prop_assert_eq!(packed.unpack(), matching.clone());
-            for packet in [&packet, &key] {
-                let packet = key_of(packet);
-                prop_assert_eq!(packed.matches(&packet), matching.matches(&packet));
-            }
+        fn what_was_packed_is_unpacked(key in words()) {
             let key = key_of(&key);
             prop_assert_eq!(PackedKey::new(&key).unpack(), key);
         }
     }
 
     #[test]
-    fn a_usual_match_takes_little_room() {
+    fn a_usual_key_takes_little_room() {
         use crate::Field::*;
-        let fields = [InPort, RecircId, CtState, EthType, NwFrag, Ipv4Dst, TpDst];
-        let matching = fields.iter().fold(Match::any(), |all, &field| all.with(field, 1));
-        assert_eq!(PackedMatch::new(&matching).words.len(), 2 * 6);
+        let mut key = FlowKey::new();
+        for field in [InPort, RecircId, CtState, EthType, NwFrag, Ipv4Dst, TpDst] {
+            key.set(field, 1);
+        }
+        assert_eq!(PackedKey::new(&key).words.len(), 6);
     }
 }
