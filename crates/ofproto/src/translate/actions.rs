@@ -233,6 +233,7 @@ impl Context<'_> {
         let ttl = self.key.nw_ttl();
         if ttl > 1 {
             self.is_rewritten = true;
+            self.look_at_protocol(Field::NwTtl);
             self.key.set_nw_ttl(ttl - 1);
             return Next::Go;
         }
