@@ -2,7 +2,7 @@
 from statistics import median
 from xml.sax.saxutils import escape
 
-PEER, OURS = "Open vSwitch", "Tidegate"
+PEER, OURS, BEFORE = "Open vSwitch", "Tidegate", "before"
 COLOURS = {PEER: "#8c8c8c", OURS: "#1f6f8b"}
 
 
@@ -40,6 +40,10 @@ def text(report):
             peer, ours = (spread([scale * value for value in row[f"{side}_{key}"]], digits)
                           for side in ("peer", "ours"))
             lines.append(f"  {what:22}{'':12} {peer:>21} {ours:>21}")
+    for row in (row for row in report["results"] if "before_mpps" in row):
+        lines.append(f"{row['case']:24}{row['connections']:>12,} {spread(row['before_mpps']):>21} "
+                     f"{spread(row['ours_mpps']):>21} {spread(row['before_ratio']):>20}  "
+                     f"{report['before']}, and this program")
     return "\n".join(lines) + "\n"
 
 
