@@ -22,7 +22,7 @@ pub struct Tally {
     pub failed: usize,
     /// Tests and checks that did not run.
     pub skipped: usize,
-    /// Why something failed, beyond what the tests themselves printed.
+    /// The tests that failed by their names, and stages that failed without naming one.
     failures: Vec<String>,
     /// The `SKIPPED:` lines.
     skips: Vec<String>,
@@ -49,6 +49,10 @@ impl Tally {
         match reports {
             Reports::Nothing => {}
             Reports::Cargo => self.cargo_line(line),
+            // The closing line counts them.
+            Reports::ClosingLine if line.starts_with("FAILED: ") || line.starts_with("FAIL ") => {
+                self.failures.push(line.to_owned());
+            }
             Reports::ClosingLine => {
                 if let Some((passed, failed, skipped)) = closing_line(line) {
                     (self.passed, self.failed, self.skipped) = (passed, failed, skipped);
@@ -65,6 +69,10 @@ impl Tally {
             self.failed += count("failed");
             self.skipped += count("ignored");
             return;
+        }
+        let failed = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
+        if let Some(name) = failed {
+            self.failures.push(format!("FAILED: {name}"));
         }
         let ignored = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ignored"));
         if let Some((name, why)) = ignored {
@@ -185,6 +193,13 @@ mod tests {
     fn the_summary_says_why() {
         let mut total = tally(Reports::Cargo, &["test a::b ... ignored, needs a disk"], 0);
         total.add(tally(Reports::Nothing, &["SKIPPED: c: d"], 2));
+        let lines =
+            ["FAIL vlan: no reply", "FAILED: unit suite  7: x", "0 passed, 2 failed, 0 skipped"];
+        let mut named = tally(Reports::ClosingLine, &lines, 1);
+        named.add(tally(Reports::Cargo, &["test a::c ... FAILED", "test result: 1 failed"], 1));
+        let expect = "FAIL vlan: no reply\nFAILED: unit suite  7: x\nFAILED: a::c\nnothing was skipped\n\
+                      0 passed, 3 failed, 0 skipped";
+        assert_eq!(named.summary(), expect);
         let expect = "FAILED: stage: exit status: 2\nSKIPPED: a::b: needs a disk\nSKIPPED: c: d\n\
                       0 passed, 1 failed, 1 skipped";
         assert_eq!(total.summary(), expect);

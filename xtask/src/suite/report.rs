@@ -75,6 +75,10 @@ pub fn text(
             &differences.unknown,
         );
     }
+    // The lines that `make test` repeats at its end.
+    for number in &differences.regressions {
+        let _ = write!(text, "FAILED: {} suite{}", suite.name(), name(number));
+    }
     let [pass, fail, skip] = all.0;
     let _ = writeln!(text, "\n{pass} pass, {fail} fail, {skip} are skipped");
     text

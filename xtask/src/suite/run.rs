@@ -4,6 +4,7 @@ use super::Suite;
 use super::cause::Causes;
 use super::results::{Outcome, Results, Verdict};
 use super::script::Test;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,6 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// The most tests that are run again alone.
+const MOST_ALONE: usize = 20;
 
 pub struct Runner<'a> {
     pub root: &'a Path,
@@ -59,6 +63,26 @@ impl Runner<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Runs those of these tests again one by one, since tests that run beside each other compete for the
+    /// processors and some wait only for seconds. Where many fail, the switch is at fault.
+    pub fn run_alone(
+        &self,
+        tests: &[&Test],
+        numbers: &BTreeSet<u32>,
+        results: &mut Results,
+        is_told: bool,
+    ) -> Result<(), String> {
+        if numbers.is_empty() || numbers.len() > MOST_ALONE {
+            return Ok(());
+        }
+        if is_told {
+            println!("worse than expected: run again, alone");
+        }
+        let again: Vec<&Test> =
+            tests.iter().copied().filter(|it| numbers.contains(&it.number)).collect();
+        self.run(&again, 1, results, is_told)
     }
 
     fn one(&self, test: &Test) -> Result<Outcome, String> {
