@@ -4,16 +4,16 @@ use crate::connection::{Helper, Protocol};
 use crate::connections::{Connections, Found, Refused, Taken, fits_state, reversed_v4};
 use crate::counters::Event;
 use crate::expectations::Expectation;
-use crate::extract::Reading;
+use crate::extract::Extracted;
 use crate::fast_parse::{FastParse, Segments};
 use crate::key::{Family, Key};
 use crate::nat;
+use crate::nat_rewrite::rewrite_nat;
 use crate::query::Query;
 use crate::record::{Birth, State, Words, wide};
+use crate::slow_path::Subject;
 use crate::tcp::Segment;
 use crate::track::Pass;
-use crate::translate::translate;
-use crate::walk::Subject;
 use flow::{CtState, Frame, Nat, NatRange};
 use table::{Id, Index};
 use wire::protocol;
@@ -44,11 +44,11 @@ pub(crate) struct Begun<'s, const N: usize> {
 }
 
 impl<'a> Pass<'a> {
-    /// Says of a packet at which a first look was taken and that has no candidate that it is new, and
+    /// Says of a packet that was parsed and has no candidate that it is new, and
     /// begins its connection if the action commits. False where that is not all there is to do;
     /// nothing was done then.
     #[inline]
-    pub fn begin_seen(
+    pub fn begin_parsed(
         &mut self,
         frame: &mut Frame,
         fast: &FastParse<'_>,
@@ -62,7 +62,7 @@ impl<'a> Pass<'a> {
             addresses: wide(addresses),
             segment: fast.segment(segments),
         };
-        fast.is_seen() && fast.id == 0 && self.begin_plain(frame, &begun, Connections::words_v4)
+        fast.is_parsed() && fast.id == 0 && self.begin_plain(frame, &begun, Connections::words_v4)
     }
 
     /// The same of a packet of which the words of its connection's keys are known. `words` gives the
@@ -142,7 +142,7 @@ impl<'a> Pass<'a> {
         // The second segment of a connection is established.
         let generation = begun.segment.is_none().then_some(life.generation());
         let found = Found { id, is_reply: false };
-        self.write_seen(frame, CtState::NEW, found, words, generation);
+        self.write_parsed(frame, CtState::NEW, found, words, generation);
         if self.action.nat.is_none() {
             frame.key.set_ct_began();
         }
@@ -151,7 +151,7 @@ impl<'a> Pass<'a> {
 
     /// Begins a connection if the packet may and the action commits.
     pub fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<Id> {
-        let begins = match (&subject.reading.segment, &subject.reading.chunks) {
+        let begins = match (&subject.extracted.segment, &subject.extracted.chunks) {
             (Some(segment), _) => segment.begins(),
             (_, Some(chunks)) => chunks.begins(),
             _ if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
@@ -195,7 +195,7 @@ impl<'a> Pass<'a> {
                 self.count(&record, frame, false);
                 if let Some(kind) = record.state().nat() {
                     subject.state |= nat::state_bit(kind);
-                    translate(frame, kind, &record.reply().reversed(), false);
+                    rewrite_nat(frame, kind, &record.reply().reversed(), false);
                 }
                 Some(id)
             }
@@ -208,7 +208,7 @@ impl<'a> Pass<'a> {
 
     /// A new connection, in the table, and its generation unless another thread made it.
     fn make(&mut self, subject: &Subject) -> Result<(Id, Option<u32>), Event> {
-        let Reading { segment, chunks, .. } = &subject.reading;
+        let Extracted { segment, chunks, .. } = &subject.extracted;
         let expected = subject.expected.as_ref();
         let asked = match &self.action.nat {
             Some(Nat::Translate(range)) => Some(range),

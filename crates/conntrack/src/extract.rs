@@ -17,7 +17,7 @@ const QUOTED_BYTES: usize = 8;
 
 /// What a frame says of its connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+pub(crate) struct Extracted {
     /// The packet's tuple, or for an ICMP error the reverse of the quoted packet's: that of the
     /// packets that the error answers would have in its own direction.
     pub key: Key,
@@ -32,14 +32,14 @@ pub(crate) struct Reading {
     pub chunks: Option<Chunks>,
 }
 
-impl Reading {
+impl Extracted {
     /// Nothing but which connection it is.
-    pub fn of_key(key: Key) -> Reading {
-        Reading { key, related: false, quoted_number: 0, segment: None, chunks: None }
+    pub fn of_key(key: Key) -> Extracted {
+        Extracted { key, related: false, quoted_number: 0, segment: None, chunks: None }
     }
 
     /// Reads a frame that is tracked in `zone`.
-    pub fn of(frame: &Frame, zone: u16) -> Result<Reading, Event> {
+    pub fn of(frame: &Frame, zone: u16) -> Result<Extracted, Event> {
         let verify = frame.packet.offload.checksum == Checksum::Unverified;
         let (src, dst, family) = match frame.key.eth_type() {
             ethertype::IPV4 => {
@@ -68,14 +68,14 @@ impl Reading {
     }
 }
 
-fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
-    let mut reading = Reading::of_key(key);
+fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Extracted, Event> {
+    let mut extracted = Extracted::of_key(key);
     match key.protocol {
         protocol::TCP => {
             let segment = Segment::of(l4).ok_or(Event::Truncated)?;
             verify_checksum(&key, l4, verify)?;
-            reading.key.l4 = ports(l4)?;
-            reading.segment = Some(segment);
+            extracted.key.l4 = ports(l4)?;
+            extracted.segment = Some(segment);
         }
         protocol::UDP => {
             let udp = wire::Udp::new_checked(l4).map_err(|_| Event::Truncated)?;
@@ -84,15 +84,15 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
             // `checksum_valid`): a sender of either kind is understood.
             verify_checksum(&key, datagram, verify)
                 .or_else(|_| verify_checksum(&key, l4, verify))?;
-            reading.key.l4 = ports(l4)?;
+            extracted.key.l4 = ports(l4)?;
         }
         protocol::SCTP => {
             let chunks = Chunks::read(l4);
             if verify && checksum::verify_sctp(l4) == Verdict::Bad {
                 return Err(Event::L4Checksum);
             }
-            reading.key.l4 = ports(l4)?;
-            reading.chunks = Some(chunks?);
+            extracted.key.l4 = ports(l4)?;
+            extracted.chunks = Some(chunks?);
         }
         _ if key.is_icmp() => {
             if l4.len() < icmp::HEADER_LEN {
@@ -102,15 +102,15 @@ fn transport(mut key: Key, l4: &[u8], verify: bool) -> Result<Reading, Event> {
             match query(key.family, l4)? {
                 Some(l4) => key.l4 = l4,
                 None => {
-                    (key, reading.quoted_number) = quoted(&key, &l4[icmp::HEADER_LEN..])?;
-                    reading.related = true;
+                    (key, extracted.quoted_number) = quoted(&key, &l4[icmp::HEADER_LEN..])?;
+                    extracted.related = true;
                 }
             }
-            reading.key = key;
+            extracted.key = key;
         }
         _ => {}
     }
-    Ok(reading)
+    Ok(extracted)
 }
 
 fn verify_checksum(key: &Key, l4: &[u8], verify: bool) -> Result<(), Event> {
@@ -233,7 +233,7 @@ mod tests {
                 bytes[l4 + 6..l4 + 8].copy_from_slice(&word.to_be_bytes());
                 let read = |bytes: &[u8]| {
                     let frame = Frame::parse(Packet::from_bytes(bytes), PortNo(1)).unwrap();
-                    Reading::of(&frame, 0).map(|it| it.key.l4)
+                    Extracted::of(&frame, 0).map(|it| it.key.l4)
                 };
                 assert_eq!(read(&bytes), Ok([5, 53]), "{text}, {covered} bytes");
                 bytes[l4 + 6] ^= 1;

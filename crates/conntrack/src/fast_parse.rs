@@ -1,8 +1,8 @@
 //! The fast parse of a frame: reads what most packets are, whole TCP and UDP packets over IPv4 without
-//! options, in a few dozen instructions. All else, and whatever is wrong, is left to the whole reading
-//! ([`Reading`]), which also finds the reason.
+//! options, in a few dozen instructions. All else, and whatever is wrong, is left to the full parse
+//! ([`Extracted`]), which also finds the reason.
 
-use crate::extract::Reading;
+use crate::extract::Extracted;
 use crate::hash::Secrets;
 use crate::key::{Family, Key, zone_protocol};
 use crate::record::WORDS_V4;
@@ -139,7 +139,7 @@ impl SegmentOrEcho {
 /// their room about with.
 pub(crate) type Segments = arrayvec::ArrayVec<Segment, BATCH_SIZE>;
 
-/// A packet that was seen to be whole.
+/// A whole TCP or UDP packet, and its candidate.
 #[derive(Clone, Copy)]
 pub(crate) struct FastParse<'a> {
     /// Source and destination, as [`Key::addresses_v4`].
@@ -163,7 +163,7 @@ const _: () = assert!(BATCH_SIZE <= u8::MAX as usize);
 const _: () = assert!(size_of::<FastParse<'_>>() == 48);
 
 impl FastParse<'_> {
-    /// Nothing was seen.
+    /// No packet was parsed.
     pub const NOTHING: FastParse<'static> = FastParse {
         addresses: 0,
         rest: 0,
@@ -175,9 +175,9 @@ impl FastParse<'_> {
         segment: 0,
     };
 
-    /// Whether there is anything to go by.
+    /// Whether a packet was parsed.
     #[inline(always)]
-    pub fn is_seen(&self) -> bool {
+    pub fn is_parsed(&self) -> bool {
         self.rest != 0
     }
 
@@ -223,9 +223,9 @@ impl FastParse<'_> {
         Key::from_words_v4(self.addresses, self.rest)
     }
 
-    /// What the whole reading would have said of this packet.
-    pub fn reading(&self, segments: &Segments) -> Reading {
-        Reading { segment: self.segment(segments).copied(), ..Reading::of_key(self.key()) }
+    /// What the full parse would extract from this packet.
+    pub fn extracted(&self, segments: &Segments) -> Extracted {
+        Extracted { segment: self.segment(segments).copied(), ..Extracted::of_key(self.key()) }
     }
 }
 
@@ -301,9 +301,9 @@ mod tests {
     }
 
     proptest! {
-        /// The first look never says what the whole reading does not.
+        /// The fast parse never says what the full parse does not.
         #[test]
-        fn a_first_look_agrees_with_the_whole_reading(
+        fn the_fast_parse_agrees_with_the_full_parse(
             kind in 0..6usize, len in 0..40usize, good: bool,
             damage in proptest::collection::vec((0..70usize, any::<u8>()), 0..3),
             cut in proptest::option::of(14..60usize),
@@ -328,29 +328,29 @@ mod tests {
             }
             let secrets = Secrets::seed(1);
             if let Some(said) = SegmentOrEcho::of(&frame) {
-                let reading = Reading::of(&frame, 0).unwrap();
+                let extracted = Extracted::of(&frame, 0).unwrap();
                 let rest = said.rest | u64::from(zone_protocol(0, 0, Family::V4));
-                prop_assert_eq!((said.addresses, rest), (reading.key.addresses_v4(), reading.key.rest()));
-                prop_assert_eq!(said.segment, reading.segment);
-                prop_assert!(!reading.related);
+                prop_assert_eq!((said.addresses, rest), (extracted.key.addresses_v4(), extracted.key.rest()));
+                prop_assert_eq!(said.segment, extracted.segment);
+                prop_assert!(!extracted.related);
             }
-            let reading = Reading::of(&frame, 9);
+            let extracted = Extracted::of(&frame, 9);
             let mut segments = Segments::new();
             match FastParse::of(&frame, 9, &mut segments) {
                 Some(mut fast) => {
-                    let reading = reading.unwrap();
+                    let extracted = extracted.unwrap();
                     fast.hash = fast.hashed(&secrets);
-                    prop_assert_eq!(fast.key(), reading.key);
-                    prop_assert_eq!(fast.hash, reading.key.hash(&secrets));
-                    prop_assert!(fast.is_seen());
-                    prop_assert_eq!(fast.segment(&segments), reading.segment.as_ref());
-                    prop_assert!(!reading.related);
+                    prop_assert_eq!(fast.key(), extracted.key);
+                    prop_assert_eq!(fast.hash, extracted.key.hash(&secrets));
+                    prop_assert!(fast.is_parsed());
+                    prop_assert_eq!(fast.segment(&segments), extracted.segment.as_ref());
+                    prop_assert!(!extracted.related);
                 }
                 None => {
-                    let usual = |it: &Reading| it.key.family == Family::V4
+                    let usual = |it: &Extracted| it.key.family == Family::V4
                         && matches!(it.key.protocol, protocol::TCP | protocol::UDP) && !it.related;
                     let plain = frame.l3().first() == Some(&0x45);
-                    prop_assert!(!plain || !reading.is_ok_and(|it| usual(&it)));
+                    prop_assert!(!plain || !extracted.is_ok_and(|it| usual(&it)));
                 }
             }
         }

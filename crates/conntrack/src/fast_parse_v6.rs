@@ -1,8 +1,8 @@
-//! A first look at a frame of IPv6, as [`FastParse`](crate::fast_parse::FastParse) is one of IPv4: reads whole TCP
-//! and UDP packets, echoes and their answers, without extension headers. All else is left to the whole
-//! reading ([`Reading`](crate::extract::Reading)).
+//! The fast parse of IPv6, as [`FastParse`](crate::fast_parse::FastParse) is that of IPv4: reads whole
+//! TCP and UDP packets, echoes and their answers, without extension headers. All else is left to the full
+//! parse ([`Extracted`](crate::extract::Extracted)).
 
-use crate::extract::Reading;
+use crate::extract::Extracted;
 use crate::hash::{End6, Secrets};
 use crate::key::{Address, Family, Key, zone_protocol};
 use crate::record::Record;
@@ -14,7 +14,7 @@ use wire::{ethertype, icmpv6, protocol};
 
 const IP_HEADER: usize = 40;
 
-/// A packet that was seen to be whole.
+/// A whole TCP or UDP packet or echo.
 pub(crate) struct FastParseV6 {
     /// Source and destination, the upper halves first.
     addresses: [u64; 4],
@@ -57,17 +57,17 @@ impl WholeV6 {
         secrets.v6(from, to, self.rest as u32)
     }
 
-    /// What the whole reading would have said of this packet.
-    pub fn reading(&self) -> Reading {
+    /// What the full parse would extract from this packet.
+    pub fn extracted(&self) -> Extracted {
         let [a, b, c, d] = self.addresses;
         let (src, dst) = (Address::from_words([a, b]), Address::from_words([c, d]));
         let key = Key::from_rest(src, dst, self.rest, Family::V6);
-        Reading { segment: self.segment, ..Reading::of_key(key) }
+        Extracted { segment: self.segment, ..Extracted::of_key(key) }
     }
 }
 
 impl FastParseV6 {
-    /// Reads a frame. That nothing is seen is no verdict.
+    /// Reads a frame. `None` is no verdict.
     #[inline(always)]
     pub fn of(frame: &Frame) -> Option<Self> {
         if frame.key.eth_type() != ethertype::IPV6 || frame.layers.l4.is_none() {
@@ -146,7 +146,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The first look never says what the whole reading does not.
+        /// The fast parse never says what the full parse does not.
         #[test]
         fn a_first_look_agrees_with_the_whole_reading(
             kind in 0..6usize, len in 0..40usize, good: bool,
@@ -173,31 +173,31 @@ mod tests {
             if good {
                 frame.packet.offload.checksum = Checksum::Good;
             }
-            let reading = Reading::of(&frame, 9);
+            let extracted = Extracted::of(&frame, 9);
             match FastParseV6::of(&frame) {
                 Some(fast) => {
-                    let reading = reading.unwrap();
-                    let ([a, b], [c, d]) = (reading.key.src.words(), reading.key.dst.words());
+                    let extracted = extracted.unwrap();
+                    let ([a, b], [c, d]) = (extracted.key.src.words(), extracted.key.dst.words());
                     prop_assert_eq!(fast.addresses, [a, b, c, d]);
                     let shared = zone_protocol(9, fast.protocol, Family::V6);
                     let rest = u64::from(fast.ports) << 32 | u64::from(shared);
-                    prop_assert_eq!(rest, reading.key.rest());
-                    prop_assert_eq!(fast.tcp_segment(), reading.segment);
-                    prop_assert!(!reading.related);
+                    prop_assert_eq!(rest, extracted.key.rest());
+                    prop_assert_eq!(fast.tcp_segment(), extracted.segment);
+                    prop_assert!(!extracted.related);
                     let whole = WholeV6::of(&frame, 9);
                     prop_assert_eq!(whole.is_some(), fast.protocol != protocol::ICMPV6);
                     if let Some(whole) = whole {
-                        let (secrets, again) = (Secrets::seed(3), whole.reading());
-                        prop_assert_eq!((again.key, again.segment), (reading.key, reading.segment));
-                        prop_assert_eq!(whole.hashed(&secrets), reading.key.hash(&secrets));
+                        let (secrets, again) = (Secrets::seed(3), whole.extracted());
+                        prop_assert_eq!((again.key, again.segment), (extracted.key, extracted.segment));
+                        prop_assert_eq!(whole.hashed(&secrets), extracted.key.hash(&secrets));
                     }
                 }
                 None => {
-                    let usual = |it: &Reading| it.key.family == Family::V6
+                    let usual = |it: &Extracted| it.key.family == Family::V6
                         && matches!(it.key.protocol, protocol::TCP | protocol::UDP | protocol::ICMPV6)
                         && !it.related;
                     let is_plain = frame.l3().get(6).is_some_and(|&next| next == frame.key.nw_proto());
-                    prop_assert!(!is_plain || !reading.is_ok_and(|it| usual(&it)));
+                    prop_assert!(!is_plain || !extracted.is_ok_and(|it| usual(&it)));
                 }
             }
         }

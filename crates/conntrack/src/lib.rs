@@ -9,7 +9,7 @@
 //! A packet's way: its tuple is read, its zone's index finds the connection by one hash whichever way
 //! it runs, the protocol follows it, translation rewrites it. Nothing is locked on this way, and
 //! nothing is allocated unless a connection is made. `track.rs` and `track_v6.rs` have it for most
-//! packets, `walk.rs` for all.
+//! packets, `slow_path.rs` for all.
 
 #![forbid(unsafe_code)]
 
@@ -30,20 +30,22 @@ mod fast_parse;
 mod fast_parse_v6;
 mod filter;
 mod flush;
+mod follow;
 mod fragments;
 mod hash;
 mod icmp_error;
 mod key;
-mod known;
 mod limit;
 mod lookahead;
 mod nat;
+mod nat_rewrite;
 mod original_tuple;
 mod parsed;
 mod query;
 mod record;
 mod sctp;
 mod settings;
+mod slow_path;
 mod stats;
 mod tcp;
 pub mod text;
@@ -51,9 +53,7 @@ mod timeout;
 mod track;
 mod track_v6;
 mod tracker;
-mod translate;
 mod update;
-mod walk;
 mod write;
 mod zone_filter;
 
@@ -73,4 +73,4 @@ pub use sctp::SctpState;
 pub use stats::Stats;
 pub use tcp::TcpState;
 pub use timeout::{Timeout, TimeoutPolicy};
-pub use tracker::{Following, Tracker};
+pub use tracker::{FollowGuard, Tracker};

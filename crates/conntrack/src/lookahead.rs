@@ -9,8 +9,8 @@
 use crate::connections::{Connections, ThreadContext};
 use crate::early_drop::reserve;
 use crate::fast_parse::Datagram;
-use crate::known::{Moment, Unchanged, settle};
-use crate::parsed::{self, Listen, Parsed};
+use crate::follow::{Follower, Unchanged, settle};
+use crate::parsed::{self, Parsed, ParsedVisitor};
 use crate::record::Kind;
 use crate::tcp::TcpState;
 use base::limits::BATCH_SIZE;
@@ -22,7 +22,7 @@ pub(crate) type Both = [(ConnectionRef, bool); 2];
 /// More connections than a batch begins, also where packets are copied and each begins some.
 const BEGUN_MAX: u32 = 8 * BATCH_SIZE as u32;
 
-impl Moment<'_> {
+impl Follower<'_> {
     /// Whether connections may have to give way to new ones of this batch.
     pub fn may_make_room(&self, context: &ThreadContext) -> bool {
         let is_short = || self.is_table_short() || !self.settings.limits.is_none();
@@ -64,15 +64,15 @@ impl Moment<'_> {
         let is_datagram =
             |(it, _): &(ConnectionRef, bool)| Connections::is_remembered_datagram(it.id);
         if both.iter().all(is_datagram)
-            && let Some(said) = Datagram::of(frame)
+            && let Some(parsed) = Datagram::of(frame)
         {
-            let [first, second] = both.map(|(it, _)| self.seen_by(it, &said));
+            let [first, second] = both.map(|(it, _)| self.view_for(it, &parsed));
             let (Some(first), Some(second)) = (first, second) else { return false };
             if self.is_over(&first) || self.is_over(&second) {
                 return false;
             }
             return both.into_iter().zip([first, second]).all(|((connection, is_twice), seen)| {
-                let acted = self.follow_seen(connection, seen, said.len, frame).is_some();
+                let acted = self.follow_datagram(connection, seen, parsed.len, frame).is_some();
                 if acted && is_twice {
                     self.follow(connection, frame, context);
                 }
@@ -95,29 +95,29 @@ impl Moment<'_> {
         let [(first, _), (second, _)] = both;
         let unchanged = [self.unchanged(first)?, self.unchanged(second)?];
         let are_twice = both.map(|(_, is_twice)| is_twice);
-        let pair = Pair { moment: self, unchanged, are_twice, frame, context };
+        let pair = Pair { follower: self, unchanged, are_twice, frame, context };
         parsed::read(frame, Connections::is_v4(first.id), pair)
     }
 }
 
 /// Follows a packet that is of a connection in each of two zones.
 struct Pair<'m, 'a> {
-    moment: &'m Moment<'a>,
+    follower: &'m Follower<'a>,
     unchanged: [Unchanged<'a>; 2],
     are_twice: [bool; 2],
     frame: &'m Frame,
     context: &'m mut ThreadContext,
 }
 
-impl Listen for Pair<'_, '_> {
-    fn hear(self, said: &impl Parsed) -> Option<()> {
-        let Pair { moment, unchanged: [first, second], are_twice, frame, context } = self;
-        let step = moment.judge(&first, said, context)?;
-        let second_step = moment.judge(&second, said, context)?;
-        moment.take(&first, &step, frame, context)?;
-        moment.take(&second, &second_step, frame, context)?;
+impl ParsedVisitor for Pair<'_, '_> {
+    fn visit(self, parsed: &impl Parsed) -> Option<()> {
+        let Pair { follower, unchanged: [first, second], are_twice, frame, context } = self;
+        let step = follower.judge(&first, parsed, context)?;
+        let second_step = follower.judge(&second, parsed, context)?;
+        follower.take(&first, &step, frame, context)?;
+        follower.take(&second, &second_step, frame, context)?;
         for (of, _) in [first, second].iter().zip(are_twice).filter(|(_, is_twice)| *is_twice) {
-            moment.follow_again(of.connection, said, frame, context);
+            follower.follow_again(of.connection, parsed, frame, context);
         }
         Some(())
     }

@@ -1,9 +1,9 @@
-//! What a packet says of itself, read once for all connections that it may be of.
+//! The fields of a packet that connection tracking needs, parsed once.
 //!
-//! Most packets need no more than a short look. What is over IPv4 and none of TCP nor an echo, and
-//! whatever a short look leaves alone, gets the whole reading, which knows what is wrong with each.
+//! Most packets need no more than a fast parse. Others over IPv4 than TCP and echoes, and whatever the
+//! fast parse leaves alone, get the full parse, which knows what is wrong with each.
 
-use crate::extract::Reading;
+use crate::extract::Extracted;
 use crate::fast_parse::SegmentOrEcho;
 use crate::fast_parse_v6::FastParseV6;
 use crate::key::Key;
@@ -12,10 +12,10 @@ use crate::sctp::Chunks;
 use crate::tcp::Segment;
 use flow::Frame;
 
-/// What of a key's last word a packet says itself: its ports and its protocol, not the zone.
+/// The bits of [`Key::rest`] that a packet determines: ports and protocol, not the zone.
 pub(crate) const OF_PACKET: u64 = 0xffff_ffff_0000_ff00;
 
-/// What a packet says of itself.
+/// The parsed fields of a packet.
 pub(crate) trait Parsed {
     /// Whether the packet is of a connection, in this direction.
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool;
@@ -29,29 +29,29 @@ pub(crate) trait Parsed {
     }
 }
 
-/// What is done with a packet that was read.
-pub(crate) trait Listen {
+/// Receives the parsed packet, in the form that fits it.
+pub(crate) trait ParsedVisitor {
     /// `None` did nothing.
-    fn hear(self, said: &impl Parsed) -> Option<()>;
+    fn visit(self, parsed: &impl Parsed) -> Option<()>;
 }
 
 /// Reads a packet of a connection over IPv4, or over IPv6. `None` also where something is wrong with it,
 /// and where it only quotes its connection.
 #[inline(always)]
-pub(crate) fn read(frame: &Frame, is_v4: bool, listener: impl Listen) -> Option<()> {
+pub(crate) fn read(frame: &Frame, is_v4: bool, visitor: impl ParsedVisitor) -> Option<()> {
     if is_v4 {
-        if let Some(said) = SegmentOrEcho::of(frame) {
-            return listener.hear(&said);
+        if let Some(parsed) = SegmentOrEcho::of(frame) {
+            return visitor.visit(&parsed);
         }
-    } else if let Some(said) = FastParseV6::of(frame) {
-        return listener.hear(&said);
+    } else if let Some(parsed) = FastParseV6::of(frame) {
+        return visitor.visit(&parsed);
     }
-    listener.hear(&read_whole(frame)?)
+    visitor.visit(&read_whole(frame)?)
 }
 
 #[inline(never)]
-fn read_whole(frame: &Frame) -> Option<Reading> {
-    Reading::of(frame, 0).ok().filter(|it| !it.related)
+fn read_whole(frame: &Frame) -> Option<Extracted> {
+    Extracted::of(frame, 0).ok().filter(|it| !it.related)
 }
 
 impl Parsed for SegmentOrEcho {
@@ -79,7 +79,7 @@ impl Parsed for FastParseV6 {
     }
 }
 
-impl Parsed for Reading {
+impl Parsed for Extracted {
     fn is_of(&self, record: &Record<'_>, is_reply: bool) -> bool {
         let key = Key { zone: record.zone(), ..self.key };
         record.direction(&key) == Some(is_reply)

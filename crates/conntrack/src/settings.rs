@@ -35,7 +35,7 @@ impl Settings {
     }
 }
 
-/// The settings in force. A thread that uses them keeps a [`Reading`] and looks at a number that
+/// The settings in force. A thread that uses them keeps a [`SettingsCopy`] and looks at a number that
 /// says whether it is still the newest.
 pub(crate) struct Published {
     version: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Published {
 }
 
 /// A thread's copy.
-pub(crate) struct Reading {
+pub(crate) struct SettingsCopy {
     version: u64,
     pub settings: Arc<Settings>,
 }
@@ -67,17 +67,17 @@ impl Published {
     }
 
     /// A copy to be refreshed from time to time.
-    pub fn reading(&self) -> Reading {
+    pub fn copy(&self) -> SettingsCopy {
         // The number first: settings that are newer than it are only fetched once more.
         let version = self.version.load(Acquire);
-        Reading { version, settings: self.get() }
+        SettingsCopy { version, settings: self.get() }
     }
 
     /// Brings a copy up to date.
     #[inline]
-    pub fn refresh(&self, reading: &mut Reading) {
-        if self.version.load(Relaxed) != reading.version {
-            *reading = self.reading();
+    pub fn refresh(&self, copy: &mut SettingsCopy) {
+        if self.version.load(Relaxed) != copy.version {
+            *copy = self.copy();
         }
     }
 }

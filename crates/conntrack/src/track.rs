@@ -3,7 +3,7 @@
 //! [`Pass::track`] is the way of most packets, phase by phase, so that what one packet waits for
 //! from memory is fetched while the others are worked on. It carries whole TCP and UDP packets over
 //! IPv4 of connections that are known and need no translation; `track_v6.rs` does so over IPv6. Every
-//! other packet goes by [`walk`](crate::walk), which is right for all of them and looks everything up
+//! other packet goes by [`walk`](crate::slow_path), which is right for all of them and looks everything up
 //! again.
 //!
 //! Senders that have much to say send packets of one connection one after the other: what such a
@@ -34,8 +34,8 @@ pub(crate) enum Followed {
     Settled,
 }
 
-/// What a first look saw of each frame of a batch.
-type Sights<'a> = arrayvec::ArrayVec<FastParse<'a>, BATCH_SIZE>;
+/// The fast parse of each frame of a batch.
+type FastParses<'a> = arrayvec::ArrayVec<FastParse<'a>, BATCH_SIZE>;
 
 /// One action's passage over a batch.
 pub(crate) struct Pass<'a> {
@@ -48,8 +48,8 @@ pub(crate) struct Pass<'a> {
     /// Milliseconds that are over, and the first that is not.
     pub now_ms: u64,
     next_ms: u64,
-    /// Connections with any of these go the whole way.
-    whole_way: u64,
+    /// State bits whose connections take the slow path.
+    slow_path_bits: u64,
     /// The timeouts of the zone.
     pub policy: &'a TimeoutPolicy,
     /// The connections of the zone, where it has any.
@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
             now,
             now_ms: passed_ms(now),
             next_ms: next_ms(now),
-            whole_way: State::whole_way(action.nat.is_some()),
+            slow_path_bits: State::slow_path_bits(action.nat.is_some()),
             policy: settings.policy(zone),
             index: connections.zones.get(guard, zone),
         }
@@ -106,33 +106,33 @@ impl<'a> Pass<'a> {
         let mut segments = Segments::new();
         let zone = self.action.zone.0;
         let mut fast = FastParse::of(frame, zone, &mut segments).unwrap_or(FastParse::NOTHING);
-        if fast.is_seen() {
+        if fast.is_parsed() {
             fast.hash = fast.hashed(&self.connections.secrets);
             if let Some(lookup) = self.index.map(Index::lookup) {
                 let spot = lookup.spot(fast.hash);
                 self.find_one(lookup, spot, &mut fast);
             }
         }
-        if self.follow_seen(frame, &fast, &segments) == Followed::Not {
+        if self.follow_parsed(frame, &fast, &segments) == Followed::Not {
             self.track_unknown(frame, &fast, &segments);
         }
     }
 
     #[inline(always)]
     fn track_many(&mut self, frames: &mut [Frame]) {
-        let (mut sights, mut segments) = (Sights::new(), Segments::new());
+        let (mut parses, mut segments) = (FastParses::new(), Segments::new());
         let lookup = self.index.map(Index::lookup);
-        self.read(frames, lookup, &mut sights, &mut segments);
+        self.read(frames, lookup, &mut parses, &mut segments);
         if let Some(lookup) = lookup {
-            self.find(lookup, &mut sights);
+            self.find(lookup, &mut parses);
         }
         // The packet before, where it settled what one more like it does.
         let mut settled: Option<&Frame> = None;
-        for (frame, fast) in frames.iter_mut().zip(&sights) {
+        for (frame, fast) in frames.iter_mut().zip(&parses) {
             let before = if fast.repeats { settled } else { None };
             let followed = match before.is_some_and(|before| self.repeat(frame, fast, before)) {
                 true => Followed::Settled,
-                false => self.follow_seen(frame, fast, &segments),
+                false => self.follow_parsed(frame, fast, &segments),
             };
             if followed == Followed::Not {
                 self.track_unknown(frame, fast, &segments);
@@ -146,8 +146,8 @@ impl<'a> Pass<'a> {
     fn track_unknown(&mut self, frame: &mut Frame, fast: &FastParse<'_>, segments: &Segments) {
         if is_v6(frame) {
             self.track_v6(std::slice::from_mut(frame));
-        } else if !self.begin_seen(frame, fast, segments) {
-            self.walk_seen(frame, fast, segments);
+        } else if !self.begin_parsed(frame, fast, segments) {
+            self.slow_path_parsed(frame, fast, segments);
         }
     }
 
@@ -157,14 +157,14 @@ impl<'a> Pass<'a> {
         &self,
         frames: &[Frame],
         lookup: Option<Lookup<'a>>,
-        sights: &mut Sights<'a>,
+        parses: &mut FastParses<'a>,
         segments: &mut Segments,
     ) {
         let (zone, secrets) = (self.action.zone.0, &self.connections.secrets);
         let (mut before, mut hash) = ((0, 0), 0);
         for frame in frames {
             let Some(mut fast) = FastParse::of(frame, zone, segments) else {
-                sights.push(FastParse::NOTHING);
+                parses.push(FastParse::NOTHING);
                 continue;
             };
             let words = (fast.addresses, fast.rest);
@@ -175,15 +175,15 @@ impl<'a> Pass<'a> {
                 before = words;
             }
             fast.hash = hash;
-            sights.push(fast);
+            parses.push(fast);
         }
     }
 
     /// Finds a candidate for each packet by its hash alone, and fetches the candidates.
     #[inline(always)]
-    fn find(&self, lookup: Lookup<'a>, sights: &mut Sights<'a>) {
+    fn find(&self, lookup: Lookup<'a>, parses: &mut FastParses<'a>) {
         let mut before = (0, None);
-        for fast in sights {
+        for fast in parses {
             if fast.repeats {
                 (fast.id, fast.candidate) = before;
                 continue;
@@ -222,7 +222,7 @@ impl<'a> Pass<'a> {
 
     /// Lets a packet act on its candidate.
     #[inline(always)]
-    fn follow_seen(
+    fn follow_parsed(
         &mut self,
         frame: &mut Frame,
         fast: &FastParse<'_>,
@@ -249,7 +249,7 @@ impl<'a> Pass<'a> {
         let (record, is_reply) = (words.record(), found.is_reply);
         let (life, state) = record.look();
         let is_special = self.action.force && is_reply
-            || state.has_any(self.whole_way)
+            || state.has_any(self.slow_path_bits)
             || self.was_tracked_here(frame);
         if is_special || life.is_over(self.now_ms) {
             return Followed::Not;
@@ -303,7 +303,7 @@ impl<'a> Pass<'a> {
         }
         let is_answer = found.is_reply && state == CtState::EST;
         let reply = if is_answer { CtState::RPL } else { CtState::empty() };
-        self.write_seen(frame, state | reply, found, words, generation);
+        self.write_parsed(frame, state | reply, found, words, generation);
     }
 
     /// Whether the packet was in this zone before: then it is not looked at as if it were new.

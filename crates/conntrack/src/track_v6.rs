@@ -11,8 +11,8 @@ use base::limits::BATCH_SIZE;
 use flow::Frame;
 use table::{Id, Spot};
 
-/// A packet that was seen to be whole, and what was found for it.
-struct Looked<'a> {
+/// A whole TCP or UDP packet, and the connection that may be its.
+struct Candidate<'a> {
     whole: WholeV6,
     hash: u32,
     /// Where its connection's entry is in the index, if the zone has one.
@@ -21,48 +21,50 @@ struct Looked<'a> {
     id: Id,
 }
 
-/// What a first look saw of each frame, where it saw anything.
-type Looks<'a> = arrayvec::ArrayVec<Option<Looked<'a>>, BATCH_SIZE>;
+/// The fast parse of each frame, where there is one.
+type Candidates<'a> = arrayvec::ArrayVec<Option<Candidate<'a>>, BATCH_SIZE>;
 
 impl<'a> Pass<'a> {
     /// Tracks packets over IPv6, a batch at most.
     #[inline(never)]
     pub fn track_v6(&mut self, frames: &mut [Frame]) {
-        let mut looks = Looks::new();
+        let mut candidates = Candidates::new();
         let lookup = self.index.map(table::Index::lookup);
         for frame in frames.iter() {
-            looks.push(WholeV6::of(frame, self.action.zone.0).map(|whole| {
+            candidates.push(WholeV6::of(frame, self.action.zone.0).map(|whole| {
                 let hash = whole.hashed(&self.connections.secrets);
                 let spot = lookup.map(|lookup| lookup.spot(hash));
-                Looked { whole, hash, spot, id: 0 }
+                Candidate { whole, hash, spot, id: 0 }
             }));
         }
         if let Some(lookup) = lookup {
-            for looked in looks.iter_mut().flatten() {
-                let Some(spot) = looked.spot else { continue };
-                if let Some(id) = lookup.find_at(spot, looked.hash) {
-                    looked.id = Connections::plain(id);
+            for candidate in candidates.iter_mut().flatten() {
+                let Some(spot) = candidate.spot else { continue };
+                if let Some(id) = lookup.find_at(spot, candidate.hash) {
+                    candidate.id = Connections::plain(id);
                     self.connections.fetch(id);
                 }
             }
         }
-        for (frame, looked) in frames.iter_mut().zip(&looks) {
-            match looked {
-                Some(looked) => self.track_looked(frame, looked),
-                None => self.walk_unseen(frame),
+        for (frame, candidate) in frames.iter_mut().zip(&candidates) {
+            match candidate {
+                Some(candidate) => self.track_candidate(frame, candidate),
+                None => self.slow_path_unparsed(frame),
             }
         }
     }
 
-    fn track_looked(&mut self, frame: &mut Frame, looked: &Looked<'_>) {
-        if self.follow_looked(frame, looked) == Followed::Not && !self.begin_looked(frame, looked) {
-            self.walk(frame, looked.whole.reading(), looked.hash);
+    fn track_candidate(&mut self, frame: &mut Frame, candidate: &Candidate<'_>) {
+        if self.follow_candidate(frame, candidate) == Followed::Not
+            && !self.begin_candidate(frame, candidate)
+        {
+            self.slow_path(frame, candidate.whole.extracted(), candidate.hash);
         }
     }
 
     /// Lets a packet act on the connection that was found for it.
-    fn follow_looked(&mut self, frame: &mut Frame, looked: &Looked<'_>) -> Followed {
-        let Looked { whole, id, .. } = looked;
+    fn follow_candidate(&mut self, frame: &mut Frame, candidate: &Candidate<'_>) -> Followed {
+        let Candidate { whole, id, .. } = candidate;
         // What has the same hash by chance may be of the other family.
         if *id == 0 || Connections::is_v4(*id) {
             return Followed::Not;
@@ -78,16 +80,16 @@ impl<'a> Pass<'a> {
 
     /// Says of a packet for which no connection was found that it is new, and begins one if the action
     /// commits, where that is all there is to do.
-    fn begin_looked(&mut self, frame: &mut Frame, looked: &Looked<'_>) -> bool {
-        let WholeV6 { addresses, rest, segment } = &looked.whole;
+    fn begin_candidate(&mut self, frame: &mut Frame, candidate: &Candidate<'_>) -> bool {
+        let WholeV6 { addresses, rest, segment } = &candidate.whole;
         let [a, b, c, d] = *addresses;
         let begun = Begun {
             family: Family::V6,
-            hash: looked.hash,
+            hash: candidate.hash,
             keys: [[a, b, c, d, *rest], reversed_v6(*addresses, *rest)],
             addresses: *addresses,
             segment: segment.as_ref(),
         };
-        looked.id == 0 && self.begin_plain(frame, &begun, Connections::words_v6)
+        candidate.id == 0 && self.begin_plain(frame, &begun, Connections::words_v6)
     }
 }

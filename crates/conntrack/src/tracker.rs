@@ -3,8 +3,8 @@
 use crate::connections::ThreadContext;
 use crate::conntrack::Conntrack;
 use crate::entry::Entry;
-use crate::known::Moment;
-use crate::settings::Reading as SettingsReading;
+use crate::follow::Follower;
+use crate::settings::SettingsCopy;
 use crate::track::Pass;
 use base::Instant;
 use base::limits::BATCH_SIZE;
@@ -12,12 +12,12 @@ use flow::{ConnectionRef, CtAction, Frame};
 use std::sync::Arc;
 use table::{Guard, Reader, TICK};
 
-/// One thread's hand on all connections. What it does is seen by all others at once.
+/// One thread's access to all connections. Its changes are visible to all others at once.
 pub struct Tracker {
     conntrack: Arc<Conntrack>,
     reader: Reader,
     context: ThreadContext,
-    settings: SettingsReading,
+    settings: SettingsCopy,
     /// The tick of this thread's wheel before which nothing more is due.
     next_look: Instant,
 }
@@ -29,11 +29,11 @@ const _: () = {
 
 impl Tracker {
     pub(crate) fn new(conntrack: Arc<Conntrack>, reader: Reader, context: ThreadContext) -> Self {
-        let settings = conntrack.settings.reading();
+        let settings = conntrack.settings.copy();
         Tracker { conntrack, reader, context, settings, next_look: Instant::ZERO }
     }
 
-    /// What this is a hand of.
+    /// The connections.
     pub fn conntrack(&self) -> &Arc<Conntrack> {
         &self.conntrack
     }
@@ -56,14 +56,14 @@ impl Tracker {
 
     /// Takes a guard under which packets of connections that are known are followed; one guard serves a
     /// batch.
-    pub fn guard(&mut self) -> Following<'_> {
+    pub fn guard(&mut self) -> FollowGuard<'_> {
         let Tracker { conntrack, reader, context, settings, .. } = self;
         conntrack.settings.refresh(settings);
         let (connections, settings) = (&conntrack.connections, &*settings.settings);
         context.is_watched = settings.is_watched;
-        let moment = Moment::new(connections, settings);
-        let makes_room = moment.may_make_room(context);
-        Following { moment, context, makes_room, _visit: reader.enter() }
+        let follower = Follower::new(connections, settings);
+        let makes_room = follower.may_make_room(context);
+        FollowGuard { follower, context, makes_room, _guard: reader.enter() }
     }
 
     /// Forgets connections that this thread began and whose time ran out, looking at no more than
@@ -93,7 +93,7 @@ impl Tracker {
     /// since.
     pub fn entry(&mut self, now: Instant, connection: ConnectionRef) -> Option<Entry> {
         let connections = &self.conntrack.connections;
-        let _visit = self.reader.enter();
+        let _guard = self.reader.enter();
         let record = connections.record(connection.id);
         let is_same = record.life().generation() == connection.generation;
         Entry::new(&record, None, now).filter(|_| is_same)
@@ -101,54 +101,54 @@ impl Tracker {
 
     /// Whether a connection translates.
     pub fn is_translated(&mut self, connection: ConnectionRef) -> bool {
-        let _visit = self.reader.enter();
+        let _guard = self.reader.enter();
         self.conntrack.connections.record(connection.id).state().is_translated()
     }
 
-    /// [`Following::follow_known`] for one packet.
+    /// [`FollowGuard::follow_known`] for one packet.
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         self.guard().follow_known(now, connection, frame)
     }
 }
 
-/// A thread's hand on connections while it follows packets of a batch.
-pub struct Following<'a> {
-    moment: Moment<'a>,
+/// Follows the packets of a batch under one guard.
+pub struct FollowGuard<'a> {
+    follower: Follower<'a>,
     context: &'a mut ThreadContext,
-    /// Packets of this batch that walk may push connections out.
+    /// New connections of this batch may evict others.
     makes_room: bool,
-    _visit: Guard<'a>,
+    _guard: Guard<'a>,
 }
 
-impl Following<'_> {
+impl FollowGuard<'_> {
     /// Brings a connection's record nearer, which will be asked for soon.
     #[inline]
     pub fn prefetch(&self, connection: ConnectionRef) {
-        self.moment.connections.fetch_remembered(connection.id);
+        self.follower.connections.fetch_remembered(connection.id);
     }
 
     /// Follows a packet of a connection that is known from earlier packets of the same tuple. True:
     /// the packet is exactly like the one that `connection` was remembered of, for every flow (same
     /// state, zone, mark, label and translation); its connection was told of it, and its key's
-    /// connection fields need not be written. False: nothing was done, and the packet must go the
-    /// whole way.
+    /// connection fields need not be written. False: nothing was done, and the packet must take
+    /// the slow path.
     ///
     /// Packets that walk may have come before and be told of after: that cannot be seen, as long as
     /// they are of other connections. So where a connection may be pushed out for theirs, False.
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let Following { moment, context, makes_room, .. } = self;
-        if *makes_room && moment.may_give_way(connection, context) {
+        let FollowGuard { follower, context, makes_room, .. } = self;
+        if *makes_room && follower.may_give_way(connection, context) {
             return false;
         }
-        moment.set(now, context);
-        moment.follow(connection, frame, context).is_some()
+        follower.set(now, context);
+        follower.follow(connection, frame, context).is_some()
     }
 
     /// Whether flows see of a connection what they saw, if it lives.
     #[inline]
     pub fn is_unchanged(&self, connection: ConnectionRef) -> bool {
-        let record = self.moment.connections.record(connection.id);
+        let record = self.follower.connections.record(connection.id);
         record.life().differs_from(connection.generation) == 0
     }
 
@@ -162,17 +162,17 @@ impl Following<'_> {
         both: [(ConnectionRef, bool); 2],
         frame: &Frame,
     ) -> bool {
-        let Following { moment, context, makes_room, .. } = self;
-        if *makes_room && both.iter().any(|(it, _)| moment.may_give_way(*it, context)) {
+        let FollowGuard { follower, context, makes_room, .. } = self;
+        if *makes_room && both.iter().any(|(it, _)| follower.may_give_way(*it, context)) {
             return false;
         }
-        moment.set(now, context);
-        moment.follow_both(both, frame, context)
+        follower.set(now, context);
+        follower.follow_both(both, frame, context)
     }
 }
 
-impl Drop for Following<'_> {
+impl Drop for FollowGuard<'_> {
     fn drop(&mut self) {
-        self.moment.connections.publish(self.context);
+        self.follower.connections.publish(self.context);
     }
 }

@@ -12,7 +12,7 @@ use flow::{ConnectionRef, CtFields, CtState, Frame, Masked};
 impl Pass<'_> {
     /// [`Pass::write`] for TCP and UDP of connections that no helper announced.
     #[inline(always)]
-    pub fn write_seen<'w>(
+    pub fn write_parsed<'w>(
         &mut self,
         frame: &mut Frame,
         state: CtState,

@@ -1,6 +1,6 @@
 //! A flow in a worker's table, and what the pipeline needs of it.
 
-use crate::manner::Manner;
+use crate::flow_kind::FlowKind;
 use base::Instant;
 use classifier::Handle;
 use flow::{Action, FlowId, FlowStats};
@@ -15,13 +15,13 @@ pub struct InstalledFlow {
     pub(crate) actions: Option<Arc<[Action]>>,
     /// What it has carried.
     pub stats: FlowStats,
-    /// What can be remembered of its packets.
-    pub(crate) manner: Manner,
+    /// Whether and how its packets are cached.
+    pub(crate) kind: FlowKind,
     /// Changes with the actions; no two flows, and no two lists of one flow, have the same.
     pub(crate) version: u64,
-    /// Whether the packets visit connection tracking.
+    /// Whether the packets are tracked.
     pub(crate) tracks: bool,
-    /// Whether they are made to forget what it said of them, before a visit if they make one.
+    /// Whether the actions have a `ct_clear`, which comes before any `ct`.
     pub(crate) clears: bool,
     /// Whether it is in the list of flows that the next dump tells of.
     pub(crate) reported: bool,
@@ -38,10 +38,9 @@ impl InstalledFlow {
         !std::mem::replace(&mut self.reported, true)
     }
 
-    /// Whether the flow ends a packet's way without connection tracking, by steps that can be
-    /// remembered.
+    /// Whether the flow ends a path without connection tracking, by actions that can be cached.
     pub(crate) fn ends_untracked(&self) -> bool {
-        !self.tracks && matches!(self.manner, Manner::Ends(_))
+        !self.tracks && matches!(self.kind, FlowKind::Terminal(_))
     }
 }
 

@@ -7,31 +7,31 @@
 
 #![forbid(unsafe_code)]
 
+mod burst;
+mod cache_insert;
+mod cache_policy;
+mod cached;
+mod ct_passes;
 mod dump;
 mod execute;
+mod flow_kind;
+mod flow_paths;
 mod installed;
-mod known;
-mod lane;
 mod laps;
-mod learn;
-mod manner;
 mod miss;
+mod nat_rewrite;
 mod outbox;
+mod path_id;
 mod pending;
 mod pipeline;
 mod rewrite;
 mod rewrites;
 mod stats;
 mod step;
-mod translate;
 mod tunnel;
 mod unified;
 mod upcall_queue;
-mod visits;
-mod walks;
-mod way;
 mod worker;
-mod worth;
 
 pub use laps::{Laps, Stage};
 pub use outbox::Outbox;

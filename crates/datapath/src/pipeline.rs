@@ -1,19 +1,19 @@
-//! The way of a packet: receive, parse, look up, carry out, and once more where a flow says so.
+//! The pipeline: receive, parse, look up, execute actions, and again for packets that recirculate.
 
+use crate::burst::{Burst, PathTrace};
 use crate::execute::execute_run;
-use crate::lane::{Lane, Trail};
+use crate::flow_paths::Hit;
 use crate::laps::{Laps, Stage};
 use crate::outbox::Outbox;
-use crate::walks::Hit;
 use crate::worker::Worker;
-use crate::{known, learn};
+use crate::{cache_insert, cached};
 use base::limits::{BATCH_SIZE, RECIRC_DEPTH};
 use base::{Instant, PortNo};
 use classifier::Handle;
 use flow::{Action, DropReason, Frame};
 use packet::Batch;
 
-/// What the tables say of each frame of a pass; nothing of places without a packet.
+/// The flow that each frame of a pass hits; `None` without a packet.
 type Hits = arrayvec::ArrayVec<Option<Handle>, BATCH_SIZE>;
 
 /// Takes a batch from one port through the datapath.
@@ -25,26 +25,26 @@ pub(crate) fn receive(
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
-    let Some(mut lane) = worker.lane.take() else { return };
-    lane.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, laps));
+    let Some(mut burst) = worker.burst.take() else { return };
+    burst.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, laps));
     laps.lap(Stage::Parse);
-    let is_noted = worker.notes_batch();
-    let known = if is_noted { known::forward(worker, now, &mut lane, out, laps) } else { 0 };
-    if known < lane.count {
-        lane.begin_walk(is_noted);
-        let Lane { frames, trails, count, .. } = &mut *lane;
-        let trails = if is_noted { &mut trails[..*count] } else { &mut [] };
-        walk(worker, now, &mut frames[..*count], trails, 0, out, laps);
-        if is_noted {
-            learn::remember(worker, now, &lane, laps);
+    let is_traced = worker.traces_batch();
+    let forwarded = if is_traced { cached::forward(worker, now, &mut burst, out, laps) } else { 0 };
+    if forwarded < burst.count {
+        burst.begin_walk(is_traced);
+        let Burst { frames, traces, count, .. } = &mut *burst;
+        let traces = if is_traced { &mut traces[..*count] } else { &mut [] };
+        walk(worker, now, &mut frames[..*count], traces, 0, out, laps);
+        if is_traced {
+            cache_insert::insert_burst(worker, now, &burst, laps);
         }
         walk_copies(worker, now, out, laps);
         laps.lap(Stage::Walk);
     }
-    worker.lane = Some(lane);
+    worker.burst = Some(burst);
 }
 
-/// Carries out steps on one frame, and takes what they send round again through the datapath.
+/// Executes actions on one frame, and walks what they recirculate.
 pub(crate) fn execute(
     worker: &mut Worker,
     now: Instant,
@@ -60,7 +60,7 @@ pub(crate) fn execute(
     walk_copies(worker, now, out, laps);
 }
 
-/// Takes a frame that waited for an answer into the tables.
+/// Walks a frame that waited behind a miss.
 pub(crate) fn enter_again(
     worker: &mut Worker,
     now: Instant,
@@ -73,13 +73,13 @@ pub(crate) fn enter_again(
 }
 
 /// Pass after pass over the tables, until no packet is left in its place. The number of passes is
-/// bounded, so that flows that send packets round for ever do no harm. There is a trail for each
+/// bounded, so that flows that send packets round for ever do no harm. There is a trace for each
 /// frame, or none at all where they will not be remembered.
 fn walk(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
-    trails: &mut [Trail],
+    traces: &mut [PathTrace],
     passed: usize,
     out: &mut Outbox,
     laps: &mut impl Laps,
@@ -94,7 +94,7 @@ fn walk(
             return;
         }
         let copies = worker.again.len();
-        carry_out(worker, now, frames, trails, &hits, out, laps);
+        carry_out(worker, now, frames, traces, &hits, out, laps);
         worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
         worker.stats.recirculated += (worker.again.len() - copies) as u64;
     }
@@ -143,7 +143,7 @@ fn carry_out(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
-    trails: &mut [Trail],
+    traces: &mut [PathTrace],
     hits: &Hits,
     out: &mut Outbox,
     laps: &mut impl Laps,
@@ -153,27 +153,27 @@ fn carry_out(
         let range = start..start + run.len();
         start = range.end;
         let frames = &mut frames[range.clone()];
-        let trails = trails.get_mut(range).unwrap_or_default();
+        let traces = traces.get_mut(range).unwrap_or_default();
         if let Some(handle) = run[0]
             && worker.holds_back(handle)
         {
-            carry_out_behind(worker, now, handle, frames, trails, out, laps);
+            carry_out_behind(worker, now, handle, frames, traces, out, laps);
             continue;
         }
         let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
             frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, laps));
             continue;
         };
-        trails
+        traces
             .iter_mut()
-            .for_each(|trail| trail.hit(Hit { flow: flow.handle, version: flow.version }));
+            .for_each(|trace| trace.hit(Hit { flow: flow.handle, version: flow.version }));
         execute_run(worker, now, frames, &flow.actions, out, laps);
         worker.give_back(flow.handle, flow.actions);
         if flow.clears {
-            trails.iter_mut().for_each(Trail::cleared);
+            traces.iter_mut().for_each(PathTrace::cleared);
         }
         if flow.tracks {
-            trails.iter_mut().zip(frames).for_each(|(trail, frame)| trail.tracked(frame));
+            traces.iter_mut().zip(frames).for_each(|(trace, frame)| trace.tracked(frame));
         }
     }
 }
@@ -185,11 +185,11 @@ fn carry_out_behind(
     now: Instant,
     handle: Handle,
     frames: &mut [Frame],
-    trails: &mut [Trail],
+    traces: &mut [PathTrace],
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
-    trails.iter_mut().for_each(Trail::spoil);
+    traces.iter_mut().for_each(PathTrace::set_uncacheable);
     for frame in frames {
         if worker.waits(frame, laps) {
             continue;

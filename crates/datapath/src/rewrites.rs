@@ -1,6 +1,6 @@
 //! Whether packets come to connection tracking otherwise than they came in.
 
-use crate::manner::is_tuple;
+use crate::flow_kind::is_tuple;
 use base::Zone;
 use flow::Action;
 

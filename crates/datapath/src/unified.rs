@@ -22,9 +22,9 @@ use self::entry::{
 use self::look_up::kind;
 use self::mask::{MaskInUse, Secrets};
 use self::probe::Probe;
-use crate::translate::Translation;
-use crate::visits::Visits;
-use crate::way::Way;
+use crate::ct_passes::CtPasses;
+use crate::nat_rewrite::NatRewrite;
+use crate::path_id::PathId;
 use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Headers};
@@ -38,14 +38,15 @@ const KINDS: usize = 64;
 /// What the cache begins with, if it may be so large, and how much larger it gets each time.
 const ENTRIES_FIRST: usize = 1 << 14;
 const GROWTH: usize = 8;
-/// What an entry says.
+
+/// A new entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Known {
-    pub way: Way,
-    /// The connections, of tracked packets, which act on each once or twice.
-    pub visits: Option<Visits>,
-    /// What the connection makes of addresses and ports, where it does.
-    pub translation: Option<Translation>,
+pub(crate) struct NewEntry {
+    pub path_id: PathId,
+    /// The connections of tracked packets, which act on each once or twice.
+    pub ct_passes: Option<CtPasses>,
+    /// The NAT rewrite, if the connection is translated.
+    pub nat_rewrite: Option<NatRewrite>,
     pub late: Late,
     /// Packets with other addresses and ports may come to a connection of these.
     pub is_shared: bool,
@@ -62,10 +63,10 @@ pub(crate) enum Late {
     New,
 }
 
-/// What an entry says at first sight.
+/// The fields of an entry that every hit needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Remembered {
-    pub way: Way,
+pub(crate) struct EntryView {
+    pub path_id: PathId,
     pub connection: Option<ConnectionRef>,
     /// Packets with other addresses and ports may come to a connection of these.
     pub is_shared: bool,
@@ -73,12 +74,12 @@ pub(crate) struct Remembered {
     pub is_usual: bool,
 }
 
-/// What there is among the entries of a batch.
+/// Properties of the entries that a batch hit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Among {
-    /// Some translate.
+pub(crate) struct BatchSummary {
+    /// Some have a NAT rewrite.
     pub translate: bool,
-    /// The most that holds of some.
+    /// The strongest of them.
     pub come_late: Late,
 }
 
@@ -147,7 +148,7 @@ impl UnifiedCache {
     }
 
     /// Now and then: makes room for other masks, and asks for more room where much is used.
-    /// `expects_few` says whether few packets are likely to be known.
+    /// `expects_few` says whether few packets are likely to be new.
     pub fn tick(&mut self, expects_few: bool) -> Option<RoomWanted> {
         self.expects_few = expects_few;
         let before = self.masks.len();
@@ -199,12 +200,12 @@ impl UnifiedCache {
 
     /// What an entry says of its packets.
     #[inline(always)]
-    pub fn get(&self, at: u32) -> Option<Remembered> {
+    pub fn get(&self, at: u32) -> Option<EntryView> {
         let entry = self.room.entries.get(at as usize)?;
         let connection = entry.connection();
         let is_shared = entry.flags & SHARED != 0;
         let is_usual = entry.flags & (TWICE | SECOND) == 0;
-        Some(Remembered { way: entry.way, connection, is_shared, is_usual })
+        Some(EntryView { path_id: entry.path_id, connection, is_shared, is_usual })
     }
 
     /// The connections of an entry's packets, and which of them they act on twice.
@@ -221,44 +222,44 @@ impl UnifiedCache {
         [first, Some((second, flags & SECOND_TWICE != 0))]
     }
 
-    /// What the connection makes of addresses and ports of an entry's packets, where it does.
+    /// The NAT rewrite of an entry's packets, if they are translated.
     #[inline]
-    pub fn translation(&self, at: u32) -> Option<&Translation> {
+    pub fn nat_rewrite(&self, at: u32) -> Option<&NatRewrite> {
         let entry = self.room.entries.get(at as usize)?;
         if entry.flags & TRANSLATED == 0 {
             return None;
         }
-        self.room.rest[at as usize].translation.as_ref()
+        self.room.rest[at as usize].nat_rewrite.as_ref()
     }
 
-    /// Remembers what became of a packet, and that only these bits of its headers decided it;
-    /// says whether there was room.
-    pub fn insert(&mut self, headers: &Headers, mask: &Headers, known: &Known) -> bool {
+    /// Inserts an entry for packets that agree with `headers` in the bits of `mask`; says whether there
+    /// was room.
+    pub fn insert(&mut self, headers: &Headers, mask: &Headers, new: &NewEntry) -> bool {
         if !self.is_on() || headers.is_none() {
             return false;
         }
         let Some(mask) = self.mask_number(mask) else { return false };
         self.first_mask[kind(headers)] = mask as u8;
         let probe = self.probe(headers, mask);
-        self.masks[mask].has_untracked |= known.visits.is_none();
+        self.masks[mask].has_untracked |= new.ct_passes.is_none();
         let in_use = self.masks[mask];
         let mask = in_use.mask;
         let Some(at) = self.place_for(headers, &probe) else { return false };
         let entry = &mut self.room.entries[at];
-        self.occupied += usize::from(entry.way.is_none());
+        self.occupied += usize::from(entry.path_id.is_none());
         self.room.tags.set(at, probe.tag());
         entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
-        (entry.way, entry.mask) = (known.way, in_use.serial);
-        entry.flags = flag(SHARED, known.is_shared)
-            | flag(LATE, known.late == Late::Established)
-            | flag(LATE_NEW, known.late == Late::New);
-        if let Some(visits) = known.visits {
+        (entry.path_id, entry.mask) = (new.path_id, in_use.serial);
+        entry.flags = flag(SHARED, new.is_shared)
+            | flag(LATE, new.late == Late::Established)
+            | flag(LATE_NEW, new.late == Late::New);
+        if let Some(ct_passes) = new.ct_passes {
             self.has_tracked = true;
-            let ConnectionRef { id, generation, is_reply } = visits.first.connection;
+            let ConnectionRef { id, generation, is_reply } = ct_passes.first.connection;
             (entry.connection_id, entry.connection_generation) = (id, generation);
-            let is_twice = visits.first.acting > 1;
+            let is_twice = ct_passes.first.acting > 1;
             entry.flags |= TRACKED | flag(REPLY, is_reply) | flag(TWICE, is_twice);
-            if let Some(second) = visits.second {
+            if let Some(second) = ct_passes.second {
                 let ConnectionRef { id, generation, is_reply } = second.connection;
                 self.room.seconds[at] = Second { id, generation };
                 let is_twice = second.acting > 1;
@@ -269,9 +270,9 @@ impl UnifiedCache {
             self.room.rest[at].words =
                 std::array::from_fn(|i| headers.words()[NARROW + i] & mask.words()[NARROW + i]);
         }
-        if let Some(translation) = known.translation {
+        if let Some(nat_rewrite) = new.nat_rewrite {
             entry.flags |= TRANSLATED;
-            self.room.rest[at].translation = Some(translation);
+            self.room.rest[at].nat_rewrite = Some(nat_rewrite);
         }
         true
     }

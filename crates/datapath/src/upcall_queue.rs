@@ -56,8 +56,9 @@ impl Class {
     }
 }
 
+/// The upcalls of one class from one port.
 #[derive(Debug)]
-struct Lane {
+struct PortQueue {
     class: Class,
     port: PortNo,
     waiting: VecDeque<Upcall>,
@@ -65,9 +66,9 @@ struct Lane {
 }
 
 #[derive(Debug, Default)]
-struct Lanes {
-    lanes: Vec<Lane>,
-    /// Of each lane, how many wait and how many have their room reserved.
+struct PortQueues {
+    queues: Vec<PortQueue>,
+    /// The number of upcalls that wait or have their room reserved, per queue.
     lengths: Vec<usize>,
     turn: usize,
     /// How many wait in all, and with those whose room is reserved.
@@ -78,7 +79,7 @@ struct Lanes {
 /// Shared by all workers, who push, and by those who answer, who pop.
 #[derive(Debug, Default)]
 pub struct UpcallQueue {
-    lanes: Mutex<Lanes>,
+    queues: Mutex<PortQueues>,
 }
 
 /// The queue was full; the upcall was dropped and counted against its port.
@@ -105,51 +106,51 @@ impl UpcallQueue {
     /// copied for it.
     pub fn reserve(&self, kind: &UpcallKind, key: &FlowKey) -> Result<Reserved, QueueFull> {
         let (class, port) = (Class::of(kind, key), key.in_port());
-        let mut lanes = self.lock();
-        let lane = lanes.lane(class, port);
-        let length = lanes.lengths[lane];
-        let longest = match lanes.total >= UPCALLS {
-            true => lanes.longest().filter(|longest| lanes.lengths[*longest] > length + 1),
+        let mut queues = self.lock();
+        let queue = queues.queue(class, port);
+        let length = queues.lengths[queue];
+        let longest = match queues.total >= UPCALLS {
+            true => queues.longest().filter(|longest| queues.lengths[*longest] > length + 1),
             false => None,
         };
-        if length >= UPCALLS_PER_PORT || (lanes.total >= UPCALLS && longest.is_none()) {
-            lanes.lanes[lane].dropped += 1;
+        if length >= UPCALLS_PER_PORT || (queues.total >= UPCALLS && longest.is_none()) {
+            queues.queues[queue].dropped += 1;
             return Err(QueueFull);
         }
-        let evicted = longest.and_then(|longest| lanes.drop_newest(longest));
-        lanes.lengths[lane] += 1;
-        lanes.total += 1;
+        let evicted = longest.and_then(|longest| queues.drop_newest(longest));
+        queues.lengths[queue] += 1;
+        queues.total += 1;
         Ok(Reserved { class, port, evicted })
     }
 
     /// Adds an upcall whose room was reserved. Says whether the queue was empty, so that those who pop
     /// must be woken.
     pub fn push(&self, reserved: &Reserved, upcall: Upcall) -> bool {
-        let mut lanes = self.lock();
-        let known = lanes.find(reserved.class, reserved.port);
+        let mut queues = self.lock();
+        let known = queues.find(reserved.class, reserved.port);
         // The port went meanwhile, and the room with it.
-        let Some(lane) =
-            known.filter(|&lane| lanes.lengths[lane] > lanes.lanes[lane].waiting.len())
+        let Some(queue) =
+            known.filter(|&queue| queues.lengths[queue] > queues.queues[queue].waiting.len())
         else {
             return false;
         };
-        lanes.lanes[lane].waiting.push_back(upcall);
-        lanes.waiting += 1;
-        lanes.waiting == 1
+        queues.queues[queue].waiting.push_back(upcall);
+        queues.waiting += 1;
+        queues.waiting == 1
     }
 
     /// Takes up to `budget` upcalls, one from each list in turn.
     pub fn pop(&self, budget: usize, out: &mut Vec<Upcall>) {
-        let mut lanes = self.lock();
-        let mut left = budget.min(lanes.waiting);
+        let mut queues = self.lock();
+        let mut left = budget.min(queues.waiting);
         while left > 0 {
-            let turn = lanes.turn % lanes.lanes.len();
-            lanes.turn = turn + 1;
-            if let Some(upcall) = lanes.lanes[turn].waiting.pop_front() {
+            let turn = queues.turn % queues.queues.len();
+            queues.turn = turn + 1;
+            if let Some(upcall) = queues.queues[turn].waiting.pop_front() {
                 out.push(upcall);
-                lanes.lengths[turn] -= 1;
-                lanes.waiting -= 1;
-                lanes.total -= 1;
+                queues.lengths[turn] -= 1;
+                queues.waiting -= 1;
+                queues.total -= 1;
                 left -= 1;
             }
         }
@@ -162,12 +163,12 @@ impl UpcallQueue {
 
     /// Upcalls dropped because there was no room, by port.
     pub fn dropped(&self) -> Vec<(PortNo, u64)> {
-        let lanes = self.lock();
+        let queues = self.lock();
         let mut by_port: Vec<(PortNo, u64)> = Vec::new();
-        for lane in lanes.lanes.iter().filter(|lane| lane.dropped > 0) {
-            match by_port.iter_mut().find(|(port, _)| *port == lane.port) {
-                Some((_, count)) => *count += lane.dropped,
-                None => by_port.push((lane.port, lane.dropped)),
+        for queue in queues.queues.iter().filter(|queue| queue.dropped > 0) {
+            match by_port.iter_mut().find(|(port, _)| *port == queue.port) {
+                Some((_, count)) => *count += queue.dropped,
+                None => by_port.push((queue.port, queue.dropped)),
             }
         }
         by_port
@@ -175,49 +176,50 @@ impl UpcallQueue {
 
     /// Forgets a port that is no more, with what waits for it.
     pub fn remove_port(&self, port: PortNo) {
-        self.lock().retain(|lane| lane.port != port);
+        self.lock().retain(|queue| queue.port != port);
     }
 
     /// A thread that panicked while it held the lock left plain data behind, which is still good.
-    fn lock(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PortQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Lanes {
+impl PortQueues {
     fn find(&self, class: Class, port: PortNo) -> Option<usize> {
-        self.lanes.iter().position(|lane| lane.class == class && lane.port == port)
+        self.queues.iter().position(|queue| queue.class == class && queue.port == port)
     }
 
-    fn lane(&mut self, class: Class, port: PortNo) -> usize {
+    fn queue(&mut self, class: Class, port: PortNo) -> usize {
         self.find(class, port).unwrap_or_else(|| {
-            self.lanes.push(Lane { class, port, waiting: VecDeque::new(), dropped: 0 });
+            self.queues.push(PortQueue { class, port, waiting: VecDeque::new(), dropped: 0 });
             self.lengths.push(0);
-            self.lanes.len() - 1
+            self.queues.len() - 1
         })
     }
 
     /// The longest list in which something waits.
     fn longest(&self) -> Option<usize> {
         let lengths = self.lengths.iter().enumerate();
-        let longest = lengths.max_by_key(|(_, length)| **length).map(|(lane, _)| lane)?;
-        (!self.lanes[longest].waiting.is_empty()).then_some(longest)
+        let longest = lengths.max_by_key(|(_, length)| **length).map(|(queue, _)| queue)?;
+        (!self.queues[longest].waiting.is_empty()).then_some(longest)
     }
 
-    fn drop_newest(&mut self, lane: usize) -> Option<Upcall> {
-        let upcall = self.lanes[lane].waiting.pop_back()?;
-        self.lanes[lane].dropped += 1;
-        self.lengths[lane] -= 1;
+    fn drop_newest(&mut self, queue: usize) -> Option<Upcall> {
+        let upcall = self.queues[queue].waiting.pop_back()?;
+        self.queues[queue].dropped += 1;
+        self.lengths[queue] -= 1;
         self.waiting -= 1;
         self.total -= 1;
         Some(upcall)
     }
 
-    fn retain(&mut self, keep: impl Fn(&Lane) -> bool) {
-        let lengths = self.lengths.iter().zip(&self.lanes);
-        self.lengths = lengths.filter(|(_, lane)| keep(lane)).map(|(length, _)| *length).collect();
-        self.lanes.retain(keep);
-        self.waiting = self.lanes.iter().map(|lane| lane.waiting.len()).sum();
+    fn retain(&mut self, keep: impl Fn(&PortQueue) -> bool) {
+        let lengths = self.lengths.iter().zip(&self.queues);
+        self.lengths =
+            lengths.filter(|(_, queue)| keep(queue)).map(|(length, _)| *length).collect();
+        self.queues.retain(keep);
+        self.waiting = self.queues.iter().map(|queue| queue.waiting.len()).sum();
         self.total = self.lengths.iter().sum();
     }
 }

@@ -3,13 +3,16 @@
 mod config;
 
 pub use self::config::WorkerConfig;
+use crate::burst::Burst;
+use crate::cache_policy::{self, CachePolicy};
 use crate::dump::Dump;
+use crate::flow_kind::{FinalActions, FlowKind};
+use crate::flow_paths::FlowPaths;
 use crate::installed::HitFlow;
 pub use crate::installed::InstalledFlow;
-use crate::lane::Lane;
 use crate::laps::Laps;
-use crate::manner::{Manner, Steps};
 use crate::outbox::Outbox;
+use crate::path_id::{PathId, PathKind};
 use crate::pending::Pending;
 use crate::pipeline;
 use crate::rewrites::Rewrites;
@@ -17,9 +20,6 @@ use crate::stats::WorkerStats;
 use crate::step::FoundBy;
 use crate::unified::{Room, RoomWanted, UnifiedCache};
 use crate::upcall_queue::UpcallQueue;
-use crate::walks::Walks;
-use crate::way::{Route, Way};
-use crate::worth::{self, Worth};
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
@@ -36,8 +36,8 @@ pub struct Worker {
     pub(crate) flows: MegaflowTable<InstalledFlow>,
     exact: ExactCache,
     pub(crate) unified: UnifiedCache,
-    pub(crate) walks: Walks,
-    pub(crate) worth: Worth,
+    pub(crate) flow_paths: FlowPaths,
+    pub(crate) cache_policy: CachePolicy,
     /// Flows that it ever had.
     pub(crate) rewrites: Rewrites,
     /// Changes with every change of a flow.
@@ -51,8 +51,8 @@ pub struct Worker {
     /// The last sequence number of a tunnel's packet.
     pub(crate) tunnel_sequence: u32,
     pub(crate) seed: u32,
-    /// Places for a batch; taken out while they are at work.
-    pub(crate) lane: Option<Box<Lane>>,
+    /// The batch that is processed; `None` meanwhile.
+    pub(crate) burst: Option<Box<Burst>>,
     /// Copies that are to go round, with the passes that they have behind them.
     pub(crate) again: Vec<(usize, Frame)>,
     pub(crate) handles: HashMap<FlowId, Handle>,
@@ -78,8 +78,8 @@ impl Worker {
             flows: MegaflowTable::new(seed),
             exact: ExactCache::new(),
             unified: UnifiedCache::new(config.unified_entries, seed),
-            walks: Walks::new(seed),
-            worth: Worth::new(),
+            flow_paths: FlowPaths::new(seed),
+            cache_policy: CachePolicy::new(),
             rewrites: Rewrites::Nowhere,
             epoch: 0,
             pool: Pool::new(config.pool_packets),
@@ -89,7 +89,7 @@ impl Worker {
             random: (seed as u32) | 1,
             tunnel_sequence: 0,
             seed: (seed >> 32) as u32,
-            lane: Some(Box::new(Lane::new())),
+            burst: Some(Box::new(Burst::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
             handles: HashMap::new(),
             pending: Pending::default(),
@@ -158,9 +158,9 @@ impl Worker {
     /// what room is to be prepared for the unified flow cache.
     pub fn tick(&mut self) -> Option<RoomWanted> {
         self.end_late_misses();
-        self.worth.decide(self.flows.counts());
+        self.cache_policy.decide(self.flows.counts());
         self.flows.resort();
-        self.unified.tick(self.worth.learns_seldom())
+        self.unified.tick(self.cache_policy.inserts_seldom())
     }
 
     /// The same where no other thread prepares the room.
@@ -226,13 +226,13 @@ impl Worker {
         if rewrites != std::mem::replace(&mut self.rewrites, rewrites) {
             self.unified.forget();
         }
-        let manner = Manner::of(&put.actions);
+        let flow_kind = FlowKind::of(&put.actions);
         let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
         let clears = put.actions.contains(&Action::CtClear);
         if let Some(handle) = self.handles.get(&put.id)
             && let Some(flow) = self.flows.get_mut(*handle)
         {
-            (flow.actions, flow.manner) = (Some(put.actions), manner);
+            (flow.actions, flow.kind) = (Some(put.actions), flow_kind);
             (flow.tracks, flow.clears) = (tracks, clears);
             flow.version = self.epoch;
             return;
@@ -241,7 +241,7 @@ impl Worker {
             id: put.id,
             actions: Some(put.actions),
             stats: FlowStats::default(),
-            manner,
+            kind: flow_kind,
             version: self.epoch,
             tracks,
             clears,
@@ -264,15 +264,14 @@ impl Worker {
         }
     }
 
-    /// Finds the flow of the first of some frames in one pass, in the exact-match cache, where that is
-    /// worth it, or else among the megaflows; and says of how many in a row it is. The first has a
-    /// packet.
+    /// Finds the flow of the first of some frames in one pass, in the exact-match cache, where that pays,
+    /// or else among the megaflows; and says of how many in a row it is. The first has a packet.
     pub(crate) fn flow_of(
         &mut self,
         frames: &[Frame],
         laps: &mut impl Laps,
     ) -> (Option<Handle>, usize) {
-        if self.config.exact_insert_inverse == 0 || !self.worth.asks_exact() {
+        if self.config.exact_insert_inverse == 0 || !self.cache_policy.probes_exact() {
             return self.flow_in_table(frames, laps);
         }
         let frame = &frames[0];
@@ -304,40 +303,41 @@ impl Worker {
         (Some(hit), count)
     }
 
-    /// Whether the unified cache is asked about the packets of a batch, and their walks are noted so
-    /// that it may be told of them. Which batches those are is left to chance, where they are not all.
+    /// Whether a batch is probed in the unified cache, and its walks are traced for insertion. Where not
+    /// all are, chance decides.
     #[inline]
-    pub(crate) fn notes_batch(&mut self) -> bool {
-        let is_all = !self.worth.asks_seldom();
+    pub(crate) fn traces_batch(&mut self) -> bool {
+        let is_all = !self.cache_policy.probes_seldom();
         self.unified.is_on()
-            && (is_all || self.next_random().is_multiple_of(self.batches_per_note()))
+            && (is_all || self.next_random().is_multiple_of(self.batches_per_trace()))
     }
 
-    /// Of how many batches one is noted.
+    /// Of how many batches one is traced.
     #[inline]
-    pub(crate) fn batches_per_note(&self) -> u32 {
-        let inverse = if self.worth.asks_seldom() { worth::BATCHES_PER_NOTE } else { 1 };
+    pub(crate) fn batches_per_trace(&self) -> u32 {
+        let inverse =
+            if self.cache_policy.probes_seldom() { cache_policy::BATCHES_PER_TRACE } else { 1 };
         inverse.min(self.config.unified_insert_inverse).max(1)
     }
 
-    /// The flow that packets which go this way hit after so many others.
+    /// The flow that packets of this path hit in pass number `passed`.
     #[inline]
-    pub(crate) fn flow_on(&self, way: Way, passed: usize) -> Option<Handle> {
-        match way.route()? {
-            Route::Flow(handle) => (passed == 0).then_some(handle),
-            Route::Walk(id) => self.walks.get(id)?.passes.get(passed).map(|hit| hit.flow),
+    pub(crate) fn flow_on(&self, path_id: PathId, passed: usize) -> Option<Handle> {
+        match path_id.kind()? {
+            PathKind::Flow(handle) => (passed == 0).then_some(handle),
+            PathKind::Path(id) => self.flow_paths.get(id)?.passes.get(passed).map(|hit| hit.flow),
         }
     }
 
-    /// The steps that end a way.
+    /// The actions that end a path.
     #[inline]
-    pub(crate) fn last_steps(&self, way: Way) -> Option<Steps> {
-        match way.route()? {
-            Route::Flow(handle) => match &self.flows.get(handle)?.manner {
-                Manner::Ends(steps) => Some(steps.clone()),
-                Manner::GoesOn | Manner::Particular => None,
+    pub(crate) fn final_actions(&self, path_id: PathId) -> Option<FinalActions> {
+        match path_id.kind()? {
+            PathKind::Flow(handle) => match &self.flows.get(handle)?.kind {
+                FlowKind::Terminal(steps) => Some(steps.clone()),
+                FlowKind::Recirculates | FlowKind::Uncacheable => None,
             },
-            Route::Walk(id) => Some(self.walks.get(id)?.steps.clone()),
+            PathKind::Path(id) => Some(self.flow_paths.get(id)?.final_actions.clone()),
         }
     }
 

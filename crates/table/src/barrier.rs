@@ -11,7 +11,7 @@
 //! `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, returns after every thread of the process has passed a full
 //! fence at some point of its program since the call began: those that run are interrupted for it,
 //! the others passed one when they lost the processor. On the frequent side it is then enough that
-//! the compiler keeps the order ([`Barrier::light`]). For every visitor that point lies
+//! the compiler keeps the order ([`Barrier::light`]). For every reader that point lies
 //!
 //! - before its light fence: its looks come after the point, and so after what was taken out of
 //!   reach before the heavy fence began. It does not find it.
@@ -21,7 +21,7 @@
 //! There is no third case. Where the system has no such call (before Linux 4.14, or where it is
 //! forbidden), both sides have a sequentially consistent fence, as the memory model wants it.
 //!
-//! The model checker has no membarrier(2). It has what was used above and no more: for every visitor
+//! The model checker has no membarrier(2). It has what was used above and no more: for every reader
 //! a lock that its light fence takes and lets go, and that the heavy fence takes and lets go once
 //! after it began. Which of the two comes first says on which side of the light fence the point
 //! lies, and the lock orders what was said to be ordered.

@@ -43,7 +43,7 @@ impl Counts {
         let row = self.rows[guard.number()].get_or_init(|| self.row());
         let piece = row[index as usize / PIECE].get_or_init(piece);
         let count = &piece[index as usize % PIECE][what as usize];
-        // No other thread has the visitor's number, so no other thread writes here.
+        // No other thread has the reader's number, so no other thread writes here.
         count.store(count.load(Ordering::Relaxed).wrapping_add(number), Ordering::Release);
     }
 

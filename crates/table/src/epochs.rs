@@ -5,13 +5,13 @@
 //! something out asks for a *stamp*, and uses the memory again once that stamp has *passed*: when
 //! every guard taken before the stamp is dropped.
 //!
-//! Why this holds. A stamp is the epoch that it ends. A visitor writes down the epoch it found,
+//! Why this holds. A stamp is the epoch that it ends. A reader writes down the epoch it found,
 //! then a [light fence](Barrier::light) stands before its first look. Who asks whether a stamp
 //! has passed has a [heavy fence](Barrier::heavy) between the taking out and its look at what
-//! visitors wrote. Of the two fences one comes first. If the visitor's does, its epoch is seen: not
+//! readers wrote. Of the two fences one comes first. If the reader's does, its epoch is seen: not
 //! later than the stamp, and the stamp has not passed; later, and it was read from the counter after
 //! the stamp was, and with it everything that had been taken out. If the other fence comes first,
-//! the visitor's looks come after the taking out, and cannot find what is gone.
+//! the reader's looks come after the taking out, and cannot find what is gone.
 //!
 //! One heavy fence serves all stamps before it, those of other threads too: what they had taken out
 //! is known with the epoch that is read before the fence, and what the fence made visible is passed
@@ -31,7 +31,7 @@ pub const MAX_READERS: usize = 3;
 
 /// No reader has this slot.
 const FREE: u64 = 0;
-/// Its reader is not visiting.
+/// Its reader holds no guard.
 const AWAY: u64 = 1;
 const FIRST_EPOCH: u64 = 2;
 
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_passes_when_the_visits_before_it_are_over() {
+    fn a_stamp_passes_when_the_guards_before_it_are_dropped() {
         [Epochs::new(), Epochs::symmetric()].into_iter().for_each(check_stamps);
     }
 

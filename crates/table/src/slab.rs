@@ -166,7 +166,7 @@ impl<const WORDS: usize> Slab<WORDS> {
     }
 
     /// Gives up an id that others may have seen. Nothing may lead to it any more, except what
-    /// visitors already hold.
+    /// readers already hold.
     #[inline]
     pub fn retire(&self, spare: &mut Spare, id: Id) {
         debug_assert!(id != 0 && id < self.capacity);

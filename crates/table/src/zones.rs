@@ -93,7 +93,7 @@ impl Zones {
     /// A zone's index, if anything was ever put into the zone.
     #[inline]
     #[must_use]
-    pub fn get<'a>(&'a self, _visit: &'a Guard<'_>, zone: u16) -> Option<&'a Index> {
+    pub fn get<'a>(&'a self, _guard: &'a Guard<'_>, zone: u16) -> Option<&'a Index> {
         self.index(self.number(zone))
     }
 

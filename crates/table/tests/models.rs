@@ -23,16 +23,16 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn what_a_visitor_found_is_not_freed_under_it() {
-    check_that_nothing_is_freed_under_a_visitor(Epochs::new);
+fn what_a_reader_found_is_not_freed_under_it() {
+    check_that_nothing_is_freed_under_a_reader(Epochs::new);
 }
 
 #[test]
-fn what_a_visitor_without_a_fence_of_its_own_found_is_not_freed_under_it() {
-    check_that_nothing_is_freed_under_a_visitor(Epochs::asymmetric);
+fn what_a_reader_without_a_fence_of_its_own_found_is_not_freed_under_it() {
+    check_that_nothing_is_freed_under_a_reader(Epochs::asymmetric);
 }
 
-fn check_that_nothing_is_freed_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
+fn check_that_nothing_is_freed_under_a_reader(epochs: fn() -> Arc<Epochs>) {
     // The stamps are the crate's own; a slab of one id stands for them.
     model(3, move || {
         let epochs = epochs();
@@ -44,11 +44,11 @@ fn check_that_nothing_is_freed_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
         root.store(u64::from(id), Ordering::Release);
 
         let mut reader = epochs.reader().unwrap();
-        let visitor = {
+        let reader = {
             let (root, value) = (Arc::clone(&root), Arc::clone(&value));
             thread::spawn(move || {
                 for _ in 0..2 {
-                    let _visit = reader.enter();
+                    let _guard = reader.enter();
                     if root.load(Ordering::Acquire) != 0 {
                         // The checker fails if this meets the write below.
                         // SAFETY: the checker's cell has no safe read, and checks this one.
@@ -63,7 +63,7 @@ fn check_that_nothing_is_freed_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
             // SAFETY: as above.
             value.with_mut(|value| unsafe { *value = 2 });
         }
-        visitor.join().unwrap();
+        reader.join().unwrap();
         drop(spare);
         let mut other = slab.spare();
         let _ = slab.take(&mut other);
@@ -71,13 +71,13 @@ fn check_that_nothing_is_freed_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
 }
 
 #[test]
-fn an_id_is_not_reused_while_a_visitor_looks_at_its_record() {
-    check_that_no_id_is_reused_under_a_visitor(Epochs::new);
+fn an_id_is_not_reused_while_a_reader_looks_at_its_record() {
+    check_that_no_id_is_reused_under_a_reader(Epochs::new);
 }
 
 #[test]
-fn an_id_is_not_reused_while_a_visitor_without_a_fence_of_its_own_looks_at_its_record() {
-    check_that_no_id_is_reused_under_a_visitor(Epochs::asymmetric);
+fn an_id_is_not_reused_while_a_reader_without_a_fence_of_its_own_looks_at_its_record() {
+    check_that_no_id_is_reused_under_a_reader(Epochs::asymmetric);
 }
 
 /// One thread's fence serves what the other took out before it.
@@ -107,8 +107,8 @@ fn one_fence_serves_what_two_threads_took_out() {
             let [one, mut other] = takers;
             let mut one = one;
             let one = thread::spawn(move || one());
-            let visitor = thread::spawn(move || {
-                let _visit = reader.enter();
+            let reader = thread::spawn(move || {
+                let _guard = reader.enter();
                 for (slab, root) in &tables {
                     let id = root.load(Ordering::Acquire) as Id;
                     assert!(id == 0 || slab.words(id)[0].load(Ordering::Relaxed) == 7);
@@ -116,12 +116,12 @@ fn one_fence_serves_what_two_threads_took_out() {
             });
             other();
             one.join().unwrap();
-            visitor.join().unwrap();
+            reader.join().unwrap();
         });
     }
 }
 
-fn check_that_no_id_is_reused_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
+fn check_that_no_id_is_reused_under_a_reader(epochs: fn() -> Arc<Epochs>) {
     model(3, move || {
         let epochs = epochs();
         let slab = Arc::new(Slab::<1>::new(Arc::clone(&epochs), 2));
@@ -132,10 +132,10 @@ fn check_that_no_id_is_reused_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
         root.store(u64::from(id), Ordering::Release);
 
         let mut reader = epochs.reader().unwrap();
-        let visitor = {
+        let reader = {
             let (root, slab) = (Arc::clone(&root), Arc::clone(&slab));
             thread::spawn(move || {
-                let _visit = reader.enter();
+                let _guard = reader.enter();
                 let id = root.load(Ordering::Acquire) as Id;
                 if id != 0 {
                     assert_eq!(slab.words(id)[0].load(Ordering::Relaxed), 7);
@@ -150,7 +150,7 @@ fn check_that_no_id_is_reused_under_a_visitor(epochs: fn() -> Arc<Epochs>) {
                 slab.words(id)[0].store(8, Ordering::Relaxed);
             }
         }
-        visitor.join().unwrap();
+        reader.join().unwrap();
     });
 }
 
@@ -523,12 +523,12 @@ fn who_finds_an_entry_finds_what_was_noted_before_it() {
 }
 
 #[test]
-fn a_visitor_of_one_zone_never_meets_another_zones_entries() {
+fn a_reader_of_one_zone_never_meets_another_zones_entries() {
     model(2, || {
         let table = Table::new();
         let [mut one, mut other] = [(); 2].map(|()| table.thread());
         one.insert(0, 1, 0).unwrap();
-        let visitor = thread::spawn({
+        let reader = thread::spawn({
             let table = Arc::clone(&table);
             move || {
                 let guard = other.reader.enter();
@@ -541,6 +541,6 @@ fn a_visitor_of_one_zone_never_meets_another_zones_entries() {
         assert!(table.zones.detach(0));
         one.drain();
         one.insert(1, 2, 0).unwrap();
-        visitor.join().unwrap();
+        reader.join().unwrap();
     });
 }

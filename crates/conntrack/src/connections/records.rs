@@ -31,7 +31,7 @@ impl Connections {
     /// Shows the ids of records that live, or seem to, and says where to go on.
     pub fn part_of_records(
         &self,
-        _visit: &Guard<'_>,
+        _guard: &Guard<'_>,
         from: Place,
         mut show: impl FnMut(Id, &Record<'_>),
     ) -> Option<Place> {

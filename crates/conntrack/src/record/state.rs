@@ -122,7 +122,7 @@ impl State {
 
     /// The bits of connections whose packets want more than to be followed; of those that are
     /// translated, where the action translates.
-    pub fn whole_way(translates: bool) -> u64 {
+    pub fn slow_path_bits(translates: bool) -> u64 {
         Self::HELPER | Self::EXPECTED | if translates { Self::NAT } else { 0 }
     }
 

@@ -1,8 +1,8 @@
 //! An entry of the unified flow cache, and what is looked for in its place.
 
 use super::mask::MaskInUse;
-use crate::translate::Translation;
-use crate::way::Way;
+use crate::nat_rewrite::NatRewrite;
+use crate::path_id::PathId;
 use flow::{ConnectionRef, HEADER_WORDS, Headers};
 
 /// Entries of a set. A hash chooses a set and a place in it, and another set for when that is full.
@@ -16,7 +16,7 @@ pub(super) const NARROW: usize = 5;
 #[repr(C, align(64))]
 pub(super) struct Entry {
     pub(super) words: [u64; NARROW],
-    pub(super) way: Way,
+    pub(super) path_id: PathId,
     pub(super) connection_id: u32,
     pub(super) connection_generation: u32,
     /// The serial number of its mask; 0 of a place without an entry.
@@ -46,7 +46,7 @@ pub(super) const USED: u16 = 8;
 #[repr(C, align(64))]
 pub(super) struct Rest {
     pub(super) words: [u64; HEADER_WORDS - NARROW],
-    pub(super) translation: Option<Translation>,
+    pub(super) nat_rewrite: Option<NatRewrite>,
 }
 
 /// The connection of a second zone.
@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Entry>() == 64 && size_of::<Rest>() == 64);
 impl Entry {
     pub(super) const EMPTY: Entry = Entry {
         words: [0; NARROW],
-        way: Way::NONE,
+        path_id: PathId::NONE,
         connection_id: 0,
         connection_generation: 0,
         mask: 0,
@@ -93,7 +93,7 @@ impl Second {
 }
 
 impl Rest {
-    pub(super) const EMPTY: Rest = Rest { words: [0; HEADER_WORDS - NARROW], translation: None };
+    pub(super) const EMPTY: Rest = Rest { words: [0; HEADER_WORDS - NARROW], nat_rewrite: None };
 
     /// Whether the entry's further words are those of these headers, which are of IPv6.
     #[inline]

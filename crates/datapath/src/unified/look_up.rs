@@ -5,8 +5,8 @@ use super::entry::{LATE, LATE_NEW, TRANSLATED, USED};
 use super::mask::MaskInUse;
 use super::probe::Probe;
 use super::room::Room;
-use super::{Among, Found, KINDS, Late, NOT_FOUND, UnifiedCache};
-use crate::learn::CONTROL;
+use super::{BatchSummary, Found, KINDS, Late, NOT_FOUND, UnifiedCache};
+use crate::cache_insert::CONTROL;
 use flow::{ConnectionRef, Headers};
 
 impl UnifiedCache {
@@ -18,10 +18,10 @@ impl UnifiedCache {
         headers: &[Headers],
         found: &mut Found,
         mut fetch: impl FnMut(ConnectionRef),
-    ) -> Among {
+    ) -> BatchSummary {
         if self.masks.is_empty() || self.room.entries.is_empty() {
             *found = [NOT_FOUND; _];
-            return Among { translate: false, come_late: Late::Never };
+            return BatchSummary { translate: false, come_late: Late::Never };
         }
         let probes = self.probe_all(headers, found);
         let (away, mut flags) = self.compare_all(probes, headers, found, &mut fetch);
@@ -33,7 +33,7 @@ impl UnifiedCache {
             LATE => Late::Established,
             _ => Late::New,
         };
-        Among { translate: flags & TRANSLATED != 0, come_late }
+        BatchSummary { translate: flags & TRANSLATED != 0, come_late }
     }
 
     /// Says where each packet, or several in a row, are looked for; gives how many probes there are.

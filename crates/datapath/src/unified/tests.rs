@@ -1,7 +1,7 @@
 //! What stays in the cache, and for whom.
 
 use super::*;
-use crate::walks::WalkId;
+use crate::flow_paths::FlowPathRef;
 use base::PortNo;
 
 fn headers(text: &str) -> Headers {
@@ -14,15 +14,15 @@ fn client(number: u32) -> Headers {
     headers(&format!("10.0.{}.{}:1000>10.0.0.2:80 udp", number >> 8, number & 0xff))
 }
 
-fn known(slot: u32) -> Known {
-    let way = Way::walk(WalkId { slot, generation: 0 });
-    Known { way, visits: None, translation: None, late: Late::Never, is_shared: false }
+fn known(slot: u32) -> NewEntry {
+    let path_id = PathId::path(FlowPathRef { slot, generation: 0 });
+    NewEntry { path_id, ct_passes: None, nat_rewrite: None, late: Late::Never, is_shared: false }
 }
 
-fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<Way> {
+fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<PathId> {
     let mut found = [NOT_FOUND; BATCH_SIZE];
     cache.look_up(std::slice::from_ref(headers), &mut found, |_| ());
-    cache.get(found[0]).map(|it| it.way)
+    cache.get(found[0]).map(|it| it.path_id)
 }
 
 #[test]
@@ -32,15 +32,15 @@ fn what_agrees_under_the_mask_is_found_and_nothing_else() {
     assert!(cache.insert(&first, &first.tuple_mask(), &known(1)));
     let other_ttl = headers("10.0.0.1:1000>10.0.0.2:80 udp ttl=9");
     let other_port = headers("10.0.0.1:1001>10.0.0.2:80 udp");
-    assert_eq!(find(&mut cache, &first), Some(known(1).way));
-    assert_eq!(find(&mut cache, &other_ttl), Some(known(1).way));
+    assert_eq!(find(&mut cache, &first), Some(known(1).path_id));
+    assert_eq!(find(&mut cache, &other_ttl), Some(known(1).path_id));
     assert_eq!(find(&mut cache, &other_port), None);
     let wide = headers("[fd00::1]:1>[fd00::2]:2 udp");
     assert!(cache.insert(&wide, &wide.exact_mask(), &known(2)));
-    assert_eq!(find(&mut cache, &wide), Some(known(2).way));
+    assert_eq!(find(&mut cache, &wide), Some(known(2).path_id));
     assert_eq!(find(&mut cache, &headers("[fd00::1]:1>[fd00::3]:2 udp")), None);
     assert!(cache.insert(&first, &first.tuple_mask(), &known(3)));
-    assert_eq!(find(&mut cache, &first), Some(known(3).way), "the later answer counts");
+    assert_eq!(find(&mut cache, &first), Some(known(3).path_id), "the later answer counts");
     cache.set_entries_max(0);
     assert!(!cache.is_on() && !cache.insert(&first, &first.tuple_mask(), &known(1)));
     assert_eq!(find(&mut cache, &first), None);
@@ -57,7 +57,7 @@ fn flows_of_one_packet_do_not_push_out_those_in_use() {
     for passer_by in 0..20_000 {
         cache.insert(&client(1000 + passer_by), &mask, &known(9));
         let regular = passer_by % 64;
-        if find(&mut cache, &client(regular)) != Some(known(regular).way) {
+        if find(&mut cache, &client(regular)) != Some(known(regular).path_id) {
             lost += 1;
             cache.insert(&client(regular), &mask, &known(regular));
         }
@@ -76,7 +76,7 @@ fn a_cache_in_demand_grows_to_its_limit_at_a_tick() {
     }
     let wanted = cache.tick(false).expect("half of it is used");
     assert_eq!(cache.tick(false), None, "it has asked");
-    assert_eq!(find(&mut cache, &client(7)), Some(known(7).way), "and knows what it knew");
+    assert_eq!(find(&mut cache, &client(7)), Some(known(7).path_id), "and knows what it knew");
     let _ = cache.take(wanted.prepare(|| ()));
     assert_eq!((cache.room.entries.len(), cache.occupied), (ENTRIES_FIRST * GROWTH, 0));
     cache.set_entries_max(5);
@@ -94,7 +94,7 @@ fn what_is_forgotten_is_not_found_in_the_same_room() {
     assert_eq!(find(&mut cache, &client(1)), None);
     cache.insert(&client(2), &mask, &known(2));
     assert_eq!(find(&mut cache, &client(1)), None, "under the same mask, anew");
-    assert_eq!(find(&mut cache, &client(2)), Some(known(2).way));
+    assert_eq!(find(&mut cache, &client(2)), Some(known(2).path_id));
 }
 
 #[test]
@@ -111,5 +111,5 @@ fn when_serials_begin_again_no_two_masks_share_one() {
         assert!(distinct.len() == serials.len() && !serials.contains(&0), "{serials:?}");
     }
     assert_eq!(find(&mut cache, &narrow), None, "what was known before is forgotten");
-    assert_eq!(find(&mut cache, &wide), Some(known(2).way));
+    assert_eq!(find(&mut cache, &wide), Some(known(2).path_id));
 }

@@ -327,7 +327,7 @@ fn who_sends_on_is_known_after_many_who_did_not() {
             bench.worker.tick_alone();
         }
     }
-    assert!(bench.worker.worth.asks_seldom());
+    assert!(bench.worker.cache_policy.probes_seldom());
     let one = ["10.1.0.1:1000>10.9.0.1:80 udp"; 2];
     for number in 0..2_000 {
         bench.send(1, &one);
@@ -335,7 +335,7 @@ fn who_sends_on_is_known_after_many_who_did_not() {
             bench.worker.tick_alone();
         }
     }
-    assert!(!bench.worker.worth.asks_seldom());
+    assert!(!bench.worker.cache_policy.probes_seldom());
     let before = bench.worker.stats().unified_hits;
     (0..10).for_each(|_| bench.send(1, &one));
     assert_eq!(bench.worker.stats().unified_hits - before, 2 * 20);

@@ -38,7 +38,7 @@ impl Index {
     /// the index grows: a step goes through one bucket of those that there were at the beginning,
     /// and through all that were split off from it since. Splits move entries among these only, and
     /// to higher numbers.
-    pub fn walk(&self, cursor: u64, buckets: usize, mut guard: impl FnMut(Id)) -> Option<u64> {
+    pub fn walk(&self, cursor: u64, buckets: usize, mut visit: impl FnMut(Id)) -> Option<u64> {
         let Cursor { level, mut family } = Cursor::read(cursor, self.buckets());
         let (mut seen, mut ids) = (0, Vec::new());
         while seen < buckets && family >> level == 0 {
@@ -57,7 +57,7 @@ impl Index {
             // What moved in between is there twice.
             ids.sort_unstable();
             ids.dedup();
-            ids.drain(..).for_each(&mut guard);
+            ids.drain(..).for_each(&mut visit);
             family += 1;
         }
         (family >> level == 0).then(|| Cursor { level, family }.write())

@@ -59,7 +59,7 @@ fn churn(slab: &Slab<1>, spare: &mut Spare, turns: usize) -> (usize, Id) {
 
 #[test]
 #[cfg_attr(miri, ignore = "many thousand steps")]
-fn while_a_visit_does_not_end_no_more_memory_is_used_than_may_wait() {
+fn while_a_guard_is_held_no_more_memory_is_used_than_may_wait() {
     let epochs = Epochs::new();
     let slab = Slab::<1>::new(Arc::clone(&epochs), 50_000);
     slab.set_waiting_max(1000);

@@ -8,7 +8,7 @@ use wire::{UpperLayer, icmp, rewrite};
 /// Rewrites the side `kind` of a packet so that its tuple becomes `target`. Of a `related` packet,
 /// an ICMP error, the quoted packet's other side is rewritten too, since it runs the other way
 /// (ovs: `lib/conntrack.c`, `nat_packet`, `nat_inner_packet`).
-pub(crate) fn translate(frame: &mut Frame, kind: NatKind, target: &Key, related: bool) {
+pub(crate) fn rewrite_nat(frame: &mut Frame, kind: NatKind, target: &Key, related: bool) {
     let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
     let address = match kind {
         NatKind::Src => target.src,

@@ -1,83 +1,82 @@
-//! Packets like earlier ones: forwarded as those were, without a walk over the tables.
+//! Forwards packets that hit the unified cache, without a walk over the flow table.
 
+use crate::burst::Burst;
 use crate::execute::execute_run;
-use crate::lane::Lane;
+use crate::flow_kind::FinalActions;
+use crate::flow_paths::FlowPaths;
 use crate::laps::{Laps, Stage};
-use crate::manner::Steps;
 use crate::outbox::Outbox;
+use crate::path_id::{PathId, PathKind};
 use crate::step::{FoundBy, Step};
-use crate::unified::{Late, NOT_FOUND, Remembered, UnifiedCache};
-use crate::walks::Walks;
-use crate::way::Route;
-use crate::way::Way;
+use crate::unified::{EntryView, Late, NOT_FOUND, UnifiedCache};
 use crate::worker::{InstalledFlow, Worker};
 use base::Instant;
 use classifier::MegaflowTable;
-use conntrack::Following;
+use conntrack::FollowGuard;
 use flow::{ConnectionRef, Frame, Headers};
 use wire::{ethertype, icmp, icmpv6, protocol};
 
-/// Forwards the packets of a batch of which the unified cache knows all; says how many those were.
-/// The others stay in their places.
+/// Forwards the packets of a batch that hit the unified cache; says how many those are. The others stay
+/// in their places.
 pub(crate) fn forward(
     worker: &mut Worker,
     now: Instant,
-    lane: &mut Lane,
+    burst: &mut Burst,
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) -> usize {
-    let Worker { unified, walks, flows, epoch, tracker, .. } = worker;
-    let mut following = unified.has_tracked().then(|| tracker.guard());
-    let among = unified.look_up(&lane.headers[..lane.count], &mut lane.found, |connection| {
-        if let Some(following) = &following {
-            following.prefetch(connection);
+    let Worker { unified, flow_paths, flows, epoch, tracker, .. } = worker;
+    let mut guard = unified.has_tracked().then(|| tracker.guard());
+    let among = unified.look_up(&burst.headers[..burst.count], &mut burst.found, |connection| {
+        if let Some(guard) = &guard {
+            guard.prefetch(connection);
         }
     });
-    let is_packet = !lane.headers[0].is_none();
-    let first = lane.found[..lane.count].first().copied().filter(|_| is_packet);
+    let is_packet = !burst.headers[0].is_none();
+    let first = burst.found[..burst.count].first().copied().filter(|_| is_packet);
     if let Some(at) = first {
         laps.note(|| Step::Probed { is_known: at != NOT_FOUND });
     }
     laps.lap(Stage::Lookup);
-    let mut is_good = |way| is_good(way, walks, *epoch, flows);
+    let mut is_current = |path_id| is_current(path_id, flow_paths, *epoch, flows);
     let walking = match among.come_late {
         Late::Never => 0,
-        Late::Established => held_up_at_once(unified, None, lane, &mut is_good),
-        Late::New => held_up_at_once(unified, following.as_ref(), lane, &mut is_good),
+        Late::Established => held_up_at_once(unified, None, burst, &mut is_current),
+        Late::New => held_up_at_once(unified, guard.as_ref(), burst, &mut is_current),
     };
-    follow(unified, following.as_mut(), now, lane, walking, &mut is_good);
-    drop(following);
+    follow(unified, guard.as_mut(), now, burst, walking, &mut is_current);
+    drop(guard);
     if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
-        laps.note(|| followed(worker, now, at, lane.ways[0]));
+        laps.note(|| followed(worker, now, at, burst.path_ids[0]));
     }
     laps.lap(Stage::Connection);
-    let Lane { frames, headers, found, ways, count, .. } = lane;
+    let Burst { frames, headers, found, path_ids, count, .. } = burst;
     let (mut start, mut forwarded) = (0, 0);
-    for run in ways[..*count].chunk_by(|a, b| a == b) {
+    for run in path_ids[..*count].chunk_by(|a, b| a == b) {
         let range = start..start + run.len();
         start = range.end;
         if !run[0].is_none() {
             forwarded += run.len();
-            let way = run[0];
+            let path_id = run[0];
             let run = Run {
                 frames: &mut frames[range.clone()],
                 headers: &headers[range.clone()],
                 found: &found[range],
-                translates: among.translate,
+                has_nat: among.translate,
             };
-            run.send(worker, now, way, out, laps);
+            run.send(worker, now, path_id, out, laps);
         }
     }
-    worker.worth.known += forwarded as u64;
+    worker.cache_policy.cached += forwarded as u64;
     laps.lap(Stage::Actions);
     forwarded
 }
 
-/// What is told of the first packet.
-fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
+/// The trace step of the first packet.
+fn followed(worker: &mut Worker, now: Instant, found: u32, path_id: PathId) -> Step {
     let reference = worker.unified.get(found).and_then(|it| it.connection);
     let connection = reference.and_then(|it| worker.tracker.entry(now, it)).map(Box::new);
-    Step::Followed { is_as_known: !way.is_none(), connection }
+    Step::Followed { is_as_known: !path_id.is_none(), connection }
 }
 
 /// Lets packets act on their connections, in order. A packet that is not like those before it
@@ -86,25 +85,25 @@ fn followed(worker: &mut Worker, now: Instant, found: u32, way: Way) -> Step {
 /// either way, and those of which others with different ones may be. Some are held up already.
 fn follow(
     unified: &UnifiedCache,
-    mut following: Option<&mut Following<'_>>,
+    mut guard: Option<&mut FollowGuard<'_>>,
     now: Instant,
-    lane: &mut Lane,
+    burst: &mut Burst,
     mut walking: u64,
-    mut is_good: impl FnMut(Way) -> bool,
+    mut is_current: impl FnMut(PathId) -> bool,
 ) {
-    let Lane { frames, headers, found, ways, count, .. } = lane;
-    let mut good = Way::NONE;
+    let Burst { frames, headers, found, path_ids, count, .. } = burst;
+    let mut good = PathId::NONE;
     let mut i = 0;
     while i < *count {
-        ways[i] = Way::NONE;
+        path_ids[i] = PathId::NONE;
         if let Some(it) = unified.get(found[i])
             && (walking == 0 || (!it.is_shared && walking & 1 << headers[i].pair() == 0))
-            && (it.way == good || is_good(it.way))
-            && act(following.as_deref_mut(), now, &it, &headers[i], &mut frames[i], || {
+            && (it.path_id == good || is_current(it.path_id))
+            && act(guard.as_deref_mut(), now, &it, &headers[i], &mut frames[i], || {
                 unified.connections(found[i])
             })
         {
-            (ways[i], good) = (it.way, it.way);
+            (path_ids[i], good) = (it.path_id, it.path_id);
             // All in a row that are not tracked go the same way.
             while walking == 0
                 && it.connection.is_none()
@@ -112,7 +111,7 @@ fn follow(
                 && found[i + 1] == found[i]
             {
                 i += 1;
-                ways[i] = good;
+                path_ids[i] = good;
             }
         } else {
             walking |= held_up_by(&headers[i], &frames[i]);
@@ -129,16 +128,16 @@ fn follow(
 #[inline(never)]
 fn held_up_at_once(
     unified: &UnifiedCache,
-    following: Option<&Following<'_>>,
-    lane: &Lane,
-    mut is_good: impl FnMut(Way) -> bool,
+    guard: Option<&FollowGuard<'_>>,
+    burst: &Burst,
+    mut is_current: impl FnMut(PathId) -> bool,
 ) -> u64 {
-    let Lane { frames, headers, found, count, .. } = lane;
-    let is_other = |(it, _)| following.is_some_and(|following| !following.is_unchanged(it));
+    let Burst { frames, headers, found, count, .. } = burst;
+    let is_other = |(it, _)| guard.is_some_and(|guard| !guard.is_unchanged(it));
     let mut walking = 0;
     for i in 0..*count {
-        let is_known = unified.get(found[i]).is_some_and(|it| is_good(it.way))
-            && (following.is_none()
+        let is_known = unified.get(found[i]).is_some_and(|it| is_current(it.path_id))
+            && (guard.is_none()
                 || !unified.connections(found[i]).into_iter().flatten().any(is_other));
         if !is_known {
             walking |= held_up_by(&headers[i], &frames[i]);
@@ -167,11 +166,18 @@ fn held_up_by(headers: &Headers, frame: &Frame) -> u64 {
     if is_of_none || frame.packet.is_empty() { 0 } else { u64::MAX }
 }
 
-/// Whether what is known of a way still holds.
-fn is_good(way: Way, walks: &mut Walks, epoch: u64, flows: &MegaflowTable<InstalledFlow>) -> bool {
-    match way.route() {
-        Some(Route::Flow(handle)) => flows.get(handle).is_some_and(InstalledFlow::ends_untracked),
-        Some(Route::Walk(id)) => walks.is_good(id, epoch, flows),
+/// Whether the flows of a path are installed with the same actions as when it was cached.
+fn is_current(
+    path_id: PathId,
+    flow_paths: &mut FlowPaths,
+    epoch: u64,
+    flows: &MegaflowTable<InstalledFlow>,
+) -> bool {
+    match path_id.kind() {
+        Some(PathKind::Flow(handle)) => {
+            flows.get(handle).is_some_and(InstalledFlow::ends_untracked)
+        }
+        Some(PathKind::Path(id)) => flow_paths.is_current(id, epoch, flows),
         None => false,
     }
 }
@@ -180,63 +186,63 @@ fn is_good(way: Way, walks: &mut Walks, epoch: u64, flows: &MegaflowTable<Instal
 /// there is to act on where that is more than one connection once.
 #[inline(always)]
 fn act(
-    following: Option<&mut Following<'_>>,
+    guard: Option<&mut FollowGuard<'_>>,
     now: Instant,
-    known: &Remembered,
+    known: &EntryView,
     headers: &Headers,
     frame: &mut Frame,
     all: impl FnOnce() -> [Option<(ConnectionRef, bool)>; 2],
 ) -> bool {
-    let (Some(connection), Some(following)) = (known.connection, following) else {
+    let (Some(connection), Some(guard)) = (known.connection, guard) else {
         return known.connection.is_none();
     };
     headers.write_protocol(&mut frame.key);
     if known.is_usual {
-        following.follow_known(now, connection, frame)
+        guard.follow_known(now, connection, frame)
     } else {
-        act_often(following, now, frame, all())
+        act_often(guard, now, frame, all())
     }
 }
 
 /// Lets a packet act on connections once or twice, if it can on all.
 #[inline(never)]
 fn act_often(
-    following: &mut Following<'_>,
+    guard: &mut FollowGuard<'_>,
     now: Instant,
     frame: &Frame,
     all: [Option<(ConnectionRef, bool)>; 2],
 ) -> bool {
     let [Some((connection, is_twice)), second] = all else { return false };
     if let Some(second) = second {
-        return following.follow_both(now, [(connection, is_twice), second], frame);
+        return guard.follow_both(now, [(connection, is_twice), second], frame);
     }
-    let acted = following.follow_known(now, connection, frame);
+    let acted = guard.follow_known(now, connection, frame);
     if acted && is_twice {
-        following.follow_known(now, connection, frame);
+        guard.follow_known(now, connection, frame);
     }
     acted
 }
 
-/// Packets that go one way and came one after the other.
+/// Packets in a row with the same flow path.
 struct Run<'a> {
     frames: &'a mut [Frame],
     headers: &'a [Headers],
     found: &'a [u32],
-    /// Some may be of translated connections.
-    translates: bool,
+    /// Some may have a NAT rewrite.
+    has_nat: bool,
 }
 
 impl Run<'_> {
-    /// Counts the packets against the flows on their way, and carries out the last steps.
+    /// Counts the packets against the flows of their path, and executes its final actions.
     fn send(
         self,
         worker: &mut Worker,
         now: Instant,
-        way: Way,
+        path_id: PathId,
         out: &mut Outbox,
         laps: &mut impl Laps,
     ) {
-        let Run { frames, headers, found, translates } = self;
+        let Run { frames, headers, found, has_nat } = self;
         let count = frames.len() as u64;
         let (mut bytes, mut tcp_flags) = (0, 0);
         for (frame, headers) in frames.iter().zip(headers) {
@@ -244,7 +250,7 @@ impl Run<'_> {
             tcp_flags |= headers.tcp_flags();
         }
         let mut passes = 0;
-        while let Some(flow) = worker.flow_on(way, passes) {
+        while let Some(flow) = worker.flow_on(path_id, passes) {
             worker.credit(now, flow, count, bytes, tcp_flags);
             laps.note(|| worker.hit_step(flow, FoundBy::Unified));
             passes += 1;
@@ -252,30 +258,30 @@ impl Run<'_> {
         worker.stats.exact_hits += count * passes as u64;
         worker.stats.unified_hits += count * passes as u64;
         worker.stats.recirculated += count * (passes as u64).saturating_sub(1);
-        let Some(steps) = worker.last_steps(way) else { return };
-        let reads_keys = matches!(steps, Steps::Actions(_));
+        let Some(final_actions) = worker.final_actions(path_id) else { return };
+        let reads_keys = matches!(final_actions, FinalActions::Actions(_));
         if reads_keys {
             let places = frames.iter_mut().zip(headers);
             places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
         }
-        if translates && matches!(way.route(), Some(Route::Walk(_))) {
-            translate(worker, frames, headers, found, reads_keys, laps);
+        if has_nat && matches!(path_id.kind(), Some(PathKind::Path(_))) {
+            rewrite_nat(worker, frames, headers, found, reads_keys, laps);
         }
-        match steps {
-            Steps::Output(port) => {
+        match final_actions {
+            FinalActions::Output(port) => {
                 out.extend(port, frames.iter_mut().map(|frame| &mut frame.packet));
                 laps.note(|| Step::Output(port));
             }
-            Steps::Nothing => {
+            FinalActions::Nothing => {
                 frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));
             }
-            Steps::Actions(actions) => execute_run(worker, now, frames, &actions, out, laps),
+            FinalActions::Actions(actions) => execute_run(worker, now, frames, &actions, out, laps),
         }
     }
 }
 
-/// Gives packets of translated connections their new addresses and ports.
-fn translate(
+/// Applies the NAT rewrites of packets of translated connections.
+fn rewrite_nat(
     worker: &Worker,
     frames: &mut [Frame],
     headers: &[Headers],
@@ -284,10 +290,10 @@ fn translate(
     laps: &mut impl Laps,
 ) {
     for ((frame, headers), at) in frames.iter_mut().zip(headers).zip(found) {
-        if let Some(translation) = worker.unified.translation(*at) {
-            translation.write(headers, frame);
+        if let Some(nat_rewrite) = worker.unified.nat_rewrite(*at) {
+            nat_rewrite.write(headers, frame);
             if reads_keys {
-                translation.write_key(&mut frame.key);
+                nat_rewrite.write_key(&mut frame.key);
             }
             laps.note(|| Step::Translated);
         }

@@ -1,31 +1,31 @@
-//! The whole way of one packet, whatever it is: found or not, followed, made, translated, written
-//! down (ovs: `lib/conntrack.c`, `process_one`).
+//! The slow path, which is right for every packet: find the connection, follow or make it, translate,
+//! write the result (ovs: `lib/conntrack.c`, `process_one`).
 
 use crate::alg::{Announced, Connection};
 use crate::connections::Found;
 use crate::counters::Event;
 use crate::expectations::Expectation;
-use crate::extract::Reading;
+use crate::extract::Extracted;
 use crate::fast_parse::{FastParse, Segments};
 use crate::icmp_error;
 use crate::key::Key;
 use crate::nat;
+use crate::nat_rewrite::rewrite_nat;
 use crate::original_tuple::{self, Named};
 use crate::tcp::Update;
 use crate::track::Pass;
-use crate::translate::translate;
 use flow::{CtState, FlowKey, Frame, NatKind};
 use table::Id;
 
 const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
 
-/// A packet on its way through [`Pass::walk`].
+/// A packet on its way through [`Pass::slow_path`].
 pub(crate) struct Subject {
     pub key: Key,
     pub hash: u32,
     /// Runs against its connection's original direction.
     pub is_reply: bool,
-    pub reading: Reading,
+    pub extracted: Extracted,
     pub state: CtState,
     /// Its connection is made by it, in this pass or in an earlier one of the same zone.
     pub began: bool,
@@ -39,15 +39,15 @@ pub(crate) struct Subject {
 
 impl<'a> Pass<'a> {
     /// Tracks a packet of which nothing is known yet.
-    pub fn walk_unseen(&mut self, frame: &mut Frame) {
+    pub fn slow_path_unparsed(&mut self, frame: &mut Frame) {
         // A fragment that is held.
         if frame.packet.is_empty() {
             return;
         }
-        match Reading::of(frame, self.action.zone.0) {
-            Ok(reading) => {
-                let hash = reading.key.hash(&self.connections.secrets);
-                self.walk(frame, reading, hash);
+        match Extracted::of(frame, self.action.zone.0) {
+            Ok(extracted) => {
+                let hash = extracted.key.hash(&self.connections.secrets);
+                self.slow_path(frame, extracted, hash);
             }
             Err(event) => {
                 self.context.counters.count(event);
@@ -56,25 +56,30 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Tracks a packet at which a first look was taken.
+    /// Tracks a packet after its fast parse.
     #[inline(never)]
-    pub fn walk_seen(&mut self, frame: &mut Frame, fast: &FastParse<'_>, segments: &Segments) {
-        match fast.is_seen() {
-            true => self.walk(frame, fast.reading(segments), fast.hash),
-            false => self.walk_unseen(frame),
+    pub fn slow_path_parsed(
+        &mut self,
+        frame: &mut Frame,
+        fast: &FastParse<'_>,
+        segments: &Segments,
+    ) {
+        match fast.is_parsed() {
+            true => self.slow_path(frame, fast.extracted(segments), fast.hash),
+            false => self.slow_path_unparsed(frame),
         }
     }
 
     /// Tracks a packet that was read.
-    pub fn walk(&mut self, frame: &mut Frame, reading: Reading, hash: u32) {
+    pub fn slow_path(&mut self, frame: &mut Frame, extracted: Extracted, hash: u32) {
         // What was said in another zone says nothing here.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
         let mut subject = Subject {
-            key: reading.key,
+            key: extracted.key,
             hash,
             is_reply: false,
-            reading,
+            extracted,
             state,
             expected: None,
             generation: None,
@@ -104,7 +109,7 @@ impl<'a> Pass<'a> {
         } else if let Some(id) = self.by_original_tuple(&subject, &frame.key) {
             begins = !self.follow(&mut subject, id, frame);
             connection = Some(id).filter(|_| !begins);
-        } else if subject.reading.related {
+        } else if subject.extracted.related {
             self.context.counters.count(Event::RelatedUnknown);
             subject.state = CtState::INV;
         } else {
@@ -127,7 +132,7 @@ impl<'a> Pass<'a> {
     fn write_walked(&mut self, frame: &mut Frame, subject: &Subject, connection: Option<Id>) {
         let connections = self.connections;
         let record = connection.map(|id| (id, connections.record(id)));
-        let Reading { related, segment, chunks, .. } = &subject.reading;
+        let Extracted { related, segment, chunks, .. } = &subject.extracted;
         let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
         // The second segment of a connection is established, and what is new of an association is not
         // its data.
@@ -193,10 +198,10 @@ impl<'a> Pass<'a> {
         }
         // What an earlier pass found invalid may have got a connection meanwhile.
         subject.state.remove(CtState::INV);
-        if subject.reading.related {
+        if subject.extracted.related {
             // What is quoted was sent the other way.
             let is_quoted_reply = !subject.is_reply;
-            let mut number = subject.reading.quoted_number;
+            let mut number = subject.extracted.quoted_number;
             if state.has_helper() {
                 number =
                     connections.algs.with(|all| all.unshift_quoted(id, is_quoted_reply, number));
@@ -213,7 +218,7 @@ impl<'a> Pass<'a> {
             return true;
         }
         let found = Found { id, is_reply: subject.is_reply };
-        let mut segment = subject.reading.segment;
+        let mut segment = subject.extracted.segment;
         if state.has_helper() && !subject.state.intersects(NATTED) {
             let unshift = |it| connections.algs.with(|all| all.unshift(id, found.is_reply, it));
             segment = segment.map(unshift);
@@ -221,7 +226,7 @@ impl<'a> Pass<'a> {
         if state.is_expected() {
             subject.state |= CtState::REL;
         }
-        let seen = (segment.as_ref(), subject.reading.chunks.as_ref());
+        let seen = (segment.as_ref(), subject.extracted.chunks.as_ref());
         match self.update(&record, found, seen, &mut subject.generation) {
             Update::Valid => {
                 subject.state.remove(CtState::NEW);
@@ -274,8 +279,8 @@ impl<'a> Pass<'a> {
                 (true, NatKind::Dst) => (NatKind::Src, record.original().reversed()),
             };
             subject.state |= nat::state_bit(kind);
-            translate(frame, kind, &target, subject.reading.related);
-            if record.state().has_helper() && !subject.reading.related {
+            rewrite_nat(frame, kind, &target, subject.extracted.related);
+            if record.state().has_helper() && !subject.extracted.related {
                 let is_reply = subject.is_reply;
                 self.connections.algs.with(|algs| algs.apply(id, is_reply, frame));
             }

@@ -1,13 +1,13 @@
 //! Follows packets of connections that are known from earlier packets of the same tuple.
 //!
-//! A caller that remembers a packet's whole way, and with it a [`ConnectionRef`], asks here whether the next
-//! packet of the tuple would go the same way. It does while nothing changed that flows can see, which
-//! the connection's generation says; and while the packet is a usual one, since others may change it.
+//! A caller that caches a packet's flow path together with a [`ConnectionRef`] asks here whether the next
+//! packet of the tuple takes the same path. It does while nothing changed that flows can see (the
+//! connection's generation tells), and while the packet is a usual one, since others may change it.
 
 use crate::change::What;
 use crate::connections::{Connections, ThreadContext};
 use crate::fast_parse::Datagram;
-use crate::parsed::{self, Listen, OF_PACKET, Parsed};
+use crate::parsed::{self, OF_PACKET, Parsed, ParsedVisitor};
 use crate::record::{Kind, Life, Record, State, next_ms, passed_ms};
 use crate::sctp::Chunks;
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ use flow::{ConnectionRef, Frame};
 const NEVER: u64 = 1 << 63;
 
 /// A conversation's record, and its life and state when it was looked at.
-pub(crate) type Seen<'a> = (Record<'a>, Life, State);
+pub(crate) type RecordView<'a> = (Record<'a>, Life, State);
 
 /// A connection that is as it was remembered, and what its record said when it was looked at.
 pub(crate) struct Unchanged<'a> {
@@ -39,23 +39,23 @@ pub(crate) struct Step {
 
 /// Follows a packet that is of one connection.
 struct One<'m, 'a> {
-    moment: &'m Moment<'a>,
+    follower: &'m Follower<'a>,
     unchanged: Unchanged<'a>,
     frame: &'m Frame,
     context: &'m mut ThreadContext,
 }
 
-impl Listen for One<'_, '_> {
+impl ParsedVisitor for One<'_, '_> {
     #[inline(always)]
-    fn hear(self, said: &impl Parsed) -> Option<()> {
-        let One { moment, unchanged, frame, context } = self;
-        let step = moment.judge(&unchanged, said, context)?;
-        moment.take(&unchanged, &step, frame, context)
+    fn visit(self, parsed: &impl Parsed) -> Option<()> {
+        let One { follower, unchanged, frame, context } = self;
+        let step = follower.judge(&unchanged, parsed, context)?;
+        follower.take(&unchanged, &step, frame, context)
     }
 }
 
-/// What packets of one moment are followed by.
-pub(crate) struct Moment<'a> {
+/// Follows packets that are received at one point in time.
+pub(crate) struct Follower<'a> {
     pub connections: &'a Connections,
     pub settings: &'a Settings,
     now: Option<Instant>,
@@ -67,12 +67,12 @@ pub(crate) struct Moment<'a> {
     ends_ms: [u64; 2],
 }
 
-impl<'a> Moment<'a> {
+impl<'a> Follower<'a> {
     pub fn new(connections: &'a Connections, settings: &'a Settings) -> Self {
-        Moment { connections, settings, now: None, now_ms: 0, next_ms: 0, ends_ms: [0; 2] }
+        Follower { connections, settings, now: None, now_ms: 0, next_ms: 0, ends_ms: [0; 2] }
     }
 
-    /// Goes to another one, which seldom comes within a batch.
+    /// Sets the time, which seldom changes within a batch.
     #[inline(always)]
     pub fn set(&mut self, now: Instant, context: &mut ThreadContext) {
         if Some(now) != self.now {
@@ -100,7 +100,7 @@ impl<'a> Moment<'a> {
 
     /// Follows the packet if it goes the same way as the one before it; `None` did nothing.
     ///
-    /// Here is the way of UDP over IPv4 in a conversation to which it adds nothing, in one line of the
+    /// This is the path of UDP over IPv4 in a conversation to which it adds nothing, in one line of the
     /// record; all others' is beside it.
     #[inline(always)]
     pub fn follow(
@@ -112,24 +112,24 @@ impl<'a> Moment<'a> {
         if !Connections::is_remembered_datagram(connection.id) {
             return self.follow_other(connection, frame, context);
         }
-        let Some(said) = Datagram::of(frame) else {
+        let Some(parsed) = Datagram::of(frame) else {
             return self.follow_other(connection, frame, context);
         };
-        let seen = self.seen_by(connection, &said)?;
-        self.follow_seen(connection, seen, said.len, frame)
+        let seen = self.view_for(connection, &parsed)?;
+        self.follow_datagram(connection, seen, parsed.len, frame)
     }
 
     /// The record, life and state of a datagram's conversation, if they are what they were and it adds
     /// nothing; its time may be over.
     #[inline(always)]
-    pub fn seen_by(&self, connection: ConnectionRef, said: &Datagram) -> Option<Seen<'a>> {
+    pub fn view_for(&self, connection: ConnectionRef, parsed: &Datagram) -> Option<RecordView<'a>> {
         let ConnectionRef { id, generation, is_reply } = connection;
         let record = Record::v4(self.connections.words_v4(id));
         let (life, state) = record.look();
         let (addresses, rest) = record.key_v4(is_reply);
         let number = self.connections.zones.number((rest >> 16) as u16);
-        let differs = (addresses ^ said.addresses)
-            | (rest ^ said.ports_protocol) & OF_PACKET
+        let differs = (addresses ^ parsed.addresses)
+            | (rest ^ parsed.ports_protocol) & OF_PACKET
             | life.differs_from(generation)
             | state.differs_from_settled(number, is_reply);
         (differs == 0).then_some((record, life, state))
@@ -137,10 +137,10 @@ impl<'a> Moment<'a> {
 
     /// Tells a conversation of a datagram.
     #[inline(always)]
-    pub fn follow_seen(
+    pub fn follow_datagram(
         &self,
         connection: ConnectionRef,
-        (record, life, state): Seen<'a>,
+        (record, life, state): RecordView<'a>,
         len: usize,
         frame: &Frame,
     ) -> Option<()> {
@@ -155,7 +155,7 @@ impl<'a> Moment<'a> {
 
     /// Whether a conversation's time is over.
     #[inline(always)]
-    pub fn is_over(&self, (_, life, _): &Seen<'a>) -> bool {
+    pub fn is_over(&self, (_, life, _): &RecordView<'a>) -> bool {
         life.is_over(self.now_ms)
     }
 
@@ -169,7 +169,7 @@ impl<'a> Moment<'a> {
     ) -> Option<()> {
         let unchanged = self.unchanged(connection)?;
         let is_v4 = Connections::is_v4(connection.id);
-        let one = One { moment: self, unchanged, frame, context: &mut *context };
+        let one = One { follower: self, unchanged, frame, context: &mut *context };
         let followed = parsed::read(frame, is_v4, one);
         settle(context, followed.is_some());
         followed
@@ -180,12 +180,12 @@ impl<'a> Moment<'a> {
     pub fn follow_again(
         &self,
         connection: ConnectionRef,
-        said: &impl Parsed,
+        parsed: &impl Parsed,
         frame: &Frame,
         context: &mut ThreadContext,
     ) -> Option<()> {
         let unchanged = self.unchanged(connection)?;
-        One { moment: self, unchanged, frame, context }.hear(said)
+        One { follower: self, unchanged, frame, context }.visit(parsed)
     }
 
     /// A connection that lives, and of which flows see what they saw.
@@ -201,23 +201,23 @@ impl<'a> Moment<'a> {
     }
 
     /// What a packet does to its connection, if flows see nothing of it. A timeout's absence, which is
-    /// a segment that fits only loosely, ends in `None` too: those are few, and the whole way knows
+    /// a segment that fits only loosely, ends in `None` too: those are few, and the slow path knows
     /// what to do with them. What is counted, is counted on trial.
     #[inline(always)]
     pub fn judge(
         &self,
         unchanged: &Unchanged<'_>,
-        said: &impl Parsed,
+        parsed: &impl Parsed,
         context: &mut ThreadContext,
     ) -> Option<Step> {
         let Unchanged { record, state, .. } = unchanged;
         let is_reply = unchanged.connection.is_reply;
-        if !said.is_of(record, is_reply) {
+        if !parsed.is_of(record, is_reply) {
             return None;
         }
         match state.kind() {
             Kind::Tcp => {
-                let segment = said.segment().filter(Segment::is_usual)?;
+                let segment = parsed.segment().filter(Segment::is_usual)?;
                 let before = record.tcp_words();
                 let mut ends = Ends::from_words(before, is_reply);
                 let check = self.settings.check_tcp_windows;
@@ -229,7 +229,7 @@ impl<'a> Moment<'a> {
                 Some(Step { timeout: settled(*state, is_reply)?, peers: None })
             }
             Kind::Sctp => {
-                let timeout = judge_chunks(record, is_reply, &said.chunks()?, context)?;
+                let timeout = judge_chunks(record, is_reply, &parsed.chunks()?, context)?;
                 Some(Step { timeout, peers: None })
             }
         }

@@ -1,4 +1,4 @@
-//! Rewrites a packet as its connection did with earlier ones.
+//! NAT rewrites of cached packets: the addresses and ports that their connection gives them.
 
 use flow::{FlowKey, Frame, Headers};
 use packet::Checksum;
@@ -16,9 +16,9 @@ pub(crate) struct Tuple {
     ports: u32,
 }
 
-/// What a connection makes of addresses and ports.
+/// The addresses and ports that NAT gives a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Translation {
+pub(crate) enum NatRewrite {
     /// Of UDP and TCP over IPv4, with what it does to checksums.
     V4(TupleV4),
     /// Of any packet: a [`Tuple`], spelled out so that it takes no more room than one.
@@ -49,39 +49,39 @@ impl Tuple {
     }
 }
 
-impl Translation {
+impl NatRewrite {
     /// From those of a packet to others.
-    pub fn new(headers: &Headers, to: &Tuple) -> Translation {
+    pub fn new(headers: &Headers, to: &Tuple) -> NatRewrite {
         if headers.is_ipv6() || !matches!(headers.protocol(), TCP | UDP) {
-            return Translation::Any { addresses: to.addresses, ports: to.ports };
+            return NatRewrite::Any { addresses: to.addresses, ports: to.ports };
         }
         let [_, source, _, destination] = to.addresses;
         let addresses = source << 32 | destination & 0xffff_ffff;
         let from = (headers.ipv4_addresses(), headers.ports());
-        Translation::V4(TupleV4::new(from, (addresses, to.ports)))
+        NatRewrite::V4(TupleV4::new(from, (addresses, to.ports)))
     }
 
     /// To these addresses and this identifier, of ICMP.
-    pub fn of_icmp(to: &Tuple, id: u16) -> Translation {
-        Translation::Icmp { addresses: to.addresses, id }
+    pub fn of_icmp(to: &Tuple, id: u16) -> NatRewrite {
+        NatRewrite::Icmp { addresses: to.addresses, id }
     }
 
     /// Rewrites the bytes of a packet with these headers. Its key is not looked at, and may be
-    /// wrong afterwards: see [`Translation::write_key`].
+    /// wrong afterwards: see [`NatRewrite::write_key`].
     #[inline]
     pub fn write(&self, headers: &Headers, frame: &mut Frame) {
         match self {
-            Translation::V4(tuple) => {
+            NatRewrite::V4(tuple) => {
                 let partial = matches!(frame.packet.offload.checksum, Checksum::Partial { .. });
                 let l3 = usize::from(frame.layers.l3);
                 let l4 = usize::from(frame.layers.l4.unwrap_or(0)).saturating_sub(l3);
                 tuple.write(frame.l3_mut(), l4, partial);
             }
-            &Translation::Any { addresses, ports } => {
+            &NatRewrite::Any { addresses, ports } => {
                 headers.write_packet_fields(&mut frame.key);
                 write_any(frame, &Tuple { addresses, ports });
             }
-            &Translation::Icmp { addresses, id } => {
+            &NatRewrite::Icmp { addresses, id } => {
                 headers.write_packet_fields(&mut frame.key);
                 let ports = Tuple::of(&frame.key).ports;
                 write_any(frame, &Tuple { addresses, ports });
@@ -94,13 +94,13 @@ impl Translation {
     /// Gives the key of a packet the new addresses and ports.
     pub fn write_key(&self, key: &mut FlowKey) {
         match self {
-            Translation::V4(tuple) => {
+            NatRewrite::V4(tuple) => {
                 let (addresses, ports) = tuple.to();
                 let addresses = [0, addresses >> 32, 0, addresses & 0xffff_ffff];
                 Tuple { addresses, ports }.write(key);
             }
-            &Translation::Any { addresses, ports } => Tuple { addresses, ports }.write(key),
-            &Translation::Icmp { addresses, .. } => {
+            &NatRewrite::Any { addresses, ports } => Tuple { addresses, ports }.write(key),
+            &NatRewrite::Icmp { addresses, .. } => {
                 let ports = Tuple::of(key).ports;
                 Tuple { addresses, ports }.write(key);
             }

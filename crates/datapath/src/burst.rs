@@ -1,0 +1,112 @@
+//! A burst: the packets of a batch with their headers, cache entries and path traces.
+
+use crate::ct_passes::Tracking;
+use crate::flow_paths::{Hit, Passes};
+use crate::nat_rewrite::Tuple;
+use crate::path_id::PathId;
+use crate::unified::{Found, NOT_FOUND};
+use base::PortNo;
+use base::limits::BATCH_SIZE;
+use flow::{Frame, Headers};
+use packet::{Batch, Packet};
+
+/// The trace of a packet's flow path, for cache insertion.
+#[derive(Clone, Debug)]
+pub(crate) struct PathTrace {
+    pub passes: Passes,
+    pub tracking: Tracking,
+    /// Addresses and ports after the last pass through connection tracking.
+    pub tuple: Tuple,
+}
+
+/// The batch that a worker processes. Reused for every batch, so that nothing is allocated or moved.
+pub(crate) struct Burst {
+    pub frames: [Frame; BATCH_SIZE],
+    pub headers: [Headers; BATCH_SIZE],
+    pub traces: [PathTrace; BATCH_SIZE],
+    /// The packets' entries in the unified cache.
+    pub found: Found,
+    /// The flow paths of packets that are forwarded by the cache.
+    pub path_ids: [PathId; BATCH_SIZE],
+    /// Places in use.
+    pub count: usize,
+}
+
+impl PathTrace {
+    pub const fn new() -> Self {
+        PathTrace { passes: Passes::new_const(), tracking: Tracking::Untracked, tuple: Tuple::NONE }
+    }
+
+    fn clear(&mut self) {
+        self.passes.clear();
+        self.tracking = Tracking::Untracked;
+    }
+
+    /// Notes the flow that the packet hit.
+    pub fn hit(&mut self, hit: Hit) {
+        if self.passes.try_push(hit).is_err() {
+            self.tracking = Tracking::Uncacheable;
+        }
+    }
+
+    /// Notes that the packet's path cannot be cached.
+    pub fn set_uncacheable(&mut self) {
+        self.tracking = Tracking::Uncacheable;
+    }
+
+    /// Notes a `ct_clear`.
+    pub fn cleared(&mut self) {
+        if let Tracking::Same(ct_passes) = &mut self.tracking {
+            ct_passes.clear();
+        }
+    }
+
+    /// Notes the result of a pass through connection tracking.
+    pub fn tracked(&mut self, frame: &Frame) {
+        self.tracking = self.tracking.and(frame, self.tuple);
+        self.tuple = Tuple::of(&frame.key);
+    }
+}
+
+impl Burst {
+    /// An empty burst.
+    pub fn new() -> Self {
+        Burst {
+            frames: std::array::from_fn(|_| Frame::empty()),
+            headers: [Headers::none(); BATCH_SIZE],
+            traces: std::array::from_fn(|_| PathTrace::new()),
+            found: [NOT_FOUND; BATCH_SIZE],
+            path_ids: [PathId::NONE; BATCH_SIZE],
+            count: 0,
+        }
+    }
+
+    /// Takes the packets of a batch and reads their headers. Packets without a whole Ethernet header go
+    /// to `refuse`; their places stay empty.
+    pub fn read(&mut self, in_port: PortNo, batch: &mut Batch, mut refuse: impl FnMut(Packet)) {
+        let Burst { frames, headers, .. } = self;
+        let count = batch.len().min(BATCH_SIZE);
+        for i in 0..count {
+            let frame = &mut frames[i];
+            frame.packet = batch[i].take();
+            if !frame.read(in_port, &mut headers[i]) {
+                refuse(frame.packet.take());
+            }
+        }
+        self.count = count;
+        batch.clear();
+    }
+
+    /// Prepares the remaining packets for a walk over the flow table: writes their keys and, if the batch
+    /// is traced, clears the traces.
+    pub fn begin_walk(&mut self, is_traced: bool) {
+        if is_traced {
+            self.traces[..self.count].iter_mut().for_each(PathTrace::clear);
+        }
+        for (frame, headers) in self.frames.iter_mut().zip(&self.headers).take(self.count) {
+            if !frame.packet.is_empty() && !headers.is_none() {
+                headers.write_key(&mut frame.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Cache insertion: makes entries of the unified cache from the path traces of packets that walked.
+
+use crate::burst::{Burst, PathTrace};
+use crate::ct_passes::{CtPass, CtPasses, Tracking};
+use crate::flow_paths::Passes;
+use crate::laps::Laps;
+use crate::nat_rewrite::{NatRewrite, Tuple};
+use crate::path_id::PathId;
+use crate::step::Step;
+use crate::unified::{Late, NewEntry};
+use crate::worker::Worker;
+use base::Instant;
+use flow::{Action, Headers, TupleL4};
+
+/// TCP's SYN, FIN and RST: their packets change connections, so they are not cached.
+pub(crate) const CONTROL: u16 = 0x7;
+
+/// Inserts the flow paths of a batch's packets into the unified cache, where that is possible. Where it
+/// does not pay only some are inserted, chosen at random: packets come in rounds that a counter could
+/// fall in step with.
+pub(crate) fn insert_burst(worker: &mut Worker, now: Instant, burst: &Burst, laps: &mut impl Laps) {
+    for (headers, trace) in burst.headers.iter().zip(&burst.traces).take(burst.count) {
+        if !is_cacheable(headers, trace) {
+            continue;
+        }
+        worker.cache_policy.cacheable += 1;
+        if is_chosen(worker)
+            && let Some((mask, entry)) = new_entry(worker, now, headers, trace)
+        {
+            worker.unified.insert(headers, &mask, &entry);
+            laps.note(|| Step::Offered);
+        }
+    }
+}
+
+/// Whether a cacheable walk is inserted.
+fn is_chosen(worker: &mut Worker) -> bool {
+    let inverse = worker.config.unified_insert_inverse / worker.batches_per_trace();
+    !worker.cache_policy.inserts_seldom() || worker.next_random().is_multiple_of(inverse.max(1))
+}
+
+/// Whether connection tracking would treat the next packet with the same headers alike.
+fn is_cacheable(headers: &Headers, trace: &PathTrace) -> bool {
+    match trace.tracking {
+        _ if headers.is_none() => false,
+        Tracking::Uncacheable => false,
+        Tracking::Untracked => true,
+        Tracking::Same(ct_passes) => {
+            headers.tcp_flags() & CONTROL == 0 && ct_passes.connections().all(|it| it.acting <= 2)
+        }
+    }
+}
+
+/// The entry for packets like this one, and the header bits that they must share.
+fn new_entry(
+    worker: &mut Worker,
+    now: Instant,
+    headers: &Headers,
+    trace: &PathTrace,
+) -> Option<(Headers, NewEntry)> {
+    let first = *trace.passes.first()?;
+    let ct_passes = match trace.tracking {
+        Tracking::Untracked => None,
+        Tracking::Same(ct_passes) => Some(ct_passes),
+        Tracking::Uncacheable => return None,
+    };
+    let is_one = trace.passes.len() == 1 && ct_passes.is_none();
+    let path_id = if is_one {
+        if !worker.flows.get(first.flow)?.ends_untracked() {
+            return None;
+        }
+        PathId::flow(first.flow)
+    } else {
+        PathId::path(worker.flow_paths.intern(&trace.passes, worker.epoch, &worker.flows)?)
+    };
+    let mut mask = Headers::none();
+    for hit in &trace.passes {
+        mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
+    }
+    let mut nat_rewrite = None;
+    let (mut late, mut is_shared) = (Late::Never, false);
+    if let Some(ct_passes) = &ct_passes {
+        let tuple = Tuple::of_headers(headers);
+        if !ct_passes.are_seen_with(&tuple) {
+            return None;
+        }
+        mask = mask.union(&headers.tuple_mask());
+        nat_rewrite = if headers.is_icmp() {
+            let id = icmp_id_behind(worker, now, ct_passes, &trace.passes)?;
+            let is_same = tuple == trace.tuple && id.is_none_or(|id| id == headers.icmp_id());
+            let id = id.unwrap_or(headers.icmp_id());
+            (!is_same).then(|| NatRewrite::of_icmp(&trace.tuple, id))
+        } else {
+            (tuple != trace.tuple).then(|| NatRewrite::new(headers, &trace.tuple))
+        };
+        if ct_passes.are_several || !worker.flows.get(first.flow)?.tracks {
+            late = if ct_passes.was_new { Late::New } else { Late::Established };
+        }
+        is_shared = ct_passes.connections().any(|it| is_reached(worker, it));
+    }
+    Some((mask, NewEntry { path_id, ct_passes, nat_rewrite, late, is_shared }))
+}
+
+/// Whether packets that came in with other addresses and ports may belong to a connection: its own in
+/// the other direction, or packets that were given its addresses and ports.
+fn is_reached(worker: &mut Worker, ct_pass: &CtPass) -> bool {
+    worker.rewrites.reach(ct_pass.zone) || worker.tracker.is_translated(ct_pass.connection)
+}
+
+/// The identifier that NAT gives an ICMP query, if it changes it; keys do not hold it. `None` where that
+/// is unknown: a connection has different identifiers per direction, and the packet was tracked more
+/// than once.
+fn icmp_id_behind(
+    worker: &mut Worker,
+    now: Instant,
+    ct_passes: &CtPasses,
+    passes: &Passes,
+) -> Option<Option<u16>> {
+    let mut behind = None;
+    for ct_pass in ct_passes.connections() {
+        let entry = worker.tracker.entry(now, ct_pass.connection)?;
+        let (TupleL4::Icmp { id: original, .. }, TupleL4::Icmp { id: reply, .. }) =
+            (entry.original.l4, entry.reply.l4)
+        else {
+            return None;
+        };
+        if original != reply {
+            behind = Some(if ct_pass.connection.is_reply { original } else { reply });
+        }
+    }
+    if behind.is_none() {
+        return Some(None);
+    }
+    let mut tracking = passes.iter().filter_map(|hit| {
+        let actions = worker.flows.get(hit.flow)?.actions.as_ref()?;
+        actions.iter().find_map(|action| match action {
+            Action::Ct(ct) => Some(ct.nat.is_some()),
+            _ => None,
+        })
+    });
+    match (tracking.next()?, tracking.next()) {
+        (translates, None) => Some(behind.filter(|_| translates)),
+        _ => None,
+    }
+}
