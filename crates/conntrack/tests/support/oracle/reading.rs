@@ -266,8 +266,8 @@ fn read_l4(bytes: &[u8], ip: usize, place: &Place, is_quote: bool) -> Result<(Tu
 fn icmp(l4: &[u8], asks: &[u8], answers: &[u8], errors: &[u8]) -> Result<(TupleL4, What), Event> {
     let (icmp_type, code, id) = (l4[0], l4[1], u16_at(l4, 4));
     let what = match icmp_type {
-        it if asks.contains(&it) => What::Query { is_answer: false },
-        it if answers.contains(&it) => What::Query { is_answer: true },
+        it if asks.contains(&it) && code == 0 => What::Query { is_answer: false },
+        it if answers.contains(&it) && code == 0 => What::Query { is_answer: true },
         it if errors.contains(&it) => What::Error { number: 0 },
         _ => return Err(Event::IcmpType),
     };
