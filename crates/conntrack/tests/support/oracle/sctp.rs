@@ -84,7 +84,7 @@ impl Association {
     /// INIT's.
     pub fn may_have_sent(&self, from: usize, tag: u32) -> bool {
         if tag == 0 {
-            return (0..2).any(|at| self.tags[at].or(self.asked[at]).is_none());
+            return self.tags.contains(&None);
         }
         [self.tags[from], self.asked[from]].contains(&Some(tag))
     }
