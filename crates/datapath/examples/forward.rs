@@ -1,6 +1,7 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `forward plain|tracked|translated|zones|ipv6|pings CONNECTIONS PACKETS`. `zones` tracks in
-//! two zones one after the other, `ipv6` tracks IPv6, `pings` tracks ICMP. First
+//! does: `forward plain|tracked|translated|zones|ipv6|pings|half|tenth CONNECTIONS PACKETS`. `zones` tracks
+//! in two zones one after the other, `ipv6` tracks IPv6, `pings` tracks ICMP. Of `half` and `tenth` so
+//! many connections are cached, and the packets of the others, in between, walk. First
 //! `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
 //! difference between two numbers of packets is free of the set-up.
 
@@ -9,6 +10,7 @@ use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
     Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
+    SetField,
 };
 use packet::Batch;
 use port::RxQueue;
@@ -22,6 +24,9 @@ const TRACKED: RecircId = RecircId(1);
 /// Packets were tracked in the first of two zones.
 const BETWEEN: RecircId = RecircId(2);
 
+/// The TTL of packets that are not cached.
+const WALKS_TTL: u8 = 9;
+
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -31,6 +36,8 @@ enum Kind {
     Zones,
     Ipv6,
     Pings,
+    /// One connection of so many is cached.
+    OneOf(u32),
 }
 
 fn main() {
@@ -42,7 +49,11 @@ fn main() {
         Some("zones") => Kind::Zones,
         Some("ipv6") => Kind::Ipv6,
         Some("pings") => Kind::Pings,
-        Some(word) => panic!("'{word}' is none of plain, tracked, translated, zones, ipv6, pings"),
+        Some("half") => Kind::OneOf(2),
+        Some("tenth") => Kind::OneOf(10),
+        Some(word) => panic!(
+            "'{word}' is none of plain, tracked, translated, zones, ipv6, pings, half, tenth"
+        ),
     };
     let number = |at: usize, default| words.get(at).map_or(default, |it| it.parse().expect(it));
     let (connections, packets) = (number(1, 1000), number(2, 1_000_000));
@@ -104,8 +115,17 @@ fn worker(kind: Kind) -> Worker {
             flows.push((from(0), vec![Action::Ct(Box::new(ct)), Action::Recirc(BETWEEN)]));
             begin = BETWEEN;
         }
-        let ct = CtAction { nat, ..CtAction::default() };
-        flows.push((from(begin.0), vec![Action::Ct(Box::new(ct)), Action::Recirc(TRACKED)]));
+        let ct = Action::Ct(Box::new(CtAction { nat, ..CtAction::default() }));
+        if let Kind::OneOf(_) = kind {
+            // An action between tracking and recirculating is not cached.
+            let set = Action::Set(SetField { field: Field::NwTos, value: 0, mask: 0x3 });
+            let walks = vec![ct.clone(), set, Action::Recirc(TRACKED)];
+            flows.push((from(begin.0).with(Field::NwTtl, WALKS_TTL.into()), walks));
+            let cached = from(begin.0).with(Field::NwTtl, 64);
+            flows.push((cached, vec![ct, Action::Recirc(TRACKED)]));
+        } else {
+            flows.push((from(begin.0), vec![ct, Action::Recirc(TRACKED)]));
+        }
         let state = |state: CtState| {
             let of = (CtState::NEW | CtState::EST | CtState::TRK).bits().into();
             from(TRACKED.0).with_masked(Field::CtState, (state | CtState::TRK).bits().into(), of)
@@ -146,7 +166,16 @@ fn frame(kind: Kind, number: u32) -> Vec<u8> {
         let text = format!("16.{a}.{b}.{c}>48.0.0.1 icmp-echo id={port} seq=1 len=18");
         return wire::text::parse(&text).expect("a packet");
     }
-    let text = format!("16.{a}.{b}.{c}:{port}>48.0.0.1:8080 udp len=18");
+    let ttl = match kind {
+        // In no order that batches could fall in step with.
+        Kind::OneOf(several)
+            if !(number.wrapping_mul(2_654_435_761) >> 8).is_multiple_of(several) =>
+        {
+            WALKS_TTL
+        }
+        _ => 64,
+    };
+    let text = format!("16.{a}.{b}.{c}:{port}>48.0.0.1:8080 udp len=18 ttl={ttl}");
     let mut bytes = wire::text::parse(&text).expect("a packet");
     bytes[40..42].fill(0);
     bytes
