@@ -319,6 +319,11 @@ impl Conntrack {
         self.connections.counters()
     }
 
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.get()
+    }
+
     /// A panic of another thread under the lock is that thread's end, not everyone's.
     pub(crate) fn with_hand<T>(
         &self,

@@ -39,6 +39,7 @@ mod limit;
 mod lookahead;
 mod nat;
 mod nat_rewrite;
+mod offloaded;
 mod original_tuple;
 mod parsed;
 mod query;
@@ -69,6 +70,7 @@ pub use fragments::{
     FragmentCounts, FragmentStatus, Fragments, HeldDatagram, IpVersion, OutOfBounds, Whole,
 };
 pub use limit::{ZoneLimit, ZoneLimits};
+pub use offloaded::Offloaded;
 pub use sctp::SctpState;
 pub use stats::Stats;
 pub use tcp::TcpState;

@@ -2,7 +2,7 @@
 
 use crate::change::What;
 use crate::connections::Found;
-use crate::record::{Kind, Record, Words};
+use crate::record::{Kind, Record, State, Words};
 use crate::sctp::Chunks;
 use crate::tcp::{Ends, Segment, TcpPeers, Update};
 use crate::timeout::Timeout;
@@ -154,7 +154,8 @@ impl Pass<'_> {
     ) -> Option<(Update, Option<Timeout>)> {
         let before = record.tcp_words();
         let mut ends = Ends::from_words(before, is_reply);
-        let check = self.settings.check_tcp_windows;
+        let is_loose = record.state().has_any(State::LOOSE);
+        let check = self.settings.check_tcp_windows & !is_loose;
         let answer = ends.update(segment, check, &mut self.context.counters);
         let after = ends.words(is_reply);
         if !record.set_tcp(before, after) {

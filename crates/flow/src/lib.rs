@@ -18,6 +18,7 @@ mod headers;
 mod key;
 mod latency;
 mod matching;
+mod offload;
 mod packed;
 mod tunnel;
 mod upcall;
@@ -38,6 +39,10 @@ pub use key::{
 };
 pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
+pub use offload::{
+    FlowOffload, OffloadId, OffloadOffer, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
+    Translated,
+};
 pub use packed::PackedKey;
 pub use tunnel::{OptionMapping, TunnelKind, TunnelPush};
 pub use upcall::{

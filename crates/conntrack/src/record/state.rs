@@ -27,6 +27,9 @@ impl State {
     pub(super) const UNTOLD: u64 = 1 << 2;
     const PROGRESS_SHIFT: u32 = 3;
     const PROGRESS: u64 = 0b11 << Self::PROGRESS_SHIFT;
+    /// Of TCP, which has no progress here: a device forwards some of its segments, so that windows say
+    /// nothing any more.
+    pub const LOOSE: u64 = 0b10 << Self::PROGRESS_SHIFT;
     const NAT_SHIFT: u32 = 5;
     const NAT: u64 = 0b11 << Self::NAT_SHIFT;
     const HELPER_SHIFT: u32 = 7;
@@ -124,6 +127,12 @@ impl State {
     /// translated, where the action translates.
     pub fn slow_path_bits(translates: bool) -> u64 {
         Self::HELPER | Self::EXPECTED | if translates { Self::NAT } else { 0 }
+    }
+
+    /// The same of a TCP connection whose segments need not fit windows.
+    #[must_use]
+    pub fn loose(self) -> State {
+        State(self.0 | Self::LOOSE)
     }
 
     #[inline(always)]

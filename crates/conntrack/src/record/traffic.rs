@@ -63,8 +63,13 @@ impl Record<'_> {
     #[cold]
     #[inline(never)]
     fn count_turn(self, side: usize, bytes: u64) {
-        let (packets, sum) = self.counts(side);
-        let (packets, sum) = (packets + 1, sum + bytes);
+        self.count_more(side, 1, bytes);
+    }
+
+    /// Counts packets of the original (0) or reply direction (1).
+    pub fn count_more(self, side: usize, packets: u64, bytes: u64) {
+        let (before, sum) = self.counts(side);
+        let (packets, sum) = (before + packets, sum + bytes);
         let low = sum << PACKETS_LOW | packets & ((1 << PACKETS_LOW) - 1);
         let high = packets >> (PACKETS_LOW - 1) << BYTES_HIGH
             | sum >> (BYTES_LOW - 1) & ((1 << BYTES_HIGH) - 1);

@@ -1,0 +1,111 @@
+//! Connections whose packets a device forwards: which they may be, and what it tells of them.
+//!
+//! A device shows no segments, so that sequence numbers are not followed meanwhile: from then on windows
+//! are not checked on that connection ([`State::LOOSE`]), as Linux does it (`IP_CT_TCP_FLAG_BE_LIBERAL`).
+//! FIN and RST are never the device's, so that states are right all the same.
+
+use crate::connections::Connections;
+use crate::conntrack::Conntrack;
+use crate::query::Exchange;
+use crate::record::{Kind, Record, State, next_ms, passed_ms};
+use crate::settings::Settings;
+use crate::tcp::TcpState;
+use crate::timeout::Timeout;
+use base::Instant;
+use flow::{ConnectionRef, OffloadTraffic, Refusal};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A hand on connections that are offloaded, at one moment.
+pub struct Offloaded<'a> {
+    connections: &'a Connections,
+    settings: Arc<Settings>,
+    now: Instant,
+}
+
+impl Conntrack {
+    /// Does what there is to do with offloaded connections at one moment.
+    pub fn with_offloaded<T>(&self, now: Instant, work: impl FnOnce(&Offloaded<'_>) -> T) -> T {
+        let settings = self.settings();
+        // The guard of the hand keeps records what they are meanwhile.
+        self.with_hand(|connections, _, _| work(&Offloaded { connections, settings, now }))
+    }
+}
+
+impl Offloaded<'_> {
+    /// Gives the time without packets after which a connection is over.
+    ///
+    /// # Errors
+    /// It is none that may be offloaded.
+    pub fn check(&self, connection: ConnectionRef) -> Result<Duration, Refusal> {
+        let record = self.living(connection).ok_or(Refusal::Ended)?;
+        let state = record.state();
+        if state.has_helper() || state.is_expected() {
+            return Err(Refusal::Helper);
+        }
+        let timeout = established(&record, state)?;
+        let seconds = self.settings.policy(record.zone()).get(timeout);
+        Ok(Duration::from_secs(seconds.into()))
+    }
+
+    /// Takes note that a device has begun to forward a connection's packets.
+    pub fn begin(&self, connection: ConnectionRef) {
+        let Some(record) = self.living(connection) else { return };
+        let state = record.state();
+        let mut seen = state;
+        while state.kind() == Kind::Tcp && !seen.has_any(State::LOOSE) {
+            match record.replace_state(seen, seen.loose()) {
+                Ok(()) => break,
+                Err(changed) => seen = changed,
+            }
+        }
+    }
+
+    /// Takes note of packets that a device forwarded: they are counted, and the connection's time begins
+    /// anew where there were any. False where the connection is over, or flows see another one now: its
+    /// rules must go.
+    #[must_use]
+    pub fn note(&self, connection: ConnectionRef, traffic: OffloadTraffic) -> bool {
+        let Some(record) = self.living(connection) else { return false };
+        let state = record.state();
+        let Ok(timeout) = established(&record, state) else { return false };
+        if traffic.packets == 0 {
+            return true;
+        }
+        let seconds = self.settings.policy(record.zone()).get(timeout);
+        let deadline = next_ms(self.now) + u64::from(seconds) * 1000;
+        let life = record.life();
+        if deadline > life.deadline_ms() {
+            // One that ended meanwhile stays so.
+            let _ = record.set_deadline(life, deadline);
+        }
+        if self.settings.counts_traffic {
+            let side = usize::from(connection.is_reply);
+            record.count_more(side, traffic.packets, traffic.bytes);
+        }
+        true
+    }
+
+    /// The record, if flows see of the connection what they saw, and it is not over.
+    fn living(&self, connection: ConnectionRef) -> Option<Record<'_>> {
+        let record = self.connections.record(connection.id);
+        let life = record.life();
+        // Those of a zone that was flushed stand in an index that is its zone's no more.
+        let is_there = record.state().header() == self.connections.zones.number(record.zone());
+        let is_same = is_there && life.differs_from(connection.generation) == 0;
+        (is_same && !life.is_over(passed_ms(self.now))).then_some(record)
+    }
+}
+
+/// The timeout of an established connection.
+fn established(record: &Record<'_>, state: State) -> Result<Timeout, Refusal> {
+    match state.kind() {
+        Kind::Tcp if record.tcp().shown() == TcpState::Established => Ok(Timeout::TcpEstablished),
+        Kind::Other if state.exchange() == Exchange::Multiple => Ok(Timeout::UdpMultiple),
+        Kind::Tcp | Kind::Other => Err(Refusal::NotEstablished),
+        Kind::Icmp | Kind::Sctp => Err(Refusal::Protocol),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
