@@ -5,6 +5,7 @@ use crate::ct_passes::{CtPass, CtPasses, Tracking};
 use crate::flow_paths::Passes;
 use crate::laps::Laps;
 use crate::nat_rewrite::{NatRewrite, Tuple};
+use crate::offer;
 use crate::path_id::PathId;
 use crate::step::Step;
 use crate::unified::{Late, NewEntry};
@@ -27,7 +28,9 @@ pub(crate) fn insert_burst(worker: &mut Worker, now: Instant, burst: &Burst, lap
         if is_chosen(worker)
             && let Some((mask, entry)) = new_entry(worker, now, headers, trace)
         {
-            worker.unified.insert(headers, &mask, &entry);
+            if worker.unified.insert(headers, &mask, &entry) && worker.config.offers {
+                offer::offer(worker, headers, &mask, &entry, trace);
+            }
             laps.note(|| Step::Offered);
         }
     }

@@ -20,6 +20,7 @@ mod installed;
 mod laps;
 mod miss;
 mod nat_rewrite;
+mod offer;
 mod outbox;
 mod path_id;
 mod pending;

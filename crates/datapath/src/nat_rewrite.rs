@@ -42,6 +42,11 @@ impl Tuple {
         Tuple::of(&key)
     }
 
+    /// The same, for a device that translates.
+    pub fn translated(&self) -> flow::Translated {
+        flow::Translated { addresses: self.addresses, ports: self.ports }
+    }
+
     /// Gives a key these.
     fn write(&self, key: &mut FlowKey) {
         key.set_addresses(&self.addresses);

@@ -1,6 +1,7 @@
 //! A worker: its flows and what it is asked to do with them.
 
 mod config;
+mod credit;
 
 pub use self::config::WorkerConfig;
 use crate::burst::Burst;
@@ -8,7 +9,6 @@ use crate::cache_policy::{self, CachePolicy};
 use crate::dump::Dump;
 use crate::flow_kind::{FinalActions, FlowKind};
 use crate::flow_paths::FlowPaths;
-use crate::installed::HitFlow;
 pub use crate::installed::InstalledFlow;
 use crate::laps::Laps;
 use crate::outbox::Outbox;
@@ -23,7 +23,9 @@ use crate::upcall_queue::UpcallQueue;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
-use flow::{Action, DropReason, Execute, FlowCommand, FlowId, FlowPut, FlowStats, Frame};
+use flow::{
+    Action, DropReason, Execute, FlowCommand, FlowId, FlowPut, FlowStats, Frame, OffloadOffer,
+};
 use hashbrown::HashMap;
 use packet::{Batch, Pool};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct Worker {
     pub(crate) pending: Pending,
     /// What the next dump tells of.
     pub(crate) dump: Dump,
+    /// Connections offered to a device.
+    pub(crate) offers: Vec<OffloadOffer>,
 }
 
 impl Worker {
@@ -94,6 +98,7 @@ impl Worker {
             handles: HashMap::new(),
             pending: Pending::default(),
             dump: Dump::default(),
+            offers: Vec::new(),
         }
     }
 
@@ -209,6 +214,9 @@ impl Worker {
 
     /// Changes how the worker goes about its work.
     pub fn configure(&mut self, config: WorkerConfig) {
+        if config.offers && !self.config.offers {
+            self.offer_again();
+        }
         self.config = config;
         self.unified.set_entries_max(config.unified_entries);
     }
@@ -338,52 +346,6 @@ impl Worker {
                 FlowKind::Recirculates | FlowKind::Uncacheable => None,
             },
             PathKind::Path(id) => Some(self.flow_paths.get(id)?.final_actions.clone()),
-        }
-    }
-
-    /// Counts a run of frames against the flow they hit, and gives what the pipeline needs of it. The
-    /// actions are lent, as to share them takes two locked instructions a run: [`Self::give_back`].
-    pub(crate) fn credit_frames(
-        &mut self,
-        now: Instant,
-        handle: Handle,
-        frames: &[Frame],
-    ) -> Option<HitFlow> {
-        let (mut bytes, mut tcp_flags) = (0, 0);
-        for frame in frames {
-            bytes += frame.packet.len() as u64;
-            tcp_flags |= frame.key.tcp_flags();
-        }
-        let flow = self.flows.get_mut(handle)?;
-        if flow.count(now, frames.len() as u64, bytes, tcp_flags) {
-            self.dump.hit.push(flow.id);
-        }
-        let actions = flow.actions.take()?;
-        let (version, tracks, clears) = (flow.version, flow.tracks, flow.clears);
-        Some(HitFlow { handle, version, tracks, clears, actions })
-    }
-
-    /// Gives a flow back its actions, which were carried out.
-    pub(crate) fn give_back(&mut self, handle: Handle, actions: Arc<[Action]>) {
-        if let Some(flow) = self.flows.get_mut(handle) {
-            flow.actions = Some(actions);
-        }
-    }
-
-    /// Counts packets against a flow.
-    #[inline]
-    pub(crate) fn credit(
-        &mut self,
-        now: Instant,
-        handle: Handle,
-        packets: u64,
-        bytes: u64,
-        tcp_flags: u16,
-    ) {
-        if let Some(flow) = self.flows.get_mut(handle)
-            && flow.count(now, packets, bytes, tcp_flags)
-        {
-            self.dump.hit.push(flow.id);
         }
     }
 

@@ -11,6 +11,8 @@ pub struct WorkerConfig {
     /// Where hardly any packet is like those before it, the unified flow cache remembers one in so
     /// many; a long-lived flow is known all the same, a little later. 1 is every one.
     pub unified_insert_inverse: u32,
+    /// Whether connections are offered to a device that forwards by itself.
+    pub offers: bool,
     /// Free packet buffers to keep.
     pub pool_packets: usize,
 }
@@ -21,6 +23,7 @@ impl Default for WorkerConfig {
             exact_insert_inverse: 100,
             unified_entries: base::limits::UNIFIED_CACHE_ENTRIES,
             unified_insert_inverse: 32,
+            offers: false,
             pool_packets: 512,
         }
     }

@@ -1,0 +1,152 @@
+//! What is offered of traffic, and what is not.
+
+use super::*;
+use crate::outbox::Outbox;
+use crate::upcall_queue::UpcallQueue;
+use crate::worker::WorkerConfig;
+use base::{PortNo, RecircId, WorkerId, Zone};
+use conntrack::{Config, Conntrack};
+use flow::{
+    CtAction, CtState, Field, FlowCommand, FlowPut, Match, Nat, NatKind, NatRange, Refusal,
+};
+use packet::{Batch, Packet};
+
+const NOW: Instant = Instant::from_millis(1000);
+
+/// A worker whose TCP and UDP packets are tracked in zone 1, and then leave by these steps.
+struct Tracked {
+    conntrack: Arc<Conntrack>,
+    worker: Worker,
+    out: Outbox,
+}
+
+impl Tracked {
+    fn new(offers: bool, nat: Option<Nat>, steps: &[Action]) -> Tracked {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let config = WorkerConfig { offers, ..WorkerConfig::default() };
+        let (tracker, upcalls) = (conntrack.tracker().unwrap(), Arc::new(UpcallQueue::new()));
+        let worker = Worker::new(WorkerId(3), tracker, upcalls, config, 1);
+        let mut tracked = Tracked { conntrack, worker, out: Outbox::new() };
+        let ct = |commit, nat| {
+            Action::Ct(Box::new(CtAction { commit, nat, zone: Zone(1), ..CtAction::default() }))
+        };
+        let first = Match::any().with(Field::RecircId, 0).with(Field::EthType, 0x0800);
+        let restore = nat.as_ref().map(|_| Nat::Restore);
+        tracked.put(10, first, vec![ct(false, restore), Action::Recirc(RecircId(1))]);
+        let state = |state: CtState| {
+            Match::any().with(Field::RecircId, 1).with(Field::EthType, 0x0800).with_masked(
+                Field::CtState,
+                state.bits().into(),
+                state.bits().into(),
+            )
+        };
+        let new = [&[ct(true, nat)][..], steps].concat();
+        tracked.put(11, state(CtState::TRK | CtState::NEW), new);
+        tracked.put(12, state(CtState::TRK | CtState::EST), steps.to_vec());
+        tracked
+    }
+
+    fn put(&mut self, id: u64, matching: Match, actions: Vec<Action>) {
+        let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
+        self.worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut self.out);
+    }
+
+    fn send(&mut self, port: u32, text: &str) -> Vec<OffloadOffer> {
+        let mut batch = Batch::new();
+        batch.push(Packet::from_bytes(&wire::text::parse(text).unwrap()));
+        self.worker.receive(NOW, PortNo(port), &mut batch, &mut self.out);
+        self.out.batches_mut().for_each(|(_, batch)| batch.clear());
+        self.worker.take_offers().unwrap_or_default()
+    }
+
+    fn handshake(&mut self) -> Vec<OffloadOffer> {
+        let mut offers = self.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
+        offers.extend(self.send(2, "10.0.0.2:80>10.0.0.1:1000 SA seq=9 ack=1"));
+        offers
+    }
+}
+
+#[test]
+fn each_direction_of_an_established_connection_is_offered_once() {
+    let mut tracked = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
+    assert_eq!(tracked.handshake(), []);
+    let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
+    assert_eq!((there.worker, there.flows), (WorkerId(3), vec![FlowId(10), FlowId(12)]));
+    assert_eq!(there.rule.in_port(), PortNo(1));
+    assert_eq!(*there.rule.actions, [Action::Output(PortNo(2))]);
+    assert_eq!((there.rule.second, there.rule.translated), (None, None));
+    let [back] = tracked.send(2, "10.0.0.2:80>10.0.0.1:1000 . seq=10 ack=1").try_into().unwrap();
+    assert_eq!(back.rule.connection.id, there.rule.connection.id);
+    assert!(back.rule.connection.is_reply && !there.rule.connection.is_reply);
+    assert_eq!(tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10 len=5"), []);
+    let idle = tracked.conntrack.with_offloaded(NOW, |it| it.check(there.rule.connection));
+    assert!(idle.is_ok());
+    // A flow that changes has it offered anew.
+    let est = Match::any().with(Field::RecircId, 1).with(Field::EthType, 0x0800).with_masked(
+        Field::CtState,
+        0x22,
+        0x22,
+    );
+    tracked.put(12, est, vec![Action::Output(PortNo(7))]);
+    let [anew] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=6 ack=10").try_into().unwrap();
+    assert_eq!(*anew.rule.actions, [Action::Output(PortNo(7))]);
+    assert_eq!(anew.rule.connection, there.rule.connection);
+}
+
+#[test]
+fn nothing_is_offered_where_that_is_off_nor_of_what_is_new_or_a_query() {
+    let mut off = Tracked::new(false, None, &[Action::Output(PortNo(2))]);
+    off.handshake();
+    assert_eq!(off.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10"), []);
+    let mut on = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
+    for _ in 0..3 {
+        assert_eq!(on.send(1, "10.0.0.1:5>10.0.0.2:53 udp"), [], "no answer came yet");
+        assert_eq!(on.send(1, "10.0.0.1>10.0.0.2 icmp-echo id=1"), []);
+    }
+    let [reply] = on.send(2, "10.0.0.2:53>10.0.0.1:5 udp").try_into().unwrap();
+    assert!(on.conntrack.with_offloaded(NOW, |it| it.check(reply.rule.connection)).is_ok());
+    assert_eq!(on.send(1, "10.0.0.1:5>10.0.0.2:53 udp").len(), 1);
+    on.send(2, "10.0.0.2>10.0.0.1 icmp-reply id=1");
+    assert_eq!(on.send(1, "10.0.0.1>10.0.0.2 icmp-echo id=1"), []);
+    let other = flow::ConnectionRef { generation: 99, ..reply.rule.connection };
+    let refused = on.conntrack.with_offloaded(NOW, |it| it.check(other));
+    assert_eq!(refused, Err(Refusal::Ended));
+}
+
+#[test]
+fn what_is_translated_says_to_what() {
+    let range = NatRange {
+        kind: NatKind::Src,
+        addresses: Some(("192.168.0.9".parse().unwrap(), "192.168.0.9".parse().unwrap())),
+        ports: Some((7000, 7000)),
+        ..NatRange {
+            kind: NatKind::Src,
+            addresses: None,
+            ports: None,
+            selection: flow::PortSelection::Default,
+            persistent: false,
+        }
+    };
+    let mut tracked = Tracked::new(true, Some(Nat::Translate(range)), &[Action::Output(PortNo(2))]);
+    tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
+    tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 SA seq=9 ack=1");
+    let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
+    let translated = there.rule.translated.unwrap();
+    assert_eq!(translated.addresses, [0, 0xc0a8_0009, 0, 0x0a00_0002]);
+    assert_eq!(translated.ports, 7000 << 16 | 80);
+    let [back] = tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 . seq=10 ack=1").try_into().unwrap();
+    assert_eq!(back.rule.translated.unwrap().addresses, [0, 0x0a00_0002, 0, 0x0a00_0001]);
+    assert_eq!(back.rule.translated.unwrap().ports, 80 << 16 | 1000);
+}
+
+#[test]
+fn what_a_device_forwarded_is_credited_to_the_flow() {
+    let mut tracked = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
+    let stats = FlowStats { packets: 1000, bytes: 64_000, used: None, tcp_flags: 0x10 };
+    tracked.worker.credit_offloaded(NOW, FlowId(12), stats);
+    tracked.worker.credit_offloaded(NOW, FlowId(99), stats);
+    tracked.worker.command(NOW, FlowCommand::Collect, &mut tracked.out);
+    let dump = tracked.out.dumps.pop().unwrap();
+    let told = FlowStats { used: Some(NOW), ..stats };
+    assert_eq!(dump.flows, [(FlowId(12), told)]);
+}
