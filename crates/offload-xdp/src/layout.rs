@@ -1,0 +1,97 @@
+//! What is shared with the program: `bpf/forward.c` has the same structures.
+
+use aya::Pod;
+
+/// What tells connections over IPv4 apart. Addresses and ports are as the
+/// program reads them, the first byte lowest.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyV4 {
+    pub port: u32,
+    pub ports: u32,
+    pub src: u32,
+    pub dst: u32,
+    pub protocol: u32,
+}
+
+/// The same over IPv6.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyV6 {
+    pub port: u32,
+    pub ports: u32,
+    pub src: [u32; 4],
+    pub dst: [u32; 4],
+    pub protocol: u32,
+}
+
+/// A rule. `does` says what of the rest counts.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rule {
+    pub matching: [u64; 3],
+    pub mask: [u64; 3],
+    pub generation: u64,
+    pub idle_ns: u64,
+    pub slot: u32,
+    pub direction: u32,
+    pub out: u32,
+    pub frame_bytes_max: u32,
+    pub does: u32,
+    pub tpid: u16,
+    pub tci: u16,
+    pub eth_dst: [u8; 6],
+    pub eth_src: [u8; 6],
+    pub ttl: u8,
+    pub tos: u8,
+    pub tos_mask: u8,
+    pub spare: u8,
+    pub src: [u32; 4],
+    pub dst: [u32; 4],
+    pub ports: u32,
+    pub spare2: u32,
+}
+
+const _: () = assert!(size_of::<Rule>() == 144 && align_of::<Rule>() == 8);
+
+pub(crate) const TRANSLATE: u32 = 1;
+pub(crate) const SET_TTL: u32 = 1 << 1;
+pub(crate) const SET_TOS: u32 = 1 << 2;
+pub(crate) const SET_ETH_DST: u32 = 1 << 3;
+pub(crate) const SET_ETH_SRC: u32 = 1 << 4;
+pub(crate) const POP_VLAN: u32 = 1 << 5;
+pub(crate) const PUSH_VLAN: u32 = 1 << 6;
+
+/// Words of a connection's slot, and where they stand.
+pub(crate) const SLOT_WORDS: usize = 8;
+pub(crate) const GENERATION: usize = 0;
+pub(crate) const USED_NS: usize = 1;
+pub(crate) const TRAFFIC: usize = 2;
+pub(crate) const LARGE_NS: usize = 4;
+pub(crate) const ENDED: usize = 6;
+/// Packets are the low bits of a word of traffic, bytes the others.
+pub(crate) const PACKETS_BITS: u32 = 24;
+
+/// Why packets are passed up, in the order of the program's counters.
+pub(crate) const REASONS: [&str; 12] = [
+    "no-rule",
+    "not-plain",
+    "fragment",
+    "ip-options",
+    "tcp-control",
+    "other-headers",
+    "stale",
+    "idle",
+    "large",
+    "checksum",
+    "no-port",
+    "no-room",
+];
+
+// SAFETY: integers and arrays of them, laid out as in C, without padding (their sizes are the sums of
+// their parts'), so that all of their bytes are initialized and every value is good.
+unsafe impl Pod for KeyV4 {}
+// SAFETY: as above.
+unsafe impl Pod for KeyV6 {}
+// SAFETY: as above.
+unsafe impl Pod for Rule {}

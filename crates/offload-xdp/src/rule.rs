@@ -1,0 +1,134 @@
+//! Translates the switch's rules into those of the program.
+
+use crate::layout::{
+    KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule, SET_ETH_DST, SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
+};
+use base::PortNo;
+use flow::{Action, Field, OffloadRule, Refusal, SetField};
+
+/// Where a rule stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Key {
+    V4(KeyV4),
+    V6(KeyV6),
+}
+
+/// A rule without what hangs on ports and slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Translation {
+    /// Without the port's device.
+    pub key: Key,
+    pub rule: Rule,
+    pub out: PortNo,
+}
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const VLAN_PRESENT: u16 = flow::VLAN_PRESENT;
+
+/// Translates a rule.
+///
+/// # Errors
+/// What of it the program cannot do.
+pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
+    let (words, mask) = (from.headers.words(), from.mask.words());
+    if !matches!(from.headers.protocol(), TCP | UDP) {
+        return Err(Refusal::Protocol);
+    }
+    // TCP flags and the flow label share a word with the port.
+    if mask[0] & 0xffff_ffff != 0 {
+        return Err(Refusal::Match);
+    }
+    let wide = if from.headers.is_ipv6() { u64::MAX } else { 0 };
+    let is_whole = mask[3] as u32 == u32::MAX && mask[4] == u64::MAX && mask[5] == wide;
+    if !is_whole || mask[6] != wide || mask[7] != wide {
+        return Err(Refusal::Match);
+    }
+    let upper = !u64::from(u32::MAX);
+    let mut rule = Rule {
+        matching: [words[1], words[2], words[3] & upper],
+        mask: [mask[1], mask[2], mask[3] & upper],
+        ..Rule::default()
+    };
+    let key = key(from);
+    if let Some(to) = &from.translated {
+        rule.does |= TRANSLATE;
+        let [source_high, source, destination_high, destination] = to.addresses;
+        (rule.src, rule.dst) =
+            (address(source_high, source), address(destination_high, destination));
+        rule.ports = to.ports.swap_bytes();
+    }
+    let out = steps(from, &mut rule)?;
+    Ok(Translation { key, rule, out })
+}
+
+fn key(from: &OffloadRule) -> Key {
+    let words = from.headers.words();
+    let (ports, protocol) = (from.headers.ports().swap_bytes(), u32::from(from.headers.protocol()));
+    if from.headers.is_ipv6() {
+        let (src, dst) = (address(words[4], words[5]), address(words[6], words[7]));
+        return Key::V6(KeyV6 { port: 0, ports, src, dst, protocol });
+    }
+    let (src, dst) = (((words[4] >> 32) as u32).swap_bytes(), (words[4] as u32).swap_bytes());
+    Key::V4(KeyV4 { port: 0, ports, src, dst, protocol })
+}
+
+/// An address's words as the program reads them, the first byte lowest; that of IPv4 is the last.
+fn address(high: u64, low: u64) -> [u32; 4] {
+    [high >> 32, high, low >> 32, low].map(|word| (word as u32).swap_bytes())
+}
+
+/// Writes down what the steps do, and says where they send.
+fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<PortNo, Refusal> {
+    let Some((Action::Output(out), before)) = from.actions.split_last() else {
+        return Err(Refusal::Actions);
+    };
+    // Whether a tag is there, as far as it is known, and whether it was there from the start.
+    let had_tag = from.headers.words()[2] as u16 & VLAN_PRESENT != 0;
+    let mut has_tag = had_tag;
+    for action in before {
+        match action {
+            Action::PopVlan if has_tag => {
+                has_tag = false;
+                rule.does = rule.does & !PUSH_VLAN | if had_tag { POP_VLAN } else { 0 };
+            }
+            // A second tag would be needed, where one is left.
+            Action::PushVlan { tpid, tci } if !has_tag => {
+                has_tag = true;
+                rule.does |= PUSH_VLAN;
+                (rule.tpid, rule.tci) = (tpid.swap_bytes(), (tci & !VLAN_PRESENT).swap_bytes());
+            }
+            Action::Set(set) => set_field(set, rule)?,
+            _ => return Err(Refusal::Actions),
+        }
+    }
+    Ok(*out)
+}
+
+fn set_field(set: &SetField, rule: &mut Rule) -> Result<(), Refusal> {
+    const ADDRESS: u128 = 0xffff_ffff_ffff;
+    let (value, mask) = (set.value, set.mask);
+    let six = |value: u128| {
+        let [.., a, b, c, d, e, f] = (value as u64).to_be_bytes();
+        [a, b, c, d, e, f]
+    };
+    match (set.field, mask) {
+        (Field::EthDst, ADDRESS) => {
+            (rule.eth_dst, rule.does) = (six(value), rule.does | SET_ETH_DST);
+        }
+        (Field::EthSrc, ADDRESS) => {
+            (rule.eth_src, rule.does) = (six(value), rule.does | SET_ETH_SRC);
+        }
+        (Field::NwTtl, 0xff) => (rule.ttl, rule.does) = (value as u8, rule.does | SET_TTL),
+        (Field::NwTos, 1..=0xff) => {
+            let mask = mask as u8;
+            rule.tos = rule.tos & !mask | value as u8 & mask;
+            (rule.tos_mask, rule.does) = (rule.tos_mask | mask, rule.does | SET_TOS);
+        }
+        _ => return Err(Refusal::Actions),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Runs the program on a frame without a device: the kernel's `BPF_PROG_TEST_RUN`.
+
+use crate::device::XdpOffload;
+use base::PortNo;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+// Linux: include/uapi/linux/bpf.h.
+const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const XDP_REDIRECT: u32 = 4;
+/// A frame gets larger by a tag at most.
+const GROWS_BY: usize = 64;
+
+/// The attribute of the system call.
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    program: u32,
+    verdict: u32,
+    bytes_in: u32,
+    bytes_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_bytes_in: u32,
+    context_bytes_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    _padding: u32,
+}
+
+impl XdpOffload {
+    /// What becomes of a frame from a port: whether it is forwarded or passed up, and how it is then.
+    /// Rules count it.
+    ///
+    /// # Errors
+    /// The port is unknown, or the kernel does not run the program.
+    pub fn try_frame(&mut self, port: PortNo, frame: &[u8]) -> io::Result<(bool, Vec<u8>)> {
+        let ifindex = self.ifindex(port).ok_or(io::ErrorKind::NotFound)?;
+        let program = self.program().xdp().map_err(io::Error::other)?.fd();
+        let program = program.map_err(io::Error::other)?.as_fd().as_raw_fd();
+        // Of `struct xdp_md`, the kernel takes where data ends and where it came from.
+        let context: [u32; 6] = [0, frame.len() as u32, 0, ifindex, 0, 0];
+        let mut out = vec![0; frame.len() + GROWS_BY];
+        let mut attribute = TestRun {
+            program: program as u32,
+            bytes_in: frame.len() as u32,
+            bytes_out: out.len() as u32,
+            data_in: frame.as_ptr() as u64,
+            data_out: out.as_mut_ptr() as u64,
+            repeat: 1,
+            context_bytes_in: size_of_val(&context) as u32,
+            context_in: context.as_ptr() as u64,
+            ..TestRun::default()
+        };
+        let bytes = std::mem::offset_of!(TestRun, _padding);
+        // SAFETY: the addresses are those of locals that live until the call returns, with their sizes;
+        // the kernel writes no more than `bytes_out` bytes, and into the attribute.
+        let result =
+            unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_TEST_RUN, &raw mut attribute, bytes) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        out.truncate(attribute.bytes_out as usize);
+        Ok((attribute.verdict == XDP_REDIRECT, out))
+    }
+}
