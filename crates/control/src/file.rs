@@ -20,6 +20,7 @@
 //! vlan_limit = 1                    # VLAN headers that are parsed; 0 for as many as are supported
 //! emc_insert_inv_prob = 100
 //! unified_cache_entries = 524288    # of each worker; 0 for none
+//! hw_offload = false                # whether XDP forwards established connections' packets
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! max_revalidator_ms = 1000
 //! flow_stats_interval_ms = 1000     # how often flows' statistics are collected; 0 is never
@@ -254,6 +255,7 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
             .unwrap_or(numbers.unified_cache_entries),
         flow_stats_interval_ms: section.integer("flow_stats_interval_ms", 0..=u32::MAX, errors),
         flow_expiry: section.boolean("flow_expiry", errors).unwrap_or(true),
+        hw_offload: section.boolean("hw_offload", errors).unwrap_or_default(),
         perf_metrics: section.boolean("pmd_perf_metrics", errors).unwrap_or_default(),
         max_revalidator_ms: section
             .integer("max_revalidator_ms", revalidator..=u32::MAX, errors)

@@ -34,6 +34,8 @@ pub struct SwitchOptions {
     /// How many entries each worker's unified flow cache may grow to; 0 turns it off. Open vSwitch
     /// has no such cache (`unified-cache-entries`).
     pub unified_cache_entries: u32,
+    /// Whether connections are offloaded to a device that forwards by itself (`hw-offload`).
+    pub hw_offload: bool,
     /// Whether polling workers keep histograms and a history of their turns (`pmd-perf-metrics`).
     pub perf_metrics: bool,
     /// How often `Interface.statistics` is written (`stats-update-interval`), in milliseconds.
@@ -83,6 +85,7 @@ impl Default for SwitchOptions {
             vlan_limit: limits::VLAN_LIMIT,
             emc_insert_inv_prob: 100,
             unified_cache_entries: limits::UNIFIED_CACHE_ENTRIES as u32,
+            hw_offload: false,
             perf_metrics: false,
             stats_update_interval_ms: Self::MIN_STATS_UPDATE_INTERVAL_MS,
             bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,

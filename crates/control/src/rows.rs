@@ -204,6 +204,7 @@ impl<'a> Reader<'a> {
                 .unwrap_or(default.unified_cache_entries),
             flow_stats_interval_ms: self.config(place, "tidegate-stats-interval", any),
             flow_expiry: root.map_str("other_config", "tidegate-flow-expiry") != Some("false"),
+            hw_offload: self.flag(place, "hw-offload"),
             perf_metrics: self.flag(place, "pmd-perf-metrics"),
             enable_statistics: self.flag(place, "enable-statistics"),
             flow_restore_wait: self.flag(place, "flow-restore-wait"),

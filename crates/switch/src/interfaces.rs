@@ -118,13 +118,15 @@ impl Switch {
         }
         if let Some(kind) = kind {
             running.fault = self.set_device(&running.bridge, interface, kind);
-            let link = self.devices.link(name);
-            running.link_up = link.is_ok_and(|link| link.admin_up && link.carrier);
+            let link = self.devices.link(name).ok();
+            running.link_up = link.as_ref().is_some_and(|link| link.admin_up && link.carrier);
+            self.offload_port(running, link.as_ref());
         }
         let spec = self.port_spec(running);
         self.ofproto.add_port(id, spec, clock::now()).map_err(|refused| {
             self.leave_tunnel(running);
             if let Some(number) = running.device.take() {
+                self.offload_port_closes(number);
                 self.devices.close(number, true, &self.workers);
                 self.devices.remove_doomed();
             }
@@ -222,6 +224,8 @@ impl Switch {
                 if self.devices.pin(number, &interface.rxq_affinity) {
                     self.rebalance();
                 }
+                let link = self.devices.link(&interface.name).ok();
+                self.offload_port(&running, link.as_ref());
             }
             if let Ok(number) = running.state {
                 let spec = self.port_spec(&running);
@@ -260,6 +264,7 @@ impl Switch {
             self.ofproto.remove_port(id, *number, clock::now());
         }
         if let Some(device) = running.device {
+            self.offload_port_closes(device);
             self.upcalls.remove_port(device);
             self.devices.close(device, remove, &self.workers);
         }
@@ -319,6 +324,7 @@ impl Switch {
             running.device = None;
             running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
         }
+        self.offload_port(&running, Some(link));
         if waits || outgrown {
             running.state = self.open_interface(&mut running);
         } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {

@@ -30,6 +30,7 @@ mod link_task;
 mod metrics;
 mod mtu;
 mod nap;
+mod offload;
 mod openflow_tasks;
 mod options;
 mod ovsdb_task;
@@ -111,6 +112,7 @@ pub struct Switch {
     workers: Vec<WorkerThread>,
     devices: Devices,
     balancer: balance::Balancer,
+    offload: offload::Offload,
     /// The settings of queues that the log knows.
     announced: Option<control::QueueOptions>,
     desired: Desired,
@@ -176,6 +178,7 @@ impl Switch {
                 workers: Vec::new(),
                 devices,
                 balancer: balance::Balancer::default(),
+                offload: offload::Offload::default(),
                 announced: None,
                 desired: Desired::default(),
                 polls_dummies: false,
@@ -226,6 +229,7 @@ impl Switch {
         // What the old workers had installed is forgotten with them, and what they would have
         // been told.
         self.generation += 1;
+        self.offload_anew();
         self.outbox.commands.clear();
         self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
         for (index, mode) in modes.iter().enumerate() {
@@ -370,12 +374,7 @@ impl Switch {
             self.upkeep_wake.notify_one();
         }
         self.connections.deliver(&mut self.ofproto, now);
-        for (worker, command) in self.outbox.commands.drain(..) {
-            flow_log::command(&command, &self.ofproto);
-            if let Some(worker) = self.workers.get(usize::from(worker.0)) {
-                worker.send(WorkerCommand::Flow(command));
-            }
-        }
+        self.send_commands();
         for (port, up) in std::mem::take(&mut self.outbox.port_admin) {
             self.set_device_up(port, up);
         }

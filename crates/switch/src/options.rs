@@ -84,6 +84,7 @@ impl Switch {
         if let Some(connections) = options.max_connections {
             self.conntrack.set_connections_max(connections);
         }
+        self.set_offload(options.hw_offload);
         self.set_workers(options);
         for thread in &self.workers {
             thread.metrics().set_on(options.perf_metrics);
@@ -96,6 +97,7 @@ impl Switch {
         let config = WorkerConfig {
             exact_insert_inverse: options.emc_insert_inv_prob,
             unified_entries: options.unified_cache_entries as usize,
+            offers: self.offload.is_on(),
             ..WorkerConfig::default()
         };
         let modes = self.worker_modes(options);

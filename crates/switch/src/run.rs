@@ -1,7 +1,9 @@
 //! The daemon from its first step to its last.
 
 use super::{Settings, Shared, Switch};
-use super::{commands, devices, flow_file, link_task, ovsdb_task, route_task, worker_task};
+use super::{
+    commands, devices, flow_file, link_task, offload, ovsdb_task, route_task, worker_task,
+};
 use crate::command_line::{Source, SwitchOptions, TlsOptions, ovs_version};
 use crate::stream::{Target, TlsPolicy, TlsSettings};
 use control::{Desired, FileError};
@@ -176,6 +178,7 @@ async fn serve(
     tokio::task::spawn_local(tick(Rc::clone(&shared)));
     tokio::task::spawn_local(expire(Rc::clone(&shared)));
     tokio::task::spawn_local(keep_up(Rc::clone(&shared)));
+    tokio::task::spawn_local(offload::run(Rc::clone(&shared)));
     tokio::task::spawn_local(watch_links(Rc::clone(&shared), LinkMonitor::open()?));
     if !options.disable_system_route {
         tokio::task::spawn_local(watch_routes(Rc::clone(&shared), RouteMonitor::open()?));

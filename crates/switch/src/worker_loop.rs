@@ -7,9 +7,10 @@
 //! Time is measured in nanoseconds of the monotonic clock; what the commands of Open vSwitch call
 //! cycles are those.
 
+mod orders;
+
 use super::balance::Load;
 use super::expiry::expiry_budget;
-use super::latency::stamps_of;
 use super::metrics::{BatchSizes, Metrics, Sample};
 use super::nap::Nap;
 use super::tracing::{Arrival, Picker};
@@ -17,9 +18,8 @@ use super::turns::{Turns, WorkerReport};
 use super::usage::{INTERVAL, Usage};
 use super::worker_ports::{Ports, RxSlot, Shift, send_all};
 use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
-use base::{Instant, PortNo};
+use base::Instant;
 use datapath::{Outbox, Worker, WorkerStats};
-use flow::FlowCommand;
 use packet::Batch;
 use port_linux::{Waiter, affinity};
 use std::sync::mpsc;
@@ -77,6 +77,7 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         last: Load::default(),
         nap: Nap::default(),
         tracing: None,
+        commands: 0,
         turn: None,
     }
     .run()
@@ -107,6 +108,8 @@ struct Run {
     nap: Nap,
     /// Which packets' steps are written down.
     tracing: Option<Picker>,
+    /// Commands for flows that were carried out.
+    commands: u64,
     /// Who waits for the end of this turn.
     turn: Option<mpsc::Sender<()>>,
 }
@@ -130,6 +133,7 @@ impl Run {
             let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
             self.worker.continue_dump(&mut out);
             self.flush(&mut out);
+            self.offer();
             if !self.mode.waits() {
                 self.worker.expire(now, expiry_budget(received));
             }
@@ -269,6 +273,8 @@ impl Run {
                 Ok(WorkerCommand::Room(room)) => {
                     let _ = self.events.send(WorkerEvent::Spent(self.worker.take(room)));
                 }
+                Ok(WorkerCommand::Credit(credits)) => self.credit(now, &credits),
+                Ok(WorkerCommand::OfferAgain) => self.worker.offer_again(),
                 Ok(WorkerCommand::Turn(done)) => self.turn = Some(done),
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();
@@ -278,25 +284,6 @@ impl Run {
                 }
             }
         }
-    }
-
-    fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
-        let Run { worker, ports, tracing, events, metrics, .. } = self;
-        let stamps = stamps_of(&command);
-        match (command, tracing) {
-            (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
-                let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
-                let _ = events.send(WorkerEvent::Traced(traced));
-            }
-            (command, _) => worker.command(now, command, out),
-        }
-        metrics.latency.installed(stamps);
-    }
-
-    fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {
-        self.ports.forget_rx(port, &mut self.waiter);
-        self.ports.tx.remove(&port);
-        out.remove_port(port);
     }
 
     /// Gives each queue its turn; says how many packets came, and since when the time is of no queue yet:

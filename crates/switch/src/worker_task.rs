@@ -41,6 +41,12 @@ impl Switch {
             }
             // Flows of workers that were replaced are forgotten already.
             WorkerEvent::Dump(generation, _) if generation != self.generation => return,
+            WorkerEvent::Offers(generation, seen, offers) => {
+                if generation == self.generation {
+                    self.offered(seen, offers);
+                }
+                return;
+            }
             WorkerEvent::Traced(traced) => {
                 self.traces.add(*traced);
                 return;

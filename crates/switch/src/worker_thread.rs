@@ -3,6 +3,7 @@
 
 use super::latency::Recorder;
 use super::metrics::Metrics;
+use super::offload::Credit;
 use super::secret::secret;
 use super::tracing::{Order, Traced};
 use super::turns::WorkerReport;
@@ -11,7 +12,7 @@ use super::worker_ports::RxSlot;
 use base::{PortNo, WorkerId};
 use conntrack::Conntrack;
 use datapath::{Room, RoomWanted, UpcallQueue, Worker, WorkerConfig, WorkerStats};
-use flow::{FlowCommand, FlowDump};
+use flow::{FlowCommand, FlowDump, OffloadOffer};
 use port::{PortError, TxQueue};
 use port_linux::{Waiter, Waker, affinity};
 use std::sync::mpsc;
@@ -61,6 +62,10 @@ pub enum WorkerCommand {
     Configure(WorkerConfig),
     /// Write the steps of some packets down; of none any more.
     Trace(Option<Arc<Order>>),
+    /// Count packets that a device forwarded against flows.
+    Credit(Vec<Credit>),
+    /// Offer all connections to a device anew.
+    OfferAgain,
     /// Room for the unified flow cache, which was asked for.
     Room(Room),
     /// Forget the counters.
@@ -80,6 +85,9 @@ pub enum WorkerEvent {
     Dump(u32, FlowDump),
     /// What became of a packet.
     Traced(Box<Traced>),
+    /// Connections for a device, from a worker started in this generation that had got so many commands
+    /// for flows.
+    Offers(u32, u64, Vec<OffloadOffer>),
     /// The device of a port, opened so, failed; it is received from no longer.
     PortFailed(PortNo, u64, PortError),
     /// A worker started in this generation has use for so much room in its unified flow cache.

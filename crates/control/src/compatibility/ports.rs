@@ -42,6 +42,7 @@ pub(super) static INTERFACE: &[Settings] = &[
     settings(NotWritten, "status:source_ip", "Open vSwitch does not write it either"),
     settings(Done, "options:n_rxq options:n_rxq_desc options:n_txq_desc options:dpdk-devargs options:vhost-server-path", "of DPDK ports; `n_rxq` of AF_XDP, too"),
     settings(Done, "options:xdp-mode options:use-need-wakeup", "of AF_XDP ports"),
+    settings(Done, "options:xdp-offload", "this switch's own: `true` lets packets of a system device be offloaded; see docs/offload.md"),
     settings(Ignored, "options:dpdk-vf-mac options:dpdk-lsc-interrupt options:tx-retries-max options:rx-flow-ctrl options:tx-flow-ctrl options:flow-ctrl-autoneg", "DPDK ports have the driver's defaults"),
     settings(Ignored, "other_config:emc-enable", "the exact-match cache is for all ports (`emc-insert-inv-prob`)"),
     settings(Ignored, "other_config:tx-steering", "each worker has a transmit queue of its own"),

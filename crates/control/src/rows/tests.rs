@@ -153,6 +153,7 @@ fn settings_of_the_switch() {
         unified_cache_entries: 4096,
         flow_stats_interval_ms: Some(0),
         flow_expiry: false,
+        hw_offload: true,
         perf_metrics: true,
         flow_restore_wait: true,
         ..SwitchOptions::default()
@@ -161,7 +162,6 @@ fn settings_of_the_switch() {
     let ignored = [
         "Open_vSwitch: other_config:n-handler-threads: one thread answers misses and revalidates; \
          ignored",
-        "Open_vSwitch: other_config:hw-offload: nothing is offloaded to hardware; ignored",
     ];
     assert_eq!(warnings, ignored);
 }

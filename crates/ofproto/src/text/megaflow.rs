@@ -14,6 +14,8 @@ pub struct DumpOptions<'a> {
     pub verbose: bool,
     /// Only what Open vSwitch's bridges tell, not what datapaths add (`dpif/dump-flows`).
     pub of_bridge: bool,
+    /// A device forwards part of its packets.
+    pub is_offloaded: bool,
     /// Names of ports.
     pub names: PortNames<'a>,
 }
@@ -31,7 +33,7 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     out += &format_flow(&flow.key, flow.matching.mask(), options.verbose, options.names);
     let _ = write!(out, ", {}", format_stats(&flow.stats, now));
     if options.verbose && !options.of_bridge {
-        out += ", dp:ovs";
+        out += if options.is_offloaded { ", offloaded:partial, dp:ovs" } else { ", dp:ovs" };
     }
     let actions = format_actions(&flow.actions, &flow.key, options.names);
     let _ = write!(out, ", actions:{actions}");

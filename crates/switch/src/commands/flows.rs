@@ -63,11 +63,11 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
     let mut filter = Match::any();
     let mut core = None;
+    let mut types = FlowTypes::ALL;
     while let Some(word) = arguments.next() {
         match word.split_once('=') {
             Some(("filter", text)) => filter = flow_filter(switch, text)?,
-            // There is one kind of flows, in software.
-            Some(("type", _)) => {}
+            Some(("type", list)) => types = FlowTypes::read(list)?,
             Some(("pmd", number)) => {
                 let wrong = || format!("invalid argument {word} (Invalid argument)");
                 core = Some(number.parse::<i32>().map_err(|_| wrong())?);
@@ -79,8 +79,10 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut text = String::new();
     let is_meant = |worker: &&WorkerThread| core.is_none_or(|core| core_number(worker) == core);
     for worker in switch.workers().iter().filter(is_meant) {
-        let wanted =
-            |flow: &ofproto::DatapathFlow| flow.worker == worker.id && filter.matches(&flow.key);
+        let wanted = |flow: &ofproto::DatapathFlow| {
+            let is_offloaded = switch.offload().table().is_offloaded(flow.id);
+            flow.worker == worker.id && filter.matches(&flow.key) && types.have(is_offloaded)
+        };
         let flows =
             dump_of(switch, DumpOptions { verbose, ..DumpOptions::default() }, names, wanted);
         if !flows.is_empty() {
@@ -94,6 +96,36 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
         }
     }
     Ok(text)
+}
+
+/// Kinds of flows that a dump is to have (ovs: `lib/dpctl.man`). All are the datapath's own; of those
+/// that are offloaded the device forwards part of the packets.
+#[derive(Clone, Copy)]
+struct FlowTypes {
+    offloaded: bool,
+    others: bool,
+}
+
+impl FlowTypes {
+    const ALL: FlowTypes = FlowTypes { offloaded: true, others: true };
+
+    fn read(list: &str) -> Result<FlowTypes, String> {
+        let mut types = FlowTypes { offloaded: false, others: false };
+        for word in list.split(',') {
+            match word {
+                "all" | "ovs" => types = FlowTypes::ALL,
+                "offloaded" | "partially-offloaded" => types.offloaded = true,
+                "non-offloaded" => types.others = true,
+                "tc" | "dpdk" => {}
+                _ => return Err(format!("Failed to parse type ({word}) (Invalid argument)")),
+            }
+        }
+        Ok(types)
+    }
+
+    fn have(self, is_offloaded: bool) -> bool {
+        if is_offloaded { self.offloaded } else { self.others }
+    }
 }
 
 /// What `pmd=` calls a worker: its core, or -1 for the main thread (ovs: `lib/dpctl.man`).
@@ -115,7 +147,7 @@ pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> 
 }
 
 /// The megaflow that is told by its identifier, `ufid:...`, or by the whole key of its packet.
-fn told(switch: &Switch, text: &str) -> Result<Option<DatapathFlow>, String> {
+pub(super) fn told(switch: &Switch, text: &str) -> Result<Option<DatapathFlow>, String> {
     let mut flows = switch.ofproto().megaflows();
     if let Some(ufid) = text.strip_prefix("ufid:") {
         let ufid = ufid.split(',').next().unwrap_or_default();
@@ -190,7 +222,11 @@ fn dump_of(
     let options = DumpOptions { names: PortNames { device, bridge: None }, ..options };
     let now = clock::now();
     let flows = switch.ofproto().megaflows().filter(|flow| wanted(flow));
-    flows.map(|flow| format_megaflow(&flow, now, options) + "\n").collect()
+    let format = |flow: DatapathFlow| {
+        let is_offloaded = switch.offload().table().is_offloaded(flow.id);
+        format_megaflow(&flow, now, DumpOptions { is_offloaded, ..options }) + "\n"
+    };
+    flows.map(format).collect()
 }
 
 /// The bridge's OpenFlow flows, hidden ones too.

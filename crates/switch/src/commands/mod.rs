@@ -8,6 +8,7 @@ mod dummy;
 mod flows;
 mod fragments;
 mod latency;
+mod offload;
 mod performance;
 mod queues;
 mod slow_path;
@@ -86,6 +87,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     latency::add_all(commands);
     datapath::add_all(commands);
     flows::add_all(commands);
+    offload::add_all(commands);
     workers::add_all(commands);
     queues::add_all(commands);
     slow_path::add_all(commands);

@@ -1,0 +1,126 @@
+//! Commands about offloaded connections (ovs: `lib/dpctl.c`, `lib/dpif-netdev.c`).
+
+use super::flows::{add_fresh, told};
+use super::{Answer, Arguments};
+use crate::Switch;
+use crate::offload::FlowOffloads;
+use daemon::unixctl::Commands;
+use flow::{Action, Refusal};
+use ofproto::DatapathFlow;
+use serde_json::json;
+use std::fmt::Write;
+
+/// Adds these commands.
+pub fn add_all(commands: &mut Commands<Switch>) {
+    add_fresh(commands, "dpctl/offload-stats-show", "[dp]", 0..=1, statistics);
+    let usage = "[text|json] [dp] flow";
+    add_fresh(commands, "tidegate/why-not-offloaded", usage, 1..=3, why_not);
+}
+
+/// What is offloaded, and what became of offers. The first lines are Open vSwitch's.
+fn statistics(switch: &mut Switch, words: &[String]) -> Answer {
+    Arguments::read(words)?.end()?;
+    let offload = switch.offload();
+    if !offload.is_on() {
+        return Err("retrieving offload statistics (Invalid argument)".to_owned());
+    }
+    let (table, totals) = (offload.table(), offload.table().totals());
+    let mut text = "HW Offload stats:\n".to_owned();
+    let mut line = |name: &str, value: u64| {
+        let _ = writeln!(text, "     Total {name:>33}: {value:>6}");
+    };
+    let (one_way, both_ways) = table.connections();
+    line("Enqueued offloads", table.waiting() as u64);
+    line("Inserted offloads", totals.installed - totals.removed);
+    line("CT uni-dir Connections", one_way as u64);
+    line("CT bi-dir Connections", both_ways as u64);
+    line("Installed so far", totals.installed);
+    line("Forwarded packets", totals.traffic.packets);
+    line("Forwarded bytes", totals.traffic.bytes);
+    for (refusal, count) in &totals.refused {
+        line(&format!("Refused: {}", refusal.name()), *count);
+    }
+    for (reason, count) in offload.passed().into_iter().filter(|(_, count)| *count > 0) {
+        line(&format!("Passed up: {reason}"), count);
+    }
+    Ok(text)
+}
+
+/// Why packets of a flow are forwarded by the switch and not by the device.
+fn why_not(switch: &mut Switch, words: &[String]) -> Answer {
+    let mut arguments = Arguments::read(words)?;
+    let mut flow = arguments.next().unwrap_or_default();
+    let is_json = flow == "json";
+    if is_json || flow == "text" {
+        flow = arguments.next().ok_or("name a flow, as dpctl/dump-flows -m prints it")?;
+    }
+    arguments.end()?;
+    let flow = told(switch, &flow)?.ok_or(
+        "there is no such flow (No such file or directory); name one as dpctl/dump-flows -m prints \
+         it, or its ufid",
+    )?;
+    let known = switch.offload().table().flow(flow.id);
+    let rules = known.map_or(0, |known| known.rules.len());
+    let traffic = known.map(|known| known.traffic).unwrap_or_default();
+    let reasons = reasons(switch, &flow, known);
+    if is_json {
+        let reasons: Vec<_> = reasons
+            .iter()
+            .map(|(name, words, count)| json!({"reason": name, "text": words, "count": count}))
+            .collect();
+        let (packets, bytes) = (traffic.packets, traffic.bytes);
+        let answer =
+            json!({"rules": rules, "packets": packets, "bytes": bytes, "not_offloaded": reasons});
+        return Ok(format!("{answer}\n"));
+    }
+    let mut text = format!(
+        "{rules} rules offloaded, {} packets and {} bytes forwarded by the device\n",
+        traffic.packets, traffic.bytes
+    );
+    for (name, words, count) in reasons {
+        let _ = match count {
+            0 => writeln!(text, "{name}: {words}"),
+            _ => writeln!(text, "{name}: {words} ({count} offers)"),
+        };
+    }
+    Ok(text)
+}
+
+/// Each reason's word, its sentence, and how many offers it befell; 0 where it keeps offers from being
+/// made.
+fn reasons(
+    switch: &Switch,
+    flow: &DatapathFlow,
+    known: Option<&FlowOffloads>,
+) -> Vec<(&'static str, String, u64)> {
+    let offload = switch.offload();
+    if !offload.is_on() {
+        let words = offload.failure().map_or_else(
+            || "other_config:hw-offload is not true".to_owned(),
+            |failure| format!("other_config:hw-offload is true, but {failure}"),
+        );
+        return vec![("off", words, 0)];
+    }
+    let mut reasons = Vec::new();
+    let in_port = flow.key.in_port();
+    if !offload.receives_from(in_port) {
+        let name = switch.devices().get(in_port).map_or("its port", |device| &device.name);
+        let words = format!(
+            "packets of {name} are not offloaded; it takes a system device with \
+             options:xdp-offload=true"
+        );
+        reasons.push((Refusal::InPort.name(), words, 0));
+    }
+    let tracks = flow.actions.iter().any(|action| matches!(action, Action::Ct(_)));
+    if !tracks && flow.key.ct_state().is_empty() {
+        reasons.push((Refusal::Untracked.name(), Refusal::Untracked.to_string(), 0));
+    }
+    let refused = known.into_iter().flat_map(|known| &known.refused);
+    reasons.extend(refused.map(|(refusal, count)| (refusal.name(), refusal.to_string(), *count)));
+    if reasons.is_empty() && known.is_none_or(|known| known.rules.is_empty()) {
+        let words = "no established TCP or UDP connection of it had packets since it was installed, \
+                     or its actions do more than rewrite headers and send to one port";
+        reasons.push(("not-offered", words.to_owned(), 0));
+    }
+    reasons
+}

@@ -1,0 +1,107 @@
+//! Changes of flows that workers may not know of yet: an offer that was made before one of its flows
+//! changed must not be installed after.
+
+use base::WorkerId;
+use flow::{FlowCommand, FlowId, OffloadOffer};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Changes that are remembered. An offer that is older than that is refused.
+const REMEMBERED: usize = 4096;
+
+/// The commands that were sent to workers.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// How many each worker was sent.
+    sent: BTreeMap<WorkerId, u64>,
+    /// The last ones that changed flows, with their numbers among those of their worker.
+    recent: VecDeque<(WorkerId, u64, FlowId)>,
+    /// Up to which command nothing is remembered of a worker.
+    forgotten: BTreeMap<WorkerId, u64>,
+    /// Flows with greater numbers were never put.
+    highest: Option<FlowId>,
+}
+
+impl Changes {
+    /// Counts a command that is sent to a worker; gives the flow that it changes or takes out.
+    pub fn note(&mut self, worker: WorkerId, command: &FlowCommand) -> Option<FlowId> {
+        let sent = self.sent.entry(worker).or_default();
+        *sent += 1;
+        let changed = match command {
+            FlowCommand::Put(put) if self.highest.is_some_and(|it| put.id <= it) => put.id,
+            FlowCommand::Put(put) => {
+                self.highest = Some(put.id);
+                return None;
+            }
+            FlowCommand::Delete(id) => *id,
+            FlowCommand::Execute(_) | FlowCommand::Collect => return None,
+        };
+        if self.recent.len() == REMEMBERED
+            && let Some((worker, number, _)) = self.recent.pop_front()
+        {
+            self.forgotten.insert(worker, number);
+        }
+        self.recent.push_back((worker, *sent, changed));
+        Some(changed)
+    }
+
+    /// Whether no flow of an offer changed since its worker had got `seen` commands.
+    pub fn are_none_since(&self, seen: u64, offer: &OffloadOffer) -> bool {
+        if self.forgotten.get(&offer.worker).is_some_and(|&number| number > seen) {
+            return false;
+        }
+        let of_worker = self.recent.iter().rev().filter(|it| it.0 == offer.worker);
+        let mut later = of_worker.take_while(|it| it.1 > seen);
+        !later.any(|it| offer.flows.contains(&it.2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::table::tests::offer;
+    use flow::{FlowPut, Match};
+    use std::sync::Arc;
+
+    fn put(id: u64) -> FlowCommand {
+        let actions = Arc::new([]);
+        FlowCommand::Put(Box::new(FlowPut { id: FlowId(id), matching: Match::any(), actions }))
+    }
+
+    fn delete(id: u64) -> FlowCommand {
+        FlowCommand::Delete(FlowId(id))
+    }
+
+    const WORKER: WorkerId = WorkerId(0);
+    const OTHER: WorkerId = WorkerId(1);
+
+    #[test]
+    fn an_offer_holds_until_one_of_its_flows_changes() {
+        let mut changes = Changes::default();
+        assert_eq!(changes.note(WORKER, &put(1)), None);
+        assert_eq!(changes.note(WORKER, &put(2)), None);
+        let offer = offer(1, &[1, 2]);
+        assert!(changes.are_none_since(0, &offer));
+        assert_eq!(changes.note(WORKER, &put(3)), None, "a new flow changes none");
+        assert_eq!(changes.note(WORKER, &FlowCommand::Collect), None);
+        assert_eq!(changes.note(OTHER, &delete(7)), Some(FlowId(7)));
+        assert!(changes.are_none_since(2, &offer));
+        assert_eq!(changes.note(WORKER, &put(2)), Some(FlowId(2)));
+        assert!(!changes.are_none_since(2, &offer) && !changes.are_none_since(4, &offer));
+        assert!(changes.are_none_since(5, &offer), "the worker knew of it");
+        assert_eq!(changes.note(WORKER, &delete(1)), Some(FlowId(1)));
+        assert!(!changes.are_none_since(5, &offer));
+    }
+
+    #[test]
+    fn an_offer_that_is_older_than_what_is_remembered_is_refused() {
+        let mut changes = Changes::default();
+        changes.note(WORKER, &delete(100));
+        let offer = offer(1, &[1]);
+        assert!(changes.are_none_since(0, &offer));
+        for _ in 0..REMEMBERED {
+            changes.note(WORKER, &delete(100));
+        }
+        assert!(!changes.are_none_since(0, &offer));
+        assert!(changes.are_none_since(1, &offer));
+    }
+}

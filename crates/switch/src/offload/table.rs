@@ -1,0 +1,331 @@
+//! Which connections are offloaded, and what each hangs on.
+
+use super::changes::Changes;
+use base::{Instant, PortNo, WorkerId};
+use conntrack::Conntrack;
+use flow::{
+    Action, ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRule,
+    OffloadStatus, OffloadTraffic, Refusal,
+};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// Offers that may wait.
+const WAITING_MAX: usize = 16_384;
+/// How long an offer waits at least: most connections are over before.
+const WAIT: Duration = Duration::from_millis(50);
+
+const TCP: u8 = 6;
+/// All segments that a device forwards have it.
+const ACK: u16 = 0x10;
+
+/// All that is offloaded.
+#[derive(Debug, Default)]
+pub struct Table {
+    rules: BTreeMap<OffloadId, Held>,
+    flows: HashMap<FlowId, FlowOffloads>,
+    waiting: VecDeque<Waiting>,
+    /// The rule that was looked at last.
+    swept: Option<OffloadId>,
+    credits: Vec<Credit>,
+    totals: Totals,
+}
+
+/// A rule that is in the device.
+#[derive(Debug)]
+struct Held {
+    worker: WorkerId,
+    flows: Vec<FlowId>,
+    connections: Vec<ConnectionRef>,
+    ports: [PortNo; 2],
+    tcp_flags: u16,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    /// How many commands the worker had got.
+    seen: u64,
+    offer: OffloadOffer,
+}
+
+/// What became of offers of a flow's packets.
+#[derive(Debug, Default)]
+pub struct FlowOffloads {
+    /// Rules that hang on it.
+    pub rules: Vec<OffloadId>,
+    /// What the device forwarded in its place.
+    pub traffic: OffloadTraffic,
+    /// Offers that were refused.
+    pub refused: BTreeMap<Refusal, u64>,
+}
+
+/// What became of all offers.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Rules that were installed.
+    pub installed: u64,
+    /// Rules that were taken out.
+    pub removed: u64,
+    /// What the device forwarded.
+    pub traffic: OffloadTraffic,
+    /// Offers that were refused.
+    pub refused: BTreeMap<Refusal, u64>,
+}
+
+/// Packets that a worker is to count against a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credit {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its flow.
+    pub flow: FlowId,
+    /// What was forwarded.
+    pub traffic: OffloadTraffic,
+    /// Of TCP segments, the flags that all of them have.
+    pub tcp_flags: u16,
+}
+
+impl Table {
+    /// What became of all offers.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Offers that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many connections are offloaded in one direction, and how many in both.
+    pub fn connections(&self) -> (usize, usize) {
+        let mut directions: HashMap<u32, usize> = HashMap::new();
+        for held in self.rules.values() {
+            if let Some(connection) = held.connections.first() {
+                *directions.entry(connection.id).or_default() += 1;
+            }
+        }
+        let one = directions.values().filter(|&&count| count == 1).count();
+        (one, directions.len() - one)
+    }
+
+    /// What is known of a flow.
+    pub fn flow(&self, id: FlowId) -> Option<&FlowOffloads> {
+        self.flows.get(&id)
+    }
+
+    /// Whether the device forwards packets that would hit a flow.
+    pub fn is_offloaded(&self, id: FlowId) -> bool {
+        self.flow(id).is_some_and(|flow| !flow.rules.is_empty())
+    }
+
+    /// Takes offers; most are not for long.
+    pub fn wait(&mut self, now: Instant, seen: u64, offers: Vec<OffloadOffer>) {
+        for offer in offers {
+            if self.waiting.len() < WAITING_MAX {
+                self.waiting.push_back(Waiting { since: now, seen, offer });
+            } else {
+                self.refuse(&offer, Refusal::Full);
+            }
+        }
+    }
+
+    /// Installs offers that waited long enough, at most so many.
+    pub fn install(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        conntrack: &Conntrack,
+        now: Instant,
+        changes: &Changes,
+        at_most: usize,
+    ) {
+        for _ in 0..at_most {
+            let Some(waiting) = self.waiting.pop_front_if(|it| now >= it.since + WAIT) else {
+                return;
+            };
+            let Waiting { seen, offer, .. } = &waiting;
+            let current = changes.are_none_since(*seen, offer).then_some(());
+            let installed = current
+                .ok_or(Refusal::FlowChanged)
+                .and_then(|()| check(conntrack, now, &offer.rule))
+                .and_then(|idle| device.install(&offer.rule, idle));
+            match installed {
+                Ok(id) => {
+                    let begin = |it| conntrack.with_offloaded(now, |hand| hand.begin(it));
+                    offer.rule.connections().for_each(begin);
+                    self.hold(id, waiting.offer);
+                }
+                Err(refusal) => self.refuse(&waiting.offer, refusal),
+            }
+        }
+    }
+
+    fn hold(&mut self, id: OffloadId, offer: OffloadOffer) {
+        let OffloadOffer { worker, rule, flows } = offer;
+        let out = match rule.actions.last() {
+            Some(Action::Output(out)) => *out,
+            _ => PortNo::default(),
+        };
+        for flow in &flows {
+            self.flows.entry(*flow).or_default().rules.push(id);
+        }
+        let connections = rule.connections().collect();
+        let ports = [rule.in_port(), out];
+        let tcp_flags = if rule.headers.protocol() == TCP { ACK } else { 0 };
+        self.rules.insert(id, Held { worker, flows, connections, ports, tcp_flags });
+        self.totals.installed += 1;
+    }
+
+    fn refuse(&mut self, offer: &OffloadOffer, refusal: Refusal) {
+        *self.totals.refused.entry(refusal).or_default() += 1;
+        // A flow that changed may be gone, and would be remembered for ever.
+        if refusal != Refusal::FlowChanged {
+            for flow in &offer.flows {
+                *self.flows.entry(*flow).or_default().refused.entry(refusal).or_default() += 1;
+            }
+        }
+    }
+
+    /// Asks the device about rules, at most so many, where it stopped the last time. Those go whose
+    /// connection ended, or is another one to flows.
+    pub fn sweep(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        conntrack: &Conntrack,
+        now: Instant,
+        at_most: usize,
+    ) {
+        let from = self.swept.map_or(Bound::Unbounded, Bound::Excluded);
+        let part: Vec<OffloadId> =
+            self.rules.range((from, Bound::Unbounded)).map(|(id, _)| *id).take(at_most).collect();
+        // At the end, the next time begins anew.
+        self.swept = part.last().copied().filter(|_| part.len() == at_most);
+        for id in part {
+            let OffloadStatus { traffic, is_ended } = device.status(id);
+            if !self.credit(id, traffic, conntrack, now) || is_ended {
+                self.remove(device, id, conntrack, now);
+            }
+        }
+    }
+
+    /// Counts what a rule forwarded; whether its connections still are what they were.
+    fn credit(
+        &mut self,
+        id: OffloadId,
+        traffic: OffloadTraffic,
+        conntrack: &Conntrack,
+        now: Instant,
+    ) -> bool {
+        let Some(held) = self.rules.get(&id) else { return false };
+        let &Held { worker, tcp_flags, ref flows, ref connections, .. } = held;
+        let note = |connection: &ConnectionRef| {
+            conntrack.with_offloaded(now, |it| it.note(*connection, traffic))
+        };
+        let are_same = connections.iter().map(note).fold(true, |all, one| all & one);
+        if traffic.packets > 0 {
+            self.totals.traffic.add(traffic);
+            for flow in flows {
+                self.flows.entry(*flow).or_default().traffic.add(traffic);
+                self.credits.push(Credit { worker, flow: *flow, traffic, tcp_flags });
+            }
+        }
+        are_same
+    }
+
+    fn remove(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        id: OffloadId,
+        conntrack: &Conntrack,
+        now: Instant,
+    ) {
+        let traffic = device.remove(id);
+        self.credit(id, traffic, conntrack, now);
+        let Some(held) = self.rules.remove(&id) else { return };
+        self.totals.removed += 1;
+        for flow in &held.flows {
+            if let Some(flow) = self.flows.get_mut(flow) {
+                flow.rules.retain(|rule| *rule != id);
+            }
+        }
+    }
+
+    fn remove_where(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        conntrack: &Conntrack,
+        now: Instant,
+        is_meant: impl Fn(&Held) -> bool,
+    ) {
+        let meant: Vec<OffloadId> =
+            self.rules.iter().filter(|(_, held)| is_meant(held)).map(|(id, _)| *id).collect();
+        meant.into_iter().for_each(|id| self.remove(device, id, conntrack, now));
+    }
+
+    /// Takes out the rules that hang on a flow; whether there were any.
+    pub fn remove_flow(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        flow: FlowId,
+        conntrack: &Conntrack,
+        now: Instant,
+    ) -> bool {
+        let rules = self.flows.get_mut(&flow).map(|flow| std::mem::take(&mut flow.rules));
+        let rules = rules.unwrap_or_default();
+        rules.iter().for_each(|id| self.remove(device, *id, conntrack, now));
+        !rules.is_empty()
+    }
+
+    /// Takes out the rules of packets that come or go by a port, and those that wait to be.
+    pub fn remove_port(
+        &mut self,
+        device: &mut dyn FlowOffload,
+        port: PortNo,
+        conntrack: &Conntrack,
+        now: Instant,
+    ) {
+        self.remove_where(device, conntrack, now, |held| held.ports.contains(&port));
+        // The number may become another port's.
+        let is_to = |action: &Action| *action == Action::Output(port);
+        self.waiting.retain(|Waiting { offer: OffloadOffer { rule, .. }, .. }| {
+            rule.in_port() != port && !rule.actions.iter().any(is_to)
+        });
+    }
+
+    /// Takes out all rules, and forgets what waits.
+    pub fn clear(&mut self, device: &mut dyn FlowOffload, conntrack: &Conntrack, now: Instant) {
+        self.remove_where(device, conntrack, now, |_| true);
+        self.waiting.clear();
+    }
+
+    /// Forgets a flow that is gone.
+    pub fn forget_flow(&mut self, flow: FlowId) {
+        self.flows.remove(&flow);
+    }
+
+    /// Forgets all flows, which went with their workers.
+    pub fn forget_flows(&mut self) {
+        self.flows.clear();
+        self.credits.clear();
+    }
+
+    /// What workers are to count.
+    pub fn take_credits(&mut self) -> Vec<Credit> {
+        std::mem::take(&mut self.credits)
+    }
+}
+
+/// The time without packets after which the first of a rule's connections is over.
+fn check(conntrack: &Conntrack, now: Instant, rule: &OffloadRule) -> Result<Duration, Refusal> {
+    conntrack.with_offloaded(now, |it| {
+        let mut idle = Duration::MAX;
+        for connection in rule.connections() {
+            idle = idle.min(it.check(connection)?);
+        }
+        Ok(idle)
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests;

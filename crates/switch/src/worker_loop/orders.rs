@@ -1,0 +1,51 @@
+//! What the control side asks of a worker's flows and ports, and what goes back about them.
+
+use super::Run;
+use crate::latency::stamps_of;
+use crate::offload::Credit;
+use crate::worker_thread::WorkerEvent;
+use base::{Instant, PortNo};
+use datapath::Outbox;
+use flow::{FlowCommand, FlowStats};
+
+impl Run {
+    pub(super) fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
+        self.commands += 1;
+        let Run { worker, ports, tracing, events, metrics, .. } = self;
+        let stamps = stamps_of(&command);
+        match (command, tracing) {
+            (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
+                let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
+                let _ = events.send(WorkerEvent::Traced(traced));
+            }
+            (command, _) => worker.command(now, command, out),
+        }
+        metrics.latency.installed(stamps);
+    }
+
+    pub(super) fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {
+        self.ports.forget_rx(port, &mut self.waiter);
+        self.ports.tx.remove(&port);
+        out.remove_port(port);
+    }
+
+    /// Counts packets that a device forwarded.
+    pub(super) fn credit(&mut self, now: Instant, credits: &[Credit]) {
+        for Credit { flow, traffic, tcp_flags, .. } in credits {
+            let stats = FlowStats {
+                packets: traffic.packets,
+                bytes: traffic.bytes,
+                used: Some(now),
+                tcp_flags: *tcp_flags,
+            };
+            self.worker.credit_offloaded(now, *flow, stats);
+        }
+    }
+
+    /// Offers connections to a device, if that is wanted.
+    pub(super) fn offer(&mut self) {
+        if let Some(offers) = self.worker.take_offers() {
+            let _ = self.events.send(WorkerEvent::Offers(self.generation, self.commands, offers));
+        }
+    }
+}
