@@ -162,6 +162,9 @@ start_switch() {
         -vsyslog:off --log-file=$work/ovs-vswitchd.log "$@") >>$work/switch.printed 2>&1 &
     SWITCH_PID=$!
     eventually 10 ovs-appctl -T 2 version >/dev/null
+    if [ -n "${TIDEGATE_OFFLOAD-}" ]; then
+        ovs-vsctl --no-wait set open_vswitch . other_config:hw-offload=true
+    fi
 }
 # start_dpdk: a switch with DPDK that needs no huge pages; the case is skipped where it does not start.
 start_dpdk() {
@@ -189,7 +192,10 @@ bridge() {
     local name=$1 port
     shift
     vsctl add-br "$name" -- set bridge "$name" datapath_type=netdev
-    for port; do vsctl add-port "$name" "$port"; done
+    for port; do
+        vsctl add-port "$name" "$port" \
+            ${TIDEGATE_OFFLOAD:+-- set interface "$port" options:xdp-offload=true}
+    done
 }
 # load BRIDGE: the rules on standard input, in place of all others.
 load() {

@@ -17,6 +17,7 @@ mod inserts;
 mod matrix;
 mod measured;
 mod memory;
+mod offload;
 mod packets;
 mod progress;
 pub mod report;
@@ -47,6 +48,7 @@ use work::Work;
   tidegate bench stats                               what collecting statistics costs
   tidegate bench upcall                              how long upcalls take in an ARP storm
   tidegate bench failover                            how long packets wait while zones fail over
+  tidegate bench offload                             what forwarding costs, and offloaded
   tidegate bench matrix results                      connections per second, ours and theirs
   tidegate bench rfc --list                          tests of the benchmarking RFCs")]
 pub struct BenchArgs {

@@ -1,7 +1,7 @@
 //! What `bench` measures: the one way to each work, beside whose figures stands where they come from.
 
 use crate::slow_path::{failover, flow_setup, stats, upcall};
-use crate::{BenchError, Outcome, conntrack, datapath, matrix, rfc, traffic, zones};
+use crate::{BenchError, Outcome, conntrack, datapath, matrix, offload, rfc, traffic, zones};
 use clap::Subcommand;
 use load::provenance::Provenance;
 
@@ -17,6 +17,7 @@ pub enum Work {
     Stats(stats::StatsArgs),
     Upcall(upcall::UpcallArgs),
     Failover(failover::FailoverArgs),
+    Offload(offload::OffloadArgs),
 }
 
 impl Work {
@@ -32,6 +33,7 @@ impl Work {
             Work::Stats(args) => args.json,
             Work::Upcall(args) => args.json,
             Work::Failover(args) => args.json,
+            Work::Offload(args) => args.json,
         }
     }
 
@@ -53,6 +55,7 @@ impl Work {
             Work::Stats(args) => stats::measure(args),
             Work::Upcall(args) => upcall::measure(args),
             Work::Failover(args) => failover::measure(args),
+            Work::Offload(args) => offload::measure(args),
             // Stamped where it is kept.
             Work::Matrix(args) => return matrix::measure(args, provenance),
         };
@@ -76,6 +79,7 @@ impl Work {
             Work::Stats(_) => "bench stats",
             Work::Upcall(_) => "bench upcall",
             Work::Failover(_) => "bench failover",
+            Work::Offload(_) => "bench offload",
         }
     }
 

@@ -7,6 +7,7 @@ mod conntrack;
 mod demo;
 mod lab;
 mod latency;
+mod offload;
 mod trace;
 
 use cli::Parsed;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Ok(Parsed::Report(args)) => bench::report::run(&args),
         Ok(Parsed::Conntrack(args)) => conntrack::run(&args, &directories),
         Ok(Parsed::Latency(args)) => latency::run(&args, &directories),
+        Ok(Parsed::WhyNotOffloaded(args)) => offload::run(&args, &directories),
         Ok(Parsed::Trace(args)) => trace::run(&args, &directories),
         Ok(Parsed::Print(text)) => {
             print!("{text}");

@@ -7,6 +7,7 @@ use crate::conntrack::ConntrackArgs;
 use crate::demo::DemoArgs;
 use crate::lab::LabArgs;
 use crate::latency::LatencyArgs;
+use crate::offload::WhyNotOffloadedArgs;
 use crate::trace::TraceArgs;
 use bench::BenchArgs;
 use bench::report::ReportArgs;
@@ -43,6 +44,8 @@ pub enum Parsed {
     Conntrack(ConntrackArgs),
     /// Show how long a running one's upcalls take.
     Latency(LatencyArgs),
+    /// Say why a running one forwards a flow's packets itself.
+    WhyNotOffloaded(WhyNotOffloadedArgs),
     /// Show what becomes of a running one's packets.
     Trace(TraceArgs),
     /// Print this, and exit with status 0.
@@ -69,6 +72,7 @@ enum Verb {
     Report(ReportArgs),
     Conntrack(ConntrackArgs),
     Latency(LatencyArgs),
+    WhyNotOffloaded(WhyNotOffloadedArgs),
     Trace(TraceArgs),
     /// Print a script that completes our command lines
     #[command(after_help = "Examples:
@@ -127,6 +131,7 @@ where
         Verb::Generate(args) => Ok(Parsed::Generate(args)),
         Verb::Conntrack(args) => Ok(Parsed::Conntrack(args)),
         Verb::Latency(args) => Ok(Parsed::Latency(args)),
+        Verb::WhyNotOffloaded(args) => Ok(Parsed::WhyNotOffloaded(args)),
         Verb::Trace(args) => Ok(Parsed::Trace(args)),
         Verb::Completion { shell } => print(|out| pages::write_completion(shell, out)),
         Verb::Man { directory: None } => print(|out| pages::write_page(out)),
@@ -328,6 +333,7 @@ mod tests {
             "report",
             "conntrack",
             "latency",
+            "why-not-offloaded",
             "trace",
             "completion",
             "man",

@@ -1,0 +1,43 @@
+//! `tidegate why-not-offloaded`: what keeps a flow's packets in a running switch.
+
+use crate::ask;
+use clap::Args;
+use daemon::Directories;
+use daemon::unixctl::client::Client;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Say why packets of a flow are forwarded by a running switch, and not by a device
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  tidegate why-not-offloaded ufid:00000000-0000-0000-0000-00000000002a
+  tidegate why-not-offloaded --json \"$(ovs-appctl dpctl/dump-flows -m | grep -o -m1 'ufid:[0-9a-f-]*')\"
+
+The answer says how many rules the device has for connections of the flow, what it forwarded, and each
+reason for which it has no more, with the number of connections' directions that it befell. Flows and
+their numbers are those of `ovs-appctl dpctl/dump-flows -m`. The same answer comes from `ovs-appctl
+tidegate/why-not-offloaded`.")]
+pub struct WhyNotOffloadedArgs {
+    /// The flow: its ufid, or the key of its packets, as dpctl/dump-flows -m prints it
+    #[arg(value_name = "FLOW")]
+    flow: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The switch's control socket; by default that of the one whose pidfile
+    /// lies in OVS_RUNDIR, or of the only one there
+    #[arg(long, value_name = "FILE")]
+    target: Option<PathBuf>,
+}
+
+/// Prints what was asked for.
+pub fn run(args: &WhyNotOffloadedArgs, directories: &Directories) -> ExitCode {
+    let form = if args.json { "json" } else { "text" };
+    let words = [form.to_owned(), args.flow.clone()];
+    let shown = Client::connect(args.target.as_deref(), directories).and_then(|mut switch| {
+        let answer = switch.ask("tidegate/why-not-offloaded", &words)?;
+        Ok(io::stdout().lock().write_all(answer.as_bytes())?)
+    });
+    ask::finish("why-not-offloaded", shown)
+}
