@@ -136,7 +136,15 @@ impl Switch {
         // Another program's XDP is on a device of AF_XDP, and packets to a TAP device come to the switch.
         let receives = match handle {
             Some(Handle::Packet(_)) => asks,
-            Some(Handle::Xdp(_)) => false,
+            Some(Handle::Xdp(_)) if !asks => false,
+            _ if asks => {
+                let name = &link.name;
+                log::warn!(
+                    target: "netdev_offload",
+                    "{name}: options:xdp-offload has no effect; it is for ports of type system"
+                );
+                return;
+            }
             _ => return,
         };
         let known = device.receives_from(number);
