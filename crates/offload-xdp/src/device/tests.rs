@@ -288,7 +288,7 @@ fn header_bits_of_the_mask_are_compared() {
         assert_eq!(offload.install(&rule, IDLE), Err(Refusal::Match));
         let fields = [Field::EthSrc, Field::EthDst, Field::VlanTci, Field::VlanTpid, Field::NwTtl];
         let matching = fields.iter().fold(Match::any(), |it, field| it.with(*field, 0));
-        let mask = rule.headers.mask_of(&matching.with(Field::NwTos, 0).mask());
+        let mask = rule.headers.mask_of(matching.with(Field::NwTos, 0).mask());
         rule.mask = rule.headers.tuple_mask().union(&mask);
         offload.install(&rule, IDLE).unwrap();
         becomes(&mut offload, frame, Some(frame));

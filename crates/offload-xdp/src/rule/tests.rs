@@ -59,7 +59,7 @@ fn what_the_program_does_not_look_at_is_refused() {
         (Field::EthSrc, Ok(())),
         (Field::InPort, Ok(())),
     ] {
-        let mask = rule.headers.mask_of(&Match::any().with(field, 0).mask());
+        let mask = rule.headers.mask_of(Match::any().with(field, 0).mask());
         rule.mask = plain.union(&mask);
         assert_eq!(translate(&rule).map(drop), expect, "{field:?}");
     }
