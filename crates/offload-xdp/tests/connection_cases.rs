@@ -341,7 +341,8 @@ fn with_offload_all_that_is_known_of_packets_is_the_same() {
         let expect: BTreeSet<&str> = NOT_WITH_OFFLOAD.into_iter().collect();
         assert_eq!(failed, expect);
         let forwarded = forwarded.into_inner();
-        assert!(forwarded > 50, "the program forwarded {forwarded} packets");
+        // Most cases end soon after a connection is established.
+        assert!(forwarded > 15, "the program forwarded {forwarded} packets");
     };
     std::thread::spawn(run).join().unwrap();
 }
