@@ -33,6 +33,7 @@ mod index;
 mod layout;
 mod megaflow;
 mod prefix;
+mod priorities;
 #[cfg(test)]
 mod random;
 mod rules;

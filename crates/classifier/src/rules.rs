@@ -8,6 +8,7 @@ use crate::subtable::{RuleRef, Subtable};
 use arrayvec::ArrayVec;
 use flow::{FlowKey, Mask, Match};
 use hashbrown::HashTable;
+use std::sync::Arc;
 
 /// The rules of one OpenFlow table, each `R` with a match and a priority.
 ///
@@ -18,9 +19,12 @@ use hashbrown::HashTable;
 ///
 /// Where rules of equal priority overlap, OpenFlow leaves open which one a packet hits; here it is
 /// any, the same one as long as the table does not change.
+///
+/// A clone is a snapshot: it shares with its source what neither of them changes, so that a change after
+/// one costs copies of short pieces and of the list of subtables, however many rules there are.
 #[derive(Clone, Debug)]
 pub struct Classifier<R> {
-    subtables: Slab<Subtable<R>>,
+    subtables: Slab<Arc<Subtable<R>>>,
     by_mask: HashTable<Handle>,
     /// In descending order of priority; of equals, the older first.
     order: Vec<Rank>,
@@ -35,13 +39,111 @@ struct Rank {
     subtable: Handle,
 }
 
-impl<R> Default for Classifier<R> {
+impl<R: Clone> Default for Classifier<R> {
     fn default() -> Self {
         Self::new()
     }
 }
 
 impl<R> Classifier<R> {
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many different masks the rules have, which is how many subtables a lookup may visit.
+    pub fn subtable_count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The rule with exactly this match and priority.
+    pub fn get(&self, matching: &Match, priority: u16) -> Option<&R> {
+        let handle = self.find_subtable(matching.mask())?;
+        self.subtables.get(handle)?.get(matching.key(), priority)
+    }
+
+    /// The rule of highest priority that the packet matches. All bits of the packet that decided
+    /// it, whether there is a rule or not, are made to matter in `wildcards`: every packet that
+    /// agrees in the bits that matter has the same result.
+    pub fn lookup(&self, key: &FlowKey, wildcards: &mut Mask) -> Option<&R> {
+        let mut tries = TrieLookups::new(&self.tries);
+        self.best(|subtable| subtable.find_staged(key, &mut tries, wildcards))
+    }
+
+    /// The rule of highest priority that the packet matches, for callers that do not ask why.
+    pub fn lookup_plain(&self, key: &FlowKey) -> Option<&R> {
+        self.best(|subtable| subtable.find(key))
+    }
+
+    /// All rules, in no particular order, which is however the same after the same changes.
+    pub fn iter(&self) -> impl Iterator<Item = RuleRef<'_, R>> {
+        self.ranked().flat_map(Subtable::rules)
+    }
+
+    /// The rules of this priority that some packet could match besides `matching` (OpenFlow's
+    /// `OFPFF_CHECK_OVERLAP`), including the rule with exactly this match.
+    pub fn overlapping(
+        &self,
+        matching: &Match,
+        priority: u16,
+    ) -> impl Iterator<Item = RuleRef<'_, R>> {
+        let ranks = self.order.iter().take_while(move |rank| rank.max_priority >= priority);
+        let subtables = ranks.filter_map(|rank| self.subtables.get(rank.subtable));
+        let rules = subtables.flat_map(|subtable| subtable.rules());
+        rules.filter(move |rule| rule.priority == priority && rule.overlaps(matching))
+    }
+
+    /// The rules that match no packet that `matching` does not, as OpenFlow's loose modify, delete
+    /// and statistics requests choose them.
+    pub fn matching_within(&self, matching: &Match) -> impl Iterator<Item = RuleRef<'_, R>> {
+        let subtables = self.ranked().filter(|table| matching.mask().is_within(table.mask()));
+        // All bits of `matching` are in the rule's mask too, so that overlapping means agreeing.
+        subtables.flat_map(Subtable::rules).filter(|rule| rule.overlaps(matching))
+    }
+
+    /// Visits subtables until none to come can have a better rule.
+    fn best<'a>(
+        &'a self,
+        mut find: impl FnMut(&'a Subtable<R>) -> Option<&'a (u16, R)>,
+    ) -> Option<&'a R> {
+        let mut best: Option<&(u16, R)> = None;
+        for rank in &self.order {
+            if best.is_some_and(|(priority, _)| *priority >= rank.max_priority) {
+                break;
+            }
+            let found = self.subtables.get(rank.subtable).map(|it| &**it).and_then(&mut find);
+            if let Some(found) = found
+                && best.is_none_or(|(priority, _)| found.0 > *priority)
+            {
+                best = Some(found);
+            }
+        }
+        best.map(|(_, rule)| rule)
+    }
+
+    /// The subtables in the order in which they are looked up, each with its highest priority.
+    pub(crate) fn by_priority(&self) -> impl Iterator<Item = (u16, &Subtable<R>)> {
+        let ranks = self.order.iter();
+        ranks.filter_map(|rank| Some((rank.max_priority, &**self.subtables.get(rank.subtable)?)))
+    }
+
+    fn ranked(&self) -> impl Iterator<Item = &Subtable<R>> {
+        self.order.iter().filter_map(|rank| Some(&**self.subtables.get(rank.subtable)?))
+    }
+
+    fn find_subtable(&self, mask: &Mask) -> Option<Handle> {
+        let is_it = |&handle: &Handle| self.subtables.get(handle).is_some_and(|s| s.mask() == mask);
+        self.by_mask.find(hash_mask(mask), is_it).copied()
+    }
+}
+
+/// Changes copy what a clone shares.
+impl<R: Clone> Classifier<R> {
     /// No rules, and tries for [`PrefixField::DEFAULT`].
     pub fn new() -> Self {
         Self::with_prefix_fields(PrefixField::DEFAULT)
@@ -75,6 +177,7 @@ impl<R> Classifier<R> {
         }
         self.tries = wanted.into_iter().map(FieldTrie::new).collect();
         for (_, subtable) in self.subtables.iter_mut() {
+            let subtable = Arc::make_mut(subtable);
             subtable.set_tries(&self.tries);
             let lens = subtable.prefix_lens;
             if lens.iter().all(|&len| len == 0) {
@@ -89,27 +192,12 @@ impl<R> Classifier<R> {
         true
     }
 
-    /// How many rules there are.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// How many different masks the rules have, which is how many subtables a lookup may visit.
-    pub fn subtable_count(&self) -> usize {
-        self.order.len()
-    }
-
     /// Adds a rule. The rule that had the same match and priority, if any, is replaced and given
     /// back.
     pub fn insert(&mut self, matching: &Match, priority: u16, rule: R) -> Option<R> {
         let key = matching.key();
         let handle = self.subtable_for(matching.mask(), priority);
-        let subtable = self.subtables.get_mut(handle)?;
+        let subtable = Arc::make_mut(self.subtables.get_mut(handle)?);
         let max_before = subtable.max_priority();
         match subtable.insert(key, priority, rule) {
             Err(old) => return Some(old),
@@ -131,7 +219,7 @@ impl<R> Classifier<R> {
     pub fn remove(&mut self, matching: &Match, priority: u16) -> Option<R> {
         let key = matching.key();
         let handle = self.find_subtable(matching.mask())?;
-        let subtable = self.subtables.get_mut(handle)?;
+        let subtable = Arc::make_mut(self.subtables.get_mut(handle)?);
         let max_before = subtable.max_priority();
         let removed = subtable.remove(key, priority)?;
         self.len -= 1;
@@ -149,90 +237,10 @@ impl<R> Classifier<R> {
         Some(removed.rule)
     }
 
-    /// The rule with exactly this match and priority.
-    pub fn get(&self, matching: &Match, priority: u16) -> Option<&R> {
-        let handle = self.find_subtable(matching.mask())?;
-        self.subtables.get(handle)?.get(matching.key(), priority)
-    }
-
     /// The rule with exactly this match and priority, to be changed.
     pub fn get_mut(&mut self, matching: &Match, priority: u16) -> Option<&mut R> {
         let handle = self.find_subtable(matching.mask())?;
-        self.subtables.get_mut(handle)?.get_mut(matching.key(), priority)
-    }
-
-    /// The rule of highest priority that the packet matches. All bits of the packet that decided
-    /// it, whether there is a rule or not, are made to matter in `wildcards`: every packet that
-    /// agrees in the bits that matter has the same result.
-    pub fn lookup(&self, key: &FlowKey, wildcards: &mut Mask) -> Option<&R> {
-        let mut tries = TrieLookups::new(&self.tries);
-        self.best(|subtable| subtable.find_staged(key, &mut tries, wildcards))
-    }
-
-    /// The rule of highest priority that the packet matches, for callers that do not ask why.
-    pub fn lookup_plain(&self, key: &FlowKey) -> Option<&R> {
-        self.best(|subtable| subtable.find(key))
-    }
-
-    /// All rules, in no particular order, which is however the same after the same changes.
-    pub fn iter(&self) -> impl Iterator<Item = RuleRef<'_, R>> {
-        self.ranked().flat_map(Subtable::rules)
-    }
-
-    /// The rules of this priority that some packet could match besides `matching` (OpenFlow's
-    /// `OFPFF_CHECK_OVERLAP`), including the rule with exactly this match.
-    pub fn overlapping(
-        &self,
-        matching: &Match,
-        priority: u16,
-    ) -> impl Iterator<Item = RuleRef<'_, R>> {
-        let ranks = self.order.iter().take_while(move |rank| rank.max_priority >= priority);
-        let subtables = ranks.filter_map(|rank| self.subtables.get(rank.subtable));
-        let rules = subtables.flat_map(Subtable::rules);
-        rules.filter(move |rule| rule.priority == priority && rule.overlaps(matching))
-    }
-
-    /// The rules that match no packet that `matching` does not, as OpenFlow's loose modify, delete
-    /// and statistics requests choose them.
-    pub fn matching_within(&self, matching: &Match) -> impl Iterator<Item = RuleRef<'_, R>> {
-        let subtables = self.ranked().filter(|table| matching.mask().is_within(table.mask()));
-        // All bits of `matching` are in the rule's mask too, so that overlapping means agreeing.
-        subtables.flat_map(Subtable::rules).filter(|rule| rule.overlaps(matching))
-    }
-
-    /// Visits subtables until none to come can have a better rule.
-    fn best<'a>(
-        &'a self,
-        mut find: impl FnMut(&'a Subtable<R>) -> Option<&'a (u16, R)>,
-    ) -> Option<&'a R> {
-        let mut best: Option<&(u16, R)> = None;
-        for rank in &self.order {
-            if best.is_some_and(|(priority, _)| *priority >= rank.max_priority) {
-                break;
-            }
-            let found = self.subtables.get(rank.subtable).and_then(&mut find);
-            if let Some(found) = found
-                && best.is_none_or(|(priority, _)| found.0 > *priority)
-            {
-                best = Some(found);
-            }
-        }
-        best.map(|(_, rule)| rule)
-    }
-
-    /// The subtables in the order in which they are looked up, each with its highest priority.
-    pub(crate) fn by_priority(&self) -> impl Iterator<Item = (u16, &Subtable<R>)> {
-        let ranks = self.order.iter();
-        ranks.filter_map(|rank| Some((rank.max_priority, self.subtables.get(rank.subtable)?)))
-    }
-
-    fn ranked(&self) -> impl Iterator<Item = &Subtable<R>> {
-        self.order.iter().filter_map(|rank| self.subtables.get(rank.subtable))
-    }
-
-    fn find_subtable(&self, mask: &Mask) -> Option<Handle> {
-        let is_it = |&handle: &Handle| self.subtables.get(handle).is_some_and(|s| s.mask() == mask);
-        self.by_mask.find(hash_mask(mask), is_it).copied()
+        Arc::make_mut(self.subtables.get_mut(handle)?).get_mut(matching.key(), priority)
     }
 
     /// The subtable for a mask; a new one has the rank of its first rule's priority.
@@ -240,7 +248,7 @@ impl<R> Classifier<R> {
         if let Some(handle) = self.find_subtable(mask) {
             return handle;
         }
-        let handle = self.subtables.insert(Subtable::new(mask, &self.tries));
+        let handle = self.subtables.insert(Arc::new(Subtable::new(mask, &self.tries)));
         let subtables = &self.subtables;
         self.by_mask.insert_unique(hash_mask(mask), handle, |&handle| {
             subtables.get(handle).map_or(0, |subtable| hash_mask(subtable.mask()))

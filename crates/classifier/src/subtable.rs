@@ -1,16 +1,16 @@
 //! All rules of a table that have the same mask.
 
-use crate::layout::{Layout, LayoutWord, WordHasher, hash_packed, words_of};
+use crate::layout::{Layout, LayoutWord, WordHasher, words_of};
 use crate::prefix::{FieldTrie, MAX_PREFIX_FIELDS, TrieLookups};
+use crate::priorities::Priorities;
 use crate::stage::Stage;
 use crate::trie::PrefixTrie;
 use arrayvec::ArrayVec;
 use flow::{Field, FlowKey, Mask, Match};
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 use std::ops::Range;
+use std::sync::Arc;
+use table::HashTrie;
 
 /// Rules are hashed with a fixed seed, so that iteration is the same in every run. They come from
 /// the controller and not from packets, which therefore cannot choose what collides.
@@ -34,7 +34,7 @@ impl<R> RuleRef<'_, R> {
     }
 }
 
-/// The rules of one mask.
+/// The rules of one mask. Clones share what neither of them changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Subtable<R> {
     mask: Mask,
@@ -48,9 +48,8 @@ pub(crate) struct Subtable<R> {
     /// The mask's source port, then its destination port.
     ports_mask: u32,
     ports: PrefixTrie,
-    heads: HashTable<Head<R>>,
-    /// How many rules there are of each priority.
-    priorities: BTreeMap<u16, usize>,
+    heads: HashTrie<Head<R>>,
+    priorities: Priorities,
 }
 
 /// Which words of the layout a stage has.
@@ -65,13 +64,13 @@ struct StageWords {
 struct EarlyStage {
     stage: StageWords,
     /// The hashes of the heads' words up to the end of this stage, each with how many have it.
-    hashes: HashTable<(u64, usize)>,
+    hashes: HashTrie<usize>,
 }
 
 /// The rules of one match, which differ in priority only.
 #[derive(Clone, Debug)]
 pub(crate) struct Head<R> {
-    words: Box<[u64]>,
+    words: Arc<[u64]>,
     /// The one that a lookup finds.
     top: (u16, R),
     /// The others, highest priority first.
@@ -99,7 +98,8 @@ impl<R> Subtable<R> {
             }
         }
         let last = stages.pop().unwrap_or(StageWords { words: 0..0, has_addresses: false });
-        let early = stages.into_iter().map(|stage| EarlyStage { stage, hashes: HashTable::new() });
+        let early =
+            stages.into_iter().map(|stage| EarlyStage { stage, hashes: HashTrie::default() });
         let mut subtable = Subtable {
             mask: mask.clone(),
             layout: Layout::new(words),
@@ -108,8 +108,8 @@ impl<R> Subtable<R> {
             prefix_lens: [0; MAX_PREFIX_FIELDS],
             ports_mask: (mask.get(Field::TpSrc) << 16 | mask.get(Field::TpDst)) as u32,
             ports: PrefixTrie::default(),
-            heads: HashTable::new(),
-            priorities: BTreeMap::new(),
+            heads: HashTrie::default(),
+            priorities: Priorities::default(),
         };
         subtable.set_tries(tries);
         subtable
@@ -133,7 +133,7 @@ impl<R> Subtable<R> {
 
     /// The highest priority of any rule, 0 without rules.
     pub fn max_priority(&self) -> u16 {
-        self.priorities.last_key_value().map_or(0, |(&priority, _)| priority)
+        self.priorities.max()
     }
 
     /// The rule of highest priority that matches `key`.
@@ -169,7 +169,7 @@ impl<R> Subtable<R> {
             looked_at = stage.words.end;
             self.layout.hash_range(stage.words.clone(), key, &mut hasher);
             let hash = hasher.finish();
-            if hashes.find(hash, |&(have, _)| have == hash).is_none() {
+            if hashes.find(hash, |_| true).is_none() {
                 return self.miss(looked_at, wildcards);
             }
         }
@@ -209,76 +209,11 @@ impl<R> Subtable<R> {
         None
     }
 
-    /// Adds a rule. An equal one of the same priority is given back; otherwise says whether its
-    /// match is new.
-    pub fn insert(&mut self, key: &FlowKey, priority: u16, rule: R) -> Result<bool, R> {
-        let hash = self.layout.hash(key, SEED);
-        let layout = &self.layout;
-        let entry = self.heads.entry(
-            hash,
-            |head| layout.matches(&head.words, key),
-            |head| hash_packed(&head.words, SEED),
-        );
-        let new_match = match entry {
-            Entry::Occupied(entry) => {
-                if let Some(old) = entry.into_mut().insert(priority, rule) {
-                    return Err(old);
-                }
-                false
-            }
-            Entry::Vacant(entry) => {
-                let words = layout.pack(key).collect();
-                entry.insert(Head { words, top: (priority, rule), lower: Vec::new() });
-                self.index(key);
-                true
-            }
-        };
-        *self.priorities.entry(priority).or_default() += 1;
-        Ok(new_match)
-    }
-
-    /// Takes a rule out.
-    pub fn remove(&mut self, key: &FlowKey, priority: u16) -> Option<Removed<R>> {
-        let hash = self.layout.hash(key, SEED);
-        let layout = &self.layout;
-        let entry = self.heads.find_entry(hash, |head| layout.matches(&head.words, key));
-        let mut entry = entry.ok()?;
-        let head = entry.get_mut();
-        let removed = if head.top.0 != priority {
-            let at = head.lower.iter().position(|&(have, _)| have == priority)?;
-            Removed { rule: head.lower.remove(at).1, last_of_match: false }
-        } else if head.lower.is_empty() {
-            let rule = entry.remove().0.top.1;
-            self.unindex(key);
-            Removed { rule, last_of_match: true }
-        } else {
-            let next = head.lower.remove(0);
-            Removed { rule: std::mem::replace(&mut head.top, next).1, last_of_match: false }
-        };
-        if let Some(count) = self.priorities.get_mut(&priority) {
-            *count -= 1;
-            if *count == 0 {
-                self.priorities.remove(&priority);
-            }
-        }
-        Some(removed)
-    }
-
     /// The rule with this match and priority.
     pub fn get(&self, key: &FlowKey, priority: u16) -> Option<&R> {
         let head = self.head(self.layout.hash(key, SEED), key)?;
         let found = head.rules().find(|(have, _)| *have == priority)?;
         Some(&found.1)
-    }
-
-    /// The rule with this match and priority, to be changed.
-    pub fn get_mut(&mut self, key: &FlowKey, priority: u16) -> Option<&mut R> {
-        let hash = self.layout.hash(key, SEED);
-        let layout = &self.layout;
-        let head = self.heads.find_mut(hash, |head| layout.matches(&head.words, key))?;
-        let mut rules = std::iter::once(&mut head.top).chain(&mut head.lower);
-        let found = rules.find(|(have, _)| *have == priority)?;
-        Some(&mut found.1)
     }
 
     /// All rules.
@@ -303,14 +238,84 @@ impl<R> Subtable<R> {
         self.heads.find(hash, |head| self.layout.matches(&head.words, key))
     }
 
+    /// The length of the prefixes in the ports trie: up to the last bit that matters. Bits between
+    /// that do not matter are zero in rules and packets alike.
+    fn ports_len(&self) -> u32 {
+        32 - self.ports_mask.trailing_zeros()
+    }
+
+    fn masked_ports(&self, key: &FlowKey) -> u32 {
+        (u32::from(key.tp_src()) << 16 | u32::from(key.tp_dst())) & self.ports_mask
+    }
+}
+
+/// Changes copy what another table shares.
+impl<R: Clone> Subtable<R> {
+    /// Adds a rule. An equal one of the same priority is given back; otherwise says whether its
+    /// match is new.
+    pub fn insert(&mut self, key: &FlowKey, priority: u16, rule: R) -> Result<bool, R> {
+        let hash = self.layout.hash(key, SEED);
+        let layout = &self.layout;
+        let is_new = match self.heads.find_mut(hash, |head| layout.matches(&head.words, key)) {
+            Some(head) => {
+                if let Some(old) = head.insert(priority, rule) {
+                    return Err(old);
+                }
+                false
+            }
+            None => {
+                let words = layout.pack(key).collect();
+                let head = Head { words, top: (priority, rule), lower: Vec::new() };
+                self.heads.insert(hash, head);
+                self.index(key);
+                true
+            }
+        };
+        self.priorities.add(priority);
+        Ok(is_new)
+    }
+
+    /// Takes a rule out.
+    pub fn remove(&mut self, key: &FlowKey, priority: u16) -> Option<Removed<R>> {
+        let hash = self.layout.hash(key, SEED);
+        let layout = &self.layout;
+        let is_it = |head: &Head<R>| layout.matches(&head.words, key);
+        let head = self.heads.find_mut(hash, is_it)?;
+        let removed = if head.top.0 != priority {
+            let at = head.lower.iter().position(|&(have, _)| have == priority)?;
+            Removed { rule: head.lower.remove(at).1, last_of_match: false }
+        } else if head.lower.is_empty() {
+            let rule = self.heads.remove(hash, is_it)?.top.1;
+            self.unindex(key);
+            Removed { rule, last_of_match: true }
+        } else {
+            let next = head.lower.remove(0);
+            Removed { rule: std::mem::replace(&mut head.top, next).1, last_of_match: false }
+        };
+        self.priorities.remove(priority);
+        Some(removed)
+    }
+
+    /// The rule with this match and priority, to be changed.
+    pub fn get_mut(&mut self, key: &FlowKey, priority: u16) -> Option<&mut R> {
+        let hash = self.layout.hash(key, SEED);
+        let layout = &self.layout;
+        let head = self.heads.find_mut(hash, |head| layout.matches(&head.words, key))?;
+        let mut rules = std::iter::once(&mut head.top).chain(&mut head.lower);
+        let found = rules.find(|(have, _)| *have == priority)?;
+        Some(&mut found.1)
+    }
+
     /// Adds a new match to the early stages and to the ports.
     fn index(&mut self, key: &FlowKey) {
         let mut hasher = WordHasher::new(SEED);
         for EarlyStage { stage, hashes } in &mut self.early {
             self.layout.hash_range(stage.words.clone(), key, &mut hasher);
             let hash = hasher.finish();
-            let entry = hashes.entry(hash, |&(have, _)| have == hash, |&(have, _)| have);
-            entry.or_insert((hash, 0)).get_mut().1 += 1;
+            match hashes.find_mut(hash, |_| true) {
+                Some(count) => *count += 1,
+                None => hashes.insert(hash, 1),
+            }
         }
         if self.ports_mask != 0 {
             self.ports.insert(u128::from(self.masked_ports(key)) << 96, self.ports_len());
@@ -323,26 +328,16 @@ impl<R> Subtable<R> {
         for EarlyStage { stage, hashes } in &mut self.early {
             self.layout.hash_range(stage.words.clone(), key, &mut hasher);
             let hash = hasher.finish();
-            if let Ok(mut entry) = hashes.find_entry(hash, |&(have, _)| have == hash) {
-                entry.get_mut().1 -= 1;
-                if entry.get().1 == 0 {
-                    entry.remove();
+            if let Some(count) = hashes.find_mut(hash, |_| true) {
+                *count -= 1;
+                if *count == 0 {
+                    hashes.remove(hash, |_| true);
                 }
             }
         }
         if self.ports_mask != 0 {
             self.ports.remove(u128::from(self.masked_ports(key)) << 96, self.ports_len());
         }
-    }
-
-    /// The length of the prefixes in the ports trie: up to the last bit that matters. Bits between
-    /// that do not matter are zero in rules and packets alike.
-    fn ports_len(&self) -> u32 {
-        32 - self.ports_mask.trailing_zeros()
-    }
-
-    fn masked_ports(&self, key: &FlowKey) -> u32 {
-        (u32::from(key.tp_src()) << 16 | u32::from(key.tp_dst())) & self.ports_mask
     }
 }
 

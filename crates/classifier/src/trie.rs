@@ -1,5 +1,7 @@
 //! A binary trie of prefixes that tells how few bits of a value show which prefixes it can match.
 
+use std::sync::Arc;
+
 /// Prefixes of up to 128 bits, each with the number of flows that have it. Values and prefixes lie
 /// at the upper end of their 128 bits, whatever the width of the field.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +18,8 @@ pub(crate) struct TrieMatch {
     lengths: u128,
 }
 
-type Edge = Option<Box<Node>>;
+/// Clones of a trie share the nodes that neither of them changes.
+type Edge = Option<Arc<Node>>;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -89,36 +92,37 @@ fn branch(value: u128) -> usize {
 }
 
 fn insert(edge: &mut Edge, prefix: u128, len: u32) {
-    let Some(mut node) = edge.take() else {
-        *edge = Some(Box::new(Node { prefix, bits: len, flows: 1, edges: [None, None] }));
+    let Some(node) = edge else {
+        *edge = Some(Arc::new(Node { prefix, bits: len, flows: 1, edges: [None, None] }));
         return;
     };
     let equal = (node.prefix ^ prefix).leading_zeros().min(node.bits).min(len);
     if equal < node.bits {
         // The node parts from the prefix halfway, or goes on after it: a parent takes what both
         // have.
+        let below = Arc::make_mut(node);
+        below.prefix <<= equal;
+        below.bits -= equal;
+        let way = branch(below.prefix);
         let mut edges = [None, None];
-        node.prefix <<= equal;
-        node.bits -= equal;
-        let way = branch(node.prefix);
-        edges[way] = Some(node);
+        edges[way] = edge.take();
         if equal < len {
             insert(&mut edges[1 - way], prefix << equal, len - equal);
         }
         let prefix = keep_upper(prefix, equal);
         let flows = u32::from(equal == len);
-        node = Box::new(Node { prefix, bits: equal, flows, edges });
+        *edge = Some(Arc::new(Node { prefix, bits: equal, flows, edges }));
     } else if equal == len {
-        node.flows += 1;
+        Arc::make_mut(node).flows += 1;
     } else {
         let rest = prefix << equal;
-        insert(&mut node.edges[branch(rest)], rest, len - equal);
+        insert(&mut Arc::make_mut(node).edges[branch(rest)], rest, len - equal);
     }
-    *edge = Some(node);
 }
 
 fn remove(edge: &mut Edge, prefix: u128, len: u32) {
-    let Some(mut node) = edge.take() else { return };
+    let Some(node) = edge else { return };
+    let node = Arc::make_mut(node);
     let equal = (node.prefix ^ prefix).leading_zeros().min(node.bits).min(len);
     if equal == node.bits {
         if equal == len {
@@ -128,24 +132,27 @@ fn remove(edge: &mut Edge, prefix: u128, len: u32) {
             remove(&mut node.edges[branch(rest)], rest, len - equal);
         }
     }
-    *edge = if node.flows > 0 { Some(node) } else { without_idle(node) };
+    if node.flows == 0 {
+        drop_idle(edge);
+    }
 }
 
 /// Joins a node at which no prefix ends with its only child, or drops it if it has none, so that
 /// the trie is always the one that inserting the same prefixes gives.
-fn without_idle(mut node: Box<Node>) -> Edge {
-    match (node.edges[0].take(), node.edges[1].take()) {
-        (None, None) => None,
-        (Some(mut child), None) | (None, Some(mut child)) => {
-            child.prefix = node.prefix | child.prefix >> node.bits;
-            child.bits += node.bits;
-            Some(child)
-        }
-        (zero, one) => {
-            node.edges = [zero, one];
-            Some(node)
-        }
+fn drop_idle(edge: &mut Edge) {
+    let Some(node) = edge else { return };
+    let node = Arc::make_mut(node);
+    if node.edges.iter().all(Option::is_some) {
+        return;
     }
+    let [zero, one] = &mut node.edges;
+    let mut only = zero.take().or_else(|| one.take());
+    if let Some(child) = &mut only {
+        let child = Arc::make_mut(child);
+        child.prefix = node.prefix | child.prefix >> node.bits;
+        child.bits += node.bits;
+    }
+    *edge = only;
 }
 
 #[cfg(test)]

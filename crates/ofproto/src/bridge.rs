@@ -1,12 +1,9 @@
 //! A bridge: its configuration, its ports and what it has learned.
 
+use crate::addresses::Addresses;
 use crate::group::Groups;
-use crate::hidden::HiddenFlows;
-use crate::learned::LearnedCookies;
-use crate::mac_table::MacTable;
 use crate::mirror::MirrorConfig;
 use crate::port::{Port, PortRefused, PortSpec};
-use crate::rule::Rules;
 use crate::table::{TableConfig, Tables};
 use base::{DatapathId, Instant, MacAddr, OfPort, limits};
 use flow::OptionMapping;
@@ -104,26 +101,30 @@ pub enum Fragments {
     NxMatch,
 }
 
-/// A bridge.
-#[derive(Debug)]
+/// A bridge, as translation reads it. A clone is a snapshot: it shares what neither side changes.
+#[derive(Clone, Debug)]
 pub struct Bridge {
     /// Its number.
     pub id: BridgeId,
     /// As configured.
-    pub config: BridgeConfig,
+    pub config: Arc<BridgeConfig>,
     /// Its flow tables.
     pub tables: Tables,
     /// Its groups.
     pub groups: Groups,
     /// Which options of tunnels fields stand for.
     pub(crate) tunnel_options: Arc<[OptionMapping]>,
-    /// Where it has seen Ethernet addresses.
-    pub macs: MacTable,
+    /// Where Ethernet addresses are.
+    pub(crate) addresses: Addresses,
     pub(crate) controllers: ControllerState,
     pub(crate) fragments: Fragments,
-    pub(crate) hidden: HiddenFlows,
-    pub(crate) learned: LearnedCookies,
-    ports: BTreeMap<OfPort, Port>,
+    ports: Arc<Ports>,
+}
+
+/// The ports of a bridge.
+#[derive(Clone, Debug, Default)]
+struct Ports {
+    by_number: BTreeMap<OfPort, Port>,
     by_name: HashMap<String, OfPort>,
     /// When numbers were given up.
     freed: HashMap<OfPort, Instant>,
@@ -138,27 +139,34 @@ const NUMBER_REST: Duration = Duration::from_secs(3600);
 const FIRST_ASKED: u16 = 32_768;
 
 impl Bridge {
-    pub(crate) fn new(id: BridgeId, config: BridgeConfig, now: Instant) -> Self {
-        let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
-        macs.set_flood_vlans(config.flood_vlans.clone());
+    pub(crate) fn new(id: BridgeId, config: BridgeConfig) -> Self {
         let mut tables = Tables::default();
-        tables.configure(&config.tables, &Rules::default());
+        tables.configure(&config.tables);
         Bridge {
             id,
-            macs,
-            config,
+            addresses: Addresses::default(),
+            config: Arc::new(config),
             tables,
             groups: Groups::default(),
             tunnel_options: Arc::new([]),
             controllers: ControllerState::default(),
             fragments: Fragments::default(),
-            hidden: HiddenFlows::new(now),
-            learned: LearnedCookies::default(),
-            ports: BTreeMap::new(),
-            by_name: HashMap::new(),
-            freed: HashMap::new(),
-            last_number: 0,
+            ports: Arc::default(),
         }
+    }
+
+    /// Where an address was seen; None in a VLAN that is flooded.
+    pub(crate) fn port_of(&self, vlan: u16, mac: MacAddr) -> Option<OfPort> {
+        let known = self.addresses.port_of(vlan, mac);
+        known.filter(|_| !self.config.flood_vlans.contains(&vlan))
+    }
+
+    /// Whether seeing the address there would change anything but its age. Group addresses are
+    /// never learned, and static ones never move.
+    pub(crate) fn would_learn(&self, vlan: u16, mac: MacAddr, port: OfPort) -> bool {
+        !mac.is_multicast()
+            && !self.config.flood_vlans.contains(&vlan)
+            && self.addresses.would_learn(vlan, mac, port)
     }
 
     /// What the OpenFlow connections last said of themselves.
@@ -168,23 +176,23 @@ impl Bridge {
 
     /// The port of this number.
     pub fn port(&self, number: OfPort) -> Option<&Port> {
-        self.ports.get(&number)
+        self.ports.by_number.get(&number)
     }
 
     /// The port of this name.
     pub fn port_named(&self, name: &str) -> Option<&Port> {
-        self.ports.get(self.by_name.get(name)?)
+        self.port(*self.ports.by_name.get(name)?)
     }
 
     /// All ports by number, LOCAL last.
     pub fn ports(&self) -> impl Iterator<Item = &Port> {
-        self.ports.values()
+        self.ports.by_number.values()
     }
 
     /// All ports in the order in which a flood leaves: the local one first, as with Open vSwitch, whose
     /// tools and tests read the order of actions.
     pub fn flood_ports(&self) -> impl Iterator<Item = &Port> {
-        let local = self.ports.get(&OfPort::LOCAL);
+        let local = self.port(OfPort::LOCAL);
         local.into_iter().chain(self.ports().filter(|port| port.number != OfPort::LOCAL))
     }
 
@@ -194,39 +202,44 @@ impl Bridge {
     }
 
     pub(crate) fn port_mut(&mut self, number: OfPort) -> Option<&mut Port> {
-        self.ports.get_mut(&number)
+        Arc::make_mut(&mut self.ports).by_number.get_mut(&number)
     }
 
     pub(crate) fn add_port(&mut self, spec: PortSpec, now: Instant) -> Result<OfPort, PortRefused> {
-        if self.by_name.contains_key(&spec.name) {
+        let ports = Arc::make_mut(&mut self.ports);
+        if ports.by_name.contains_key(&spec.name) {
             return Err(PortRefused::NameTaken { port: spec.name });
         }
-        let number = match self.choose_number(&spec, now) {
+        let number = match ports.choose_number(&spec, now) {
             Some(number) => number,
             None => return Err(PortRefused::NoNumber { port: spec.name }),
         };
-        self.freed.remove(&number);
-        self.by_name.insert(spec.name.clone(), number);
-        let config = PortConfig::empty();
-        let port = Port { number, spec, config, created: now, patch_rx: (0, 0), patch_tx: (0, 0) };
-        self.ports.insert(number, port);
+        ports.freed.remove(&number);
+        ports.by_name.insert(spec.name.clone(), number);
+        let (config, created) = (PortConfig::empty(), now);
+        let (patch_rx, patch_tx) = Default::default();
+        let port = Port { number, spec, config, created, patch_rx, patch_tx };
+        ports.by_number.insert(number, port);
         Ok(number)
     }
 
     pub(crate) fn remove_port(&mut self, number: OfPort, now: Instant) -> Option<Port> {
-        let port = self.ports.remove(&number)?;
-        self.by_name.remove(&port.spec.name);
-        self.freed.insert(number, now);
+        let ports = Arc::make_mut(&mut self.ports);
+        let port = ports.by_number.remove(&number)?;
+        ports.by_name.remove(&port.spec.name);
+        ports.freed.insert(number, now);
         Some(port)
     }
+}
 
+impl Ports {
     /// The number asked for, if it is free; otherwise the next one that was not in use lately.
     fn choose_number(&mut self, spec: &PortSpec, now: Instant) -> Option<OfPort> {
         if spec.is_local {
-            return (!self.ports.contains_key(&OfPort::LOCAL)).then_some(OfPort::LOCAL);
+            return (!self.by_number.contains_key(&OfPort::LOCAL)).then_some(OfPort::LOCAL);
         }
         let is_free = |number: &OfPort| {
-            number.is_real() && *number != OfPort::LOCAL && !self.ports.contains_key(number)
+            number.is_real() && *number != OfPort::LOCAL && !self.by_number.contains_key(number)
         };
         if let Some(number) = spec.requested.filter(is_free) {
             return Some(number);
@@ -234,7 +247,7 @@ impl Bridge {
         let mut longest_free: Option<(Instant, OfPort)> = None;
         for step in 1..FIRST_ASKED {
             let number = OfPort((self.last_number + step - 1) % (FIRST_ASKED - 1) + 1);
-            if self.ports.contains_key(&number) {
+            if self.by_number.contains_key(&number) {
                 continue;
             }
             match self.freed.get(&number) {
@@ -256,6 +269,7 @@ impl Bridge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mac_table::MacTable;
     use crate::port::PortDevice;
 
     fn spec(name: &str, requested: Option<u16>) -> PortSpec {
@@ -266,8 +280,7 @@ mod tests {
 
     #[test]
     fn numbers_are_not_given_again_at_once() {
-        let mut bridge =
-            Bridge::new(BridgeId(1), BridgeConfig::new("br0", MacAddr::ZERO), Instant::ZERO);
+        let mut bridge = Bridge::new(BridgeId(1), BridgeConfig::new("br0", MacAddr::ZERO));
         let add = |bridge: &mut Bridge, name, requested, at_s: u64| {
             bridge.add_port(spec(name, requested), Instant::from_millis(at_s * 1000)).unwrap().0
         };
@@ -283,5 +296,36 @@ mod tests {
         let again = bridge.add_port(spec("a", None), Instant::ZERO);
         assert_eq!(again, Err(PortRefused::NameTaken { port: "a".into() }));
         assert_eq!(bridge.port_named("f").map(|port| port.number), Some(OfPort(4)));
+    }
+    #[test]
+    fn addresses_are_seen_as_they_were_learned_but_for_flooded_vlans() {
+        let config = BridgeConfig {
+            flood_vlans: BTreeSet::from([5]),
+            ..BridgeConfig::new("br0", MacAddr::ZERO)
+        };
+        let mut bridge = Bridge::new(BridgeId(1), config);
+        let mut macs = MacTable::new(9, 300);
+        let (mac, now) = (MacAddr([2, 0, 0, 0, 0, 1]), Instant::ZERO);
+        macs.learn(now, 0, mac, OfPort(3));
+        macs.set_static(now, 7, mac, OfPort(4));
+        macs.set_static(now, 5, mac, OfPort(4));
+        let follow = |bridge: &mut Bridge, macs: &MacTable, vlan| {
+            bridge.addresses.set((vlan, mac), macs.get(vlan, mac));
+        };
+        [0, 5, 7].into_iter().for_each(|vlan| follow(&mut bridge, &macs, vlan));
+        let seen = |bridge: &Bridge| {
+            [0, 5, 7]
+                .map(|vlan| (bridge.port_of(vlan, mac), bridge.would_learn(vlan, mac, OfPort(1))))
+        };
+        let snapshot = bridge.clone();
+        let before = [(Some(OfPort(3)), true), (None, false), (Some(OfPort(4)), false)];
+        assert_eq!(seen(&bridge), before);
+        assert!(!bridge.would_learn(0, mac, OfPort(3)));
+        assert!(!bridge.would_learn(0, MacAddr::BROADCAST, OfPort(3)));
+        macs.learn(now, 0, mac, OfPort(9));
+        macs.remove_static(7, mac);
+        [0, 7].into_iter().for_each(|vlan| follow(&mut bridge, &macs, vlan));
+        assert_eq!(seen(&bridge), [(Some(OfPort(9)), true), (None, false), (None, true)]);
+        assert_eq!(seen(&snapshot), before);
     }
 }

@@ -7,28 +7,43 @@ use base::{Instant, OfPort, PortNo};
 use flow::{Field, FlowKey};
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tunnel::{Arrived, Receivers};
 
-/// All bridges, and which of them a datapath port belongs to.
-#[derive(Debug, Default)]
+/// All bridges, and which of them a datapath port belongs to. A clone is a snapshot.
+#[derive(Clone, Debug, Default)]
 pub struct Bridges {
-    by_id: BTreeMap<BridgeId, Bridge>,
+    by_id: BTreeMap<BridgeId, Arc<Bridge>>,
+    found: Arc<Found>,
+    last: u32,
+    /// Whether something may be another one than in the last snapshot.
+    is_changed: bool,
+}
+
+/// The ports by what packets and other ports know of them.
+#[derive(Clone, Debug, Default)]
+struct Found {
     by_device: HashMap<PortNo, (BridgeId, OfPort)>,
     /// Names of patch ports: their ends find each other by them.
     patches: HashMap<String, (BridgeId, OfPort)>,
     tunnels: Receivers<(BridgeId, OfPort)>,
-    last: u32,
 }
 
 impl Bridges {
     /// The bridge.
     pub fn get(&self, id: BridgeId) -> Option<&Bridge> {
-        self.by_id.get(&id)
+        self.by_id.get(&id).map(|bridge| &**bridge)
     }
 
     /// The bridge, to be changed.
     pub(crate) fn get_mut(&mut self, id: BridgeId) -> Option<&mut Bridge> {
-        self.by_id.get_mut(&id)
+        self.is_changed = true;
+        self.by_id.get_mut(&id).map(Arc::make_mut)
+    }
+
+    /// Whether bridges came, changed or went since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// The bridge of this name.
@@ -38,23 +53,19 @@ impl Bridges {
 
     /// All bridges, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Bridge> {
-        self.by_id.values()
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Bridge> {
-        self.by_id.values_mut()
+        self.by_id.values().map(|bridge| &**bridge)
     }
 
     /// The bridge's port that a datapath port is.
     pub fn of_device(&self, device: PortNo) -> Option<(BridgeId, OfPort)> {
-        self.by_device.get(&device).copied()
+        self.found.by_device.get(&device).copied()
     }
 
     /// The port that a packet came in on, by its key with the datapath's port numbers: of a packet out
     /// of a tunnel, the outer headers say which.
     pub fn of_packet(&self, key: &FlowKey) -> Option<(BridgeId, OfPort)> {
         self.of_device(key.in_port()).or_else(|| {
-            self.tunnels.find(&Arrived {
+            self.found.tunnels.find(&Arrived {
                 device: key.in_port(),
                 key: key.get(Field::TunId) as u64,
                 source: address(key.get(Field::TunIpv6Src)),
@@ -73,7 +84,7 @@ impl Bridges {
     /// The other end of a patch port, if both ends name each other.
     pub fn patch_peer(&self, port: &Port) -> Option<(BridgeId, OfPort)> {
         let PortDevice::Patch { peer } = &port.spec.device else { return None };
-        let found = *self.patches.get(peer)?;
+        let found = *self.found.patches.get(peer)?;
         let other = self.get(found.0)?.port(found.1)?;
         match &other.spec.device {
             PortDevice::Patch { peer } if *peer == port.spec.name => Some(found),
@@ -81,19 +92,20 @@ impl Bridges {
         }
     }
 
-    pub(crate) fn add(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
+    pub(crate) fn add(&mut self, config: BridgeConfig) -> BridgeId {
+        self.is_changed = true;
         self.last += 1;
         let id = BridgeId(self.last);
-        self.by_id.insert(id, Bridge::new(id, config, now));
+        self.by_id.insert(id, Arc::new(Bridge::new(id, config)));
         id
     }
 
-    pub(crate) fn remove(&mut self, id: BridgeId) -> Option<Bridge> {
-        let bridge = self.by_id.remove(&id)?;
+    pub(crate) fn remove(&mut self, id: BridgeId) {
+        self.is_changed = true;
+        let Some(bridge) = self.by_id.remove(&id) else { return };
         for port in bridge.ports() {
             self.unindex(id, port);
         }
-        Some(bridge)
     }
 
     pub(crate) fn add_port(
@@ -103,13 +115,13 @@ impl Bridges {
         now: Instant,
     ) -> Result<OfPort, PortRefused> {
         self.refuse_taken_device(&spec, None)?;
-        let Some(bridge) = self.by_id.get_mut(&id) else {
+        let Some(bridge) = self.get_mut(id) else {
             return Err(PortRefused::NoBridge { port: spec.name });
         };
         let (name, device) = (spec.name.clone(), spec.device.clone());
         let number = bridge.add_port(spec, now)?;
         if let Err(other) = self.index(id, number, name.clone(), &device) {
-            self.by_id.get_mut(&id).and_then(|bridge| bridge.remove_port(number, now));
+            self.get_mut(id).and_then(|bridge| bridge.remove_port(number, now));
             return Err(PortRefused::TunnelTaken { port: name, other });
         }
         Ok(number)
@@ -123,7 +135,7 @@ impl Bridges {
         spec: PortSpec,
     ) -> Result<(), PortRefused> {
         self.refuse_taken_device(&spec, Some((id, number)))?;
-        let bridge = self.by_id.get_mut(&id);
+        let bridge = self.get_mut(id);
         let Some(port) = bridge.and_then(|bridge| bridge.port_mut(number)) else {
             return Err(PortRefused::NoBridge { port: spec.name });
         };
@@ -142,7 +154,7 @@ impl Bridges {
         number: OfPort,
         now: Instant,
     ) -> Option<Port> {
-        let port = self.by_id.get_mut(&id)?.remove_port(number, now)?;
+        let port = self.get_mut(id)?.remove_port(number, now)?;
         self.unindex(id, &port);
         Some(port)
     }
@@ -155,15 +167,16 @@ impl Bridges {
         name: String,
         device: &PortDevice,
     ) -> Result<(), String> {
+        let found = Arc::make_mut(&mut self.found);
         match device {
             PortDevice::Datapath(device) => {
-                self.by_device.insert(*device, (id, number));
+                found.by_device.insert(*device, (id, number));
             }
             PortDevice::Patch { .. } => {
-                self.patches.insert(name, (id, number));
+                found.patches.insert(name, (id, number));
             }
             PortDevice::Tunnel { device, config } => {
-                let added = self.tunnels.add(*device, config, (id, number));
+                let added = found.tunnels.add(*device, config, (id, number));
                 return added.map_err(|(id, number)| {
                     let other = self.get(id).and_then(|bridge| bridge.port(number));
                     other.map_or_else(String::new, |port| port.spec.name.clone())
@@ -174,10 +187,11 @@ impl Bridges {
     }
 
     fn unindex(&mut self, id: BridgeId, port: &Port) {
+        let found = Arc::make_mut(&mut self.found);
         match &port.spec.device {
-            PortDevice::Datapath(device) => drop(self.by_device.remove(device)),
-            PortDevice::Patch { .. } => drop(self.patches.remove(&port.spec.name)),
-            PortDevice::Tunnel { .. } => self.tunnels.remove((id, port.number)),
+            PortDevice::Datapath(device) => drop(found.by_device.remove(device)),
+            PortDevice::Patch { .. } => drop(found.patches.remove(&port.spec.name)),
+            PortDevice::Tunnel { .. } => found.tunnels.remove((id, port.number)),
         }
     }
 
@@ -204,8 +218,7 @@ mod tests {
     #[test]
     fn patch_ends_must_name_each_other() {
         let mut bridges = Bridges::default();
-        let ids = ["br0", "br1"]
-            .map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO), Instant::ZERO));
+        let ids = ["br0", "br1"].map(|name| bridges.add(BridgeConfig::new(name, MacAddr::ZERO)));
         let patch = |name: &str, peer: &str| {
             PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
         };

@@ -2,14 +2,61 @@
 //! `rule_eviction_priority`).
 
 use crate::rule::{Rule, RuleId, Rules};
+use crate::table::Tables;
 use crate::timeouts;
-use base::Instant;
+use base::{Instant, TableId, limits};
 use hashbrown::HashMap;
 use openflow::text::NamedBits;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What flows of one group agree in: their values of the fields that the table is grouped by.
 type GroupKey = Vec<u128>;
+
+/// The flows that may give way, by the number of their table.
+#[derive(Debug, Default)]
+pub(crate) struct Evictions {
+    by_table: BTreeMap<u8, Eviction>,
+}
+
+impl Evictions {
+    /// Follows how tables are configured: begins to keep the flows that may give way in order, or stops.
+    pub fn follow(&mut self, tables: &Tables, rules: &Rules) {
+        for number in 0..limits::TABLES as u8 {
+            let table = tables.get(TableId(number));
+            match table.and_then(|table| Some((table, table.evicted_by()?))) {
+                None => drop(self.by_table.remove(&number)),
+                Some((table, fields)) => {
+                    let known = self.by_table.get(&number);
+                    if known.is_none_or(|known| known.fields != *fields) {
+                        let mut eviction = Eviction::new(fields.to_vec());
+                        let own = table.flows.iter().filter_map(|found| rules.get(*found.rule));
+                        own.for_each(|rule| eviction.put(rule));
+                        self.by_table.insert(number, eviction);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a flow in, or notes its change.
+    pub fn put(&mut self, rule: &Rule) {
+        if let Some(eviction) = self.by_table.get_mut(&rule.table.0) {
+            eviction.put(rule);
+        }
+    }
+
+    /// Forgets a flow.
+    pub fn remove(&mut self, rule: &Rule) {
+        if let Some(eviction) = self.by_table.get_mut(&rule.table.0) {
+            eviction.remove(rule.id);
+        }
+    }
+
+    /// The flow of a table that gives way to another; `None` if all stay.
+    pub fn choose(&mut self, table: TableId, rules: &Rules) -> Option<RuleId> {
+        self.by_table.get_mut(&table.0)?.choose(rules)
+    }
+}
 
 /// The order of eviction within a group: the least important flow first, then the one that would
 /// time out first, then the oldest.

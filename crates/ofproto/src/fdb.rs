@@ -14,8 +14,8 @@ impl Ofproto {
     /// they learned of it through patches is no longer true (ovs: `ofproto/ofproto-dpif.c`,
     /// `bundle_flush_macs`).
     pub(crate) fn flush_removed_port_macs(&mut self, id: BridgeId, port: OfPort) {
-        let Some(bridge) = self.bridges.get(id) else { return };
-        let learned = bridge.macs.iter().filter(|entry| entry.port == port && !entry.is_static);
+        let Some(macs) = self.macs(id) else { return };
+        let learned = macs.iter().filter(|entry| entry.port == port && !entry.is_static);
         let gone: Vec<(u16, MacAddr)> = learned.map(|entry| (entry.vlan, entry.mac)).collect();
         self.flush_port_macs(id, port);
         let others: Vec<BridgeId> =
@@ -59,9 +59,8 @@ impl Ofproto {
     }
 
     fn change_macs<R>(&mut self, id: BridgeId, how: impl FnOnce(&mut MacTable) -> R) -> Option<R> {
-        let bridge = self.bridges.get_mut(id)?;
-        let result = how(&mut bridge.macs);
-        self.changes.macs(bridge, &self.installed);
+        let result = how(&mut self.ledger_mut(id)?.macs);
+        self.follow_macs(id);
         Some(result)
     }
 }

@@ -5,6 +5,7 @@ mod check;
 pub(crate) use check::check;
 
 use crate::bridge::BridgeId;
+use crate::carried::Carried;
 use crate::events::Event;
 use crate::group::Group;
 use crate::revalidate::Dependency;
@@ -67,8 +68,8 @@ impl Ofproto {
         }
         self.events.truncate(transaction.events);
         // What they taught came back with them.
-        for bridge in self.bridges.iter_mut() {
-            bridge.learned.forget_orphans();
+        for ledger in self.ledgers.values_mut() {
+            ledger.learned.forget_orphans();
         }
     }
 
@@ -124,8 +125,8 @@ impl Ofproto {
         for rule in bridge.tables.all() {
             self.take_rule(rule);
         }
-        if let Some(bridge) = self.bridges.get_mut(id) {
-            bridge.learned.forget_orphans();
+        if let Some(ledger) = self.ledger_mut(id) {
+            ledger.learned.forget_orphans();
         }
         self.flush_groups(id);
     }
@@ -206,11 +207,11 @@ impl Ofproto {
                 if flow_mod.new_cookie == u64::MAX {
                     rule.cookie = old.cookie;
                 }
-                if !flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
-                    (rule.packets, rule.bytes) = (old.packets, old.bytes);
-                }
                 // Its idle time goes on, as Open vSwitch's does.
-                rule.used = old.used;
+                rule.carried = match flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
+                    true => Arc::new(Carried::since(old.carried.used())),
+                    false => Arc::clone(&old.carried),
+                };
                 self.remember(Undo::Restore(Box::new(old)));
             }
             None => self.remember(Undo::Remove(rule_id)),
@@ -222,8 +223,8 @@ impl Ofproto {
 
     /// Deletes the flow of a table that gives way first; says whether there was one.
     fn evict(&mut self, id: BridgeId, table: TableId, now: Instant) -> bool {
-        let Some(bridge) = self.bridges.get_mut(id) else { return false };
-        let Some(rule) = bridge.tables.choose_evicted(table, &self.rules) else { return false };
+        let Some(ledger) = self.ledgers.get_mut(&id) else { return false };
+        let Some(rule) = ledger.evictions.choose(table, &self.rules) else { return false };
         self.delete_rule(rule, RemovedReason::Eviction, now);
         true
     }
@@ -263,7 +264,7 @@ impl Ofproto {
                 rule.cookie = flow_mod.new_cookie;
             }
             if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
-                (rule.packets, rule.bytes) = (0, 0);
+                rule.carried = Arc::new(Carried::since(old.carried.used()));
             }
             if rule.cookie != old.cookie || rule.actions != old.actions {
                 self.report_change(FlowEvent::Modified, &rule, Some(old.actions.clone()));
@@ -294,19 +295,17 @@ impl Ofproto {
     /// Puts a flow into its table, in place of the one of its number.
     pub(crate) fn put_rule(&mut self, rule: Rule) {
         let Some(bridge) = self.bridges.get_mut(rule.bridge) else { return };
+        let Some(ledger) = self.ledgers.get_mut(&rule.bridge) else { return };
         bridge.tables.insert(&rule);
-        bridge.learned.add(&rule.actions);
-        if let Some(old) = self.rules.get(rule.id) {
-            bridge.learned.remove(&old.actions);
-            bridge.groups.note_flow(rule.id, &old.actions, false);
-        }
-        bridge.groups.note_flow(rule.id, &rule.actions, true);
-        self.timeouts.watch(&rule);
+        ledger.add_flow(&rule);
         let old = self.rules.get(rule.id);
         if let Some(old) = old {
-            self.changes.flow(old, false, &self.installed);
+            ledger.learned.remove(&old.actions);
+            ledger.group_users.remove(rule.id, &old.actions, &rule.actions);
+            self.changes.flow(old, false);
         }
-        self.changes.flow(&rule, old.is_none(), &self.installed);
+        self.timeouts.watch(&rule);
+        self.changes.flow(&rule, old.is_none());
         self.rules.insert(rule);
     }
 
@@ -315,12 +314,13 @@ impl Ofproto {
         let rule = self.rules.remove(id)?;
         if let Some(bridge) = self.bridges.get_mut(rule.bridge) {
             bridge.tables.remove(&rule);
-            bridge.learned.remove(&rule.actions);
-            bridge.groups.note_flow(rule.id, &rule.actions, false);
+        }
+        if let Some(ledger) = self.ledger_mut(rule.bridge) {
+            ledger.remove_flow(&rule);
         }
         let (bridge, table) = (rule.bridge, rule.table);
-        self.changes.flow(&rule, false, &self.installed);
-        self.changes.one(Dependency::FlowCount { bridge, table }, &self.installed);
+        self.changes.flow(&rule, false);
+        self.changes.one(Dependency::FlowCount { bridge, table });
         Some(rule)
     }
 
@@ -372,11 +372,9 @@ fn new_rule(
         actions: from.actions.clone().into(),
         created: now,
         modified: now,
-        used: now,
         order,
         added: order,
-        packets: 0,
-        bytes: 0,
+        carried: Arc::new(Carried::since(now)),
     }
 }
 

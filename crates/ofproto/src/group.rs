@@ -1,6 +1,8 @@
 //! Groups of a bridge: what each is, which bucket a select group takes, and what they have carried.
 
+use crate::carried::Carried;
 use crate::rule::RuleId;
+use crate::rule::sends_to;
 use base::Instant;
 use flow::{FlowStats, HashAlgorithm};
 use openflow::Action;
@@ -8,6 +10,8 @@ use openflow::message::{
     Bucket, GroupDesc, GroupMod, GroupStats, GroupType, Selection, SelectionMethod,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use table::HashTrie;
 
 /// The most values of the datapath's hash where the controller asks for it, and where it does not
 /// (ovs: `ofproto/ofproto-dpif.c`, `MAX_SELECT_GROUP_HASH_VALUES`, `group_set_selection_method`).
@@ -28,16 +32,8 @@ pub struct Group {
     /// When it was added.
     pub created: Instant,
     pub(crate) choice: Choice,
-    carried: Carried,
-    /// What each bucket has carried.
-    carried_by: Vec<Carried>,
-}
-
-/// Packets and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Carried {
-    packets: u64,
-    bytes: u64,
+    /// What it has carried, then what each bucket has.
+    carried: Arc<[Carried]>,
 }
 
 /// How a select group chooses.
@@ -65,18 +61,18 @@ impl Group {
             selection: from.selection.clone(),
             created,
             choice,
-            carried: Carried::default(),
-            carried_by: vec![Carried::default(); buckets.len()],
+            carried: (0..=buckets.len()).map(|_| Carried::since(created)).collect(),
             buckets,
         }
     }
 
     /// More packets went through it, through one of its buckets or (`None`) through all.
-    pub fn count(&mut self, bucket: Option<u32>, more: &FlowStats) {
-        self.carried.add(more);
-        for (of, carried) in self.buckets.iter().zip(&mut self.carried_by) {
+    pub fn count(&self, bucket: Option<u32>, more: &FlowStats, now: Instant) {
+        let Some((all, each)) = self.carried.split_first() else { return };
+        all.add(more, now);
+        for (of, carried) in self.buckets.iter().zip(each) {
             if bucket.is_none_or(|id| of.id == id) {
-                carried.add(more);
+                carried.add(more, now);
             }
         }
     }
@@ -85,13 +81,6 @@ impl Group {
     pub fn describe(&self) -> GroupDesc {
         let (buckets, selection) = (self.buckets.clone(), self.selection.clone());
         GroupDesc { group: self.id, kind: self.kind, buckets, selection }
-    }
-}
-
-impl Carried {
-    fn add(&mut self, more: &FlowStats) {
-        self.packets += more.packets;
-        self.bytes += more.bytes;
     }
 }
 
@@ -176,70 +165,87 @@ fn spread(buckets: &[Bucket]) -> Result<Box<[u16]>, String> {
     Ok(places.into())
 }
 
-/// All groups of a bridge.
-#[derive(Debug, Default)]
+/// All groups of a bridge. A clone is a snapshot.
+#[derive(Clone, Debug, Default)]
 pub struct Groups {
-    by_id: BTreeMap<u32, Group>,
-    /// Flows that send to a group.
-    users: BTreeMap<u32, BTreeSet<RuleId>>,
+    by_id: HashTrie<Arc<Group>>,
+}
+
+fn hash(id: u32) -> u64 {
+    u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Groups {
     /// The group of this number.
     pub fn get(&self, id: u32) -> Option<&Group> {
-        self.by_id.get(&id)
-    }
-
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Group> {
-        self.by_id.get_mut(&id)
+        self.by_id.find(hash(id), |group| group.id == id).map(|group| &**group)
     }
 
     /// All of them, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Group> {
-        self.by_id.values()
+        let mut all: Vec<&Group> = self.by_id.iter().map(|group| &**group).collect();
+        all.sort_unstable_by_key(|group| group.id);
+        all.into_iter()
     }
 
     /// Puts a group in, in place of that of its number; gives the one that was there.
     pub(crate) fn put(&mut self, group: Group) -> Option<Group> {
-        self.by_id.insert(group.id, group)
+        let old = self.remove(group.id);
+        self.by_id.insert(hash(group.id), Arc::new(group));
+        old
     }
 
     pub(crate) fn remove(&mut self, id: u32) -> Option<Group> {
-        self.by_id.remove(&id)
+        self.by_id.remove(hash(id), |group| group.id == id).map(Arc::unwrap_or_clone)
     }
+}
 
+/// Which flows send to groups.
+#[derive(Debug, Default)]
+pub(crate) struct GroupUsers {
+    by_group: BTreeMap<u32, BTreeSet<RuleId>>,
+}
+
+impl GroupUsers {
     /// The flows that send to a group.
-    pub(crate) fn users(&self, id: u32) -> Vec<RuleId> {
-        self.users.get(&id).into_iter().flatten().copied().collect()
+    pub fn of(&self, group: u32) -> Vec<RuleId> {
+        self.by_group.get(&group).into_iter().flatten().copied().collect()
     }
 
-    /// A flow with these actions came, or (`is_there` false) went.
-    pub(crate) fn note_flow(&mut self, rule: RuleId, actions: &[Action], is_there: bool) {
+    /// A flow came that has these actions.
+    pub fn add(&mut self, rule: RuleId, actions: &[Action]) {
         each_group(actions, &mut |group| {
-            let users = self.users.entry(group).or_default();
-            if is_there {
-                users.insert(rule);
-            } else {
-                users.remove(&rule);
+            self.by_group.entry(group).or_default().insert(rule);
+        });
+    }
+
+    /// A flow went that had these actions, or has others now.
+    pub fn remove(&mut self, rule: RuleId, before: &[Action], now: &[Action]) {
+        each_group(before, &mut |group| {
+            if sends_to(now, group) {
+                return;
             }
-            if users.is_empty() {
-                self.users.remove(&group);
+            if let Some(users) = self.by_group.get_mut(&group) {
+                users.remove(&rule);
+                if users.is_empty() {
+                    self.by_group.remove(&group);
+                }
             }
         });
     }
 
     /// What a group has carried.
-    pub(crate) fn stats(&self, group: &Group, now: Instant) -> GroupStats {
-        let pair = |carried: &Carried| (carried.packets, carried.bytes);
-        let (packets, bytes) = pair(&group.carried);
+    pub fn stats(&self, group: &Group, now: Instant) -> GroupStats {
+        let mut each = group.carried.iter().map(Carried::pair);
+        let (packets, bytes) = each.next().unwrap_or_default();
         GroupStats {
             group: group.id,
-            references: self.users.get(&group.id).map_or(0, |users| users.len() as u32),
+            references: self.by_group.get(&group.id).map_or(0, |users| users.len() as u32),
             // Whole milliseconds, as Open vSwitch counts them.
             duration_ns: (now - group.created).as_millis() as u64 * 1_000_000,
             packets,
             bytes,
-            buckets: group.carried_by.iter().map(pair).collect(),
+            buckets: each.collect(),
         }
     }
 }

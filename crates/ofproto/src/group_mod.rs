@@ -66,7 +66,7 @@ impl Ofproto {
             Some(group) => bridge.groups.put(group),
             None => bridge.groups.remove(number),
         };
-        self.changes.one(Dependency::Group { bridge: id, group: number }, &self.installed);
+        self.changes.one(Dependency::Group { bridge: id, group: number });
         self.remember(Undo::Group { bridge: id, number, group: old.map(Box::new) });
     }
 
@@ -76,7 +76,7 @@ impl Ofproto {
         let chosen = bridge.groups.iter().map(|group| group.id);
         let chosen: Vec<u32> = chosen.filter(|&it| number == GROUP_ALL || it == number).collect();
         for number in chosen {
-            let users = self.bridges.get(id).map_or_else(Vec::new, |it| it.groups.users(number));
+            let users = self.ledger(id).map_or_else(Vec::new, |it| it.group_users.of(number));
             for rule in users {
                 self.delete_rule(rule, RemovedReason::GroupDelete, now);
             }
@@ -119,8 +119,9 @@ impl Ofproto {
 
     /// What groups have carried: one, or all.
     pub fn group_stats(&self, id: BridgeId, number: u32, now: Instant) -> Vec<GroupStats> {
-        let Some(bridge) = self.bridges.get(id) else { return Vec::new() };
-        self.chosen_groups(id, number).map(|group| bridge.groups.stats(group, now)).collect()
+        let Some(ledger) = self.ledger(id) else { return Vec::new() };
+        let chosen = self.chosen_groups(id, number);
+        chosen.map(|group| ledger.group_users.stats(group, now)).collect()
     }
 
     fn chosen_groups(&self, id: BridgeId, number: u32) -> impl Iterator<Item = &Group> {

@@ -111,6 +111,12 @@ impl Installed {
         self.actions.get(self.slots.at(self.slots.slot(id)?)?.actions)
     }
 
+    /// What is done with a flow's packets, and what it stands for.
+    pub fn shared_by(&self, id: FlowId) -> Option<(&Arc<[Action]>, &Arc<Links>)> {
+        let place = self.slots.at(self.slots.slot(id)?)?;
+        Some((self.actions.get(place.actions)?, self.links.get(place.links)?))
+    }
+
     /// The worker's flow with just this match.
     pub fn find(&self, worker: WorkerId, key: &FlowKey, mask: &Mask) -> Option<FlowId> {
         let hash = self.keys.hash(key, mask, worker.0.into());
@@ -119,11 +125,6 @@ impl Installed {
             place.is_some_and(|it| it.worker == worker && self.keys.is(it.row, key, mask))
         });
         self.slots.id(slot?)
-    }
-
-    /// Whether some flow depends on this.
-    pub fn is_depended_on(&self, on: Dependency) -> bool {
-        self.by_dependency.contains_key(&on)
     }
 
     /// Numbers of what flows that depend on this stand for, each with how many they are.

@@ -116,7 +116,7 @@ impl Ofproto {
         match bridge.tables.learning(flow, limit, 0, &self.rules) {
             Outcome::Unchanged => {
                 if let Some(rule) =
-                    self.find_learned(id, flow).and_then(|id| self.rules.get_mut(id))
+                    self.find_learned(id, flow).and_then(|id| self.rules.time_mut(id))
                 {
                     rule.modified = now;
                 }
@@ -131,10 +131,8 @@ impl Ofproto {
 
     /// Counts packets for a learned flow.
     pub(crate) fn hit_learned(&mut self, id: BridgeId, flow: &FlowMod, more: &FlowStats) {
-        if let Some(rule) = self.find_learned(id, flow).and_then(|id| self.rules.get_mut(id)) {
-            rule.packets += more.packets;
-            rule.bytes += more.bytes;
-            rule.used = rule.used.max(more.used.unwrap_or(rule.used));
+        if let Some(rule) = self.find_learned(id, flow).and_then(|id| self.rules.get(id)) {
+            rule.carried.add(more, rule.carried.used());
         }
     }
 
@@ -146,7 +144,7 @@ impl Ofproto {
     /// Deletes learned flows whose last teacher went, and in turn what these taught.
     pub(crate) fn delete_orphans(&mut self, id: BridgeId, now: Instant) {
         while let Some((table, cookie)) =
-            self.bridges.get_mut(id).and_then(|bridge| bridge.learned.take_orphan())
+            self.ledger_mut(id).and_then(|ledger| ledger.learned.take_orphan())
         {
             let Some(bridge) = self.bridges.get(id) else { return };
             let flows = bridge.tables.get(table).into_iter().flat_map(|table| table.flows.iter());
@@ -161,7 +159,7 @@ impl Ofproto {
     /// Shortens a flow's timeouts after a FIN or RST (ovs: `ofproto/ofproto.c`,
     /// `ofproto_rule_reduce_timeouts`).
     pub(crate) fn reduce_timeouts(&mut self, id: RuleId, idle_s: u16, hard_s: u16) {
-        let Some(rule) = self.rules.get_mut(id) else { return };
+        let Some(rule) = self.rules.time_mut(id) else { return };
         reduce(&mut rule.idle_timeout_s, idle_s);
         reduce(&mut rule.hard_timeout_s, hard_s);
         Timeouts::watch(&mut self.timeouts, rule);

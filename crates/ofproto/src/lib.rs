@@ -14,9 +14,13 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod bridge;
 mod bridges;
+mod carried;
+mod config;
 pub mod connection;
+mod credits;
 mod events;
 mod eviction;
 mod fdb;
@@ -24,9 +28,11 @@ mod flow_changes;
 mod flow_mod;
 mod group;
 mod group_mod;
+mod handler;
 mod hidden;
 mod installed;
 mod learned;
+mod ledger;
 mod lookup;
 mod mac_table;
 mod mirror;
@@ -37,6 +43,7 @@ mod recirc;
 mod resume;
 mod revalidate;
 mod rule;
+mod snapshot;
 mod statistics;
 mod table;
 mod table_features;
@@ -53,29 +60,36 @@ mod vlan;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeId, ControllerState, FailMode, Fragments};
 pub use bridges::Bridges;
+pub use carried::Carried;
+pub use config::Config;
 pub use events::{Event, FlowChange};
 pub use flow_mod::Transaction;
 pub use group::{Group, Groups};
+pub use handler::{After, Handler};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
 pub use mirror::{MirrorConfig, MirrorOutput};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};
+pub use revalidate::Revalidator;
 pub use rule::{Rule, RuleId, Rules};
 pub use statistics::Aggregate;
 pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
 pub use vlan::{PriorityTags, VlanMode};
 
-use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone, limits};
+use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone};
 use connection::ConnId;
 use flow::FlowCommand;
 use flow_changes::FlowChanges;
 use flow_mod::Undo;
-use installed::Installed;
+use ledger::Ledger;
 use openflow::message::{CtFlush, PortDesc, PortReason};
 use recirc::RecircTable;
-use revalidate::{Changes, Dependency, Work};
+use revalidate::{Changes, Dependency};
+use snapshot::{Megaflows, Shared, Snapshot};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 use timeouts::Timeouts;
 use tunnel::Underlay;
 use underlay::Questions;
@@ -97,41 +111,6 @@ pub struct Outbox {
     pub port_admin: Vec<(PortNo, bool)>,
 }
 
-/// Settings that concern all bridges.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// How many workers the datapath has, numbered from 0.
-    pub workers: u16,
-    /// The most megaflows in the datapath (`other_config:flow-limit`).
-    pub flow_limit: usize,
-    /// A megaflow without packets for this long goes (`other_config:max-idle`), in milliseconds.
-    pub max_idle_ms: u64,
-    /// Workers are asked what their flows have carried, and idle megaflows go, at least this often
-    /// (`other_config:max-revalidator`), in milliseconds.
-    pub max_revalidator_ms: u64,
-    /// The same, of `other_config:tidegate-stats-interval` if that is set, in milliseconds; 0: never.
-    pub stats_interval_ms: Option<u64>,
-    /// Whether megaflows without packets go (`other_config:tidegate-flow-expiry`).
-    pub expires: bool,
-    /// An OpenFlow bundle without messages for this long is discarded
-    /// (`other_config:bundle-idle-timeout`), in seconds.
-    pub bundle_idle_timeout_s: u32,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            workers: 1,
-            flow_limit: limits::FLOW_LIMIT,
-            max_idle_ms: limits::MAX_IDLE_MS,
-            max_revalidator_ms: limits::MAX_REVALIDATOR_MS,
-            stats_interval_ms: None,
-            expires: true,
-            bundle_idle_timeout_s: limits::BUNDLE_IDLE_TIMEOUT_S,
-        }
-    }
-}
-
 /// All bridges and what they have made of themselves in the datapath.
 #[derive(Debug)]
 pub struct Ofproto {
@@ -139,12 +118,18 @@ pub struct Ofproto {
     /// How many megaflows there may be.
     flow_limit: usize,
     bridges: Bridges,
+    ledgers: BTreeMap<BridgeId, Ledger>,
     rules: Rules,
     timeouts: Timeouts,
-    recirc: RecircTable,
-    installed: Installed,
-    timeout_policies: BTreeMap<Zone, u32>,
-    underlay: Underlay,
+    recirc: Arc<RecircTable>,
+    timeout_policies: Arc<BTreeMap<Zone, u32>>,
+    underlay: Arc<Underlay>,
+    /// What other threads see of that, and the installed megaflows.
+    shared: Arc<Shared>,
+    own_handler: Handler,
+    own_revalidator: Revalidator,
+    /// Whether the thread that owns all this revalidates, too.
+    revalidates: bool,
     /// The Ethernet addresses of devices that may have IP addresses.
     macs: BTreeMap<String, MacAddr>,
     /// Neighbours that are to be asked for their addresses.
@@ -159,10 +144,9 @@ pub struct Ofproto {
     workers_lost: u64,
     /// When workers were last asked what their flows have carried.
     last_dump: Instant,
-    /// What changed since the installed megaflows were last looked through.
+    /// What changed since the last snapshot, and whether something else did that is in it.
     changes: Changes,
-    /// Which megaflows are still to be looked through.
-    work: Work,
+    is_changed: bool,
     upkeep: Upkeep,
     /// Whether megaflows have masks.
     wildcards: bool,
@@ -171,16 +155,32 @@ pub struct Ofproto {
 impl Ofproto {
     /// No bridges.
     pub fn new(config: Config) -> Self {
+        let first = Snapshot {
+            bridges: Bridges::default(),
+            rules: Rules::default(),
+            recirc: Arc::default(),
+            timeout_policies: Arc::default(),
+            underlay: Arc::default(),
+            wildcards: true,
+            flow_limit: config.flow_limit,
+            max_idle: Duration::from_millis(config.max_idle_ms),
+        };
+        let shared = Arc::new(Shared::new(first.clone(), Megaflows::default()));
+        let Snapshot { bridges, rules, recirc, timeout_policies, underlay, .. } = first;
         Ofproto {
             flow_limit: config.flow_limit,
             config,
-            bridges: Bridges::default(),
-            rules: Rules::default(),
+            bridges,
+            ledgers: BTreeMap::new(),
+            rules,
             timeouts: Timeouts::default(),
-            recirc: RecircTable::default(),
-            installed: Installed::default(),
-            timeout_policies: BTreeMap::new(),
-            underlay: Underlay::default(),
+            recirc,
+            timeout_policies,
+            underlay,
+            own_handler: Handler::new(&shared),
+            own_revalidator: Revalidator::new(&shared),
+            revalidates: true,
+            shared,
             macs: BTreeMap::new(),
             questions: Questions::default(),
             events: Vec::new(),
@@ -190,7 +190,7 @@ impl Ofproto {
             workers_lost: 0,
             last_dump: Instant::ZERO,
             changes: Changes::default(),
-            work: Work::default(),
+            is_changed: false,
             upkeep: Upkeep::default(),
             wildcards: true,
         }
@@ -206,13 +206,15 @@ impl Ofproto {
     /// and then as many as there are; what the old ones still say must not come here then.
     pub fn set_config(&mut self, config: Config) {
         self.workers_lost += u64::from(config.workers < self.config.workers);
-        self.installed.forget_workers_from(config.workers, self.last_dump, &self.recirc);
+        let (workers, at) = (config.workers, self.last_dump);
+        self.megaflows_mut().installed.forget_workers_from(workers, at, &self.recirc);
         if config.flow_limit != self.config.flow_limit {
             self.flow_limit = config.flow_limit;
         }
         if config.max_idle_ms < self.config.max_idle_ms || config.expires && !self.config.expires {
             self.upkeep.look_through();
         }
+        self.is_changed = true;
         self.config = config;
     }
 
@@ -225,8 +227,8 @@ impl Ofproto {
     /// actions that begin connections then name it.
     pub fn set_timeout_policy(&mut self, zone: Zone, policy: Option<u32>) {
         match policy {
-            Some(number) => self.timeout_policies.insert(zone, number),
-            None => self.timeout_policies.remove(&zone),
+            Some(number) => Arc::make_mut(&mut self.timeout_policies).insert(zone, number),
+            None => Arc::make_mut(&mut self.timeout_policies).remove(&zone),
         };
         self.changes.configuration();
     }
@@ -256,7 +258,10 @@ impl Ofproto {
     /// be secure.
     pub fn add_bridge(&mut self, config: BridgeConfig, now: Instant) -> BridgeId {
         let standalone = config.fail_mode == FailMode::Standalone;
-        let id = self.bridges.add(config, now);
+        let ledger = Ledger::new(&config, now);
+        let id = self.bridges.add(config);
+        self.ledgers.insert(id, ledger);
+        self.follow_tables(id);
         if standalone {
             self.add_default_flow(id, now);
         }
@@ -269,11 +274,14 @@ impl Ofproto {
     pub fn set_bridge(&mut self, id: BridgeId, config: BridgeConfig, now: Instant) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
-        bridge.macs.configure(config.mac_table_size, config.mac_aging_s);
-        bridge.macs.set_flood_vlans(config.flood_vlans.clone());
-        bridge.tables.configure(&config.tables, &self.rules);
-        self.changes.macs(bridge, &self.installed);
-        bridge.config = config;
+        bridge.tables.configure(&config.tables);
+        if let Some(ledger) = self.ledgers.get_mut(&id) {
+            ledger.macs.configure(config.mac_table_size, config.mac_aging_s);
+            ledger.macs.set_flood_vlans(config.flood_vlans.clone());
+        }
+        bridge.config = Arc::new(config);
+        self.follow_macs(id);
+        self.follow_tables(id);
         self.evict_excess(id, now);
         let Some(bridge) = self.bridges.get(id) else { return };
         let without_controllers = !bridge.controllers.configured;
@@ -287,6 +295,7 @@ impl Ofproto {
     pub fn remove_bridge(&mut self, id: BridgeId) {
         self.flush_flows(id);
         self.bridges.remove(id);
+        self.ledgers.remove(&id);
         self.changes.configuration();
     }
 
@@ -363,7 +372,7 @@ impl Ofproto {
         if both.is_none_or(|(now, before)| !now.forwards_like(before)) {
             self.changes.configuration();
         } else if both.is_some_and(|(now, before)| now.is_up() != before.is_up()) {
-            self.changes.one(Dependency::Link { bridge: id, port }, &self.installed);
+            self.changes.one(Dependency::Link { bridge: id, port });
         }
         Ok(())
     }
@@ -379,17 +388,6 @@ impl Ofproto {
         self.bridges.remove_port(id, port, now);
         self.flush_removed_port_macs(id, port);
         self.changes.configuration();
-    }
-
-    /// The number of a bridge's port.
-    pub fn port_number(&self, id: BridgeId, name: &str) -> Option<OfPort> {
-        Some(self.bridges.get(id)?.port_named(name)?.number)
-    }
-
-    /// The name of the port that a datapath port is, if it belongs to a bridge.
-    pub fn device_name(&self, device: PortNo) -> Option<&str> {
-        let (bridge, port) = self.bridges.of_device(device)?;
-        Some(&self.bridges.get(bridge)?.port(port)?.spec.name)
     }
 
     /// What decides where packets that come in there are seen.

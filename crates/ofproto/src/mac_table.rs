@@ -92,19 +92,14 @@ impl MacTable {
         self.changed.drain()
     }
 
-    /// Where an address was seen; None in a VLAN that is flooded.
-    pub fn lookup(&self, vlan: u16, mac: MacAddr) -> Option<OfPort> {
-        let known = self.entries.get(&(vlan, mac)).map(|entry| entry.port);
-        known.filter(|_| !self.flood_vlans.contains(&vlan))
+    /// What is known of an address.
+    pub fn get(&self, vlan: u16, mac: MacAddr) -> Option<&MacEntry> {
+        self.entries.get(&(vlan, mac))
     }
 
-    /// Whether seeing the address there would change anything but its age. Group addresses are
-    /// never learned, and static ones never move.
-    pub fn would_learn(&self, vlan: u16, mac: MacAddr, port: OfPort) -> bool {
-        let known = self.entries.get(&(vlan, mac));
-        !mac.is_multicast()
-            && !self.flood_vlans.contains(&vlan)
-            && known.is_none_or(|entry| entry.port != port && !entry.is_static)
+    /// Whether addresses came, moved or went since [`Self::take_changed`].
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// Remembers that an address was seen.
@@ -293,6 +288,10 @@ mod tests {
         MacAddr([2, 0, 0, 0, 0, last])
     }
 
+    fn port(table: &MacTable, vlan: u16, mac: MacAddr) -> Option<OfPort> {
+        table.get(vlan, mac).map(|entry| entry.port)
+    }
+
     #[test]
     fn addresses_age_move_and_make_room() {
         let mut table = MacTable::new(2, 10);
@@ -310,12 +309,12 @@ mod tests {
         assert_eq!(learn(&mut table, 2, 0, MacAddr::BROADCAST, 1), []);
         // The second address was not seen for the longest time.
         assert_eq!(learn(&mut table, 3, 7, mac(1), 3), [(0, mac(2)), (7, mac(1))]);
-        assert_eq!(table.lookup(0, mac(2)), None);
-        assert_eq!(table.lookup(7, mac(1)), Some(OfPort(3)));
+        assert_eq!(port(&table, 0, mac(2)), None);
+        assert_eq!(port(&table, 7, mac(1)), Some(OfPort(3)));
         assert_eq!(learn(&mut table, 4, 0, mac(1), 4), [(0, mac(1))]);
         // A late packet tells that it was elsewhere before.
         assert_eq!(learn(&mut table, 3, 0, mac(1), 1), []);
-        assert_eq!(table.lookup(0, mac(1)), Some(OfPort(4)));
+        assert_eq!(port(&table, 0, mac(1)), Some(OfPort(4)));
         table.expire(at(12));
         assert_eq!(table.take_changed().next(), None);
         table.expire(at(13));
@@ -363,7 +362,6 @@ mod tests {
         let before = table.set_static(at(1), 0, mac(1), OfPort(2)).unwrap();
         assert_eq!((before.port, before.is_static), (OfPort(1), false));
         // It does not move, does not age, is not flushed and makes no room.
-        assert!(!table.would_learn(0, mac(1), OfPort(3)));
         table.learn(at(2), 0, mac(1), OfPort(3));
         table.learn(at(2), 0, mac(2), OfPort(4));
         table.learn(at(3), 0, mac(3), OfPort(5));
@@ -392,11 +390,8 @@ mod tests {
         let now = Instant::from_millis(1000);
         table.learn(now, 5, mac(1), OfPort(3));
         table.set_flood_vlans(BTreeSet::from([5]));
-        assert_eq!(table.lookup(5, mac(1)), None);
-        assert!(!table.would_learn(5, mac(2), OfPort(3)));
         table.learn(now, 5, mac(2), OfPort(3));
-        assert!(table.would_learn(6, mac(2), OfPort(3)));
         table.set_flood_vlans(BTreeSet::new());
-        assert_eq!([1, 2].map(|n| table.lookup(5, mac(n))), [Some(OfPort(3)), None]);
+        assert_eq!([1, 2].map(|n| port(&table, 5, mac(n))), [Some(OfPort(3)), None]);
     }
 }

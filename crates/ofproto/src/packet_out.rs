@@ -10,6 +10,7 @@ use flow::{Execute, FlowCommand, FlowStats, Frame};
 use openflow::message::PacketOut;
 use openflow::{ErrorCode, OfError};
 use packet::Packet;
+use std::sync::Arc;
 
 /// The datapath's number for no port at all.
 const NO_DEVICE: PortNo = PortNo(u32::MAX);
@@ -48,15 +49,15 @@ impl Ofproto {
 
     /// Carries out actions on a packet that comes from no port; the first worker does it.
     pub(crate) fn send(&mut self, frame: Frame, sent: &Sent<'_>, now: Instant, out: &mut Outbox) {
-        let translation = translate_sent(self.world(now), &frame.key, sent, Notes::Off);
+        let mut translation = translate_sent(self.world(now), &frame.key, sent, Notes::Off);
         let bytes = frame.packet.data().len() as u64;
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags: 0 };
-        self.credit(&links(&translation, &frame.key), &stats, now);
-        if translation.actions.is_empty() {
+        let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();
+        self.credit(&links(translation, &frame.key), &stats, now);
+        if actions.is_empty() {
             return;
         }
         let Frame { packet, key, .. } = frame;
-        let actions = translation.actions.into();
         let execute = Execute { packet, key, actions, trace: None, stamps: None };
         out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
     }

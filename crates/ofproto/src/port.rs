@@ -1,5 +1,6 @@
 //! Ports of a bridge.
 
+use crate::carried::Carried;
 use crate::vlan::{PriorityTags, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use openflow::message::{PortConfig, PortDesc};
@@ -144,9 +145,9 @@ pub struct Port {
     /// When it was added.
     pub created: Instant,
     /// Packets and bytes that a patch port or tunnel received: it has no device that counts.
-    pub patch_rx: (u64, u64),
+    pub patch_rx: Arc<Carried>,
     /// Packets and bytes that a patch port or tunnel sent.
-    pub patch_tx: (u64, u64),
+    pub patch_tx: Arc<Carried>,
 }
 
 impl Port {

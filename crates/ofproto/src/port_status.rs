@@ -1,9 +1,9 @@
-//! What controllers change of ports, and what they are told of them.
+//! Ports by name and number, what controllers change of them, and what they are told of them.
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
 use crate::{Ofproto, Outbox};
-use base::OfPort;
+use base::{OfPort, PortNo};
 use openflow::message::{PortConfig, PortDesc, PortReason};
 use openflow::{ErrorCode, OfError};
 
@@ -48,6 +48,17 @@ impl Ofproto {
             self.changes.configuration();
         }
         Ok(())
+    }
+
+    /// The number of a bridge's port.
+    pub fn port_number(&self, id: BridgeId, name: &str) -> Option<OfPort> {
+        Some(self.bridges.get(id)?.port_named(name)?.number)
+    }
+
+    /// The name of the port that a datapath port is, if it belongs to a bridge.
+    pub fn device_name(&self, device: PortNo) -> Option<&str> {
+        let (bridge, port) = self.bridges.of_device(device)?;
+        Some(&self.bridges.get(bridge)?.port(port)?.spec.name)
     }
 
     pub(crate) fn describe(&self, id: BridgeId, port: OfPort) -> Option<PortDesc> {

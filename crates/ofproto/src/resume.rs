@@ -11,6 +11,7 @@ use flow::{Execute, Field, FlowCommand, FlowStats, Frame};
 use openflow::message::{Continuation, ContinuedActions, PacketIn};
 use openflow::{ErrorCode, OfError};
 use packet::Packet;
+use std::sync::Arc;
 
 impl Ofproto {
     /// Says what tells this run's continuations from those of another: a number that no controller
@@ -73,16 +74,16 @@ impl Ofproto {
             }
         }
         let state = thawed(bridge, continuation, packet_in);
-        let translation = translate_resumed(self.world(now), &frame.key, &state, Notes::Off);
+        let mut translation = translate_resumed(self.world(now), &frame.key, &state, Notes::Off);
         let bytes = frame.packet.data().len() as u64;
         let tcp_flags = frame.key.tcp_flags();
         let stats = FlowStats { packets: 1, bytes, used: Some(now), tcp_flags };
-        self.credit(&links(&translation, &frame.key), &stats, now);
-        if translation.actions.is_empty() {
+        let actions: Arc<[flow::Action]> = std::mem::take(&mut translation.actions).into();
+        self.credit(&links(translation, &frame.key), &stats, now);
+        if actions.is_empty() {
             return Ok(());
         }
         let Frame { packet, key, .. } = frame;
-        let actions = translation.actions.into();
         let execute = Execute { packet, key, actions, trace: None, stamps: None };
         out.commands.push((WorkerId(0), FlowCommand::Execute(Box::new(execute))));
         Ok(())

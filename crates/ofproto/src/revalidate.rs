@@ -9,14 +9,15 @@
 //! learned address concerns those that asked where it is. A change of the configuration (bridges,
 //! ports, controllers) is rare and may concern anything: after one all megaflows are translated again.
 
-use crate::bridge::{Bridge, BridgeId};
-use crate::installed::{Installed, Links};
+use crate::bridge::BridgeId;
+use crate::installed::{DatapathFlow, Installed, Links};
 use crate::lookup::{Added, header_mask};
 use crate::rule::{Rule, RuleId};
-use crate::translate::{Notes, datapath_mask};
+use crate::snapshot::{Megaflows, Shared, Snapshot};
+use crate::translate::{Notes, Translation, datapath_mask, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
-use base::{Instant, MacAddr, OfPort, TableId};
+use base::{Instant, MacAddr, OfPort, TableId, WorkerId};
 use flow::{Field, FlowCommand, FlowId, FlowPut};
 use hashbrown::HashSet;
 use openflow::Action;
@@ -57,8 +58,8 @@ pub(crate) enum Dependency {
 pub(crate) struct Changes {
     /// The configuration, which all megaflows depend on.
     configuration: bool,
-    /// Only what megaflows depend on is here, so that this does not grow with what was not asked.
-    /// A megaflow installed later was translated after the change.
+    /// Whether megaflows depend on it is asked when the change is published, so that those count that a
+    /// handler installs before.
     dependencies: HashSet<Dependency>,
     added: Vec<Added>,
 }
@@ -70,30 +71,28 @@ impl Changes {
     }
 
     /// One thing.
-    pub fn one(&mut self, what: Dependency, installed: &Installed) {
-        if installed.is_depended_on(what) {
-            self.dependencies.insert(what);
-        }
+    pub fn one(&mut self, what: Dependency) {
+        self.dependencies.insert(what);
     }
 
     /// A flow that came into its table, was changed or went.
-    pub fn flow(&mut self, rule: &Rule, is_new: bool, installed: &Installed) {
+    pub fn flow(&mut self, rule: &Rule, is_new: bool) {
         let (bridge, table) = (rule.bridge, rule.table);
         if is_new {
-            self.one(Dependency::FlowCount { bridge, table }, installed);
+            self.one(Dependency::FlowCount { bridge, table });
         }
-        self.one(Dependency::Rule(rule.id), installed);
+        self.one(Dependency::Rule(rule.id));
         // A flow that is part of a conjunctive match is not hit itself.
         let is_clause = rule.actions.iter().any(|it| matches!(it, Action::Conjunction(_)));
         if is_new || is_clause {
-            self.added(rule, is_clause, installed);
+            self.added(rule, is_clause);
         }
     }
 
-    fn added(&mut self, rule: &Rule, is_clause: bool, installed: &Installed) {
+    fn added(&mut self, rule: &Rule, is_clause: bool) {
         let (bridge, table) = (rule.bridge, rule.table);
         let on = Dependency::Table { bridge, table };
-        if !installed.is_depended_on(on) || self.dependencies.contains(&on) {
+        if self.dependencies.contains(&on) {
             return;
         }
         if self.added.len() < SEARCHED_AT_ONCE {
@@ -108,15 +107,7 @@ impl Changes {
         }
     }
 
-    /// Addresses of the bridge that came, moved or went.
-    pub fn macs(&mut self, bridge: &mut Bridge, installed: &Installed) {
-        let id = bridge.id;
-        for (vlan, mac) in bridge.macs.take_changed() {
-            self.one(Dependency::Mac { bridge: id, vlan, mac }, installed);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         !self.configuration && self.dependencies.is_empty() && self.added.is_empty()
     }
 }
@@ -131,6 +122,10 @@ pub(crate) struct Work {
     /// Numbers of what flows stand for whose flows are all to be translated again.
     lists: VecDeque<u32>,
     searches: VecDeque<Search>,
+    /// Flows that are being translated again now.
+    in_hand: usize,
+    /// Nothing is translated again for now.
+    pub is_paused: bool,
 }
 
 /// A search for flows that additions concern.
@@ -146,15 +141,22 @@ struct Search {
 }
 
 impl Work {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         let none = self.flows.is_empty() && self.lists.is_empty() && self.searches.is_empty();
         none && self.all.is_none()
     }
 
+    /// Looks at a megaflow again.
+    pub fn again(&mut self, id: FlowId) {
+        self.flows.push_back(id);
+    }
+
     /// Takes up what changed.
-    fn add(&mut self, changes: Changes, installed: &mut Installed) {
+    pub fn add(&mut self, changes: Changes, installed: &mut Installed) {
         if changes.configuration {
-            *self = Work { all: Some((1, installed.last_slot())), ..Work::default() };
+            let (in_hand, is_paused) = (self.in_hand, self.is_paused);
+            let all = Some((1, installed.last_slot()));
+            *self = Work { all, in_hand, is_paused, ..Work::default() };
             installed.end_walk();
             return;
         }
@@ -263,48 +265,133 @@ fn concerns(installed: &Installed, id: FlowId, added: &[Added]) -> bool {
     })
 }
 
-impl Ofproto {
-    /// Translates megaflows again that depend on what changed, a bounded number of them; the next
-    /// calls go on where [`Self::needs_revalidation`]. Those whose steps are different get the new
-    /// ones; those that match too much go (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`).
-    pub fn revalidate(&mut self, now: Instant, out: &mut Outbox) {
-        if !self.changes.is_empty() {
-            self.work.add(std::mem::take(&mut self.changes), &mut self.installed);
-        }
-        self.work.search(&self.installed);
-        for _ in 0..FLOWS_AT_ONCE {
-            let Some(id) = self.work.next(&mut self.installed) else { return };
-            self.revalidate_one(id, now, out);
-        }
+/// Translates megaflows again, on any thread.
+#[derive(Debug)]
+pub struct Revalidator {
+    shared: Arc<Shared>,
+    snapshot: table::Snapshot<Snapshot>,
+}
+
+impl Revalidator {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Revalidator { shared: Arc::clone(shared), snapshot: shared.read() }
     }
 
-    /// Whether [`Self::revalidate`] has something to do.
-    pub fn needs_revalidation(&self) -> bool {
-        !self.changes.is_empty() || !self.work.is_empty() || self.installed.is_walking()
+    /// Lets go of a snapshot that is not the newest, and of what only it has.
+    pub fn refresh(&mut self) {
+        self.shared.refresh(&mut self.snapshot);
     }
 
-    fn revalidate_one(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
-        let Some(flow) = self.installed.get(id) else { return };
-        let (worker, key) = (flow.worker, flow.key);
-        let translation = self.translate(now, &key, Notes::Off);
-        self.installed.counters.revalidated += 1;
+    /// Translates megaflows again that depend on what changed, a bounded number of them; says whether
+    /// there are more. Those whose steps are different get the new ones; those that match too much go
+    /// (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate_ukey`). `send` is called once at most, with the
+    /// commands for workers, under the lock of all megaflows.
+    pub fn revalidate(
+        &mut self,
+        now: Instant,
+        send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
+    ) -> bool {
+        let mut flows = Vec::new();
+        {
+            let mut megaflows = self.shared.lock();
+            self.snapshot = megaflows.newest();
+            let Megaflows { installed, work, .. } = &mut *megaflows;
+            if work.is_paused {
+                return false;
+            }
+            work.search(installed);
+            while flows.len() < FLOWS_AT_ONCE
+                && let Some(id) = work.next(installed)
+            {
+                flows.extend(installed.get(id));
+            }
+            work.in_hand += flows.len();
+        }
+        let translate = |flow: DatapathFlow| {
+            let translation = translate(self.snapshot.world(now), &flow.key, Notes::Off);
+            (flow, translation)
+        };
+        let translated: Vec<(DatapathFlow, Translation)> =
+            flows.into_iter().map(translate).collect();
+        let mut megaflows = self.shared.lock();
+        let is_stale = megaflows.is_stale(&self.snapshot);
+        let Megaflows { installed, work, .. } = &mut *megaflows;
+        work.in_hand -= translated.len();
+        let mut commands = Vec::new();
+        for (flow, translation) in translated {
+            // What other threads made of it meanwhile, they made of a newer snapshot.
+            if is_stale {
+                work.again(flow.id);
+            }
+            self.follow(now, flow, translation, installed, &mut commands);
+        }
+        send(&mut commands);
+        !work.is_empty() || installed.is_walking()
+    }
+
+    /// Has a megaflow do what its translation says now.
+    fn follow(
+        &self,
+        now: Instant,
+        flow: DatapathFlow,
+        mut translation: Translation,
+        installed: &mut Installed,
+        commands: &mut Vec<(WorkerId, FlowCommand)>,
+    ) {
+        let DatapathFlow { id, worker, .. } = flow;
+        if installed.worker_of(id).is_none() {
+            return;
+        }
+        installed.counters.revalidated += 1;
         if translation.is_orphan()
             || translation.learns_anew
             || !datapath_mask(&translation.mask).is_within(flow.matching.mask())
         {
-            self.installed.counters.outdated += 1;
-            self.delete_megaflow(id, now, out);
+            installed.counters.outdated += 1;
+            installed.remove(id, now, &self.snapshot.recirc);
+            commands.push((worker, FlowCommand::Delete(id)));
             return;
         }
-        let links: Arc<Links> = Arc::new(links(&translation, &key));
-        if *flow.actions != translation.actions {
-            self.installed.set_actions(id, &translation.actions.into());
-            let Some(actions) = self.installed.actions_of(id).cloned() else { return };
-            let put = FlowPut { id, matching: flow.matching, actions };
-            out.commands.push((worker, FlowCommand::Put(Box::new(put))));
-            self.installed.counters.changed += 1;
+        if installed.actions_of(id).is_none_or(|known| **known != *translation.actions) {
+            installed.set_actions(id, &std::mem::take(&mut translation.actions).into());
+            if let Some(actions) = installed.actions_of(id).cloned() {
+                let put = FlowPut { id, matching: flow.matching, actions };
+                commands.push((worker, FlowCommand::Put(Box::new(put))));
+                installed.counters.changed += 1;
+            }
         }
-        self.installed.relink(id, &links, now, &self.recirc);
+        let links: Arc<Links> = Arc::new(links(translation, &flow.key));
+        installed.relink(id, &links, now, &self.snapshot.recirc);
+    }
+}
+
+impl Ofproto {
+    /// What revalidates megaflows for it, on any thread.
+    pub fn revalidator(&self) -> Revalidator {
+        Revalidator::new(&self.shared)
+    }
+
+    /// Publishes what changed, and translates a bounded number of megaflows again that depend on it; the
+    /// next calls go on where [`Self::needs_revalidation`].
+    pub fn revalidate(&mut self, now: Instant, out: &mut Outbox) {
+        self.publish();
+        if self.revalidates && self.needs_revalidation() {
+            self.own_revalidator.revalidate(now, |commands| out.commands.append(commands));
+        }
+    }
+
+    /// Says whether this thread revalidates, or leaves that to others that [`Self::revalidator`] is for:
+    /// one of both, so that what a flow is to do is told to its worker in one order.
+    pub fn set_revalidates(&mut self, revalidates: bool) {
+        self.revalidates = revalidates;
+    }
+
+    /// Whether [`Self::revalidate`] has something to do.
+    pub fn needs_revalidation(&self) -> bool {
+        let megaflows = self.megaflows_mut();
+        let Megaflows { installed, work, .. } = &*megaflows;
+        let is_busy = !work.is_empty() || work.in_hand > 0 || installed.is_walking();
+        !self.changes.is_empty() || is_busy
     }
 }
 

@@ -1,13 +1,14 @@
 //! An OpenFlow flow, and all of them by number.
 
 use crate::bridge::BridgeId;
+use crate::carried::Carried;
 use crate::group::each_group;
 use base::{Instant, OfPort, TableId};
 use flow::Match;
-use hashbrown::HashMap;
 use openflow::action::Action;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest};
 use std::sync::Arc;
+use table::HashTrie;
 
 /// Names a flow; never used twice in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,16 +43,12 @@ pub struct Rule {
     pub created: Instant,
     /// When it was last added or modified.
     pub modified: Instant,
-    /// When the last packet came, at first when it was added.
-    pub used: Instant,
     /// Flows put into their table later have a higher one; a modified flow counts as put anew.
     pub order: u64,
     /// The order that it had when it was added.
     pub added: u64,
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
+    /// What it has carried; at first its last packet counts as having come when it was added.
+    pub carried: Arc<Carried>,
 }
 
 impl Rule {
@@ -82,12 +79,12 @@ impl Rule {
             duration_ns: (now - self.created).as_millis() as u64 * 1_000_000,
             idle_timeout_s: self.idle_timeout_s,
             hard_timeout_s: self.hard_timeout_s,
-            idle_age_s: (now - self.used).as_secs(),
+            idle_age_s: (now - self.carried.used()).as_secs(),
             hard_age_s: (now - self.modified).as_secs(),
             importance: self.importance,
             flags: self.flags,
-            packets: counted(FlowFlags::NO_PKT_COUNTS, self.packets),
-            bytes: counted(FlowFlags::NO_BYT_COUNTS, self.bytes),
+            packets: counted(FlowFlags::NO_PKT_COUNTS, self.carried.packets()),
+            bytes: counted(FlowFlags::NO_BYT_COUNTS, self.carried.bytes()),
             actions: self.actions.to_vec(),
         }
     }
@@ -118,12 +115,21 @@ pub(crate) fn sends_to(actions: &[Action], group: u32) -> bool {
     found
 }
 
-/// All flows of all bridges.
-#[derive(Debug, Default)]
+/// All flows of all bridges. A clone is a snapshot; it shares what neither side changes.
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
-    by_id: HashMap<RuleId, Rule>,
+    by_id: HashTrie<Arc<Rule>>,
     last: u64,
     last_order: u64,
+    /// Whether translation may find something else here than in the last snapshot.
+    is_changed: bool,
+}
+
+impl RuleId {
+    /// Spreads numbers that were given in order.
+    pub(crate) fn hash(self) -> u64 {
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 impl Rules {
@@ -141,22 +147,33 @@ impl Rules {
 
     /// Keeps a flow.
     pub fn insert(&mut self, rule: Rule) {
-        self.by_id.insert(rule.id, rule);
+        self.is_changed = true;
+        let (id, rule) = (rule.id, Arc::new(rule));
+        match self.by_id.find_mut(id.hash(), |it| it.id == id) {
+            Some(place) => *place = rule,
+            None => self.by_id.insert(id.hash(), rule),
+        }
     }
 
     /// Takes a flow out.
     pub fn remove(&mut self, id: RuleId) -> Option<Rule> {
-        self.by_id.remove(&id)
+        self.is_changed = true;
+        self.by_id.remove(id.hash(), |it| it.id == id).map(Arc::unwrap_or_clone)
     }
 
     /// The flow, if it is still there.
     pub fn get(&self, id: RuleId) -> Option<&Rule> {
-        self.by_id.get(&id)
+        self.by_id.find(id.hash(), |it| it.id == id).map(|rule| &**rule)
     }
 
-    /// The flow, to be changed.
-    pub fn get_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
-        self.by_id.get_mut(&id)
+    /// The flow, to be given other times, which translation does not read.
+    pub fn time_mut(&mut self, id: RuleId) -> Option<&mut Rule> {
+        self.by_id.find_mut(id.hash(), |it| it.id == id).map(Arc::make_mut)
+    }
+
+    /// Whether flows came, changed or went since the last call.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     /// How many there are.

@@ -39,7 +39,7 @@ impl Ofproto {
         request: &FlowStatsRequest,
         now: Instant,
     ) -> Vec<FlowStatsEntry> {
-        self.bridges.get(bridge).map_or_else(Vec::new, |bridge| bridge.hidden.asked(request, now))
+        self.ledger(bridge).map_or_else(Vec::new, |ledger| ledger.hidden.asked(request, now))
     }
 
     /// How many flows there are in all bridges, the hidden ones among them.
@@ -58,8 +58,8 @@ impl Ofproto {
             cookie_mask: 0,
         };
         let mut flows = self.flows(bridge, &all, now);
-        if let Some(bridge) = self.bridges.get(bridge) {
-            flows.extend(bridge.hidden.all(now));
+        if let Some(ledger) = self.ledger(bridge) {
+            flows.extend(ledger.hidden.all(now));
         }
         flows
     }
@@ -76,8 +76,8 @@ impl Ofproto {
         for rule in self.asked(bridge, request) {
             sum.flows += 1;
             let count = |flag, count| if rule.flags.contains(flag) { 0 } else { count };
-            sum.packets += count(FlowFlags::NO_PKT_COUNTS, rule.packets);
-            sum.bytes += count(FlowFlags::NO_BYT_COUNTS, rule.bytes);
+            sum.packets += count(FlowFlags::NO_PKT_COUNTS, rule.carried.packets());
+            sum.bytes += count(FlowFlags::NO_BYT_COUNTS, rule.carried.bytes());
         }
         for row in self.hidden(bridge, request, now) {
             sum.flows += 1;

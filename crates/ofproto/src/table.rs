@@ -1,16 +1,17 @@
 //! A bridge's flow tables.
 
-use crate::eviction::Eviction;
 use crate::rule::{Rule, RuleId, Rules};
 use crate::table_mod::Controlled;
 use base::{TableId, limits};
 use classifier::{Classifier, Clause, PrefixField};
 use flow::{FlowKey, Mask, Match};
-use hashbrown::HashMap;
 use openflow::action::Action;
 use openflow::message::{TableMiss, TableStats};
 use openflow::text::NamedBits;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use table::HashTrie;
 
 /// A flow table as it is configured (table `Flow_Table` of the database).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,20 +29,24 @@ pub struct TableConfig {
     pub prefixes: Option<Vec<PrefixField>>,
 }
 
-/// One flow table: finds flows by packets and by their match.
-#[derive(Debug, Default)]
+/// One flow table: finds flows by packets and by their match. A clone is a snapshot, and shares what
+/// neither side changes.
+#[derive(Clone, Debug, Default)]
 pub struct Table {
     pub(crate) flows: Classifier<RuleId>,
-    /// Packets that found a flow.
-    pub(crate) matched: u64,
-    /// Packets that found none.
-    pub(crate) missed: u64,
     /// The flows that are parts of conjunctive matches.
-    clauses: HashMap<RuleId, Box<[Clause]>>,
-    config: TableConfig,
+    clauses: HashTrie<(RuleId, Arc<[Clause]>)>,
+    config: Arc<TableConfig>,
     pub(crate) controlled: Controlled,
-    /// The flows that may give way, if any may.
-    eviction: Option<Eviction>,
+}
+
+/// How many packets were looked up in a table.
+#[derive(Debug, Default)]
+struct Lookups {
+    /// Packets that found a flow.
+    matched: AtomicU64,
+    /// Packets that found none.
+    missed: AtomicU64,
 }
 
 impl Table {
@@ -60,20 +65,14 @@ impl Table {
         limit.min(limits::FLOWS_PER_TABLE)
     }
 
-    fn configure(&mut self, config: TableConfig, rules: &Rules) {
-        if self.config == config {
-            return;
-        }
-        let before = std::mem::replace(&mut self.config, config);
+    fn configure(&mut self, config: TableConfig) {
+        let before = std::mem::replace(&mut self.config, Arc::new(config));
         if self.config.name.is_some() {
             self.controlled.name = None;
         }
         if before.prefixes != self.config.prefixes {
             let fields = self.config.prefixes.as_deref();
             self.flows.set_prefix_fields(fields.unwrap_or(PrefixField::DEFAULT));
-        }
-        if (before.evicts, &before.groups) != (self.config.evicts, &self.config.groups) {
-            self.set_eviction(rules);
         }
     }
 
@@ -84,22 +83,18 @@ impl Table {
         (free * 100).checked_div(size).map_or(100, |percent| percent as u8)
     }
 
-    /// Begins to keep the flows that may give way in order, or stops.
-    pub(crate) fn set_eviction(&mut self, rules: &Rules) {
-        let evicts = self.config.evicts || self.controlled.evicts;
-        self.eviction = evicts.then(|| {
-            let mut eviction = Eviction::new(self.config.groups.clone());
-            let own = self.flows.iter().filter_map(|found| rules.get(*found.rule));
-            own.for_each(|rule| eviction.put(rule));
-            eviction
-        });
+    /// By which fields flows are grouped where they give way; `None` where they do not.
+    pub(crate) fn evicted_by(&self) -> Option<&[NamedBits]> {
+        (self.config.evicts || self.controlled.evicts).then_some(&self.config.groups)
     }
 }
 
-/// All tables of a bridge. A table costs nothing until a flow is put into it.
-#[derive(Debug)]
+/// All tables of a bridge. A table costs nothing until a flow is put into it. A clone is a snapshot.
+#[derive(Clone, Debug)]
 pub struct Tables {
-    tables: Vec<Option<Box<Table>>>,
+    tables: Arc<Vec<Option<Arc<Table>>>>,
+    /// What each of them was asked, also one that has no flows.
+    lookups: Arc<[Lookups]>,
     /// Tables that were to tell how much room they have.
     pub(crate) telling: BTreeSet<u8>,
 }
@@ -108,22 +103,26 @@ impl Default for Tables {
     fn default() -> Self {
         let mut tables = Vec::new();
         tables.resize_with(limits::TABLES, || None);
-        Tables { tables, telling: BTreeSet::new() }
+        let lookups = (0..limits::TABLES).map(|_| Lookups::default()).collect();
+        Tables { tables: Arc::new(tables), lookups, telling: BTreeSet::new() }
     }
 }
 
 impl Tables {
     /// Configures the tables; those that are not named have the defaults. What is more than a new
-    /// limit allows stays until [`Self::choose_evicted`] is asked.
-    pub(crate) fn configure(&mut self, configs: &BTreeMap<u8, TableConfig>, rules: &Rules) {
-        for (number, place) in self.tables.iter_mut().enumerate() {
-            match (configs.get(&(number as u8)), place) {
-                (Some(config), place) => {
-                    let table = place.get_or_insert_default();
-                    table.configure(config.clone(), rules);
-                }
-                (None, Some(table)) => table.configure(TableConfig::default(), rules),
-                (None, None) => {}
+    /// limit allows stays until it is evicted.
+    pub(crate) fn configure(&mut self, configs: &BTreeMap<u8, TableConfig>) {
+        let blank = TableConfig::default();
+        for number in 0..limits::TABLES as u8 {
+            let (wanted, table) = (configs.get(&number), self.get(TableId(number)));
+            let is_same = match (wanted, table) {
+                (Some(wanted), Some(table)) => *wanted == *table.config,
+                (None, Some(table)) => blank == *table.config,
+                (Some(_), None) => false,
+                (None, None) => true,
+            };
+            if !is_same && let Some(table) = self.get_mut(TableId(number)) {
+                table.configure(wanted.unwrap_or(&blank).clone());
             }
         }
     }
@@ -136,11 +135,6 @@ impl Tables {
         }
     }
 
-    /// The flow that gives way to another; `None` if all stay.
-    pub(crate) fn choose_evicted(&mut self, table: TableId, rules: &Rules) -> Option<RuleId> {
-        self.tables.get_mut(usize::from(table.0))?.as_mut()?.eviction.as_mut()?.choose(rules)
-    }
-
     /// The flow of highest priority that the packet matches; what decided it is made to matter in
     /// `wildcards`.
     pub fn lookup(&self, table: TableId, key: &FlowKey, wildcards: &mut Mask) -> Option<RuleId> {
@@ -148,7 +142,10 @@ impl Tables {
         let found = if clauses.is_empty() {
             flows.lookup(key, wildcards)
         } else {
-            let of = |id: &RuleId| clauses.get(id).map_or(&[][..], |clauses| clauses);
+            let of = |id: &RuleId| {
+                let found = clauses.find(id.hash(), |(of, _)| of == id);
+                found.map_or(&[][..], |(_, clauses)| clauses)
+            };
             flows.lookup_conjunctive(key, wildcards, of)
         };
         found.copied()
@@ -186,30 +183,28 @@ impl Tables {
     pub(crate) fn insert(&mut self, rule: &Rule) {
         let Some(table) = self.get_mut(rule.table) else { return };
         table.flows.insert(&rule.matching, rule.priority, rule.id);
-        match &clauses(&rule.actions)[..] {
-            [] => table.clauses.remove(&rule.id),
-            clauses => table.clauses.insert(rule.id, clauses.into()),
-        };
-        if let Some(eviction) = &mut table.eviction {
-            eviction.put(rule);
+        table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
+        let clauses = clauses(&rule.actions);
+        if !clauses.is_empty() {
+            table.clauses.insert(rule.id.hash(), (rule.id, clauses.into()));
         }
     }
 
     /// Takes a flow out.
     pub(crate) fn remove(&mut self, rule: &Rule) {
-        let Some(Some(table)) = self.tables.get_mut(usize::from(rule.table.0)) else { return };
-        table.flows.remove(&rule.matching, rule.priority);
-        table.clauses.remove(&rule.id);
-        if let Some(eviction) = &mut table.eviction {
-            eviction.remove(rule.id);
+        if self.get(rule.table).is_none() {
+            return;
         }
+        let Some(table) = self.get_mut(rule.table) else { return };
+        table.flows.remove(&rule.matching, rule.priority);
+        table.clauses.remove(rule.id.hash(), |(of, _)| *of == rule.id);
     }
 
     /// Counts lookups in a table.
-    pub(crate) fn count_lookup(&mut self, table: TableId, found: bool, packets: u64) {
-        if let Some(table) = self.get_mut(table) {
-            let counter = if found { &mut table.matched } else { &mut table.missed };
-            *counter += packets;
+    pub(crate) fn count_lookup(&self, table: TableId, found: bool, packets: u64) {
+        if let Some(Lookups { matched, missed }) = self.lookups.get(usize::from(table.0)) {
+            let counter = if found { matched } else { missed };
+            counter.fetch_add(packets, Ordering::Relaxed);
         }
     }
 
@@ -221,15 +216,18 @@ impl Tables {
     /// What each table says of itself.
     pub fn stats(&self) -> Vec<TableStats> {
         let empty = Table::default();
-        let stats = |(number, table): (usize, &Option<Box<Table>>)| {
+        let stats = |(number, table): (usize, &Option<Arc<Table>>)| {
             let table = table.as_deref().unwrap_or(&empty);
+            let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+            let Lookups { matched, missed } = &self.lookups[number];
+            let (matched, missed) = (count(matched), count(missed));
             TableStats {
                 table: TableId(number as u8),
                 name: table.name().to_owned(),
                 active: table.flows.len() as u32,
                 max_entries: table.limit() as u32,
-                lookups: table.matched + table.missed,
-                matched: table.matched,
+                lookups: matched + missed,
+                matched,
                 miss: table.controlled.miss.unwrap_or(TableMiss::Controller),
             }
         };
@@ -241,8 +239,8 @@ impl Tables {
     }
 
     pub(crate) fn get_mut(&mut self, number: TableId) -> Option<&mut Table> {
-        let place = self.tables.get_mut(usize::from(number.0))?;
-        Some(place.get_or_insert_default())
+        let place = Arc::make_mut(&mut self.tables).get_mut(usize::from(number.0))?;
+        Some(Arc::make_mut(place.get_or_insert_default()))
     }
 
     fn some(&self, table: Option<TableId>) -> impl Iterator<Item = &Classifier<RuleId>> {

@@ -2,17 +2,16 @@
 //! `table_mod`, `send_table_status`).
 
 use crate::Ofproto;
-use crate::bridge::BridgeId;
+use crate::bridge::{Bridge, BridgeId};
 use crate::events::Event;
 use crate::flow_mod::no_bridge;
-use crate::rule::Rules;
 use crate::table::{Table, Tables};
 use base::{TableId, limits};
 use openflow::message::{TableDesc, TableMiss, TableMod, TableReason, VacancyEvents};
 use openflow::{EVICTION_FLAGS, ErrorCode, OfError};
 
 /// What controllers have set of a table.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Controlled {
     /// Flows give way to others when the table is full, whatever the database says.
     pub evicts: bool,
@@ -25,13 +24,9 @@ pub(crate) struct Controlled {
 }
 
 impl Table {
-    fn apply(&mut self, table_mod: &TableMod, rules: &Rules) {
+    fn apply(&mut self, table_mod: &TableMod) {
         self.controlled.miss = table_mod.miss.or(self.controlled.miss);
-        if let Some(evicts) = table_mod.evicts
-            && std::mem::replace(&mut self.controlled.evicts, evicts) != evicts
-        {
-            self.set_eviction(rules);
-        }
+        self.controlled.evicts = table_mod.evicts.unwrap_or(self.controlled.evicts);
         if let Some(events) = table_mod.vacancy {
             let next = |events: VacancyEvents| match self.controlled.vacancy {
                 Some((_, next)) => next,
@@ -90,12 +85,13 @@ impl Ofproto {
         let Some(bridge) = self.bridges.get_mut(id) else { return Err(no_bridge(id)) };
         for number in numbers {
             if let Some(table) = bridge.tables.get_mut(TableId(number)) {
-                table.apply(table_mod, &self.rules);
+                table.apply(table_mod);
             }
             if table_mod.vacancy.is_some_and(|events| events.is_some()) {
                 bridge.tables.telling.insert(number);
             }
         }
+        self.follow_tables(id);
         if table_mod.miss.is_some() {
             self.changes.configuration();
         }
@@ -110,7 +106,10 @@ impl Ofproto {
 
     /// Has tables tell of the room that they have since flows came or went.
     pub(crate) fn tell_vacancies(&mut self) {
-        for bridge in self.bridges.iter_mut() {
+        let has_some = |bridge: &&Bridge| !bridge.tables.telling.is_empty();
+        let telling: Vec<BridgeId> = self.bridges.iter().filter(has_some).map(|it| it.id).collect();
+        for id in telling {
+            let Some(bridge) = self.bridges.get_mut(id) else { continue };
             let telling: Vec<u8> = bridge.tables.telling.iter().copied().collect();
             for number in telling.into_iter().map(TableId) {
                 let table = bridge.tables.get_mut(number);

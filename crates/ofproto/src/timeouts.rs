@@ -104,5 +104,5 @@ fn hard(rule: &Rule) -> Option<Instant> {
 
 fn idle(rule: &Rule) -> Option<Instant> {
     let after = Duration::from_secs(rule.idle_timeout_s.into());
-    (!after.is_zero()).then(|| rule.used + after)
+    (!after.is_zero()).then(|| rule.carried.used() + after)
 }

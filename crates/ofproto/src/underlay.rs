@@ -12,8 +12,9 @@ use openflow::Action as OfAction;
 use packet::Packet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
-use tunnel::{Addresses, LocalDevice, Neighbour, SystemRoute, Underlay};
+use tunnel::{Addresses, LocalDevice, Neighbour, Routes, SystemRoute, Underlay};
 
 /// How often a neighbour that does not answer is asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -63,6 +64,15 @@ impl Ofproto {
         &self.underlay
     }
 
+    fn underlay_mut(&mut self) -> &mut Underlay {
+        self.is_changed = true;
+        Arc::make_mut(&mut self.underlay)
+    }
+
+    fn routes_mut(&mut self) -> &mut Routes {
+        Arc::make_mut(&mut self.underlay_mut().routes)
+    }
+
     /// Says which routes and addresses the system has, and the Ethernet addresses of its devices.
     pub fn set_routing(
         &mut self,
@@ -71,8 +81,8 @@ impl Ofproto {
         macs: BTreeMap<String, MacAddr>,
     ) {
         self.macs = macs;
-        if self.underlay.routes.set_system(routes, addresses) {
-            self.changes.one(Dependency::Routes, &self.installed);
+        if self.routes_mut().set_system(routes, addresses) {
+            self.changes.one(Dependency::Routes);
         }
         self.place_ends();
     }
@@ -85,16 +95,16 @@ impl Ofproto {
         device: &str,
         gateway: Option<IpAddr>,
     ) -> bool {
-        let is_added = self.underlay.routes.add(prefix, mark, device, gateway);
-        self.changes.one(Dependency::Routes, &self.installed);
+        let is_added = self.routes_mut().add(prefix, mark, device, gateway);
+        self.changes.one(Dependency::Routes);
         self.place_ends();
         is_added
     }
 
     /// Removes a route that was added by command; `false` where there is none.
     pub fn remove_route(&mut self, prefix: (IpAddr, u8), mark: u32) -> bool {
-        let is_removed = self.underlay.routes.remove(prefix, mark);
-        self.changes.one(Dependency::Routes, &self.installed);
+        let is_removed = self.routes_mut().remove(prefix, mark);
+        self.changes.one(Dependency::Routes);
         self.place_ends();
         is_removed
     }
@@ -108,57 +118,62 @@ impl Ofproto {
             (mac != MacAddr::ZERO).then(|| (name.clone(), LocalDevice { mac, addresses }))
         };
         let devices = self.underlay.routes.local_devices().filter_map(device).collect();
-        if self.underlay.ports.set_devices(devices) {
+        if self.underlay_mut().ports.set_devices(devices) {
             self.changes.configuration();
         }
     }
 
     /// A tunnel begins to use a port of the datapath.
     pub fn add_tunnel_end(&mut self, port: PortNo, name: &str, kind: TunnelKind, udp_port: u16) {
-        self.underlay.ports.add(port, name, kind, udp_port);
+        self.underlay_mut().ports.add(port, name, kind, udp_port);
         self.changes.configuration();
     }
 
     /// A tunnel does not use a port of the datapath any more.
     pub fn remove_tunnel_end(&mut self, port: PortNo) {
-        self.underlay.ports.remove(port);
+        self.underlay_mut().ports.remove(port);
         self.changes.configuration();
     }
 
     /// Sets the UDP source ports to choose from.
     pub fn set_source_ports(&mut self, ports: (u16, u16)) {
-        self.underlay.source_ports = ports;
+        self.underlay_mut().source_ports = ports;
         self.changes.configuration();
     }
 
     /// Learns a neighbour's address.
     pub fn learn_neighbour(&mut self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) {
-        if self.underlay.neighbours.learn(now, bridge, ip, mac) {
+        if self.underlay.neighbours.refresh(now, bridge, ip, mac) {
+            return;
+        }
+        if self.underlay_mut().neighbours.learn(now, bridge, ip, mac) {
             self.neighbours_changed(vec![Neighbour { bridge: bridge.to_owned(), ip }]);
         }
     }
 
     /// Forgets all neighbours.
     pub fn flush_neighbours(&mut self) {
-        let gone = self.underlay.neighbours.flush(None);
+        let gone = self.underlay_mut().neighbours.flush(None);
         self.neighbours_changed(gone);
     }
 
     /// Sets after how many seconds an unused neighbour is forgotten; `false` where that cannot be.
     pub fn set_neighbour_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
-        self.underlay.neighbours.set_aging_s(now, aging_s)
+        self.underlay_mut().neighbours.set_aging_s(now, aging_s)
     }
 
     /// Forgets neighbours that were not seen or used for long.
     pub(crate) fn expire_neighbours(&mut self, now: Instant) {
-        let gone = self.underlay.neighbours.expire(now);
-        self.neighbours_changed(gone);
+        if self.underlay.neighbours.has_expired(now) {
+            let gone = self.underlay_mut().neighbours.expire(now);
+            self.neighbours_changed(gone);
+        }
     }
 
     fn neighbours_changed(&mut self, changed: Vec<Neighbour>) {
         for Neighbour { bridge, ip } in changed {
             if let Some(bridge) = self.bridges.named(&bridge).map(|bridge| bridge.id) {
-                self.changes.one(Dependency::Neighbour { bridge, ip }, &self.installed);
+                self.changes.one(Dependency::Neighbour { bridge, ip });
             }
         }
     }

@@ -2,18 +2,17 @@
 
 use crate::bridge::BridgeId;
 use crate::events::Event;
-use crate::installed::{DatapathFlow, InstalledCounters, Links, NewFlow};
-use crate::translate::{Effect, Notes, Translation, World, datapath_mask, translate};
+use crate::installed::{DatapathFlow, InstalledCounters, Links};
+use crate::snapshot::Megaflows;
+use crate::translate::{Effect, Translation, World};
 use crate::underlay::Wanted;
 use crate::{Ofproto, Outbox};
 use base::{Instant, OfPort, RecircId};
 use flow::{
-    ControllerAction, CtState, Execute, Field, FlowCommand, FlowDump, FlowId, FlowKey, FlowPut,
-    FlowStats, Mask, Match, Upcall, UpcallKind,
+    ControllerAction, CtState, Field, FlowDump, FlowId, FlowKey, FlowStats, Mask, Match, Upcall,
+    UpcallKind,
 };
-use hashbrown::HashMap;
 use openflow::message::{PacketIn, reason};
-use std::sync::Arc;
 
 impl Ofproto {
     /// Answers a worker: with a megaflow and the packet's own steps, or passes the packet on to
@@ -26,72 +25,13 @@ impl Ofproto {
     }
 
     fn miss(&mut self, now: Instant, upcall: Upcall, out: &mut Outbox) {
-        let translation = self.translate(now, &upcall.key, Notes::Off);
-        let packet = FlowStats {
-            packets: 1,
-            bytes: upcall.packet.data().len() as u64,
-            used: Some(upcall.received),
-            tcp_flags: upcall.key.tcp_flags(),
-        };
-        let is_orphan = translation.is_orphan();
-        let links = Arc::new(links(&translation, &upcall.key));
-        let mut actions: Arc<[flow::Action]> = translation.actions.into();
-        if !is_orphan {
-            let mask = match self.wildcards {
-                true => datapath_mask(&translation.mask),
-                false => exact_mask(),
-            };
-            self.install(now, &upcall, mask, &mut actions, &links, out);
-        }
+        self.publish();
+        self.own_handler.translate_own(now, upcall);
+        self.own_handler.install(now, |commands| out.commands.append(commands));
         // Only then, for what the packet teaches may concern its own megaflow, which was translated
         // before: a new address can push the one out that it goes to.
-        self.credit(&links, &packet, now);
-        let Upcall { packet, key, trace, .. } = upcall;
-        let execute = Execute { packet, key, actions, trace, stamps: None };
-        out.commands.push((upcall.worker, FlowCommand::Execute(Box::new(execute))));
+        self.apply_credits(now);
         self.ask_neighbours(now, out);
-    }
-
-    /// Puts a megaflow, unless there are too many. Its actions are then those of all flows that have the
-    /// same.
-    fn install(
-        &mut self,
-        now: Instant,
-        upcall: &Upcall,
-        mask: Mask,
-        actions: &mut Arc<[flow::Action]>,
-        links: &Arc<Links>,
-        out: &mut Outbox,
-    ) {
-        let known = self.installed.find(upcall.worker, &upcall.key, &mask);
-        let id = match known {
-            // More packets missed before the flow was there; it may have changed meanwhile.
-            Some(id) => {
-                if self.installed.actions_of(id).is_none_or(|old| *old == *actions) {
-                    return;
-                }
-                self.installed.set_actions(id, actions);
-                self.installed.relink(id, links, now, &self.recirc);
-                id
-            }
-            None if self.installed.len() >= self.flow_limit => {
-                self.installed.counters.over_limit += 1;
-                return;
-            }
-            None => {
-                let (worker, key) = (upcall.worker, &upcall.key);
-                let flow = NewFlow { worker, key, mask: &mask, actions, links, created: now };
-                let id = self.installed.insert(flow, &self.recirc);
-                self.watch_idle(id, now);
-                id
-            }
-        };
-        if let Some(shared) = self.installed.actions_of(id) {
-            *actions = Arc::clone(shared);
-        }
-        let matching = Match::new(&upcall.key, &mask);
-        let put = FlowPut { id, matching, actions: Arc::clone(actions) };
-        out.commands.push((upcall.worker, FlowCommand::Put(Box::new(put))));
     }
 
     /// Tells controllers of a packet that a flow sends them.
@@ -123,41 +63,36 @@ impl Ofproto {
     /// Takes a page of what a worker tells of its flows. What flows that stand for the same have carried
     /// is credited in one sum.
     pub fn dump(&mut self, now: Instant, dump: FlowDump) {
-        let mut sums: Vec<(Arc<Links>, FlowStats)> = Vec::new();
-        let mut place_of: HashMap<*const Links, usize> = HashMap::new();
+        let mut megaflows = self.megaflows_mut();
+        let Megaflows { installed, credits, .. } = &mut *megaflows;
         for (id, total) in dump.flows {
-            let Some((delta, links)) = self.installed.account(id, total) else { continue };
-            if delta.packets == 0 {
-                continue;
+            if let Some((delta, links)) = installed.account(id, total)
+                && delta.packets > 0
+            {
+                credits.add(links, &delta);
             }
-            let place = *place_of.entry(Arc::as_ptr(links)).or_insert_with(|| {
-                sums.push((Arc::clone(links), FlowStats::default()));
-                sums.len() - 1
-            });
-            sums[place].1.add(&delta);
         }
-        for (links, sum) in sums {
-            self.credit(&links, &sum, now);
-        }
+        drop(megaflows);
+        self.apply_credits(now);
         if dump.is_last {
-            self.installed.end_dump(dump.worker, dump.at);
+            self.megaflows_mut().installed.end_dump(dump.worker, dump.at);
             self.statistics_collected(now);
         }
     }
 
     /// Megaflows, by their numbers' lower halves.
-    pub fn megaflows(&self) -> impl Iterator<Item = DatapathFlow> {
-        self.installed.iter()
+    pub fn megaflows(&self) -> Vec<DatapathFlow> {
+        self.megaflows_mut().installed.iter().collect()
     }
 
     /// A megaflow.
     pub fn megaflow(&self, id: FlowId) -> Option<DatapathFlow> {
-        self.installed.get(id)
+        self.megaflows_mut().installed.get(id)
     }
 
     /// Counts of megaflows.
     pub fn megaflow_counters(&self) -> InstalledCounters {
-        self.installed.counters
+        self.megaflows_mut().installed.counters
     }
 
     /// What translation reads.
@@ -172,17 +107,11 @@ impl Ofproto {
         }
     }
 
-    pub(crate) fn translate(&self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
-        translate(self.world(now), key, notes)
-    }
-
     /// Makes packets count where they went.
     pub(crate) fn credit(&mut self, links: &Links, more: &FlowStats, now: Instant) {
         for &id in &links.rules {
-            if let Some(rule) = self.rules.get_mut(id) {
-                rule.packets += more.packets;
-                rule.bytes += more.bytes;
-                rule.used = rule.used.max(more.used.unwrap_or(now));
+            if let Some(rule) = self.rules.get(id) {
+                rule.carried.add(more, now);
             }
         }
         for effect in &links.effects {
@@ -203,35 +132,36 @@ impl Ofproto {
                 }
             }
             Effect::Learn { bridge, vlan, mac, port } => {
-                let Some(bridge) = self.bridges.get_mut(bridge) else { return };
                 // The port may be gone by the time the last packets are counted.
-                if bridge.port(port).is_some() {
-                    let seen = more.used.unwrap_or(now);
-                    bridge.macs.learn(seen, vlan, mac, port);
-                    self.changes.macs(bridge, &self.installed);
+                if self.bridges.get(bridge).and_then(|it| it.port(port)).is_none() {
+                    return;
+                }
+                if let Some(ledger) = self.ledger_mut(bridge) {
+                    ledger.macs.learn(more.used.unwrap_or(now), vlan, mac, port);
+                    self.follow_macs(bridge);
                 }
             }
             Effect::Lookup { bridge, table, found } => {
-                if let Some(bridge) = self.bridges.get_mut(bridge) {
+                if let Some(bridge) = self.bridges.get(bridge) {
                     bridge.tables.count_lookup(table, found, more.packets);
                 }
             }
             Effect::Miss { bridge, miss } => {
-                if let Some(bridge) = self.bridges.get_mut(bridge) {
-                    bridge.hidden.count(miss, more, now);
+                if let Some(ledger) = self.ledger_mut(bridge) {
+                    ledger.hidden.count(miss, more, now);
                 }
             }
             Effect::Group { bridge, group, bucket } => {
-                let bridge = self.bridges.get_mut(bridge);
-                if let Some(group) = bridge.and_then(|bridge| bridge.groups.get_mut(group)) {
-                    group.count(bucket, more);
+                let bridge = self.bridges.get(bridge);
+                if let Some(group) = bridge.and_then(|bridge| bridge.groups.get(group)) {
+                    group.count(bucket, more, now);
                 }
             }
             Effect::Patch { from, to } => {
-                self.count_port(from, true, more);
-                self.count_port(to, false, more);
+                self.count_port(from, true, more, now);
+                self.count_port(to, false, more, now);
             }
-            Effect::Tunnel { at, sent } => self.count_port(at, sent, more),
+            Effect::Tunnel { at, sent } => self.count_port(at, sent, more, now),
             Effect::NeighbourSeen { bridge, ip, mac } => {
                 self.neighbour_seen(more.used.unwrap_or(now), bridge, ip, mac);
             }
@@ -245,18 +175,22 @@ impl Ofproto {
     }
 
     /// Counts packets of a port that no device counts.
-    fn count_port(&mut self, (bridge, port): (BridgeId, OfPort), sent: bool, more: &FlowStats) {
-        let bridge = self.bridges.get_mut(bridge);
-        if let Some(port) = bridge.and_then(|bridge| bridge.port_mut(port)) {
-            let place = if sent { &mut port.patch_tx } else { &mut port.patch_rx };
-            place.0 += more.packets;
-            place.1 += more.bytes;
+    fn count_port(
+        &self,
+        (bridge, port): (BridgeId, OfPort),
+        sent: bool,
+        more: &FlowStats,
+        now: Instant,
+    ) {
+        if let Some(port) = self.bridges.get(bridge).and_then(|bridge| bridge.port(port)) {
+            let carried = if sent { &port.patch_tx } else { &port.patch_rx };
+            carried.add(more, now);
         }
     }
 }
 
 /// Everything that a packet comes with.
-fn exact_mask() -> Mask {
+pub(crate) fn exact_mask() -> Mask {
     let mut mask = Mask::new();
     let fields = Field::BASIC.iter().filter(|field| !field.is_pipeline());
     fields.for_each(|&field| mask.add(field));
@@ -266,18 +200,12 @@ fn exact_mask() -> Mask {
 }
 
 /// What a megaflow of this translation stands for.
-pub(crate) fn links(translation: &Translation, key: &FlowKey) -> Links {
-    let mut recircs = translation.recircs.clone();
+pub(crate) fn links(translation: Translation, key: &FlowKey) -> Links {
+    let Translation { rules, effects, mut recircs, dependencies, lookups, .. } = translation;
     if key.recirc_id() != RecircId(0) {
         recircs.push(key.recirc_id());
     }
-    Links {
-        rules: translation.rules.clone(),
-        effects: translation.effects.clone(),
-        recircs,
-        dependencies: translation.dependencies.clone(),
-        lookups: translation.lookups.clone(),
-    }
+    Links { rules, effects, recircs, dependencies, lookups }
 }
 
 /// What a packet-in says of the packet besides its bytes: everything of the pipeline that is not

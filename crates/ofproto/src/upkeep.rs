@@ -1,6 +1,9 @@
 //! What time brings: flows time out, addresses age, idle megaflows go, and workers are asked what their
 //! flows have carried. Where there may be many of something, a bounded part is done in each call.
 
+use crate::bridge::BridgeId;
+use crate::installed::Installed;
+use crate::recirc::RecircTable;
 use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};
 use flow::{FlowCommand, FlowId};
@@ -43,14 +46,18 @@ impl Ofproto {
     /// Sets how many megaflows there may be, until the configuration says something else.
     pub fn set_flow_limit(&mut self, limit: usize) {
         self.flow_limit = limit;
+        self.is_changed = true;
     }
 
     /// Does what is due at this time. What is left to do is done by [`Self::go_on`].
     pub fn tick(&mut self, now: Instant, out: &mut Outbox) {
         self.expire_flows(now);
-        for bridge in self.bridges.iter_mut() {
-            bridge.macs.expire(now);
-            self.changes.macs(bridge, &self.installed);
+        let bridges: Vec<BridgeId> = self.ledgers.keys().copied().collect();
+        for bridge in bridges {
+            if let Some(ledger) = self.ledger_mut(bridge) {
+                ledger.macs.expire(now);
+                self.follow_macs(bridge);
+            }
         }
         self.expire_neighbours(now);
         self.ask_neighbours(now, out);
@@ -73,7 +80,7 @@ impl Ofproto {
     /// would. What they answer is to be given to [`Self::dump`].
     pub fn collect(&mut self, out: &mut Outbox) {
         for worker in (0..self.config.workers).map(WorkerId) {
-            if self.installed.ask_dump(worker) {
+            if self.megaflows_mut().installed.ask_dump(worker) {
                 out.commands.push((worker, FlowCommand::Collect));
             }
         }
@@ -83,7 +90,7 @@ impl Ofproto {
     pub(crate) fn collected(&self, now: Instant) -> Instant {
         match self.config.workers {
             0 => now,
-            workers => self.installed.collected(workers).min(now),
+            workers => self.megaflows_mut().installed.collected(workers).min(now),
         }
     }
 
@@ -91,19 +98,16 @@ impl Ofproto {
     pub(crate) fn statistics_collected(&mut self, now: Instant) {
         self.expire_flows(now);
         self.upkeep.has_idle = true;
-        if self.installed.len() > self.flow_limit && self.upkeep.look_from.is_none() {
+        let len = self.megaflows_mut().installed.len();
+        if len > self.flow_limit && self.upkeep.look_from.is_none() {
             self.upkeep.look_through();
         }
-    }
-
-    /// Looks at a new megaflow when it may be idle.
-    pub(crate) fn watch_idle(&mut self, id: FlowId, now: Instant) {
-        self.installed.arm(id, now, now + Duration::from_millis(self.config.max_idle_ms));
     }
 
     /// Goes on with what is to be done with many megaflows, a bounded part of it. Says whether there is
     /// more; then this is to be called again soon, after others had their turn.
     pub fn go_on(&mut self, now: Instant, out: &mut Outbox) -> bool {
+        self.publish();
         if self.upkeep.is_paused {
             return false;
         }
@@ -111,7 +115,7 @@ impl Ofproto {
         self.purge_some(now, out);
         self.delete_idle(now, out);
         self.look_at_some(now, out);
-        self.needs_revalidation()
+        self.revalidates && self.needs_revalidation()
             || self.upkeep.has_idle
             || self.upkeep.purge.is_some()
             || self.upkeep.look_from.is_some()
@@ -125,10 +129,12 @@ impl Ofproto {
         }
         let idle = Duration::from_millis(self.config.max_idle_ms);
         let (collected, mut gone) = (self.collected(now), Vec::new());
-        self.upkeep.has_idle = self.installed.take_idle(collected, idle, FLOWS_AT_ONCE, &mut gone);
+        let mut megaflows = self.shared.lock();
+        let installed = &mut megaflows.installed;
+        self.upkeep.has_idle = installed.take_idle(collected, idle, FLOWS_AT_ONCE, &mut gone);
         for id in gone {
-            self.installed.counters.idle += 1;
-            self.delete_megaflow(id, now, out);
+            installed.counters.idle += 1;
+            delete(installed, id, now, &self.recirc, out);
         }
     }
 
@@ -136,20 +142,22 @@ impl Ofproto {
     /// all packets were last known; busy ones stay.
     fn look_at_some(&mut self, now: Instant, out: &mut Outbox) {
         let Some(from) = self.upkeep.look_from else { return };
-        let end = from.saturating_add(SLOTS_AT_ONCE).min(self.installed.last_slot() + 1);
-        self.upkeep.look_from = (end <= self.installed.last_slot()).then_some(end);
-        let mut excess = self.installed.len().saturating_sub(self.flow_limit);
         let collected = self.collected(now);
+        let mut megaflows = self.shared.lock();
+        let installed = &mut megaflows.installed;
+        let end = from.saturating_add(SLOTS_AT_ONCE).min(installed.last_slot() + 1);
+        self.upkeep.look_from = (end <= installed.last_slot()).then_some(end);
+        let mut excess = installed.len().saturating_sub(self.flow_limit);
         let max_idle = Duration::from_millis(self.config.max_idle_ms);
         let crowded = Duration::from_millis(CROWDED_IDLE_MS).min(max_idle);
         let found: Vec<(FlowId, Instant)> =
-            self.installed.idle_in(from..end, collected, crowded).collect();
+            installed.idle_in(from..end, collected, crowded).collect();
         for (id, used) in found {
             let is_idle = self.config.expires && used + max_idle < collected;
             if is_idle || excess > 0 {
                 excess = excess.saturating_sub(1);
-                self.installed.counters.idle += 1;
-                self.delete_megaflow(id, now, out);
+                installed.counters.idle += 1;
+                delete(installed, id, now, &self.recirc, out);
             }
         }
     }
@@ -158,18 +166,22 @@ impl Ofproto {
     /// `revalidator/resume`). New ones are installed meanwhile.
     pub fn pause_upkeep(&mut self, is_paused: bool) {
         self.upkeep.is_paused = is_paused;
+        self.megaflows_mut().work.is_paused = is_paused;
     }
 
     /// Whether a megaflow stands for all packets that are treated alike (`upcall/enable-megaflows`), or
     /// for those with one key only. The megaflows that are there go.
     pub fn set_wildcards(&mut self, wildcards: bool, now: Instant, out: &mut Outbox) {
         self.wildcards = wildcards;
+        self.is_changed = true;
+        self.publish();
         self.delete_megaflows(now, out);
     }
 
     /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.
     pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
-        self.upkeep.purge = Some((1, self.installed.last_slot()));
+        let last = self.megaflows_mut().installed.last_slot();
+        self.upkeep.purge = Some((1, last));
         self.purge_some(now, out);
     }
 
@@ -177,17 +189,29 @@ impl Ofproto {
         let Some((from, last)) = self.upkeep.purge else { return };
         let end = from.saturating_add(FLOWS_AT_ONCE as u32).min(last.saturating_add(1));
         self.upkeep.purge = (end <= last).then_some((end, last));
+        let mut megaflows = self.shared.lock();
+        let installed = &mut megaflows.installed;
         for slot in from..end {
-            if let Some(id) = self.installed.id_at(slot) {
-                self.delete_megaflow(id, now, out);
+            if let Some(id) = installed.id_at(slot) {
+                delete(installed, id, now, &self.recirc, out);
             }
         }
     }
 
     /// Takes one megaflow out of the datapath.
     pub fn delete_megaflow(&mut self, id: FlowId, now: Instant, out: &mut Outbox) {
-        let Some(worker) = self.installed.worker_of(id) else { return };
-        out.commands.push((worker, FlowCommand::Delete(id)));
-        self.installed.remove(id, now, &self.recirc);
+        delete(&mut self.megaflows_mut().installed, id, now, &self.recirc, out);
     }
+}
+
+fn delete(
+    installed: &mut Installed,
+    id: FlowId,
+    now: Instant,
+    recirc: &RecircTable,
+    out: &mut Outbox,
+) {
+    let Some(worker) = installed.worker_of(id) else { return };
+    out.commands.push((worker, FlowCommand::Delete(id)));
+    installed.remove(id, now, recirc);
 }

@@ -267,7 +267,7 @@ impl Switch {
             LinkStatus { ofport, admin_up: Some(true), link_up: true, ..LinkStatus::default() };
         let mut bridges = self.ofproto.bridges().iter();
         let Some(port) = bridges.find_map(|bridge| bridge.port_named(name)) else { return up };
-        let (rx, tx) = (port.patch_rx, port.patch_tx);
+        let (rx, tx) = (port.patch_rx.pair(), port.patch_tx.pair());
         let counters =
             [("rx_packets", rx.0), ("rx_bytes", rx.1), ("tx_packets", tx.0), ("tx_bytes", tx.1)];
         LinkStatus {

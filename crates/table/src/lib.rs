@@ -7,6 +7,7 @@
 //! - [`Slab`]: the records; [`Quota`]: how many there may be.
 //! - [`Zones`] and [`Index`]: finding them.
 //! - [`Wheel`]: their deadlines.
+//! - [`HashTrie`] and [`Published`]: what one thread changes and others read as snapshots.
 //! - [`Array`]: large memory of one thread, for what is not shared.
 //! - [`prefetch`] and [`prefetch_whole`]: asking for memory before it is needed.
 
@@ -16,9 +17,11 @@ mod bucket;
 mod chunks;
 mod counts;
 mod epochs;
+mod hash_trie;
 mod index;
 mod pages;
 mod prefetch;
+mod published;
 mod quota;
 mod scan;
 mod slab;
@@ -29,8 +32,10 @@ pub mod atomic;
 
 pub use array::Array;
 pub use epochs::{Epochs, Guard, MAX_READERS, Reader};
+pub use hash_trie::HashTrie;
 pub use index::{Index, Insert, Lookup, Spot};
 pub use prefetch::{prefetch, prefetch_whole};
+pub use published::{Locked, Published, Snapshot};
 pub use quota::{Quota, Share};
 pub use slab::{Slab, Spare};
 pub use wheel::{Links, TICK, Wheel};

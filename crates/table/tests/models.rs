@@ -12,7 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use table::atomic::{AtomicU64, Ordering};
-use table::{Epochs, Id, Insert, Reader, Slab, Spare, Zones};
+use table::{Epochs, Id, Insert, Published, Reader, Slab, Spare, Zones};
 
 /// Runs a model in all orders with at most this many involuntary changes of thread.
 fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
@@ -542,5 +542,59 @@ fn a_reader_of_one_zone_never_meets_another_zones_entries() {
         one.drain();
         one.insert(1, 2, 0).unwrap();
         reader.join().unwrap();
+    });
+}
+
+/// What handlers have made of snapshots, and which of that is to be looked at again.
+#[derive(Default)]
+struct Ledger {
+    entries: Vec<u64>,
+    again: Vec<usize>,
+}
+
+/// Makes entries anew that are to be looked at again, from the newest snapshot.
+fn revalidate(published: &Published<u64, Ledger>) {
+    let mut snapshot = published.read();
+    loop {
+        let next = published.lock().again.pop();
+        let Some(at) = next else { return };
+        published.refresh(&mut snapshot);
+        let made = *snapshot;
+        let mut ledger = published.lock();
+        ledger.entries[at] = made;
+        if ledger.is_stale(&snapshot) {
+            ledger.again.push(at);
+        }
+    }
+}
+
+#[test]
+fn nothing_that_was_made_of_an_old_snapshot_stays() {
+    model(3, || {
+        let published = Arc::new(Published::new(0u64, Ledger::default()));
+        let handler = {
+            let published = Arc::clone(&published);
+            thread::spawn(move || {
+                let snapshot = published.read();
+                let mut ledger = published.lock();
+                ledger.entries.push(*snapshot);
+                if ledger.is_stale(&snapshot) {
+                    let at = ledger.entries.len() - 1;
+                    ledger.again.push(at);
+                }
+            })
+        };
+        let revalidator = {
+            let published = Arc::clone(&published);
+            thread::spawn(move || revalidate(&published))
+        };
+        published.publish(1, |ledger| {
+            let all = 0..ledger.entries.len();
+            ledger.again.extend(all);
+        });
+        handler.join().unwrap();
+        revalidator.join().unwrap();
+        revalidate(&published);
+        assert_eq!(published.lock().entries, [1]);
     });
 }

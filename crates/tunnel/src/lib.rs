@@ -27,6 +27,7 @@ pub use routes::{Hop, Route, RouteKind, Routes, SystemRoute};
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The addresses of network devices, with the lengths of their prefixes.
 pub type Addresses = BTreeMap<String, Vec<(IpAddr, u8)>>;
@@ -39,7 +40,7 @@ pub const SOURCE_PORTS: (u16, u16) = (32_768, 61_000);
 #[derive(Clone, Debug)]
 pub struct Underlay {
     /// Where packets go.
-    pub routes: Routes,
+    pub routes: Arc<Routes>,
     /// Who is on the links.
     pub neighbours: Neighbours,
     /// Where packets end.
@@ -51,7 +52,7 @@ pub struct Underlay {
 impl Default for Underlay {
     fn default() -> Self {
         Underlay {
-            routes: Routes::default(),
+            routes: Arc::default(),
             neighbours: Neighbours::default(),
             ports: PortMap::default(),
             source_ports: SOURCE_PORTS,

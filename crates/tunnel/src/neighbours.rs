@@ -4,6 +4,8 @@ use base::{Instant, MacAddr};
 use hashbrown::HashMap;
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Neighbours that are kept. Packets that arrive through tunnels teach their senders' addresses, so
@@ -28,7 +30,22 @@ pub struct Neighbour {
 #[derive(Clone, Debug)]
 struct Entry {
     mac: MacAddr,
-    expires: Instant,
+    /// When it goes, in nanoseconds; snapshots of the table share it.
+    expires_ns: Arc<AtomicU64>,
+}
+
+impl Entry {
+    fn new(mac: MacAddr, expires: Instant) -> Self {
+        Entry { mac, expires_ns: Arc::new(AtomicU64::new(expires.as_nanos())) }
+    }
+
+    fn expires(&self) -> Instant {
+        Instant::from_nanos(self.expires_ns.load(Ordering::Relaxed))
+    }
+
+    fn expire_at(&self, expires: Instant) {
+        self.expires_ns.store(expires.as_nanos(), Ordering::Relaxed);
+    }
 }
 
 /// All neighbours.
@@ -48,17 +65,23 @@ impl Neighbours {
     /// The Ethernet address of a neighbour.
     pub fn lookup(&self, now: Instant, bridge: &str, ip: IpAddr) -> Option<MacAddr> {
         let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip })?;
-        (entry.expires > now).then_some(entry.mac)
+        (entry.expires() > now).then_some(entry.mac)
     }
 
     /// Packets were sent to a neighbour: it is kept.
-    pub fn used(&mut self, now: Instant, bridge: &str, ip: IpAddr) {
-        let expires = now + self.aging();
-        if let Some(entry) = self.table.get_mut(&Neighbour { bridge: bridge.to_owned(), ip })
-            && entry.expires > now
+    pub fn used(&self, now: Instant, bridge: &str, ip: IpAddr) {
+        if let Some(entry) = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip })
+            && entry.expires() > now
         {
-            entry.expires = expires;
+            entry.expire_at(now + self.aging());
         }
+    }
+
+    /// A neighbour told its address: it is kept, if that is no news. Says whether it is none.
+    pub fn refresh(&self, now: Instant, bridge: &str, ip: IpAddr, mac: MacAddr) -> bool {
+        let entry = self.table.get(&Neighbour { bridge: bridge.to_owned(), ip });
+        let known = entry.filter(|entry| entry.mac == mac && entry.expires() > now);
+        known.inspect(|entry| entry.expire_at(now + self.aging())).is_some()
     }
 
     /// A neighbour told its address; says whether that is news.
@@ -66,20 +89,25 @@ impl Neighbours {
         let expires = now + self.aging();
         let neighbour = Neighbour { bridge: bridge.to_owned(), ip };
         if let Some(entry) = self.table.get_mut(&neighbour) {
-            let is_news = entry.mac != mac || entry.expires <= now;
-            *entry = Entry { mac, expires };
+            let is_news = entry.mac != mac || entry.expires() <= now;
+            *entry = Entry::new(mac, expires);
             return is_news;
         }
         let is_news = self.table.len() < NEIGHBOURS_MAX;
         if is_news {
-            self.table.insert(neighbour, Entry { mac, expires });
+            self.table.insert(neighbour, Entry::new(mac, expires));
         }
         is_news
     }
 
     /// Forgets who was not seen or used for long; gives them.
     pub fn expire(&mut self, now: Instant) -> Vec<Neighbour> {
-        self.take(|_, entry| entry.expires <= now)
+        self.take(|_, entry| entry.expires() <= now)
+    }
+
+    /// Whether [`Self::expire`] would forget any.
+    pub fn has_expired(&self, now: Instant) -> bool {
+        self.table.values().any(|entry| entry.expires() <= now)
     }
 
     /// Forgets all neighbours, or those of a bridge; gives them.
@@ -105,8 +133,8 @@ impl Neighbours {
         }
         self.aging_s = aging_s;
         let expires = now + self.aging();
-        for entry in self.table.values_mut() {
-            entry.expires = entry.expires.min(expires);
+        for entry in self.table.values() {
+            entry.expire_at(entry.expires().min(expires));
         }
         true
     }
@@ -119,7 +147,7 @@ impl Neighbours {
         all.sort_by_key(|(neighbour, _)| *neighbour);
         for (Neighbour { bridge, ip }, entry) in all {
             let (ip, mac) = (ip.to_string(), entry.mac);
-            let stale = if entry.expires <= now { " STALE" } else { "" };
+            let stale = if entry.expires() <= now { " STALE" } else { "" };
             // Writing to a string does not fail.
             let _ = writeln!(text, "{ip:ADDRESS_WIDTH$}{mac}   {bridge}{stale}");
         }

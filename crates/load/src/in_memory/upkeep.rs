@@ -97,6 +97,6 @@ impl Switch {
 
     /// How many addresses are learned.
     pub fn learned_addresses(&self) -> usize {
-        self.core.bridge(self.bridge).map_or(0, |bridge| bridge.macs.len())
+        self.core.macs(self.bridge).map_or(0, |macs| macs.len())
     }
 }

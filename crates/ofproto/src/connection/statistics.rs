@@ -153,7 +153,8 @@ fn ports(bridge: BridgeId, asked: OfPort, switch: &mut Switch<'_>) -> Vec<PortSt
 
 /// Packets and bytes; patch ports and tunnels have no device that could count more.
 fn patch_counters(port: &Port) -> Counters {
-    let ((rx_packets, rx_bytes), (tx_packets, tx_bytes)) = (port.patch_rx, port.patch_tx);
+    let ((rx_packets, rx_bytes), (tx_packets, tx_bytes)) =
+        (port.patch_rx.pair(), port.patch_tx.pair());
     let mut counters = [None; 12];
     let known = [rx_packets, tx_packets, rx_bytes, tx_bytes];
     for (counter, count) in counters.iter_mut().zip(known) {

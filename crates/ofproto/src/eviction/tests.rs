@@ -124,7 +124,7 @@ fn what_was_used_or_modified_lately_stays() {
     let matching = text::parse_match("in_port=1", &|_| None).unwrap();
     let bridge = switch.ofproto.bridge(switch.id).unwrap();
     let used = bridge.tables.find(base::TableId(0), &matching, 0x8000).unwrap();
-    switch.ofproto.rules.get_mut(used).unwrap().used = switch.now;
+    switch.ofproto.rules.get(used).unwrap().carried.saw(switch.now);
     switch.send(FlowModCommand::Modify, "in_port=2,actions=output:1").unwrap();
     switch.add_all(&["in_port=4,idle_timeout=30"]);
     assert_eq!(switch.ports(), [1, 2, 4]);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{BridgeConfig, Config, ControllerState, FailMode};
 use base::MacAddr;
-use flow::Field;
+use flow::{Field, FlowStats};
 use openflow::message::FlowStatsRequest;
 use openflow::text;
 
@@ -36,8 +36,8 @@ impl Switch {
     fn sleep(&mut self, s: u64) {
         self.now = self.now + std::time::Duration::from_secs(s);
         // The worker tells of no packets.
-        self.ofproto.installed.ask_dump(base::WorkerId(0));
-        self.ofproto.installed.end_dump(base::WorkerId(0), self.now);
+        self.ofproto.megaflows_mut().installed.ask_dump(base::WorkerId(0));
+        self.ofproto.megaflows_mut().installed.end_dump(base::WorkerId(0), self.now);
         self.ofproto.expire_flows(self.now);
     }
 
@@ -166,10 +166,11 @@ fn counters_and_times_are_kept_as_they_should() {
     let mut switch = Switch::new();
     switch.add("cookie=7,idle_timeout=10,hard_timeout=30,ip,actions=output:1");
     let rule = switch.ofproto.bridge(switch.id).unwrap().tables.all()[0];
-    switch.ofproto.rules.get_mut(rule).unwrap().packets = 3;
+    let three = FlowStats { packets: 3, ..FlowStats::default() };
+    switch.ofproto.rules.get(rule).unwrap().carried.add(&three, switch.now);
     let packets = |switch: &Switch| {
         let rule = switch.ofproto.rules.get(rule).unwrap();
-        (rule.packets, rule.cookie, rule.idle_timeout_s)
+        (rule.carried.packets(), rule.cookie, rule.idle_timeout_s)
     };
     switch.send(FlowModCommand::Modify, "idle_timeout=99,ip,actions=output:2").unwrap();
     assert_eq!(packets(&switch), (3, 0, 10));
@@ -190,7 +191,7 @@ fn flows_time_out_and_tell_why() {
     // A packet keeps the first one for another ten seconds.
     let tcp = switch.ofproto.bridge(switch.id).unwrap().tables.all();
     for id in tcp {
-        switch.ofproto.rules.get_mut(id).unwrap().used = switch.now;
+        switch.ofproto.rules.get(id).unwrap().carried.saw(switch.now);
     }
     switch.sleep(9);
     assert_eq!(switch.dump().len(), 2);

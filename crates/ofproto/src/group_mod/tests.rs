@@ -211,8 +211,8 @@ fn a_changed_group_begins_to_count_anew() {
     let mut switch = Switch::new();
     switch.add("group_id=1,type=all,bucket=output:1,bucket=output:2");
     let more = FlowStats { packets: 3, bytes: 300, used: None, tcp_flags: 0 };
-    let bridge = switch.ofproto.bridges.get_mut(switch.id).unwrap();
-    bridge.groups.get_mut(1).unwrap().count(None, &more);
+    let bridge = switch.ofproto.bridges.get(switch.id).unwrap();
+    bridge.groups.get(1).unwrap().count(None, &more, NOW);
     let packets = |switch: &Switch| switch.ofproto.group_stats(switch.id, 1, NOW)[0].packets;
     assert_eq!(packets(&switch), 3);
     switch.group(GroupCommand::Modify, "group_id=1,type=all,bucket=output:3").unwrap();

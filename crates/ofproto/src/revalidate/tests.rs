@@ -2,7 +2,7 @@
 //! the change is translated again.
 
 use super::*;
-use crate::{BridgeConfig, Config, ControllerState, PortDevice, PortSpec, VlanMode};
+use crate::{BridgeConfig, Config, ControllerState, Handler, PortDevice, PortSpec, VlanMode};
 use base::{OfPort, PortNo, RecircId, WorkerId};
 use flow::{Action, CtState, FlowKey, Frame, Match, Upcall, UpcallKind};
 use openflow::message::{FlowModCommand, PortConfig};
@@ -25,22 +25,57 @@ struct Switch {
     all: bool,
     /// Numbers of frozen states that packets may come back with.
     recircs: Vec<RecircId>,
+    /// One that is slow to install what it translated.
+    late: Handler,
     out: Outbox,
 }
 
 /// Something that happens to a switch. Bridges, ports and the like are taken modulo their number.
 #[derive(Clone, Debug)]
 enum Event {
-    Flow { bridge: usize, command: FlowModCommand, text: String },
-    Miss { device: u32, packet: &'static str, recirculated: bool },
-    Learn { bridge: usize, mac: u8, port: u16 },
-    Flush { bridge: usize },
-    Vlan { port: u16, tag: u16 },
-    PortMod { port: u16, down: bool },
-    Replug { port: u16 },
-    Limit { macs: usize },
+    Flow {
+        bridge: usize,
+        command: FlowModCommand,
+        text: String,
+    },
+    Miss {
+        device: u32,
+        packet: &'static str,
+        recirculated: bool,
+    },
+    Learn {
+        bridge: usize,
+        mac: u8,
+        port: u16,
+    },
+    Flush {
+        bridge: usize,
+    },
+    Vlan {
+        port: u16,
+        tag: u16,
+    },
+    PortMod {
+        port: u16,
+        down: bool,
+    },
+    Replug {
+        port: u16,
+    },
+    Limit {
+        macs: usize,
+    },
     FailOpen(bool),
-    Wait { s: u64 },
+    Wait {
+        s: u64,
+    },
+    /// A handler translates a packet, and installs the answer only when it is told to, or after so many.
+    Translate {
+        device: u32,
+        packet: &'static str,
+        recirculated: bool,
+    },
+    Install,
 }
 
 const PACKETS: &[&str] = &[
@@ -82,7 +117,8 @@ impl Switch {
         {
             ofproto.add_port(bridges[1], PortSpec::new(name, mac(0), device), now).unwrap();
         }
-        Switch { ofproto, bridges, now, all, recircs: Vec::new(), out: Outbox::default() }
+        let (late, out) = (ofproto.handler(), Outbox::default());
+        Switch { ofproto, bridges, now, all, recircs: Vec::new(), late, out }
     }
 
     fn happen(&mut self, event: &Event) {
@@ -126,12 +162,21 @@ impl Switch {
                 self.ofproto.add_port(id, spec, now).unwrap();
             }
             Event::Limit { macs } => {
-                let config = self.ofproto.bridge(id).unwrap().config.clone();
+                let config = BridgeConfig::clone(&self.ofproto.bridge(id).unwrap().config);
                 self.ofproto.set_bridge(id, BridgeConfig { mac_table_size: *macs, ..config }, now);
             }
             Event::FailOpen(fail_open) => {
                 let state = ControllerState { fail_open: *fail_open, ..Default::default() };
                 self.ofproto.set_controllers(id, state, now);
+            }
+            Event::Translate { device, packet, recirculated } => {
+                let upcall = self.upcall(*device, packet, *recirculated);
+                let refused = self.late.translate(now, upcall, |_| None);
+                assert!(refused.is_none());
+            }
+            Event::Install => {
+                self.late.install(now, |commands| self.out.commands.append(commands));
+                self.ofproto.apply_credits(now);
             }
             Event::Wait { s } => {
                 self.now = now + Duration::from_secs(*s);
@@ -153,7 +198,7 @@ impl Switch {
         }
     }
 
-    fn miss(&mut self, device: u32, packet: &str, recirculated: bool) {
+    fn upcall(&self, device: u32, packet: &str, recirculated: bool) -> Upcall {
         let bytes = wire::text::parse(packet).unwrap();
         let frame = Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
         let (packet, mut key) = (frame.packet, frame.key);
@@ -163,7 +208,11 @@ impl Switch {
         }
         let (worker, kind) = (WorkerId(0), UpcallKind::Miss);
         let (received, queued) = (self.now, self.now);
-        let upcall = Upcall { worker, kind, packet, key, received, queued, trace: None };
+        Upcall { worker, kind, packet, key, received, queued, trace: None }
+    }
+
+    fn miss(&mut self, device: u32, packet: &str, recirculated: bool) {
+        let upcall = self.upcall(device, packet, recirculated);
         self.ofproto.upcall(self.now, upcall, &mut self.out);
         if let Some((_, FlowCommand::Execute(execute))) = self.out.commands.last() {
             self.recircs.extend(execute.actions.iter().filter_map(|action| match action {
@@ -226,7 +275,7 @@ impl Switch {
         let flow = |flow: crate::DatapathFlow| {
             format!("{:?} {:?} {:?} {:?}", flow.id, flow.matching, flow.actions, flow.links)
         };
-        (told, self.ofproto.megaflows().map(flow).collect())
+        (told, self.ofproto.megaflows().into_iter().map(flow).collect())
     }
 
     /// How many megaflows an event makes translated again.
@@ -271,6 +320,11 @@ fn event() -> impl Strategy<Value = Event> {
     });
     let device = prop::sample::select(&[1, 2, 3, 7]);
     let miss = (device, prop::sample::select(PACKETS), any::<bool>());
+    let late = miss.clone().prop_map(|(device, packet, recirculated)| Event::Translate {
+        device,
+        packet,
+        recirculated,
+    });
     let miss = miss.prop_map(|(device, packet, recirculated)| Event::Miss {
         device,
         packet,
@@ -280,6 +334,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => flow,
         12 => miss,
+        6 => late,
+        3 => Just(Event::Install),
         3 => learn.prop_map(|(bridge, mac, port)| Event::Learn { bridge, mac, port }),
         1 => (0..2usize).prop_map(|bridge| Event::Flush { bridge }),
         1 => (1..4u16, 0..3u16).prop_map(|(port, tag)| Event::Vlan { port, tag }),
@@ -344,7 +400,7 @@ fn a_change_costs_what_depends_on_it() {
     }
     let counters = switch.ofproto.megaflow_counters();
     let megaflows: Vec<Match> =
-        switch.ofproto.megaflows().map(|flow| flow.matching.clone()).collect();
+        switch.ofproto.megaflows().iter().map(|flow| flow.matching.clone()).collect();
     assert_eq!(counters.current, 3, "{megaflows:?}");
     // The one of table 7 does not look at addresses: both packets have it.
     assert_eq!(switch.cost(&flow("table=7,priority=40009,ip,actions=drop")), 1);

@@ -33,7 +33,7 @@ fn trace(ofproto: &mut Ofproto, id: BridgeId, flow: &str, packet_bytes: Option<u
 
 /// `VLAN MAC PORT`, sorted.
 fn learned(ofproto: &Ofproto, id: BridgeId) -> Vec<String> {
-    let entries = ofproto.bridge(id).unwrap().macs.iter();
+    let entries = ofproto.macs(id).unwrap().iter();
     let mut out: Vec<_> =
         entries.map(|entry| format!("{} {} {}", entry.vlan, entry.mac, entry.port)).collect();
     out.sort();
@@ -58,7 +58,7 @@ fn only_a_packet_is_learned_from_and_nothing_counts_it() {
     assert!(text.ends_with("Datapath actions: 1"), "{text}");
     for rule in ofproto.bridge(id).unwrap().tables.all() {
         let rule = ofproto.rules().get(rule).unwrap();
-        assert_eq!((rule.packets, rule.bytes), (0, 0));
+        assert_eq!(rule.carried.pair(), (0, 0));
     }
     for table in ofproto.table_stats(id) {
         assert_eq!((table.lookups, table.matched), (0, 0), "{table:?}");

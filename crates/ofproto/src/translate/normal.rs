@@ -107,7 +107,7 @@ impl<'a> Context<'a> {
             _ => {
                 let bridge = self.bridge;
                 self.depend(Dependency::Mac { bridge: bridge.id, vlan, mac: destination });
-                bridge.macs.lookup(vlan, destination)
+                bridge.port_of(vlan, destination)
             }
         }
     }
@@ -126,7 +126,7 @@ impl<'a> Context<'a> {
         let mac = self.key.eth_src();
         let Some(port) = port.filter(|_| !mac.is_multicast()) else { return };
         let (bridge, port) = (self.bridge, port);
-        if self.learns && bridge.macs.would_learn(vlan, mac, port.number) {
+        if self.learns && bridge.would_learn(vlan, mac, port.number) {
             let name = &port.spec.name;
             self.notes.add(NoteKind::Detail, || {
                 format!("learned that {mac} is on port {name} in VLAN {vlan}")

@@ -1,11 +1,18 @@
 //! Laws of translation, on random tables and packets.
 
-use super::{Notes, datapath_mask};
+use super::{Notes, Translation, datapath_mask, translate};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use openflow::message::FlowModCommand;
 use proptest::prelude::*;
+
+impl Ofproto {
+    /// Translates a packet as the tables are now.
+    pub(crate) fn translate(&self, now: Instant, key: &FlowKey, notes: Notes) -> Translation {
+        translate(self.world(now), key, notes)
+    }
+}
 
 const NOW: Instant = Instant::from_millis(1000);
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::text::{DumpOptions, PortNames, format_megaflow, parse_flow};
 use crate::{BridgeConfig, BridgeId, Config, PortDevice, PortSpec};
 use base::{MacAddr, OfPort, PortNo, WorkerId};
-use flow::{Action, Frame};
+use flow::{Action, FlowCommand, Frame};
 use openflow::message::{FlowModCommand, PacketOut};
 use packet::Packet;
 use std::time::Duration;
@@ -92,7 +92,12 @@ impl Switch {
 
     fn packets(&self) -> Vec<u64> {
         let bridge = self.ofproto.bridge(self.id).unwrap();
-        bridge.tables.all().iter().map(|&id| self.ofproto.rules.get(id).unwrap().packets).collect()
+        bridge
+            .tables
+            .all()
+            .iter()
+            .map(|&id| self.ofproto.rules.get(id).unwrap().carried.packets())
+            .collect()
     }
 }
 
@@ -388,7 +393,7 @@ fn dumps_read_as_the_tools_expect() {
     let mut switch = Switch::new(Config::default());
     switch.miss(1, THERE);
     let short = |switch: &Switch, verbose| {
-        let flow = switch.ofproto.megaflows().next().unwrap();
+        let flow = switch.ofproto.megaflows().remove(0);
         let options = DumpOptions { verbose, ..DumpOptions::default() };
         format_megaflow(&flow, switch.now + Duration::from_millis(60), options)
     };
@@ -408,7 +413,7 @@ fn dumps_read_as_the_tools_expect() {
          ttl=64/0,frag=no),tcp(src=1000/0,dst=80/0),tcp_flags(0/0), packets:2, bytes:200, \
          used:0.060s, flags:S., dp:ovs, actions:2,3, dp-extra-info:mask_words(5)"
     );
-    let flow = switch.ofproto.megaflows().next().unwrap();
+    let flow = switch.ofproto.megaflows().remove(0);
     let text =
         crate::text::format_flow(&flow.key, flow.matching.mask(), true, PortNames::default());
     let (key, mask) = parse_flow(&text, &|_| None).unwrap();

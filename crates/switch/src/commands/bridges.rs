@@ -4,7 +4,7 @@ use super::{Answer, add};
 use crate::Switch;
 use base::{MacAddr, OfPort};
 use daemon::unixctl::Commands;
-use ofproto::{Bridge, BridgeId, MacEntry};
+use ofproto::{Bridge, BridgeId, MacEntry, MacTable};
 use std::fmt::Write;
 
 /// Adds these commands.
@@ -33,9 +33,10 @@ fn bridge<'a>(switch: &'a Switch, name: &str) -> Result<&'a Bridge, String> {
 /// Learned addresses, the longest known first.
 fn show_macs(switch: &mut Switch, words: &[String]) -> Answer {
     let now = clock::now();
-    let bridge = bridge(switch, &words[0])?;
+    let id = bridge(switch, &words[0])?.id;
+    let macs = switch.ofproto().macs(id).into_iter().flat_map(MacTable::iter);
     let mut text = " port  VLAN  MAC                Age\n".to_owned();
-    for entry in bridge.macs.iter() {
+    for entry in macs {
         let port = port_text(entry.port);
         let age = match entry.is_static {
             true => "static".to_owned(),
@@ -116,7 +117,8 @@ fn reconnect(switch: &mut Switch, words: &[String]) -> Answer {
 
 fn show_mac_counters(switch: &mut Switch, words: &[String]) -> Answer {
     let bridge = bridge(switch, &words[0])?;
-    let (name, counters) = (&bridge.config.name, bridge.macs.counters());
+    let macs = switch.ofproto().macs(bridge.id).ok_or("no such bridge")?;
+    let (name, counters) = (&bridge.config.name, macs.counters());
     Ok(format!(
         "Statistics for bridge \"{name}\":\n  Current/maximum MAC entries in the table: {}/{}\n\
          \x20 Current static MAC entries in the table : {}\n\
@@ -124,9 +126,9 @@ fn show_mac_counters(switch: &mut Switch, words: &[String]) -> Answer {
          \x20 Total number of expired MAC entries     : {}\n\
          \x20 Total number of evicted MAC entries     : {}\n\
          \x20 Total number of port moved MAC entries  : {}\n",
-        bridge.macs.len(),
-        bridge.macs.size(),
-        bridge.macs.static_len(),
+        macs.len(),
+        macs.size(),
+        macs.static_len(),
         counters.learned,
         counters.expired,
         counters.evicted,

@@ -148,7 +148,7 @@ pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> 
 
 /// The megaflow that is told by its identifier, `ufid:...`, or by the whole key of its packet.
 pub(super) fn told(switch: &Switch, text: &str) -> Result<Option<DatapathFlow>, String> {
-    let mut flows = switch.ofproto().megaflows();
+    let mut flows = switch.ofproto().megaflows().into_iter();
     if let Some(ufid) = text.strip_prefix("ufid:") {
         let ufid = ufid.split(',').next().unwrap_or_default();
         if ufid.len() != format_ufid(FlowId(0)).len() {
@@ -221,7 +221,7 @@ fn dump_of(
     let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
     let options = DumpOptions { names: PortNames { device, bridge: None }, ..options };
     let now = clock::now();
-    let flows = switch.ofproto().megaflows().filter(|flow| wanted(flow));
+    let flows = switch.ofproto().megaflows().into_iter().filter(|flow| wanted(flow));
     let format = |flow: DatapathFlow| {
         let is_offloaded = switch.offload().table().is_offloaded(flow.id);
         format_megaflow(&flow, now, DumpOptions { is_offloaded, ..options }) + "\n"

@@ -15,7 +15,7 @@ const UNCHANGED: TableMod =
 fn bench(flow_limit: u32) -> Bench {
     let mut bench = Bench::new(0);
     let table = TableConfig { flow_limit: Some(flow_limit), ..TableConfig::default() };
-    let config = bench.core.bridge(bench.bridge).unwrap().config.clone();
+    let config = BridgeConfig::clone(&bench.core.bridge(bench.bridge).unwrap().config);
     let config = BridgeConfig { tables: BTreeMap::from([(0, table)]), ..config };
     bench.core.set_bridge(bench.bridge, config, bench.now);
     bench
@@ -218,7 +218,7 @@ fn controllers_name_tables_that_the_database_does_not() {
     }
     // What the database says counts more, and what was set before is gone.
     let table = TableConfig { name: Some("main".into()), ..TableConfig::default() };
-    let config = bench.core.bridge(bench.bridge).unwrap().config.clone();
+    let config = BridgeConfig::clone(&bench.core.bridge(bench.bridge).unwrap().config);
     let tables = BTreeMap::from([(0, table.clone()), (3, table)]);
     bench.core.set_bridge(bench.bridge, BridgeConfig { tables, ..config.clone() }, bench.now);
     assert_eq!(rename(&mut bench, id, &all), Err(full));

@@ -1,0 +1,259 @@
+//! Answering misses from a snapshot: what handlers do, whichever thread they run on.
+//!
+//! Misses are translated without a lock. Their megaflows are installed under the lock of all megaflows,
+//! and the commands for workers are handed on under it too, so that each worker hears of a flow in the
+//! order in which things happened to it. What else a packet does is left to the thread that owns the
+//! state ([`Ofproto::apply_credits`]).
+
+use crate::installed::{Links, NewFlow};
+use crate::snapshot::{Locked, Shared, Snapshot};
+use crate::translate::{Effect, Notes, datapath_mask, translate};
+use crate::upcall::{exact_mask, links};
+use crate::{Ofproto, Outbox};
+use base::{Instant, WorkerId};
+use flow::{Action, Execute, FlowCommand, FlowPut, FlowStats, Mask, Match, Stamps, Upcall};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Answers misses.
+#[derive(Debug)]
+pub struct Handler {
+    shared: Arc<Shared>,
+    snapshot: table::Snapshot<Snapshot>,
+    answers: Vec<Answer>,
+    /// Kept for their room.
+    commands: Vec<(WorkerId, FlowCommand)>,
+}
+
+/// What is to be done about a miss.
+#[derive(Debug)]
+struct Answer {
+    upcall: Upcall,
+    actions: Arc<[Action]>,
+    links: Arc<Links>,
+    /// The megaflow's mask, where there is to be one.
+    mask: Option<Mask>,
+    /// What the packet does is to be applied at once.
+    is_urgent: bool,
+    stamps: Option<Stamps>,
+    /// When it was translated.
+    at: Instant,
+}
+
+/// A flow that is installed so long after its translation is looked at again, whatever changed: the frozen
+/// states that it names are kept for longer than that.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// What is left to do after misses were answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct After {
+    /// The thread that owns the state has something to apply at once.
+    pub wake_owner: bool,
+    /// Megaflows are to be translated again.
+    pub wake_revalidators: bool,
+    /// No more misses are to be answered before the owner has applied what there is.
+    pub wait: bool,
+}
+
+impl Handler {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let (answers, commands) = (Vec::new(), Vec::new());
+        Handler { shared: Arc::clone(shared), snapshot: shared.read(), answers, commands }
+    }
+
+    /// Translates a miss, and keeps the answer until [`Self::install`]. Gives it back if only the thread
+    /// that owns the state may answer it: where the packet teaches a flow, which must be known before
+    /// the packet goes on. `stamp` gives the times to go with the answer, when it is known.
+    pub fn translate(
+        &mut self,
+        now: Instant,
+        upcall: Upcall,
+        stamp: impl FnOnce(&Upcall) -> Option<Stamps>,
+    ) -> Option<Upcall> {
+        self.translate_or_refuse(now, upcall, true, stamp)
+    }
+
+    /// Like [`Self::translate`] on the thread that owns the state, which answers all.
+    pub(crate) fn translate_own(&mut self, now: Instant, upcall: Upcall) {
+        self.translate_or_refuse(now, upcall, false, |_| None);
+    }
+
+    fn translate_or_refuse(
+        &mut self,
+        now: Instant,
+        upcall: Upcall,
+        refuses: bool,
+        stamp: impl FnOnce(&Upcall) -> Option<Stamps>,
+    ) -> Option<Upcall> {
+        // All answers that are installed at once are of one snapshot.
+        if self.answers.is_empty() {
+            self.refresh();
+        }
+        let mut translation = translate(self.snapshot.world(now), &upcall.key, Notes::Off);
+        let teaches =
+            |it: &Effect| matches!(it, Effect::LearnFlow { .. } | Effect::HitLearned { .. });
+        if refuses && translation.effects.iter().any(teaches) {
+            return Some(upcall);
+        }
+        let is_urgent = translation.effects.iter().any(|it| self.changes_state(it, &upcall));
+        let mask = (!translation.is_orphan()).then(|| match self.snapshot.wildcards {
+            true => datapath_mask(&translation.mask),
+            false => exact_mask(),
+        });
+        let actions = std::mem::take(&mut translation.actions).into();
+        let links = Arc::new(links(translation, &upcall.key));
+        let stamps = stamp(&upcall);
+        self.answers.push(Answer { upcall, actions, links, mask, is_urgent, stamps, at: now });
+        None
+    }
+
+    /// Lets go of a snapshot that is not the newest, and of what only it has.
+    pub fn refresh(&mut self) {
+        self.shared.refresh(&mut self.snapshot);
+    }
+
+    /// Whether an effect changes what translation reads, or has packets sent.
+    fn changes_state(&self, effect: &Effect, upcall: &Upcall) -> bool {
+        /// FIN and RST.
+        const ENDS: u16 = 0x005;
+        match *effect {
+            Effect::Learn { bridge, vlan, mac, port } => {
+                let bridge = self.snapshot.bridges.get(bridge);
+                bridge.is_some_and(|bridge| bridge.would_learn(vlan, mac, port))
+            }
+            Effect::NeighbourSeen { bridge, ip, mac } => {
+                let bridge = self.snapshot.bridges.get(bridge);
+                let neighbours = &self.snapshot.underlay.neighbours;
+                bridge.is_some_and(|bridge| {
+                    neighbours.lookup(upcall.received, &bridge.config.name, ip) != Some(mac)
+                })
+            }
+            Effect::FinTimeout { .. } => upcall.key.tcp_flags() & ENDS != 0,
+            Effect::LearnFlow { .. } | Effect::HitLearned { .. } => true,
+            Effect::NeighbourWanted { .. } => true,
+            Effect::Lookup { .. }
+            | Effect::Miss { .. }
+            | Effect::Group { .. }
+            | Effect::Patch { .. }
+            | Effect::Tunnel { .. }
+            | Effect::NeighbourUsed { .. } => false,
+        }
+    }
+
+    /// Installs the megaflows of all answers, and hands on the commands for workers: for each miss its
+    /// flow, then its packet. `send` is called once, under the lock of all megaflows, and is to be short.
+    pub fn install(
+        &mut self,
+        now: Instant,
+        send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
+    ) -> After {
+        let Handler { shared, snapshot, answers, commands } = self;
+        let mut megaflows = shared.lock();
+        for answer in answers.drain(..) {
+            answer.install(now, snapshot, &mut megaflows, commands);
+        }
+        send(commands);
+        commands.clear();
+        After {
+            wake_owner: megaflows.credits.is_urgent(),
+            wake_revalidators: !megaflows.work.is_empty(),
+            wait: megaflows.credits.is_full(),
+        }
+    }
+
+    /// Whether no more misses are to be answered before the owner has applied what there is.
+    pub fn is_to_wait(&self) -> bool {
+        self.shared.lock().credits.is_full()
+    }
+}
+
+impl Answer {
+    fn install(
+        mut self,
+        now: Instant,
+        snapshot: &table::Snapshot<Snapshot>,
+        megaflows: &mut Locked<'_>,
+        commands: &mut Vec<(WorkerId, FlowCommand)>,
+    ) {
+        let worker = self.upcall.worker;
+        if let Some(put) = self.put(now, snapshot, megaflows) {
+            commands.push((worker, FlowCommand::Put(Box::new(put))));
+        }
+        let packet = FlowStats {
+            packets: 1,
+            bytes: self.upcall.packet.data().len() as u64,
+            used: Some(self.upcall.received),
+            tcp_flags: self.upcall.key.tcp_flags(),
+        };
+        megaflows.credits.add(&self.links, &packet);
+        if self.is_urgent {
+            megaflows.credits.hurry();
+        }
+        let (actions, stamps) = (self.actions, self.stamps);
+        let Upcall { packet, key, trace, .. } = self.upcall;
+        let execute = Execute { packet, key, actions, trace, stamps };
+        commands.push((worker, FlowCommand::Execute(Box::new(execute))));
+    }
+
+    /// Keeps the megaflow, unless there are too many. Its actions, and what it stands for, are then those
+    /// of all flows that have the same.
+    fn put(
+        &mut self,
+        now: Instant,
+        snapshot: &table::Snapshot<Snapshot>,
+        megaflows: &mut Locked<'_>,
+    ) -> Option<FlowPut> {
+        let mask = self.mask.take()?;
+        let (worker, key) = (self.upcall.worker, &self.upcall.key);
+        let is_stale = megaflows.is_stale(snapshot) || now - self.at > FRESH_FOR;
+        let crate::snapshot::Megaflows { installed, work, .. } = &mut **megaflows;
+        // More packets missed before the flow was there. If the tables say something else meanwhile, it
+        // is looked at again, so that commands about one flow come from one thread at a time.
+        if let Some(id) = installed.find(worker, key, &mask) {
+            let known = installed.actions_of(id);
+            if known.is_none_or(|known| *known != self.actions) {
+                work.again(id);
+            }
+            return None;
+        }
+        if installed.len() >= snapshot.flow_limit {
+            installed.counters.over_limit += 1;
+            return None;
+        }
+        let (actions, links) = (&self.actions, &self.links);
+        let flow = NewFlow { worker, key, mask: &mask, actions, links, created: now };
+        let id = installed.insert(flow, &snapshot.recirc);
+        installed.arm(id, now, now + snapshot.max_idle);
+        if is_stale {
+            work.again(id);
+        }
+        if let Some((actions, links)) = installed.shared_by(id) {
+            (self.actions, self.links) = (Arc::clone(actions), Arc::clone(links));
+        }
+        let matching = Match::new(key, &mask);
+        Some(FlowPut { id, matching, actions: Arc::clone(&self.actions) })
+    }
+}
+
+impl Ofproto {
+    /// What answers misses for it, on any thread.
+    pub fn handler(&self) -> Handler {
+        Handler::new(&self.shared)
+    }
+
+    /// Has neighbours asked that packets need.
+    pub fn ask_wanted_neighbours(&mut self, now: Instant, out: &mut Outbox) {
+        self.ask_neighbours(now, out);
+    }
+
+    /// Applies what packets did that handlers answered since the last call.
+    pub fn apply_credits(&mut self, now: Instant) {
+        let credits = self.megaflows_mut().credits.take();
+        for (links, sum) in credits {
+            self.credit(&links, &sum, now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+use crate::{BridgeConfig, BridgeId, Config, FailMode, PortDevice, PortSpec};
+use base::{MacAddr, OfPort, PortNo, WorkerId};
+use flow::{FlowId, Frame, UpcallKind};
+use hashbrown::HashMap;
+use openflow::message::FlowModCommand;
+use packet::Packet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NOW: Instant = Instant::from_millis(100_000);
+
+/// A bridge with three ports whose flows look at TCP ports.
+fn bridge() -> (Ofproto, BridgeId) {
+    let mut ofproto = Ofproto::new(Config::default());
+    let config = BridgeConfig::new("br0", MacAddr::ZERO);
+    let id = ofproto.add_bridge(BridgeConfig { fail_mode: FailMode::Secure, ..config }, NOW);
+    for number in 1..=3u16 {
+        let device = PortDevice::Datapath(PortNo(number.into()));
+        let spec = PortSpec::new(format!("p{number}"), MacAddr::ZERO, device);
+        ofproto.add_port(id, spec, NOW).unwrap();
+    }
+    change(&mut ofproto, id, FlowModCommand::Add, "priority=1,actions=resubmit(,1)");
+    (ofproto, id)
+}
+
+fn change(ofproto: &mut Ofproto, id: BridgeId, command: FlowModCommand, text: &str) {
+    let flow_mod = openflow::text::parse_flow(text, command, &|_| None).unwrap();
+    ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
+    ofproto.publish();
+}
+
+fn upcall(device: u32, packet: &str) -> Upcall {
+    let bytes = wire::text::parse(packet).unwrap();
+    let Frame { packet, key, .. } =
+        Frame::parse(Packet::from_bytes(&bytes), PortNo(device)).unwrap();
+    let (worker, kind, received) = (WorkerId(0), UpcallKind::Miss, NOW);
+    Upcall { worker, kind, packet, key, received, queued: received, trace: None }
+}
+
+/// What a worker that carries these commands out has then.
+fn carried_out(commands: Vec<(WorkerId, FlowCommand)>) -> HashMap<FlowId, Arc<[Action]>> {
+    let mut flows = HashMap::new();
+    for (_, command) in commands {
+        match command {
+            FlowCommand::Put(put) => drop(flows.insert(put.id, put.actions)),
+            FlowCommand::Delete(id) => assert!(flows.remove(&id).is_some(), "{id:?} is deleted"),
+            FlowCommand::Execute(_) | FlowCommand::Collect => {}
+        }
+    }
+    flows
+}
+
+#[test]
+fn a_worker_has_what_the_tables_say_whatever_threads_did() {
+    let (mut ofproto, id) = bridge();
+    ofproto.set_revalidates(false);
+    let commands: Mutex<Vec<(WorkerId, FlowCommand)>> = Mutex::default();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let (commands, is_over) = (&commands, &is_over);
+        let send = move |more: &mut Vec<(WorkerId, FlowCommand)>| {
+            commands.lock().unwrap().append(more);
+        };
+        let handlers: Vec<_> = (0..2u32)
+            .map(|thread| {
+                let mut handler = ofproto.handler();
+                threads.spawn(move || {
+                    for n in 0..600u32 {
+                        for m in 0..3 {
+                            let port = (n * 7 + m * 3 + thread) % 40;
+                            let packet = format!("10.0.0.1:1000>10.0.0.2:{port} S");
+                            let refused = handler.translate(NOW, upcall(1 + m, &packet), |_| None);
+                            assert!(refused.is_none());
+                        }
+                        handler.install(NOW, send);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            let mut revalidator = ofproto.revalidator();
+            threads.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    revalidator.revalidate(NOW, send);
+                    std::thread::yield_now();
+                }
+            });
+        }
+        for n in 0..400u32 {
+            let (port, out) = (n * 13 % 40, 1 + n % 3);
+            let text = format!("table=1,priority=5,tcp,tp_dst={port},actions=output:{out}");
+            change(&mut ofproto, id, FlowModCommand::Add, &text);
+            if n % 5 == 0 {
+                let gone = format!("table=1,tcp,tp_dst={}", n * 3 % 40);
+                change(&mut ofproto, id, FlowModCommand::Delete, &gone);
+            }
+        }
+        handlers.into_iter().for_each(|handler| handler.join().unwrap());
+        while ofproto.needs_revalidation() {
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let has = carried_out(commands.into_inner().unwrap());
+    let megaflows = ofproto.megaflows();
+    assert!(!megaflows.is_empty());
+    assert_eq!(has.len(), megaflows.len());
+    for flow in megaflows {
+        assert_eq!(has.get(&flow.id), Some(&flow.actions), "{:?}", flow.matching);
+        let expect = ofproto.translate(NOW, &flow.key, Notes::Off).actions;
+        assert_eq!(*flow.actions, *expect, "{:?}", flow.matching);
+    }
+    // Each packet counts for each flow that it hit, once.
+    ofproto.apply_credits(NOW);
+    let first = ofproto.table_stats(id)[0].matched;
+    assert_eq!(first, 2 * 600 * 3);
+}
+
+#[test]
+fn what_only_the_owner_may_answer_is_given_back_and_what_it_must_know_is_urgent() {
+    let (mut ofproto, id) = bridge();
+    let add = FlowModCommand::Add;
+    change(&mut ofproto, id, add, "table=1,priority=5,tcp,tp_dst=1,actions=learn(table=2),2");
+    change(&mut ofproto, id, add, "table=1,priority=5,tcp,tp_dst=2,actions=NORMAL");
+    change(&mut ofproto, id, add, "table=1,priority=5,tcp,tp_dst=3,actions=2");
+    let mut handler = ofproto.handler();
+    let mut answer = |ofproto: &mut Ofproto, port: u16| {
+        let packet = format!("10.0.0.1:1000>10.0.0.2:{port} S");
+        let refused = handler.translate(NOW, upcall(1, &packet), |_| None).is_some();
+        let mut told = 0;
+        let after = handler.install(NOW, |commands| told = commands.len());
+        if after.wake_owner {
+            ofproto.apply_credits(NOW);
+            ofproto.publish();
+        }
+        (refused, told, after.wake_owner)
+    };
+    assert_eq!(answer(&mut ofproto, 1), (true, 0, false), "teaches a flow");
+    assert_eq!(answer(&mut ofproto, 2), (false, 2, true), "teaches an address");
+    assert_eq!(ofproto.macs(id).unwrap().len(), 1);
+    assert_eq!(
+        answer(&mut ofproto, 2),
+        (false, 1, false),
+        "the address is known, the flow is there"
+    );
+    assert_eq!(answer(&mut ofproto, 3), (false, 2, false), "changes nothing");
+    assert_eq!(
+        ofproto.bridge(id).unwrap().port_of(0, MacAddr([2, 0, 0, 0, 0, 1])),
+        Some(OfPort(1))
+    );
+    // What was translated before a change is looked at again.
+    let old = handler.translate(NOW, upcall(3, "10.0.0.1:1>10.0.0.2:3 S"), |_| None);
+    assert!(old.is_none());
+    change(&mut ofproto, id, add, "table=1,priority=5,tcp,tp_dst=3,actions=drop");
+    let mut out = Outbox::default();
+    while ofproto.needs_revalidation() {
+        ofproto.revalidate(NOW, &mut out);
+    }
+    let mut commands = std::mem::take(&mut out.commands);
+    let after = handler.install(NOW, |more| commands.append(more));
+    assert!(after.wake_revalidators);
+    ofproto.revalidate(NOW, &mut out);
+    commands.append(&mut out.commands);
+    let has = carried_out(commands);
+    let is_new = |flow: &&crate::DatapathFlow| flow.key.in_port() == PortNo(3);
+    let flow = ofproto.megaflows().iter().find(is_new).cloned().unwrap();
+    assert!(flow.actions.is_empty() && has[&flow.id].is_empty(), "{flow:?}");
+}

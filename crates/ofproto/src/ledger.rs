@@ -1,0 +1,90 @@
+//! What the thread that owns a bridge's state keeps of it and translation never reads: where addresses
+//! were last seen, what hidden flows have carried, which flows give way, which of them teach others and
+//! which send to groups. No snapshot has it, so that it changes at no other cost than its own.
+
+use crate::Ofproto;
+use crate::bridge::{BridgeConfig, BridgeId};
+use crate::eviction::Evictions;
+use crate::group::GroupUsers;
+use crate::hidden::HiddenFlows;
+use crate::learned::LearnedCookies;
+use crate::mac_table::MacTable;
+use crate::revalidate::Dependency;
+use crate::rule::Rule;
+use base::{Instant, MacAddr};
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Where addresses were seen.
+    pub macs: MacTable,
+    pub hidden: HiddenFlows,
+    pub learned: LearnedCookies,
+    pub group_users: GroupUsers,
+    pub evictions: Evictions,
+}
+
+impl Ledger {
+    /// That of a new bridge.
+    pub fn new(config: &BridgeConfig, now: Instant) -> Self {
+        let mut macs = MacTable::new(config.mac_table_size, config.mac_aging_s);
+        macs.set_flood_vlans(config.flood_vlans.clone());
+        Ledger {
+            macs,
+            hidden: HiddenFlows::new(now),
+            learned: LearnedCookies::default(),
+            group_users: GroupUsers::default(),
+            evictions: Evictions::default(),
+        }
+    }
+
+    /// A flow comes into its table, or takes the place of another one.
+    pub fn add_flow(&mut self, rule: &Rule) {
+        self.learned.add(&rule.actions);
+        self.group_users.add(rule.id, &rule.actions);
+        self.evictions.put(rule);
+    }
+
+    /// A flow goes.
+    pub fn remove_flow(&mut self, rule: &Rule) {
+        self.learned.remove(&rule.actions);
+        self.group_users.remove(rule.id, &rule.actions, &[]);
+        self.evictions.remove(rule);
+    }
+}
+
+impl Ofproto {
+    pub(crate) fn ledger(&self, id: BridgeId) -> Option<&Ledger> {
+        self.ledgers.get(&id)
+    }
+
+    pub(crate) fn ledger_mut(&mut self, id: BridgeId) -> Option<&mut Ledger> {
+        self.ledgers.get_mut(&id)
+    }
+
+    /// The addresses that a bridge has learned, with when they were seen.
+    pub fn macs(&self, id: BridgeId) -> Option<&MacTable> {
+        self.ledger(id).map(|ledger| &ledger.macs)
+    }
+
+    /// Keeps the flows that give way as the tables are configured.
+    pub(crate) fn follow_tables(&mut self, id: BridgeId) {
+        if let (Some(bridge), Some(ledger)) = (self.bridges.get(id), self.ledgers.get_mut(&id)) {
+            ledger.evictions.follow(&bridge.tables, &self.rules);
+        }
+    }
+
+    /// Has translation see the addresses of a bridge that came, moved or went.
+    pub(crate) fn follow_macs(&mut self, id: BridgeId) {
+        let Some(ledger) = self.ledgers.get_mut(&id) else { return };
+        if !ledger.macs.has_changed() {
+            return;
+        }
+        let Some(bridge) = self.bridges.get_mut(id) else { return };
+        let changed: Vec<(u16, MacAddr)> = ledger.macs.take_changed().collect();
+        for (vlan, mac) in changed {
+            bridge.addresses.set((vlan, mac), ledger.macs.get(vlan, mac));
+            self.changes.one(Dependency::Mac { bridge: id, vlan, mac });
+        }
+    }
+}

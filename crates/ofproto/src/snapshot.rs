@@ -1,0 +1,103 @@
+//! What translation reads, published by the thread that owns it for those that translate.
+//!
+//! A snapshot shares all that no change has touched since; a change copies short pieces of what it
+//! touches. Beside it, under one lock, is what was made of snapshots: the installed megaflows, and which
+//! of them are to be translated again ([`Megaflows`]). A megaflow that a handler made of an older
+//! snapshot than the newest is translated again as soon as it is installed.
+
+use crate::Ofproto;
+use crate::bridges::Bridges;
+use crate::credits::Credits;
+use crate::installed::Installed;
+use crate::recirc::RecircTable;
+use crate::revalidate::Work;
+use crate::rule::Rules;
+use crate::translate::World;
+use base::{Instant, Zone};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use table::Published;
+use tunnel::Underlay;
+
+/// What translation reads, and how its answers are installed.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub bridges: Bridges,
+    pub rules: Rules,
+    pub recirc: Arc<RecircTable>,
+    pub timeout_policies: Arc<BTreeMap<Zone, u32>>,
+    pub underlay: Arc<Underlay>,
+    /// Whether megaflows have masks.
+    pub wildcards: bool,
+    /// How many megaflows there may be, and how long they may be idle.
+    pub flow_limit: usize,
+    pub max_idle: Duration,
+}
+
+/// What was made of snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Megaflows {
+    pub installed: Installed,
+    /// Which megaflows are still to be looked through.
+    pub work: Work,
+    /// What packets did that were answered, until the owner of the state applies it.
+    pub credits: Credits,
+}
+
+/// Snapshots and megaflows, as all threads share them.
+pub(crate) type Shared = Published<Snapshot, Megaflows>;
+
+/// The megaflows, locked.
+pub(crate) type Locked<'a> = table::Locked<'a, Snapshot, Megaflows>;
+
+impl Snapshot {
+    pub fn world(&self, now: Instant) -> World<'_> {
+        World {
+            bridges: &self.bridges,
+            rules: &self.rules,
+            recirc: &self.recirc,
+            timeout_policies: &self.timeout_policies,
+            underlay: &self.underlay,
+            now,
+        }
+    }
+}
+
+impl Ofproto {
+    /// What translation reads now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            bridges: self.bridges.clone(),
+            rules: self.rules.clone(),
+            recirc: Arc::clone(&self.recirc),
+            timeout_policies: Arc::clone(&self.timeout_policies),
+            underlay: Arc::clone(&self.underlay),
+            wildcards: self.wildcards,
+            flow_limit: self.flow_limit,
+            max_idle: Duration::from_millis(self.config.max_idle_ms),
+        }
+    }
+
+    /// Has other threads see what changed since the last call, and megaflows that depend on it be looked
+    /// through.
+    pub fn publish(&mut self) {
+        let is_changed = self.bridges.take_changed() | self.rules.take_changed();
+        let is_changed = is_changed | std::mem::take(&mut self.is_changed);
+        if !is_changed && self.changes.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let snapshot = self.snapshot();
+        self.shared.publish(snapshot, |Megaflows { installed, work, .. }| {
+            work.add(changes, installed);
+        });
+        self.own_handler.refresh();
+        self.own_revalidator.refresh();
+    }
+
+    /// The megaflows, as long as no other thread is to see or change them.
+    pub(crate) fn megaflows_mut(&self) -> Locked<'_> {
+        self.shared.lock()
+    }
+}

@@ -1,0 +1,200 @@
+//! A persistent hash trie: a clone costs one count and shares all that neither side changes after it.
+//!
+//! A value lies in the leaf that the upper bits of its hash lead to. A change copies the leaf and the
+//! nodes above it where another trie has them too, and nothing else, so that its cost does not depend
+//! on how many values there are.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Bits of the hash that choose a child, and how many children that are.
+const BITS: u32 = 4;
+const CHILDREN: usize = 1 << BITS;
+/// A leaf with so many values is split by the next one.
+const LEAF_MAX: usize = 16;
+
+/// Values by hash. The caller brings hash and comparison, as with `hashbrown::HashTable`.
+pub struct HashTrie<T> {
+    root: Edge<T>,
+    len: usize,
+}
+
+type Edge<T> = Option<Arc<Node<T>>>;
+
+#[derive(Clone)]
+enum Node<T> {
+    Leaf(Vec<(u64, T)>),
+    Inner(Box<[Edge<T>; CHILDREN]>),
+}
+
+impl<T> Default for HashTrie<T> {
+    fn default() -> Self {
+        HashTrie { root: None, len: 0 }
+    }
+}
+
+/// Shares everything.
+impl<T> Clone for HashTrie<T> {
+    fn clone(&self) -> Self {
+        HashTrie { root: self.root.clone(), len: self.len }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for HashTrie<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl<T> HashTrie<T> {
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The value of this hash that `is_it` knows.
+    #[inline]
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let (mut edge, mut shift) = (&self.root, u64::BITS);
+        loop {
+            match &**edge.as_ref()? {
+                Node::Leaf(values) => {
+                    let found = values.iter().find(|(have, value)| *have == hash && is_it(value));
+                    return found.map(|(_, value)| value);
+                }
+                Node::Inner(children) => {
+                    shift -= BITS;
+                    edge = &children[child(hash, shift)];
+                }
+            }
+        }
+    }
+
+    /// All values, in the order of their hashes but for those in one leaf.
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { nodes: self.root.as_deref().into_iter().collect(), leaf: [].iter() }
+    }
+}
+
+impl<T: Clone> HashTrie<T> {
+    /// Adds a value, whether there is an equal one or not.
+    pub fn insert(&mut self, hash: u64, value: T) {
+        self.len += 1;
+        let (mut edge, mut shift) = (&mut self.root, u64::BITS);
+        loop {
+            let node = edge.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::new())));
+            let node = Arc::make_mut(node);
+            if let Node::Leaf(values) = node
+                && values.len() >= LEAF_MAX
+                && shift > 0
+            {
+                *node = split(std::mem::take(values), shift - BITS);
+            }
+            match node {
+                Node::Leaf(values) => return values.push((hash, value)),
+                Node::Inner(children) => {
+                    shift -= BITS;
+                    edge = &mut children[child(hash, shift)];
+                }
+            }
+        }
+    }
+
+    /// The value of this hash that `is_it` knows, to be changed.
+    pub fn find_mut(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&mut T> {
+        // What is not there makes no copies.
+        self.find(hash, &is_it)?;
+        let (mut edge, mut shift) = (&mut self.root, u64::BITS);
+        loop {
+            match Arc::make_mut(edge.as_mut()?) {
+                Node::Leaf(values) => {
+                    let found =
+                        values.iter_mut().find(|(have, value)| *have == hash && is_it(value));
+                    return found.map(|(_, value)| value);
+                }
+                Node::Inner(children) => {
+                    shift -= BITS;
+                    edge = &mut children[child(hash, shift)];
+                }
+            }
+        }
+    }
+
+    /// Takes the value of this hash out that `is_it` knows.
+    pub fn remove(&mut self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<T> {
+        self.find(hash, &is_it)?;
+        let removed = remove(&mut self.root, hash, u64::BITS, &is_it);
+        self.len -= usize::from(removed.is_some());
+        removed
+    }
+}
+
+fn child(hash: u64, shift: u32) -> usize {
+    (hash >> shift) as usize % CHILDREN
+}
+
+fn split<T: Clone>(values: Vec<(u64, T)>, shift: u32) -> Node<T> {
+    let mut leaves: [Vec<(u64, T)>; CHILDREN] = Default::default();
+    for (hash, value) in values {
+        leaves[child(hash, shift)].push((hash, value));
+    }
+    let edge = |leaf: Vec<(u64, T)>| (!leaf.is_empty()).then(|| Arc::new(Node::Leaf(leaf)));
+    Node::Inner(Box::new(leaves.map(edge)))
+}
+
+/// Nodes without values go with their last one.
+fn remove<T: Clone>(
+    edge: &mut Edge<T>,
+    hash: u64,
+    shift: u32,
+    is_it: &impl Fn(&T) -> bool,
+) -> Option<T> {
+    let (removed, is_empty) = match Arc::make_mut(edge.as_mut()?) {
+        Node::Leaf(values) => {
+            let at = values.iter().position(|(have, value)| *have == hash && is_it(value))?;
+            (values.swap_remove(at).1, values.is_empty())
+        }
+        Node::Inner(children) => {
+            let shift = shift - BITS;
+            let removed = remove(&mut children[child(hash, shift)], hash, shift, is_it)?;
+            (removed, children.iter().all(Option::is_none))
+        }
+    };
+    if is_empty {
+        *edge = None;
+    }
+    Some(removed)
+}
+
+/// See [`HashTrie::iter`].
+pub struct Iter<'a, T> {
+    /// Nodes that are still to be visited, the next one last.
+    nodes: Vec<&'a Node<T>>,
+    leaf: std::slice::Iter<'a, (u64, T)>,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        loop {
+            if let Some((_, value)) = self.leaf.next() {
+                return Some(value);
+            }
+            match self.nodes.pop()? {
+                Node::Leaf(values) => self.leaf = values.iter(),
+                Node::Inner(children) => {
+                    self.nodes.extend(children.iter().rev().filter_map(Option::as_deref));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
