@@ -18,8 +18,12 @@ check 'all(p["flows"] == p["wanted"] and p["seconds_to_limit"] > 0 for run in r[
     stats --flows 2000 --most 4000 --svg stats.svg
 check '[len(run["phases"]) for run in r["runs"]] == [1, 1, 1]' stats --flows 1000 --most 1000
 grep -q "no statistics, no expiry" stats.svg || fail "the drawing: $(cat stats.svg)"
-check 'r["empty_caches"]["transfers"] == r["filled_caches"]["transfers"] == 32' upcall --hosts 32 --batch 16
-check 'r["empty_caches"]["latency"]["batch_size"]["max"] <= 16' upcall --hosts 32 --batch 16
+check 'all(p[c]["transfers"] == 32 for p in r["policies"] for c in ("empty_caches", "filled_caches"))' \
+    upcall --hosts 32 --batch 16
+check '[p["policy"] for p in r["policies"]] == ["arp_to_one_handler", "arp_spread_in_turn", "tidegate"]' \
+    upcall --hosts 8 --handlers 2
+check 'all(p["empty_caches"]["latency"]["batch_size"]["max"] <= 16 for p in r["policies"])' \
+    upcall --hosts 32 --batch 16
 check 'r["flushed"]["max"] <= 10000 and r["wait_us"]["median"] > 0' failover --zones 2 --failovers 2
 "$TIDEGATE" bench upcall --hosts 8 >printed || fail "$(cat printed)"
 for line in "ARP packets (microseconds):" "IPv4 average with ARP requests over that without"; do

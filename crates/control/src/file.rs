@@ -24,6 +24,8 @@
 //! pmd_perf_metrics = false          # histograms and a history of workers' turns
 //! max_revalidator_ms = 1000
 //! flow_stats_interval_ms = 1000     # how often flows' statistics are collected; 0 is never
+//! handler_threads = 1               # that answer misses; 0: each worker answers its own
+//! revalidator_threads = 1           # that revalidate flows; 0: the control thread does
 //! flow_expiry = true                # whether flows without packets leave the datapath
 //! stats_update_interval_ms = 5000
 //! bundle_idle_timeout_s = 10        # how long an OpenFlow bundle stays without messages
@@ -249,11 +251,14 @@ fn options(section: &mut Section<'_>, errors: &mut Errors<'_>) -> SwitchOptions 
     let revalidator = SwitchOptions::MIN_MAX_REVALIDATOR_MS;
     let stats = SwitchOptions::MIN_STATS_UPDATE_INTERVAL_MS;
     let cache = SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES;
+    let slow_threads = SwitchOptions::MAX_SLOW_THREADS as u16;
     SwitchOptions {
         unified_cache_entries: section
             .integer("unified_cache_entries", 0..=cache, errors)
             .unwrap_or(numbers.unified_cache_entries),
         flow_stats_interval_ms: section.integer("flow_stats_interval_ms", 0..=u32::MAX, errors),
+        handler_threads: section.integer("handler_threads", 0..=slow_threads, errors),
+        revalidator_threads: section.integer("revalidator_threads", 0..=slow_threads, errors),
         flow_expiry: section.boolean("flow_expiry", errors).unwrap_or(true),
         hw_offload: section.boolean("hw_offload", errors).unwrap_or_default(),
         perf_metrics: section.boolean("pmd_perf_metrics", errors).unwrap_or_default(),

@@ -26,6 +26,11 @@ pub struct SwitchOptions {
     /// How often workers are asked what their flows have carried (`tidegate-stats-interval`), in
     /// milliseconds; 0 is never. None: as often as [`SwitchOptions::max_revalidator_ms`] says.
     pub flow_stats_interval_ms: Option<u32>,
+    /// Threads that answer misses (`n-handler-threads`); 0: each worker answers its own. None: the
+    /// control thread does.
+    pub handler_threads: Option<u16>,
+    /// Threads that revalidate flows (`n-revalidator-threads`); None, and 0: the control thread does.
+    pub revalidator_threads: Option<u16>,
     /// Whether flows without packets leave the datapath (`tidegate-flow-expiry`).
     pub flow_expiry: bool,
     /// One in this many packets that miss the exact-match cache is put into it; 0 never
@@ -68,6 +73,8 @@ impl SwitchOptions {
     pub const MIN_STATS_UPDATE_INTERVAL_MS: u32 = 5000;
     /// The most [`SwitchOptions::unified_cache_entries`]: 8 GiB a worker.
     pub const MAX_UNIFIED_CACHE_ENTRIES: u32 = 1 << 26;
+    /// The most [`SwitchOptions::handler_threads`] and [`SwitchOptions::revalidator_threads`].
+    pub const MAX_SLOW_THREADS: u32 = 64;
     /// The least [`SwitchOptions::max_revalidator_ms`] (ovs: `vswitchd/vswitch.xml`).
     pub const MIN_MAX_REVALIDATOR_MS: u32 = 100;
 }
@@ -81,6 +88,8 @@ impl Default for SwitchOptions {
             max_idle_ms: limits::MAX_IDLE_MS as u32,
             max_revalidator_ms: limits::MAX_REVALIDATOR_MS as u32,
             flow_stats_interval_ms: None,
+            handler_threads: None,
+            revalidator_threads: None,
             flow_expiry: true,
             vlan_limit: limits::VLAN_LIMIT,
             emc_insert_inv_prob: 100,

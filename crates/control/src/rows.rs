@@ -175,9 +175,16 @@ impl<'a> Reader<'a> {
         self.warn_of_ignored(place);
         let (default, cache) = (SwitchOptions::default(), SwitchOptions::MAX_UNIFIED_CACHE_ENTRIES);
         let any = 0..=u32::MAX;
+        let slow_threads = 0..=SwitchOptions::MAX_SLOW_THREADS;
+        let mut threads =
+            |key: &str| self.config(place, key, slow_threads.clone()).map(|count| count as u16);
+        let (handler_threads, revalidator_threads) =
+            (threads("n-handler-threads"), threads("n-revalidator-threads"));
         let mut number =
             |key: &str, default: u32| self.config(place, key, any.clone()).unwrap_or(default);
         SwitchOptions {
+            handler_threads,
+            revalidator_threads,
             flow_limit: number("flow-limit", default.flow_limit),
             max_idle_ms: number("max-idle", default.max_idle_ms),
             max_revalidator_ms: number("max-revalidator", default.max_revalidator_ms)

@@ -39,5 +39,5 @@ pub use outbox::Outbox;
 pub use stats::WorkerStats;
 pub use step::{FoundBy, Step};
 pub use unified::{Room, RoomWanted};
-pub use upcall_queue::{QueueFull, Reserved, UpcallQueue};
+pub use upcall_queue::{Answers, QueueFull, Reserved, UpcallQueue};
 pub use worker::{InstalledFlow, Worker, WorkerConfig};

@@ -46,7 +46,7 @@ impl Worker {
         out: &mut Outbox,
         trace: Option<TraceId>,
     ) -> bool {
-        let Ok(reserved) = self.upcalls.reserve(&kind, &frame.key) else { return false };
+        let Ok(reserved) = self.upcalls.reserve(self.id, &kind, &frame.key) else { return false };
         let upcall = Upcall {
             worker: self.id,
             kind,

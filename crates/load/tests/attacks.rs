@@ -361,7 +361,7 @@ fn check_arp_storm(storm_ports: u16) {
         network.inputs[0].lock().unwrap().push_back(frame);
         network.switch.work(network.now, &mut network.cables, 0).unwrap();
         waiting.push_back(ms);
-        network.switch.take_upcalls(64, &mut upcalls);
+        network.switch.take_own_upcalls(64, &mut upcalls);
         for upcall in upcalls.drain(..) {
             if upcall.key.in_port() == PortNo(1) {
                 let began = waiting.pop_front().unwrap();

@@ -236,7 +236,7 @@ impl Answer {
 }
 
 impl Ofproto {
-    /// What answers misses for it, on any thread.
+    /// What answers misses for it, on any thread, as of what was published.
     pub fn handler(&self) -> Handler {
         Handler::new(&self.shared)
     }

@@ -79,6 +79,7 @@ impl Switch {
         let was_restoring = self.is_restoring;
         // What was restored once is not waited for again (ovs: `vswitchd/bridge.c`, `bridge_run`).
         self.is_restoring &= desired.options.flow_restore_wait;
+        self.tell_handlers_of_restoring();
         let added: Vec<String> = changes.iter().filter_map(Change::added_port).collect();
         let is_known = |name: &String| self.desired.bridges.contains_key(name);
         let bridges: Vec<String> =
@@ -251,6 +252,7 @@ impl Switch {
             tasks.extend(std::mem::take(&mut bridge.controllers).into_values());
         }
         tasks.iter().for_each(JoinHandle::abort);
+        self.threads = None;
         self.workers.clear();
         tasks
     }

@@ -204,9 +204,9 @@ impl Switch {
         let any = usize::from(bridges().next().is_some());
         let counts = [
             ("connections", self.conntrack.connections() as usize),
-            ("handlers", any),
+            ("handlers", any * usize::from(self.slow.others().max(1))),
             ("ports", bridges().map(|bridge| bridge.ports().count()).sum()),
-            ("revalidators", any),
+            ("revalidators", any * usize::from(self.slow.revalidators.max(1))),
             ("rules", self.ofproto.flow_count()),
             ("udpif keys", self.ofproto.megaflow_counters().current),
         ];
@@ -229,7 +229,8 @@ impl Switch {
              \x20 1: (keys {count})\n",
             self.settings.dummy.datapath_name(),
         );
-        for (port, dropped) in self.upcalls.dropped() {
+        let _ = writeln!(text, "  {}", self.slow.describe());
+        for (port, dropped) in self.lost_upcalls() {
             let name = self.devices.get(port).map_or("?", |device| device.name.as_str());
             let _ = writeln!(text, "  lost of {name}: {dropped}");
         }

@@ -24,6 +24,7 @@ mod flow_file;
 mod flow_log;
 mod flush;
 mod fresh;
+mod handlers;
 mod interfaces;
 pub mod latency;
 mod link_task;
@@ -42,6 +43,8 @@ pub mod run;
 mod rxq;
 mod secret;
 mod sessions;
+mod settings;
+mod slow_path;
 mod stream;
 mod system_statistics;
 mod tracing;
@@ -56,7 +59,7 @@ use crate::stream::TlsSettings;
 use base::{Instant, WorkerId};
 use conntrack::{Config as ConntrackConfig, Conntrack};
 use control::Desired;
-use datapath::{UpcallQueue, WorkerConfig};
+use datapath::WorkerConfig;
 use devices::Devices;
 pub use dummy::Dummy;
 use flow::Upcall;
@@ -64,9 +67,9 @@ use ofproto::connection::{self, ConnId, Connections};
 use ofproto::{BridgeId, Ofproto, Outbox};
 use port::PortError;
 pub use processors::Processors;
+pub use settings::Settings;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -80,25 +83,6 @@ pub type Shared = Rc<RefCell<Switch>>;
 /// Upcalls answered before other events get their turn.
 const UPCALL_BUDGET: usize = 64;
 
-/// The only handler: the control thread.
-const HANDLER: u16 = 0;
-
-/// What the switch is started with, besides its configuration.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where sockets and pidfiles lie (`OVS_RUNDIR`).
-    pub run_dir: PathBuf,
-    /// Whether the database may name Unix sockets in the run directory only
-    /// (`--no-self-confinement` lifts it).
-    pub is_confined: bool,
-    /// How TLS is spoken; the database may name other keys and certificates.
-    pub tls: TlsSettings,
-    /// Whether ports may be dummies (`--enable-dummy`).
-    pub dummy: Dummy,
-    /// What workers run on (`--dummy-numa`).
-    pub processors: Processors,
-}
-
 /// The control thread's state.
 pub struct Switch {
     settings: Settings,
@@ -107,8 +91,13 @@ pub struct Switch {
     ofproto: Ofproto,
     connections: Connections,
     conntrack: Arc<Conntrack>,
-    upcalls: Arc<UpcallQueue>,
-    latency: latency::Latency,
+    /// Who answers misses, and what those share with this thread.
+    slow: slow_path::SlowPath,
+    common: Arc<handlers::Common>,
+    threads: Option<handlers::Threads>,
+    /// Upcalls that were dropped in queues that were replaced.
+    lost_before: BTreeMap<base::PortNo, u64>,
+    latency: Arc<latency::Latency>,
     workers: Vec<WorkerThread>,
     devices: Devices,
     balancer: balance::Balancer,
@@ -166,6 +155,9 @@ impl Switch {
     ) -> Result<(Shared, UnboundedReceiver<WorkerEvent>), PortError> {
         let (events, inbox) = unbounded_channel();
         let devices = Devices::new()?;
+        let (slow, latency) = (slow_path::SlowPath::default(), Arc::<latency::Latency>::default());
+        let datapath = settings.dummy.datapath_name();
+        let common = handlers::Common::new(slow, &events, &latency, datapath);
         let shared = Rc::new_cyclic(|weak| {
             RefCell::new(Switch {
                 tls: settings.tls.clone(),
@@ -173,8 +165,11 @@ impl Switch {
                 ofproto: Ofproto::new(ofproto::Config::default()).of_run(secret::secret()),
                 connections: Connections::default(),
                 conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
-                upcalls: Arc::new(UpcallQueue::new()),
-                latency: latency::Latency::default(),
+                slow,
+                common,
+                threads: None,
+                lost_before: BTreeMap::new(),
+                latency,
                 workers: Vec::new(),
                 devices,
                 balancer: balance::Balancer::default(),
@@ -218,6 +213,7 @@ impl Switch {
         modes: &[WorkerMode],
         config: WorkerConfig,
     ) -> Result<(), PortError> {
+        self.stop_handlers(modes.len());
         let mut slots = Vec::new();
         for worker in std::mem::take(&mut self.workers) {
             let id = worker.id;
@@ -233,11 +229,13 @@ impl Switch {
         self.outbox.commands.clear();
         self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
         for (index, mode) in modes.iter().enumerate() {
-            let (conntrack, upcalls) = (Arc::clone(&self.conntrack), Arc::clone(&self.upcalls));
+            let conntrack = Arc::clone(&self.conntrack);
+            let upcalls = Arc::clone(&self.common.upcalls);
             let id = WorkerId(index as u16);
             let events = self.events.clone();
             let latency = self.latency.recorder(id);
-            let shared = worker_thread::Shared { conntrack, upcalls, events, latency };
+            let answering = self.answering(id);
+            let shared = worker_thread::Shared { conntrack, upcalls, events, latency, answering };
             let worker = WorkerThread::start(id, self.generation, *mode, config, shared)?;
             worker.send(WorkerCommand::Trace(self.traces.order()));
             worker.metrics().set_log(self.turn_log);
@@ -249,6 +247,7 @@ impl Switch {
             log::error!(target: "dpif_netdev", "port {port}: {error}");
         }
         self.balancer.reset();
+        self.start_handlers();
         Ok(())
     }
 
@@ -310,18 +309,19 @@ impl Switch {
     /// Answers upcalls, a bounded number at a time; says whether more wait.
     fn answer_upcalls(&mut self, now: Instant) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
-        self.upcalls.pop(UPCALL_BUDGET, &mut batch);
+        self.common.upcalls.pop(UPCALL_BUDGET, &mut batch);
         let (count, taken) = (batch.len() as u64, clock::now());
         if self.is_restoring {
             batch.clear();
         }
+        let number = self.slow.others();
         if !batch.is_empty() {
-            self.latency.batch(HANDLER, batch.len());
+            self.latency.batch(number, batch.len());
         }
         let datapath = self.settings.dummy.datapath_name();
         for upcall in batch.drain(..) {
             flow_log::upcall(datapath, &upcall);
-            let stamps = latency::taken(&upcall, HANDLER, taken);
+            let stamps = latency::taken(&upcall, number, taken);
             let before = self.outbox.commands.len();
             self.ofproto.upcall(now, upcall, &mut self.outbox);
             let answers = self.outbox.commands.get_mut(before..).unwrap_or_default();
@@ -329,7 +329,7 @@ impl Switch {
         }
         self.upcall_cost.add(count, clock::now() - now);
         self.batch = batch;
-        !self.upcalls.is_empty()
+        !self.common.upcalls.is_empty()
     }
 
     /// Forgets connections whose time ran out and whose worker does not, and hands back the memory of
@@ -341,6 +341,7 @@ impl Switch {
     /// Time went by.
     pub fn tick(&mut self) {
         let now = clock::now();
+        self.catch_up();
         self.unwatch_connections(now);
         self.end_unwatched_trace(now);
         self.ofproto.tick(now, &mut self.outbox);
@@ -373,6 +374,7 @@ impl Switch {
         if self.ofproto.go_on(now, &mut self.outbox) {
             self.upkeep_wake.notify_one();
         }
+        self.wake_revalidators();
         self.connections.deliver(&mut self.ofproto, now);
         self.send_commands();
         for (port, up) in std::mem::take(&mut self.outbox.port_admin) {

@@ -177,7 +177,7 @@ impl Switch {
             self.offload.table.clear(device, &self.conntrack, clock::now());
         }
         self.offload.table.forget_flows();
-        self.offload.changes = Changes::default();
+        self.offload.changes = Changes::new(self.slow.others() > 0);
     }
 
     /// A worker offers connections; it had got so many commands before.

@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::processors::{announce_workers, first_of_each_node};
+use super::slow_path::SlowPath;
 use super::worker_thread::{WorkerCommand, WorkerMode};
 use crate::stream::TlsSettings;
 use base::Zone;
@@ -102,12 +103,14 @@ impl Switch {
         };
         let modes = self.worker_modes(options);
         let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
-        if modes == running {
+        let slow = SlowPath::wanted(options, modes.len());
+        if modes == running && slow == self.slow {
             for thread in &self.workers {
                 thread.send(WorkerCommand::Configure(config));
             }
             return;
         }
+        self.slow = slow;
         announce_workers(&running, &modes);
         if let Err(error) = self.start_workers(&modes, config) {
             log::error!(target: "dpif_netdev", "{error}");

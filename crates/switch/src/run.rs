@@ -190,7 +190,11 @@ async fn serve(
             signal = signals.next() => break Some(signal),
             () = ended.notified() => break None,
             () = ready.notified() => daemon.ready()?,
-            call = next_call(&mut server) => commands.answer(&mut shared.borrow_mut(), call),
+            call = next_call(&mut server) => {
+                let mut switch = shared.borrow_mut();
+                switch.catch_up();
+                commands.answer(&mut switch, call);
+            }
         }
     };
     let cleanup = exit.borrow().is_some_and(|exit| exit.cleanup);

@@ -48,7 +48,7 @@ impl Switch {
         self.ofproto.remove_tunnel_end(number);
         if is_last {
             self.tunnels.ends.remove(&name);
-            self.upcalls.remove_port(number);
+            self.common.upcalls.remove_port(number);
             self.devices.close(number, true, &self.workers);
         }
     }

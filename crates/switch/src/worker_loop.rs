@@ -7,11 +7,13 @@
 //! Time is measured in nanoseconds of the monotonic clock; what the commands of Open vSwitch call
 //! cycles are those.
 
+mod account;
 mod orders;
 
 use super::balance::Load;
 use super::expiry::expiry_budget;
-use super::metrics::{BatchSizes, Metrics, Sample};
+use super::handlers::Answering;
+use super::metrics::{BatchSizes, Metrics};
 use super::nap::Nap;
 use super::tracing::{Arrival, Picker};
 use super::turns::{Turns, WorkerReport};
@@ -23,7 +25,7 @@ use datapath::{Outbox, Worker, WorkerStats};
 use packet::Batch;
 use port_linux::{Waiter, affinity};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -33,6 +35,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// had something, and how often it looks at them after that.
 const LOOK_ON: Duration = Duration::from_micros(200);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a worker that answers its own misses does so before it receives again: a port's queue has room
+/// for what comes meanwhile.
+const ANSWERING_MAX: Duration = Duration::from_micros(100);
 /// Batches received from one port before the others get their turn.
 const BATCHES_PER_TURN: usize = 4;
 
@@ -54,11 +59,14 @@ pub struct Start {
     pub published: Arc<Mutex<WorkerReport>>,
     /// What is kept of its turns.
     pub metrics: Arc<Metrics>,
+    /// What answers its misses, if it does that itself.
+    pub answering: Option<Answering>,
 }
 
 /// Works until it is told to stop, or the control thread is gone; gives back its queues.
 pub fn run(start: Start) -> Vec<RxSlot> {
-    let Start { generation, mode, worker, waiter, inbox, events, published, metrics } = start;
+    let Start { generation, mode, worker, waiter, inbox, events, published, metrics, answering } =
+        start;
     Run {
         generation,
         mode,
@@ -68,6 +76,7 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         events,
         published,
         metrics,
+        answering,
         sizes: BatchSizes::default(),
         asked: None,
         ports: Ports::default(),
@@ -93,6 +102,7 @@ struct Run {
     events: UnboundedSender<WorkerEvent>,
     published: Arc<Mutex<WorkerReport>>,
     metrics: Arc<Metrics>,
+    answering: Option<Answering>,
     /// Of a turn that is kept: its batches, and the upcalls before it.
     sizes: BatchSizes,
     asked: Option<u64>,
@@ -131,6 +141,7 @@ impl Run {
                 return self.ports.rx;
             }
             let (received, sending_from) = self.receive_all(now, &mut batch, &mut out);
+            self.answer_own(&mut out);
             self.worker.continue_dump(&mut out);
             self.flush(&mut out);
             self.offer();
@@ -151,6 +162,7 @@ impl Run {
             }
             if worked - ticked >= SLEEP_MAX {
                 ticked = worked;
+                self.answering.iter_mut().for_each(Answering::tick);
                 if let Some(wanted) = self.worker.tick() {
                     let (generation, id) = (self.generation, self.worker.id());
                     let _ = self.events.send(WorkerEvent::WantsRoom(generation, id, wanted));
@@ -170,32 +182,6 @@ impl Run {
         self.busy.add(ns);
     }
 
-    /// Adds the turn to the worker's metrics.
-    fn keep_turn(&mut self, began: Instant, ended: Instant, packets: u64) {
-        if self.mode == WorkerMode::Sleeping || !self.metrics.is_on() {
-            self.asked = None;
-            return;
-        }
-        let sizes = std::mem::take(&mut self.sizes);
-        let stats = self.worker.stats();
-        let asked = stats.misses + stats.lost;
-        let upcalls = asked.saturating_sub(self.asked.replace(asked).unwrap_or(asked));
-        let ns = (ended - began).as_nanos() as u64;
-        let busy_ns = if packets > 0 { ns } else { 0 };
-        let batches = sizes.0[1..].iter().map(|&count| u64::from(count)).sum();
-        let turn = Sample { ns, busy_ns, packets, batches, upcalls, ..Sample::default() };
-        self.metrics.add(ended.as_millis(), turn, &sizes);
-    }
-
-    fn end_interval(&mut self, length: Duration) {
-        let busy_ns = self.busy.end_interval();
-        for slot in &mut self.ports.rx {
-            slot.usage.end_interval();
-        }
-        let total_ns = length.as_nanos() as u64;
-        self.last = Load { intervals: self.last.intervals + 1, busy_ns, total_ns };
-    }
-
     /// Waits for something to do, where the worker may wait. `idle_since` is when it had nothing
     /// to do any more. Gives the time after.
     fn rest(
@@ -205,7 +191,9 @@ impl Run {
         now: Instant,
         received_at: Instant,
     ) -> Instant {
-        let rested = if self.mode.waits() && (received > 0 || self.worker.is_dumping()) {
+        let has_misses = self.answering.as_ref().is_some_and(Answering::has_misses);
+        let is_busy = received > 0 || self.worker.is_dumping() || has_misses;
+        let rested = if self.mode.waits() && is_busy {
             None
         } else if self.mode.waits() {
             self.publish();
@@ -253,7 +241,13 @@ impl Run {
             match self.inbox.try_recv() {
                 Ok(WorkerCommand::Stop) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => return true,
-                Ok(WorkerCommand::Flow(command)) => self.carry_out(now, command, out),
+                Ok(WorkerCommand::Flow(command)) => {
+                    self.commands += 1;
+                    self.carry_out(now, command, out);
+                }
+                Ok(WorkerCommand::Flows(commands)) => {
+                    commands.into_iter().for_each(|command| self.carry_out(now, command, out));
+                }
                 Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
                 Ok(WorkerCommand::AddRx(slot)) => {
                     self.ports.add_rx(slot, &mut self.waiter);
@@ -284,6 +278,21 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// Answers misses of its own, where it does that itself, for a bounded time.
+    fn answer_own(&mut self, out: &mut Outbox) {
+        let Some(mut answering) = self.answering.take_if(|it| it.has_misses()) else { return };
+        let began = clock::now();
+        let mut now = began;
+        while now - began < ANSWERING_MAX && answering.has_misses() {
+            answering.answer();
+            now = clock::now();
+            for command in answering.answers.drain(..) {
+                self.carry_out(now, command, out);
+            }
+        }
+        self.answering = Some(answering);
     }
 
     /// Gives each queue its turn; says how many packets came, and since when the time is of no queue yet:
@@ -373,15 +382,5 @@ impl Run {
         if std::mem::take(&mut out.wake_control) {
             let _ = self.events.send(WorkerEvent::Upcalls);
         }
-    }
-
-    /// Lets the control side read the counters.
-    fn publish(&self) {
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        published.stats.clone_from(self.worker.stats());
-        (published.turns, published.since, published.last) = (self.turns, self.since, self.last);
-        published.busy.clone_from(&self.busy);
-        published.queues.clear();
-        published.queues.extend(self.ports.reports());
     }
 }

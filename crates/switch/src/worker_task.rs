@@ -30,6 +30,7 @@ impl Switch {
         let now = clock::now();
         match event {
             WorkerEvent::Upcalls => return,
+            WorkerEvent::Answered => self.catch_up(),
             WorkerEvent::Spent(room) => return drop(room),
             WorkerEvent::WantsRoom(generation, id, wanted) => {
                 let asks =

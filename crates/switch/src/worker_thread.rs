@@ -1,6 +1,7 @@
 //! A worker's thread as the control side holds it. What it does is told in
 //! [`super::worker_loop`].
 
+use super::handlers::Answering;
 use super::latency::Recorder;
 use super::metrics::Metrics;
 use super::offload::Credit;
@@ -15,6 +16,7 @@ use datapath::{Room, RoomWanted, UpcallQueue, Worker, WorkerConfig, WorkerStats}
 use flow::{FlowCommand, FlowDump, OffloadOffer};
 use port::{PortError, TxQueue};
 use port_linux::{Waiter, Waker, affinity};
+use std::cell::Cell;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -47,6 +49,8 @@ impl WorkerMode {
 pub enum WorkerCommand {
     /// Something for the datapath.
     Flow(FlowCommand),
+    /// The same, in order.
+    Flows(Vec<FlowCommand>),
     /// Send packets for a port through this queue.
     AddTx(PortNo, Box<dyn TxQueue>),
     /// Receive packets from this queue.
@@ -79,8 +83,10 @@ pub enum WorkerCommand {
 /// What a worker's thread tells the control side.
 #[derive(Debug)]
 pub enum WorkerEvent {
-    /// Misses wait in the queue.
+    /// Misses wait in the queue for the control thread.
     Upcalls,
+    /// Handlers have answered packets that teach something, or left flows to be looked at again.
+    Answered,
     /// Statistics of flows, from workers started in this generation.
     Dump(u32, FlowDump),
     /// What became of a packet.
@@ -106,6 +112,41 @@ pub struct Shared {
     pub events: UnboundedSender<WorkerEvent>,
     /// Where the times of its upcalls are recorded.
     pub latency: Recorder,
+    /// What answers its own misses, if it does that itself.
+    pub answering: Option<Answering>,
+}
+
+/// Where a worker is told something, for threads beside the control thread.
+pub struct Outlet {
+    commands: mpsc::Sender<WorkerCommand>,
+    waker: Waker,
+    has_put: Cell<bool>,
+}
+
+impl Clone for Outlet {
+    fn clone(&self) -> Self {
+        let (commands, waker) = (self.commands.clone(), self.waker.clone());
+        Outlet { commands, waker, has_put: Cell::new(false) }
+    }
+}
+
+impl Outlet {
+    /// Puts commands into the worker's inbox. It sees them when it is woken, or in its next turn.
+    pub fn put(&self, commands: Vec<FlowCommand>) {
+        // A worker that has ended has no use for it.
+        let _ = self.commands.send(WorkerCommand::Flows(commands));
+        self.has_put.set(true);
+    }
+
+    /// Whether anything was put there since the last call.
+    pub fn take_put(&self) -> bool {
+        self.has_put.take()
+    }
+
+    /// Wakes the worker.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
 }
 
 /// A running worker, as the control side holds it.
@@ -130,7 +171,7 @@ impl WorkerThread {
         config: WorkerConfig,
         shared: Shared,
     ) -> Result<Self, PortError> {
-        let Shared { conntrack, upcalls, events, latency } = shared;
+        let Shared { conntrack, upcalls, events, latency, answering } = shared;
         let waiter = Waiter::new()?;
         let waker = waiter.waker();
         let (commands, inbox) = mpsc::channel();
@@ -161,6 +202,7 @@ impl WorkerThread {
                     events,
                     published,
                     metrics: kept,
+                    answering,
                 })
             })
             .map_err(|source| PortError::System {
@@ -176,6 +218,12 @@ impl WorkerThread {
         // A worker that has ended has no use for it.
         let _ = self.commands.send(command);
         self.waker.wake();
+    }
+
+    /// Where other threads tell it something.
+    pub fn outlet(&self) -> Outlet {
+        let (commands, waker) = (self.commands.clone(), self.waker.clone());
+        Outlet { commands, waker, has_put: Cell::new(false) }
     }
 
     /// Prepares room for the worker, on a thread that no other waits for.

@@ -180,6 +180,14 @@ impl UnderTest {
         self.ask("upcall/set-flow-limit", &[&flows.to_string()]).map(drop)
     }
 
+    /// Has so many threads answer misses.
+    pub fn set_handlers(&mut self, handlers: u16) -> Result<(), BenchError> {
+        self.run(&Stock::new(&format!(
+            "ovs-vsctl --timeout=50 set Open_vSwitch . other_config:n-handler-threads={handlers}"
+        )))
+        .map(drop)
+    }
+
     /// How many megaflows there are.
     pub fn flows(&mut self) -> Result<u64, BenchError> {
         let text = self.ask("upcall/show", &[])?;

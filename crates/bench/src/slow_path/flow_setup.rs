@@ -42,6 +42,7 @@ const OLD_SINK: u16 = 4;
 #[command(after_help = "Examples:
   tidegate bench flow-setup --flows 200000 --hold            all of them, however often it takes
   tidegate bench flow-setup --flows 200000 --rate 300000     offered at a rate, each packet once
+  tidegate bench flow-setup --flows 200000 --hold --handlers 1
   tidegate bench flow-setup --flows 200000 --hold --peer ovs --json
   tidegate bench flow-setup --flows 50000 --svg flows.svg    flows over time
 
@@ -69,6 +70,10 @@ pub struct FlowSetupArgs {
     /// Established packets per second
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     established_rate: u32,
+    /// Threads of our switch that answer misses (n-handler-threads); 0: its worker answers its own.
+    /// Without it the control thread does
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    handlers: Option<u16>,
     /// Measure another switch beside ours
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
@@ -151,6 +156,9 @@ fn run(
     is_raised: bool,
 ) -> Result<Run, BenchError> {
     let mut switch = UnderTest::start(kind)?;
+    if let Some(handlers) = args.handlers.filter(|_| kind == Kind::Tidegate) {
+        switch.set_handlers(handlers)?;
+    }
     if is_raised {
         switch.set_flow_limit(u64::from(args.flows) * 2 + u64::from(ESTABLISHED))?;
     }
@@ -373,6 +381,7 @@ fn report(args: &FlowSetupArgs, runs: &[Run], missing: Option<String>) -> Outcom
         "established_rate": args.peer.is_none().then_some(args.established_rate),
         "offered_rate": args.rate,
         "hold": args.hold,
+        "handlers": args.handlers,
         "rules": 20,
         "runs": runs.iter().map(|run| run.json(args.flows)).collect::<Value>(),
         "not_measured": missing,
@@ -432,6 +441,7 @@ mod tests {
             flows: 1000,
             hold: true,
             rate: None,
+            handlers: None,
             established_rate: 1000,
             peer: Some(Peer::Ovs),
             seconds: 1,

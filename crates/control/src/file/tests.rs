@@ -26,6 +26,8 @@ fn the_documented_example_is_read() {
     let found = Desired::from_toml(&example(), "example.toml").expect("no errors");
     let options = SwitchOptions {
         flow_stats_interval_ms: Some(1000),
+        handler_threads: Some(1),
+        revalidator_threads: Some(1),
         worker_cores: Some(CoreSet::from_iter([1, 2])),
         max_connections: Some(3_000_000),
         run_dir: Some("/run/openvswitch".into()),

@@ -3,6 +3,7 @@
 use super::{Cable, Switch};
 use base::{Instant, WorkerId};
 use flow::{FlowCommand, Upcall};
+use ofproto::Handler;
 use port::PortError;
 
 impl Switch {
@@ -26,25 +27,38 @@ impl Switch {
         self.send(cables);
     }
 
-    /// A handler takes so many upcalls at most.
-    pub fn take_upcalls(&mut self, most: usize, upcalls: &mut Vec<Upcall>) {
+    /// A handler, counted from 0, takes so many upcalls at most.
+    pub fn take_upcalls(&mut self, handler: u16, most: usize, upcalls: &mut Vec<Upcall>) {
+        self.upcalls.pop_for(handler, most, upcalls);
+    }
+
+    /// The owner of the tables takes so many of its own.
+    pub fn take_own_upcalls(&mut self, most: usize, upcalls: &mut Vec<Upcall>) {
         self.upcalls.pop(most, upcalls);
     }
 
-    /// Whether upcalls wait.
-    pub fn has_upcalls(&self) -> bool {
-        !self.upcalls.is_empty()
+    /// Whether upcalls wait for a handler.
+    pub fn has_upcalls(&self, handler: u16) -> bool {
+        !self.upcalls.is_empty_for(handler)
     }
 
-    /// A handler translates an upcall; these are its answers.
-    pub fn translate(&mut self, now: Instant, upcall: Upcall) -> Vec<(WorkerId, FlowCommand)> {
-        self.core.upcall(now, upcall, &mut self.orders);
+    /// What answers misses beside the owner of the tables.
+    pub fn handler(&mut self) -> Handler {
+        self.core.publish();
+        self.core.handler()
+    }
+
+    /// The owner applies what handlers left to it, has them see it, and looks at the flows that are to be
+    /// looked at again; these are the commands that it takes.
+    pub fn catch_up(&mut self, now: Instant) -> Vec<(WorkerId, FlowCommand)> {
+        self.core.apply_credits(now);
+        self.core.revalidate(now, &mut self.orders);
         std::mem::take(&mut self.orders.commands)
     }
 
-    /// What changed is translated anew; these are the commands that it takes.
-    pub fn revalidate(&mut self, now: Instant) -> Vec<(WorkerId, FlowCommand)> {
-        self.core.revalidate(now, &mut self.orders);
+    /// A handler could not answer it: the owner does.
+    pub fn translate(&mut self, now: Instant, upcall: Upcall) -> Vec<(WorkerId, FlowCommand)> {
+        self.core.upcall(now, upcall, &mut self.orders);
         std::mem::take(&mut self.orders.commands)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{InMemoryError, Watch};
 use ::conntrack::Conntrack;
-use ::datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use ::datapath::{Answers, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
 use flow::{DropReason, Upcall};
 use ofproto::{BridgeConfig, BridgeId, FailMode, Ofproto, PortDevice, PortSpec};
@@ -76,7 +76,19 @@ impl Switch {
         worker: WorkerId,
         conntrack: Arc<Conntrack>,
     ) -> Result<Switch, InMemoryError> {
-        let upcalls = Arc::new(UpcallQueue::new());
+        Switch::answered_by(Answers::Owner, ports, flows, worker, conntrack)
+    }
+
+    /// The same whose misses are answered by others than the owner of the tables: by what
+    /// [`Self::handler`] gives.
+    pub fn answered_by(
+        answers: Answers,
+        ports: u16,
+        flows: &str,
+        worker: WorkerId,
+        conntrack: Arc<Conntrack>,
+    ) -> Result<Switch, InMemoryError> {
+        let upcalls = Arc::new(UpcallQueue::answered_by(answers));
         let worker = Worker::new(
             worker,
             conntrack.tracker()?,

@@ -4,6 +4,10 @@ use super::flows::add_fresh;
 use super::{Answer, add};
 use crate::Switch;
 use daemon::unixctl::Commands;
+use std::time::Duration;
+
+/// Between two looks at whether revalidators are done.
+const FINISH_PAUSE: Duration = Duration::from_micros(100);
 
 /// Adds these commands.
 pub fn add_all(commands: &mut Commands<Switch>) {
@@ -53,8 +57,15 @@ impl Switch {
 
     /// Does all that is to be done with megaflows, however long it takes.
     fn finish_upkeep(&mut self) {
-        while self.ofproto.go_on(clock::now(), &mut self.outbox) {}
-        self.settle();
+        loop {
+            let more = self.ofproto.go_on(clock::now(), &mut self.outbox);
+            self.settle();
+            if !more && !self.ofproto.needs_revalidation() {
+                return;
+            }
+            // Threads beside this one may be at it.
+            std::thread::sleep(FINISH_PAUSE);
+        }
     }
 }
 

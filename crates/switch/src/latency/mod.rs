@@ -234,13 +234,19 @@ pub fn taken(upcall: &Upcall, handler: u16, now: Instant) -> Stamps {
 
 /// The upcall was translated, and these commands answer it.
 pub fn translated(stamps: Stamps, now: Instant, answers: &mut [(WorkerId, FlowCommand)]) {
-    let ns = (now - stamps.taken).as_nanos() as u64;
-    probe::probe!(tidegate, upcall_translated, stamps.class as u64, u64::from(stamps.handler), ns);
+    let stamps = with_translated(stamps, now);
     for (_, command) in answers {
         if let FlowCommand::Execute(asked) = command {
-            asked.stamps = Some(Stamps { translated: now, ..stamps });
+            asked.stamps = Some(stamps);
         }
     }
+}
+
+/// The times of an upcall whose translation is done now.
+pub fn with_translated(stamps: Stamps, now: Instant) -> Stamps {
+    let ns = (now - stamps.taken).as_nanos() as u64;
+    probe::probe!(tidegate, upcall_translated, stamps.class as u64, u64::from(stamps.handler), ns);
+    Stamps { translated: now, ..stamps }
 }
 
 /// The times that a command carries, if it answers an upcall.

@@ -19,15 +19,26 @@ pub struct Changes {
     forgotten: BTreeMap<WorkerId, u64>,
     /// Flows with greater numbers were never put.
     highest: Option<FlowId>,
+    /// Handlers put flows, of which nothing is heard here: what is put here may be a change of one.
+    handlers_put: bool,
 }
 
 impl Changes {
+    /// Without commands yet; `handlers_put` says whether handlers put flows, too.
+    pub fn new(handlers_put: bool) -> Changes {
+        Changes { handlers_put, ..Changes::default() }
+    }
+
     /// Counts a command that is sent to a worker; gives the flow that it changes or takes out.
     pub fn note(&mut self, worker: WorkerId, command: &FlowCommand) -> Option<FlowId> {
         let sent = self.sent.entry(worker).or_default();
         *sent += 1;
         let changed = match command {
-            FlowCommand::Put(put) if self.highest.is_some_and(|it| put.id <= it) => put.id,
+            FlowCommand::Put(put)
+                if self.handlers_put || self.highest.is_some_and(|it| put.id <= it) =>
+            {
+                put.id
+            }
             FlowCommand::Put(put) => {
                 self.highest = Some(put.id);
                 return None;
@@ -90,6 +101,13 @@ mod tests {
         assert!(changes.are_none_since(5, &offer), "the worker knew of it");
         assert_eq!(changes.note(WORKER, &delete(1)), Some(FlowId(1)));
         assert!(!changes.are_none_since(5, &offer));
+    }
+
+    #[test]
+    fn a_flow_that_a_handler_put_may_be_changed_by_the_first_put_that_is_heard_of() {
+        let mut changes = Changes::new(true);
+        assert_eq!(changes.note(WORKER, &put(2)), Some(FlowId(2)));
+        assert!(!changes.are_none_since(0, &offer(1, &[2])));
     }
 
     #[test]

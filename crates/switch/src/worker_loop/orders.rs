@@ -10,7 +10,6 @@ use flow::{FlowCommand, FlowStats};
 
 impl Run {
     pub(super) fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
-        self.commands += 1;
         let Run { worker, ports, tracing, events, metrics, .. } = self;
         let stamps = stamps_of(&command);
         match (command, tracing) {

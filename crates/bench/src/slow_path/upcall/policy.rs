@@ -1,0 +1,56 @@
+//! Which handler an upcall goes to.
+
+use flow::{Field, FlowKey};
+
+/// How upcalls are handed out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// A list for each handler, in order of arrival. Packets are spread by a hash of their flow, which ARP
+    /// has none of: all of it goes to the first handler. So do kernels that the seed began with.
+    OneForArp,
+    /// The same, but that ARP goes to each handler in turn, as the seed's patch has it.
+    ArpSpread,
+    /// This switch's: by flow, ARP by its addresses, and at each handler a queue for each port and class,
+    /// served in turn.
+    Ours,
+}
+
+impl Policy {
+    /// In the order of a report.
+    pub const ALL: [Policy; 3] = [Policy::OneForArp, Policy::ArpSpread, Policy::Ours];
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::OneForArp => "arp_to_one_handler",
+            Policy::ArpSpread => "arp_spread_in_turn",
+            Policy::Ours => "tidegate",
+        }
+    }
+
+    /// What it is called for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Policy::OneForArp => "all ARP to one handler",
+            Policy::ArpSpread => "ARP to each in turn",
+            Policy::Ours => "queues by port and class",
+        }
+    }
+}
+
+/// The handler of an upcall under a policy with a list for each handler.
+pub fn handler_of(policy: Policy, key: &FlowKey, handlers: u16, arp_turn: &mut u16) -> u16 {
+    const ARP: u16 = 0x0806;
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    if key.eth_type() == ARP {
+        if policy == Policy::ArpSpread {
+            *arp_turn = (*arp_turn + 1) % handlers;
+            return *arp_turn;
+        }
+        return 0;
+    }
+    let addresses = (key.get(Field::Ipv4Src) << 32 | key.get(Field::Ipv4Dst)) as u64;
+    let ports = u64::from(key.tp_src()) << 16 | u64::from(key.tp_dst());
+    let hash = (addresses.wrapping_mul(MIX) ^ ports).wrapping_mul(MIX) >> 32;
+    (hash % u64::from(handlers)) as u16
+}

@@ -1,0 +1,141 @@
+//! Who answers misses and revalidates flows, and the control thread's part in it.
+
+use super::Switch;
+use super::handlers::{Answering, Common, Threads};
+use super::worker_thread::{Outlet, WorkerThread};
+use base::{PortNo, WorkerId};
+use control::SwitchOptions;
+use datapath::Answers;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How misses are answered and megaflows revalidated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlowPath {
+    /// Who answers misses.
+    pub answers: Answers,
+    /// Threads that revalidate; 0: the control thread does.
+    pub revalidators: u16,
+}
+
+impl SlowPath {
+    /// What the configuration asks for with so many workers.
+    pub fn wanted(options: &SwitchOptions, workers: usize) -> SlowPath {
+        let answers = match options.handler_threads {
+            None => Answers::Owner,
+            Some(0) => Answers::Workers(workers as u16),
+            Some(count) => Answers::Handlers(count),
+        };
+        let revalidators = match options.revalidator_threads.unwrap_or(0) {
+            // What a device forwards in place of a flow is taken back before the flow changes, by the
+            // control thread.
+            1.. if options.hw_offload => {
+                log::warn!(
+                    target: "ofproto_dpif_upcall",
+                    "n-revalidator-threads: with hw-offload the control thread revalidates"
+                );
+                0
+            }
+            count => count,
+        };
+        SlowPath { answers, revalidators }
+    }
+
+    /// How many answer misses besides the control thread; its number among handlers is the next one.
+    pub fn others(self) -> u16 {
+        match self.answers {
+            Answers::Owner => 0,
+            Answers::Handlers(count) | Answers::Workers(count) => count,
+        }
+    }
+
+    /// In words, for `upcall/show`.
+    pub fn describe(self) -> String {
+        let misses = match self.answers {
+            Answers::Owner => "the control thread".to_owned(),
+            Answers::Handlers(1) => "1 handler".to_owned(),
+            Answers::Handlers(count) => format!("{count} handlers"),
+            Answers::Workers(_) => "each worker".to_owned(),
+        };
+        let flows = match self.revalidators {
+            0 => "the control thread".to_owned(),
+            1 => "1 revalidator".to_owned(),
+            count => format!("{count} revalidators"),
+        };
+        format!("misses answered by {misses}, flows revalidated by {flows}")
+    }
+}
+
+impl Switch {
+    /// Ends handlers and revalidators, and makes a queue of upcalls as those want it that come.
+    pub(super) fn stop_handlers(&mut self, workers: usize) {
+        self.threads = None;
+        self.catch_up();
+        for (port, dropped) in self.common.upcalls.dropped() {
+            *self.lost_before.entry(port).or_default() += dropped;
+        }
+        if let Answers::Workers(count) = &mut self.slow.answers {
+            *count = workers as u16;
+        }
+        let datapath = self.settings.dummy.datapath_name();
+        self.common = Common::new(self.slow, &self.events, &self.latency, datapath);
+        self.tell_handlers_of_restoring();
+    }
+
+    /// Has handlers drop misses while flows are restored.
+    pub(super) fn tell_handlers_of_restoring(&self) {
+        self.common.set_restoring(self.is_restoring);
+    }
+
+    /// What answers a worker's misses on its own thread, where workers do that.
+    pub(super) fn answering(&self, worker: WorkerId) -> Option<Answering> {
+        let is_its = matches!(self.slow.answers, Answers::Workers(_));
+        is_its.then(|| Answering::new(worker, self.ofproto.handler(), Arc::clone(&self.common)))
+    }
+
+    /// Starts the threads that are asked for. Where that fails, the control thread does their work.
+    pub(super) fn start_handlers(&mut self) {
+        let handlers = match self.slow.answers {
+            Answers::Handlers(count) => count,
+            Answers::Owner | Answers::Workers(_) => 0,
+        };
+        self.ofproto.set_revalidates(self.slow.revalidators == 0);
+        if handlers == 0 && self.slow.revalidators == 0 {
+            return;
+        }
+        let handlers = (0..handlers).map(|_| self.ofproto.handler()).collect();
+        let revalidators =
+            (0..self.slow.revalidators).map(|_| self.ofproto.revalidator()).collect();
+        let workers: Vec<Outlet> = self.workers.iter().map(WorkerThread::outlet).collect();
+        match Threads::start(Arc::clone(&self.common), handlers, revalidators, &workers) {
+            Ok(threads) => self.threads = Some(threads),
+            Err(error) => {
+                log::error!(target: "ofproto_dpif_upcall", "a handler or revalidator: {error}");
+            }
+        }
+    }
+
+    /// Takes up what handlers left to this thread.
+    pub(super) fn catch_up(&mut self) {
+        self.common.look();
+        let now = clock::now();
+        self.ofproto.apply_credits(now);
+        self.ofproto.ask_wanted_neighbours(now, &mut self.outbox);
+    }
+
+    /// Wakes revalidators where there is something for them.
+    pub(super) fn wake_revalidators(&self) {
+        if self.slow.revalidators > 0 && self.ofproto.needs_revalidation() {
+            self.common.revalidation.ring();
+        }
+    }
+
+    /// Upcalls that were dropped because there was no room, by port.
+    pub(super) fn lost_upcalls(&self) -> BTreeMap<PortNo, u64> {
+        let mut lost = self.lost_before.clone();
+        for (port, dropped) in self.common.upcalls.dropped() {
+            *lost.entry(port).or_default() += dropped;
+        }
+        lost
+    }
+}
