@@ -12,6 +12,9 @@ DAEMON = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 # Each worker's ports are on a bridge of their own.
 BRIDGES = "br{}"
+# The bridge of a tunnel's outer packets.
+UNDERLAY = "br-phy"
+UNDERLAY_FLOWS = ["in_port=p1 actions=LOCAL", "in_port=LOCAL actions=output:p1"]
 # How long all connections may take to be established.
 SETTLE_S = 60
 
@@ -45,10 +48,30 @@ class Peer:
                         "fail-mode=secure")
         self._appctl("dpctl/ct-set-maxconns", "5000000")
 
-    def add_port(self, number, devargs):
+    def add_tunnel(self):
+        """A VXLAN tunnel t0 on the only worker's bridge, and a bridge for its outer packets."""
+        (mac, ip), (far_mac, far_ip) = traffic.NEAR, traffic.FAR
+        self._vsctl("add-br", UNDERLAY, "--", "set", "bridge", UNDERLAY, "datapath_type=netdev",
+                    "fail-mode=secure", f'other-config:hwaddr="{mac}"')
+        self._vsctl("add-port", BRIDGES.format(0), "t0", "--", "set", "interface", "t0",
+                    "type=vxlan", f"options:remote_ip={far_ip}", f"options:key={traffic.VXLAN_KEY}")
+        self._run("ip", "addr", "add", f"{ip}/24", "dev", UNDERLAY)
+        self._run("ip", "link", "set", UNDERLAY, "up")
+        self._appctl("tnl/neigh/set", UNDERLAY, far_ip, far_mac)
+
+    def set_tunnel_flows(self, path):
+        with open(path) as file:
+            flows = re.sub(r"\bp1\b", "t0", file.read())
+        own = f"{self.folder}/tunnel.flows"
+        for bridge, text in ((UNDERLAY, "\n".join(UNDERLAY_FLOWS)), (BRIDGES.format(0), flows)):
+            with open(own, "w") as file:
+                file.write(text + "\n")
+            self._run("ovs-ofctl", "add-flows", f"{self.folder}/{bridge}.mgmt", own)
+
+    def add_port(self, number, devargs, bridge=None):
         name = f"p{number}"
         worker = number // 2
-        self._vsctl("add-port", BRIDGES.format(worker), name, "--", "set", "interface", name,
+        self._vsctl("add-port", bridge or BRIDGES.format(worker), name, "--", "set", "interface", name,
                     "type=dpdk", f"ofport_request={number + 1}",
                     f"other_config:pmd-rxq-affinity=0:{self.cpus[worker]}",
                     f'options:dpdk-devargs="{devargs}"')
@@ -211,12 +234,18 @@ def measure_workers(case, files, settings, workers):
         if case.is_translated:
             forward = f"net_pcap0,rx_pcap={files[0]['forward']},infinite_rx=1"
             return _measure_translated(peer, case, forward, settings)
+        if case.kind == "tunnel":
+            peer.add_tunnel()
         for worker in range(workers):
             for side, name in enumerate(("forward", "reverse")):
                 number = 2 * worker + side
                 devargs = f"net_pcap{number},rx_pcap={files[worker][name]},infinite_rx=1"
-                peer.add_port(number, devargs)
-        peer.set_flows(case.flows)
+                on_underlay = case.kind == "tunnel" and name == "reverse"
+                peer.add_port(number, devargs, UNDERLAY if on_underlay else None)
+        if case.kind != "tunnel":
+            peer.set_flows(case.flows)
+        else:
+            peer.set_tunnel_flows(case.flows)
         if case.is_tracked:
             # A few of those that end and begin all the time are in between.
             count = case.connections * workers

@@ -6,6 +6,11 @@ CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000
 CLIENTS, SERVER, SERVER_PORT = 0x10000000, 0x30000001, 8080
 # Makes a frame of 60 bytes, the shortest there is on a wire.
 PAYLOAD = b"x" * 18
+# Makes one of 64 bytes, which VXLAN makes 114.
+TUNNEL_PAYLOAD = b"x" * 22
+# The tunnel's ends: their Ethernet and IP addresses. The near one is the switch's.
+NEAR, FAR = ("02:00:00:09:00:01", "10.9.0.1"), ("02:00:00:09:00:02", "10.9.0.2")
+VXLAN_PORT, VXLAN_KEY = 4789, 101
 # Whole TCP connections: what each side says, the client's packets first.
 FIN, SYN, PSH, ACK = 1, 2, 8, 16
 SHORT = [(True, SYN, 0), (False, SYN | ACK, 0), (True, PSH | ACK, 20), (False, PSH | ACK, 20),
@@ -22,18 +27,30 @@ def write(path, frames):
             file.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
 
 
-def forward(connections, first=0):
+def forward(connections, first=0, payload=PAYLOAD):
     """A packet from each client to the server, the same ones each time."""
     ports = random.Random(1)
     for number in range(first, first + connections):
         yield udp(CLIENT_MAC, SERVER_MAC, CLIENTS + number, SERVER,
-                  ports.randrange(1024, 61024), SERVER_PORT)
+                  ports.randrange(1024, 61024), SERVER_PORT, payload)
 
 
-def answers(tuples):
+def answers(tuples, payload=PAYLOAD):
     """The server's answers to (address, port) pairs, as it sees them."""
     for address, port in tuples:
-        yield udp(SERVER_MAC, CLIENT_MAC, SERVER, address, SERVER_PORT, port)
+        yield udp(SERVER_MAC, CLIENT_MAC, SERVER, address, SERVER_PORT, port, payload)
+
+
+def in_vxlan(frames):
+    """Frames as the far end of the tunnel sends them."""
+    number = lambda ip: struct.unpack(">I", bytes(map(int, ip.split("."))))[0]
+    mac = lambda text: bytes.fromhex(text.replace(":", ""))
+    header = struct.pack(">II", 0x08000000, VXLAN_KEY << 8)
+    for frame in frames:
+        # The source port differs as connections do.
+        source_port = 32768 + struct.unpack(">H", frame[36:38])[0] % 28000
+        yield udp(mac(FAR[0]), mac(NEAR[0]), number(FAR[1]), number(NEAR[1]), source_port, VXLAN_PORT,
+                  header + frame)
 
 
 def sources(connections, first=0):
@@ -89,10 +106,10 @@ def total_of(words):
     return total
 
 
-def udp(from_mac, to_mac, source, destination, source_port, destination_port):
+def udp(from_mac, to_mac, source, destination, source_port, destination_port, payload):
     """A UDP packet over IPv4 without UDP checksum (RFC 768 allows it; RFC 791 asks for its own)."""
-    header = struct.pack(">BBHHHBBHII", 0x45, 0, 28 + len(PAYLOAD), 0, 0, 64, 17, 0,
+    header = struct.pack(">BBHHHBBHII", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0,
                          source, destination)
     header = header[:10] + struct.pack(">H", 0xFFFF - total_of(header)) + header[12:]
-    ports = struct.pack(">HHHH", source_port, destination_port, 8 + len(PAYLOAD), 0)
-    return to_mac + from_mac + b"\x08\x00" + header + ports + PAYLOAD
+    ports = struct.pack(">HHHH", source_port, destination_port, 8 + len(payload), 0)
+    return to_mac + from_mac + b"\x08\x00" + header + ports + payload

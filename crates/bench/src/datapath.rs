@@ -5,6 +5,7 @@ use super::flame::PerfArgs;
 use super::measured::{Counted, Measured, Played};
 use super::progress::Progress;
 use super::traffic::{self, Traffic};
+use super::tunnel::{OUTER_BYTES, Tunnel};
 use super::workers;
 use super::{BenchError, Outcome};
 use ::conntrack::{Config, Conntrack};
@@ -26,6 +27,8 @@ const TITLE: &str = "tidegate bench datapath";
 const SETTLING_ROUNDS: usize = 8;
 /// Traffic before the measured time, as a part of it.
 pub const WARM_PART: u32 = 5;
+/// Bytes of a frame in a tunnel, where no other number is asked for: 64 inside.
+const TUNNELLED_BYTES: usize = 114;
 /// How often connections are looked through whose time ran out, as the switch does it.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
@@ -43,6 +46,7 @@ const TRANSLATED: &str = include_str!("flows/translated.flows");
   tidegate bench datapath --nat --json                      and address translation
   tidegate bench datapath --rules r.flows --fwd a.pcap --rev b.pcap
   tidegate bench datapath --port dpdk --ct                  through DPDK's ports
+  tidegate bench datapath --tunnel vxlan --frame 114 --ct   behind VXLAN, 64 bytes inside
   tidegate bench datapath --ct --workers 2                  two workers against one
 
 With --port dpdk the packets come through DPDK's net_pcap (infinite_rx=1), as they come to Open
@@ -54,7 +58,8 @@ of connections. Worker 0 is measured alone first, and then all at once: `ratio` 
 over that of one alone. --fwd and --rev given once are every worker's; or give one for each.
 
 The two ports are called p0 and p1 in flows; --fwd is played into p0, --rev into p1. Generated
-packets are UDP of 60 bytes, one a connection and direction. Each packet is copied once, on
+packets are UDP of 60 bytes, one a connection and direction. With --tunnel, flows' p1 is a tunnel whose
+outer packets pass a bridge of their own on their way to and from p1, and --rev has outer packets. Each packet is copied once, on
 receipt, as from a network card that writes into the switch's buffers. UDP timeouts are the
 defaults (60 s, 30 s once answered); all connections are established and in use.")]
 pub struct DatapathArgs {
@@ -70,6 +75,12 @@ pub struct DatapathArgs {
     /// Flows to use instead, in the syntax of ovs-ofctl
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ct", "nat"])]
     rules: Option<PathBuf>,
+    /// What stands between the switch and the servers: p1 is a tunnel's port then
+    #[arg(long, value_enum, value_name = "KIND")]
+    tunnel: Option<Tunnel>,
+    /// Bytes of each frame on the servers' side, the tunnel's headers included: 60, or 114 in a tunnel
+    #[arg(long, value_name = "BYTES", conflicts_with = "fwd", value_parser = clap::value_parser!(u16).range(60..=1514))]
+    frame: Option<u16>,
     /// How many workers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: u16,
@@ -128,6 +139,7 @@ fn run(args: &DatapathArgs, time: Duration) -> Result<Outcome, BenchError> {
     let stages = Stages::measure(&mut station.switch, &mut station.cables)?;
     let (connections, flows) = (conntrack.connections(), station.switch.flow_count());
     let mut outcome = report(args.port, &Measured { played, connections, flows, stages });
+    outcome.json["tunnel"] = json!(args.tunnel.map(Tunnel::name));
     seen.add_to(&mut outcome);
     Ok(outcome)
 }
@@ -147,9 +159,12 @@ impl Station {
     ) -> Result<Station, BenchError> {
         let mut traffic = args.traffic(worker)?;
         let (id, shared) = (base::WorkerId(worker), Arc::clone(conntrack));
-        let mut switch = Switch::sharing(&args.flows()?, id, shared)?;
+        let mut switch = match args.tunnel {
+            Some(tunnel) => Switch::with_tunnel(tunnel.kind(), &args.flows()?, id, shared)?,
+            None => Switch::sharing(&args.flows()?, id, shared)?,
+        };
         if args.nat && args.rev.is_empty() {
-            traffic.reverse = translated_answers(&mut switch, &traffic.forward)?;
+            traffic.reverse = translated_answers(&mut switch, &traffic.forward, args.tunnel)?;
         }
         settle(&mut switch, &traffic)?;
         let dpdk = args.dpdk_ports(worker, &traffic)?;
@@ -222,6 +237,19 @@ impl DatapathArgs {
         DpdkPorts::open(worker, traffic, given.map(<[&Path; 2]>::from)).map(Some)
     }
 
+    /// Bytes of the clients' frames.
+    fn inner_frame_bytes(&self) -> Result<usize, BenchError> {
+        let outer = if self.tunnel.is_some() { OUTER_BYTES } else { 0 };
+        let default = if self.tunnel.is_some() { TUNNELLED_BYTES } else { traffic::FRAME_BYTES };
+        let bytes = self.frame.map_or(default, usize::from);
+        let least = outer + traffic::FRAME_BYTES;
+        if bytes < least {
+            let wrong = format!("--frame {bytes}: a frame in a tunnel has at least {least} bytes");
+            return Err(BenchError::WrongWork(wrong));
+        }
+        Ok(bytes - outer)
+    }
+
     fn traffic(&self, worker: u16) -> Result<Traffic, BenchError> {
         for (option, files) in [("--fwd", &self.fwd), ("--rev", &self.rev)] {
             if files.len() > 1 && files.len() != usize::from(self.workers) {
@@ -240,7 +268,8 @@ impl DatapathArgs {
             }
             _ => {
                 let first = u32::from(worker) * self.connections;
-                Ok(Traffic::generate(first, self.connections)?)
+                let bytes = self.inner_frame_bytes()?;
+                Ok(Traffic::generate(first, self.connections, bytes, self.tunnel)?)
             }
         }
     }
@@ -271,7 +300,11 @@ impl TxQueue for Record {
 
 /// The servers' answers to the clients' packets as the switch has translated them. The servers
 /// know nothing of the clients' own addresses.
-fn translated_answers(switch: &mut Switch, forward: &Capture) -> Result<Capture, BenchError> {
+fn translated_answers(
+    switch: &mut Switch,
+    forward: &Capture,
+    tunnel: Option<Tunnel>,
+) -> Result<Capture, BenchError> {
     let record = Record::default();
     let nothing = traffic::capture(&[])?;
     let mut cables = cables(&Traffic { forward: forward.clone(), reverse: nothing });
@@ -283,7 +316,11 @@ fn translated_answers(switch: &mut Switch, forward: &Capture) -> Result<Capture,
         let wrong = format!("{} of {} first packets were translated", frames.len(), forward.len());
         return Err(BenchError::WrongWork(wrong));
     }
-    let answers: Vec<_> = frames.iter().map(|frame| traffic::answer(frame)).collect();
+    let answer = |frame: &Vec<u8>| match tunnel {
+        Some(tunnel) => tunnel.wrap(&traffic::answer(tunnel.unwrap(frame))),
+        None => traffic::answer(frame),
+    };
+    let answers: Vec<_> = frames.iter().map(answer).collect();
     Ok(traffic::capture(&answers)?)
 }
 

@@ -27,6 +27,7 @@ mod slow_path;
 mod summary;
 mod threads;
 mod traffic;
+mod tunnel;
 mod work;
 mod workers;
 mod zones;

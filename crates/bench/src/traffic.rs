@@ -1,5 +1,6 @@
 //! The traffic that the datapath is measured with: a packet for each connection, and its answer.
 
+use super::tunnel::Tunnel;
 use base::MacAddr;
 use port::PortError;
 use port::pcap::{Capture, PcapTx};
@@ -13,10 +14,12 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(48, 0, 0, 1);
 const SERVER_PORT: u16 = 8080;
 const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const SERVER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// UDP payload that makes a frame of 60 bytes, the shortest there is on a wire.
-const PAYLOAD: [u8; 18] = [b'x'; 18];
+/// Bytes of a frame around its UDP payload.
+const AROUND_PAYLOAD: usize = 42;
+/// The shortest frame that there is on a wire.
+pub const FRAME_BYTES: usize = 60;
 /// Where the UDP checksum stands.
-const UDP_CHECKSUM: usize = 40;
+pub const UDP_CHECKSUM: usize = 40;
 
 /// What source ports are drawn with.
 pub const SEED: u64 = 1;
@@ -31,9 +34,16 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// UDP packets of 60 bytes without UDP checksum, one a connection and direction, from the
-    /// client `first` on. The source ports are random, the same ones each time.
-    pub fn generate(first: u32, connections: u32) -> Result<Traffic, PortError> {
+    /// UDP packets of so many bytes without UDP checksum, one a connection and direction, from the
+    /// client `first` on; what the server sends comes through a tunnel, if one is given. The source
+    /// ports are random, the same ones each time.
+    pub fn generate(
+        first: u32,
+        connections: u32,
+        frame_bytes: usize,
+        tunnel: Option<Tunnel>,
+    ) -> Result<Traffic, PortError> {
+        let payload = vec![b'x'; frame_bytes.saturating_sub(AROUND_PAYLOAD)];
         let mut random = fastrand::Rng::with_seed(SEED);
         let mut forward = Vec::with_capacity(connections as usize);
         for number in first..first + connections {
@@ -42,11 +52,15 @@ impl Traffic {
             let there = PacketBuilder::eth(CLIENT_MAC, SERVER_MAC)
                 .ipv4(client, SERVER)
                 .udp(port, SERVER_PORT)
-                .payload(PAYLOAD)
+                .payload(payload.as_slice())
                 .build();
             forward.push(without_checksum(there));
         }
-        let reverse: Vec<_> = forward.iter().map(|frame| answer(frame)).collect();
+        let back = |frame: &Vec<u8>| match tunnel {
+            Some(tunnel) => tunnel.wrap(&answer(frame)),
+            None => answer(frame),
+        };
+        let reverse: Vec<_> = forward.iter().map(back).collect();
         Ok(Traffic { forward: capture(&forward)?, reverse: capture(&reverse)? })
     }
 }
@@ -90,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_connection_has_a_packet_and_its_answer() {
-        let Traffic { forward, reverse } = Traffic::generate(0, 300).unwrap();
+        let Traffic { forward, reverse } = Traffic::generate(0, 300, FRAME_BYTES, None).unwrap();
         assert_eq!((forward.len(), reverse.len()), (300, 300));
         let mut clients = std::collections::HashSet::new();
         for index in 0..300 {

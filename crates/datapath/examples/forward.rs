@@ -1,26 +1,32 @@
 //! Small runs for `valgrind --tool=callgrind`, which counts instructions whatever else the machine
-//! does: `forward plain|tracked|translated|zones|ipv6|pings|half|tenth CONNECTIONS PACKETS`. `zones` tracks
-//! in two zones one after the other, `ipv6` tracks IPv6, `pings` tracks ICMP. Of `half` and `tenth` so
-//! many connections are cached, and the packets of the others, in between, walk. First
-//! `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
+//! does: `forward plain|tracked|translated|zones|ipv6|pings|half|tenth|vxlan-out|vxlan-in|vxlan-tracked
+//! CONNECTIONS PACKETS`. `zones` tracks in two zones one after the other, `ipv6` tracks IPv6, `pings` tracks
+//! ICMP. Of `half` and `tenth` so many connections are cached, and the packets of the others, in between,
+//! walk. Behind port 2 of the last three is a VXLAN tunnel, into which packets go, out of which they come, or
+//! both, and are tracked. First `cargo build --release -p datapath --example forward`. Prints nanoseconds a packet; the
 //! difference between two numbers of packets is free of the set-up.
 
-use base::{Instant, PortNo, RecircId, WorkerId, Zone};
+use base::{Instant, MacAddr, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
     Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
-    SetField,
+    SetField, TunnelKind, TunnelPush,
 };
 use packet::Batch;
 use port::RxQueue;
 use port::pcap::{Capture, PcapRx, PcapTx, Play};
 use std::sync::Arc;
 use std::time::Duration;
+use tunnel::{Outer, TunnelConfig};
 
 const NOW: Instant = Instant::from_millis(1_000_000);
 /// Packets were tracked, in a zone or in the last of two, when they go round with this number.
 const TRACKED: RecircId = RecircId(1);
+/// The tunnel's port.
+const TUNNEL: u32 = 9;
+/// Bytes in front of the inner frame, with VXLAN over IPv4.
+const OUTER_BYTES: usize = 50;
 /// Packets were tracked in the first of two zones.
 const BETWEEN: RecircId = RecircId(2);
 
@@ -36,8 +42,26 @@ enum Kind {
     Zones,
     Ipv6,
     Pings,
+    VxlanOut,
+    VxlanIn,
+    VxlanTracked,
     /// One connection of so many is cached.
     OneOf(u32),
+}
+
+impl Kind {
+    fn has_tunnel(self) -> bool {
+        matches!(self, Kind::VxlanOut | Kind::VxlanIn | Kind::VxlanTracked)
+    }
+
+    /// The ports that packets come in on while it is measured.
+    fn ports(self) -> &'static [u32] {
+        match self {
+            Kind::VxlanOut => &[1],
+            Kind::VxlanIn => &[2],
+            _ => &[1, 2],
+        }
+    }
 }
 
 fn main() {
@@ -51,9 +75,10 @@ fn main() {
         Some("pings") => Kind::Pings,
         Some("half") => Kind::OneOf(2),
         Some("tenth") => Kind::OneOf(10),
-        Some(word) => panic!(
-            "'{word}' is none of plain, tracked, translated, zones, ipv6, pings, half, tenth"
-        ),
+        Some("vxlan-out") => Kind::VxlanOut,
+        Some("vxlan-in") => Kind::VxlanIn,
+        Some("vxlan-tracked") => Kind::VxlanTracked,
+        Some(word) => panic!("'{word}' is none of those that the file's head names"),
     };
     let number = |at: usize, default| words.get(at).map_or(default, |it| it.parse().expect(it));
     let (connections, packets) = (number(1, 1000), number(2, 1_000_000));
@@ -62,7 +87,7 @@ fn main() {
     let mut out = Outbox::new();
     let mut first = PcapRx::new(capture(&forward), Play::Once);
     let first = play(&mut worker, &mut out, PortNo(1), &mut first, forward.len());
-    let answers: Vec<Vec<u8>> = first.iter().map(|frame| answer(frame)).collect();
+    let answers: Vec<Vec<u8>> = first.iter().map(|frame| answer(kind, frame)).collect();
     let mut queues = [&forward, &answers].map(|frames| PcapRx::new(capture(frames), Play::Loop));
     // Several times, so that caches fill.
     for _ in 0..4 {
@@ -73,7 +98,8 @@ fn main() {
     }
     let (start, mut done) = (std::time::Instant::now(), 0);
     while done < packets {
-        for (port, queue) in (1..).zip(&mut queues) {
+        for (port, queue) in (1..).zip(&mut queues).filter(|(port, _)| kind.ports().contains(port))
+        {
             done += turn(&mut worker, &mut out, PortNo(port), queue, |_| {});
         }
     }
@@ -94,17 +120,28 @@ fn worker(kind: Kind) -> Worker {
     let upcalls = Arc::new(UpcallQueue::new());
     let mut worker = Worker::new(WorkerId(0), tracker, upcalls, WorkerConfig::default(), 7);
     let mut flows = Vec::new();
-    for (port, to) in [(1u32, 2u32), (2, 1)] {
+    let ways = if kind.has_tunnel() { [(1u32, 2u32), (TUNNEL, 1)] } else { [(1, 2), (2, 1)] };
+    if kind.has_tunnel() {
+        flows.push(opening());
+    }
+    for (port, to) in ways {
         let output = Action::Output(PortNo(to));
+        let push = (kind.has_tunnel() && to == 2).then(|| Action::TunnelPush(Arc::new(vxlan())));
         let from = |recirc: u32| {
-            Match::any()
+            let matching = match port {
+                TUNNEL => Match::any().with(Field::TunId, 101).with(Field::TunIpv6Src, 0x0a00_0002),
+                _ => Match::any(),
+            };
+            matching
                 .with(Field::InPort, port.into())
                 .with(Field::RecircId, recirc.into())
                 .with(Field::EthType, if kind == Kind::Ipv6 { 0x86dd } else { 0x0800 })
                 .with(Field::NwFrag, 0)
         };
-        if kind == Kind::Plain {
-            flows.push((from(0), vec![output]));
+        let with_push =
+            |actions: Vec<Action>| push.iter().cloned().chain(actions).collect::<Vec<_>>();
+        if matches!(kind, Kind::Plain | Kind::VxlanOut | Kind::VxlanIn) {
+            flows.push((from(0), with_push(vec![output])));
             continue;
         }
         let nat = (kind == Kind::Translated).then_some(Nat::Restore);
@@ -130,16 +167,62 @@ fn worker(kind: Kind) -> Worker {
             let of = (CtState::NEW | CtState::EST | CtState::TRK).bits().into();
             from(TRACKED.0).with_masked(Field::CtState, (state | CtState::TRK).bits().into(), of)
         };
-        flows.push((state(CtState::EST), vec![output.clone()]));
+        flows.push((state(CtState::EST), with_push(vec![output.clone()])));
         let nat = (kind == Kind::Translated).then(source_nat);
         let commit = CtAction { commit: true, nat, ..CtAction::default() };
-        flows.push((state(CtState::NEW), vec![Action::Ct(Box::new(commit)), output]));
+        let commit = [vec![Action::Ct(Box::new(commit))], with_push(vec![output])].concat();
+        flows.push((state(CtState::NEW), commit));
     }
     for (id, (matching, actions)) in (1..).zip(flows) {
         let put = FlowPut { id: FlowId(id), matching, actions: actions.into() };
         worker.command(NOW, FlowCommand::Put(Box::new(put)), &mut Outbox::new());
     }
     worker
+}
+
+/// Takes packets out of the tunnel.
+fn opening() -> (Match, Vec<Action>) {
+    let matching = Match::any()
+        .with(Field::InPort, 2)
+        .with(Field::RecircId, 0)
+        .with(Field::EthType, 0x0800)
+        .with(Field::Ipv4Dst, 0x0a00_0001)
+        .with(Field::NwProto, 17)
+        .with(Field::NwFrag, 0)
+        .with(Field::TpDst, 4789);
+    let (port, options) = (PortNo(TUNNEL), Arc::default());
+    (matching, vec![Action::TunnelPop { port, kind: TunnelKind::Vxlan, options }])
+}
+
+/// Puts packets into it.
+fn vxlan() -> TunnelPush {
+    let options = [("remote_ip", "10.0.0.2"), ("key", "101")];
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let config = TunnelConfig::parse(TunnelKind::Vxlan, "vxlan0", &options).config.expect("valid");
+    let outer = Outer {
+        ethernet: (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])),
+        source: "10.0.0.1".parse().expect("an address"),
+        destination: "10.0.0.2".parse().expect("an address"),
+        tos: 0,
+        ttl: 64,
+        dont_fragment: true,
+        checksum: false,
+        oam: false,
+        key: 101,
+        options: &[],
+        group: (0, 0),
+        erspan: (0, 0, 0, 0),
+        gtpu: (0, 0),
+        packet: None,
+    };
+    TunnelPush {
+        port: PortNo(TUNNEL),
+        out_port: PortNo(2),
+        kind: TunnelKind::Vxlan,
+        strips_ethernet: false,
+        source_ports: tunnel::SOURCE_PORTS,
+        header: tunnel::build(&config, &outer).expect("VXLAN can say that"),
+    }
 }
 
 fn source_nat() -> Nat {
@@ -181,8 +264,17 @@ fn frame(kind: Kind, number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Addresses and ports the other way round.
-fn answer(frame: &[u8]) -> Vec<u8> {
+/// Addresses and ports the other way round, of the outer packet its addresses.
+fn answer(kind: Kind, frame: &[u8]) -> Vec<u8> {
+    if kind.has_tunnel() {
+        let (outer, inner) = frame.split_at(OUTER_BYTES);
+        let mut back = outer.to_vec();
+        back[..6].copy_from_slice(&outer[6..12]);
+        back[6..12].copy_from_slice(&outer[..6]);
+        back[26..30].copy_from_slice(&outer[30..34]);
+        back[30..34].copy_from_slice(&outer[26..30]);
+        return [back, answer(Kind::Plain, inner)].concat();
+    }
     let mut back = frame.to_vec();
     let is_ipv6 = frame[12..14] == [0x86, 0xdd];
     let is_ping = !is_ipv6 && frame[23] == 1;

@@ -2,7 +2,9 @@
 
 use crate::ct_passes::Tracking;
 use crate::flow_paths::{Hit, Passes};
+use crate::inside::Outside;
 use crate::nat_rewrite::Tuple;
+use crate::outer::Seen;
 use crate::path_id::PathId;
 use crate::unified::{Found, NOT_FOUND};
 use base::PortNo;
@@ -17,6 +19,10 @@ pub(crate) struct PathTrace {
     pub tracking: Tracking,
     /// Addresses and ports after the last pass through connection tracking.
     pub tuple: Tuple,
+    /// The outer packet, where the first pass decapsulated it.
+    pub seen: Option<Seen>,
+    /// The headers behind the tunnel's.
+    pub inner: Headers,
 }
 
 /// The batch that a worker processes. Reused for every batch, so that nothing is allocated or moved.
@@ -28,18 +34,33 @@ pub(crate) struct Burst {
     pub found: Found,
     /// The flow paths of packets that are forwarded by the cache.
     pub path_ids: [PathId; BATCH_SIZE],
+    /// The outer packets of those that were decapsulated before the lookup ([`crate::inside`]), and a bit
+    /// for each of those.
+    pub outside: [Outside; BATCH_SIZE],
+    pub opened: u32,
+    /// A bit for each packet that may be a tunnel's and was not decapsulated.
+    pub unopened: u32,
+    /// The port that the batch was received on.
+    pub in_port: PortNo,
     /// Places in use.
     pub count: usize,
 }
 
 impl PathTrace {
     pub const fn new() -> Self {
-        PathTrace { passes: Passes::new_const(), tracking: Tracking::Untracked, tuple: Tuple::NONE }
+        PathTrace {
+            passes: Passes::new_const(),
+            tracking: Tracking::Untracked,
+            tuple: Tuple::NONE,
+            seen: None,
+            inner: Headers::none(),
+        }
     }
 
     fn clear(&mut self) {
         self.passes.clear();
         self.tracking = Tracking::Untracked;
+        self.seen = None;
     }
 
     /// Notes the flow that the packet hit.
@@ -52,6 +73,19 @@ impl PathTrace {
     /// Notes that the packet's path cannot be cached.
     pub fn set_uncacheable(&mut self) {
         self.tracking = Tracking::Uncacheable;
+    }
+
+    /// Notes that the packet was decapsulated. Its path can be cached only if that is its first pass and
+    /// the inner packet is an ordinary one.
+    #[inline(never)]
+    pub fn opened(&mut self, frame: &Frame, seen: Option<Seen>) {
+        let is_first = self.passes.len() == 1 && self.seen.is_none();
+        let mut inner = Headers::none();
+        if is_first && seen.is_some() && inner.read(frame.packet.data(), PortNo(0)).is_some() {
+            (self.seen, self.inner) = (seen, inner);
+        } else {
+            self.set_uncacheable();
+        }
     }
 
     /// Notes a `ct_clear`.
@@ -77,6 +111,10 @@ impl Burst {
             traces: std::array::from_fn(|_| PathTrace::new()),
             found: [NOT_FOUND; BATCH_SIZE],
             path_ids: [PathId::NONE; BATCH_SIZE],
+            outside: [Outside::NONE; BATCH_SIZE],
+            opened: 0,
+            unopened: 0,
+            in_port: PortNo(0),
             count: 0,
         }
     }
@@ -93,8 +131,14 @@ impl Burst {
                 refuse(frame.packet.take());
             }
         }
-        self.count = count;
+        (self.count, self.in_port) = (count, in_port);
         batch.clear();
+    }
+
+    /// Whether some packets were decapsulated and others not, which are in different passes.
+    #[inline]
+    pub fn mixes_opened(&self) -> bool {
+        self.opened != 0 && self.opened.count_ones() as usize != self.count
     }
 
     /// Prepares the remaining packets for a walk over the flow table: writes their keys and, if the batch

@@ -6,12 +6,13 @@ use crate::flow_paths::Passes;
 use crate::laps::Laps;
 use crate::nat_rewrite::{NatRewrite, Tuple};
 use crate::offer;
+use crate::outer::{Seen, Shape};
 use crate::path_id::PathId;
 use crate::step::Step;
 use crate::unified::{Late, NewEntry};
 use crate::worker::Worker;
-use base::Instant;
-use flow::{Action, Headers, TupleL4};
+use base::{Instant, PortNo};
+use flow::{Action, Field, Headers, TupleL4};
 
 /// TCP's SYN, FIN and RST: their packets change connections, so they are not cached.
 pub(crate) const CONTROL: u16 = 0x7;
@@ -20,20 +21,52 @@ pub(crate) const CONTROL: u16 = 0x7;
 /// does not pay only some are inserted, chosen at random: packets come in rounds that a counter could
 /// fall in step with.
 pub(crate) fn insert_burst(worker: &mut Worker, now: Instant, burst: &Burst, laps: &mut impl Laps) {
-    for (headers, trace) in burst.headers.iter().zip(&burst.traces).take(burst.count) {
+    for (i, trace) in burst.traces[..burst.count].iter().enumerate() {
+        let headers = if trace.seen.is_some() { &trace.inner } else { &burst.headers[i] };
         if !is_cacheable(headers, trace) {
             continue;
         }
         worker.cache_policy.cacheable += 1;
         if is_chosen(worker)
-            && let Some((mask, entry)) = new_entry(worker, now, headers, trace)
+            && let Some((mut mask, entry)) = new_entry(worker, now, headers, trace)
         {
-            if worker.unified.insert(headers, &mask, &entry) && worker.config.offers {
-                offer::offer(worker, headers, &mask, &entry, trace);
+            let mut headers = *headers;
+            if let Some(seen) = &trace.seen {
+                let before = (burst.opened >> i & 1 != 0).then_some(burst.outside[i].class);
+                let class = class(worker, &burst.headers[i], &trace.passes, seen, before);
+                let Some(class) = class else { continue };
+                headers = headers.with_in_port(class);
+                mask = mask.union(&Headers::in_port_mask());
+            }
+            let is_new = worker.unified.insert(&headers, &mask, &entry);
+            // Devices do not open tunnels.
+            if is_new && worker.config.offers && trace.seen.is_none() {
+                offer::offer(worker, &headers, &mask, &entry, trace);
             }
             laps.note(|| Step::Offered);
         }
     }
+}
+
+/// The number of the class of a packet that the first flow on its path decapsulated. `before` is the one
+/// by which it was not found.
+fn class(
+    worker: &mut Worker,
+    outer: &Headers,
+    passes: &Passes,
+    seen: &Seen,
+    before: Option<PortNo>,
+) -> Option<PortNo> {
+    let (first, behind) = passes.split_first()?;
+    let opened = outer.mask_of(worker.flows.mask(first.flow)?);
+    let (mut tunnel, mut key) = (Headers::none(), 0);
+    for hit in behind {
+        let mask = worker.flows.mask(hit.flow)?;
+        tunnel = tunnel.union(&outer.tunnel_mask_of(mask));
+        key |= mask.get(Field::TunId) as u64;
+    }
+    let shape = Shape::new(seen.kind, opened, &tunnel, key);
+    worker.outers.learn(outer, &shape, seen, before)
 }
 
 /// Whether a cacheable walk is inserted.
@@ -61,7 +94,9 @@ fn new_entry(
     headers: &Headers,
     trace: &PathTrace,
 ) -> Option<(Headers, NewEntry)> {
-    let first = *trace.passes.first()?;
+    // What the outer headers decided is known by the packet's class.
+    let passes = trace.passes.get(usize::from(trace.seen.is_some())..)?;
+    let first = *passes.first()?;
     let ct_passes = match trace.tracking {
         Tracking::Untracked => None,
         Tracking::Same(ct_passes) => Some(ct_passes),
@@ -77,7 +112,7 @@ fn new_entry(
         PathId::path(worker.flow_paths.intern(&trace.passes, worker.epoch, &worker.flows)?)
     };
     let mut mask = Headers::none();
-    for hit in &trace.passes {
+    for hit in passes {
         mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
     }
     let mut nat_rewrite = None;

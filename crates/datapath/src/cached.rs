@@ -2,6 +2,8 @@
 
 use crate::burst::Burst;
 use crate::execute::execute_run;
+use crate::inside::{self, Outside};
+use crate::tunnel;
 use crate::flow_kind::FinalActions;
 use crate::flow_paths::FlowPaths;
 use crate::laps::{Laps, Stage};
@@ -25,6 +27,7 @@ pub(crate) fn forward(
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) -> usize {
+    inside::open(&mut worker.outers, burst, worker.opens_from);
     let Worker { unified, flow_paths, flows, epoch, tracker, .. } = worker;
     let mut guard = unified.has_tracked().then(|| tracker.guard());
     let among = unified.look_up(&burst.headers[..burst.count], &mut burst.found, |connection| {
@@ -39,7 +42,8 @@ pub(crate) fn forward(
     }
     laps.lap(Stage::Lookup);
     let mut is_current = |path_id| is_current(path_id, flow_paths, *epoch, flows);
-    let walking = match among.come_late {
+    let come_late = if burst.mixes_opened() { Late::New } else { among.come_late };
+    let walking = match come_late {
         Late::Never => 0,
         Late::Established => held_up_at_once(unified, None, burst, &mut is_current),
         Late::New => held_up_at_once(unified, guard.as_ref(), burst, &mut is_current),
@@ -49,8 +53,9 @@ pub(crate) fn forward(
     if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
         laps.note(|| followed(worker, now, at, burst.path_ids[0]));
     }
+    inside::close(burst);
     laps.lap(Stage::Connection);
-    let Burst { frames, headers, found, path_ids, count, .. } = burst;
+    let Burst { frames, headers, found, path_ids, outside, opened, count, .. } = burst;
     let (mut start, mut forwarded) = (0, 0);
     for run in path_ids[..*count].chunk_by(|a, b| a == b) {
         let range = start..start + run.len();
@@ -61,6 +66,7 @@ pub(crate) fn forward(
             let run = Run {
                 frames: &mut frames[range.clone()],
                 headers: &headers[range.clone()],
+                outside: if *opened >> range.start & 1 == 0 { &[] } else { &outside[range.clone()] },
                 found: &found[range],
                 has_nat: among.translate,
             };
@@ -91,7 +97,7 @@ fn follow(
     mut walking: u64,
     mut is_current: impl FnMut(PathId) -> bool,
 ) {
-    let Burst { frames, headers, found, path_ids, count, .. } = burst;
+    let Burst { frames, headers, found, path_ids, unopened, count, .. } = burst;
     let mut good = PathId::NONE;
     let mut i = 0;
     while i < *count {
@@ -114,7 +120,7 @@ fn follow(
                 path_ids[i] = good;
             }
         } else {
-            walking |= held_up_by(&headers[i], &frames[i]);
+            walking |= held_up_by(&headers[i], &frames[i], *unopened >> i & 1 != 0);
         }
         i += 1;
     }
@@ -132,7 +138,7 @@ fn held_up_at_once(
     burst: &Burst,
     mut is_current: impl FnMut(PathId) -> bool,
 ) -> u64 {
-    let Burst { frames, headers, found, count, .. } = burst;
+    let Burst { frames, headers, found, unopened, count, .. } = burst;
     let is_other = |(it, _)| guard.is_some_and(|guard| !guard.is_unchanged(it));
     let mut walking = 0;
     for i in 0..*count {
@@ -140,7 +146,7 @@ fn held_up_at_once(
             && (guard.is_none()
                 || !unified.connections(found[i]).into_iter().flatten().any(is_other));
         if !is_known {
-            walking |= held_up_by(&headers[i], &frames[i]);
+            walking |= held_up_by(&headers[i], &frames[i], *unopened >> i & 1 != 0);
         }
     }
     walking
@@ -148,11 +154,11 @@ fn held_up_at_once(
 
 /// Which packets behind one that walks walk too, by their [`Headers::pair`]: those that may be of
 /// its connection. All do where its headers do not tell that: it may be a fragment, or an ICMP error,
-/// whose connection is that of the packet that it quotes.
-fn held_up_by(headers: &Headers, frame: &Frame) -> u64 {
+/// whose connection is that of the packet that it quotes, or it may be in a tunnel and was not opened.
+fn held_up_by(headers: &Headers, frame: &Frame, is_unopened: bool) -> u64 {
     if !headers.is_none() {
         let is_error = headers.is_icmp() && icmp::is_error(headers.icmp_type());
-        return if is_error { u64::MAX } else { 1 << headers.pair() };
+        return if is_error || is_unopened { u64::MAX } else { 1 << headers.pair() };
     }
     let key = &frame.key;
     let is_of_none = match key.eth_type() {
@@ -227,6 +233,8 @@ fn act_often(
 struct Run<'a> {
     frames: &'a mut [Frame],
     headers: &'a [Headers],
+    /// The outer packets of those that were decapsulated; empty where they were not.
+    outside: &'a [Outside],
     found: &'a [u32],
     /// Some may have a NAT rewrite.
     has_nat: bool,
@@ -242,7 +250,7 @@ impl Run<'_> {
         out: &mut Outbox,
         laps: &mut impl Laps,
     ) {
-        let Run { frames, headers, found, has_nat } = self;
+        let Run { frames, headers, outside, found, has_nat } = self;
         let count = frames.len() as u64;
         let (mut bytes, mut tcp_flags) = (0, 0);
         for (frame, headers) in frames.iter().zip(headers) {
@@ -250,6 +258,14 @@ impl Run<'_> {
             tcp_flags |= headers.tcp_flags();
         }
         let mut passes = 0;
+        if !outside.is_empty()
+            && let Some(flow) = worker.flow_on(path_id, 0)
+        {
+            let bytes = outside.iter().map(|it| it.len as u64).sum();
+            worker.credit(now, flow, count, bytes, 0);
+            laps.note(|| worker.hit_step(flow, FoundBy::Unified));
+            passes = 1;
+        }
         while let Some(flow) = worker.flow_on(path_id, passes) {
             worker.credit(now, flow, count, bytes, tcp_flags);
             laps.note(|| worker.hit_step(flow, FoundBy::Unified));
@@ -259,18 +275,28 @@ impl Run<'_> {
         worker.stats.unified_hits += count * passes as u64;
         worker.stats.recirculated += count * (passes as u64).saturating_sub(1);
         let Some(final_actions) = worker.final_actions(path_id) else { return };
-        let reads_keys = matches!(final_actions, FinalActions::Actions(_));
+        let has_nat = has_nat && matches!(path_id.kind(), Some(PathKind::Path(_)));
+        let reads_keys = match final_actions {
+            FinalActions::Actions(_) => true,
+            FinalActions::Push(..) => has_nat,
+            FinalActions::Output(_) | FinalActions::Nothing => false,
+        };
         if reads_keys {
             let places = frames.iter_mut().zip(headers);
             places.for_each(|(frame, headers)| headers.write_key(&mut frame.key));
+            let opened = frames.iter_mut().zip(outside);
+            opened.for_each(|(frame, outside)| frame.key.set_in_port_raw(outside.port.0));
         }
-        if has_nat && matches!(path_id.kind(), Some(PathKind::Path(_))) {
+        if has_nat {
             rewrite_nat(worker, frames, headers, found, reads_keys, laps);
         }
         match final_actions {
             FinalActions::Output(port) => {
                 out.extend(port, frames.iter_mut().map(|frame| &mut frame.packet));
                 laps.note(|| Step::Output(port));
+            }
+            FinalActions::Push(to, port) => {
+                tunnel::push_known(worker, frames, headers, (&to, port, reads_keys), out, laps);
             }
             FinalActions::Nothing => {
                 frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));

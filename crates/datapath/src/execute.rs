@@ -65,7 +65,7 @@ pub(crate) fn execute_run(
                 }
             }
             Action::TunnelPop { port, kind, options } if last => {
-                return tunnel::pop(worker, frames, (*port, *kind, options), laps);
+                return tunnel::pop(worker, frames, &mut [], (*port, *kind, options), laps);
             }
             Action::TunnelPop { port, kind, options } => {
                 pop_copies(worker, frames, (*port, *kind, options), laps)
@@ -169,7 +169,7 @@ fn pop_copies(
 ) {
     for frame in present(frames) {
         let mut again = [copy(worker, frame)];
-        tunnel::pop(worker, &mut again, tunnel, laps);
+        tunnel::pop(worker, &mut again, &mut [], tunnel, laps);
         let [again] = again;
         if !again.packet.is_empty() {
             worker.again.push((0, again));
@@ -179,7 +179,7 @@ fn pop_copies(
 
 /// Fragments are held until their datagram is whole; those that then come out again, perhaps more
 /// than went in, are given back and have the same steps before them as `frames`.
-fn track(
+pub(crate) fn track(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],

@@ -1,7 +1,7 @@
 //! Classifies a flow by its actions, once when it is installed.
 
 use base::PortNo;
-use flow::{Action, Field};
+use flow::{Action, Field, TunnelPush};
 use std::sync::Arc;
 
 /// What the unified cache can hold of a flow.
@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub(crate) enum FlowKind {
     /// `ct` at most, then `recirc`.
     Recirculates,
+    /// `tnl_pop` alone.
+    Decapsulates,
     /// `ct` at most, then these final actions.
     Terminal(FinalActions),
     /// Anything else: its packets are not cached.
@@ -20,6 +22,8 @@ pub(crate) enum FlowKind {
 pub(crate) enum FinalActions {
     /// Sends it out of one port.
     Output(PortNo),
+    /// `tnl_push`, and the outer packet out of one port.
+    Push(Arc<TunnelPush>, PortNo),
     /// None behind `ct`. (A flow without any action is a drop, which is counted.)
     Nothing,
     /// Other actions.
@@ -37,6 +41,10 @@ impl FlowKind {
         }
         match &actions[ct_passes..] {
             [Action::Recirc(_)] => FlowKind::Recirculates,
+            [Action::TunnelPop { .. }] if ct_passes == 0 => FlowKind::Decapsulates,
+            [Action::TunnelPush(to), Action::Output(port)] => {
+                FlowKind::Terminal(FinalActions::Push(Arc::clone(to), *port))
+            }
             [] if ct_passes > 0 => FlowKind::Terminal(FinalActions::Nothing),
             [Action::Output(port)] => FlowKind::Terminal(FinalActions::Output(*port)),
             rest if !rest.iter().all(|action| is_plain(action, tracked > 0)) => {
@@ -53,7 +61,8 @@ fn is_ct(action: &Action) -> bool {
 }
 
 /// Whether an action does the same to all packets of a cached path. With `tracked` it must leave alone
-/// the fields that NAT writes, since they are read from the packet after its last action.
+/// the fields that NAT writes, since they are read from the packet after its last action, or before
+/// it is encapsulated.
 fn is_plain(action: &Action, tracked: bool) -> bool {
     match action {
         Action::OutputCut { .. } => true,
@@ -63,7 +72,8 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
         // The key's hash is not among the headers that entries are keyed by.
         Action::Hash { .. } => false,
         Action::Ct(_) | Action::CtClear | Action::Recirc(_) | Action::Controller(_) => false,
-        Action::TunnelPush(_) | Action::TunnelPop { .. } => false,
+        Action::TunnelPush(_) => true,
+        Action::TunnelPop { .. } => false,
     }
 }
 

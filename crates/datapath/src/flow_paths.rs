@@ -135,13 +135,16 @@ fn is_current(hit: &Hit, flows: &MegaflowTable<InstalledFlow>) -> bool {
 }
 
 /// The final actions of a path: those of its last flow. All flows before it do nothing but `ct` and
-/// `recirc`.
+/// `recirc`; the first may decapsulate.
 fn final_actions(passes: &Passes, flows: &MegaflowTable<InstalledFlow>) -> Option<FinalActions> {
     let (last, before) = passes.split_last()?;
-    let recirculates =
-        |hit: &Hit| flows.get(hit.flow).is_some_and(|it| it.kind == FlowKind::Recirculates);
+    let goes_on = |(at, hit): (usize, &Hit)| match flows.get(hit.flow).map(|it| &it.kind) {
+        Some(FlowKind::Recirculates) => true,
+        Some(FlowKind::Decapsulates) => at == 0,
+        _ => false,
+    };
     match &flows.get(last.flow)?.kind {
-        FlowKind::Terminal(final_actions) if before.iter().all(recirculates) => {
+        FlowKind::Terminal(final_actions) if before.iter().enumerate().all(goes_on) => {
             Some(final_actions.clone())
         }
         _ => None,

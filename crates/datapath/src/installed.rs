@@ -23,6 +23,9 @@ pub struct InstalledFlow {
     pub(crate) tracks: bool,
     /// Whether the actions have a `ct_clear`, which comes before any `ct`.
     pub(crate) clears: bool,
+    /// Whether packets are encapsulated after a `ct`, or decapsulated: what their path trace needs is then
+    /// not what they are after the last action.
+    pub(crate) tunnels: bool,
     /// Whether it is in the list of flows that the next dump tells of.
     pub(crate) reported: bool,
 }
@@ -50,5 +53,6 @@ pub(crate) struct HitFlow {
     pub version: u64,
     pub tracks: bool,
     pub clears: bool,
+    pub tunnels: bool,
     pub actions: Arc<[Action]>,
 }

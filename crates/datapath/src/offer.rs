@@ -64,7 +64,7 @@ fn make(
     let actions: Arc<[Action]> = match worker.final_actions(entry.path_id)? {
         FinalActions::Output(port) => Arc::new([Action::Output(port)]),
         FinalActions::Actions(actions) => actions,
-        FinalActions::Nothing => return None,
+        FinalActions::Nothing | FinalActions::Push(..) => return None,
     };
     let translated = match entry.nat_rewrite {
         None => None,

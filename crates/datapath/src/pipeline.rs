@@ -5,6 +5,7 @@ use crate::execute::execute_run;
 use crate::flow_paths::Hit;
 use crate::laps::{Laps, Stage};
 use crate::outbox::Outbox;
+use crate::through;
 use crate::worker::Worker;
 use crate::{cache_insert, cached};
 use base::limits::{BATCH_SIZE, RECIRC_DEPTH};
@@ -167,12 +168,16 @@ fn carry_out(
         traces
             .iter_mut()
             .for_each(|trace| trace.hit(Hit { flow: flow.handle, version: flow.version }));
-        execute_run(worker, now, frames, &flow.actions, out, laps);
-        worker.give_back(flow.handle, flow.actions);
         if flow.clears {
             traces.iter_mut().for_each(PathTrace::cleared);
         }
-        if flow.tracks {
+        if flow.tunnels {
+            through::execute(worker, now, frames, traces, &flow.actions, out, laps);
+        } else {
+            execute_run(worker, now, frames, &flow.actions, out, laps);
+        }
+        worker.give_back(flow.handle, flow.actions);
+        if flow.tracks && !flow.tunnels {
             traces.iter_mut().zip(frames).for_each(|(trace, frame)| trace.tracked(frame));
         }
     }

@@ -28,12 +28,12 @@ impl Rewrites {
         let (mut sets, mut goes_on) = (false, false);
         visit(actions, &mut |action| match action {
             Action::Set(set) => sets |= is_tuple(set.field),
-            Action::Ct(_) | Action::Recirc(_) => goes_on = true,
-            // Behind other outer headers the same inner packet comes.
-            Action::TunnelPush(_) | Action::TunnelPop { .. } => (sets, goes_on) = (true, true),
+            Action::TunnelPush(_) => sets = true,
+            // Packets that are taken out of a tunnel are known by what was inside.
+            Action::Ct(_) | Action::Recirc(_) | Action::TunnelPop { .. } => goes_on |= sets,
             _ => {}
         });
-        if sets && goes_on { Rewrites::Everywhere } else { rewrites }
+        if goes_on { Rewrites::Everywhere } else { rewrites }
     }
 
     fn and_in(self, zone: Zone) -> Rewrites {
@@ -53,6 +53,13 @@ impl Rewrites {
             Rewrites::Everywhere => true,
         }
     }
+}
+
+/// Whether steps take packets out of a tunnel.
+pub(crate) fn opens_tunnels(actions: &[Action]) -> bool {
+    let mut opens = false;
+    visit(actions, &mut |action| opens |= matches!(action, Action::TunnelPop { .. }));
+    opens
 }
 
 /// Shows all steps, also those on copies.

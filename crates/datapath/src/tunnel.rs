@@ -1,18 +1,21 @@
 //! Tunnels: puts outer headers in front of packets, and takes them away.
 
+use crate::burst::PathTrace;
 use crate::laps::Laps;
+use crate::outbox::Outbox;
+use crate::outer::Seen;
 use crate::step::Step;
 use crate::worker::Worker;
 use base::PortNo;
 use flow::{
-    Action, DropReason, Field, FlowKey, Frame, OptionMapping, TUN_CSUM, TUN_KEY, TUN_OAM,
+    Action, DropReason, Field, FlowKey, Frame, Headers, OptionMapping, TUN_CSUM, TUN_KEY, TUN_OAM,
     TunnelKind, TunnelPush,
 };
 use packet::{Checksum, Offload, Packet};
 use port::offload;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tunnel::{Inner, Metadata, PopError};
+use tunnel::{Envelope, Inner, Metadata, PopError};
 
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
@@ -63,35 +66,83 @@ fn push_one(worker: &mut Worker, frame: &mut Frame, to: &Arc<TunnelPush>, laps: 
 
 /// `None` where the packet gets too long.
 fn encapsulate(worker: &mut Worker, frame: &mut Frame, to: &TunnelPush) -> Option<()> {
-    offload::complete_checksum(&mut frame.packet);
-    let source_port = source_port(&frame.key, to.source_ports);
-    if to.strips_ethernet && !frame.packet.remove(0, usize::from(frame.layers.l3)) {
-        return None;
-    }
-    let header = &to.header;
-    if !frame.packet.insert(0, header.len()) {
-        make_room(worker, &mut frame.packet, header.len())?;
-    }
-    worker.tunnel_sequence = worker.tunnel_sequence.wrapping_add(1);
-    let bytes = frame.packet.data_mut();
-    bytes.get_mut(..header.len())?.copy_from_slice(header);
-    tunnel::finish(bytes, to.kind, source_port, worker.tunnel_sequence)?;
-    frame.packet.forget_offload();
+    let source_port = source_port(key_hash(&frame.key), to.source_ports);
+    put_in_front(worker, frame, to, source_port)?;
     let mark = frame.key.pkt_mark();
     frame.read_again(to.out_port).then_some(())?;
     frame.key.set_pkt_mark(mark);
     Some(())
 }
 
-/// Puts the packet into a buffer that has `bytes` more in front of it.
-fn make_room(worker: &mut Worker, packet: &mut Packet, bytes: usize) -> Option<()> {
+/// Puts the outer headers in front of the bytes; the key and the layers are wrong afterwards.
+#[inline]
+fn put_in_front(
+    worker: &mut Worker,
+    frame: &mut Frame,
+    to: &TunnelPush,
+    source_port: u16,
+) -> Option<()> {
+    offload::complete_checksum(&mut frame.packet);
+    if to.strips_ethernet && !frame.packet.remove(0, usize::from(frame.layers.l3)) {
+        return None;
+    }
+    let header = &to.header;
+    if !frame.packet.prepend(header) {
+        make_room(worker, &mut frame.packet, header)?;
+    }
+    worker.tunnel_sequence = worker.tunnel_sequence.wrapping_add(1);
+    let bytes = frame.packet.data_mut();
+    tunnel::finish(bytes, to.kind, source_port, worker.tunnel_sequence)?;
+    frame.packet.forget_offload();
+    Some(())
+}
+
+/// Encapsulates packets whose way is known and sends them: as [`push`], but their outer headers are not
+/// read, since no step looks at them. Packets with keys have other addresses or ports than their headers.
+pub(crate) fn push_known(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    headers: &[Headers],
+    (to, port, has_keys): (&Arc<TunnelPush>, PortNo, bool),
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    for (frame, headers) in frames.iter_mut().zip(headers) {
+        if frame.packet.offload.gso.is_some() {
+            if !has_keys {
+                headers.write_key(&mut frame.key);
+            }
+            let cut = push(worker, std::slice::from_mut(frame), to, laps);
+            for frame in cut.into_iter().filter(|frame| !frame.packet.is_empty()) {
+                out.push(port, frame.packet);
+                laps.note(|| Step::Output(port));
+            }
+            continue;
+        }
+        let hash = if has_keys { key_hash(&frame.key) } else { headers_hash(headers) };
+        let source_port = source_port(hash, to.source_ports);
+        if put_in_front(worker, frame, to, source_port).is_some() {
+            laps.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
+            laps.note(|| Step::Output(port));
+        } else {
+            worker.refuse(frame.packet.take(), DropReason::TunnelPush, laps);
+        }
+    }
+    let sent = frames.iter_mut().filter(|frame| !frame.packet.is_empty());
+    out.extend(port, sent.map(|frame| &mut frame.packet));
+}
+
+/// Puts the packet into another buffer, with a header in front of it.
+fn make_room(worker: &mut Worker, packet: &mut Packet, header: &[u8]) -> Option<()> {
     let mut roomy = worker.pool.take();
-    let total = bytes + packet.len();
-    let Some(area) = roomy.receive_area().get_mut(bytes..total) else {
+    let total = header.len() + packet.len();
+    let Some(area) = roomy.receive_area().get_mut(..total) else {
         worker.pool.give(roomy);
         return None;
     };
-    area.copy_from_slice(packet.data());
+    let (front, behind) = area.split_at_mut(header.len());
+    front.copy_from_slice(header);
+    behind.copy_from_slice(packet.data());
     roomy.set_received(total, Offload::default());
     std::mem::swap(packet, &mut roomy);
     worker.pool.give(roomy);
@@ -100,30 +151,48 @@ fn make_room(worker: &mut Worker, packet: &mut Packet, bytes: usize) -> Option<(
 
 /// The UDP source port, which is the same for all packets of a flow, so that the underlay may choose
 /// among paths by it.
-fn source_port(key: &FlowKey, (least, greatest): (u16, u16)) -> u16 {
-    let mix =
-        |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    let ports = (u64::from(key.tp_src()) << 16) | u64::from(key.tp_dst());
-    let hash = match key.is_ip() {
-        true => key.addresses().into_iter().chain([ports, key.nw_proto().into()]).fold(0, mix),
-        false => {
-            let words = [key.get(Field::EthSrc) as u64, key.get(Field::EthDst) as u64];
-            words.into_iter().chain([key.eth_type().into()]).fold(0, mix)
-        }
-    };
+fn source_port(hash: u64, (least, greatest): (u16, u16)) -> u16 {
     let range = u64::from(greatest.saturating_sub(least));
     least + (((hash >> 32) * range) >> 32) as u16
 }
 
-/// Decapsulates frames in their places, as packets from the tunnel's port.
+/// A flow's hash, from a packet's key.
+fn key_hash(key: &FlowKey) -> u64 {
+    match key.is_ip() {
+        true => hash_ip(key.addresses(), key.ports(), key.nw_proto()),
+        false => {
+            let words = [key.get(Field::EthSrc) as u64, key.get(Field::EthDst) as u64];
+            words.into_iter().chain([key.eth_type().into()]).fold(0, mix)
+        }
+    }
+}
+
+/// The same, from the headers of an ordinary packet.
+fn headers_hash(headers: &Headers) -> u64 {
+    hash_ip(headers.key_addresses(), headers.key_ports(), headers.protocol())
+}
+
+#[inline]
+fn hash_ip(addresses: [u64; 4], ports: u32, protocol: u8) -> u64 {
+    addresses.into_iter().chain([ports.into(), protocol.into()]).fold(0, mix)
+}
+
+#[inline]
+fn mix(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
+
+/// Decapsulates frames in their places, as packets from the tunnel's port. There is a trace for each, or
+/// none at all.
 pub(crate) fn pop(
     worker: &mut Worker,
     frames: &mut [Frame],
+    traces: &mut [PathTrace],
     (port, kind, options): (PortNo, TunnelKind, &Arc<[OptionMapping]>),
     laps: &mut impl Laps,
 ) {
-    for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
-        match decapsulate(frame, port, kind, options) {
+    for (i, frame) in frames.iter_mut().enumerate().filter(|(_, it)| !it.packet.is_empty()) {
+        match decapsulate(frame, traces.get_mut(i), port, kind, options) {
             Ok(()) => {
                 let options = Arc::clone(options);
                 laps.note(|| Step::Done(Action::TunnelPop { port, kind, options }));
@@ -135,14 +204,13 @@ pub(crate) fn pop(
 
 fn decapsulate(
     frame: &mut Frame,
+    trace: Option<&mut PathTrace>,
     port: PortNo,
     kind: TunnelKind,
     options: &[OptionMapping],
 ) -> Result<(), DropReason> {
-    let offload = frame.packet.offload;
-    // What the sender left to be done cannot be verified, and was never on a wire.
-    let is_trusted = !matches!(offload.checksum, Checksum::Unverified) || offload.gso.is_some();
-    let found = tunnel::decapsulate(kind, frame.packet.data(), is_trusted);
+    let data = frame.packet.data();
+    let found = tunnel::decapsulate(kind, data, is_trusted(&frame.packet.offload));
     let found = found.map_err(|error| match error {
         PopError::Checksum => DropReason::TunnelChecksum,
         PopError::Malformed | PopError::Payload => DropReason::TunnelPop,
@@ -151,13 +219,9 @@ fn decapsulate(
     write_metadata(&mut key, &found.metadata);
     write_options(&mut key, found.metadata.options, options).ok_or(DropReason::TunnelPop)?;
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
-    frame.packet.truncate(end);
-    let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
-    if starts_outside || (offload.checksum == Checksum::Good && offload.gso.is_none()) {
-        // It was the outer checksum that this says something of.
-        frame.packet.offload.checksum = Checksum::Unverified;
-    }
-    let is_cut = frame.packet.remove(0, header_len);
+    let envelope = Envelope::read(kind, data).filter(|_| trace.is_some() && inner == Inner::Frame);
+    let seen = envelope.and_then(|it| Seen::new(kind, port, &it));
+    let is_cut = cut(&mut frame.packet, header_len, end);
     if let Inner::Packet(kind) = inner {
         is_cut
             .then(|| frame.packet.insert(0, ETHERNET))
@@ -173,7 +237,29 @@ fn decapsulate(
     }
     frame.key.copy_tunnel(&key);
     frame.key.set_pkt_mark(mark);
+    if let Some(trace) = trace {
+        trace.opened(frame, seen);
+    }
     Ok(())
+}
+
+/// Whether checksums need not be looked at: what the sender left to be done cannot be verified, and was
+/// never on a wire.
+pub(crate) fn is_trusted(offload: &Offload) -> bool {
+    !matches!(offload.checksum, Checksum::Unverified) || offload.gso.is_some()
+}
+
+/// Takes the outer headers away, and what is behind the inner packet's end.
+#[inline]
+pub(crate) fn cut(packet: &mut Packet, header_len: usize, end: usize) -> bool {
+    let offload = packet.offload;
+    packet.truncate(end);
+    let starts_outside = matches!(offload.checksum, Checksum::Partial { start, .. } if usize::from(start) < header_len);
+    if starts_outside || (offload.checksum == Checksum::Good && offload.gso.is_none()) {
+        // It was the outer checksum that this says something of.
+        packet.offload.checksum = Checksum::Unverified;
+    }
+    packet.remove(0, header_len)
 }
 
 /// Writes what the outer headers said into the key.

@@ -9,13 +9,15 @@ use crate::cache_policy::{self, CachePolicy};
 use crate::dump::Dump;
 use crate::flow_kind::{FinalActions, FlowKind};
 use crate::flow_paths::FlowPaths;
+use crate::inside::PortSet;
 pub use crate::installed::InstalledFlow;
 use crate::laps::Laps;
 use crate::outbox::Outbox;
+use crate::outer::Outers;
 use crate::path_id::{PathId, PathKind};
 use crate::pending::Pending;
 use crate::pipeline;
-use crate::rewrites::Rewrites;
+use crate::rewrites::{self, Rewrites};
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
 use crate::unified::{Room, RoomWanted, UnifiedCache};
@@ -24,7 +26,7 @@ use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
 use flow::{
-    Action, DropReason, Execute, FlowCommand, FlowId, FlowPut, FlowStats, Frame, OffloadOffer,
+    Action, DropReason, Execute, Field, FlowCommand, FlowId, FlowPut, FlowStats, Frame, OffloadOffer,
 };
 use hashbrown::HashMap;
 use packet::{Batch, Pool};
@@ -42,6 +44,10 @@ pub struct Worker {
     pub(crate) cache_policy: CachePolicy,
     /// Flows that it ever had.
     pub(crate) rewrites: Rewrites,
+    /// What is known of tunnels' outer packets.
+    pub(crate) outers: Outers,
+    /// The ports whose packets flows have ever decapsulated.
+    pub(crate) opens_from: PortSet,
     /// Changes with every change of a flow.
     pub(crate) epoch: u64,
     pub(crate) pool: Pool,
@@ -85,6 +91,8 @@ impl Worker {
             flow_paths: FlowPaths::new(seed),
             cache_policy: CachePolicy::new(),
             rewrites: Rewrites::Nowhere,
+            outers: Outers::new(seed),
+            opens_from: PortSet::default(),
             epoch: 0,
             pool: Pool::new(config.pool_packets),
             stats: WorkerStats::default(),
@@ -165,6 +173,7 @@ impl Worker {
         self.end_late_misses();
         self.cache_policy.decide(self.flows.counts());
         self.flows.resort();
+        self.outers.tick();
         self.unified.tick(self.cache_policy.inserts_seldom())
     }
 
@@ -237,11 +246,18 @@ impl Worker {
         let flow_kind = FlowKind::of(&put.actions);
         let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
         let clears = put.actions.contains(&Action::CtClear);
+        if rewrites::opens_tunnels(&put.actions) {
+            let is_exact = put.matching.mask().get(Field::InPort) == u128::from(u32::MAX);
+            let from = put.matching.key().in_port();
+            self.opens_from = if is_exact { self.opens_from.with(from) } else { PortSet::ALL };
+        }
+        let pushes = put.actions.iter().any(|action| matches!(action, Action::TunnelPush(_)));
+        let tunnels = flow_kind == FlowKind::Decapsulates || tracks && pushes;
         if let Some(handle) = self.handles.get(&put.id)
             && let Some(flow) = self.flows.get_mut(*handle)
         {
             (flow.actions, flow.kind) = (Some(put.actions), flow_kind);
-            (flow.tracks, flow.clears) = (tracks, clears);
+            (flow.tracks, flow.clears, flow.tunnels) = (tracks, clears, tunnels);
             flow.version = self.epoch;
             return;
         }
@@ -253,6 +269,7 @@ impl Worker {
             version: self.epoch,
             tracks,
             clears,
+            tunnels,
             reported: false,
         };
         let (handle, replaced) = self.flows.insert(&put.matching, flow);
@@ -343,7 +360,7 @@ impl Worker {
         match path_id.kind()? {
             PathKind::Flow(handle) => match &self.flows.get(handle)?.kind {
                 FlowKind::Terminal(steps) => Some(steps.clone()),
-                FlowKind::Recirculates | FlowKind::Uncacheable => None,
+                FlowKind::Recirculates | FlowKind::Decapsulates | FlowKind::Uncacheable => None,
             },
             PathKind::Path(id) => Some(self.flow_paths.get(id)?.final_actions.clone()),
         }

@@ -1,6 +1,7 @@
 //! The headers of an ordinary packet in one cache line, read with few instructions.
 
 mod mask;
+mod outer;
 mod write;
 
 use crate::frame::Layers;
@@ -126,7 +127,7 @@ impl Headers {
 
     /// Reads a packet from `in_port`; says where its headers begin, or for what is not ordinary
     /// gives `None` and becomes [`Headers::none`].
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, data: &[u8], in_port: PortNo) -> Option<Layers> {
         if let Some(start) = data.first_chunk::<48>()
             && self.read_usual(start, data.len(), in_port)

@@ -190,6 +190,28 @@ impl Packet {
         true
     }
 
+    /// Puts bytes in front of the frame. Returns false, changing nothing, where there is no room.
+    #[must_use]
+    #[inline]
+    pub fn prepend(&mut self, bytes: &[u8]) -> bool {
+        let (start, len) = (self.start as usize, self.len());
+        if bytes.len() > start.saturating_sub(HEAD_BYTES) {
+            return false;
+        }
+        let start = start - bytes.len();
+        self.range_mut(start, bytes.len()).copy_from_slice(bytes);
+        self.set_place(start, len + bytes.len());
+        self.move_checksum(0, bytes.len() as i32);
+        true
+    }
+
+    /// Takes back that `front` bytes were cut off at the start and some at the end, so that the frame has
+    /// `len` bytes and the offload state that it had before. The bytes must not have been used meanwhile.
+    pub fn uncut(&mut self, front: usize, len: usize, offload: Offload) {
+        self.set_place((self.start as usize).saturating_sub(front), len);
+        self.offload = offload;
+    }
+
     /// Removes `bytes` bytes at `at` by moving what stands before them back. Returns false,
     /// changing nothing, where they are not all there.
     #[must_use]
@@ -198,7 +220,9 @@ impl Packet {
         if at + bytes > len {
             return false;
         }
-        self.data_mut().copy_within(..at, bytes);
+        if at > 0 {
+            self.data_mut().copy_within(..at, bytes);
+        }
         self.set_place(start + bytes, len - bytes);
         self.move_checksum(at, -(bytes as i32));
         true
@@ -315,6 +339,35 @@ mod tests {
         assert!(packet.remove(12, 4));
         assert_eq!(packet.data(), (0u8..60).collect::<Vec<_>>());
         assert_eq!(packet.offload.checksum, Checksum::Partial { start: 34, offset: 16 });
+    }
+
+    #[test]
+    fn what_was_cut_off_comes_back() {
+        let mut packet = Packet::from_bytes(&(0u8..60).collect::<Vec<_>>());
+        packet.offload.checksum = Checksum::Good;
+        let offload = packet.offload;
+        packet.truncate(50);
+        assert!(packet.remove(0, 20));
+        packet.offload.checksum = Checksum::Unverified;
+        assert_eq!(packet.data(), (20u8..50).collect::<Vec<_>>());
+        packet.uncut(20, 60, offload);
+        assert_eq!(packet.data(), (0u8..60).collect::<Vec<_>>());
+        assert_eq!(packet.offload, offload);
+        let mut none = Packet::none();
+        none.uncut(20, 60, Offload::default());
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn bytes_are_put_in_front_as_far_as_there_is_room() {
+        let mut packet = Packet::from_bytes(&[7, 8]);
+        packet.offload.checksum = Checksum::Partial { start: 0, offset: 1 };
+        assert!(packet.prepend(&[1, 2, 3]) && packet.prepend(&[]));
+        assert_eq!(packet.data(), [1, 2, 3, 7, 8]);
+        assert_eq!(packet.offload.checksum, Checksum::Partial { start: 3, offset: 1 });
+        assert!(!packet.prepend(&[0; HEADROOM - 2]));
+        assert!(packet.prepend(&[0; HEADROOM - 3]) && !packet.prepend(&[0]));
+        assert!(!Packet::none().prepend(&[0]) && Packet::none().prepend(&[]));
     }
 
     /// A buffer as a driver might have it.

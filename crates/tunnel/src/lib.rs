@@ -9,6 +9,7 @@
 mod config;
 mod decapsulate;
 mod encapsulate;
+mod envelope;
 mod neighbours;
 mod parse;
 mod port_map;
@@ -19,6 +20,7 @@ mod text;
 pub use config::{Endpoint, Erspan, FlowOr, Inherit, Key, PacketType, TunnelConfig};
 pub use decapsulate::{Decapsulated, Inner, Metadata, PopError, decapsulate};
 pub use encapsulate::{Outer, build, finish};
+pub use envelope::Envelope;
 pub use neighbours::{NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use parse::Parsed;
 pub use port_map::{Listener, LocalDevice, PortMap};

@@ -30,6 +30,9 @@ fn what_cannot_be_measured_is_refused() {
         "--rules x --ct",
         "--rules x --nat",
         "--port x",
+        "--tunnel x",
+        "--frame 59",
+        "--frame 1515",
         "--workers 0",
         "x",
     ];
@@ -44,6 +47,9 @@ fn a_short_run_sends_every_packet_on() {
         ("--connections 100", 0),
         ("--connections 100 --ct", 100),
         ("--connections 100 --nat", 100),
+        ("--connections 100 --tunnel vxlan", 0),
+        ("--connections 100 --tunnel vxlan --ct --frame 114", 100),
+        ("--connections 100 --tunnel geneve --nat --frame 1514", 100),
     ];
     for (line, connections) in cases {
         let Outcome { text, json } = short(line).unwrap();

@@ -1,7 +1,7 @@
 //! Packets counted against the flows that they hit.
 
 use super::Worker;
-use crate::installed::HitFlow;
+use crate::installed::{HitFlow, InstalledFlow};
 use base::Instant;
 use classifier::Handle;
 use flow::{Action, Frame};
@@ -26,8 +26,8 @@ impl Worker {
             self.dump.hit.push(flow.id);
         }
         let actions = flow.actions.take()?;
-        let (version, tracks, clears) = (flow.version, flow.tracks, flow.clears);
-        Some(HitFlow { handle, version, tracks, clears, actions })
+        let InstalledFlow { version, tracks, clears, tunnels, .. } = *flow;
+        Some(HitFlow { handle, version, tracks, clears, tunnels, actions })
     }
 
     /// Gives a flow back its actions, which were carried out.

@@ -3,3 +3,4 @@
 pub mod policy;
 pub mod switch;
 pub mod traffic;
+pub mod tunnels;

@@ -2,6 +2,7 @@
 //! key and the rules' number. What is looked at depends only on what always is, so that flows
 //! never overlap.
 
+use super::tunnels;
 use base::{PortNo, RecircId, Zone};
 use flow::{
     Action, ControllerAction, CtAction, DropReason, Field, FlowKey, Mask, Masked, Match, Nat,
@@ -34,6 +35,8 @@ const TRACKED: [(Field, u128); 4] =
 pub struct Policy {
     pub seed: u64,
     pub classes: [u32; 16],
+    /// Packets come out of tunnels and go into some.
+    pub has_tunnels: bool,
 }
 
 fn mix(words: impl IntoIterator<Item = u128>) -> u64 {
@@ -45,7 +48,7 @@ fn mix(words: impl IntoIterator<Item = u128>) -> u64 {
 
 impl Policy {
     pub fn new(seed: u64) -> Policy {
-        Policy { seed, classes: [0; 16] }
+        Policy { seed, classes: [0; 16], has_tunnels: false }
     }
 
     /// The flow for a packet.
@@ -66,12 +69,21 @@ impl Policy {
                 mask.add_bits(field, bits);
             }
         }
+        if self.has_tunnels {
+            tunnels::look(key, class, &mut mask);
+        }
         let matching = Match::new(key, &mask);
         // Only what is set, so that a new field changes no choice.
         let values = Field::BASIC.iter().map(|&field| matching.key().get(field));
         let words = values.filter(|&value| value != 0);
         let choice = mix(words.chain([class.into()]));
-        (matching, self.actions(key, choice, is_again).into())
+        if !self.has_tunnels {
+            return (matching, self.actions(key, choice, is_again).into());
+        }
+        let actions = tunnels::opening(key, choice).unwrap_or_else(|| {
+            tunnels::with_tunnels(self.actions(key, choice, is_again), key, choice)
+        });
+        (matching, actions.into())
     }
 
     fn actions(&self, key: &FlowKey, choice: u64, is_again: bool) -> Vec<Action> {

@@ -1,6 +1,7 @@
 //! Packets: new ones, ones that go on, answers to what the switch sent, errors about it, and spoiled
 //! ones.
 
+use super::tunnels;
 use fastrand::Rng;
 
 /// The bytes of a packet and the port that it comes in on or went out of.
@@ -15,13 +16,20 @@ pub struct Traffic {
     random: Rng,
     received: Vec<Sent>,
     sent: Vec<Sent>,
+    /// Packets come and go in tunnels, too.
+    pub has_tunnels: bool,
 }
 
 const KEPT: usize = 48;
 
 impl Traffic {
     pub fn new(seed: u64) -> Traffic {
-        Traffic { random: Rng::with_seed(seed), received: Vec::new(), sent: Vec::new() }
+        Traffic {
+            random: Rng::with_seed(seed),
+            received: Vec::new(),
+            sent: Vec::new(),
+            has_tunnels: false,
+        }
     }
 
     pub fn random(&mut self) -> &mut Rng {
@@ -30,7 +38,10 @@ impl Traffic {
 
     /// The switch sent this.
     pub fn saw(&mut self, sent: &Sent) {
-        keep(&mut self.random, &mut self.sent, sent);
+        match tunnels::unwrap(&sent.bytes).filter(|_| self.has_tunnels) {
+            Some(bytes) => keep(&mut self.random, &mut self.sent, &Sent { bytes, port: sent.port }),
+            None => keep(&mut self.random, &mut self.sent, sent),
+        }
     }
 
     /// The next packet; its port is below 4, and only on it if one is given.
@@ -47,6 +58,20 @@ impl Traffic {
             packet.port = port;
         }
         keep(&mut self.random, &mut self.received, &packet);
+        if self.has_tunnels { self.wrapped(packet) } else { packet }
+    }
+
+    /// Most packets in a tunnel, of which some are spoiled outside.
+    fn wrapped(&mut self, mut packet: Sent) -> Sent {
+        let r = &mut self.random;
+        if r.u32(0..4) != 0 {
+            let choice = if r.u32(0..8) == 0 { r.u32(..) } else { 0x1_0113 };
+            packet.bytes = tunnels::wrap(&packet.bytes, choice);
+            if r.u32(0..50) == 0 {
+                let at = r.usize(0..packet.bytes.len().min(58));
+                packet.bytes[at] = r.u8(..);
+            }
+        }
         packet
     }
 

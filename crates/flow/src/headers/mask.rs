@@ -2,7 +2,7 @@
 
 use super::write::AFTER_PORTS;
 use super::{HEADER_WORDS, Headers, PORTS, PROTOCOL, SERVICE_TAG, TYPE};
-use crate::field::Field;
+use crate::field::{Field, TUNNEL_WORDS};
 use crate::key::{Mask, VLAN_PRESENT};
 
 impl Headers {
@@ -29,7 +29,7 @@ impl Headers {
         } else {
             words[4] = m(Field::Ipv4Src) << 32 | m(Field::Ipv4Dst) & 0xffff_ffff;
         }
-        let others = &mask.words()[AFTER_PORTS..];
+        let others = &mask.words()[AFTER_PORTS..TUNNEL_WORDS.start];
         if mask.has(Field::NdReserved) || others.iter().any(|&word| word != 0) {
             // What only other protocols have is zero because of the protocol; what only other
             // messages have, because of the type.

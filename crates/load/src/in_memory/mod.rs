@@ -5,6 +5,7 @@ mod error;
 mod own_time;
 mod stages;
 mod switch;
+pub mod tunnel;
 mod upkeep;
 
 pub use error::InMemoryError;

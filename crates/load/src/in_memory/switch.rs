@@ -31,6 +31,14 @@ pub struct Switch {
     pub(super) out: Outbox,
 }
 
+/// What a switch is made of.
+pub(super) struct Parts {
+    pub core: Ofproto,
+    pub bridge: BridgeId,
+    pub worker: WorkerId,
+    pub conntrack: Arc<Conntrack>,
+}
+
 /// What one of the two ports receives from and sends to.
 pub struct Cable {
     /// The port.
@@ -88,6 +96,13 @@ impl Switch {
         worker: WorkerId,
         conntrack: Arc<Conntrack>,
     ) -> Result<Switch, InMemoryError> {
+        let (core, bridge) = bridge(ports, flows, clock::now())?;
+        Switch::of(answers, Parts { core, bridge, worker, conntrack })
+    }
+
+    /// With bridges that have their flows.
+    pub(super) fn of(answers: Answers, parts: Parts) -> Result<Switch, InMemoryError> {
+        let Parts { core, bridge, worker, conntrack } = parts;
         let upcalls = Arc::new(UpcallQueue::answered_by(answers));
         let worker = Worker::new(
             worker,
@@ -96,7 +111,6 @@ impl Switch {
             WorkerConfig::default(),
             fastrand::u64(..),
         );
-        let (core, bridge) = bridge(ports, flows, clock::now())?;
         Ok(Switch {
             core,
             bridge,
@@ -248,13 +262,25 @@ fn bridge(ports: u16, flows: &str, now: Instant) -> Result<(Ofproto, BridgeId), 
         core.add_port(bridge, spec, now)
             .map_err(|refused| InMemoryError::Port(refused.to_string()))?;
     }
+    add_flows(&mut core, bridge, flows, now, &|name| name)?;
+    Ok((core, bridge))
+}
+
+/// Adds flows, one a line, to a bridge; `named` says what a port is called there that they name.
+pub(super) fn add_flows(
+    core: &mut Ofproto,
+    bridge: BridgeId,
+    flows: &str,
+    now: Instant,
+    named: &dyn for<'a> Fn(&'a str) -> &'a str,
+) -> Result<(), InMemoryError> {
     let lines = flows.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     for (index, flow) in lines.enumerate().filter(|(_, flow)| !flow.is_empty()) {
-        let ports = |name: &str| -> Option<OfPort> { core.port_number(bridge, name) };
+        let ports = |name: &str| -> Option<OfPort> { core.port_number(bridge, named(name)) };
         let wrong = |reason| InMemoryError::Rule { line: index + 1, flow: flow.to_owned(), reason };
         let flow_mod = parse_flow(flow, FlowModCommand::Add, &ports)
             .map_err(|error| wrong(error.to_string()))?;
         core.flow_mod(bridge, &flow_mod, now).map_err(|error| wrong(error.reason))?;
     }
-    Ok((core, bridge))
+    Ok(())
 }

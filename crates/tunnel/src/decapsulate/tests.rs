@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Outer, TunnelConfig, build, finish};
+use crate::{Envelope, Outer, TunnelConfig, build, finish};
 use base::MacAddr;
 use proptest::prelude::*;
 
@@ -164,6 +164,53 @@ proptest! {
             if let Ok(found) = decapsulate(kind, frame, trusted) {
                 prop_assert!(found.header_len <= found.end && found.end <= frame.len());
             }
+        }
+    }
+}
+
+proptest! {
+    /// What [`Envelope`] reads of a packet that is like an accepted one is what [`decapsulate`] says.
+    #[test]
+    fn envelopes_agree_with_the_whole_reading(
+        kind in 0usize..3,
+        (is_ipv6, checksum, trusted) in any::<(bool, bool, bool)>(),
+        changes in prop::collection::vec((0usize..90, any::<u8>()), 0..3),
+        padding in 0usize..4,
+    ) {
+        let kind = [TunnelKind::Vxlan, TunnelKind::Geneve, TunnelKind::Gre][kind];
+        let config = config(kind, "remote_ip=flow key=flow");
+        let ends = if is_ipv6 { V6 } else { V4 };
+        let options = [0, 1, 3, 1, 1, 2, 3, 4];
+        let is_geneve = kind == TunnelKind::Geneve;
+        let options: &[u8] = if is_geneve { &options } else { &[] };
+        let checksum = checksum && kind != TunnelKind::Gre;
+        let good = encapsulate(&config, &Outer { options, checksum, ..outer(ends, 0x12_3456) }, &INNER);
+        let known = Envelope::read(kind, &good).unwrap();
+        let mut frame = [good.clone(), vec![0; padding]].concat();
+        for (at, byte) in changes {
+            let at = at % frame.len();
+            frame[at] = byte;
+        }
+        // What the headers of an ordinary packet say before: protocol, no options, no fragment.
+        let fixed = if is_ipv6 { vec![12, 13, 14, 20] } else { vec![12, 13, 14, 20, 21, 23] };
+        let is_ordinary = fixed.iter().all(|&at| frame[at] == good[at]);
+        let mask = Envelope::word_mask(kind, 0);
+        let found = Envelope::read(kind, &frame).filter(|it| {
+            (it.word & mask, it.options, it.has_checksum)
+                == (known.word & mask, known.options, known.has_checksum)
+        });
+        let whole = decapsulate(kind, &frame, trusted);
+        if let Some(found) = found && is_ordinary && found.is_right(&frame, trusted) {
+            let whole = whole.unwrap();
+            prop_assert_eq!((found.len, found.end), (whole.header_len, whole.end));
+            prop_assert_eq!(whole.inner, Inner::Frame);
+            let key = found.word & !mask;
+            let key = if kind == TunnelKind::Gre { key } else { key >> 8 };
+            prop_assert_eq!(whole.metadata.key, Some(key));
+            prop_assert_eq!(whole.metadata.checksum, found.has_checksum);
+            prop_assert_eq!(whole.metadata.options, found.options);
+        } else if frame[..good.len()] == good {
+            prop_assert!(false, "it is as the known one");
         }
     }
 }

@@ -1,0 +1,65 @@
+//! The tunnel that the datapath may be measured with: outer headers made here, as another hypervisor
+//! makes them.
+
+use base::MacAddr;
+use clap::ValueEnum;
+use flow::TunnelKind;
+use load::in_memory::tunnel::{FAR, KEY, NEAR};
+use std::net::Ipv4Addr;
+use wire::builder::PacketBuilder;
+
+/// Bytes in front of the inner frame: Ethernet, IPv4, UDP and the tunnel's header.
+pub const OUTER_BYTES: usize = 50;
+
+/// The tunnel's protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Tunnel {
+    /// VXLAN over IPv4
+    Vxlan,
+    /// Geneve over IPv4, without options
+    Geneve,
+}
+
+impl Tunnel {
+    /// As the switch knows it.
+    pub fn kind(self) -> TunnelKind {
+        match self {
+            Tunnel::Vxlan => TunnelKind::Vxlan,
+            Tunnel::Geneve => TunnelKind::Geneve,
+        }
+    }
+
+    /// The interface type.
+    pub fn name(self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// A frame as the other end sends it: without UDP checksum, the source port by the inner ports, so
+    /// that connections differ in it as they do on an underlay.
+    pub fn wrap(self, inner: &[u8]) -> Vec<u8> {
+        let header = match self {
+            Tunnel::Vxlan => wire::vxlan::header(wire::vxlan::FLAG_VNI, KEY),
+            Tunnel::Geneve => {
+                wire::geneve::header(0, wire::ethertype::TRANSPARENT_ETHERNET, KEY, 0)
+            }
+        };
+        let udp_port = match self {
+            Tunnel::Vxlan => wire::vxlan::PORT,
+            Tunnel::Geneve => wire::geneve::PORT,
+        };
+        let inner_port = inner.get(36..38).map_or(0, |it| u16::from_be_bytes([it[0], it[1]]));
+        let (from, to): ((MacAddr, Ipv4Addr), (MacAddr, Ipv4Addr)) = (FAR, NEAR);
+        let mut frame = PacketBuilder::eth(from.0, to.0)
+            .ipv4(from.1, to.1)
+            .udp(32_768 + inner_port % 28_000, udp_port)
+            .payload([&header[..], inner].concat())
+            .build();
+        super::packets::put(&mut frame, super::traffic::UDP_CHECKSUM, [0, 0]);
+        frame
+    }
+
+    /// What a frame of this tunnel carries.
+    pub fn unwrap(self, frame: &[u8]) -> &[u8] {
+        frame.get(OUTER_BYTES..).unwrap_or_default()
+    }
+}

@@ -1,0 +1,118 @@
+//! Opens packets of tunnels whose way may be known, before anything is looked up.
+
+use crate::burst::Burst;
+use crate::outer::Outers;
+use crate::tunnel;
+use base::PortNo;
+use flow::{Headers, Layers};
+use packet::Offload;
+
+/// Ports, of which many have the same bit.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct PortSet(u64);
+
+impl PortSet {
+    /// All ports.
+    pub const ALL: PortSet = PortSet(u64::MAX);
+
+    /// Those and this one.
+    #[must_use]
+    pub fn with(self, port: PortNo) -> PortSet {
+        PortSet(self.0 | 1 << (port.0 & 63))
+    }
+
+    /// Whether the port may be among them.
+    #[inline]
+    pub fn may_have(self, port: PortNo) -> bool {
+        self.0 >> (port.0 & 63) & 1 != 0
+    }
+}
+
+/// What a packet was before it was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outside {
+    pub headers: Headers,
+    /// Stands for the packet's class in the place of a port.
+    pub class: PortNo,
+    /// The tunnel's port.
+    pub port: PortNo,
+    /// Bytes in front of the inner frame.
+    header_len: usize,
+    /// Bytes of the whole packet.
+    pub len: usize,
+    layers: Layers,
+    offload: Offload,
+}
+
+impl Outside {
+    pub const NONE: Outside = Outside {
+        headers: Headers::none(),
+        class: PortNo(0),
+        port: PortNo(0),
+        header_len: 0,
+        len: 0,
+        layers: Layers { l3: 0, l4: None },
+        offload: Offload { checksum: packet::Checksum::Unverified, gso: None },
+    };
+}
+
+/// Opens those packets of a batch that are of a known class and carry an ordinary one: they are in
+/// their places as inner packets then, and so are their headers. `from` are the ports from which packets
+/// may be opened at all.
+#[inline]
+pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
+    (burst.opened, burst.unopened) = (0, 0);
+    if from.may_have(burst.in_port) {
+        open_all(outers, burst);
+    }
+}
+
+#[inline(never)]
+fn open_all(outers: &mut Outers, burst: &mut Burst) {
+    for i in 0..burst.count {
+        if burst.headers[i].may_be_outer() && !burst.headers[i].is_none() {
+            burst.unopened |= 1 << i;
+            open_one(outers, burst, i);
+        }
+    }
+}
+
+#[inline]
+fn open_one(outers: &mut Outers, burst: &mut Burst, i: usize) {
+    let (frame, headers) = (&mut burst.frames[i], &mut burst.headers[i]);
+    let (layers, offload) = (frame.layers, frame.packet.offload);
+    let transport = layers.l3 + if headers.is_ipv6() { 40 } else { 20 };
+    if layers.l3 != 14 || layers.l4 != Some(transport) || offload.gso.is_some() {
+        return;
+    }
+    let data = frame.packet.data();
+    let Some(found) = outers.find(headers, data, tunnel::is_trusted(&offload)) else { return };
+    let (header_len, end, len) = (found.envelope.len, found.envelope.end, data.len());
+    let Some(inside) = data.get(header_len..end) else { return };
+    let mut inner = Headers::none();
+    let Some(inner_layers) = inner.read(inside, found.number) else { return };
+    let (class, port) = (found.number, found.port);
+    if !tunnel::cut(&mut frame.packet, header_len, end) {
+        return;
+    }
+    burst.outside[i] = Outside { headers: *headers, class, port, header_len, len, layers, offload };
+    (*headers, frame.layers) = (inner, inner_layers);
+    burst.opened |= 1 << i;
+    burst.unopened &= !(1 << i);
+}
+
+/// Makes those packets what they were that are not known after all.
+#[inline]
+pub(crate) fn close(burst: &mut Burst) {
+    if burst.opened == 0 {
+        return;
+    }
+    let Burst { frames, headers, path_ids, outside, .. } = burst;
+    for i in (0..burst.count).filter(|i| burst.opened >> i & 1 != 0) {
+        if path_ids[i].is_none() {
+            let before = &outside[i];
+            frames[i].packet.uncut(before.header_len, before.len, before.offload);
+            (headers[i], frames[i].layers) = (before.headers, before.layers);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Carries out a flow's steps where packets come out of a tunnel, or go into one after a visit to
+//! connection tracking: what must be noted of them is not what they are in the end.
+
+use crate::execute::{execute_run, track};
+use crate::burst::PathTrace;
+use crate::laps::Laps;
+use crate::outbox::Outbox;
+use crate::step::Step;
+use crate::tunnel;
+use crate::worker::Worker;
+use base::Instant;
+use flow::{Action, Frame};
+
+/// Carries out `actions` as [`execute_run`] does, and notes what was seen on the way. There is a trace
+/// for each frame, or none at all.
+pub(crate) fn execute(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    traces: &mut [PathTrace],
+    actions: &[Action],
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    if let [Action::TunnelPop { port, kind, options }] = actions {
+        return tunnel::pop(worker, frames, traces, (*port, *kind, options), laps);
+    }
+    let is_visit = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
+    let visits = actions.iter().take_while(is_visit).count();
+    let is_fragment = |frame: &Frame| !frame.packet.is_empty() && frame.key.nw_frag() != 0;
+    // Of what is held, more may come out than went in.
+    if frames.iter().any(is_fragment) || visits == 0 {
+        traces.iter_mut().for_each(PathTrace::set_uncacheable);
+        return execute_run(worker, now, frames, actions, out, laps);
+    }
+    let (visits, rest) = actions.split_at(visits);
+    for action in visits {
+        if let Action::Ct(ct) = action {
+            track(worker, now, frames, ct, laps);
+            continue;
+        }
+        for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
+            frame.clear_ct();
+            laps.note(|| Step::Done(Action::CtClear));
+        }
+    }
+    traces.iter_mut().zip(&*frames).for_each(|(trace, frame)| trace.tracked(frame));
+    execute_run(worker, now, frames, rest, out, laps);
+}

@@ -1,0 +1,74 @@
+//! The headers of a packet that may be a tunnel's.
+
+use super::{Headers, UDP};
+use crate::field::Field;
+use crate::key::Mask;
+use base::PortNo;
+
+const GRE: u8 = 47;
+
+impl Headers {
+    /// Whether the packet is of a protocol that tunnels use.
+    #[inline]
+    pub fn may_be_outer(&self) -> bool {
+        matches!(self.protocol(), UDP | GRE)
+    }
+
+    /// Which bits of an outer packet's headers decide what `mask` looks at of the tunnel: IP's part of
+    /// it, which is addresses, TOS and TTL.
+    #[must_use]
+    pub fn tunnel_mask_of(&self, mask: &Mask) -> Headers {
+        let (source, destination) = (mask.get(Field::TunIpv6Src), mask.get(Field::TunIpv6Dst));
+        let mut out = Headers::none();
+        let (tos, ttl) = (mask.get(Field::TunTos) as u64, mask.get(Field::TunTtl) as u64);
+        out.words[3] = (tos & 0xff) << 48 | (ttl & 0xff) << 40;
+        if self.is_ipv6() {
+            let halves = |bits: u128| [(bits >> 64) as u64, bits as u64];
+            out.words[4..6].copy_from_slice(&halves(source));
+            out.words[6..].copy_from_slice(&halves(destination));
+        } else {
+            out.words[4] = (source as u64) << 32 | destination as u64 & 0xffff_ffff;
+        }
+        out
+    }
+
+    /// Those bits that a mask has.
+    #[must_use]
+    pub fn masked(&self, mask: &Headers) -> Headers {
+        Headers { words: std::array::from_fn(|i| self.words[i] & mask.words[i]) }
+    }
+
+    /// Whether the bits of a mask are those of other headers, which are masked.
+    #[inline]
+    pub fn agrees(&self, masked: &Headers, mask: &Headers) -> bool {
+        let differs = |i: usize| self.words[i] & mask.words[i] ^ masked.words[i];
+        let narrow = differs(0) | differs(1) | differs(2) | differs(3) | differs(4);
+        narrow == 0 && (!self.is_ipv6() || differs(5) | differs(6) | differs(7) == 0)
+    }
+
+    /// The same packet from another port.
+    #[must_use]
+    pub fn with_in_port(mut self, port: PortNo) -> Headers {
+        self.words[0] = u64::from(port.0) << 32 | self.words[0] & 0xffff_ffff;
+        self
+    }
+
+    /// The bits of the port alone.
+    #[must_use]
+    pub const fn in_port_mask() -> Headers {
+        Headers { words: [0xffff_ffff << 32, 0, 0, 0, 0, 0, 0, 0] }
+    }
+
+    /// Source and destination address as a key has them: [`FlowKey::addresses`](crate::FlowKey::addresses).
+    #[inline]
+    pub fn key_addresses(&self) -> [u64; 4] {
+        let [.., a, b, c, d] = self.words;
+        if self.is_ipv6() { [a, b, c, d] } else { [0, a >> 32, 0, a & 0xffff_ffff] }
+    }
+
+    /// Ports as a key has them: [`FlowKey::ports`](crate::FlowKey::ports).
+    #[inline]
+    pub fn key_ports(&self) -> u32 {
+        (self.words[3] & self.port_bits()) as u32
+    }
+}
