@@ -2,14 +2,14 @@
 
 use crate::burst::Burst;
 use crate::execute::execute_run;
-use crate::inside::{self, Outside};
-use crate::tunnel;
 use crate::flow_kind::FinalActions;
 use crate::flow_paths::FlowPaths;
+use crate::inside::{self, Outside};
 use crate::laps::{Laps, Stage};
 use crate::outbox::Outbox;
 use crate::path_id::{PathId, PathKind};
 use crate::step::{FoundBy, Step};
+use crate::tunnel;
 use crate::unified::{EntryView, Late, NOT_FOUND, UnifiedCache};
 use crate::worker::{InstalledFlow, Worker};
 use base::Instant;
@@ -66,7 +66,11 @@ pub(crate) fn forward(
             let run = Run {
                 frames: &mut frames[range.clone()],
                 headers: &headers[range.clone()],
-                outside: if *opened >> range.start & 1 == 0 { &[] } else { &outside[range.clone()] },
+                outside: if *opened >> range.start & 1 == 0 {
+                    &[]
+                } else {
+                    &outside[range.clone()]
+                },
                 found: &found[range],
                 has_nat: among.translate,
             };

@@ -1,8 +1,8 @@
-//! Carries out a flow's steps where packets come out of a tunnel, or go into one after a visit to
+//! Carries out a flow's steps where packets come out of a tunnel, or go into one after a pass through
 //! connection tracking: what must be noted of them is not what they are in the end.
 
-use crate::execute::{execute_run, track};
 use crate::burst::PathTrace;
+use crate::execute::{execute_run, track};
 use crate::laps::Laps;
 use crate::outbox::Outbox;
 use crate::step::Step;
@@ -11,7 +11,7 @@ use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, Frame};
 
-/// Carries out `actions` as [`execute_run`] does, and notes what was seen on the way. There is a trace
+/// Carries out `actions` as [`execute_run`] does, and notes it in the path traces. There is a trace
 /// for each frame, or none at all.
 pub(crate) fn execute(
     worker: &mut Worker,

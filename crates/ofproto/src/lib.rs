@@ -294,6 +294,7 @@ impl Ofproto {
     /// Removes a bridge with its ports and flows.
     pub fn remove_bridge(&mut self, id: BridgeId) {
         self.flush_flows(id);
+        self.flush_neighbours_of_bridge(id);
         self.bridges.remove(id);
         self.ledgers.remove(&id);
         self.changes.configuration();
@@ -379,13 +380,12 @@ impl Ofproto {
 
     /// Removes a port, and forgets what was learned behind it.
     pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
-        if self.bridges.get(id).and_then(|bridge| bridge.port(port)).is_none() {
-            return;
-        }
+        let Some(name) = self.port_name(id, port) else { return };
         if let Some(desc) = self.describe(id, port) {
             self.tell_port(id, PortReason::Delete, desc, None);
         }
         self.bridges.remove_port(id, port, now);
+        self.flush_neighbours_of(&name);
         self.flush_removed_port_macs(id, port);
         self.changes.configuration();
     }

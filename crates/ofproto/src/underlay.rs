@@ -157,6 +157,23 @@ impl Ofproto {
         self.neighbours_changed(gone);
     }
 
+    /// Forgets the neighbours of a bridge whose own port is gone (ovs: `ofproto/ofproto-dpif-xlate.c`,
+    /// `xlate_ofport_remove`).
+    pub(crate) fn flush_neighbours_of(&mut self, bridge: &str) {
+        let gone = self.underlay.neighbours.flush(Some(bridge));
+        self.neighbours_changed(gone);
+    }
+
+    /// The same of a bridge that goes.
+    pub(crate) fn flush_neighbours_of_bridge(&mut self, id: BridgeId) {
+        let name = self.bridges.get(id).map(|bridge| bridge.config.name.clone());
+        name.iter().for_each(|name| self.flush_neighbours_of(name));
+    }
+
+    pub(crate) fn port_name(&self, id: BridgeId, port: OfPort) -> Option<String> {
+        Some(self.bridges.get(id)?.port(port)?.spec.name.clone())
+    }
+
     /// Sets after how many seconds an unused neighbour is forgotten; `false` where that cannot be.
     pub fn set_neighbour_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
         self.underlay_mut().neighbours.set_aging_s(now, aging_s)

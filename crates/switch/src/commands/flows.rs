@@ -204,7 +204,7 @@ fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
     let verbose = has("-m");
     let names = has("--names") || (verbose && !has("--no-names"));
     let of_bridge = |flow: &ofproto::DatapathFlow| {
-        let found = switch.ofproto().bridges().of_device(flow.key.in_port());
+        let found = switch.ofproto().bridges().of_packet(&flow.key);
         found.is_some_and(|(id, _)| id == bridge)
     };
     let options = DumpOptions { verbose, of_bridge: true, ..DumpOptions::default() };

@@ -111,7 +111,7 @@ fn of_datapath(switch: &Switch, mut key: FlowKey) -> Result<TraceRequest, String
     let (bridge, port) = switch
         .ofproto()
         .bridges()
-        .of_device(number)
+        .of_packet(&key)
         .ok_or_else(|| format!("no OpenFlow port for datapath port {number}"))?;
     key.set_in_port_raw(port.0.into());
     Ok(TraceRequest::new(bridge, key))
