@@ -26,7 +26,8 @@ use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, MegaflowTable};
 use conntrack::Tracker;
 use flow::{
-    Action, DropReason, Execute, Field, FlowCommand, FlowId, FlowPut, FlowStats, Frame, OffloadOffer,
+    Action, DropReason, Execute, Field, FlowCommand, FlowId, FlowPut, FlowStats, Frame,
+    OffloadOffer,
 };
 use hashbrown::HashMap;
 use packet::{Batch, Pool};

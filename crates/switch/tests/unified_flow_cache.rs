@@ -4,6 +4,9 @@
 
 #[path = "../../datapath/tests/support/traffic.rs"]
 mod traffic;
+#[expect(dead_code, reason = "this traffic has no tunnels")]
+#[path = "../../datapath/tests/support/tunnels.rs"]
+mod tunnels;
 
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
 use conntrack::{Config as Tracking, Conntrack, Filter};
