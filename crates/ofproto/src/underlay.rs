@@ -160,7 +160,7 @@ impl Ofproto {
     /// Forgets the neighbours of a bridge whose own port is gone (ovs: `ofproto/ofproto-dpif-xlate.c`,
     /// `xlate_ofport_remove`).
     pub(crate) fn flush_neighbours_of(&mut self, bridge: &str) {
-        let gone = self.underlay.neighbours.flush(Some(bridge));
+        let gone = self.underlay_mut().neighbours.flush(Some(bridge));
         self.neighbours_changed(gone);
     }
 
