@@ -75,7 +75,7 @@ pub use rule::{Rule, RuleId, Rules};
 pub use statistics::Aggregate;
 pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
-pub use vlan::{PriorityTags, VlanMode};
+pub use vlan::{PortVlans, PriorityTags};
 
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone};
 use connection::ConnId;
@@ -391,7 +391,7 @@ impl Ofproto {
     }
 
     /// What decides where packets that come in there are seen.
-    fn learning_of(&self, id: BridgeId, port: OfPort) -> Option<(VlanMode, PriorityTags, bool)> {
+    fn learning_of(&self, id: BridgeId, port: OfPort) -> Option<(PortVlans, PriorityTags, bool)> {
         let spec = &self.bridges.get(id)?.port(port)?.spec;
         Some((spec.vlan.clone(), spec.priority_tags, spec.protected))
     }

@@ -4,7 +4,7 @@ use flow::VLAN_PRESENT;
 
 /// How a port treats VLANs. An empty list of VLANs means all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum VlanMode {
+pub enum PortVlans {
     /// Carries one VLAN, without tags.
     Access(u16),
     /// Carries VLANs with their tags.
@@ -37,9 +37,9 @@ pub enum VlanMode {
     },
 }
 
-impl Default for VlanMode {
+impl Default for PortVlans {
     fn default() -> Self {
-        VlanMode::Trunk { trunks: Vec::new() }
+        PortVlans::Trunk { trunks: Vec::new() }
     }
 }
 
@@ -114,18 +114,18 @@ fn listed(list: &[u16], vid: u16) -> bool {
     list.is_empty() || list.binary_search(&vid).is_ok()
 }
 
-impl VlanMode {
+impl PortVlans {
     /// Whether a packet with an outer tag of this VLAN may come in; 0 is a packet without a tag,
     /// or with one for its priority only (ovs: `ofproto/ofproto-dpif-xlate.c`,
     /// `input_vid_is_valid`).
     pub(crate) fn admits(&self, vid: u16) -> bool {
         match self {
-            VlanMode::Access(_) => vid == 0,
-            VlanMode::Trunk { .. } => self.trunks(vid),
-            VlanMode::NativeTagged { .. } | VlanMode::NativeUntagged { .. } => {
+            PortVlans::Access(_) => vid == 0,
+            PortVlans::Trunk { .. } => self.trunks(vid),
+            PortVlans::NativeTagged { .. } | PortVlans::NativeUntagged { .. } => {
                 vid == 0 || self.trunks(vid)
             }
-            VlanMode::Tunnel { inner, .. } => listed(inner, vid),
+            PortVlans::Tunnel { inner, .. } => listed(inner, vid),
         }
     }
 
@@ -134,11 +134,11 @@ impl VlanMode {
     /// `bundle_set`).
     fn trunks(&self, vid: u16) -> bool {
         match self {
-            VlanMode::Trunk { trunks } => listed(trunks, vid),
-            VlanMode::NativeTagged { tag, trunks } | VlanMode::NativeUntagged { tag, trunks } => {
+            PortVlans::Trunk { trunks } => listed(trunks, vid),
+            PortVlans::NativeTagged { tag, trunks } | PortVlans::NativeUntagged { tag, trunks } => {
                 vid == *tag || (vid != 0 && listed(trunks, vid))
             }
-            VlanMode::Access(_) | VlanMode::Tunnel { .. } => false,
+            PortVlans::Access(_) | PortVlans::Tunnel { .. } => false,
         }
     }
 
@@ -146,12 +146,12 @@ impl VlanMode {
     /// (ovs: `xvlan_input_translate`).
     pub(crate) fn inside(&self, seen: Vlans) -> Vlans {
         match self {
-            VlanMode::Access(tag) => Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] },
-            VlanMode::Trunk { .. } => seen,
-            VlanMode::NativeTagged { tag, .. } | VlanMode::NativeUntagged { tag, .. } => {
+            PortVlans::Access(tag) => Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] },
+            PortVlans::Trunk { .. } => seen,
+            PortVlans::NativeTagged { tag, .. } | PortVlans::NativeUntagged { tag, .. } => {
                 if seen.outer() == 0 { seen.in_vlan(*tag) } else { seen }
             }
-            VlanMode::Tunnel { tag, tpid, .. } => {
+            PortVlans::Tunnel { tag, tpid, .. } => {
                 Vlans { tags: [Tag { vid: *tag, pcp: 0, tpid: *tpid }, seen.tags[0]] }
             }
         }
@@ -161,8 +161,8 @@ impl VlanMode {
     /// (ovs: `xbundle_includes_vlan`).
     pub(crate) fn includes(&self, vlans: &Vlans) -> bool {
         match self {
-            VlanMode::Access(tag) => vlans.outer() == *tag && vlans.tags[1].vid == 0,
-            VlanMode::Tunnel { tag, inner, .. } => {
+            PortVlans::Access(tag) => vlans.outer() == *tag && vlans.tags[1].vid == 0,
+            PortVlans::Tunnel { tag, inner, .. } => {
                 vlans.outer() == *tag && listed(inner, vlans.tags[1].vid)
             }
             _ => self.trunks(vlans.outer()),
@@ -172,9 +172,9 @@ impl VlanMode {
     /// The tags with which it leaves (ovs: `xvlan_output_translate`).
     pub(crate) fn outside(&self, vlans: Vlans) -> Vlans {
         match self {
-            VlanMode::Access(_) => Vlans::default(),
-            VlanMode::Tunnel { .. } => vlans.popped(),
-            VlanMode::NativeUntagged { tag, .. } if vlans.outer() == *tag => vlans.popped(),
+            PortVlans::Access(_) => Vlans::default(),
+            PortVlans::Tunnel { .. } => vlans.popped(),
+            PortVlans::NativeUntagged { tag, .. } if vlans.outer() == *tag => vlans.popped(),
             _ => vlans,
         }
     }
@@ -182,8 +182,8 @@ impl VlanMode {
     /// Whether the inner tag decides if a packet leaves by this port.
     pub(crate) fn looks_at_inner(&self, vlans: &Vlans) -> bool {
         match self {
-            VlanMode::Access(tag) => vlans.outer() == *tag,
-            VlanMode::Tunnel { tag, inner, .. } => vlans.outer() == *tag && !inner.is_empty(),
+            PortVlans::Access(tag) => vlans.outer() == *tag,
+            PortVlans::Tunnel { tag, inner, .. } => vlans.outer() == *tag && !inner.is_empty(),
             _ => false,
         }
     }
@@ -193,14 +193,14 @@ impl VlanMode {
 mod tests {
     use super::*;
 
-    fn modes() -> [VlanMode; 6] {
+    fn modes() -> [PortVlans; 6] {
         [
-            VlanMode::Access(10),
-            VlanMode::Trunk { trunks: vec![] },
-            VlanMode::Trunk { trunks: vec![10, 20] },
-            VlanMode::NativeTagged { tag: 10, trunks: vec![20] },
-            VlanMode::NativeUntagged { tag: 10, trunks: vec![20] },
-            VlanMode::Tunnel { tag: 10, inner: vec![0, 20], tpid: 0x88a8 },
+            PortVlans::Access(10),
+            PortVlans::Trunk { trunks: vec![] },
+            PortVlans::Trunk { trunks: vec![10, 20] },
+            PortVlans::NativeTagged { tag: 10, trunks: vec![20] },
+            PortVlans::NativeUntagged { tag: 10, trunks: vec![20] },
+            PortVlans::Tunnel { tag: 10, inner: vec![0, 20], tpid: 0x88a8 },
         ]
     }
 
@@ -246,12 +246,12 @@ mod tests {
     fn what_has_no_vlan_stays_off_ports_with_a_native_one() {
         let none = Vlans::default();
         for trunks in [vec![], vec![0, 20]] {
-            let mode = VlanMode::NativeTagged { tag: 10, trunks: trunks.clone() };
+            let mode = PortVlans::NativeTagged { tag: 10, trunks: trunks.clone() };
             assert!(!mode.includes(&none) && mode.admits(0), "{trunks:?}");
-            assert!(!VlanMode::NativeUntagged { tag: 10, trunks }.includes(&none));
+            assert!(!PortVlans::NativeUntagged { tag: 10, trunks }.includes(&none));
         }
-        assert!(VlanMode::NativeTagged { tag: 0, trunks: vec![] }.includes(&none));
-        assert!(VlanMode::Trunk { trunks: vec![] }.includes(&none));
+        assert!(PortVlans::NativeTagged { tag: 0, trunks: vec![] }.includes(&none));
+        assert!(PortVlans::Trunk { trunks: vec![] }.includes(&none));
     }
 
     #[test]

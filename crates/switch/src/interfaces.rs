@@ -7,7 +7,7 @@ use super::devices::DeviceKind;
 use super::dummy;
 use base::{OfPort, PortNo};
 use control::{Hint, Interface, InterfaceKind, Port};
-use ofproto::{PortDevice, PortSpec, PriorityTags, VlanMode};
+use ofproto::{PortDevice, PortSpec, PortVlans, PriorityTags};
 use port::PortError;
 use port_linux::LinkInfo;
 use std::sync::Arc;
@@ -337,16 +337,16 @@ impl Switch {
     }
 }
 
-fn vlan_mode(mode: &control::VlanMode) -> VlanMode {
+fn vlan_mode(mode: &control::VlanMode) -> PortVlans {
     match mode.clone() {
-        control::VlanMode::Access { tag } => VlanMode::Access(tag),
-        control::VlanMode::Trunk { trunks } => VlanMode::Trunk { trunks },
-        control::VlanMode::NativeTagged { tag, trunks } => VlanMode::NativeTagged { tag, trunks },
+        control::VlanMode::Access { tag } => PortVlans::Access(tag),
+        control::VlanMode::Trunk { trunks } => PortVlans::Trunk { trunks },
+        control::VlanMode::NativeTagged { tag, trunks } => PortVlans::NativeTagged { tag, trunks },
         control::VlanMode::NativeUntagged { tag, trunks } => {
-            VlanMode::NativeUntagged { tag, trunks }
+            PortVlans::NativeUntagged { tag, trunks }
         }
         control::VlanMode::Dot1qTunnel { tag, cvlans, ethertype } => {
-            VlanMode::Tunnel { tag, inner: cvlans, tpid: ethertype }
+            PortVlans::Tunnel { tag, inner: cvlans, tpid: ethertype }
         }
     }
 }

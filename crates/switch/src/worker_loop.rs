@@ -14,11 +14,11 @@ use super::balance::Load;
 use super::expiry::expiry_budget;
 use super::handlers::Answering;
 use super::metrics::{BatchSizes, Metrics};
-use super::nap::Nap;
+use super::pmd_sleep::PmdSleep;
 use super::tracing::{Arrival, Picker};
-use super::turns::{Turns, WorkerReport};
 use super::usage::{INTERVAL, Usage};
 use super::worker_ports::{Ports, RxSlot, Shift, send_all};
+use super::worker_report::{Iterations, WorkerReport};
 use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
 use base::Instant;
 use datapath::{Outbox, Worker, WorkerStats};
@@ -57,7 +57,7 @@ pub struct Start {
     pub events: UnboundedSender<WorkerEvent>,
     /// Where others read what it counts.
     pub published: Arc<Mutex<WorkerReport>>,
-    /// What is kept of its turns.
+    /// What is kept of its iterations.
     pub metrics: Arc<Metrics>,
     /// What answers its misses, if it does that itself.
     pub answering: Option<Answering>,
@@ -80,11 +80,11 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         sizes: BatchSizes::default(),
         asked: None,
         ports: Ports::default(),
-        turns: Turns::default(),
+        iterations: Iterations::default(),
         since: clock::now(),
         busy: Usage::default(),
         last: Load::default(),
-        nap: Nap::default(),
+        pmd_sleep: PmdSleep::default(),
         tracing: None,
         commands: 0,
         turn: None,
@@ -107,15 +107,15 @@ struct Run {
     sizes: BatchSizes,
     asked: Option<u64>,
     ports: Ports,
-    turns: Turns,
-    /// Since when turns and counters count.
+    iterations: Iterations,
+    /// Since when iterations and counters count.
     since: Instant,
     /// How long it was busy.
     busy: Usage,
     /// Its last whole interval.
     last: Load,
     /// The sleeps of a polling worker.
-    nap: Nap,
+    pmd_sleep: PmdSleep,
     /// Which packets' steps are written down.
     tracing: Option<Picker>,
     /// Commands for flows that were carried out.
@@ -149,7 +149,7 @@ impl Run {
                 self.worker.expire(now, expiry_budget(received));
             }
             let worked = clock::now();
-            self.turns.all += 1;
+            self.iterations.all += 1;
             if received > 0 {
                 self.ports.share_out((worked - sending_from).as_nanos() as u64, received);
                 self.count_busy((worked - now).as_nanos() as u64);
@@ -178,7 +178,7 @@ impl Run {
 
     fn count_busy(&mut self, ns: u64) {
         self.worker.stats_mut().busy_ns += ns;
-        self.turns.busy += 1;
+        self.iterations.busy += 1;
         self.busy.add(ns);
     }
 
@@ -204,12 +204,12 @@ impl Run {
                 self.publish();
             }
             let most = self.ports.rx.iter().map(|slot| slot.packets).max();
-            self.nap.next(most.unwrap_or(0)).map(std::thread::sleep)
+            self.pmd_sleep.next(most.unwrap_or(0)).map(std::thread::sleep)
         };
         let after = if rested.is_some() { clock::now() } else { now };
         let slept_ns = if rested.is_some() { (after - now).as_nanos() as u64 } else { 0 };
-        self.turns.slept += u64::from(slept_ns > 0);
-        self.turns.slept_ns += slept_ns;
+        self.iterations.slept += u64::from(slept_ns > 0);
+        self.iterations.slept_ns += slept_ns;
         // What a polling worker sleeps is told apart; the other's sleep is its idleness.
         let slept_ns = if self.mode.waits() { 0 } else { slept_ns };
         let idle_ns = (after - idle_since).as_nanos() as u64;
@@ -260,7 +260,7 @@ impl Run {
                         self.ports.add_rx(slot, &mut self.waiter);
                     }
                 }
-                Ok(WorkerCommand::SleepMax(most)) => self.nap.set_longest(most),
+                Ok(WorkerCommand::SleepMax(most)) => self.pmd_sleep.set_longest(most),
                 Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
                 Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
@@ -272,7 +272,7 @@ impl Run {
                 Ok(WorkerCommand::Turn(done)) => self.turn = Some(done),
                 Ok(WorkerCommand::ClearStats) => {
                     *self.worker.stats_mut() = WorkerStats::default();
-                    (self.turns, self.since, self.asked) = (Turns::default(), now, None);
+                    (self.iterations, self.since, self.asked) = (Iterations::default(), now, None);
                     self.metrics.clear();
                     self.publish();
                 }

@@ -1,7 +1,7 @@
 //! The queues that one worker polls and sends to.
 
-use super::turns::QueueReport;
 use super::usage::Usage;
+use super::worker_report::QueueReport;
 use base::{Instant, PortNo};
 use datapath::{Outbox, Worker};
 use flow::DropReason;

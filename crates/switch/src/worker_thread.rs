@@ -7,9 +7,9 @@ use super::metrics::Metrics;
 use super::offload::Credit;
 use super::secret::secret;
 use super::tracing::{Order, Traced};
-use super::turns::WorkerReport;
 use super::worker_loop::{self, Start};
 use super::worker_ports::RxSlot;
+use super::worker_report::WorkerReport;
 use base::{PortNo, WorkerId};
 use conntrack::Conntrack;
 use datapath::{Room, RoomWanted, UpcallQueue, Worker, WorkerConfig, WorkerStats};
@@ -253,7 +253,7 @@ impl WorkerThread {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is kept of the worker's turns, where that is wanted.
+    /// What is kept of the worker's iterations, where that is wanted.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }

@@ -12,7 +12,7 @@ use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
 use conntrack::{Config as Tracking, Conntrack, Filter};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{FlowCommand, Upcall};
-use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, VlanMode};
+use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, PortVlans};
 use openflow::message::FlowModCommand;
 use packet::{Batch, Packet};
 use serde::Deserialize;
@@ -55,18 +55,18 @@ struct Switch {
     orders: ofproto::Outbox,
 }
 
-fn vlan_mode(text: &str) -> VlanMode {
+fn vlan_mode(text: &str) -> PortVlans {
     let mut words = text.split([' ', ',']);
     let mode = words.next().unwrap_or_default();
     let numbers: Vec<u16> = words.filter_map(|word| word.parse().ok()).collect();
     let tag = numbers.first().copied().unwrap_or_default();
     let rest = numbers.get(1..).unwrap_or_default().to_vec();
     match mode {
-        "access" => VlanMode::Access(tag),
-        "native-tagged" => VlanMode::NativeTagged { tag, trunks: rest },
-        "native-untagged" => VlanMode::NativeUntagged { tag, trunks: rest },
-        "dot1q-tunnel" => VlanMode::Tunnel { tag, inner: rest, tpid: 0x88a8 },
-        _ => VlanMode::Trunk { trunks: numbers },
+        "access" => PortVlans::Access(tag),
+        "native-tagged" => PortVlans::NativeTagged { tag, trunks: rest },
+        "native-untagged" => PortVlans::NativeUntagged { tag, trunks: rest },
+        "dot1q-tunnel" => PortVlans::Tunnel { tag, inner: rest, tpid: 0x88a8 },
+        _ => PortVlans::Trunk { trunks: numbers },
     }
 }
 

@@ -1,7 +1,7 @@
 //! All queues of a port behind one: the one thread that measures looks after each of them, and a
 //! flow keeps to one in both directions, as a network card's hash would have it.
 
-use load::generate::sides::Link;
+use load::generate::endpoints::Link;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};
 

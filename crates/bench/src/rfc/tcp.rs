@@ -7,10 +7,10 @@ use super::outcome::Report;
 use super::test::Test;
 use generator::search::{Allowance, Reason, Sample, Verdict, Window, judge};
 use generator::{Close, Flood, FloodConfig, FloodCounts, Profile, RangeError};
+use load::generate::endpoints::{Endpoint, Endpoints};
 use load::generate::error::LoadError;
 use load::generate::numbers::human;
 use load::generate::result::sample_json;
-use load::generate::sides::{Side, Sides};
 use load::generate::trial::{self, Limits, Live, Phase, Plan, Watch};
 use load::generate::{CLIENT_MAC, SERVER_MAC, hosts_at, lifetime};
 use serde_json::{Value, json};
@@ -87,12 +87,12 @@ pub(super) fn trial(
         _ => (bench.args.connections as u32, value),
     };
     let profile = profile(test, count, rate);
-    let mut sides = sides(bench, &profile, count as usize + 1000)?;
+    let mut endpoints = endpoints(bench, &profile, count as usize + 1000)?;
     let before = (bench.device.table()?, bench.device.refused());
-    let mut sample = open_all(bench, &mut sides, &profile, rate, attack.as_deref_mut())?;
+    let mut sample = open_all(bench, &mut endpoints, &profile, rate, attack.as_deref_mut())?;
     sample.table_before = before.0;
     sample.table_full = bench.device.refused() - before.1;
-    give_back(bench, sides)?;
+    give_back(bench, endpoints)?;
     let counts = attack.map(|attack| attack.counts());
     let verdict = match test {
         Test::SteadyConcurrent => judge_steady(&sample, &[]),
@@ -133,7 +133,11 @@ fn over_ipv6(profile: &Profile) -> Result<Profile, LoadError> {
     })
 }
 
-fn sides(bench: &mut Bench<'_>, profile: &Profile, room: usize) -> Result<Sides, LoadError> {
+fn endpoints(
+    bench: &mut Bench<'_>,
+    profile: &Profile,
+    room: usize,
+) -> Result<Endpoints, LoadError> {
     let profile = if bench.args.ipv6 { &over_ipv6(profile)? } else { profile };
     profile
         .check()
@@ -142,13 +146,13 @@ fn sides(bench: &mut Bench<'_>, profile: &Profile, room: usize) -> Result<Sides,
     let (client, server) = hosts_at(profile, &bench.args.hosts, room, known, bench.clock.now())?;
     let links = bench.links.take();
     let (to, from) = links.ok_or_else(|| LoadError::Ended("the ports are gone".to_owned()))?;
-    Ok(Sides::new(Some(Side::new(client, to)), Some(Side::new(server, from))))
+    Ok(Endpoints::new(Some(Endpoint::new(client, to)), Some(Endpoint::new(server, from))))
 }
 
 /// The ports are free again, and the device remembers nothing.
-fn give_back(bench: &mut Bench<'_>, mut sides: Sides) -> Result<(), LoadError> {
-    sides.abort_all();
-    bench.links = sides.into_links();
+fn give_back(bench: &mut Bench<'_>, mut endpoints: Endpoints) -> Result<(), LoadError> {
+    endpoints.abort_all();
+    bench.links = endpoints.into_links();
     bench.clean()
 }
 
@@ -156,14 +160,14 @@ fn give_back(bench: &mut Bench<'_>, mut sides: Sides) -> Result<(), LoadError> {
 /// over.
 fn open_all(
     bench: &mut Bench<'_>,
-    sides: &mut Sides,
+    endpoints: &mut Endpoints,
     profile: &Profile,
     rate: f64,
     mut attack: Option<&mut Attack>,
 ) -> Result<Sample, LoadError> {
     let count = u64::from(profile.connections_at_once);
     let start = bench.clock.now();
-    if let Some(client) = &mut sides.client {
+    if let Some(client) = &mut endpoints.client {
         client.host.open_at(rate.round().max(1.0) as u64, 0, start);
         client.host.stop_opening_after(count);
     }
@@ -179,36 +183,41 @@ fn open_all(
         if let Some(attack) = attack.as_deref_mut() {
             attack.turn(now);
         }
-        sides.turn_and_rest(now)?;
-        let opened = sides.client.as_ref().map_or(0, |side| side.host.statistics().opened);
+        endpoints.turn_and_rest(now)?;
+        let opened =
+            endpoints.client.as_ref().map_or(0, |endpoint| endpoint.host.statistics().opened);
         if opened >= count && opened_at.is_none() {
             opened_at = Some(now);
         }
-        let over = opened_at.is_some() && sides.alive() == 0 || now - start >= limit;
+        let over = opened_at.is_some() && endpoints.alive() == 0 || now - start >= limit;
         if over || (bench.interrupted)() {
             break;
         }
     }
     let seconds = (opened_at.unwrap_or_else(|| bench.clock.now()) - start).as_secs_f64();
     if let Some(attack) = attack {
-        calm_down(bench, sides, attack)?;
+        calm_down(bench, endpoints, attack)?;
     }
-    Ok(account(sides, rate, seconds))
+    Ok(account(endpoints, rate, seconds))
 }
 
 /// Stops the attack and takes in what is still on its way, or it would fill the next trial's table.
-fn calm_down(bench: &Bench<'_>, sides: &mut Sides, attack: &mut Attack) -> Result<(), LoadError> {
+fn calm_down(
+    bench: &Bench<'_>,
+    endpoints: &mut Endpoints,
+    attack: &mut Attack,
+) -> Result<(), LoadError> {
     let start = bench.clock.now();
     attack.set_rate(None, start);
     while bench.clock.now() - start < Duration::from_millis(50) {
-        sides.turn_and_rest(bench.clock.now())?;
+        endpoints.turn_and_rest(bench.clock.now())?;
     }
     Ok(())
 }
 
-fn account(sides: &Sides, rate: f64, seconds: f64) -> Sample {
-    let (client, server) = (sides.client_statistics(), sides.server_statistics());
-    let missed = sides.client.as_ref().map_or(0, |side| side.host.missed_opens());
+fn account(endpoints: &Endpoints, rate: f64, seconds: f64) -> Sample {
+    let (client, server) = (endpoints.client_statistics(), endpoints.server_statistics());
+    let missed = endpoints.client.as_ref().map_or(0, |endpoint| endpoint.host.missed_opens());
     let window = Window {
         seconds,
         opened: client.opened,
@@ -218,9 +227,9 @@ fn account(sides: &Sides, rate: f64, seconds: f64) -> Sample {
         ..Window::default()
     };
     let mut sample = Sample { offered: rate, window, ..Sample::default() };
-    sample.count(&client, &server, sides.active(), missed);
-    sample.port_errors = sides.port_errors();
-    sample.port_drops = sides.port_drops();
+    sample.count(&client, &server, endpoints.active(), missed);
+    sample.port_errors = endpoints.port_errors();
+    sample.port_drops = endpoints.port_drops();
     sample
 }
 
@@ -308,7 +317,7 @@ fn steady_trial(bench: &mut Bench<'_>, rate: f64) -> Result<Trial, LoadError> {
         connections_at_once: (rate * 2.0).clamp(10_000.0, 2e6) as u32,
         ..http
     };
-    let mut sides = sides(bench, &profile, profile.connections_at_once as usize + 1000)?;
+    let mut endpoints = endpoints(bench, &profile, profile.connections_at_once as usize + 1000)?;
     let before = (bench.device.table()?, bench.device.refused());
     let sustain = bench.seconds();
     let plan = Plan {
@@ -332,10 +341,10 @@ fn steady_trial(bench: &mut Bench<'_>, rate: f64) -> Result<Trial, LoadError> {
         }
     };
     let mut watch = Watch { clock: bench.clock, live: &mut live, interrupted: bench.interrupted };
-    let mut sample = trial::Trial::start(&mut sides, &plan, &mut watch).run()?;
+    let mut sample = trial::Trial::start(&mut endpoints, &plan, &mut watch).run()?;
     sample.table_before = before.0;
     sample.table_full = bench.device.refused() - before.1;
-    give_back(bench, sides)?;
+    give_back(bench, endpoints)?;
     // The first reaches back into the ramp.
     let verdict = judge_steady(&sample, windows.get(1..).unwrap_or_default());
     let loss = sample.failure_ratio();

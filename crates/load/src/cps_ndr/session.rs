@@ -10,7 +10,7 @@ use crate::generate::interrupt::Interrupt;
 use crate::generate::numbers::human;
 use crate::generate::result::{error_lines, flows_line};
 use crate::generate::trial::{Clock, Limits, Live, Plan, Wall, Watch};
-use crate::generate::{lifetime, live_line, sides_of};
+use crate::generate::{endpoints_of, lifetime, live_line};
 use generator::Profile;
 use generator::search::{Allowance, Next, Purpose, Sample, Search, Verdict, judge};
 use std::io::IsTerminal;
@@ -319,10 +319,10 @@ fn own(
     let place = args.place.open(&|| interrupt.is_set())?;
     if place.client.is_none() || place.server.is_none() {
         return Err(LoadError::Options(
-            "a search counts what both sides saw: name both --client and --server".to_owned(),
+            "a search counts what both ends saw: name both --client and --server".to_owned(),
         ));
     }
     let known = args.place.knows_neighbours();
-    let (device, sides) = sides_of(profile, &args.hosts, capacity, known, place)?;
-    Ok((Source::Hosts(Box::new(sides)), device))
+    let (device, endpoints) = endpoints_of(profile, &args.hosts, capacity, known, place)?;
+    Ok((Source::Hosts(Box::new(endpoints)), device))
 }

@@ -3,8 +3,8 @@
 use super::CpsNdrArgs;
 use crate::dut::Device;
 use crate::generate::ceiling::Ceiling;
+use crate::generate::endpoints::Endpoints;
 use crate::generate::error::LoadError;
-use crate::generate::sides::Sides;
 use crate::generate::trial::{Plan, Trial, Watch};
 use crate::trex::Trex;
 use base::Instant;
@@ -26,7 +26,7 @@ pub enum GeneratorKind {
 /// The generator of a search.
 pub enum Source {
     /// This program's own hosts, at its ports.
-    Hosts(Box<Sides>),
+    Hosts(Box<Endpoints>),
     /// A TRex server, at its own.
     Trex(Box<Trex>),
 }
@@ -35,7 +35,7 @@ impl Source {
     /// One trial.
     pub fn trial(&mut self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Sample, LoadError> {
         match self {
-            Source::Hosts(sides) => Trial::start(sides, plan, watch).run(),
+            Source::Hosts(endpoints) => Trial::start(endpoints, plan, watch).run(),
             Source::Trex(trex) => trex.trial(plan, watch),
         }
     }
@@ -43,7 +43,7 @@ impl Source {
     /// Whether all workers of ours still run; why not.
     pub fn check(&mut self) -> Result<(), LoadError> {
         match self {
-            Source::Hosts(sides) => sides.check(),
+            Source::Hosts(endpoints) => endpoints.check(),
             Source::Trex(_) => Ok(()),
         }
     }
@@ -51,7 +51,7 @@ impl Source {
     /// Lets packets that come late arrive; how many came.
     pub fn turn(&mut self, now: Instant) -> Result<u64, LoadError> {
         match self {
-            Source::Hosts(sides) => sides.turn(now),
+            Source::Hosts(endpoints) => endpoints.turn(now),
             Source::Trex(_) => Ok(0),
         }
     }

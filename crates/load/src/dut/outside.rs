@@ -2,8 +2,8 @@
 //! port that a name can mean is opened here.
 
 use super::{Device, Place};
+use crate::generate::endpoints::Link;
 use crate::generate::error::LoadError;
-use crate::generate::sides::Link;
 use packet::{Batch, Pool};
 use port::{PortError, RxQueue};
 use port_afxdp::{XdpOptions, XdpPort, XdpRx};

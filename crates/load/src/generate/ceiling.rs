@@ -1,9 +1,9 @@
 //! The generator's own ceiling: client and server joined directly, as fast as it can.
 
+use super::endpoints::{self, Endpoints};
 use super::error::LoadError;
 use super::numbers::human;
-use super::sides::{self, Sides};
-use super::{HostOptions, sides_of};
+use super::{HostOptions, endpoints_of};
 use crate::dut::{Device, Place};
 use base::Instant;
 use generator::{BYTES_PER_CONNECTION, FaultRates, Profile, SelfTest};
@@ -28,7 +28,7 @@ pub const SHARE: f64 = 0.8;
 pub struct Ceiling {
     /// Connections completed a second when nothing waits.
     pub connections_per_second: f64,
-    /// Packets sent a second by both sides together.
+    /// Packets sent per second by both ends together.
     pub packets_per_second: f64,
     /// Packets of one connection, both ways.
     pub packets_per_connection: f64,
@@ -97,12 +97,12 @@ pub fn measure(
         },
         ..profile.clone()
     };
-    let (_device, mut sides) = join(&busy, options, place)?;
-    let workers = sides.workers();
-    let counted = saturate(&mut sides, WARM, time)?;
+    let (_device, mut endpoints) = join(&busy, options, place)?;
+    let workers = endpoints.workers();
+    let counted = saturate(&mut endpoints, WARM, time)?;
     if counted.packets == 0 {
         return Err(LoadError::Ended(format!(
-            "the generator moved no packet between its own two sides in {time:?}"
+            "the generator moved no packet between its own two ends in {time:?}"
         )));
     }
     let packets_per_connection = packets_per_connection(&busy)?;
@@ -132,7 +132,7 @@ fn packets_per_connection(profile: &Profile) -> Result<f64, LoadError> {
         now = now + Duration::from_millis(1);
         test.step(now, usize::MAX);
         if test.client.statistics().failed.total() > 0 || now.as_nanos() > HOUR_NS {
-            let what = "the generator's connections fail between its own two sides".to_owned();
+            let what = "the generator's connections fail between its own two ends".to_owned();
             return Err(LoadError::Ended(what));
         }
     }
@@ -175,9 +175,9 @@ pub fn self_test(
     let full =
         Profile { connections_at_once: at_once, connections_per_second: None, ..profile.clone() };
     full.check().map_err(|source| LoadError::Profile { name: profile.name.clone(), source })?;
-    let (_device, mut sides) = join(&full, options, place())?;
+    let (_device, mut endpoints) = join(&full, options, place())?;
     let warm = lifetime.clamp(WARM, Duration::from_secs(3)) * 2;
-    let counted = saturate(&mut sides, warm, time)?;
+    let counted = saturate(&mut endpoints, warm, time)?;
     let derived = lifetime > warm;
     let packets = counted.packets as f64 / counted.seconds;
     Ok(Row {
@@ -246,22 +246,26 @@ fn join(
     profile: &Profile,
     options: &HostOptions,
     place: Place,
-) -> Result<(Box<dyn Device>, Sides), LoadError> {
+) -> Result<(Box<dyn Device>, Endpoints), LoadError> {
     let capacity = profile.connections_at_once as usize + 1000;
     if place.client.is_none() || place.server.is_none() {
         return Err(LoadError::Ended("a self-test needs both ports".to_owned()));
     }
-    sides_of(profile, options, capacity, true, place)
+    endpoints_of(profile, options, capacity, true, place)
 }
 
-/// Both sides as fast as they go.
-fn saturate(sides: &mut Sides, warm: Duration, time: Duration) -> Result<Counted, LoadError> {
-    let began = turn_for(sides, warm)?;
-    let before = sides.counted();
-    let ended = turn_for(sides, time)?;
-    sides.check()?;
-    let all = sides.counted();
-    let sent = |it: &sides::Counted| {
+/// Both ends as fast as they go.
+fn saturate(
+    endpoints: &mut Endpoints,
+    warm: Duration,
+    time: Duration,
+) -> Result<Counted, LoadError> {
+    let began = turn_for(endpoints, warm)?;
+    let before = endpoints.counted();
+    let ended = turn_for(endpoints, time)?;
+    endpoints.check()?;
+    let all = endpoints.counted();
+    let sent = |it: &endpoints::Counted| {
         (it.client.tx_packets + it.server.tx_packets, it.client.tx_bytes + it.server.tx_bytes)
     };
     let ((packets, bytes), (packets_before, bytes_before)) = (sent(&all), sent(&before));
@@ -270,19 +274,19 @@ fn saturate(sides: &mut Sides, warm: Duration, time: Duration) -> Result<Counted
         completed: all.client.completed - before.client.completed,
         packets: packets - packets_before,
         bytes: bytes - bytes_before,
-        active: sides.active(),
+        active: endpoints.active(),
     })
 }
 
 /// Turns for so long; gives when it ended.
-fn turn_for(sides: &mut Sides, time: Duration) -> Result<Instant, LoadError> {
+fn turn_for(endpoints: &mut Endpoints, time: Duration) -> Result<Instant, LoadError> {
     let start = clock::now();
     loop {
         let now = clock::now();
         if now - start >= time {
             return Ok(now);
         }
-        sides.turn(now)?;
+        endpoints.turn(now)?;
     }
 }
 

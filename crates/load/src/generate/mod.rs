@@ -2,7 +2,7 @@
 //! connection.
 
 pub mod ceiling;
-pub mod crew;
+pub mod endpoints;
 pub mod error;
 pub mod interrupt;
 pub mod machine;
@@ -10,15 +10,15 @@ pub mod numbers;
 mod outcome;
 mod place;
 pub mod result;
-pub mod sides;
 pub mod steer;
 pub mod trial;
+pub mod workers;
 
 use crate::dut::{self, Inside};
 use crate::provenance::Provenance;
 use base::MacAddr;
 use clap::Args;
-pub use crew::sides_of;
+use endpoints::Endpoints;
 use error::LoadError;
 use generator::search::Sample;
 use generator::{Host, HostConfig, Profile, Role};
@@ -26,12 +26,12 @@ use interrupt::Interrupt;
 use numbers::{bounded, human};
 pub use place::{HostOptions, PlaceOptions};
 use serde_json::json;
-use sides::Sides;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use testbed::Screen;
 use trial::{Live, Plan, Trial, Wall, Watch};
+pub use workers::endpoints_of;
 
 /// The client's Ethernet address where nothing else is said.
 pub const CLIENT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -213,14 +213,14 @@ fn generate(
     let known = args.place.knows_neighbours();
     let profile_rate = profile.connections_per_second.map(|rate| rate as f64);
     let rate = args.rate.or(profile_rate);
-    let (mut device, mut sides) = sides_of(&profile, &args.hosts, capacity, known, place)?;
-    let sample = drive(args, rate, &profile, &mut sides, screen, &interrupt);
+    let (mut device, mut endpoints) = endpoints_of(&profile, &args.hosts, capacity, known, place)?;
+    let sample = drive(args, rate, &profile, &mut endpoints, screen, &interrupt);
     device.check()?;
     let sample = match sample {
         Ok(sample) => sample,
         Err(error) => {
             // What was measured is kept: the counters up to here are shown before the error.
-            outcome::show_counters(&sides, screen);
+            outcome::show_counters(&endpoints, screen);
             return Err(error);
         }
     };
@@ -228,7 +228,7 @@ fn generate(
         args,
         provenance,
         profile: &profile,
-        sides: &sides,
+        endpoints: &endpoints,
         ceiling: &ceiling,
         sample: &sample,
         interrupted: interrupt.is_set(),
@@ -240,7 +240,7 @@ fn drive(
     args: &GenerateArgs,
     rate: Option<f64>,
     profile: &Profile,
-    sides: &mut Sides,
+    endpoints: &mut Endpoints,
     screen: &Screen,
     interrupt: &Interrupt,
 ) -> Result<Sample, LoadError> {
@@ -262,7 +262,7 @@ fn drive(
     };
     let interrupted = || interrupt.is_set();
     let mut watch = Watch { clock: &Wall, live: &mut live, interrupted: &interrupted };
-    Trial::start(sides, &plan, &mut watch).run()
+    Trial::start(endpoints, &plan, &mut watch).run()
 }
 
 /// Rates of the last second.

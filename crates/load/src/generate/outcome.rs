@@ -1,9 +1,9 @@
 //! What `tidegate generate` says at its end.
 
 use super::ceiling::{self, Ceiling};
+use super::endpoints::Endpoints;
 use super::interrupt::INTERRUPTED;
 use super::numbers::human;
-use super::sides::Sides;
 use super::{GenerateArgs, result};
 use crate::dut::Device;
 use crate::provenance::Provenance;
@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use testbed::Screen;
 
 /// What both hosts counted, where there is nothing better to say.
-pub fn show_counters(sides: &Sides, screen: &Screen) {
-    for (name, it) in [("client", sides.client_statistics()), ("server", sides.server_statistics())]
+pub fn show_counters(endpoints: &Endpoints, screen: &Screen) {
+    for (name, it) in
+        [("client", endpoints.client_statistics()), ("server", endpoints.server_statistics())]
     {
         for (counter, count) in it.by_name().into_iter().filter(|(_, count)| *count > 0) {
             screen.say(&format!("{name} {counter}: {count}"));
@@ -30,7 +31,7 @@ pub struct Outcome<'a> {
     pub args: &'a GenerateArgs,
     pub provenance: &'a Provenance,
     pub profile: &'a Profile,
-    pub sides: &'a Sides,
+    pub endpoints: &'a Endpoints,
     pub ceiling: &'a Ceiling,
     pub sample: &'a Sample,
     /// The user interrupted before it had measured.
@@ -39,7 +40,7 @@ pub struct Outcome<'a> {
 
 impl Outcome<'_> {
     fn has_both(&self) -> bool {
-        self.sides.client.is_some() && self.sides.server.is_some()
+        self.endpoints.client.is_some() && self.endpoints.server.is_some()
     }
 
     /// What is said of the device, or of the generator where it has one side alone. None: nothing.
@@ -51,7 +52,7 @@ impl Outcome<'_> {
         if self.has_both() {
             return Some(judge(self.sample, &allowed));
         }
-        let late = not_offered(self.sample, &allowed).filter(|_| self.sides.client.is_some());
+        let late = not_offered(self.sample, &allowed).filter(|_| self.endpoints.client.is_some());
         late.map(|late| Verdict::Invalid(vec![late]))
     }
 
@@ -102,13 +103,13 @@ impl Outcome<'_> {
 
     /// What the one side counted.
     fn only(&self) -> Statistics {
-        let counted = self.sides.counted();
-        if self.sides.client.is_some() { counted.client } else { counted.server }
+        let counted = self.endpoints.counted();
+        if self.endpoints.client.is_some() { counted.client } else { counted.server }
     }
 
     fn json(&self, device: &mut dyn Device, verdict: Option<&Verdict>) -> Value {
-        let Outcome { args, sides, sample, ceiling, .. } = self;
-        let (rate, counted) = (sample.completed_per_second(), sides.counted());
+        let Outcome { args, endpoints, sample, ceiling, .. } = self;
+        let (rate, counted) = (sample.completed_per_second(), endpoints.counted());
         let reasons = |it: &Verdict| it.reasons().iter().map(ToString::to_string).collect();
         let reasons: Option<Vec<String>> = verdict.map(reasons);
         let mut object = result::sample_json(sample);
@@ -120,8 +121,8 @@ impl Outcome<'_> {
             "interrupted": self.interrupted,
             "verdict": verdict.map(Verdict::word),
             "reasons": reasons,
-            "client": sides.client.is_some().then(|| result::host_json(&counted.client)),
-            "server": sides.server.is_some().then(|| result::host_json(&counted.server)),
+            "client": endpoints.client.is_some().then(|| result::host_json(&counted.client)),
+            "server": endpoints.server.is_some().then(|| result::host_json(&counted.server)),
         });
         if let Some(object) = object.as_object_mut() {
             object.extend(more.as_object().cloned().unwrap_or_default());
@@ -223,7 +224,7 @@ fn one_side_lines(only: &Statistics) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sides_of;
+    use super::super::endpoints_of;
     use super::*;
     use crate::dut::memory_cable;
     use clap::Parser;
@@ -258,9 +259,10 @@ mod tests {
         let args = Line::parse_from(["generate"]).args;
         let profile = Profile::default();
         let cable = memory_cable(1);
-        let (mut device, mut sides) = sides_of(&profile, &args.hosts, 10, true, cable).unwrap();
+        let (mut device, mut endpoints) =
+            endpoints_of(&profile, &args.hosts, 10, true, cable).unwrap();
         if clients_alone {
-            sides.server = None;
+            endpoints.server = None;
         }
         let mut sample = clean();
         change(&mut sample);
@@ -271,10 +273,10 @@ mod tests {
             ports: "memory",
             workers: 1,
         };
-        let (args, profile, sides) = (&args, &profile, &sides);
+        let (args, profile, endpoints) = (&args, &profile, &endpoints);
         let (ceiling, sample) = (&ceiling, &sample);
         let provenance = &Provenance::new("tidegate generate".to_owned(), "0", "0");
-        let it = Outcome { args, provenance, profile, sides, ceiling, sample, interrupted };
+        let it = Outcome { args, provenance, profile, endpoints, ceiling, sample, interrupted };
         let verdict = it.verdict();
         let json = it.json(device.as_mut(), verdict.as_ref());
         (it.status(verdict.as_ref()), it.text(verdict.as_ref()), json)

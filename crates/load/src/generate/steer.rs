@@ -1,7 +1,7 @@
 //! Frames handed to the worker of the generator whose connections they are of, wherever the device
 //! has put them.
 
-use super::sides::Link;
+use super::endpoints::Link;
 use generator::{Role, Shares};
 use packet::{Batch, Pool};
 use port::memory::{MemoryPort, MemoryRx, MemoryTx};

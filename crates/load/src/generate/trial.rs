@@ -1,7 +1,7 @@
 //! One trial of one rate: ramp up, settle, sample, drain, and account for everything.
 
+use super::endpoints::{Counted, Endpoints};
 use super::error::LoadError;
-use super::sides::{Counted, Sides};
 use base::Instant;
 use generator::search::{Sample, Window};
 use std::time::Duration;
@@ -106,8 +106,8 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(sides: &Sides, at: Instant) -> Reading {
-        Reading { at, workers: sides.workers(), all: sides.counted() }
+    fn take(endpoints: &Endpoints, at: Instant) -> Reading {
+        Reading { at, workers: endpoints.workers(), all: endpoints.counted() }
     }
 
     /// What lies between two readings.
@@ -154,7 +154,7 @@ pub struct Watch<'a> {
 
 /// A trial on its way.
 pub struct Trial<'a, 'b> {
-    sides: &'a mut Sides,
+    endpoints: &'a mut Endpoints,
     plan: &'a Plan,
     watch: &'a mut Watch<'b>,
     start: Reading,
@@ -168,30 +168,30 @@ pub struct Trial<'a, 'b> {
 
 impl<'a, 'b> Trial<'a, 'b> {
     /// Begins to open connections.
-    pub fn start(sides: &'a mut Sides, plan: &'a Plan, watch: &'a mut Watch<'b>) -> Self {
+    pub fn start(endpoints: &'a mut Endpoints, plan: &'a Plan, watch: &'a mut Watch<'b>) -> Self {
         let now = watch.clock.now();
-        let start = Reading::take(sides, now);
+        let start = Reading::take(endpoints, now);
         if let Some(rate) = plan.rate {
-            sides.open_at((rate.round() as u64).max(1), plan.ramp.as_millis() as u64, now);
+            endpoints.open_at((rate.round() as u64).max(1), plan.ramp.as_millis() as u64, now);
         }
         let (told, stands) = (start.clone(), start.clone());
-        Trial { sides, plan, watch, start, told, stands, active_most: 0, is_over: false }
+        Trial { endpoints, plan, watch, start, told, stands, active_most: 0, is_over: false }
     }
 
     /// Runs it to its end, or to its limits; an interrupted one is accounted for too.
     pub fn run(mut self) -> Result<Sample, LoadError> {
         self.pass(Phase::Ramp, self.plan.ramp)?;
-        self.stands = Reading::take(self.sides, self.watch.clock.now());
+        self.stands = Reading::take(self.endpoints, self.watch.clock.now());
         self.settle()?;
-        let began = Reading::take(self.sides, self.watch.clock.now());
+        let began = Reading::take(self.endpoints, self.watch.clock.now());
         self.pass(Phase::Sample, self.plan.sample)?;
-        let ended = Reading::take(self.sides, self.watch.clock.now());
+        let ended = Reading::take(self.endpoints, self.watch.clock.now());
         // One that is over early may be so after a moment: rates are those since the rate stands.
         let began = if self.is_over { &self.stands } else { &began };
         let window = ended.window(began, self.active_most);
         self.drain()?;
         let sample = self.account(window);
-        self.sides.abort_all();
+        self.endpoints.abort_all();
         Ok(sample)
     }
 
@@ -205,10 +205,10 @@ impl<'a, 'b> Trial<'a, 'b> {
             if now - start >= time || self.is_over {
                 return Ok(());
             }
-            self.sides.turn_and_rest(now)?;
+            self.endpoints.turn_and_rest(now)?;
             if now - look >= LOOK_EVERY {
                 look = now;
-                let active = self.sides.active();
+                let active = self.endpoints.active();
                 let most = if phase == Phase::Sample { self.active_most } else { 0 };
                 self.active_most = most.max(active);
                 let stood =
@@ -227,8 +227,8 @@ impl<'a, 'b> Trial<'a, 'b> {
     fn tell(&mut self, phase: Phase, now: Instant) -> bool {
         let is_over = now - self.told.at >= TOLD_EVERY;
         if is_over {
-            let reading = Reading::take(self.sides, now);
-            let window = reading.window(&self.told, self.sides.active());
+            let reading = Reading::take(self.endpoints, now);
+            let window = reading.window(&self.told, self.endpoints.active());
             (self.watch.live)(&Live { phase, window });
             self.told = reading;
         }
@@ -242,7 +242,7 @@ impl<'a, 'b> Trial<'a, 'b> {
             return Ok(());
         }
         let tx = |trial: &Self| {
-            let all = trial.sides.counted();
+            let all = trial.endpoints.counted();
             all.client.tx_packets + all.server.tx_packets
         };
         let mut before: Option<u64> = None;
@@ -265,9 +265,9 @@ impl<'a, 'b> Trial<'a, 'b> {
         let all = &self.told.all;
         let client = all.client.since(&self.start.all.client);
         let server = all.server.since(&self.start.all.server);
-        let queue = self.sides.queue_packets.unwrap_or(QUEUE_PACKETS);
+        let queue = self.endpoints.queue_packets.unwrap_or(QUEUE_PACKETS);
         let sent = client.sent() + server.sent();
-        let under_way = QUEUES * queue * self.sides.workers() as u64;
+        let under_way = QUEUES * queue * self.endpoints.workers() as u64;
         let gone = sent.saturating_sub(client.received() + server.received() + under_way);
         let plan = self.plan;
         let stands = plan.lifetime + plan.settle_window * SETTLE_WINDOWS + plan.sample;
@@ -280,11 +280,11 @@ impl<'a, 'b> Trial<'a, 'b> {
 
     /// Opens nothing more, and sees to it that all ends and nothing moves.
     fn drain(&mut self) -> Result<(), LoadError> {
-        self.sides.stop_opening();
+        self.endpoints.stop_opening();
         let at_once = self.is_over && self.plan.limits.is_some_and(|it| it.cut);
         let is_cut = at_once || self.wait_for_ends()?;
         if is_cut {
-            self.sides.abort_all();
+            self.endpoints.abort_all();
             let start = self.watch.clock.now();
             self.wait_until(&mut |_, quiet, now| quiet || now - start >= LATE)?;
         }
@@ -301,9 +301,9 @@ impl<'a, 'b> Trial<'a, 'b> {
                 interrupted = Some(now);
             }
             let is_asked = interrupted.is_some_and(|since| now - since >= INTERRUPTED);
-            quiet && trial.sides.alive() == 0 || is_asked || now - start >= trial.plan.drain
+            quiet && trial.endpoints.alive() == 0 || is_asked || now - start >= trial.plan.drain
         })?;
-        Ok(interrupted.is_some() && self.sides.alive() > 0)
+        Ok(interrupted.is_some() && self.endpoints.alive() > 0)
     }
 
     /// Turns until that is so; it is told whether nothing moved for a while.
@@ -315,7 +315,7 @@ impl<'a, 'b> Trial<'a, 'b> {
         let (mut quiet_since, mut look) = (start, start);
         loop {
             let now = self.watch.clock.now();
-            if self.sides.turn_and_rest(now)? > 0 {
+            if self.endpoints.turn_and_rest(now)? > 0 {
                 quiet_since = now;
             }
             if is_so(self, now - quiet_since >= QUIET, now) {
@@ -329,19 +329,19 @@ impl<'a, 'b> Trial<'a, 'b> {
     }
 
     fn account(&self, window: Window) -> Sample {
-        let end = Reading::take(self.sides, self.watch.clock.now());
+        let end = Reading::take(self.endpoints, self.watch.clock.now());
         let (end, start) = (end.all, &self.start.all);
         let client = end.client.since(&start.client);
         let server = end.server.since(&start.server);
         let mut sample =
             Sample { offered: self.plan.rate.unwrap_or(0.0), window, ..Sample::default() };
-        let alive = if self.sides.client.is_some() { self.sides.active() } else { 0 };
+        let alive = if self.endpoints.client.is_some() { self.endpoints.active() } else { 0 };
         sample.count(&client, &server, alive, end.missed - start.missed);
         sample.port_errors = end.errors - start.errors;
         sample.port_drops = end.drops - start.drops;
         sample.ended_early = self.is_over;
         sample.stall_ns = end.stall_ns;
-        sample.queue_packets = self.sides.queue_packets;
+        sample.queue_packets = self.endpoints.queue_packets;
         sample
     }
 }

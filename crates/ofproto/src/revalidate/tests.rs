@@ -2,7 +2,7 @@
 //! the change is translated again.
 
 use super::*;
-use crate::{BridgeConfig, Config, ControllerState, Handler, PortDevice, PortSpec, VlanMode};
+use crate::{BridgeConfig, Config, ControllerState, Handler, PortDevice, PortSpec, PortVlans};
 use base::{OfPort, PortNo, RecircId, WorkerId};
 use flow::{Action, CtState, FlowKey, Frame, Match, Upcall, UpcallKind};
 use openflow::message::{FlowModCommand, PortConfig};
@@ -138,8 +138,8 @@ impl Switch {
             Event::Flush { bridge } => self.ofproto.flush_macs(self.bridges[*bridge]),
             Event::Vlan { port: number, tag } => {
                 let vlan = match tag {
-                    0 => VlanMode::default(),
-                    tag => VlanMode::Access(*tag),
+                    0 => PortVlans::default(),
+                    tag => PortVlans::Access(*tag),
                 };
                 let _ =
                     self.ofproto.set_port(id, OfPort(*number), PortSpec { vlan, ..port(*number) });

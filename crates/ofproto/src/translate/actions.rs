@@ -1,7 +1,7 @@
 //! Carrying out a list of OpenFlow actions.
 
 use super::Effect;
-use super::context::{Context, Manner};
+use super::context::{Context, Scope};
 use super::fields::{fix_tpid, read};
 use super::freeze::Why;
 use super::report::NoteKind;
@@ -66,10 +66,10 @@ impl Context<'_> {
                     Some(port) => *port,
                 };
                 let table = table.unwrap_or(self.table);
-                self.table_action(in_port, table, false, *with_ct_orig, last, Manner::Direct);
+                self.table_action(in_port, table, false, *with_ct_orig, last, Scope::Direct);
             }
             OfAction::GotoTable(table) => {
-                self.table_action(self.in_port(), *table, true, false, last, Manner::Direct);
+                self.table_action(self.in_port(), *table, true, false, last, Scope::Direct);
             }
             OfAction::Group(group) => {
                 if !self.group(*group, last) {

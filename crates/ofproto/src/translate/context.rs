@@ -92,7 +92,7 @@ pub(crate) struct Context<'a> {
 
 /// How the actions of a flow that was found are carried out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Scope {
     /// On the packet itself.
     Direct,
     /// On a copy.
@@ -181,7 +181,7 @@ impl<'a> Context<'a> {
                     if frozen.is_none() {
                         self.mirror_ingress();
                     }
-                    self.execute_found(&found, Manner::Direct, true);
+                    self.execute_found(&found, Scope::Direct, true);
                     self.finish_pipeline();
                 }
                 self.notes.leave();
@@ -287,7 +287,7 @@ impl<'a> Context<'a> {
         may_packet_in: bool,
         with_ct_orig: bool,
         last: bool,
-        manner: Manner,
+        scope: Scope,
     ) {
         if !self.may_resubmit() {
             return;
@@ -316,7 +316,7 @@ impl<'a> Context<'a> {
         self.depth += deeper;
         let (old_rule, old_cookie) = (self.rule, self.cookie);
         let in_bucket = std::mem::replace(&mut self.in_bucket, false);
-        self.execute_found(&found, manner, last);
+        self.execute_found(&found, scope, last);
         (self.rule, self.cookie, self.in_bucket) = (old_rule, old_cookie, in_bucket);
         self.depth -= deeper;
         self.notes.leave();
@@ -341,7 +341,7 @@ impl<'a> Context<'a> {
     }
 
     /// Carries out the actions of what was found.
-    fn execute_found(&mut self, found: &Found, manner: Manner, last: bool) {
+    fn execute_found(&mut self, found: &Found, scope: Scope, last: bool) {
         let actions: Arc<[OfAction]> = match found {
             Found::Rule(id) => {
                 let Some(rule) = self.world.rules.get(*id) else { return };
@@ -369,9 +369,9 @@ impl<'a> Context<'a> {
             }
             Found::Miss | Found::Fragment => [].into(),
         };
-        match manner {
-            Manner::Direct => self.execute(&actions, last),
-            Manner::Clone => self.execute_clone(&actions, last),
+        match scope {
+            Scope::Direct => self.execute(&actions, last),
+            Scope::Clone => self.execute_clone(&actions, last),
         }
     }
 }

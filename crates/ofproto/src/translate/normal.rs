@@ -5,7 +5,7 @@ use super::report::NoteKind;
 use super::{Effect, fields};
 use crate::port::Port;
 use crate::revalidate::Dependency;
-use crate::vlan::{PriorityTags, Tag, VlanMode, Vlans};
+use crate::vlan::{PortVlans, PriorityTags, Tag, Vlans};
 use base::{MacAddr, OfPort};
 use flow::{Field, FlowKey, VLAN_PRESENT};
 
@@ -25,7 +25,7 @@ impl<'a> Context<'a> {
         }
         let in_port = self.in_port();
         let port = self.bridge.port(in_port);
-        if port.is_some_and(|port| matches!(port.spec.vlan, VlanMode::Tunnel { .. })) {
+        if port.is_some_and(|port| matches!(port.spec.vlan, PortVlans::Tunnel { .. })) {
             self.mask.add(Field::VlanTci1);
         }
         // Packets that a controller makes up come from no port, and may have any VLAN.
@@ -166,7 +166,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub fn look_at_inner(&mut self, port: &VlanMode, vlans: &Vlans) {
+    pub fn look_at_inner(&mut self, port: &PortVlans, vlans: &Vlans) {
         if port.looks_at_inner(vlans) {
             self.mask.add(Field::VlanTci1);
         }
@@ -185,11 +185,11 @@ impl<'a> Context<'a> {
 fn refused(port: &Port, vid: u16) -> String {
     let name = &port.spec.name;
     match &port.spec.vlan {
-        VlanMode::Access(tag) => format!(
+        PortVlans::Access(tag) => format!(
             "dropping VLAN {vid} tagged packet received on port {name} configured as VLAN {tag} \
              access port"
         ),
-        VlanMode::Tunnel { .. } => format!(
+        PortVlans::Tunnel { .. } => format!(
             "dropping VLAN {vid} packet received on dot1q-tunnel port {name} that excludes this VLAN"
         ),
         _ => format!(

@@ -1,7 +1,7 @@
 //! Sending the packet somewhere.
 
 use super::Effect;
-use super::context::{Context, Manner};
+use super::context::{Context, Scope};
 use super::report::NoteKind;
 use crate::bridge::BridgeId;
 use crate::port::PortDevice;
@@ -17,7 +17,7 @@ impl Context<'_> {
         match port {
             OfPort::IN_PORT => self.output_to(in_port, last),
             OfPort::TABLE => {
-                self.table_action(in_port, TableId(0), may_packet_in, false, false, Manner::Direct);
+                self.table_action(in_port, TableId(0), may_packet_in, false, false, Scope::Direct);
             }
             OfPort::NORMAL => self.normal(),
             OfPort::FLOOD => self.flood(false, last),
@@ -124,7 +124,7 @@ impl Context<'_> {
         self.clear_conntrack();
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{}\")", bridge.config.name));
         if self.may_receive(port) {
-            self.table_action(peer.1, TableId(0), true, false, last, Manner::Clone);
+            self.table_action(peer.1, TableId(0), true, false, last, Scope::Clone);
             self.finish_pipeline();
         }
         self.notes.leave();

@@ -3,7 +3,7 @@
 //! `native_tunnel_output`; `ofproto/tunnel.c`).
 
 use super::Effect;
-use super::context::{Context, Manner};
+use super::context::{Context, Scope};
 use super::report::NoteKind;
 use crate::bridge::Bridge;
 use crate::port::Port;
@@ -325,7 +325,7 @@ impl<'a> Context<'a> {
         let name = &link.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         if self.may_receive(link.port) {
-            self.table_action(link.port.number, TableId(0), true, false, true, Manner::Clone);
+            self.table_action(link.port.number, TableId(0), true, false, true, Scope::Clone);
             self.execute_action_set();
         }
         self.notes.leave();

@@ -8,7 +8,7 @@ use super::workers::{chosen, heading, number, ratio};
 use super::{Answer, Arguments, add};
 use crate::Switch;
 use crate::metrics::{HISTORY, LogSettings, write_histograms, write_milliseconds, write_turns};
-use crate::turns::WorkerReport;
+use crate::worker_report::WorkerReport;
 use crate::worker_thread::WorkerMode;
 use daemon::unixctl::Commands;
 use datapath::WorkerStats;
@@ -116,7 +116,7 @@ fn time_of_day(since_epoch: Duration) -> String {
 
 /// `upcall_ns` is what the control side needs for one upcall, on average over all workers.
 fn describe(report: &WorkerReport, duration: Duration, upcall_ns: u64) -> String {
-    let (stats, turns) = (&report.stats, &report.turns);
+    let (stats, iterations) = (&report.stats, &report.iterations);
     let (seconds, used_ns) = (duration.as_secs_f64(), stats.busy_ns + stats.idle_ns);
     let share = |part: u64, total: u64| 100.0 * ratio(part, total);
     let mut text = String::new();
@@ -128,17 +128,17 @@ fn describe(report: &WorkerReport, duration: Duration, upcall_ns: u64) -> String
          \x20 - busy iterations:  {:12}  ({:5.1} % of used cycles)\n\
          \x20 - sleep iterations: {:12}  ({:5.1} % of iterations)\n\
          \x20 Sleep time (us):    {:12.0}  ({:3.0} us/iteration avg.)\n",
-        turns.all,
-        ratio(used_ns + turns.slept_ns, turns.all) / 1000.0,
+        iterations.all,
+        ratio(used_ns + iterations.slept_ns, iterations.all) / 1000.0,
         share(used_ns, duration.as_nanos() as u64),
-        turns.all - turns.busy,
+        iterations.all - iterations.busy,
         share(stats.idle_ns, used_ns),
-        turns.busy,
+        iterations.busy,
         share(stats.busy_ns, used_ns),
-        turns.slept,
-        share(turns.slept, turns.all),
-        turns.slept_ns as f64 / 1000.0,
-        ratio(turns.slept_ns, turns.slept) / 1000.0,
+        iterations.slept,
+        share(iterations.slept, iterations.all),
+        iterations.slept_ns as f64 / 1000.0,
+        ratio(iterations.slept_ns, iterations.slept) / 1000.0,
     );
     text.push_str(&describe_received(stats, seconds, upcall_ns));
     if stats.sent == 0 {
@@ -191,7 +191,7 @@ fn describe_received(stats: &WorkerStats, seconds: f64, upcall_ns: u64) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Turns;
+    use crate::worker_report::Iterations;
 
     #[test]
     fn performance_is_told_in_open_vswitch_s_lines() {
@@ -209,8 +209,9 @@ mod tests {
             idle_ns: 200_000_000,
             ..WorkerStats::default()
         };
-        let turns = Turns { all: 40_000, busy: 30_000, slept: 1000, slept_ns: 200_000_000 };
-        let report = WorkerReport { stats, turns, ..WorkerReport::default() };
+        let iterations =
+            Iterations { all: 40_000, busy: 30_000, slept: 1000, slept_ns: 200_000_000 };
+        let report = WorkerReport { stats, iterations, ..WorkerReport::default() };
         let expect = "\
 \x20 Iterations:                40000  (25.00 us/it)
   - Used TSC cycles:     800000000  ( 80.0 % of total cycles)

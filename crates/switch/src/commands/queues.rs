@@ -4,8 +4,8 @@
 use super::workers::{chosen, heading, number};
 use super::{Answer, Arguments, add};
 use crate::Switch;
-use crate::turns::WorkerReport;
 use crate::usage::{INTERVAL, INTERVALS, percent};
+use crate::worker_report::WorkerReport;
 use crate::worker_thread::{WorkerMode, WorkerThread};
 use daemon::unixctl::Commands;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What a worker keeps and tells of its turns.
+//! What a worker keeps and tells of its iterations.
 
 use super::super::balance::Load;
 use super::super::metrics::Sample;
@@ -39,7 +39,8 @@ impl Run {
     pub(super) fn publish(&self) {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         published.stats.clone_from(self.worker.stats());
-        (published.turns, published.since, published.last) = (self.turns, self.since, self.last);
+        (published.iterations, published.since, published.last) =
+            (self.iterations, self.since, self.last);
         published.busy.clone_from(&self.busy);
         published.queues.clear();
         published.queues.extend(self.ports.reports());

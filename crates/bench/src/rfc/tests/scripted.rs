@@ -3,8 +3,8 @@
 
 use base::Instant;
 use load::dut::Device;
+use load::generate::endpoints::Link;
 use load::generate::error::LoadError;
-use load::generate::sides::Link;
 use load::generate::trial::Clock;
 use packet::{Batch, Packet, Pool};
 use port::{PortError, RxQueue, TxCounters, TxQueue};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::generate::sides::{Link, Side};
+use crate::generate::endpoints::{Endpoint, Link};
 use base::MacAddr;
 use generator::search::{Allowance, Reason, judge};
 use generator::{Host, HostConfig, Profile, Role};
@@ -44,7 +44,7 @@ impl RxQueue for Noisy {
     }
 }
 
-fn sides(profile: &Profile, rates: FaultRates) -> Sides {
+fn endpoints(profile: &Profile, rates: FaultRates) -> Endpoints {
     let host = |role, last| {
         let config = HostConfig {
             role,
@@ -63,9 +63,9 @@ fn sides(profile: &Profile, rates: FaultRates) -> Sides {
         tx: Box::new(FaultyTx::new(port.tx(), rates, Prng::new(seed))),
     };
     let (near, far) = (link(&near, 1), link(&far, 2));
-    Sides::new(
-        Some(Side::new(host(Role::Client, 1), near)),
-        Some(Side::new(host(Role::Server, 2), far)),
+    Endpoints::new(
+        Some(Endpoint::new(host(Role::Client, 1), near)),
+        Some(Endpoint::new(host(Role::Server, 2), far)),
     )
 }
 
@@ -102,9 +102,9 @@ fn limited(
     let mut live = |_: &Live| ();
     let interrupted = || interrupted(Instant::from_nanos(clock.0.get()));
     let mut watch = Watch { clock: &clock, live: &mut live, interrupted: &interrupted };
-    let mut sides = sides(&profile, rates);
-    sides.queue_packets = Some(100);
-    let sample = Trial::start(&mut sides, &plan, &mut watch).run().unwrap();
+    let mut endpoints = endpoints(&profile, rates);
+    endpoints.queue_packets = Some(100);
+    let sample = Trial::start(&mut endpoints, &plan, &mut watch).run().unwrap();
     (sample, clock.now() - Instant::ZERO)
 }
 

@@ -1,7 +1,7 @@
 //! The simulated hosts at their ports, driven by one thread.
 
-use super::crew::{Crew, Order};
 use super::error::LoadError;
+use super::workers::{Order, Workers};
 use base::Instant;
 use base::limits::BATCH_SIZE;
 use generator::{Host, Statistics};
@@ -9,14 +9,14 @@ use packet::{Batch, Pool};
 use port::{RxQueue, TxCounters, TxQueue};
 use std::time::Duration;
 
-/// Batches that a side takes in or sends in one turn, so that the other side is not kept waiting.
+/// Batches that an endpoint takes in or sends in one turn, so that the other endpoint is not kept waiting.
 const BATCHES: usize = 8;
 
 /// How long what arrives without end may hold up timers: less than the shortest retransmission
 /// timeout, and more than any queue lasts.
 const HOLD: Duration = Duration::from_millis(100);
 
-/// Small buffers that are kept for what is to be sent: as many as both sides send in one turn.
+/// Small buffers that are kept for what is to be sent: as many as both endpoints send in one turn.
 const SMALL: usize = 2 * BATCHES * BATCH_SIZE;
 
 /// Turns without a packet before the core is given away for a moment: a generator that gives it away at
@@ -77,7 +77,7 @@ impl Link {
 }
 
 /// A host at its port.
-pub struct Side {
+pub struct Endpoint {
     /// The host.
     pub host: Host,
     link: Link,
@@ -89,10 +89,10 @@ pub struct Side {
     is_caught_up: bool,
 }
 
-impl Side {
+impl Endpoint {
     /// A host at this port.
-    pub fn new(host: Host, link: Link) -> Side {
-        Side { host, link, dropped: 0, errors: 0, is_caught_up: true }
+    pub fn new(host: Host, link: Link) -> Endpoint {
+        Endpoint { host, link, dropped: 0, errors: 0, is_caught_up: true }
     }
 
     /// Takes in what arrived; returns the packets.
@@ -102,7 +102,7 @@ impl Side {
         batch: &mut Batch,
         now: Instant,
     ) -> Result<u64, LoadError> {
-        let Side { host, link, .. } = self;
+        let Endpoint { host, link, .. } = self;
         let (moved, all) =
             link.take_in(pool, batch, |pool, batch| host.receive(pool, batch, now))?;
         self.is_caught_up &= all;
@@ -111,7 +111,7 @@ impl Side {
 
     /// Sends what there is to be said; returns the packets.
     fn send_out(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) -> u64 {
-        let Side { host, link, .. } = self;
+        let Endpoint { host, link, .. } = self;
         let (moved, sent, all) =
             link.send_out(pool, batch, |pool, batch| host.transmit(pool, batch, now));
         self.is_caught_up = all;
@@ -124,9 +124,9 @@ impl Side {
 /// What all hosts have counted up to a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// The sides that open.
+    /// The endpoints that open.
     pub client: Statistics,
-    /// The sides that accept.
+    /// The endpoints that accept.
     pub server: Statistics,
     /// Time spent in turns that moved packets, in nanoseconds, of all workers together.
     pub busy_ns: u64,
@@ -165,12 +165,12 @@ struct Turn {
     is_behind: bool,
 }
 
-/// One or both sides.
-pub struct Sides {
-    /// The side that opens.
-    pub client: Option<Side>,
-    /// The side that accepts.
-    pub server: Option<Side>,
+/// One or both endpoints.
+pub struct Endpoints {
+    /// The endpoint that opens.
+    pub client: Option<Endpoint>,
+    /// The endpoint that accepts.
+    pub server: Option<Endpoint>,
     /// Packets that the queues hold in which they wait for these; none: not known.
     pub queue_packets: Option<u64>,
     pool: Pool,
@@ -185,21 +185,21 @@ pub struct Sides {
     stall_ns: u64,
     /// When time passed for the hosts.
     ticked_at: Instant,
-    crew: Crew,
+    workers: Workers,
     crew_moved: u64,
 }
 
-impl Sides {
-    /// These sides, at rest.
-    pub fn new(client: Option<Side>, server: Option<Side>) -> Sides {
-        Sides::with(client, server, Crew::default())
+impl Endpoints {
+    /// These endpoints, at rest.
+    pub fn new(client: Option<Endpoint>, server: Option<Endpoint>) -> Endpoints {
+        Endpoints::with(client, server, Workers::default())
     }
 
-    /// The same with other workers, whose hosts these sides speak for too.
-    pub fn with(client: Option<Side>, server: Option<Side>, crew: Crew) -> Sides {
+    /// The same with other workers, whose hosts these endpoints speak for too.
+    pub fn with(client: Option<Endpoint>, server: Option<Endpoint>, workers: Workers) -> Endpoints {
         let (pool, batch) = (Pool::new(16_384).with_small(SMALL), Batch::new());
         let (last, idle, crew_moved) = (None, 0, 0);
-        Sides {
+        Endpoints {
             client,
             server,
             queue_packets: None,
@@ -211,14 +211,14 @@ impl Sides {
             behind_ns: 0,
             stall_ns: 0,
             ticked_at: Instant::ZERO,
-            crew,
+            workers,
             crew_moved,
         }
     }
 
     /// How many workers drive the hosts.
     pub fn workers(&self) -> usize {
-        1 + self.crew.len()
+        1 + self.workers.len()
     }
 
     /// Clients open so many connections each second from `now` on, after a linear rise.
@@ -228,19 +228,19 @@ impl Sides {
             let one_more = u64::from((index as u64) < per_second % workers);
             Order::OpenAt { rate: per_second / workers + one_more, ramp_ms, now }
         };
-        self.crew.order(part);
+        self.workers.order(part);
         self.obey(part(0));
     }
 
     /// Clients open nothing more.
     pub fn stop_opening(&mut self) {
-        self.crew.order(|_| Order::StopOpening);
+        self.workers.order(|_| Order::StopOpening);
         self.obey(Order::StopOpening);
     }
 
     /// Ends every connection without a word.
     pub fn abort_all(&mut self) {
-        self.crew.order(|_| Order::AbortAll);
+        self.workers.order(|_| Order::AbortAll);
         self.obey(Order::AbortAll);
     }
 
@@ -250,26 +250,27 @@ impl Sides {
             // Between trials there is no hurry.
             (self.last, self.stall_ns) = (None, 0);
         }
-        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
+        for endpoint in [&mut self.client, &mut self.server].into_iter().flatten() {
             match order {
-                Order::OpenAt { rate, ramp_ms, now } => side.host.open_at(rate, ramp_ms, now),
-                Order::StopOpening => side.host.stop_opening(),
-                Order::AbortAll => side.host.abort_all(),
+                Order::OpenAt { rate, ramp_ms, now } => endpoint.host.open_at(rate, ramp_ms, now),
+                Order::StopOpening => endpoint.host.stop_opening(),
+                Order::AbortAll => endpoint.host.abort_all(),
             }
         }
     }
 
     /// What all hosts have counted up to now.
     pub fn counted(&self) -> Counted {
-        let mut all = self.crew.counted();
-        let count = |side: &Side, into: &mut Statistics| into.add(side.host.statistics());
-        for (side, into) in [(&self.client, &mut all.client), (&self.server, &mut all.server)] {
-            side.iter().for_each(|side| count(side, into));
+        let mut all = self.workers.counted();
+        let count =
+            |endpoint: &Endpoint, into: &mut Statistics| into.add(endpoint.host.statistics());
+        for (endpoint, into) in [(&self.client, &mut all.client), (&self.server, &mut all.server)] {
+            endpoint.iter().for_each(|endpoint| count(endpoint, into));
         }
-        for side in [&self.client, &self.server].into_iter().flatten() {
-            all.missed += side.host.missed_opens();
-            all.errors += side.errors;
-            all.drops += side.dropped;
+        for endpoint in [&self.client, &self.server].into_iter().flatten() {
+            all.missed += endpoint.host.missed_opens();
+            all.errors += endpoint.errors;
+            all.drops += endpoint.dropped;
         }
         all.busy_ns += self.busy_ns;
         all.behind_ns += self.behind_ns;
@@ -291,27 +292,27 @@ impl Sides {
             self.behind_ns += if last.is_behind { ns } else { 0 };
             self.stall_ns = self.stall_ns.max(ns);
         }
-        let Sides { client, server, pool, batch, .. } = self;
+        let Endpoints { client, server, pool, batch, .. } = self;
         let (mut moved, mut is_caught_up) = (0, true);
-        for side in [&mut *client, &mut *server].into_iter().flatten() {
-            moved += side.take_in(pool, batch, now)?;
-            is_caught_up &= side.is_caught_up;
+        for endpoint in [&mut *client, &mut *server].into_iter().flatten() {
+            moved += endpoint.take_in(pool, batch, now)?;
+            is_caught_up &= endpoint.is_caught_up;
         }
         let passes = is_caught_up || now - self.ticked_at >= HOLD;
-        for side in [client, server].into_iter().flatten() {
+        for endpoint in [client, server].into_iter().flatten() {
             if passes {
-                side.host.tick(now);
+                endpoint.host.tick(now);
             }
-            moved += side.send_out(pool, batch, now);
-            is_caught_up &= side.is_caught_up;
+            moved += endpoint.send_out(pool, batch, now);
+            is_caught_up &= endpoint.is_caught_up;
         }
         if passes {
             self.ticked_at = now;
         }
         self.last = Some(Turn { at: now, moved: moved > 0, is_behind: !is_caught_up });
-        if !self.crew.is_empty() {
-            self.crew.go();
-            let all = self.crew.moved();
+        if !self.workers.is_empty() {
+            self.workers.go();
+            let all = self.workers.moved();
             moved += all - std::mem::replace(&mut self.crew_moved, all);
         }
         Ok(moved)
@@ -319,7 +320,7 @@ impl Sides {
 
     /// Whether all workers still run; why not.
     pub fn check(&mut self) -> Result<(), LoadError> {
-        self.crew.check()
+        self.workers.check()
     }
 
     /// The same; gives the core away after some turns with nothing to do.
@@ -345,14 +346,14 @@ impl Sides {
 
     /// Connections alive on the opening side, or on the only one.
     pub fn active(&self) -> usize {
-        let side = self.client.as_ref().or(self.server.as_ref());
-        side.map_or(0, |side| side.host.alive()) + self.crew.active()
+        let endpoint = self.client.as_ref().or(self.server.as_ref());
+        endpoint.map_or(0, |endpoint| endpoint.host.alive()) + self.workers.active()
     }
 
-    /// Connections alive on any side.
+    /// Connections alive on any endpoint.
     pub fn alive(&self) -> usize {
         let own = [&self.client, &self.server].into_iter().flatten();
-        own.map(|side| side.host.alive()).sum::<usize>() + self.crew.alive()
+        own.map(|endpoint| endpoint.host.alive()).sum::<usize>() + self.workers.alive()
     }
 
     /// Packets that ports refused as wrong.

@@ -1,4 +1,4 @@
-//! What a worker's thread tells of itself: its counters, its turns, its time.
+//! What a worker's thread tells of itself: its counters, its iterations, its time.
 
 use super::balance::Load;
 use super::usage::{INTERVALS, Usage};
@@ -7,12 +7,12 @@ use datapath::WorkerStats;
 
 /// How often a worker went round its loop, and how often it slept there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turns {
-    /// Turns in all.
+pub struct Iterations {
+    /// Iterations in all.
     pub all: u64,
-    /// Turns in which packets came.
+    /// Iterations in which packets came.
     pub busy: u64,
-    /// Turns in which it slept.
+    /// Iterations in which it slept.
     pub slept: u64,
     /// How long it slept, in nanoseconds.
     pub slept_ns: u64,
@@ -24,7 +24,7 @@ pub struct WorkerReport {
     /// The datapath's counters.
     pub stats: WorkerStats,
     /// The loop's counters.
-    pub turns: Turns,
+    pub iterations: Iterations,
     /// Since when both count.
     pub since: Instant,
     /// How long it was busy.

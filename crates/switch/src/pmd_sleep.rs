@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// So many packets from one queue in one turn end a polling worker's sleeps
+/// So many packets from one queue in one iteration end a polling worker's sleeps
 /// (ovs: `lib/dpif-netdev.c`, `PMD_SLEEP_THRESH`).
 const WIDE_AWAKE_PACKETS: u64 = 16;
 /// How much longer than the last each sleep is (ovs: `PMD_SLEEP_INC_US`).
@@ -10,18 +10,18 @@ const SLEEP_STEP: Duration = Duration::from_micros(1);
 
 /// How long a polling worker sleeps next.
 #[derive(Debug, Default)]
-pub struct Nap {
+pub struct PmdSleep {
     longest: Duration,
     next: Duration,
 }
 
-impl Nap {
+impl PmdSleep {
     /// Sleeps are no longer than this; zero for none.
     pub fn set_longest(&mut self, longest: Duration) {
         self.longest = longest;
     }
 
-    /// The sleep after a turn in which so many packets came from the queue that had the most: a little
+    /// The sleep after a iteration in which so many packets came from the queue that had the most: a little
     /// longer than the last, up to the longest, unless much came.
     pub fn next(&mut self, packets: u64) -> Option<Duration> {
         if self.longest.is_zero() || packets >= WIDE_AWAKE_PACKETS {
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn sleeps_grow_until_much_comes() {
-        let mut nap = Nap::default();
+        let mut pmd_sleep = PmdSleep::default();
         for (longest_us, packets, expect_us) in [
             (0, 0, None),
             (2, 0, None),
@@ -52,9 +52,9 @@ mod tests {
             (2, 0, Some(1)),
             (0, 0, None),
         ] {
-            nap.set_longest(Duration::from_micros(longest_us));
+            pmd_sleep.set_longest(Duration::from_micros(longest_us));
             let expect = expect_us.map(Duration::from_micros);
-            assert_eq!(nap.next(packets), expect, "{longest_us} {packets}");
+            assert_eq!(pmd_sleep.next(packets), expect, "{longest_us} {packets}");
         }
     }
 }

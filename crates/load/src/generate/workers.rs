@@ -1,8 +1,8 @@
-//! Further workers of the generator: threads that drive hosts of their own at their own queues, as
-//! the first worker tells them, and answer for what they counted.
+//! Worker threads of the generator beyond the first. Each drives its own hosts and queues, and reports its
+//! counters to the first worker.
 
+use super::endpoints::{Counted, Endpoint, Endpoints, Link};
 use super::error::LoadError;
-use super::sides::{Counted, Link, Side, Sides};
 use super::steer::steer;
 use super::{HostOptions, hosts};
 use crate::dut::{Cores, Device, Place};
@@ -32,7 +32,7 @@ pub enum Order {
 
 /// The further workers. They end when this is dropped.
 #[derive(Default)]
-pub struct Crew {
+pub struct Workers {
     members: Vec<Member>,
 }
 
@@ -50,7 +50,7 @@ struct Shared {
     answered: AtomicU64,
     /// Packets moved.
     moved: AtomicU64,
-    /// Connections alive at both sides, and at the client.
+    /// Connections alive at both endpoints, and at the client.
     alive: AtomicUsize,
     active: AtomicUsize,
     /// Whether to drive hosts at all, or only to answer.
@@ -58,25 +58,25 @@ struct Shared {
     stop: AtomicBool,
 }
 
-impl Crew {
+impl Workers {
     /// Starts a thread for each of these, on the generator's second core and the following ones.
-    pub fn start(sides: Vec<Sides>, cores: &Cores) -> Result<Crew, LoadError> {
-        let mut crew = Crew::default();
-        for (index, sides) in sides.into_iter().enumerate() {
+    pub fn start(endpoints: Vec<Endpoints>, cores: &Cores) -> Result<Workers, LoadError> {
+        let mut workers = Workers::default();
+        for (index, endpoints) in endpoints.into_iter().enumerate() {
             let shared = Arc::new(Shared::default());
             let (seen, cores) = (Arc::clone(&shared), cores.clone());
             let thread = thread::Builder::new()
                 .name(format!("generator{}", index + 1))
                 .spawn(move || {
                     cores.pin_generator(index + 1);
-                    drive(sides, &seen)
+                    drive(endpoints, &seen)
                 })
                 .map_err(|error| {
                     LoadError::Ended(format!("cannot start a worker of the generator: {error}"))
                 })?;
-            crew.members.push(Member { shared, thread: Some(thread) });
+            workers.members.push(Member { shared, thread: Some(thread) });
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     /// How many there are.
@@ -128,7 +128,7 @@ impl Crew {
         self.members.iter().map(|member| member.shared.moved.load(Ordering::Relaxed)).sum()
     }
 
-    /// Connections alive at both sides.
+    /// Connections alive at both endpoints.
     pub fn alive(&self) -> usize {
         self.members.iter().map(|member| member.shared.alive.load(Ordering::Acquire)).sum()
     }
@@ -154,13 +154,13 @@ impl Crew {
 }
 
 /// Hosts at all ports of a place, each worker's at its own, and the device between them.
-pub fn sides_of(
+pub fn endpoints_of(
     profile: &Profile,
     options: &HostOptions,
     capacity: usize,
     known: bool,
     place: Place,
-) -> Result<(Box<dyn Device>, Sides), LoadError> {
+) -> Result<(Box<dyn Device>, Endpoints), LoadError> {
     let Place { device, client, server, more, cores, queue_packets } = place;
     let shares = Shares::new(profile, 1 + more.len(), options.vlan);
     let room = capacity.div_ceil(shares.workers());
@@ -168,29 +168,29 @@ pub fn sides_of(
     let mut to = steer(client.into_iter().chain(to).collect(), shares, Role::Client).into_iter();
     let mut from =
         steer(server.into_iter().chain(from).collect(), shares, Role::Server).into_iter();
-    let mut side = |worker: usize| -> Result<(Option<Side>, Option<Side>), LoadError> {
+    let mut endpoint = |worker: usize| -> Result<(Option<Endpoint>, Option<Endpoint>), LoadError> {
         let (clients, profile) = (profile.clients, shares.profile(profile, worker));
         let options = HostOptions { seed: options.seed + worker as u64, ..options.clone() };
         let (client, mut server) = hosts(&profile, &options, room, known)?;
         // What asks for a server's address may come to any worker.
         server.set_peers(clients);
-        let at = |host: Host, link: Option<Link>| link.map(|link| Side::new(host, link));
+        let at = |host: Host, link: Option<Link>| link.map(|link| Endpoint::new(host, link));
         Ok((at(client, to.next()), at(server, from.next())))
     };
-    let (client, server) = side(0)?;
+    let (client, server) = endpoint(0)?;
     let mut others = Vec::new();
     for worker in 1..shares.workers() {
-        let (client, server) = side(worker)?;
-        others.push(Sides::new(client, server));
+        let (client, server) = endpoint(worker)?;
+        others.push(Endpoints::new(client, server));
     }
-    let crew = Crew::start(others, &cores)?;
+    let workers = Workers::start(others, &cores)?;
     cores.pin_generator(0);
-    let mut sides = Sides::with(client, server, crew);
-    sides.queue_packets = queue_packets;
-    Ok((device, sides))
+    let mut endpoints = Endpoints::with(client, server, workers);
+    endpoints.queue_packets = queue_packets;
+    Ok((device, endpoints))
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         for member in &self.members {
             member.shared.stop.store(true, Ordering::Relaxed);
@@ -205,7 +205,7 @@ impl Drop for Crew {
 }
 
 /// A worker's thread.
-fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
+fn drive(mut endpoints: Endpoints, shared: &Shared) -> Result<(), LoadError> {
     let mut answered = 0;
     while !shared.stop.load(Ordering::Relaxed) {
         // Looked at before the orders, so that those given before it are obeyed first.
@@ -213,10 +213,10 @@ fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
         let asked = shared.asked.load(Ordering::Acquire);
         if asked != answered {
             for order in lock(&shared.orders).drain(..) {
-                sides.obey(order);
+                endpoints.obey(order);
             }
-            shared.alive.store(sides.alive(), Ordering::Release);
-            *lock(&shared.counted) = sides.counted();
+            shared.alive.store(endpoints.alive(), Ordering::Release);
+            *lock(&shared.counted) = endpoints.counted();
             answered = asked;
             shared.answered.store(asked, Ordering::Release);
         }
@@ -224,12 +224,12 @@ fn drive(mut sides: Sides, shared: &Shared) -> Result<(), LoadError> {
             thread::yield_now();
             continue;
         }
-        let moved = sides.turn_and_rest(clock::now())?;
+        let moved = endpoints.turn_and_rest(clock::now())?;
         if moved > 0 {
             shared.moved.fetch_add(moved, Ordering::Relaxed);
         }
-        shared.alive.store(sides.alive(), Ordering::Release);
-        shared.active.store(sides.active(), Ordering::Relaxed);
+        shared.alive.store(endpoints.alive(), Ordering::Release);
+        shared.active.store(endpoints.active(), Ordering::Relaxed);
     }
     Ok(())
 }
@@ -254,25 +254,25 @@ mod tests {
     #[test]
     fn nobody_begins_before_the_first_and_everything_adds_up() {
         let profile = Profile { connections_at_once: 300, time_wait_ms: 0, ..Profile::default() };
-        let options = Line::parse_from(["crew"]).hosts;
-        let (_device, mut sides) =
-            sides_of(&profile, &options, 1000, true, memory_cable(3)).unwrap();
-        assert_eq!(sides.workers(), 3);
+        let options = Line::parse_from(["workers"]).hosts;
+        let (_device, mut endpoints) =
+            endpoints_of(&profile, &options, 1000, true, memory_cable(3)).unwrap();
+        assert_eq!(endpoints.workers(), 3);
         thread::sleep(std::time::Duration::from_millis(20));
-        assert_eq!(sides.counted().client.opened, 0);
-        sides.open_at(3000, 0, clock::now());
+        assert_eq!(endpoints.counted().client.opened, 0);
+        endpoints.open_at(3000, 0, clock::now());
         let start = clock::now();
         while clock::now() - start < std::time::Duration::from_millis(300) {
-            sides.turn_and_rest(clock::now()).unwrap();
+            endpoints.turn_and_rest(clock::now()).unwrap();
         }
-        sides.stop_opening();
+        endpoints.stop_opening();
         let time = clock::now() - start;
-        let opened = sides.counted().client.opened;
-        while sides.alive() > 0 && clock::now() - start < std::time::Duration::from_secs(20) {
-            sides.turn_and_rest(clock::now()).unwrap();
+        let opened = endpoints.counted().client.opened;
+        while endpoints.alive() > 0 && clock::now() - start < std::time::Duration::from_secs(20) {
+            endpoints.turn_and_rest(clock::now()).unwrap();
         }
-        sides.check().unwrap();
-        let all = sides.counted();
+        endpoints.check().unwrap();
+        let all = endpoints.counted();
         // At 3,000 a second: never more, but for one that each worker begins with.
         let most = time.as_millis() as u64 * 3 + 6;
         assert!((3..=most).contains(&opened), "{opened} in {time:?}");
