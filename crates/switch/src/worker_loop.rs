@@ -4,8 +4,7 @@
 //! uses no processor time when nothing comes. A polling worker has a processor of its own and
 //! waits only as long as `pmd-sleep-max` lets it.
 //!
-//! Time is measured in nanoseconds of the monotonic clock; what the commands of Open vSwitch call
-//! cycles are those.
+//! What the commands of Open vSwitch call cycles are nanoseconds of the monotonic clock here.
 
 mod account;
 mod orders;
@@ -321,7 +320,7 @@ impl Run {
                 }
             }
         }
-        // Of one queue all is, what is sent as well; that needs no look at the clock between.
+        // With a single receive queue, all time belongs to it, so the clock need not be read.
         if shift.queue.is_some_and(|place| self.ports.rx[place].packets < received) {
             shift.end(&mut self.ports.rx, clock::now);
         }
