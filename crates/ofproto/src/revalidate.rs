@@ -196,7 +196,10 @@ impl Work {
             return;
         }
         if count <= FLOWS_AT_ONCE {
-            let flows = links.iter().flat_map(|&number| installed.flows_of(number));
+            // In the same order each time, so that a simulation can be replayed.
+            let mut numbers: Vec<u32> = links.into_iter().collect();
+            numbers.sort_unstable();
+            let flows = numbers.iter().flat_map(|&number| installed.flows_of(number));
             self.flows.extend(flows.filter(|&id| concerns(installed, id, &added)));
         } else {
             self.searches.push_back(Search { added, links, shape: 0, row: None });

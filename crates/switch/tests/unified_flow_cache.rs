@@ -8,16 +8,13 @@ mod traffic;
 #[path = "../../datapath/tests/support/tunnels.rs"]
 mod tunnels;
 
-use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
-use conntrack::{Config as Tracking, Conntrack, Filter};
-use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
-use flow::{FlowCommand, Upcall};
+use base::{Instant, MacAddr, OfPort, PortNo};
+use datapath::WorkerConfig;
 use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, PortVlans};
 use openflow::message::FlowModCommand;
-use packet::{Batch, Packet};
 use serde::Deserialize;
+use sim::Settled;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 use traffic::{Sent, Traffic};
 
@@ -46,15 +43,6 @@ struct PortCase {
     vlan: Option<String>,
 }
 
-struct Switch {
-    ofproto: Ofproto,
-    worker: Worker,
-    conntrack: Arc<Conntrack>,
-    upcalls: Arc<UpcallQueue>,
-    out: Outbox,
-    orders: ofproto::Outbox,
-}
-
 fn vlan_mode(text: &str) -> PortVlans {
     let mut words = text.split([' ', ',']);
     let mode = words.next().unwrap_or_default();
@@ -70,59 +58,12 @@ fn vlan_mode(text: &str) -> PortVlans {
     }
 }
 
-impl Switch {
-    fn new(case: &Case, unified_entries: usize, now: Instant) -> Switch {
-        let conntrack = Arc::new(Conntrack::new(5, Tracking::default()));
-        let upcalls = Arc::new(UpcallQueue::new());
-        let config =
-            WorkerConfig { unified_entries, unified_insert_inverse: 1, ..WorkerConfig::default() };
-        let tracker = conntrack.tracker().unwrap();
-        let worker = Worker::new(WorkerId(0), tracker, Arc::clone(&upcalls), config, 9);
-        let mut ofproto = Ofproto::new(Config::default());
-        case.bridge.iter().for_each(|bridge| add_bridge(&mut ofproto, bridge, now));
-        let (out, orders) = (Outbox::new(), ofproto::Outbox::default());
-        Switch { ofproto, worker, conntrack, upcalls, out, orders }
-    }
-
-    /// What is sent of a batch and its misses, in the order of ports and bytes.
-    fn receive(&mut self, now: Instant, port: u32, packets: &[Vec<u8>]) -> Vec<Sent> {
-        let mut batch: Batch = packets.iter().map(|bytes| Packet::from_bytes(bytes)).collect();
-        self.worker.receive(now, PortNo(port), &mut batch, &mut self.out);
-        let (mut sent, mut waiting) = (Vec::new(), Vec::<Upcall>::new());
-        loop {
-            for (port, batch) in self.out.batches_mut() {
-                let packets = batch.drain(..);
-                sent.extend(packets.map(|it| Sent { port: port.0, bytes: it.data().to_vec() }));
-            }
-            self.upcalls.pop(64, &mut waiting);
-            if waiting.is_empty() {
-                break;
-            }
-            for upcall in waiting.drain(..) {
-                self.ofproto.upcall(now, upcall, &mut self.orders);
-            }
-            self.ofproto.revalidate(now, &mut self.orders);
-            for (_, command) in self.orders.commands.drain(..) {
-                self.worker.command(now, command, &mut self.out);
-            }
-        }
-        self.out.wake_control = false;
-        sent.sort();
-        sent
-    }
-
-    /// Everything else that can be seen.
-    fn state(&mut self, now: Instant) -> (String, String, WorkerStats) {
-        self.worker.command(now, FlowCommand::Collect, &mut self.out);
-        let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
-        flows.sort_by_key(|(id, _)| *id);
-        let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
-        connections.sort_by_key(|entry| (entry.zone.0, entry.original));
-        let mut stats = self.worker.stats().clone();
-        stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);
-        (stats.subtables, stats.unified_hits) = (0, 0);
-        (format!("{flows:?}"), format!("{connections:?}"), stats)
-    }
+fn switch(case: &Case, unified_entries: usize, now: Instant) -> Settled {
+    let config =
+        WorkerConfig { unified_entries, unified_insert_inverse: 1, ..WorkerConfig::default() };
+    let mut ofproto = Ofproto::new(Config::default());
+    case.bridge.iter().for_each(|bridge| add_bridge(&mut ofproto, bridge, now));
+    Settled::new(ofproto, config, 9).unwrap()
 }
 
 fn add_bridge(ofproto: &mut Ofproto, case: &BridgeCase, now: Instant) {
@@ -158,7 +99,7 @@ fn check(file: &str, case: &Case, seed: u64) -> f64 {
     let devices: Vec<u32> =
         case.bridge.iter().flat_map(|it| &it.port).filter_map(|port| port.device).collect();
     let mut now = Instant::from_millis(1000);
-    let mut switches = [0, 1 << 16, 4].map(|entries| Switch::new(case, entries, now));
+    let mut switches = [0, 1 << 16, 4].map(|entries| switch(case, entries, now));
     let mut traffic = Traffic::new(seed);
     for step in 0..500 {
         let advance = if traffic.random().u32(0..100) == 0 { 40_000 } else { 20 };
@@ -172,24 +113,23 @@ fn check(file: &str, case: &Case, seed: u64) -> f64 {
         let tick = traffic.random().u32(0..40) == 0;
         let mut expect = None;
         for (i, switch) in switches.iter_mut().enumerate() {
-            let sent = switch.receive(now, device, &packets);
+            let sent = switch.receive(now, PortNo(device), &packets);
             if tick {
-                switch.worker.tick();
-                switch.conntrack.tick(now);
+                switch.tick(now);
             }
             let seen = (sent, (step % 50 == 0).then(|| switch.state(now)));
             let expect = expect.get_or_insert_with(|| seen.clone());
             let place = format!("{file}, seed {seed}, step {step}, switch {i}");
             assert_eq!(seen.0, expect.0, "{place}");
             if let (Some(seen), Some(expect)) = (&seen.1, &expect.1) {
-                assert_eq!(seen.2, expect.2, "{place}");
-                assert_eq!(difference(&seen.0, &expect.0), None, "{place}");
-                assert_eq!(difference(&seen.1, &expect.1), None, "{place}");
+                assert_eq!(seen.stats, expect.stats, "{place}");
+                assert_eq!(difference(&seen.flows, &expect.flows), None, "{place}");
+                assert_eq!(difference(&seen.connections, &expect.connections), None, "{place}");
             }
         }
         let (sent, _) = expect.unwrap_or_default();
-        for Sent { port, bytes } in sent {
-            if let Some(index) = devices.iter().position(|&device| device == port) {
+        for (port, bytes) in sent {
+            if let Some(index) = devices.iter().position(|&device| device == port.0) {
                 traffic.saw(&Sent { port: index as u32, bytes });
             }
         }
@@ -198,12 +138,10 @@ fn check(file: &str, case: &Case, seed: u64) -> f64 {
     stats.unified_hits as f64 / (stats.exact_hits + stats.megaflow_hits) as f64
 }
 
-/// Where two texts begin to differ, with what stands around there.
-fn difference<'a>(seen: &'a str, expect: &'a str) -> Option<(&'a str, &'a str)> {
-    let at = seen.bytes().zip(expect.bytes()).position(|(a, b)| a != b);
-    let at = at.or((seen.len() != expect.len()).then(|| seen.len().min(expect.len())))?;
-    let around = |text: &'a str| &text[at.saturating_sub(300)..text.len().min(at + 100)];
-    Some((around(seen), around(expect)))
+/// The first things in which two lists differ.
+fn difference<'a, T: PartialEq>(seen: &'a [T], expect: &'a [T]) -> Option<(&'a T, &'a T)> {
+    assert_eq!(seen.len(), expect.len());
+    seen.iter().zip(expect).find(|(seen, expect)| seen != expect)
 }
 
 #[test]

@@ -1,0 +1,221 @@
+//! OpenFlow rules in the part of the language that the oracle understands.
+
+use crate::header::Header;
+use fastrand::Rng;
+use std::fmt::{self, Display, Formatter};
+
+/// What connection tracking says of a packet, as rules ask for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Conn {
+    /// `+new`.
+    New,
+    /// `+est-rpl`.
+    Original,
+    /// `+est+rpl`.
+    Reply,
+}
+
+/// What a rule matches; a field that is `None` matches everything.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Matching {
+    /// OpenFlow port.
+    pub in_port: Option<u8>,
+    /// Last octet of the source address, and how many of its leading bits count.
+    pub src: Option<(u8, u8)>,
+    /// Last octet of the destination address.
+    pub dst: Option<u8>,
+    /// Source port and its mask.
+    pub sport: Option<(u16, u16)>,
+    /// Destination port.
+    pub dport: Option<u16>,
+    /// Type of service.
+    pub tos: Option<u8>,
+    /// Register 0.
+    pub reg: Option<u32>,
+    /// State of the connection.
+    pub conn: Option<Conn>,
+}
+
+/// An action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// `output:PORT`.
+    Output(u8),
+    /// `mod_nw_tos:TOS`.
+    Tos(u8),
+    /// `load:VALUE->NXM_NX_REG0[]`.
+    Reg(u32),
+    /// `resubmit(,TABLE)`, always the last.
+    Resubmit(u8),
+    /// `ct(zone=ZONE,table=TABLE)`, always alone.
+    Track {
+        /// The zone.
+        zone: u16,
+        /// Where the tracked packet goes on.
+        table: u8,
+    },
+    /// `ct(commit,zone=ZONE)`.
+    Commit {
+        /// The zone.
+        zone: u16,
+    },
+}
+
+/// A rule. Its place in the list of rules is its priority, so that no two of a table have the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Table.
+    pub table: u8,
+    /// Priority.
+    pub priority: u16,
+    /// Which packets.
+    pub matching: Matching,
+    /// What becomes of them; nothing drops them.
+    pub acts: Vec<Act>,
+}
+
+/// The table in which tracked packets go on.
+pub const TRACKED: u8 = 2;
+/// Zones in use.
+pub const ZONES: u16 = 2;
+
+impl Matching {
+    /// Whether a packet matches. `reg` is its register 0, `conn` what tracking said of it.
+    pub fn matches(&self, packet: &Header, reg: u32, conn: Option<Conn>) -> bool {
+        let is = |want: Option<u8>, have: u8| want.is_none_or(|want| want == have);
+        is(self.in_port, packet.port)
+            && self.src.is_none_or(|(value, bits)| {
+                let mask = !(0xff_u8.checked_shr(u32::from(bits)).unwrap_or(0));
+                packet.src & mask == value & mask
+            })
+            && is(self.dst, packet.dst)
+            && self.sport.is_none_or(|(value, mask)| packet.sport & mask == value & mask)
+            && self.dport.is_none_or(|want| want == packet.dport)
+            && is(self.tos, packet.tos)
+            && self.reg.is_none_or(|want| want == reg)
+            && self.conn.is_none_or(|want| conn == Some(want))
+    }
+}
+
+impl Rule {
+    /// A random rule for a slot. Tables differ in what their rules may do.
+    pub fn random(rng: &mut Rng, slot: usize, ports: u8, tracks: bool) -> Rule {
+        let table = [0, 0, 0, 0, 1, 1, TRACKED, TRACKED][slot % 8];
+        let matching = random_matching(rng, table, ports);
+        let acts = random_acts(rng, table, ports, tracks, &matching);
+        Rule { table, priority: slot as u16 + 1, matching, acts }
+    }
+
+    /// The same rule with other actions.
+    #[must_use]
+    pub fn with_other_acts(&self, rng: &mut Rng, ports: u8, tracks: bool) -> Rule {
+        let acts = random_acts(rng, self.table, ports, tracks, &self.matching);
+        Rule { acts, ..self.clone() }
+    }
+
+    /// What selects the rule for deletion.
+    pub fn strict(&self) -> String {
+        format!("table={},priority={}{}", self.table, self.priority, self.matching)
+    }
+}
+
+fn random_matching(rng: &mut Rng, table: u8, ports: u8) -> Matching {
+    let mut matching = Matching::default();
+    for _ in 0..rng.u8(0..3) {
+        match rng.u8(0..6) {
+            0 => matching.in_port = Some(rng.u8(1..=ports)),
+            1 => matching.src = Some((rng.u8(..Header::HOSTS), rng.u8(5..=8))),
+            2 => matching.dst = Some(rng.u8(..Header::HOSTS)),
+            3 => matching.sport = Some((Header::random_sport(rng), 0xffff << rng.u8(0..10))),
+            4 => matching.dport = Some(Header::random_dport(rng)),
+            _ => matching.tos = Some(Header::random_tos(rng)),
+        }
+    }
+    if table == 1 && rng.bool() {
+        matching.reg = Some(rng.u32(0..3));
+    }
+    if table == TRACKED {
+        let conns = [None, Some(Conn::New), Some(Conn::Original), Some(Conn::Reply)];
+        matching.conn = conns[rng.usize(0..4)];
+    }
+    matching
+}
+
+fn random_acts(rng: &mut Rng, table: u8, ports: u8, tracks: bool, matching: &Matching) -> Vec<Act> {
+    if table == 0 && tracks && rng.u8(0..3) == 0 {
+        return vec![Act::Track { zone: rng.u16(1..=ZONES), table: TRACKED }];
+    }
+    let mut acts = Vec::new();
+    for _ in 0..rng.u8(0..4) {
+        acts.push(match rng.u8(0..6) {
+            0 => Act::Tos(Header::random_tos(rng)),
+            1 => Act::Reg(rng.u32(0..3)),
+            _ => Act::Output(rng.u8(1..=ports)),
+        });
+    }
+    match table {
+        0 if rng.u8(0..3) == 0 => acts.push(Act::Resubmit(1)),
+        TRACKED if matching.conn == Some(Conn::New) && rng.u8(0..4) > 0 => {
+            acts.insert(0, Act::Commit { zone: rng.u16(1..=ZONES) });
+        }
+        _ => {}
+    }
+    acts
+}
+
+impl Display for Matching {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, ",udp")?;
+        if let Some(port) = self.in_port {
+            write!(f, ",in_port={port}")?;
+        }
+        if let Some((value, bits)) = self.src {
+            let mask = !(0xff_u8.checked_shr(u32::from(bits)).unwrap_or(0));
+            write!(f, ",nw_src=10.0.0.{}/{}", value & mask, 24 + bits)?;
+        }
+        if let Some(host) = self.dst {
+            write!(f, ",nw_dst=10.0.0.{host}")?;
+        }
+        if let Some((value, mask)) = self.sport {
+            write!(f, ",tp_src={:#x}/{mask:#x}", value & mask)?;
+        }
+        if let Some(port) = self.dport {
+            write!(f, ",tp_dst={port}")?;
+        }
+        if let Some(tos) = self.tos {
+            write!(f, ",nw_tos={tos}")?;
+        }
+        if let Some(reg) = self.reg {
+            write!(f, ",reg0={reg}")?;
+        }
+        match self.conn {
+            None => Ok(()),
+            Some(Conn::New) => write!(f, ",ct_state=+trk+new"),
+            Some(Conn::Original) => write!(f, ",ct_state=+trk+est-rpl"),
+            Some(Conn::Reply) => write!(f, ",ct_state=+trk+est+rpl"),
+        }
+    }
+}
+
+impl Display for Act {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Act::Output(port) => write!(f, "output:{port}"),
+            Act::Tos(tos) => write!(f, "mod_nw_tos:{tos}"),
+            Act::Reg(value) => write!(f, "load:{value}->NXM_NX_REG0[]"),
+            Act::Resubmit(table) => write!(f, "resubmit(,{table})"),
+            Act::Track { zone, table } => write!(f, "ct(zone={zone},table={table})"),
+            Act::Commit { zone } => write!(f, "ct(commit,zone={zone})"),
+        }
+    }
+}
+
+/// The rule as `ovs-ofctl add-flow` takes it.
+impl Display for Rule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{},actions=", self.strict())?;
+        let acts: Vec<String> = self.acts.iter().map(Act::to_string).collect();
+        f.write_str(if acts.is_empty() { "drop" } else { "" })?;
+        f.write_str(&acts.join(","))
+    }
+}

@@ -1,0 +1,107 @@
+//! A switch whose control side answers at once: for tests of what workers do with whole tables, in which
+//! the interleaving does not matter.
+
+use base::{Instant, PortNo, WorkerId};
+use conntrack::{Config, Conntrack, Entry, Filter};
+use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use flow::{FlowCommand, FlowId, FlowStats, Upcall};
+use ofproto::Ofproto;
+use packet::{Batch, Packet};
+use std::sync::Arc;
+
+/// One worker with its bridges and connections.
+pub struct Settled {
+    /// The bridges.
+    pub ofproto: Ofproto,
+    /// The worker.
+    pub worker: Worker,
+    /// Its connections.
+    pub conntrack: Arc<Conntrack>,
+    upcalls: Arc<UpcallQueue>,
+    out: Outbox,
+    orders: ofproto::Outbox,
+}
+
+/// What can be asked of a switch besides the packets that it sent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct State {
+    /// Statistics of the installed flows that were hit since the last time, and of those that went.
+    pub flows: Vec<(FlowId, FlowStats)>,
+    /// Connections.
+    pub connections: Vec<Entry>,
+    /// The worker's counters. The hits of all caches are one sum, as those of one cache alone would be.
+    pub stats: WorkerStats,
+}
+
+impl Settled {
+    /// A switch with these bridges.
+    ///
+    /// # Errors
+    /// Connection tracking refuses another thread.
+    pub fn new(
+        ofproto: Ofproto,
+        config: WorkerConfig,
+        seed: u64,
+    ) -> Result<Settled, conntrack::Error> {
+        let conntrack = Arc::new(Conntrack::new(seed, Config::default()));
+        let upcalls = Arc::new(UpcallQueue::new());
+        let tracker = conntrack.tracker()?;
+        let worker = Worker::new(WorkerId(0), tracker, Arc::clone(&upcalls), config, seed);
+        let (out, orders) = (Outbox::new(), ofproto::Outbox::default());
+        Ok(Settled { ofproto, worker, conntrack, upcalls, out, orders })
+    }
+
+    /// Receives a batch of frames on a port; gives what was sent of it and of the packets that missed, with
+    /// the ports, sorted.
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        port: PortNo,
+        frames: &[Vec<u8>],
+    ) -> Vec<(PortNo, Vec<u8>)> {
+        let mut batch: Batch = frames.iter().map(|bytes| Packet::from_bytes(bytes)).collect();
+        self.worker.receive(now, port, &mut batch, &mut self.out);
+        let (mut sent, mut waiting) = (Vec::new(), Vec::<Upcall>::new());
+        loop {
+            for (port, batch) in self.out.batches_mut() {
+                sent.extend(batch.drain(..).map(|packet| (port, packet.data().to_vec())));
+            }
+            self.upcalls.pop(64, &mut waiting);
+            if waiting.is_empty() {
+                break;
+            }
+            for upcall in waiting.drain(..) {
+                self.ofproto.upcall(now, upcall, &mut self.orders);
+            }
+            self.ofproto.revalidate(now, &mut self.orders);
+            for (_, command) in self.orders.commands.drain(..) {
+                self.worker.command(now, command, &mut self.out);
+            }
+        }
+        self.out.wake_control = false;
+        sent.sort();
+        sent
+    }
+
+    /// Timers of the worker and of connection tracking run.
+    pub fn tick(&mut self, now: Instant) {
+        self.worker.tick_alone();
+        self.conntrack.tick(now);
+    }
+
+    /// Everything else that can be seen.
+    pub fn state(&mut self, now: Instant) -> State {
+        self.worker.command(now, FlowCommand::Collect, &mut self.out);
+        while self.worker.is_dumping() {
+            self.worker.continue_dump(&mut self.out);
+        }
+        let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
+        flows.sort_by_key(|(id, _)| *id);
+        let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
+        connections.sort_by_key(|entry| (entry.zone.0, entry.original));
+        let mut stats = self.worker.stats().clone();
+        stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);
+        (stats.subtables, stats.unified_hits) = (0, 0);
+        State { flows, connections, stats }
+    }
+}

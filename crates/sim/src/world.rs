@@ -1,0 +1,336 @@
+//! The switch in the simulation: the control side, the workers and the ports, and what each step does.
+
+mod control;
+
+use crate::defect::{Defect, Fault};
+use crate::header;
+use crate::history::{History, Version};
+use crate::law::{Law, Violation};
+use crate::ledger::{Broken, Ledger};
+use crate::member::Member;
+use crate::plan::{Plan, Settings, Step};
+use crate::report::Report;
+use base::{Instant, MacAddr, PortNo, WorkerId};
+use conntrack::{Config as Tracking, Conntrack, Filter, Flush};
+use datapath::{UpcallQueue, WorkerConfig};
+use flow::{FlowDump, Upcall};
+use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto};
+use port::MemoryPort;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a run begins: not at zero, which says "never" in places.
+const BEGIN: Instant = Instant::from_millis(1_000_000);
+/// What a step takes.
+const STEP: Duration = Duration::from_micros(7);
+/// Packets that a port holds.
+const PORT_DEPTH: usize = 4096;
+/// A worker's timers run this often.
+const WORKER_TICK: Duration = Duration::from_secs(1);
+/// Rounds after which everything must be at rest.
+const DRAIN_ROUNDS: usize = 10_000;
+
+/// A port of the bridge that is there.
+struct Port {
+    device: PortNo,
+    /// The end that the switch does not have.
+    far: MemoryPort,
+}
+
+struct World<'a> {
+    settings: &'a Settings,
+    now: Instant,
+    step: usize,
+    ofproto: Ofproto,
+    bridge: BridgeId,
+    orders: ofproto::Outbox,
+    conntrack: Arc<Conntrack>,
+    upcalls: Arc<UpcallQueue>,
+    members: Vec<Member>,
+    /// By OpenFlow number.
+    ports: BTreeMap<u8, Port>,
+    /// The bridge's ports by device, those that are gone among them.
+    numbers: BTreeMap<PortNo, u8>,
+    /// The control side was woken for upcalls.
+    woken: bool,
+    taken: Vec<Upcall>,
+    pages: VecDeque<FlowDump>,
+    history: History,
+    ledger: Ledger,
+    /// The version that installed flows follow, and slices of revalidation since it was the present one.
+    settled: usize,
+    slices: usize,
+    worker_ticked: Instant,
+    /// Rules or ports changed after the beginning.
+    changed: bool,
+    ports_changed: bool,
+    fault: Fault,
+}
+
+/// Carries a plan out.
+///
+/// # Errors
+/// The first law that does not hold.
+pub fn run(plan: &Plan) -> Result<Report, Violation> {
+    run_with(plan, None)
+}
+
+/// The same with a defect in the switch.
+///
+/// # Errors
+/// The first law that does not hold.
+pub fn run_with(plan: &Plan, defect: Option<Defect>) -> Result<Report, Violation> {
+    let mut world = World::new(plan, defect)?;
+    for (step, what) in plan.steps.iter().enumerate() {
+        world.step = step;
+        world.now = world.now + STEP;
+        world.carry_out(what).map_err(|broken| at(step, broken))?;
+    }
+    world.step = plan.steps.len();
+    let end = world.end();
+    end.map_err(|broken| at(plan.steps.len(), broken))
+}
+
+fn at(step: usize, (law, text): Broken) -> Violation {
+    Violation { law, step, text }
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, defect: Option<Defect>) -> Result<World<'a>, Violation> {
+        let settings = &plan.settings;
+        let config = Config {
+            workers: settings.workers.into(),
+            flow_limit: settings.flow_limit,
+            max_idle_ms: settings.max_idle_ms,
+            ..Config::default()
+        };
+        let mut ofproto = Ofproto::new(config);
+        let mut bridge = BridgeConfig::new("br0", MacAddr([2, 0, 0, 0, 0, 0xb0]));
+        bridge.fail_mode = FailMode::Secure;
+        let bridge = ofproto.add_bridge(bridge, BEGIN);
+        let mut world = World {
+            settings,
+            now: BEGIN,
+            step: 0,
+            ofproto,
+            bridge,
+            orders: ofproto::Outbox::default(),
+            conntrack: Arc::new(Conntrack::new(plan.seed, Tracking::default())),
+            upcalls: Arc::new(UpcallQueue::new()),
+            members: Vec::new(),
+            ports: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            woken: false,
+            taken: Vec::new(),
+            pages: VecDeque::new(),
+            history: History::new(Version::default()),
+            ledger: Ledger::default(),
+            settled: 0,
+            slices: 0,
+            worker_ticked: BEGIN,
+            changed: false,
+            ports_changed: false,
+            fault: Fault::new(defect),
+        };
+        world.begin(plan.seed).map_err(|broken| at(0, broken))?;
+        Ok(world)
+    }
+
+    /// Workers, ports and rules as the settings have them.
+    fn begin(&mut self, seed: u64) -> Result<(), Broken> {
+        for id in 0..self.settings.workers {
+            let config = WorkerConfig {
+                unified_entries: self.settings.unified_entries,
+                exact_insert_inverse: self.settings.exact_insert_inverse,
+                unified_insert_inverse: 1,
+                ..WorkerConfig::default()
+            };
+            let tracker = self.conntrack.tracker();
+            let tracker = tracker.map_err(|error| (Law::Sanity, error.to_string()))?;
+            let (id, upcalls) = (WorkerId(id.into()), Arc::clone(&self.upcalls));
+            self.members.push(Member::new(id, tracker, upcalls, config, seed ^ 0x5eed));
+        }
+        for number in 1..=self.settings.ports {
+            self.add_port(number)?;
+        }
+        for (slot, rule) in self.settings.rules.iter().enumerate() {
+            if let Some(rule) = rule {
+                self.put_rule(slot, rule)?;
+            }
+        }
+        self.drain()?;
+        (self.changed, self.ports_changed) = (false, false);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, step: &Step) -> Result<(), Broken> {
+        match step {
+            Step::Arrive(packets) => {
+                for (number, header) in packets {
+                    if let Some(port) = self.ports.get(&header.port) {
+                        // Where the port has no room, the packet never comes to the switch.
+                        let _ = port.far.push(header.packet(*number));
+                    }
+                }
+            }
+            Step::Work { worker, commands } => return self.work((*worker).into(), *commands),
+            Step::Answer(most) => return self.answer(*most),
+            Step::GoOn => return self.go_on(),
+            Step::Hear => return self.hear(),
+            Step::Tick => return self.tick(),
+            Step::Pass(ms) => self.now = self.now + Duration::from_millis(*ms),
+            Step::Put(slot, rule) => return self.put_rule(*slot, rule),
+            Step::Delete(slot) => return self.delete_rule(*slot),
+            Step::RemovePort(number) => return self.remove_port(*number),
+            Step::AddPort(number) => return self.add_port(*number),
+            Step::Flush(zone) => {
+                self.ledger.known.flushed(*zone, self.step);
+                // A zone without connections is no error.
+                let _ = self.conntrack.flush(self.now, &Flush::zone(base::Zone(*zone)));
+            }
+            Step::Purge => {
+                self.ofproto.delete_megaflows(self.now, &mut self.orders);
+                return self.go_on();
+            }
+            Step::Drain => return self.drain(),
+        }
+        Ok(())
+    }
+
+    /// One iteration of a worker.
+    fn work(&mut self, worker: usize, commands: usize) -> Result<(), Broken> {
+        let Some(member) = self.members.get_mut(worker) else { return Ok(()) };
+        member.obey(self.now, commands);
+        let (asked, version, step) = (member.asked(), member.settled, self.step);
+        let (ledger, numbers) = (&mut self.ledger, &self.numbers);
+        let (mut came, mut unknown) = (Vec::new(), 0);
+        member.receive(self.now, &mut self.fault, |device, batch| {
+            for packet in batch.iter() {
+                match header::parse(packet, numbers.get(&device).copied()) {
+                    Some((number, header)) => {
+                        came.push(number);
+                        ledger.received(number, header, step, version);
+                    }
+                    None => unknown += 1,
+                }
+            }
+        });
+        let is_done = member.asked() == asked;
+        let (pages, wakes) = member.take_news();
+        self.pages.extend(pages);
+        if wakes && !self.fault.strikes(Defect::LosesWake) {
+            self.woken = true;
+        }
+        self.take_sent()?;
+        if unknown > 0 {
+            return Err((Law::Sanity, format!("{unknown} packets that were never made came in")));
+        }
+        if is_done {
+            self.ledger.close_some(&came, self.step, &self.history)?;
+        }
+        if self.is_quiet() {
+            self.ledger.close_all(self.step, &self.history)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the switch sent.
+    fn take_sent(&mut self) -> Result<(), Broken> {
+        for (number, port) in &self.ports {
+            while let Some(packet) = port.far.pop() {
+                let Some(read) = header::read(&packet) else {
+                    let text = format!("port {number} sends {:02x?}", packet.data());
+                    return Err((Law::Sanity, text));
+                };
+                self.ledger.sent(read, *number, self.step, &self.history)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No packet is on its way within the switch.
+    fn is_quiet(&self) -> bool {
+        self.upcalls.is_empty() && self.members.iter().all(Member::is_idle)
+    }
+
+    /// Lets all parts go on until nothing is left to do.
+    fn drain(&mut self) -> Result<(), Broken> {
+        for _ in 0..DRAIN_ROUNDS {
+            self.now = self.now + STEP;
+            let received = self.ledger.received;
+            for worker in 0..self.members.len() {
+                self.work(worker, usize::MAX)?;
+            }
+            self.answer(usize::MAX)?;
+            self.go_on()?;
+            let heard = !self.pages.is_empty();
+            self.hear()?;
+            let is_idle = received == self.ledger.received && !heard && !self.woken;
+            if is_idle && self.settled == self.history.last() && self.is_quiet() {
+                return Ok(());
+            }
+            if is_idle
+                && !self.woken
+                && self.members.iter().all(Member::is_idle)
+                && !self.upcalls.is_empty()
+            {
+                return Err((Law::Sanity, "upcalls wait and the control side sleeps".to_owned()));
+            }
+        }
+        Err((Law::Sanity, format!("not at rest after {DRAIN_ROUNDS} rounds")))
+    }
+
+    /// Everything comes to rest, and the sums are taken.
+    fn end(&mut self) -> Result<Report, Broken> {
+        self.drain()?;
+        self.ofproto.collect(&mut self.orders);
+        self.go_on()?;
+        self.drain()?;
+        let lost: u64 = self.members.iter().map(|it| it.worker.stats().lost).sum();
+        if self.ledger.missing > lost {
+            let text =
+                format!("{} packets are missing and {lost} are counted", self.ledger.missing);
+            return Err((Law::Loss, text));
+        }
+        self.check_received()?;
+        self.check_flows()?;
+        let rules_counted = self.check_statistics(lost)?;
+        Ok(self.report(lost, rules_counted))
+    }
+
+    fn check_received(&self) -> Result<(), Broken> {
+        let received: u64 = self.members.iter().map(|it| it.worker.stats().received).sum();
+        if received == self.ledger.received && self.ledger.open() == 0 {
+            return Ok(());
+        }
+        let (came, open) = (self.ledger.received, self.ledger.open());
+        let text =
+            format!("{came} packets came, {received} are counted, {open} are still under way");
+        Err((Law::Sanity, text))
+    }
+
+    fn report(&self, lost: u64, rules_counted: u64) -> Report {
+        let sum = |of: fn(&datapath::WorkerStats) -> u64| -> u64 {
+            self.members.iter().map(|it| of(it.worker.stats())).sum()
+        };
+        let flows = self.ofproto.megaflow_counters();
+        Report {
+            digest: self.ledger.digest(),
+            received: self.ledger.received,
+            sent: self.ledger.sent,
+            nowhere: self.ledger.nowhere,
+            lost,
+            misses: sum(|stats| stats.misses),
+            cached: sum(|stats| stats.unified_hits),
+            recirculated: sum(|stats| stats.recirculated),
+            changed: flows.changed,
+            outdated: flows.outdated,
+            idle: flows.idle,
+            over_limit: flows.over_limit,
+            versions: self.history.last() as u64,
+            connections: self.conntrack.entries(self.now, &Filter::default()).count() as u64,
+            rules_counted,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The control side: upcalls, rules, ports, statistics.
+
+use super::{PORT_DEPTH, Port, WORKER_TICK, World};
+use crate::defect::Defect;
+use crate::law::Law;
+use crate::ledger::Broken;
+use crate::member::Order;
+use crate::rule::Rule;
+use base::{MacAddr, OfPort, PortNo, TableId};
+use flow::FlowCommand;
+use ofproto::{PortDevice, PortSpec};
+use openflow::message::{FlowModCommand, FlowStatsRequest};
+use openflow::text::parse_flow;
+use port::MemoryPort;
+
+/// Installed flows that one slice of revalidation looks at, at the least.
+const FLOWS_PER_SLICE: usize = 128;
+/// Slices that revalidation may take besides those that the flows fill.
+const SLICES: usize = 8;
+
+impl World<'_> {
+    /// Answers upcalls, if the control side was woken.
+    pub(super) fn answer(&mut self, most: usize) -> Result<(), Broken> {
+        if !self.woken {
+            return Ok(());
+        }
+        self.upcalls.pop(most, &mut self.taken);
+        for upcall in std::mem::take(&mut self.taken) {
+            if !self.fault.strikes(Defect::LosesUpcall) {
+                self.ofproto.upcall(self.now, upcall, &mut self.orders);
+            }
+        }
+        self.woken = !self.upcalls.is_empty();
+        self.go_on()
+    }
+
+    /// One slice of what is to be done with installed flows; then the commands go out.
+    pub(super) fn go_on(&mut self) -> Result<(), Broken> {
+        self.ofproto.go_on(self.now, &mut self.orders);
+        for (worker, command) in self.orders.commands.drain(..) {
+            let is_change = match &command {
+                FlowCommand::Delete(_) => true,
+                FlowCommand::Put(put) => {
+                    self.ofproto.megaflow(put.id).is_some_and(|it| it.created < self.now)
+                }
+                FlowCommand::Execute(_) | FlowCommand::Collect => false,
+            };
+            if is_change && self.fault.strikes(Defect::LosesChange) {
+                continue;
+            }
+            if let Some(member) = self.members.get_mut(usize::from(worker.0)) {
+                member.inbox.push_back(Order::Flow(command));
+            }
+        }
+        self.ofproto.take_events();
+        if self.settled == self.history.last() {
+            return Ok(());
+        }
+        if !self.ofproto.needs_revalidation() {
+            self.settled = self.history.last();
+            self.slices = 0;
+            for member in &mut self.members {
+                member.inbox.push_back(Order::Settled(self.settled));
+            }
+            return Ok(());
+        }
+        self.slices += 1;
+        let flows = self.ofproto.megaflow_counters().current;
+        // Each version may begin anew.
+        let versions = self.history.last() - self.settled;
+        let most = (SLICES + flows / FLOWS_PER_SLICE) * versions;
+        if self.slices > most {
+            let text = format!("{} slices for {flows} flows and {versions} changes", self.slices);
+            return Err((Law::Slices, text));
+        }
+        Ok(())
+    }
+
+    /// Reads a page of a dump.
+    pub(super) fn hear(&mut self) -> Result<(), Broken> {
+        let Some(page) = self.pages.pop_front() else { return Ok(()) };
+        if !self.fault.strikes(Defect::LosesPage) {
+            self.ofproto.dump(self.now, page);
+        }
+        self.go_on()
+    }
+
+    /// Timers.
+    pub(super) fn tick(&mut self) -> Result<(), Broken> {
+        self.ofproto.tick(self.now, &mut self.orders);
+        self.conntrack.tick(self.now);
+        if self.now - self.worker_ticked >= WORKER_TICK {
+            self.worker_ticked = self.now;
+            self.members.iter_mut().for_each(|member| member.worker.tick_alone());
+        }
+        self.go_on()
+    }
+
+    /// A rule takes a slot.
+    pub(super) fn put_rule(&mut self, slot: usize, rule: &Rule) -> Result<(), Broken> {
+        let before = self.history.now().rules.get(&slot).cloned();
+        if let Some(before) = before.filter(|before| before.strict() != rule.strict()) {
+            self.flow_mod(FlowModCommand::DeleteStrict, &before.strict())?;
+        }
+        self.flow_mod(FlowModCommand::Add, &rule.to_string())?;
+        self.history.change(|version| {
+            version.rules.insert(slot, rule.clone());
+        });
+        self.changed = true;
+        self.go_on()
+    }
+
+    /// A rule goes.
+    pub(super) fn delete_rule(&mut self, slot: usize) -> Result<(), Broken> {
+        let Some(rule) = self.history.now().rules.get(&slot).cloned() else { return Ok(()) };
+        self.flow_mod(FlowModCommand::DeleteStrict, &rule.strict())?;
+        self.history.change(|version| {
+            version.rules.remove(&slot);
+        });
+        self.changed = true;
+        self.go_on()
+    }
+
+    fn flow_mod(&mut self, command: FlowModCommand, text: &str) -> Result<(), Broken> {
+        let wrong = |why: String| (Law::Sanity, format!("{text}: {why}"));
+        let flow_mod =
+            parse_flow(text, command, &|_: &str| None).map_err(|error| wrong(error.to_string()))?;
+        let done = self.ofproto.flow_mod(self.bridge, &flow_mod, self.now);
+        done.map_err(|error| wrong(error.reason))
+    }
+
+    /// A port comes.
+    pub(super) fn add_port(&mut self, number: u8) -> Result<(), Broken> {
+        if self.ports.contains_key(&number) {
+            return Ok(());
+        }
+        let device = PortNo(self.numbers.len() as u32 + 1);
+        let (far, near) = MemoryPort::pair(PORT_DEPTH);
+        let mac = MacAddr([2, 0, 0, 0, 0, number]);
+        let mut spec = PortSpec::new(format!("p{number}"), mac, PortDevice::Datapath(device));
+        spec.requested = Some(OfPort(number.into()));
+        let added = self.ofproto.add_port(self.bridge, spec, self.now);
+        if added != Ok(OfPort(number.into())) {
+            return Err((Law::Sanity, format!("port {number} is added: {added:?}")));
+        }
+        self.ports.insert(number, Port { device, far });
+        self.numbers.insert(device, number);
+        let receiver = usize::from(number) % self.members.len();
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let (port, receives) = (near.clone(), at == receiver);
+            member.inbox.push_back(Order::AddPort { device, port, receives });
+        }
+        self.history.change(|version| {
+            version.ports.insert(number);
+        });
+        (self.changed, self.ports_changed) = (true, true);
+        self.go_on()
+    }
+
+    /// A port goes.
+    pub(super) fn remove_port(&mut self, number: u8) -> Result<(), Broken> {
+        let Some(port) = self.ports.remove(&number) else { return Ok(()) };
+        self.ofproto.remove_port(self.bridge, OfPort(number.into()), self.now);
+        self.upcalls.remove_port(port.device);
+        for member in &mut self.members {
+            member.inbox.push_back(Order::RemovePort(port.device));
+        }
+        self.history.change(|version| {
+            version.ports.remove(&number);
+        });
+        (self.changed, self.ports_changed) = (true, true);
+        self.go_on()
+    }
+
+    /// The control side and the workers know the same installed flows.
+    pub(super) fn check_flows(&self) -> Result<(), Broken> {
+        for (at, member) in self.members.iter().enumerate() {
+            let known =
+                self.ofproto.megaflows().filter(|flow| usize::from(flow.worker.0) == at).count();
+            let installed = member.worker.flow_count();
+            if known != installed {
+                let text = format!("worker {at} has {installed} flows, the control side {known}");
+                return Err((Law::Flows, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every packet counts once in table 0 and in each rule that it hit. Gives how many rules were
+    /// counted: after a change of rules, installed flows count for the new ones what came before.
+    pub(super) fn check_statistics(&self, lost: u64) -> Result<u64, Broken> {
+        // What a port brings that goes meanwhile is looked up nowhere, nor is what is lost.
+        if self.ports_changed || lost > 0 {
+            return Ok(0);
+        }
+        let tables = self.ofproto.table_stats(self.bridge);
+        let first = tables.iter().find(|table| table.table == TableId(0));
+        let lookups = first.map_or(0, |table| table.lookups);
+        if lookups != self.ledger.received {
+            let text = format!("{} packets, {lookups} lookups in table 0", self.ledger.received);
+            return Err((Law::Statistics, text));
+        }
+        if self.changed {
+            return Ok(0);
+        }
+        let request = FlowStatsRequest::default();
+        let flows = self.ofproto.flows(self.bridge, &request, self.now);
+        for (slot, rule) in &self.history.now().rules {
+            let flow =
+                flows.iter().find(|it| it.table.0 == rule.table && it.priority == rule.priority);
+            let packets = flow.map_or(0, |flow| flow.packets);
+            let count = self.ledger.rules.get(slot).copied().unwrap_or_default();
+            if packets < count.sure || packets > count.most {
+                let text = format!(
+                    "{rule} counts {packets} packets; it was hit by {} to {}",
+                    count.sure, count.most
+                );
+                return Err((Law::Statistics, text));
+            }
+        }
+        Ok(flows.len() as u64)
+    }
+}
