@@ -135,7 +135,7 @@ struct Ports {
 /// A number is not given again for an hour, unless there is no other
 /// (ovs: `ofproto/ofproto.c`, `alloc_ofp_port`).
 const NUMBER_REST: Duration = Duration::from_secs(3600);
-/// Numbers from here on are only given to those who ask for them.
+/// Numbers from here on are assigned only on request (`ofport_request`).
 const FIRST_ASKED: u16 = 32_768;
 
 impl Bridge {

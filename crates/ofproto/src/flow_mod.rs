@@ -13,7 +13,6 @@ use crate::rule::{Rule, RuleId};
 use crate::{Ofproto, timeouts};
 use base::{Instant, OfPort, TableId, limits};
 use check::{check_goto, check_table};
-use flow::Match;
 use openflow::action::Action;
 use openflow::message::{FlowEvent, FlowFlags, FlowMod, FlowModCommand, RemovedReason};
 use openflow::{ErrorCode, OfError};
@@ -328,22 +327,10 @@ impl Ofproto {
     pub(crate) fn add_default_flow(&mut self, id: BridgeId, now: Instant) {
         let normal = Action::Output { port: OfPort::NORMAL, max_len: 0 };
         let flow_mod = FlowMod {
-            command: FlowModCommand::Add,
-            matching: Match::any(),
             priority: 0,
-            cookie: 0,
-            cookie_mask: 0,
-            new_cookie: 0,
-            modify_cookie: false,
             table: Some(TableId(0)),
-            idle_timeout_s: 0,
-            hard_timeout_s: 0,
-            importance: 0,
-            buffer_id: None,
-            out_port: OfPort::NONE,
-            out_group: None,
-            flags: FlowFlags::empty(),
             actions: vec![normal],
+            ..FlowMod::default()
         };
         let rule_id = self.rules.next_id();
         let order = self.rules.next_order();

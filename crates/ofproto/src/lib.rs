@@ -218,7 +218,7 @@ impl Ofproto {
         self.config = config;
     }
 
-    /// How often workers went; who waits for all of them need not after that.
+    /// How often workers went. A request that waits for all workers is dropped when it changes.
     pub(crate) fn workers_lost(&self) -> u64 {
         self.workers_lost
     }

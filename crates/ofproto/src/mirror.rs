@@ -1,4 +1,4 @@
-//! Mirrors: copies of a bridge's packets for those who watch (table `Mirror`).
+//! Mirrors: copies of a bridge's packets for monitoring (table `Mirror`).
 
 use std::collections::BTreeSet;
 

@@ -5,7 +5,6 @@ use crate::bridge::BridgeId;
 use crate::hidden::HiddenFlows;
 use crate::rule::Rule;
 use base::{Instant, OfPort};
-use flow::Match;
 use openflow::message::{FlowFlags, FlowStatsEntry, FlowStatsRequest, PortDesc, TableStats};
 
 /// Sums over flows.
@@ -49,14 +48,7 @@ impl Ofproto {
 
     /// All flows, with those that every bridge has and that only a request for their table names.
     pub fn flows_and_hidden(&self, bridge: BridgeId, now: Instant) -> Vec<FlowStatsEntry> {
-        let all = FlowStatsRequest {
-            matching: Match::any(),
-            table: None,
-            out_port: OfPort::NONE,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        };
+        let all = FlowStatsRequest::default();
         let mut flows = self.flows(bridge, &all, now);
         if let Some(ledger) = self.ledger(bridge) {
             flows.extend(ledger.hidden.all(now));

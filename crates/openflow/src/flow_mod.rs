@@ -133,19 +133,15 @@ fn take_tail(
         command,
         matching,
         priority,
-        cookie: 0,
-        cookie_mask: 0,
         new_cookie,
         modify_cookie: new_cookie != u64::MAX,
         table,
         idle_timeout_s,
         hard_timeout_s,
-        importance: 0,
         buffer_id,
         out_port,
-        out_group: None,
         flags,
-        actions: Vec::new(),
+        ..FlowMod::default()
     })
 }
 

@@ -103,6 +103,35 @@ pub struct FlowMod {
     pub actions: Vec<Action>,
 }
 
+/// Adds a flow of the default priority (OFP_DEFAULT_PRIORITY) to table 0 that matches and drops everything.
+impl Default for FlowMod {
+    fn default() -> Self {
+        FlowMod {
+            command: FlowModCommand::Add,
+            matching: Match::any(),
+            priority: FlowMod::DEFAULT_PRIORITY,
+            cookie: 0,
+            cookie_mask: 0,
+            new_cookie: 0,
+            modify_cookie: false,
+            table: None,
+            idle_timeout_s: 0,
+            hard_timeout_s: 0,
+            importance: 0,
+            buffer_id: None,
+            out_port: OfPort::NONE,
+            out_group: None,
+            flags: FlowFlags::empty(),
+            actions: Vec::new(),
+        }
+    }
+}
+
+impl FlowMod {
+    /// OFP_DEFAULT_PRIORITY
+    pub const DEFAULT_PRIORITY: u16 = 0x8000;
+}
+
 /// The state of the rest of a packet that a controller gets or gives, besides its bytes: registers,
 /// metadata, port and connection fields, as a match with everything known exact.
 pub type PacketMetadata = Match;

@@ -8,6 +8,7 @@ use crate::oxm::{put_oxm_match, take_oxm_match};
 use crate::port::{put_port, take_port};
 use base::OfPort;
 use flow::{Field, Match, VLAN_PRESENT};
+use wire::protocol;
 
 const IN_PORT: u32 = 1 << 0;
 const DL_VLAN: u32 = 1 << 1;
@@ -134,7 +135,9 @@ fn take_ports(matching: &mut Match, wildcards: u32, ports: (u16, u16)) -> Result
     for (field, port, wildcard) in
         [(Field::TpSrc, ports.0, TP_SRC), (Field::TpDst, ports.1, TP_DST)]
     {
-        if wildcards & wildcard != 0 || !matches!(proto, 1 | 6 | 17 | 132) {
+        if wildcards & wildcard != 0
+            || !matches!(proto, protocol::ICMP | protocol::TCP | protocol::UDP | protocol::SCTP)
+        {
             continue;
         }
         if proto == 1 && port > 0xff {

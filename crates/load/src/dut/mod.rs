@@ -170,7 +170,7 @@ pub struct Place {
     pub server: Option<Link>,
     /// The same for each further worker of the generator.
     pub more: Vec<(Link, Link)>,
-    /// Who runs where.
+    /// The processors of the generator and the device.
     pub cores: Cores,
     /// Packets that the queues hold in which they wait for the generator; none: not known.
     pub queue_packets: Option<u64>,

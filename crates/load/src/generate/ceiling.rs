@@ -60,7 +60,7 @@ impl Ceiling {
         rate / self.connections_per_second.max(1.0)
     }
 
-    /// Who limits a measurement that came to this rate.
+    /// What limits a measurement that reached this rate: the device or the generator.
     pub fn limited_by(&self, rate: f64) -> &'static str {
         if self.share(rate) >= SHARE { "generator" } else { "dut" }
     }

@@ -34,7 +34,7 @@ impl Interrupt {
                         _ = terminate.recv() => {}
                     }
                     if seen.swap(true, Ordering::Relaxed) {
-                        // A user who asks twice does not want to wait for what there is.
+                        // A second interrupt ends the program at once, without results.
                         std::process::exit(INTERRUPTED.into());
                     }
                 }

@@ -69,14 +69,7 @@ impl Switch {
         let flow = parse_flow(matching, FlowModCommand::Delete, &ports).map_err(|error| {
             InMemoryError::Rule { line: 1, flow: matching.to_owned(), reason: error.to_string() }
         })?;
-        let request = FlowStatsRequest {
-            matching: flow.matching,
-            table: None,
-            out_port: OfPort::NONE,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        };
+        let request = FlowStatsRequest { matching: flow.matching, ..FlowStatsRequest::default() };
         Ok(self.core.aggregate(self.bridge, &request, now))
     }
 

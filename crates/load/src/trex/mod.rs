@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The one profile that is used (trex-core: DEFAULT_PROFILE_ID).
 const PROFILE: &str = "_";
-/// Who says that the server is in use.
+/// The name under which the server is reserved.
 const USER: &str = "tidegate";
 /// States of the server (trex-core: `astf_states`) that it does not leave by itself.
 const IDLE: i64 = 0;

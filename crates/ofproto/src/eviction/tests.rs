@@ -1,6 +1,5 @@
 use crate::{BridgeConfig, BridgeId, Config, Event, FailMode, Ofproto, TableConfig};
-use base::{Instant, MacAddr, OfPort};
-use flow::Match;
+use base::{Instant, MacAddr};
 use openflow::ErrorCode;
 use openflow::message::{FlowModCommand, FlowStatsRequest, RemovedReason};
 use openflow::text::{self, NamedBits};
@@ -44,14 +43,7 @@ impl Switch {
 
     /// The ports of table 0's flows.
     fn ports(&self) -> Vec<u16> {
-        let request = FlowStatsRequest {
-            matching: Match::any(),
-            table: None,
-            out_port: OfPort::NONE,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        };
+        let request = FlowStatsRequest::default();
         let flows = self.ofproto.flows(self.id, &request, self.now);
         let mut ports: Vec<u16> =
             flows.iter().map(|flow| flow.matching.key().in_port_raw() as u16).collect();

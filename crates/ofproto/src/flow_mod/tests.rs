@@ -1,7 +1,7 @@
 use super::*;
 use crate::{BridgeConfig, Config, ControllerState, FailMode};
 use base::MacAddr;
-use flow::{Field, FlowStats};
+use flow::{Field, FlowStats, Match};
 use openflow::message::FlowStatsRequest;
 use openflow::text;
 
@@ -42,14 +42,7 @@ impl Switch {
     }
 
     fn dump(&self) -> Vec<String> {
-        let request = FlowStatsRequest {
-            matching: Match::any(),
-            table: None,
-            out_port: OfPort::NONE,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        };
+        let request = FlowStatsRequest::default();
         let flows = self.ofproto.flows(self.id, &request, self.now);
         flows.iter().map(|flow| text::format_flow(flow, false)).collect()
     }

@@ -79,14 +79,8 @@ impl Switch {
 
     /// Flows of the table, and how many packets each has carried.
     fn table(&self, table: u8) -> Vec<String> {
-        let request = FlowStatsRequest {
-            matching: flow::Match::any(),
-            table: Some(TableId(table)),
-            out_port: base::OfPort::NONE,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        };
+        let request =
+            FlowStatsRequest { table: Some(TableId(table)), ..FlowStatsRequest::default() };
         let flows = self.ofproto.flows(self.id, &request, self.now);
         let describe = |it: &openflow::message::FlowStatsEntry| {
             let matching = text::format_match(&it.matching, None);

@@ -4,6 +4,7 @@ use super::PortNames;
 use super::field::{CT_STATES, Fields, Number, TCP_FLAGS, all_flags, hex, masked_flags};
 use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::IpAddr;
+use wire::protocol;
 
 /// The headers of a flow as text: `recirc_id(0),in_port(2),packet_type(ns=0,id=0),...`. With
 /// `verbose` also what does not matter, with its mask; `key` then is the whole key of some packet
@@ -207,7 +208,7 @@ impl Headers<'_> {
         let mut fields = Fields::new(self.key, self.mask, self.verbose);
         let proto = self.key.nw_proto();
         match (proto, self.key.eth_type()) {
-            (6 | 17 | 132, _) => {
+            (protocol::TCP | protocol::UDP | protocol::SCTP, _) => {
                 fields.number("src", Field::TpSrc, Number::Decimal);
                 fields.number("dst", Field::TpDst, Number::Decimal);
                 self.header(port_header(proto), fields.out);

@@ -4,6 +4,7 @@ use super::PortNames;
 use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, Match};
 use openflow::text;
+use wire::protocol;
 
 /// A match in the syntax of `ovs-ofctl`. One that says which pass through the datapath is meant
 /// also says that the packet is Ethernet (ovs: `lib/match.c`, `match_format`).
@@ -84,15 +85,23 @@ fn packet_fields(key: &FlowKey) -> Mask {
         return mask;
     }
     add(&[F::NwProto, F::NwTos, F::NwTtl, F::NwFrag]);
-    let has_l4 = matches!(key.nw_proto(), 1 | 2 | 6 | 17 | 58 | 132);
+    let has_l4 = matches!(
+        key.nw_proto(),
+        protocol::ICMP
+            | protocol::IGMP
+            | protocol::TCP
+            | protocol::UDP
+            | protocol::ICMPV6
+            | protocol::SCTP
+    );
     if key.nw_frag() & FRAG_LATER != 0 || !has_l4 {
         return mask;
     }
     add(&[F::TpSrc, F::TpDst]);
-    if key.nw_proto() == 6 {
+    if key.nw_proto() == protocol::TCP {
         add(&[F::TcpFlags]);
     }
-    let is_nd = key.eth_type() == 0x86dd && key.nw_proto() == 58;
+    let is_nd = key.eth_type() == 0x86dd && key.nw_proto() == protocol::ICMPV6;
     if is_nd && matches!(key.tp_src(), 135 | 136) && key.tp_dst() == 0 {
         add(&[F::NdTarget, F::NdSll, F::NdTll]);
     }

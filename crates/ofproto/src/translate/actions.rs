@@ -10,6 +10,7 @@ use flow::{Action, FRAG_LATER, Field, VLAN_PRESENT};
 use openflow::Action as OfAction;
 use openflow::action::{Subfield, ToController};
 use openflow::message::reason;
+use wire::protocol;
 
 /// Whether to go on with the list.
 #[derive(PartialEq, Eq)]
@@ -189,7 +190,11 @@ impl Context<'_> {
             return;
         }
         self.mask.add(Field::NwProto);
-        self.assign(field, port.into(), matches!(self.key.nw_proto(), 6 | 17 | 132));
+        self.assign(
+            field,
+            port.into(),
+            matches!(self.key.nw_proto(), protocol::TCP | protocol::UDP | protocol::SCTP),
+        );
     }
 
     /// OpenFlow 1.0's assignments to the tag, which add one where none is.

@@ -6,6 +6,7 @@ use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{FRAG_ANY, Field, FlowKey};
 use openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
+use wire::protocol;
 
 impl Context<'_> {
     /// Sends to a member that is up, or tells which (ovs: `lib/bundle.c`, `bundle_execute`).
@@ -111,7 +112,8 @@ fn hashed(key: &FlowKey, fields: HashFields) -> Vec<(Field, Option<Field>)> {
     let both = |(src, dst)| (src, Some(dst));
     let has_ports = |udp: bool| {
         let proto = key.nw_proto();
-        key.nw_frag() & FRAG_ANY == 0 && (matches!(proto, 6 | 132) || udp && proto == 17)
+        key.nw_frag() & FRAG_ANY == 0
+            && (matches!(proto, protocol::TCP | protocol::SCTP) || udp && proto == protocol::UDP)
     };
     let l2 = [(F::EthSrc, Some(F::EthDst)), (F::VlanVid, None), (F::EthType, None)];
     let mut out = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use flow::{Action, Field, FlowKey, SetField, VLAN_PRESENT};
+use wire::protocol;
 
 /// A header, as the datapath rewrites one: its fields, and whether the packet has it.
 struct Header {
@@ -30,13 +31,25 @@ const HEADERS: [Header; 8] = [
     // Ports, or ICMP's type and code.
     Header {
         fields: &[Field::TpSrc, Field::TpDst],
-        is_in: |key| key.is_ip() && matches!(key.nw_proto(), 1 | 6 | 17 | 58 | 132),
+        is_in: |key| {
+            key.is_ip()
+                && matches!(
+                    key.nw_proto(),
+                    protocol::ICMP
+                        | protocol::TCP
+                        | protocol::UDP
+                        | protocol::ICMPV6
+                        | protocol::SCTP
+                )
+        },
     },
     Header { fields: &[Field::PktMark], is_in: |_| true },
 ];
 
 fn is_neighbor_discovery(key: &FlowKey) -> bool {
-    key.eth_type() == 0x86dd && key.nw_proto() == 58 && matches!(key.tp_src(), 135 | 136)
+    key.eth_type() == 0x86dd
+        && key.nw_proto() == protocol::ICMPV6
+        && matches!(key.tp_src(), 135 | 136)
 }
 
 impl Context<'_> {
@@ -61,7 +74,8 @@ impl Context<'_> {
         if !any || !(header.is_in)(&self.key) {
             return;
         }
-        let icmp = header.fields.contains(&Field::TpSrc) && matches!(self.key.nw_proto(), 1 | 58);
+        let icmp = header.fields.contains(&Field::TpSrc)
+            && matches!(self.key.nw_proto(), protocol::ICMP | protocol::ICMPV6);
         for &field in header.fields {
             // Open vSwitch writes ICMP's type and code together, and so looks at both.
             if icmp {

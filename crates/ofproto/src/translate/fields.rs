@@ -6,6 +6,7 @@ use crate::lookup::is_of_pipeline;
 use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use openflow::action::Subfield;
+use wire::protocol;
 
 impl Context<'_> {
     /// Assigns bits of a field, if the packet has it.
@@ -183,13 +184,15 @@ pub(super) fn has_field(field: Field, key: &FlowKey, mask: &mut Mask) -> bool {
         F::Ipv6Src | F::Ipv6Dst | F::Ipv6Label => is_v6,
         F::NwProto | F::NwTos | F::NwTtl | F::NwFrag | F::IpDscp | F::IpEcn => is_v4 || is_v6,
         F::TpSrc | F::TpDst | F::TcpFlags => {
-            has_l4(key, mask) && matches!(key.nw_proto(), 6 | 17 | 132)
+            has_l4(key, mask)
+                && matches!(key.nw_proto(), protocol::TCP | protocol::UDP | protocol::SCTP)
         }
         F::IcmpType | F::IcmpCode => {
-            has_l4(key, mask) && key.nw_proto() == if is_v4 { 1 } else { 58 }
+            has_l4(key, mask)
+                && key.nw_proto() == if is_v4 { protocol::ICMP } else { protocol::ICMPV6 }
         }
         F::NdTarget | F::NdSll | F::NdTll | F::NdReserved | F::NdOptionsType => {
-            if !has_l4(key, mask) || !is_v6 || key.nw_proto() != 58 {
+            if !has_l4(key, mask) || !is_v6 || key.nw_proto() != protocol::ICMPV6 {
                 return false;
             }
             mask.add_bits(F::TpSrc, 0xff);

@@ -11,6 +11,7 @@ use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{DropReason, Field, HashAlgorithm, VLAN_PRESENT, Words};
 use openflow::message::{Bucket, GroupType};
+use wire::protocol;
 
 /// How long a chain of groups that watch each other may be (ovs: `MAX_LIVENESS_RECURSION`).
 const LIVENESS_DEPTH: usize = 64;
@@ -129,8 +130,9 @@ impl<'a> Context<'a> {
             };
             addresses.into_iter().for_each(|field| self.mask.add(field));
             self.mask.add(Field::NwProto);
-            if self.key.nw_proto() != 17 {
-                let bits = if is_v4 && self.key.nw_proto() == 1 { 0xff } else { 0xffff };
+            if self.key.nw_proto() != protocol::UDP {
+                let bits =
+                    if is_v4 && self.key.nw_proto() == protocol::ICMP { 0xff } else { 0xffff };
                 self.mask.add_bits(Field::TpSrc, bits);
                 self.mask.add_bits(Field::TpDst, bits);
             }

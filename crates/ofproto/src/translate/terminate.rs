@@ -8,6 +8,7 @@ use base::MacAddr;
 use flow::{Action, Field, OptionMapping};
 use std::net::IpAddr;
 use std::sync::Arc;
+use wire::protocol;
 
 impl Context<'_> {
     /// The step that takes an outer packet of a tunnel to its end, if it is one that a port of the
@@ -57,7 +58,7 @@ impl Context<'_> {
         all
     }
 
-    /// Learns from replies to requests and from those who announce themselves
+    /// Learns from replies to requests and from gratuitous announcements
     /// (ovs: `lib/tnl-neigh-cache.c`, `tnl_neigh_snoop`).
     fn snoop(&mut self) {
         let seen = match self.key.eth_type() {
@@ -89,7 +90,7 @@ impl Context<'_> {
 
     fn snoop_nd(&mut self) -> Option<(IpAddr, MacAddr)> {
         const ADVERTISEMENT: u16 = 136;
-        if self.key.nw_proto() != 58 {
+        if self.key.nw_proto() != protocol::ICMPV6 {
             return None;
         }
         self.mask.add(Field::NwProto);

@@ -127,19 +127,14 @@ impl Learn {
             command: FlowModCommand::ModifyStrict,
             matching,
             priority: self.priority,
-            cookie: 0,
-            cookie_mask: 0,
             new_cookie: self.cookie,
             modify_cookie: self.cookie != u64::MAX,
             table: Some(self.table),
             idle_timeout_s: self.idle_timeout_s,
             hard_timeout_s: self.hard_timeout_s,
-            importance: 0,
-            buffer_id: None,
-            out_port: OfPort::NONE,
-            out_group: None,
             flags,
             actions,
+            ..FlowMod::default()
         }
     }
 }

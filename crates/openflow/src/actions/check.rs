@@ -9,6 +9,7 @@ use crate::message::Version;
 use crate::oxm::{Prerequisite, Proto, Spec, for_field};
 use base::{OfPort, TableId};
 use flow::{CtState, Field, Match, VLAN_PRESENT};
+use wire::protocol;
 
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
@@ -208,7 +209,9 @@ impl State {
     fn transport(&mut self) {
         let proto = self.proto();
         let later = self.matching.key().nw_frag() & flow::FRAG_LATER != 0;
-        let met = proto.is_ip() && matches!(proto.nw_proto, 6 | 17 | 132) && !later;
+        let met = proto.is_ip()
+            && matches!(proto.nw_proto, protocol::TCP | protocol::UDP | protocol::SCTP)
+            && !later;
         let error = || inconsistent("mod_tp_src/dst", "TCP, UDP or SCTP");
         self.doubt_unless(if met { Ok(()) } else { Err(error()) });
     }

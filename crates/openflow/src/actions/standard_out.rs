@@ -7,6 +7,7 @@ use crate::bytes::Output;
 use crate::message::Version;
 use base::MacAddr;
 use flow::Field;
+use wire::protocol;
 
 /// Writes the action if OpenFlow itself has it in this version.
 pub(super) fn put(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
@@ -169,11 +170,15 @@ fn put12(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
         Action::SetIpDscp(tos) => set::put_whole(out, form, Field::IpDscp, u128::from(tos >> 2)),
         Action::SetIpEcn(ecn) => set::put_whole(out, form, Field::IpEcn, (*ecn).into()),
         Action::SetTpSrc(port) => match port_number(9) {
-            (6 | 17 | 132, _) => set::put_whole(out, form, Field::TpSrc, (*port).into()),
+            (protocol::TCP | protocol::UDP | protocol::SCTP, _) => {
+                set::put_whole(out, form, Field::TpSrc, (*port).into())
+            }
             (_, kind) => short(out, kind, (*port).into(), 2),
         },
         Action::SetTpDst(port) => match port_number(10) {
-            (6 | 17 | 132, _) => set::put_whole(out, form, Field::TpDst, (*port).into()),
+            (protocol::TCP | protocol::UDP | protocol::SCTP, _) => {
+                set::put_whole(out, form, Field::TpDst, (*port).into())
+            }
             (_, kind) => short(out, kind, (*port).into(), 2),
         },
         Action::Set { field, value, mask, form: set_form } => {

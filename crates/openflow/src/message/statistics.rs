@@ -80,6 +80,20 @@ pub struct FlowStatsRequest {
     pub cookie_mask: u64,
 }
 
+/// All flows.
+impl Default for FlowStatsRequest {
+    fn default() -> Self {
+        FlowStatsRequest {
+            matching: Match::any(),
+            table: None,
+            out_port: OfPort::NONE,
+            out_group: None,
+            cookie: 0,
+            cookie_mask: 0,
+        }
+    }
+}
+
 /// The answer to a statistics request. A long one is written as several messages.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StatsReply {

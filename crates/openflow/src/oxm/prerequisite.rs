@@ -2,6 +2,7 @@
 
 use Prerequisite as P;
 use flow::{CtState, Field, Match};
+use wire::protocol;
 
 /// What a match must say before it may speak of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,11 +51,11 @@ impl Proto {
     }
 
     pub fn is_icmp4(self) -> bool {
-        self.eth_type == 0x0800 && self.nw_proto == 1
+        self.eth_type == 0x0800 && self.nw_proto == protocol::ICMP
     }
 
     pub fn is_icmp6(self) -> bool {
-        self.eth_type == 0x86dd && self.nw_proto == 58
+        self.eth_type == 0x86dd && self.nw_proto == protocol::ICMPV6
     }
 
     /// Whether the match's connection addresses are of its packets' own family. IPv4 ones lie
@@ -91,9 +92,9 @@ impl Prerequisite {
             P::Ipv4 => proto.eth_type == 0x0800,
             P::Ipv6 => proto.eth_type == 0x86dd,
             P::Ip => proto.is_ip(),
-            P::Tcp => proto.is_ip() && proto.nw_proto == 6 && no_later,
-            P::Udp => proto.is_ip() && proto.nw_proto == 17 && no_later,
-            P::Sctp => proto.is_ip() && proto.nw_proto == 132 && no_later,
+            P::Tcp => proto.is_ip() && proto.nw_proto == protocol::TCP && no_later,
+            P::Udp => proto.is_ip() && proto.nw_proto == protocol::UDP && no_later,
+            P::Sctp => proto.is_ip() && proto.nw_proto == protocol::SCTP && no_later,
             P::Icmp4 => proto.is_icmp4(),
             P::Icmp6 => proto.is_icmp6(),
             P::Nd => nd(None),

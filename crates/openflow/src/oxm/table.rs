@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use super::prerequisite::{Prerequisite, Proto};
 use Prerequisite as P;
+use wire::protocol;
 
 /// A class and field number, and the experimenter of class 0xffff.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -210,11 +211,11 @@ pub(crate) fn for_field(field: Field, proto: Proto) -> Option<&'static Spec> {
     let places = TABLE.by_field.get(&field)?;
     let pick = match field {
         Field::TpSrc | Field::TpDst => match proto.nw_proto {
-            17 => 1,
-            132 => 2,
+            protocol::UDP => 1,
+            protocol::SCTP => 2,
             _ => 0,
         },
-        Field::IcmpType | Field::IcmpCode => usize::from(proto.nw_proto == 58),
+        Field::IcmpType | Field::IcmpCode => usize::from(proto.nw_proto == protocol::ICMPV6),
         Field::InPort => usize::from(is_wide),
         _ => 0,
     };

@@ -353,14 +353,7 @@ pub(crate) fn take_vendor(
 pub(crate) fn put_cancel(out: &mut Vec<u8>, version: Version, id: u32) -> u8 {
     if version >= Version::V14 {
         Kind::of(kind::FLOW_MONITOR, version).put(out, version);
-        let flows = FlowStatsRequest {
-            matching: Match::any(),
-            table: None,
-            out_port: OfPort::NONE,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        };
+        let flows = FlowStatsRequest::default();
         let command = FlowMonitorCommand::Delete;
         let flags = FlowMonitorFlags::empty();
         put_request(out, version, &FlowMonitor { id, command, flags, flows });

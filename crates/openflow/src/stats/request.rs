@@ -94,14 +94,7 @@ fn take_flow(input: &mut Input<'_>, version: Version) -> Result<FlowStatsRequest
         let table = table(input.u8()?);
         input.skip(1)?;
         let out_port = take_port(input, version)?;
-        return Ok(FlowStatsRequest {
-            matching,
-            table,
-            out_port,
-            out_group: None,
-            cookie: 0,
-            cookie_mask: 0,
-        });
+        return Ok(FlowStatsRequest { matching, table, out_port, ..FlowStatsRequest::default() });
     }
     let table = table(input.u8()?);
     input.skip(3)?;

@@ -3,12 +3,8 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, actions, format_actions, format_match, matching, value};
 use crate::message::{FlowFlags, FlowMod, FlowModCommand, FlowStatsEntry};
-use base::{OfPort, TableId};
-use flow::Match;
+use base::TableId;
 use std::fmt::Write;
-
-/// OFP_DEFAULT_PRIORITY
-pub(super) const DEFAULT_PRIORITY: u16 = 0x8000;
 
 /// Flags by name.
 const FLAGS: [(&str, FlowFlags); 5] = [
@@ -32,24 +28,7 @@ pub fn parse_flow(
 ) -> Result<FlowMod, TextError> {
     let span = Span::new(text);
     let (match_part, action_part) = split_actions(span)?;
-    let mut flow = FlowMod {
-        command,
-        matching: Match::any(),
-        priority: DEFAULT_PRIORITY,
-        cookie: 0,
-        cookie_mask: 0,
-        new_cookie: u64::MAX,
-        modify_cookie: false,
-        table: None,
-        idle_timeout_s: 0,
-        hard_timeout_s: 0,
-        importance: 0,
-        buffer_id: None,
-        out_port: OfPort::NONE,
-        out_group: None,
-        flags: FlowFlags::empty(),
-        actions: Vec::new(),
-    };
+    let mut flow = FlowMod { command, new_cookie: u64::MAX, ..FlowMod::default() };
     for pair in match_part.pairs()? {
         if !setting(&mut flow, pair, ports)? {
             matching::add(&mut flow.matching, pair, ports)?;

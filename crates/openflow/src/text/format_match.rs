@@ -1,17 +1,18 @@
 //! Matches as text (ovs: `lib/match.c`, `match_format`).
 
-use super::flow::DEFAULT_PRIORITY;
 use super::value::{TCP_FLAGS, TUNNEL_FLAGS, ct_state_names};
+use crate::message::FlowMod;
 use crate::oxm::{Proto, is_tunnel_ipv4};
 use base::{MacAddr, OfPort};
 use flow::{Field, Match};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::protocol;
 
 /// Writes a match as `ovs-ofctl dump-flows` prints it. A priority is written first, unless it is the
 /// default of 32768; `None` leaves it out.
 pub fn format_match(matching: &Match, priority: Option<u16>) -> String {
     let mut out = Writer { parts: Vec::new(), matching, proto: Proto::of(matching) };
-    if let Some(priority) = priority.filter(|&priority| priority != DEFAULT_PRIORITY) {
+    if let Some(priority) = priority.filter(|&priority| priority != FlowMod::DEFAULT_PRIORITY) {
         out.parts.push(format!("priority={priority}"));
     }
     out.metadata();
@@ -307,7 +308,7 @@ impl Writer<'_> {
             self.put(Field::NdReserved, "nd_reserved", |value, _| value.to_string());
             self.put(Field::NdOptionsType, "nd_options_type", |value, _| value.to_string());
         }
-        if self.proto.is_ip() && self.proto.nw_proto == 6 {
+        if self.proto.is_ip() && self.proto.nw_proto == protocol::TCP {
             self.put(Field::TcpFlags, "tcp_flags", |value, mask| {
                 flags(value, mask, 0xfff, &TCP_FLAGS)
             });

@@ -114,7 +114,7 @@ pub(super) fn format(learn: &Learn, proto: Proto) -> String {
             parts.push(format!("{name}={value}"));
         }
     }
-    if learn.priority != super::flow::DEFAULT_PRIORITY {
+    if learn.priority != crate::message::FlowMod::DEFAULT_PRIORITY {
         parts.push(format!("priority={}", learn.priority));
     }
     if learn.send_flow_rem {

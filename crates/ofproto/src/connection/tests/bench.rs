@@ -5,7 +5,7 @@ use crate::{BridgeConfig, BridgeId, Config, Ofproto, Outbox, PortDevice, PortSpe
 use base::{Instant, MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, FlowCommand, Match};
 use openflow::action::{Action, Ct, ZoneSource};
-use openflow::message::{FlowFlags, FlowMod, FlowModCommand, Message, Version};
+use openflow::message::{FlowFlags, FlowMod, Message, Version};
 use openflow::{DecodeOptions, EncodeOptions, Framer, Header, OfError, decode, encode};
 use std::time::Duration;
 
@@ -133,22 +133,11 @@ pub fn read(bytes: &[u8]) -> Result<Message, OfError> {
 /// Adds a flow of this priority that matches `in_port`.
 pub fn add_flow(priority: u16) -> FlowMod {
     FlowMod {
-        command: FlowModCommand::Add,
         matching: Match::any().with(Field::InPort, 1),
         priority,
-        cookie: 0,
-        cookie_mask: 0,
-        new_cookie: 0,
-        modify_cookie: false,
         table: Some(TableId(0)),
-        idle_timeout_s: 0,
-        hard_timeout_s: 0,
-        importance: 0,
-        buffer_id: None,
-        out_port: OfPort::NONE,
-        out_group: None,
-        flags: FlowFlags::empty(),
         actions: vec![Action::Output { port: OfPort(2), max_len: 0 }],
+        ..FlowMod::default()
     }
 }
 

@@ -15,14 +15,7 @@ const OWN: Flags = Flags::all();
 const NOT_OWN: Flags = Flags::all().difference(Flags::OWN);
 
 fn monitor(id: u32, flags: Flags) -> FlowMonitor {
-    let flows = FlowStatsRequest {
-        matching: Match::any(),
-        table: None,
-        out_port: OfPort::NONE,
-        out_group: None,
-        cookie: 0,
-        cookie_mask: 0,
-    };
+    let flows = FlowStatsRequest::default();
     FlowMonitor { id, command: FlowMonitorCommand::Add, flags, flows }
 }
 

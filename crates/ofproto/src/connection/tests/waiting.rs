@@ -3,19 +3,12 @@
 use super::bench::{Bench, add_flow};
 use crate::Config;
 use crate::connection::Settings;
-use base::{OfPort, WorkerId};
-use flow::{FlowDump, Match};
+use base::WorkerId;
+use flow::FlowDump;
 use openflow::message::{FlowStatsRequest, Message, StatsReply, StatsRequest, Version};
 
 fn all_flows() -> Message {
-    let request = FlowStatsRequest {
-        matching: Match::any(),
-        table: None,
-        out_port: OfPort::NONE,
-        out_group: None,
-        cookie: 0,
-        cookie_mask: 0,
-    };
+    let request = FlowStatsRequest::default();
     Message::StatsRequest(StatsRequest::Flow { request, nicira: false })
 }
 
