@@ -26,6 +26,8 @@ pub struct Took {
 #[derive(Default)]
 pub struct Durations {
     stages: Vec<(&'static str, Took)>,
+    /// Those that ran beside others.
+    beside: Vec<(&'static str, Took)>,
     parts: Vec<(Duration, String)>,
     /// The test program whose result comes next.
     program: String,
@@ -62,6 +64,11 @@ impl Durations {
         self.stages.push((name, took));
     }
 
+    /// Notes what a stage took that ran beside another one, whose processor time has its own in it.
+    pub fn beside(&mut self, name: &'static str, took: Took) {
+        self.beside.push((name, Took { processors: None, ..took }));
+    }
+
     /// Reads one line of a stage's output: what `cargo test` says of a test program, and `tests/run`
     /// of a case.
     pub fn line(&mut self, line: &str) {
@@ -96,6 +103,8 @@ impl Durations {
         let mut lines: Vec<String> =
             self.stages.iter().map(|(name, took)| format!("{name}: {took}")).collect();
         let seconds: u64 = self.stages.iter().map(|(_, took)| took.wall.as_secs()).sum();
+        lines
+            .extend(self.beside.iter().map(|(name, took)| format!("{name}, beside these: {took}")));
         lines.push(format!("all stages: {} min {} s", seconds / 60, seconds % 60));
         let mut parts: Vec<_> = self.parts.iter().filter(|(took, _)| *took >= SHOWN_FROM).collect();
         parts.sort_by(|a, b| b.cmp(a));
@@ -152,10 +161,11 @@ mod tests {
         };
         durations.stage("lint", took(50, 90));
         durations.stage("build", took(100, 150));
+        durations.beside("model check", took(20, 300));
         assert_eq!(
             durations.summary(),
             "lint: 50 s, 90 s of the processors\nbuild: 100 s, 150 s of the processors\n\
-             all stages: 2 min 30 s\n\
+             model check, beside these: 20 s\nall stages: 2 min 30 s\n\
              longest, in seconds: tests/run bench-rfc 30, port_dpdk 12, conntrack 6"
         );
     }

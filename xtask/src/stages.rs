@@ -1,5 +1,8 @@
 //! `cargo xtask test`: runs every stage of `make test`, goes on after a failure, and sums up.
 //!
+//! Stages that need processors and no quiet run at the lowest priority beside one that mostly waits; what
+//! they print follows behind it.
+//!
 //! All output passes through to the terminal and into a log. Along the way it is counted: the
 //! result lines of `cargo test`, the closing line of the whole-program tests, and every line that
 //! begins with `SKIPPED:`, which is how a check says that it could not run here and why. The end
@@ -33,61 +36,57 @@ struct Stage {
     name: &'static str,
     reports: Reports,
     command: &'static [&'static str],
+    /// Whether it runs at the lowest priority beside the last stage before it that does not.
+    beside: bool,
+}
+
+/// What a stage came to.
+struct Outcome {
+    tally: Tally,
+    took: Took,
+}
+
+const fn stage(name: &'static str, reports: Reports, command: &'static [&'static str]) -> Stage {
+    Stage { name, reports, command, beside: false }
+}
+
+const fn beside(name: &'static str, reports: Reports, command: &'static [&'static str]) -> Stage {
+    Stage { name, reports, command, beside: true }
+}
+
+/// A model check: `package` by itself, since only so is it built without what others need.
+macro_rules! model_check {
+    ($package:literal, $($which:literal),+) => {
+        &[
+            "env", "RUSTFLAGS=--cfg loom", "cargo", "test", "--locked", "--profile=loom",
+            "--target-dir=target/loom", $package, $($which),+
+        ]
+    };
 }
 
 const STAGES: &[Stage] = &[
-    Stage { name: "lint", reports: Reports::Nothing, command: &["make", "lint"] },
+    stage("lint", Reports::Nothing, &["make", "lint"]),
     // Where the system has DPDK, its ports are built in: one build for all tests.
-    Stage { name: "cargo test", reports: Reports::Cargo, command: &["make", "-s", "test-cargo"] },
-    Stage {
-        name: "fuzz targets",
-        reports: Reports::Nothing,
-        command: &["make", "-s", "test-fuzz"],
-    },
-    // Two calls, since only a package by itself is built without what others need.
-    Stage {
-        name: "model check of the table",
-        reports: Reports::Cargo,
-        command: &[
-            "env",
-            "RUSTFLAGS=--cfg loom",
-            "cargo",
-            "test",
-            "--locked",
-            "--profile=loom",
-            "--target-dir=target/loom",
-            "--package=table",
-            "--test=models",
-        ],
-    },
-    Stage {
-        name: "model check of connections",
-        reports: Reports::Cargo,
-        command: &[
-            "env",
-            "RUSTFLAGS=--cfg loom",
-            "cargo",
-            "test",
-            "--locked",
-            "--profile=loom",
-            "--target-dir=target/loom",
-            "--package=conntrack",
-            "--lib",
-            "record::models",
-        ],
-    },
-    Stage { name: "build", reports: Reports::Nothing, command: &["make", "build"] },
-    Stage {
-        name: "instructions",
-        reports: Reports::ClosingLine,
-        command: &["cargo", "xtask", "cost"],
-    },
-    Stage { name: "whole program", reports: Reports::ClosingLine, command: &[WHOLE_PROGRAM] },
-    Stage {
-        name: "Open vSwitch's suite",
-        reports: Reports::ClosingLine,
-        command: &["cargo", "xtask", "suite", "--suite", "quick"],
-    },
+    stage("cargo test", Reports::Cargo, &["make", "-s", "test-cargo"]),
+    stage("build", Reports::Nothing, &["make", "build"]),
+    stage("whole program", Reports::ClosingLine, &[WHOLE_PROGRAM]),
+    beside("instructions", Reports::ClosingLine, &["cargo", "xtask", "cost"]),
+    beside(
+        "model check of the table",
+        Reports::Cargo,
+        model_check!("--package=table", "--test=models"),
+    ),
+    beside(
+        "model check of connections",
+        Reports::Cargo,
+        model_check!("--package=conntrack", "--lib", "record::models"),
+    ),
+    beside("fuzz targets", Reports::Nothing, &["make", "-s", "test-fuzz"]),
+    stage(
+        "Open vSwitch's suite",
+        Reports::ClosingLine,
+        &["cargo", "xtask", "suite", "--suite", "quick"],
+    ),
 ];
 
 /// Runs all stages; says whether all passed.
@@ -95,9 +94,34 @@ pub fn run() -> Result<bool, String> {
     let root = Metadata::load(&["--no-deps"])?.workspace_root;
     let mut log = create_log(&root).map_err(|e| format!("cannot write {LOG}: {e}"))?;
     let (mut total, mut durations) = (Tally::default(), Durations::default());
-    for stage in STAGES {
-        println!("== {}: {}", stage.name, stage.command.join(" "));
-        total.add(run_stage(stage, &root, &mut log, &mut durations)?);
+    let mut left = STAGES;
+    while let Some((first, rest)) = left.split_first() {
+        let (others, rest) = rest.split_at(rest.iter().take_while(|it| it.beside).count());
+        left = rest;
+        let beside = thread::scope(|scope| {
+            let beside = scope.spawn(|| run_beside(others, &root));
+            println!("== {}: {}", first.name, first.command.join(" "));
+            let outcome = carry_out(first, &root, |line| {
+                println!("{line}");
+                durations.line(line);
+                writeln!(log, "{line}")
+            })?;
+            println!("== {}: {}", first.name, outcome.took);
+            durations.stage(first.name, outcome.took);
+            total.add(outcome.tally);
+            beside.join().map_err(|_| "a stage beside another one panicked".to_owned())?
+        })?;
+        for (stage, (lines, outcome)) in others.iter().zip(beside) {
+            println!("== {}: {}", stage.name, stage.command.join(" "));
+            for line in lines {
+                println!("{line}");
+                durations.line(&line);
+                writeln!(log, "{line}").map_err(|e| format!("cannot write {LOG}: {e}"))?;
+            }
+            println!("== {}: {}, beside {}", stage.name, outcome.took, first.name);
+            durations.beside(stage.name, outcome.took);
+            total.add(outcome.tally);
+        }
     }
     let summary = format!(
         "\n== what took how long\n{}\n== what failed and what was skipped (all output: {LOG})\n{}",
@@ -115,36 +139,46 @@ fn create_log(root: &Path) -> io::Result<File> {
     File::create(path)
 }
 
-fn run_stage(
+/// Runs stages one after the other, and keeps what they print.
+fn run_beside(stages: &[Stage], root: &Path) -> Result<Vec<(Vec<String>, Outcome)>, String> {
+    let run = |stage| {
+        let mut lines = Vec::new();
+        let outcome = carry_out(stage, root, |line| {
+            lines.push(line.to_owned());
+            Ok(())
+        })?;
+        Ok((lines, outcome))
+    };
+    stages.iter().map(run).collect()
+}
+
+/// Runs a stage, and hands on each line that it prints.
+fn carry_out(
     stage: &Stage,
     root: &Path,
-    log: &mut File,
-    durations: &mut Durations,
-) -> Result<Tally, String> {
-    let mut tally = Tally::default();
-    let Some((program, args)) = stage.command.split_first() else { return Ok(tally) };
-    if *program == WHOLE_PROGRAM && !root.join(WHOLE_PROGRAM).exists() {
+    mut line: impl FnMut(&str) -> io::Result<()>,
+) -> Result<Outcome, String> {
+    let (mut tally, began) = (Tally::default(), Took::so_far());
+    if stage.command == [WHOLE_PROGRAM] && !root.join(WHOLE_PROGRAM).exists() {
         tally.skip(format!("SKIPPED: {}: there is no {WHOLE_PROGRAM}", stage.name));
-        return Ok(tally);
+        return Ok(Outcome { tally, took: Took::so_far().since(&began) });
     }
-    let began = Took::so_far();
-    let (mut child, lines) = start(program, args, root)
-        .map_err(|e| format!("cannot start `{}`: {e}", stage.command.join(" ")))?;
-    let (status, left_open) = follow(&mut child, &lines, |line| {
-        println!("{line}");
-        tally.line(stage.reports, line);
-        durations.line(line);
-        writeln!(log, "{line}")
+    let lowest: &[&str] = if stage.beside { &["nice", "-n", "19"] } else { &[] };
+    let words: Vec<&str> = lowest.iter().chain(stage.command).copied().collect();
+    let said = words.join(" ");
+    let (mut child, lines) =
+        start(words[0], &words[1..], root).map_err(|e| format!("cannot start `{said}`: {e}"))?;
+    let (status, left_open) = follow(&mut child, &lines, |text| {
+        tally.line(stage.reports, text);
+        line(text)
     })
-    .map_err(|e| format!("cannot follow `{}`: {e}", stage.command.join(" ")))?;
+    .map_err(|e| format!("cannot follow `{said}`: {e}"))?;
     let took = Took::so_far().since(&began);
-    println!("== {}: {took}", stage.name);
-    durations.stage(stage.name, took);
     if left_open {
         tally.fail(format!("FAILED: {}: a process it started did not end with it", stage.name));
     }
     tally.close(stage.name, stage.reports, status);
-    Ok(tally)
+    Ok(Outcome { tally, took })
 }
 
 /// Starts a command with both outputs in one pipe, so that their lines keep their order.
@@ -237,6 +271,22 @@ mod tests {
         })
         .unwrap();
         (seen, status.code().unwrap(), left_open)
+    }
+
+    #[test]
+    fn stages_beside_others_keep_their_lines_and_failures() {
+        let stages = [
+            beside("a", Reports::Nothing, &["sh", "-c", "echo $(nice); exit 3"]),
+            beside("b", Reports::ClosingLine, &["echo", "2 passed, 0 failed, 1 skipped"]),
+        ];
+        let ran = run_beside(&stages, Path::new("/")).unwrap();
+        let seen: Vec<_> = ran
+            .iter()
+            .map(|(lines, it)| (lines.concat(), it.tally.passed, it.tally.failed))
+            .collect();
+        let closing = "2 passed, 0 failed, 1 skipped".to_owned();
+        assert_eq!(seen, [("19".to_owned(), 0, 1), (closing, 2, 0)]);
+        assert!(!STAGES[0].beside, "there is none before it");
     }
 
     #[test]
