@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Who waits this long wants to know.
+/// Progress is shown after this time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Shows how far something is, from the third second on: on a terminal a line that is written

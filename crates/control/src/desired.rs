@@ -68,7 +68,7 @@ pub struct BridgeSettings {
     pub flow_files: Vec<PathBuf>,
 }
 
-/// Copies of a bridge's packets for those who watch.
+/// A mirror: copies of a bridge's packets for monitoring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     /// Its name.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// (ovs: `lib/dpif-netdev.c`, `dpif_netdev_set_config`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Who gets which queue (`pmd-rxq-assign`).
+    /// How queues are assigned to workers (`pmd-rxq-assign`).
     pub assign: RxqAssign,
     /// Whether a worker with a pinned queue shares its core with no other queue than pinned ones
     /// (`pmd-rxq-isolate`).

@@ -64,7 +64,7 @@ impl Desired {
             let rows = root.uuids("bridges");
             let mut rows: Vec<_> =
                 rows.iter().filter_map(|row| reader.row("Bridge", *row)).collect();
-            // In the order of names, so that who gets a contested port does not change.
+            // In the order of names, so that a contested port always goes to the same bridge.
             rows.sort_by_key(|row| row.str("name"));
             for row in rows {
                 if let Some(name) = row.str("name") {

@@ -110,7 +110,7 @@ enum Answer {
     },
 }
 
-/// Whose a frame is: its connection, what that is found by, and who sent it.
+/// The connection that a frame belongs to, its key, and the sender.
 struct Known {
     flow: Flow,
     hash: u32,

@@ -35,7 +35,7 @@ pub struct Profile {
     pub ramp_ms: u64,
     /// Most connections that a client has alive at once.
     pub connections_at_once: u32,
-    /// Who closes TCP connections, and how.
+    /// Which side closes TCP connections, and how.
     pub close: Close,
     /// How long the side that closed first remembers the connection, in milliseconds; 0: not at all.
     pub time_wait_ms: u32,
@@ -75,7 +75,7 @@ pub struct Profile {
     pub udp_ports: PortRange,
 }
 
-/// Who closes a TCP connection first, and how.
+/// Which side closes a TCP connection first, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {

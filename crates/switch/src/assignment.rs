@@ -34,7 +34,7 @@ pub struct Queue {
     pub stays: Option<usize>,
 }
 
-/// Who has what.
+/// The worker of each queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Assignment {
     /// The worker of each queue, in the order of the queues; None where no worker may poll it.

@@ -182,7 +182,7 @@ impl Devices {
         self.get_mut(queue.port)?.queues.get_mut(usize::from(queue.queue))
     }
 
-    /// Who gets what, in Open vSwitch's words; nothing where one worker sleeps for all.
+    /// The assignment of queues in Open vSwitch's words; empty with a single sleeping worker.
     fn log_assignment(&self, cores: &[Core], queues: &[Queue], found: &Assignment) {
         let name = |queue: &Queue| self.get(queue.port).map_or("?", |d| d.name.as_str()).to_owned();
         for queue in found.unpinned.iter().filter_map(|place| queues.get(*place)) {

@@ -119,7 +119,7 @@ struct Run {
     tracing: Option<Picker>,
     /// Commands for flows that were carried out.
     commands: u64,
-    /// Who waits for the end of this turn.
+    /// Notified at the end of this iteration.
     turn: Option<mpsc::Sender<()>>,
 }
 
@@ -168,7 +168,7 @@ impl Run {
                 }
                 self.publish();
             }
-            // Who waits is told after it is published.
+            // The counters are published before the waiting thread is notified.
             self.turn.take().inspect(|_| self.publish());
             let before = if received > 0 { worked } else { now };
             now = self.rest(received, before, worked, received_at);
@@ -198,7 +198,7 @@ impl Run {
             self.publish();
             self.patience(now - received_at).map(|patience| self.wait(patience))
         } else {
-            // Who asks after a burst need not wait for the next second.
+            // Published at the end of a burst, so that readers do not wait for the next second.
             if received == 0 && idle_since <= received_at {
                 self.publish();
             }

@@ -1,4 +1,4 @@
-//! Stacks of functions, summed up: who was called by whom, and how often that was seen.
+//! Call stacks merged into a tree, with the number of samples of each node.
 
 use std::collections::BTreeMap;
 

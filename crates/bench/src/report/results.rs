@@ -16,7 +16,7 @@ pub struct Results {
 pub struct Stored {
     /// The file's name without its ending.
     pub name: String,
-    /// Who wrote it.
+    /// The program that wrote it.
     pub kind: Kind,
     /// What it says.
     pub json: Value,

@@ -60,7 +60,7 @@ pub struct Stations {
     what: String,
 }
 
-/// Who sends in a phase.
+/// The stations that send in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Phase 1: the initiator, each flow once.

@@ -1,4 +1,4 @@
-//! The application that talks over a connection: requests and replies, pauses, and who closes.
+//! The application on a connection: requests and replies, pauses, and which side closes.
 
 use super::{Settings, State, Tcp, Waiting};
 use crate::pacer::Pacer;
