@@ -9,6 +9,8 @@ mod balance;
 mod capabilities;
 pub mod command_line;
 mod commands;
+#[cfg(test)]
+mod compatibility;
 mod configuration_log;
 mod configure;
 mod confinement;

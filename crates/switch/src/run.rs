@@ -55,7 +55,7 @@ fn list(errors: &[FileError]) -> String {
 
 /// How the daemon is asked to end.
 #[derive(Clone, Copy)]
-struct Exit {
+pub(crate) struct Exit {
     cleanup: bool,
 }
 
@@ -269,7 +269,7 @@ fn control_socket(
 }
 
 /// All commands, and what is notified when `exit` is given.
-fn switch_commands(
+pub(crate) fn switch_commands(
     vlog: &'static Vlog,
     exit: &Rc<RefCell<Option<Exit>>>,
 ) -> (Commands<Switch>, Rc<tokio::sync::Notify>) {

@@ -94,6 +94,11 @@ impl<C> Commands<C> {
         }
     }
 
+    /// Their names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.by_name.keys().copied()
+    }
+
     fn list(&self) -> String {
         let mut out = String::from("The available commands are:\n");
         for (name, command) in &self.by_name {
