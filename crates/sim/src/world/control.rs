@@ -175,8 +175,12 @@ impl World<'_> {
     /// The control side and the workers know the same installed flows.
     pub(super) fn check_flows(&self) -> Result<(), Broken> {
         for (at, member) in self.members.iter().enumerate() {
-            let known =
-                self.ofproto.megaflows().filter(|flow| usize::from(flow.worker.0) == at).count();
+            let known = self
+                .ofproto
+                .megaflows()
+                .into_iter()
+                .filter(|flow| usize::from(flow.worker.0) == at)
+                .count();
             let installed = member.worker.flow_count();
             if known != installed {
                 let text = format!("worker {at} has {installed} flows, the control side {known}");
