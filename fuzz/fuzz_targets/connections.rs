@@ -92,7 +92,8 @@ fn receive(
             return;
         }
         let (worker, at) = (WorkerId(0), switch.now);
-        let dump = FlowDump { worker, at, is_last: true, flows: Vec::new() };
+        let (flows, gone) = (Vec::new(), Vec::new());
+        let dump = FlowDump { worker, at, is_last: true, flows, gone };
         switch.ofproto.dump(switch.now, dump);
         with(connections, switch, |connections, switch| {
             connections.dumped(WorkerId(0), switch);

@@ -14,6 +14,8 @@ const PARTS: usize = 256;
 pub struct Index {
     /// One part, or [`PARTS`].
     parts: Vec<HashTable<Entry>>,
+    /// Bits of a hash's half below those that choose the part.
+    shift: u32,
     len: usize,
 }
 
@@ -25,7 +27,7 @@ struct Entry {
 
 impl Default for Index {
     fn default() -> Self {
-        Index { parts: vec![HashTable::new()], len: 0 }
+        Index { parts: vec![HashTable::new()], shift: u32::BITS, len: 0 }
     }
 }
 
@@ -44,9 +46,18 @@ impl Index {
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let hash = kept(hash);
-        let part = if self.parts.len() == 1 { &self.parts[0] } else { &self.parts[part_of(hash)] };
+        let part = &self.parts[self.part_of(hash)];
         let found = part.find(spread(hash), |entry| entry.hash == hash && is_it(entry.place));
         found.map(|entry| entry.place)
+    }
+
+    /// The value at a hash was moved to another place.
+    pub fn replace(&mut self, hash: u64, old: u32, new: u32) {
+        let hash = kept(hash);
+        let part = self.part_of(hash);
+        if let Some(entry) = self.parts[part].find_mut(spread(hash), |it| it.place == old) {
+            entry.place = new;
+        }
     }
 
     /// Adds a place, which must not be there.
@@ -55,7 +66,7 @@ impl Index {
             self.split();
         }
         let hash = kept(hash);
-        let part = if self.parts.len() == 1 { 0 } else { part_of(hash) };
+        let part = self.part_of(hash);
         self.parts[part].insert_unique(spread(hash), Entry { hash, place }, |it| spread(it.hash));
         self.len += 1;
     }
@@ -63,7 +74,7 @@ impl Index {
     /// Takes a place out; says whether it was there.
     pub fn remove(&mut self, hash: u64, place: u32) -> bool {
         let hash = kept(hash);
-        let part = if self.parts.len() == 1 { 0 } else { part_of(hash) };
+        let part = self.part_of(hash);
         let part = &mut self.parts[part];
         let Ok(entry) = part.find_entry(spread(hash), |it| it.place == place) else { return false };
         entry.remove();
@@ -81,11 +92,18 @@ impl Index {
     fn split(&mut self) {
         let mut parts = Vec::new();
         parts.resize_with(PARTS, HashTable::new);
-        for entry in self.parts.drain(..).flatten() {
-            let part: &mut HashTable<Entry> = &mut parts[part_of(entry.hash)];
-            part.insert_unique(spread(entry.hash), entry, |it| spread(it.hash));
+        self.shift = u32::BITS - PARTS.ilog2();
+        let old = std::mem::replace(&mut self.parts, parts);
+        for entry in old.into_iter().flatten() {
+            let part = self.part_of(entry.hash);
+            self.parts[part].insert_unique(spread(entry.hash), entry, |it| spread(it.hash));
         }
-        self.parts = parts;
+    }
+
+    /// The part of a hash's half.
+    #[inline]
+    fn part_of(&self, hash: u32) -> usize {
+        (u64::from(hash) >> self.shift) as usize
     }
 }
 
@@ -95,18 +113,13 @@ fn kept(hash: u64) -> u32 {
     (hash >> 32) as u32 ^ hash as u32
 }
 
-#[inline]
-fn part_of(hash: u32) -> usize {
-    (hash >> 24) as usize
-}
-
 /// What a part hashes by: it looks at the highest and the lowest bits.
 #[inline]
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-const _: () = assert!(PARTS == 1 << 8);
+const _: () = assert!(PARTS.is_power_of_two());
 
 #[cfg(test)]
 mod tests {
@@ -149,5 +162,7 @@ mod tests {
         assert!(index.remove(7, 4));
         assert_eq!(index.find(7, |place| place == 4), None);
         assert_eq!(index.len(), 9);
+        index.replace(7, 5, 4);
+        assert_eq!([4, 5].map(|it| index.find(7, |place| place == it)), [Some(4), None]);
     }
 }

@@ -20,6 +20,9 @@
 //! [`Classifier::lookup_conjunctive`] costs a lookup, and one more for each conjunctive match of which the
 //! packet has all clauses; it is for tables that have such rules and allocates.
 //!
+//! What holds flows grows in bounded steps, however many there are: [`Slab`], [`Rows`], [`Columns`] and [`Queue`]
+//! lie in pieces that stay where they are, [`Index`] and [`PartedMap`] in 256 parts of which one grows at a time.
+//!
 //! "Two a word" is one for hashing and one for comparing, and the comparison happens only where a
 //! hash was found. [`Classifier::lookup`] also walks each configured prefix trie at most once, and
 //! the ports trie of a subtable that missed at its very end; a walk visits at most one node for
@@ -27,26 +30,34 @@
 
 #![forbid(unsafe_code)]
 
+mod columns;
 mod conjunction;
 mod exact;
 mod index;
 mod layout;
 mod megaflow;
+mod parted;
 mod prefix;
 mod priorities;
+mod queue;
 #[cfg(test)]
 mod random;
+mod rows;
 mod rules;
 mod slab;
 mod stage;
 mod subtable;
 mod trie;
 
+pub use columns::{Columns, Wanted};
 pub use conjunction::Clause;
 pub use exact::{ExactCache, hash};
 pub use index::Index;
 pub use megaflow::{LookupCounts, MegaflowTable};
+pub use parted::PartedMap;
 pub use prefix::{MAX_PREFIX_FIELDS, PrefixField};
+pub use queue::Queue;
+pub use rows::Rows;
 pub use rules::Classifier;
-pub use slab::Handle;
+pub use slab::{Handle, Slab};
 pub use subtable::RuleRef;

@@ -105,9 +105,11 @@ impl<V> MegaflowTable<V> {
     pub fn remove_handle(&mut self, handle: Handle) -> Option<V> {
         let flow = self.flows.remove(handle)?;
         if let Some(subtable) = self.subtables.get_mut(flow.subtable) {
-            subtable.remove(flow.row, self.seed);
-            if subtable.index.is_empty() {
+            let moved = subtable.remove(flow.row, self.seed);
+            if subtable.len() == 0 {
                 self.drop_subtable(flow.subtable);
+            } else if let Some(moved) = moved.and_then(|moved| self.flows.get_mut(moved)) {
+                moved.row = flow.row;
             }
         }
         Some(flow.value)
@@ -131,11 +133,21 @@ impl<V> MegaflowTable<V> {
         Some(&mut self.flows.get_mut(handle)?.value)
     }
 
+    /// The value of the flow in a place ([`Handle::index`]), if there is one.
+    pub fn at(&self, place: usize) -> Option<&V> {
+        Some(&self.flows.at(place)?.value)
+    }
+
+    /// The handle of the flow in a place.
+    pub fn handle_at(&self, place: usize) -> Option<Handle> {
+        self.flows.handle_at(place)
+    }
+
     /// The match of a flow, `None` if the flow is gone.
     pub fn matching(&self, handle: Handle) -> Option<Match> {
         let flow = self.flows.get(handle)?;
         let subtable = self.subtables.get(flow.subtable)?;
-        Some(subtable.layout.unpack(subtable.words(flow.row)))
+        Some(subtable.layout.unpack(subtable.words(flow.row)?))
     }
 
     /// The mask of a flow, `None` if the flow is gone.
@@ -146,7 +158,7 @@ impl<V> MegaflowTable<V> {
     /// The flow that the packet matches.
     pub fn lookup(&mut self, key: &FlowKey) -> Option<Handle> {
         let (subtable, row) = self.place_of(key)?;
-        Some(self.subtables.get(subtable)?.flow(row))
+        self.subtables.get(subtable)?.flow(row)
     }
 
     /// The flow that the first of some packets matches, and how many of them in a row do, that one
@@ -157,12 +169,12 @@ impl<V> MegaflowTable<V> {
     ) -> Option<(Handle, usize)> {
         let (handle, row) = self.place_of(keys.next()?)?;
         let subtable = self.subtables.get_mut(handle)?;
-        let (layout, words) = (&subtable.layout, subtable.words(row));
+        let (layout, words) = (&subtable.layout, subtable.words(row)?);
         let more = keys.take_while(|key| layout.matches_soon(words, key)).count();
         subtable.hits += more as u64;
         self.counts.subtables_visited += more as u64;
         self.counts.hits += more as u64;
-        Some((subtable.flow(row), more + 1))
+        Some((subtable.flow(row)?, more + 1))
     }
 
     /// The subtable and row of the flow that the packet matches, which is counted.
@@ -194,7 +206,7 @@ impl<V> MegaflowTable<V> {
     /// [`Self::lookup`] without counting.
     pub fn peek(&self, key: &FlowKey) -> Option<Handle> {
         let mut subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
-        subtables.find_map(|it| Some(it.flow(it.find_row(key, self.seed)?)))
+        subtables.find_map(|it| it.flow(it.find_row(key, self.seed)?))
     }
 
     /// Looks all `keys` up and writes what [`Self::lookup`] finds for each into `found`, which
@@ -261,7 +273,7 @@ impl<V> MegaflowTable<V> {
     /// The masks in the order in which lookups visit them, each with how many flows have it.
     pub fn masks(&self) -> impl Iterator<Item = (&Mask, usize)> {
         let subtables = self.order.iter().filter_map(|&handle| self.subtables.get(handle));
-        subtables.map(|subtable| (&subtable.mask, subtable.index.len()))
+        subtables.map(|subtable| (&subtable.mask, subtable.len()))
     }
 
     fn find_subtable(&self, mask: &Mask) -> Option<Handle> {

@@ -4,6 +4,7 @@
 use crate::outbox::Outbox;
 use crate::worker::Worker;
 use base::Instant;
+use classifier::Queue;
 use flow::{FlowDump, FlowId, FlowStats};
 
 /// Flows on one page. To read their statistics takes some ten microseconds.
@@ -13,11 +14,11 @@ const PAGE: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Dump {
     /// Flows hit since they were last told of.
-    pub hit: Vec<FlowId>,
+    pub hit: Queue<FlowId>,
     /// Last statistics of flows deleted since the last page.
     pub gone: Vec<(FlowId, FlowStats)>,
-    /// Flows that the dump under way has still to tell of, the next one last.
-    telling: Vec<FlowId>,
+    /// Flows that the dump under way has still to tell of.
+    telling: Queue<FlowId>,
     /// When the dump under way was asked for.
     under_way: Option<Instant>,
 }
@@ -26,13 +27,19 @@ impl Worker {
     /// Begins to tell of the flows that were hit since the last dump.
     pub(crate) fn begin_dump(&mut self, now: Instant, out: &mut Outbox) {
         let Dump { hit, telling, under_way, .. } = &mut self.dump;
-        if telling.is_empty() {
-            std::mem::swap(hit, telling);
-        } else {
-            telling.append(hit);
-        }
+        telling.append(hit);
         *under_way = Some(now);
         self.continue_dump(out);
+    }
+
+    /// Tells of flows that are no more where they fill a page, whether it was asked or not: so that they
+    /// are not too many for one page when it is.
+    pub(crate) fn tell_of_gone(&mut self, now: Instant, out: &mut Outbox) {
+        if self.dump.gone.len() >= PAGE {
+            let gone = std::mem::take(&mut self.dump.gone);
+            let (worker, at) = (self.id, self.dump.under_way.unwrap_or(now));
+            out.dumps.push(FlowDump { worker, at, is_last: false, flows: Vec::new(), gone });
+        }
     }
 
     /// Whether a dump waits for [`Self::continue_dump`].
@@ -44,19 +51,20 @@ impl Worker {
     /// Tells one more page of the dump under way, if there is one.
     pub fn continue_dump(&mut self, out: &mut Outbox) {
         let Some(at) = self.dump.under_way else { return };
-        let mut flows = std::mem::take(&mut self.dump.gone);
-        let rest = self.dump.telling.len().saturating_sub(PAGE);
-        for id in self.dump.telling.drain(rest..) {
-            let Some(handle) = self.handles.get(&id) else { continue };
-            let Some(flow) = self.flows.get_mut(*handle) else { continue };
+        let gone = std::mem::take(&mut self.dump.gone);
+        let mut flows = Vec::with_capacity(self.dump.telling.len().min(PAGE));
+        for _ in 0..PAGE {
+            let Some(id) = self.dump.telling.pop() else { break };
+            let Some(handle) = self.handle_of(id) else { continue };
+            let Some(flow) = self.flows.get_mut(handle) else { continue };
             flow.reported = false;
             flows.push((id, flow.stats));
         }
-        let is_last = rest == 0;
+        let is_last = self.dump.telling.is_empty();
         if is_last {
             self.dump.under_way = None;
         }
-        out.dumps.push(FlowDump { worker: self.id, at, is_last, flows });
+        out.dumps.push(FlowDump { worker: self.id, at, is_last, flows, gone });
     }
 }
 
@@ -115,7 +123,8 @@ mod tests {
             for dump in out.dumps.drain(..) {
                 assert_eq!(dump.at, at(1));
                 assert!(dump.flows.len() <= PAGE + 1, "{} flows on a page", dump.flows.len());
-                told.extend(dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)));
+                let all = dump.flows.iter().chain(&dump.gone);
+                told.extend(all.map(|(id, stats)| (id.0, stats.packets)));
             }
             if !worker.is_dumping() {
                 break;
@@ -132,8 +141,35 @@ mod tests {
         assert!(pages > 3 && told.len() as u64 == FLOWS, "{pages} pages, {} flows", told.len());
         worker.command(at(3), FlowCommand::Collect, &mut out);
         for dump in out.dumps.drain(..) {
-            told.extend(dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)));
+            told.extend(
+                dump.flows.iter().chain(&dump.gone).map(|(id, stats)| (id.0, stats.packets)),
+            );
         }
         assert_eq!(told.values().sum::<u64>(), FLOWS + between);
+    }
+
+    #[test]
+    fn of_many_flows_that_go_pages_come_unasked() {
+        let conntrack = Arc::new(Conntrack::new(1, Config::default()));
+        let mut out = Outbox::new();
+        let mut worker = worker(&conntrack, &mut out);
+        let at = Instant::from_millis(1000);
+        for n in 1..=FLOWS {
+            receive(&mut worker, at, n, &mut out);
+        }
+        for n in 1..=FLOWS {
+            worker.command(at, FlowCommand::Delete(FlowId(n)), &mut out);
+        }
+        assert_eq!((out.dumps.len() as u64, worker.is_dumping()), (FLOWS / PAGE as u64, false));
+        worker.command(at, FlowCommand::Collect, &mut out);
+        while worker.is_dumping() {
+            worker.continue_dump(&mut out);
+        }
+        let mut told = std::collections::BTreeMap::new();
+        for dump in out.dumps.drain(..) {
+            assert!(dump.flows.is_empty() && dump.gone.len() <= PAGE);
+            told.extend(dump.gone.iter().map(|(id, stats)| (id.0, stats.packets)));
+        }
+        assert_eq!(told, (1..=FLOWS).map(|n| (n, 1)).collect());
     }
 }

@@ -17,6 +17,7 @@ mod execute;
 mod flow_kind;
 mod flow_paths;
 mod inside;
+mod install;
 mod installed;
 mod laps;
 mod miss;

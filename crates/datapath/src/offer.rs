@@ -28,8 +28,8 @@ impl Worker {
 
     /// Counts packets that a device forwarded against the flow that they would have hit.
     pub fn credit_offloaded(&mut self, now: Instant, id: FlowId, stats: FlowStats) {
-        if let Some(handle) = self.handles.get(&id) {
-            self.credit(now, *handle, stats.packets, stats.bytes, stats.tcp_flags);
+        if let Some(handle) = self.handle_of(id) {
+            self.credit(now, handle, stats.packets, stats.bytes, stats.tcp_flags);
         }
     }
 }

@@ -17,19 +17,15 @@ use crate::outer::Outers;
 use crate::path_id::{PathId, PathKind};
 use crate::pending::Pending;
 use crate::pipeline;
-use crate::rewrites::{self, Rewrites};
+use crate::rewrites::Rewrites;
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
 use crate::unified::{Room, RoomWanted, UnifiedCache};
 use crate::upcall_queue::UpcallQueue;
 use base::{Instant, PortNo, WorkerId};
-use classifier::{ExactCache, Handle, MegaflowTable};
+use classifier::{ExactCache, Handle, Index, MegaflowTable};
 use conntrack::Tracker;
-use flow::{
-    Action, DropReason, Execute, Field, FlowCommand, FlowId, FlowPut, FlowStats, Frame,
-    OffloadOffer,
-};
-use hashbrown::HashMap;
+use flow::{DropReason, Execute, FlowCommand, Frame, OffloadOffer};
 use packet::{Batch, Pool};
 use std::sync::Arc;
 
@@ -64,7 +60,8 @@ pub struct Worker {
     pub(crate) burst: Option<Box<Burst>>,
     /// Copies that are to go round, with the passes that they have behind them.
     pub(crate) again: Vec<(usize, Frame)>,
-    pub(crate) handles: HashMap<FlowId, Handle>,
+    /// Places of `flows` by the flows' numbers.
+    pub(crate) ids: Index,
     /// Misses that are not answered.
     pub(crate) pending: Pending,
     /// What the next dump tells of.
@@ -104,7 +101,7 @@ impl Worker {
             seed: (seed >> 32) as u32,
             burst: Some(Box::new(Burst::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),
-            handles: HashMap::new(),
+            ids: Index::default(),
             pending: Pending::default(),
             dump: Dump::default(),
             offers: Vec::new(),
@@ -138,8 +135,14 @@ impl Worker {
     /// Does what the control side asks.
     pub fn command(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
         match command {
-            FlowCommand::Put(put) => self.put(*put),
-            FlowCommand::Delete(id) => self.delete(id),
+            FlowCommand::Put(put) => {
+                self.put(*put);
+                self.tell_of_gone(now, out);
+            }
+            FlowCommand::Delete(id) => {
+                self.delete(id);
+                self.tell_of_gone(now, out);
+            }
             FlowCommand::Collect => self.begin_dump(now, out),
             FlowCommand::Execute(asked) => self.execute(now, *asked, out, &mut ()),
         }
@@ -219,7 +222,7 @@ impl Worker {
 
     /// How many flows are installed.
     pub fn flow_count(&self) -> usize {
-        self.handles.len()
+        self.flows.len()
     }
 
     /// Changes how the worker goes about its work.
@@ -235,59 +238,6 @@ impl Worker {
     pub fn drop_packet(&mut self, packet: packet::Packet, reason: DropReason) {
         self.stats.drops.count(reason, 1);
         self.pool.give(packet);
-    }
-
-    /// Puts a flow in, or gives the one of that number other actions.
-    fn put(&mut self, put: FlowPut) {
-        self.epoch += 1;
-        let rewrites = self.rewrites.with(&put.actions);
-        if rewrites != std::mem::replace(&mut self.rewrites, rewrites) {
-            self.unified.forget();
-        }
-        let flow_kind = FlowKind::of(&put.actions);
-        let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
-        let clears = put.actions.contains(&Action::CtClear);
-        if rewrites::opens_tunnels(&put.actions) {
-            let is_exact = put.matching.mask().get(Field::InPort) == u128::from(u32::MAX);
-            let from = put.matching.key().in_port();
-            self.opens_from = if is_exact { self.opens_from.with(from) } else { PortSet::ALL };
-        }
-        let pushes = put.actions.iter().any(|action| matches!(action, Action::TunnelPush(_)));
-        let tunnels = flow_kind == FlowKind::Decapsulates || tracks && pushes;
-        if let Some(handle) = self.handles.get(&put.id)
-            && let Some(flow) = self.flows.get_mut(*handle)
-        {
-            (flow.actions, flow.kind) = (Some(put.actions), flow_kind);
-            (flow.tracks, flow.clears, flow.tunnels) = (tracks, clears, tunnels);
-            flow.version = self.epoch;
-            return;
-        }
-        let flow = InstalledFlow {
-            id: put.id,
-            actions: Some(put.actions),
-            stats: FlowStats::default(),
-            kind: flow_kind,
-            version: self.epoch,
-            tracks,
-            clears,
-            tunnels,
-            reported: false,
-        };
-        let (handle, replaced) = self.flows.insert(&put.matching, flow);
-        self.handles.insert(put.id, handle);
-        // Two misses of one flow may both be answered with a put; the later answer counts.
-        if let Some(old) = replaced {
-            self.handles.remove(&old.id);
-            self.dump.gone.push((old.id, old.stats));
-        }
-    }
-
-    fn delete(&mut self, id: FlowId) {
-        let Some(handle) = self.handles.remove(&id) else { return };
-        self.epoch += 1;
-        if let Some(flow) = self.flows.remove_handle(handle) {
-            self.dump.gone.push((id, flow.stats));
-        }
     }
 
     /// Finds the flow of the first of some frames in one pass, in the exact-match cache, where that pays,

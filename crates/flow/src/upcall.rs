@@ -122,7 +122,7 @@ impl FlowStats {
 }
 
 /// A page of a worker's answer to [`FlowCommand::Collect`]: totals of the flows that were hit since the
-/// last answer, and of those deleted.
+/// last answer, and of those deleted. Where many flows are deleted, pages come that are no part of an answer.
 #[derive(Clone, Debug)]
 pub struct FlowDump {
     /// The worker that answers.
@@ -133,4 +133,6 @@ pub struct FlowDump {
     pub is_last: bool,
     /// Totals, not differences.
     pub flows: Vec<(FlowId, FlowStats)>,
+    /// The last totals of flows that are no more.
+    pub gone: Vec<(FlowId, FlowStats)>,
 }

@@ -20,8 +20,7 @@ use crate::recirc::RecircTable;
 use crate::revalidate::Dependency;
 use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
 use base::{Instant, WorkerId};
-use classifier::Index;
-use hashbrown::{HashMap, HashSet};
+use classifier::{Index, PartedMap};
 use std::sync::Arc;
 use std::time::Duration;
 use table::Wheel;
@@ -45,10 +44,8 @@ pub(crate) struct Installed {
     by_match: Index,
     actions: Interned<[Action]>,
     links: Interned<Links>,
-    /// The first flow of each number of `links`.
-    first: Vec<u32>,
     /// What flows stand for, by what they depend on.
-    by_dependency: HashMap<Dependency, HashSet<u32>>,
+    by_dependency: PartedMap<Dependency, PartedMap<u32, ()>>,
     wheel: WheelBox,
     /// The next slot of the list that is being walked, 0 for none.
     walk: u32,
@@ -129,13 +126,13 @@ impl Installed {
 
     /// Numbers of what flows that depend on this stand for, each with how many they are.
     pub fn links_on(&self, on: Dependency) -> impl Iterator<Item = (u32, &Arc<Links>, usize)> {
-        let numbers = self.by_dependency.get(&on).into_iter().flatten();
-        numbers.filter_map(|&it| Some((it, self.links.get(it)?, self.links.users(it))))
+        let numbers = self.by_dependency.get(&on).into_iter().flat_map(PartedMap::iter);
+        numbers.filter_map(|(&it, ())| Some((it, self.links.get(it)?, self.links.users(it))))
     }
 
     /// The flows of a number of what they stand for.
     pub fn flows_of(&self, links: u32) -> impl Iterator<Item = FlowId> {
-        let first = self.first.get(links as usize).copied().unwrap_or_default();
+        let first = self.links.first(links);
         let next = |slot: &u32| self.slots.at(*slot).map(|place| place.next);
         let slots = std::iter::successors(Some(first), next).take_while(|slot| *slot != 0);
         slots.filter_map(|slot| self.slots.id(slot))
@@ -143,7 +140,7 @@ impl Installed {
 
     /// Begins to walk through the flows of a number of what they stand for, in place of others.
     pub fn walk(&mut self, links: u32) {
-        self.walk = self.first.get(links as usize).copied().unwrap_or_default();
+        self.walk = self.links.first(links);
     }
 
     /// The next flow of the walk. Flows may come and go between.
@@ -279,16 +276,12 @@ impl Installed {
     fn link(&mut self, slot: u32, links: &Arc<Links>, recirc: &RecircTable) {
         let (number, is_new) = self.links.take(links);
         if is_new {
-            if self.first.len() <= number as usize {
-                self.first.resize(number as usize + 1, 0);
-            }
-            self.first[number as usize] = 0;
             links.recircs.iter().for_each(|&id| recirc.hold(id));
             for on in dependencies(links) {
-                self.by_dependency.entry(on).or_default().insert(number);
+                self.by_dependency.or_default(on).insert(number, ());
             }
         }
-        let next = std::mem::replace(&mut self.first[number as usize], slot);
+        let next = self.links.set_first(number, slot);
         if let Some(place) = self.slots.at_mut(slot) {
             (place.links, place.previous, place.next) = (number, 0, next);
         }
@@ -305,7 +298,9 @@ impl Installed {
         }
         match self.slots.at_mut(previous) {
             Some(previous) => previous.next = next,
-            None => self.first[links as usize] = next,
+            None => {
+                self.links.set_first(links, next);
+            }
         }
         if let Some(next) = self.slots.at_mut(next) {
             next.previous = previous;
@@ -365,6 +360,11 @@ impl Installed {
         let delta = total.since(&dying.stats);
         dying.stats = total;
         Some((delta, &dying.links))
+    }
+
+    /// A worker has told of a flow for the last time.
+    pub fn forget(&mut self, id: FlowId) {
+        self.dumps.forget(id);
     }
 
     /// A worker's dump, which it began at this time, has been read to its end: flows deleted before

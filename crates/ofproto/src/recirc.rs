@@ -6,10 +6,9 @@
 
 use crate::bridge::BridgeId;
 use base::{Instant, PortNo, RecircId, TableId};
+use classifier::{PartedMap, Queue};
 use flow::{Field, FlowKey};
-use hashbrown::HashMap;
 use openflow::Action;
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -103,10 +102,10 @@ pub struct RecircTable {
 
 #[derive(Debug, Default)]
 struct Table {
-    by_id: HashMap<RecircId, Entry>,
-    by_hash: HashMap<u64, Vec<RecircId>>,
+    by_id: PartedMap<RecircId, Entry>,
+    by_hash: PartedMap<u64, Vec<RecircId>>,
     /// Numbers that no megaflow named when they were put here, each once, with when to look again.
-    lingering: VecDeque<(Instant, RecircId)>,
+    lingering: Queue<(Instant, RecircId)>,
     last: u32,
 }
 
@@ -131,10 +130,10 @@ impl RecircTable {
             }
         }
         let id = table.free_id();
-        table.by_hash.entry(hash).or_default().push(id);
+        table.by_hash.or_default(hash).push(id);
         let state = Arc::new(state);
         table.by_id.insert(id, Entry { state, hash, refs: 0, touched: now, lingers: true });
-        table.lingering.push_back((now + LINGER, id));
+        table.lingering.push((now + LINGER, id));
         id
     }
 
@@ -158,7 +157,7 @@ impl RecircTable {
             entry.refs = entry.refs.saturating_sub(1);
             entry.touched = now;
             if entry.refs == 0 && !std::mem::replace(&mut entry.lingers, true) {
-                lingering.push_back((now + LINGER, id));
+                lingering.push((now + LINGER, id));
             }
         }
     }
@@ -169,13 +168,13 @@ impl RecircTable {
         let Table { by_id, by_hash, lingering, .. } = &mut *table;
         for _ in 0..SWEPT_AT_ONCE {
             let Some(&(_, id)) = lingering.front().filter(|(at, _)| *at <= now) else { return };
-            lingering.pop_front();
+            lingering.pop();
             let Some(entry) = by_id.get_mut(&id) else { continue };
             if entry.refs > 0 {
                 entry.lingers = false;
             } else if now - entry.touched < LINGER {
                 // Behind others that are looked at a little earlier or later, which does no harm.
-                lingering.push_back((entry.touched + LINGER, id));
+                lingering.push((entry.touched + LINGER, id));
             } else {
                 if let Some(ids) = by_hash.get_mut(&entry.hash) {
                     ids.retain(|other| *other != id);

@@ -65,13 +65,14 @@ impl Ofproto {
     pub fn dump(&mut self, now: Instant, dump: FlowDump) {
         let mut megaflows = self.megaflows_mut();
         let Megaflows { installed, credits, .. } = &mut *megaflows;
-        for (id, total) in dump.flows {
+        for &(id, total) in dump.flows.iter().chain(&dump.gone) {
             if let Some((delta, links)) = installed.account(id, total)
                 && delta.packets > 0
             {
                 credits.add(links, &delta);
             }
         }
+        dump.gone.iter().for_each(|(id, _)| installed.forget(*id));
         drop(megaflows);
         self.apply_credits(now);
         if dump.is_last {

@@ -95,7 +95,8 @@ impl Settled {
         while self.worker.is_dumping() {
             self.worker.continue_dump(&mut self.out);
         }
-        let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
+        let mut flows: Vec<_> =
+            self.out.dumps.drain(..).flat_map(|dump| [dump.flows, dump.gone]).flatten().collect();
         flows.sort_by_key(|(id, _)| *id);
         let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
         connections.sort_by_key(|entry| (entry.zone.0, entry.original));

@@ -2,15 +2,17 @@
 //! control socket.
 
 use crate::BenchError;
+use clap::ValueEnum;
 use daemon::Directories;
 use daemon::unixctl::client::Client;
+use load::dut::Inside;
 use port_linux::affinity;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use testbed::Switch;
 use testbed::namespaces::RUN_FOLDER;
 use testbed::stock::Stock;
 use testbed::switch::{leading_number, number_after};
+use testbed::{Screen, Switch};
 
 /// Where Debian installs Open vSwitch's daemon with DPDK.
 const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
@@ -18,7 +20,7 @@ const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 /// plays over and over, and Open vSwitch asks for 262,144 of 3 KB where there is room.
 const OVS_MB: usize = 2048;
 /// Huge pages of 2 MB for them.
-pub const OVS_PAGES: usize = OVS_MB / 2 + 8;
+const OVS_PAGES: usize = OVS_MB / 2 + 8;
 
 /// Whose switch it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +46,35 @@ impl Kind {
         is_missing.then(|| {
             format!("there is no {OVS}; install it: apt-get install openvswitch-switch-dpdk")
         })
+    }
+}
+
+/// Another switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Peer {
+    /// Debian's Open vSwitch with DPDK
+    Ovs,
+}
+
+impl Peer {
+    /// The switches to be measured, ours and the peer that is wanted, and why that cannot be run where
+    /// it cannot.
+    pub fn kinds(peer: Option<Peer>) -> (Vec<Kind>, Option<String>) {
+        let peer = peer.map(|Peer::Ovs| Kind::Ovs);
+        let missing = peer.and_then(Kind::missing);
+        let measured = peer.filter(|_| missing.is_none());
+        (std::iter::once(Kind::Tidegate).chain(measured).collect(), missing)
+    }
+}
+
+/// Goes on in namespaces of its own, with the huge pages that these switches need. The process that
+/// stays outside ends with [`BenchError::Ended`].
+pub fn enter(work: &'static str, json: bool, kinds: &[Kind]) -> Result<(), BenchError> {
+    let pages = if kinds.contains(&Kind::Ovs) { OVS_PAGES } else { 0 };
+    let inside = Inside::enter(&Screen::of(work, json), pages);
+    match inside.map_err(|error| BenchError::Load(Box::new(error)))? {
+        Inside::Ended(code) => Err(BenchError::Ended(code)),
+        _ => Ok(()),
     }
 }
 
@@ -186,6 +217,39 @@ impl UnderTest {
             "ovs-vsctl --timeout=50 set Open_vSwitch . other_config:n-handler-threads={handlers}"
         )))
         .map(drop)
+    }
+
+    /// Sets how often statistics are collected (0: never), and after how many seconds without packets a
+    /// megaflow goes, if ever. Open vSwitch collects while it revalidates, and always does.
+    pub fn set_upkeep(
+        &mut self,
+        interval_ms: u64,
+        expires: bool,
+        max_idle_s: u32,
+    ) -> Result<(), BenchError> {
+        let set = Stock::new("ovs-vsctl --timeout=50 set Open_vSwitch .")
+            .word(format!("other_config:max-idle={}", u64::from(max_idle_s) * 1000));
+        let set = match self.kind {
+            Kind::Tidegate => set
+                .word(format!("other_config:tidegate-stats-interval={interval_ms}"))
+                .word(format!("other_config:tidegate-flow-expiry={expires}")),
+            Kind::Ovs => {
+                let every_ms = if interval_ms == 0 { i32::MAX as u64 } else { interval_ms };
+                set.word(format!("other_config:max-revalidator={every_ms}"))
+            }
+        };
+        self.run(&set)
+    }
+
+    /// Flushes a zone's connections.
+    pub fn flush_zone(&mut self, zone: u16) -> Result<(), BenchError> {
+        self.ask("dpctl/flush-conntrack", &[&format!("zone={zone}")]).map(drop)
+    }
+
+    /// How many connections there are.
+    pub fn connections(&mut self) -> Result<u64, BenchError> {
+        let text = self.ask("dpctl/ct-get-nconns", &[])?;
+        leading_number(&text).ok_or_else(|| unreadable("dpctl/ct-get-nconns", &text))
     }
 
     /// How many megaflows there are.

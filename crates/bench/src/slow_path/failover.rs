@@ -2,6 +2,9 @@
 //! how long packets of other zones wait meanwhile; the use case of "conntrack: Key connections by zone"
 //! (ovs-dev, 24 April 2024).
 
+mod whole;
+
+use super::daemon::Peer;
 use super::turns::{Allowance, Turns};
 use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
@@ -42,12 +45,18 @@ table=1,priority=0,actions=drop";
 #[command(after_help = "Examples:
   tidegate bench failover                      20 zones of 10,000 connections, one of them fails over
   tidegate bench failover --zones 100 --failovers 200 --json
+  tidegate bench failover --zones 10 --peer ovs    whole switches, ours and Open vSwitch's
 
 A whole switch in memory tracks connections of all zones. The packets of one zone come through one port,
 those of all others through another, in turns and as fast as they are taken. First nothing is flushed;
 then the zone is flushed every 50 ms by another thread, which hands its memory back, as the control
 thread does, and its connections are made again by its next packets. A wait is the time from one batch
-of the other zones to the next, by the processor time of the worker's thread.")]
+of the other zones to the next, by the processor time of the worker's thread.
+
+With --peer whole switches in processes and namespaces of their own, each with one worker, play pcap files
+(Open vSwitch: DPDK's net_pcap) as fast as they take them. The zone is flushed by dpctl/flush-conntrack;
+what the other zones' packets per second are meanwhile is compared with before. Needs ovsdb-server, the
+stock tools, root and huge pages.")]
 pub struct FailoverArgs {
     /// How many zones, the failing one included
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(2..=1000))]
@@ -55,6 +64,9 @@ pub struct FailoverArgs {
     /// How often the zone fails over
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     failovers: u32,
+    /// Measure whole switches: ours and another one
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    peer: Option<Peer>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -82,6 +94,9 @@ struct Flushes {
 
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
+    if args.peer.is_some() {
+        return whole::measure(args);
+    }
     let mut station = Station::new(args.zones)?;
     station.fill(args.zones)?;
     let progress = Progress::start("failing over", 2);
@@ -244,7 +259,9 @@ fn report(
         }
         text.push('\n');
     }
-    text.push_str("Open vSwitch is not measured: its datapath does not run in this process\n");
+    text.push_str(
+        "Open vSwitch does not run in this process; --peer ovs measures whole switches\n",
+    );
     let json = json!({
         "zones": args.zones,
         "connections_per_zone": CONNECTIONS,
@@ -266,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_zone_fails_over_and_others_go_on() {
-        let args = FailoverArgs { zones: 2, failovers: 2, json: true };
+        let args = FailoverArgs { zones: 2, failovers: 2, peer: None, json: true };
         let Outcome { text, json } = measure(&args).unwrap();
         assert!(json["flushed"]["max"].as_f64().unwrap() <= 10_000.0, "{json}");
         assert!(json["flushed"]["min"].as_f64().unwrap() > 0.0, "{json}");

@@ -1,13 +1,12 @@
 //! `tidegate bench flow-setup`: how fast packets that each need a flow get one, and what established
 //! traffic loses meanwhile.
 
-use super::daemon::{Kind, Misses, OVS_PAGES, PUBLISHED_AFTER, Plays, UnderTest};
-use super::{Chart, Line, seconds};
+use super::daemon::{Kind, Misses, PUBLISHED_AFTER, Peer, Plays, UnderTest};
+use super::{Chart, Line, daemon, seconds};
 use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
-use clap::{Args, ValueEnum};
-use load::dut::Inside;
+use clap::Args;
 use port::pcap::PcapTx;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -15,7 +14,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
-use testbed::Screen;
 use testbed::namespaces::FOLDER;
 
 /// The most packets that a peer plays over and over, of the 262,144 buffers that it has.
@@ -88,13 +86,6 @@ pub struct FlowSetupArgs {
     pub json: bool,
 }
 
-/// Another switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Peer {
-    /// Debian's Open vSwitch with DPDK
-    Ovs,
-}
-
 /// One run of one switch.
 struct Run {
     kind: Kind,
@@ -118,22 +109,13 @@ struct Files {
 
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &FlowSetupArgs) -> Result<Outcome, BenchError> {
-    let peer = args.peer.map(|Peer::Ovs| Kind::Ovs);
-    if peer.is_some() && args.flows > PEER_FLOWS {
+    if args.peer.is_some() && args.flows > PEER_FLOWS {
         let wrong = format!("Open vSwitch plays no more than {PEER_FLOWS} packets over and over");
         return Err(BenchError::WrongWork(wrong));
     }
-    let missing = peer.and_then(Kind::missing);
-    let measured_peer = peer.filter(|_| missing.is_none());
-    let pages = if measured_peer.is_some() { OVS_PAGES } else { 0 };
-    let screen = Screen::of("bench flow-setup", args.json);
-    let inside =
-        Inside::enter(&screen, pages).map_err(|error| BenchError::Load(Box::new(error)))?;
-    if let Inside::Ended(code) = inside {
-        return Err(BenchError::Ended(code));
-    }
+    let (kinds, missing) = Peer::kinds(args.peer);
+    daemon::enter("bench flow-setup", args.json, &kinds)?;
     let files = Files::write(args)?;
-    let kinds: Vec<Kind> = std::iter::once(Kind::Tidegate).chain(measured_peer).collect();
     let progress = Progress::start("setting flows up", 2 * kinds.len() as u64);
     let mut runs = Vec::new();
     for kind in kinds {

@@ -4,37 +4,24 @@
 //! A switch in memory on one thread, whose time is its own processor time: programs beside it do not
 //! count, and what it waits for the next packet is skipped.
 
-use super::turns::{Allowance, Turns};
-use super::{Chart, Line, due, seconds};
-use crate::memory::{available_bytes, resident_bytes};
-use crate::packets::{self, TEMPLATE};
+mod station;
+mod whole;
+
+use self::station::{Phase, Purge, Station};
+use self::whole::{Files, Whole};
+use super::daemon::{self, Peer};
+use super::{Chart, Line};
+use crate::memory::resident_bytes;
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
-use ::conntrack::{Config as ConntrackConfig, Conntrack};
-use base::{Instant, WorkerId};
 use clap::Args;
-use load::in_memory::{Cable, Discard, OwnTime, PORTS, Switch};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of a packet.
 const FRAME: usize = 128;
-/// Packets that wait before the next are lost, as in a network card's ring.
-const RING: u64 = 2048;
-/// How often the control side is told that time passes, as the switch's thread tells it.
-const TICK: Duration = Duration::from_millis(100);
-/// Flows that one flow-mod affects.
-const AFFECTED: u32 = 10;
-/// The destinations of flows that flow-mods affect; one for each phase.
-const SPECIAL: [[u8; 4]; 2] = [[10, 9, 9, 8], [10, 9, 9, 9]];
-/// The rule, whose flows are exact: it copies what packets differ in to registers.
-const RULE: &str = "priority=10,udp,in_port=p0,nw_dst=10.0.0.0/8,\
-                    actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
-                    move:NXM_OF_IP_DST[]->NXM_NX_REG1[],\
-                    move:NXM_OF_UDP_SRC[]->NXM_NX_REG2[0..15],output:p1";
 
 /// Measure what collecting statistics costs the setting up of flows
 #[derive(Args, Clone, Debug)]
@@ -42,6 +29,7 @@ const RULE: &str = "priority=10,udp,in_port=p0,nw_dst=10.0.0.0/8,\
   tidegate bench stats                                 768,000 flows, then up to 10 million
   tidegate bench stats --most 768000 --svg stats.svg   without the second phase; flows over time
   tidegate bench stats --flows 100000 --most 200000 --seconds 5 --json
+  tidegate bench stats --peer ovs --svg stats.svg      the first phase through whole switches
 
 128-byte packets of all flows in turn, 450,000 per second, then as fast as they are taken; each flow is
 exact, and nothing else uses the switch. Three times: statistics collected every second with expiry, every
@@ -51,8 +39,13 @@ tidegate-flow-expiry).
 The switch is in memory, on one thread that does the work of a worker, a handler and the control thread.
 Its time is the processor time of that thread, so that other programs do not count; the whole switch,
 which divides the work among threads, is measured by bench flow-setup. longest_pause_ms is the longest
-time in which packets of new flows waited and no flow came. bytes_per_flow is the growth of resident
-memory in the first of the three.")]
+time in which packets of new flows waited and no flow came; longest_step_ms is the longest part in which
+a flow-mod, an aggregate or the deletion of all flows at the end is carried out. bytes_per_flow is the
+growth of resident memory in the first of the three.
+
+With --peer the first phase goes through whole switches in processes and namespaces of their own, ours
+and Open vSwitch's with DPDK (max-revalidator in place of the interval; it always collects), with one
+worker each; times are then those of a clock. Needs ovsdb-server, the stock tools, root and huge pages.")]
 pub struct StatsArgs {
     /// Flows of the first phase
     #[arg(long, value_name = "N", default_value_t = 768_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
@@ -64,11 +57,17 @@ pub struct StatsArgs {
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u32).range(1000..=20_000_000))]
     most: u32,
     /// How long each phase may take at most, in processor time
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
+    /// Seconds without packets after which a flow goes: more than a turn of all flows takes
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    max_idle: u32,
     /// Memory at which a phase ends, in megabytes; by default half of what is available
     #[arg(long, value_name = "N")]
     memory_mb: Option<u64>,
+    /// Measure whole switches: ours and another one
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    peer: Option<Peer>,
     /// Draw flows over time
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -106,23 +105,6 @@ impl Upkeep {
     }
 }
 
-/// One phase.
-#[derive(Clone, Debug, Default)]
-struct Phase {
-    /// How many flows it is of.
-    wanted: u32,
-    flows: usize,
-    /// When all were there, from its beginning.
-    all_after_s: Option<f64>,
-    took_s: f64,
-    longest_pause_ms: f64,
-    lost: u64,
-    stopped_by: Option<&'static str>,
-    flow_mod_ms: f64,
-    flow_mod_flows: usize,
-    aggregate_ms: f64,
-}
-
 /// All of one way to collect statistics.
 struct Run {
     upkeep: Upkeep,
@@ -130,22 +112,14 @@ struct Run {
     /// Seconds from the beginning, and flows.
     installed: Vec<(f64, f64)>,
     bytes_per_flow: Option<f64>,
-}
-
-/// A switch with its packets, and where time stands.
-struct Station {
-    switch: Switch,
-    cables: [Cable; 2],
-    allowance: Allowance,
-    time: OwnTime,
-    begun: Instant,
-    ticked: Instant,
-    installed: Vec<(f64, f64)>,
-    memory_max: u64,
+    purge: Purge,
 }
 
 /// Runs the work that the arguments ask for.
 pub fn measure(args: &StatsArgs) -> Result<Outcome, BenchError> {
+    if args.peer.is_some() {
+        return measure_whole(args);
+    }
     let phases = [Some(args.flows), Some(args.most).filter(|most| *most > args.flows)];
     let phases: Vec<u32> = phases.into_iter().flatten().collect();
     let steps = Upkeep::ALL.len() * phases.len();
@@ -167,10 +141,12 @@ pub fn measure(args: &StatsArgs) -> Result<Outcome, BenchError> {
             progress.advance(1);
         }
         let grown = before.and_then(|before| resident_bytes()?.checked_sub(before));
-        let flows = station.switch.flow_count();
+        let flows = station.flow_count();
+        let purge = station.purge()?;
         runs.push(Run {
             upkeep,
             phases: done,
+            purge,
             installed: station.installed,
             bytes_per_flow: grown.filter(|_| flows > 0).map(|grown| grown as f64 / flows as f64),
         });
@@ -183,166 +159,40 @@ pub fn measure(args: &StatsArgs) -> Result<Outcome, BenchError> {
     Ok(report(args, &runs))
 }
 
-impl Station {
-    fn new(args: &StatsArgs, upkeep: Upkeep) -> Result<Station, BenchError> {
-        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), ConntrackConfig::default()));
-        let mut switch = Switch::sharing(RULE, WorkerId(0), conntrack)?;
-        let config = ofproto::Config {
-            flow_limit: 2 * args.most.max(args.flows) as usize,
-            stats_interval_ms: Some(upkeep.interval_ms()),
-            expires: upkeep != Upkeep::Never,
-            ..ofproto::Config::default()
-        };
-        switch.set_flow_limit(config.flow_limit);
-        switch.set_config(config);
-        let allowance = Allowance::default();
-        let mut frame = vec![0; FRAME];
-        frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
-        let turns = Turns::new(frame, set_flow, allowance.clone());
-        let silent = Turns::new(Vec::new(), |_, _| {}, Allowance::default());
-        let [from, to] = PORTS.map(|(_, port)| port);
-        let cables = [
-            Cable { port: from, rx: Box::new(turns), tx: Box::new(Discard) },
-            Cable { port: to, rx: Box::new(silent), tx: Box::new(Discard) },
-        ];
-        let time = OwnTime::start();
-        let begun = time.now();
-        let memory_max = match args.memory_mb {
-            Some(megabytes) => megabytes << 20,
-            None => resident_bytes().unwrap_or(0) + available_bytes().unwrap_or(u64::MAX) / 2,
-        };
-        let (ticked, installed) = (begun, Vec::new());
-        Ok(Station { switch, cables, allowance, time, begun, ticked, installed, memory_max })
-    }
-
-    /// Packets of so many flows in turn, until each has its flow or the time is over.
-    fn phase(
-        &mut self,
-        flows: u32,
-        rate: Option<u32>,
-        number: usize,
-        longest: Duration,
-    ) -> Result<Phase, BenchError> {
-        self.allowance.set_flows(0, flows.into());
-        let begun = self.time.now();
-        let mut phase = Phase { wanted: flows, ..Phase::default() };
-        let (mut offered, mut grown_at, mut count) = (0, begun, self.switch.flow_count());
-        loop {
-            let now = self.time.now();
-            self.tick(now, &mut phase);
-            if let Some(rate) = rate {
-                let due = due(now, begun, rate);
-                if due == offered && self.allowance.left() == 0 {
-                    let next = Duration::from_nanos(1_000_000_000 / u64::from(rate) + 1);
-                    self.time.skip_to(now + next);
-                    // Nothing waited: that is no pause.
-                    grown_at = self.time.now();
-                    continue;
-                }
-                let room = RING - self.allowance.left().min(RING);
-                let come = (due - offered).min(room);
-                phase.lost += due - offered - come;
-                offered = due;
-                self.allowance.add(come);
-            } else {
-                self.allowance.add(RING - self.allowance.left().min(RING));
-            }
-            self.switch.turn(now, &mut self.cables, 0)?;
-            self.switch.go_on(now);
-            let flows_now = self.switch.flow_count();
-            if flows_now > count {
-                let now = self.time.now();
-                let pause = (now - grown_at).as_secs_f64() * 1e3;
-                phase.longest_pause_ms = phase.longest_pause_ms.max(pause);
-                grown_at = now;
-            }
-            count = flows_now;
-            if count >= flows as usize {
-                phase.all_after_s = Some(seconds(begun, self.time.now()));
-            } else if self.time.now() - begun >= longest {
-                phase.stopped_by = Some("time");
-            }
-            if phase.all_after_s.is_some() || phase.stopped_by.is_some() {
-                break;
-            }
-        }
-        (phase.took_s, phase.flows) = (seconds(begun, self.time.now()), count);
-        self.sample();
-        self.ask(&mut phase, number)?;
-        Ok(phase)
-    }
-
-    /// Lets time pass for the control side, and counts.
-    fn tick(&mut self, now: Instant, phase: &mut Phase) {
-        if now - self.ticked < TICK {
-            return;
-        }
-        self.ticked = now;
-        self.sample();
-        self.switch.sort();
-        self.switch.keep_up(now);
-        if resident_bytes().is_some_and(|bytes| bytes > self.memory_max) {
-            phase.stopped_by = Some("memory");
+/// The first phase through whole switches.
+fn measure_whole(args: &StatsArgs) -> Result<Outcome, BenchError> {
+    let (kinds, missing) = Peer::kinds(args.peer);
+    daemon::enter("bench stats", args.json, &kinds)?;
+    let files = Files::write(args)?;
+    let steps = kinds.len() * Upkeep::ALL.len();
+    let progress = Progress::start("setting flows up", steps as u64);
+    let mut wholes = Vec::new();
+    for kind in kinds {
+        for upkeep in Upkeep::ALL {
+            wholes.push(whole::run(args, &files, kind, upkeep)?);
+            progress.advance(1);
         }
     }
-
-    fn sample(&mut self) {
-        let at = seconds(self.begun, self.time.now());
-        self.installed.push((at, self.switch.flow_count() as f64));
-    }
-
-    /// What a controller waits for: a flow-mod that affects ten flows, the sum of one rule.
-    fn ask(&mut self, phase: &mut Phase, number: usize) -> Result<(), BenchError> {
-        let [a, b, c, d] = SPECIAL[number];
-        let rule = format!("priority=300,udp,in_port=p0,nw_dst={a}.{b}.{c}.{d},actions=drop");
-        let begun = self.time.now();
-        self.switch.flow_mod(&rule, begun)?;
-        phase.flow_mod_flows = self.switch.settle(begun);
-        let changed = self.time.now();
-        let sum = self.switch.aggregate("udp,in_port=p0,nw_dst=10.0.0.0/8", changed)?;
-        let answered = self.time.now();
-        if sum.packets == 0 && phase.flows > 0 {
-            return Err(BenchError::WrongWork("the rule counted no packet".into()));
-        }
-        phase.flow_mod_ms = 1e3 * seconds(begun, changed);
-        phase.aggregate_ms = 1e3 * seconds(changed, answered);
-        Ok(())
-    }
-}
-
-/// Makes a frame one of a flow: of the first ten and of the ten after them flow-mods will tell.
-fn set_flow(frame: &mut [u8], flow: u32) {
-    packets::set_connection(frame, flow);
-    let destination = match flow / AFFECTED {
-        0 => SPECIAL[0],
-        1 => SPECIAL[1],
-        _ => [10, 1, 1, 2],
-    };
-    packets::set_destination(frame, destination);
-}
-
-impl Phase {
-    fn json(&self) -> Value {
-        json!({
-            "wanted": self.wanted,
-            "flows": self.flows,
-            "seconds_to_limit": self.all_after_s,
-            "took_s": self.took_s,
-            "longest_pause_ms": self.longest_pause_ms,
-            "lost": self.lost,
-            "stopped_by": self.stopped_by,
-            "flow_mod_ms": self.flow_mod_ms,
-            "flow_mod_flows": self.flow_mod_flows,
-            "aggregate_ms": self.aggregate_ms,
-        })
-    }
+    drop(progress);
+    let line = |it: &Whole| Line { name: it.name(), points: it.installed.clone() };
+    let lines: Vec<Line> = wholes.iter().map(line).collect();
+    let title = "Flows over time, by how often statistics are collected";
+    Chart { title, y_name: "flows", lines: &lines }.write(args.svg.as_deref())?;
+    Ok(whole::report(args, &wholes, missing))
 }
 
 fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
     let mut text = format!(
         "{FRAME}-byte packets of all flows in turn; times are processor time of one thread\n\
-         {:26}{:>11}{:>11}{:>12}{:>13}{:>12}{:>13}\n",
-        "statistics", "wanted", "flows", "seconds", "pause ms", "flow-mod ms", "aggregate ms"
+         {:26}{:>11}{:>11}{:>12}{:>10}{:>13}{:>14}{:>9}\n",
+        "statistics",
+        "wanted",
+        "flows",
+        "seconds",
+        "pause ms",
+        "flow-mod ms",
+        "aggregate ms",
+        "step ms"
     );
     for run in runs {
         for phase in &run.phases {
@@ -353,15 +203,22 @@ fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "{:26}{:>11}{:>11}{took:>12}{:>13.2}{:>12.2}{:>13.2}",
+                "{:26}{:>11}{:>11}{took:>12}{:>10.2}{:>13.2}{:>14.2}{:>9.2}",
                 run.upkeep.name(),
                 phase.wanted,
                 phase.flows,
                 phase.longest_pause_ms,
                 phase.flow_mod_ms,
                 phase.aggregate_ms,
+                phase.longest_step_ms,
             );
         }
+        let Purge { flows, took_s, longest_step_ms } = run.purge;
+        let _ = writeln!(
+            text,
+            "{:26}{:>11}{flows:>11}{took_s:>12.2}{:>10}{:>13}{:>14}{longest_step_ms:>9.2}",
+            "  all flows deleted", "", "", "", ""
+        );
     }
     if let Some(bytes) = runs.first().and_then(|run| run.bytes_per_flow) {
         let _ = writeln!(text, "{bytes:.0} bytes of memory per flow");
@@ -370,7 +227,8 @@ fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
         json!({
             "statistics": run.upkeep.name(),
             "interval_ms": run.upkeep.interval_ms(),
-            "phases": run.phases.iter().map(Phase::json).collect::<Value>(),
+            "phases": run.phases,
+            "purge": run.purge,
             "bytes_per_flow": run.bytes_per_flow,
             "installed": run.installed,
         })
@@ -390,13 +248,15 @@ fn report(args: &StatsArgs, runs: &[Run]) -> Outcome {
 mod tests {
     use super::*;
 
-    fn args(flows: u32, most: u32) -> StatsArgs {
+    pub fn args(flows: u32, most: u32) -> StatsArgs {
         StatsArgs {
             flows,
             rate: 450_000,
             most,
             seconds: 60,
+            max_idle: 600,
             memory_mb: None,
+            peer: None,
             svg: None,
             json: true,
         }
@@ -412,42 +272,20 @@ mod tests {
                 assert!(phase["seconds_to_limit"].as_f64().unwrap() > 0.0, "{phase}");
                 assert!(phase["longest_pause_ms"].as_f64().unwrap() > 0.0, "{phase}");
                 assert!(phase["flow_mod_flows"].as_u64().unwrap() >= 10, "{phase}");
-                assert!(phase["flow_mod_ms"].as_f64().unwrap() > 0.0, "{phase}");
+                for time in ["flow_mod_ms", "longest_step_ms"] {
+                    assert!(phase[time].as_f64().unwrap() > 0.0, "{phase}");
+                }
             }
             let installed = run["installed"].as_array().unwrap();
-            assert_eq!(installed.last().unwrap()[1], 5000.0);
+            assert_eq!(
+                installed[installed.len() - 2..].iter().map(|it| &it[1]).collect::<Vec<_>>(),
+                [5000.0, 0.0]
+            );
+            // Ten flows of each phase were dropped by a flow-mod, not taken out.
+            assert_eq!(run["purge"]["flows"], 5000);
+            assert!(run["purge"]["longest_step_ms"].as_f64().unwrap() > 0.0, "{run}");
         }
         assert_eq!(json["runs"].as_array().unwrap().len(), 3);
         assert!(text.contains("no statistics, no expiry"), "{text}");
-    }
-
-    #[test]
-    fn too_much_memory_and_too_much_time_end_a_phase() {
-        let little = StatsArgs { memory_mb: Some(1), flows: 1_000_000, most: 1000, ..args(0, 0) };
-        let mut station = Station::new(&little, Upkeep::EverySecond).unwrap();
-        let phase = station.phase(1_000_000, None, 0, Duration::from_secs(60)).unwrap();
-        assert_eq!(phase.stopped_by, Some("memory"));
-        let mut station = Station::new(&args(1_000_000, 1000), Upkeep::Never).unwrap();
-        let phase = station.phase(1_000_000, None, 0, Duration::from_millis(20)).unwrap();
-        assert_eq!((phase.stopped_by, phase.all_after_s), (Some("time"), None));
-    }
-
-    #[test]
-    fn frames_are_of_their_flow() {
-        let mut frame = vec![0; FRAME];
-        frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
-        for (flow, destination) in
-            [(0, SPECIAL[0]), (9, SPECIAL[0]), (10, SPECIAL[1]), (20, [10, 1, 1, 2])]
-        {
-            set_flow(&mut frame, flow);
-            assert_eq!(
-                frame[packets::IP_DESTINATION..packets::IP_DESTINATION + 4],
-                destination,
-                "{flow}"
-            );
-            let good = wire::checksum::Verdict::Good;
-            assert_eq!(wire::checksum::verify_ipv4_header(&frame[14..34]), good, "{flow}");
-        }
-        assert_eq!(due(Instant::from_nanos(1_500_000_000), Instant::from_nanos(500_000_000), 7), 7);
     }
 }

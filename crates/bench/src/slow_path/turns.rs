@@ -25,7 +25,7 @@ impl Allowance {
         self.left.load(Relaxed)
     }
 
-    /// From now on packets are of so many flows, from this one on.
+    /// From now on packets are of so many flows, from this one on. Those that are new come first.
     pub fn set_flows(&self, first: u64, count: u64) {
         self.first.store(first, Relaxed);
         self.count.store(count, Relaxed);
@@ -39,12 +39,14 @@ pub struct Turns {
     set: fn(&mut [u8], u32),
     allowance: Allowance,
     next: u64,
+    /// How many flows the last packets were of.
+    count: u64,
 }
 
 impl Turns {
     /// Plays this frame, changed for each flow.
     pub fn new(frame: Vec<u8>, set: fn(&mut [u8], u32), allowance: Allowance) -> Turns {
-        Turns { frame, set, allowance, next: 0 }
+        Turns { frame, set, allowance, next: 0, count: 0 }
     }
 }
 
@@ -56,6 +58,10 @@ impl RxQueue for Turns {
         if count == 0 {
             return Ok(());
         }
+        if self.count < count {
+            self.next = self.count;
+        }
+        self.count = count;
         for _ in 0..packets {
             (self.set)(&mut self.frame, (first + self.next % count) as u32);
             self.next += 1;
@@ -93,5 +99,8 @@ mod tests {
         assert_eq!((receive().len(), allowance.left()), (0, 0));
         allowance.add(40);
         assert_eq!((receive().len(), receive().len()), (32, 8));
+        allowance.set_flows(7, 5);
+        allowance.add(6);
+        assert_eq!(receive(), [10, 11, 7, 8, 9, 10], "new flows come first");
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use base::RecircId;
 use conntrack::{Config, Conntrack};
-use flow::{CtAction, CtState, Execute, Field, Match, SetField};
+use flow::{Action, CtAction, CtState, Execute, Field, FlowId, FlowPut, Match, SetField};
 use packet::Packet;
 
 struct Bench {
@@ -57,7 +57,7 @@ impl Bench {
     fn dump(&mut self) -> Vec<(u64, u64)> {
         self.worker.command(self.now, FlowCommand::Collect, &mut self.out);
         let dump = self.out.dumps.pop().unwrap();
-        dump.flows.iter().map(|(id, stats)| (id.0, stats.packets)).collect()
+        dump.flows.iter().chain(&dump.gone).map(|(id, stats)| (id.0, stats.packets)).collect()
     }
 
     fn upcalls(&mut self) -> Vec<flow::Upcall> {

@@ -184,7 +184,8 @@ impl Switch {
 
     pub fn state(&mut self, now: Instant) -> State {
         self.command(now, FlowCommand::Collect);
-        let mut flows: Vec<_> = self.out.dumps.drain(..).flat_map(|dump| dump.flows).collect();
+        let mut flows: Vec<_> =
+            self.out.dumps.drain(..).flat_map(|dump| [dump.flows, dump.gone]).flatten().collect();
         flows.sort_by_key(|(id, _)| *id);
         let mut connections: Vec<_> = self.conntrack.entries(now, &Filter::default()).collect();
         connections.sort_by_key(|entry| (entry.zone.0, entry.original));

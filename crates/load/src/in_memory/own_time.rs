@@ -25,6 +25,14 @@ impl OwnTime {
         Instant::from_nanos(passed.as_nanos() as u64)
     }
 
+    /// Does what another thread does in a switch: it takes none of this time.
+    pub fn beside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let begun = clock::thread_time();
+        let done = work();
+        self.began += clock::thread_time().saturating_sub(begun);
+        done
+    }
+
     /// Lets the time until then pass, which may be over already.
     pub fn skip_to(&mut self, then: Instant) {
         self.skipped += then - self.now();
@@ -46,5 +54,8 @@ mod tests {
         let now = time.now();
         time.skip_to(begun);
         assert!(time.now() - now < Duration::from_secs(1), "there is no way back");
+        let (now, spent) = (time.now(), clock::thread_time());
+        time.beside(|| while clock::thread_time() - spent < Duration::from_millis(50) {});
+        assert!(time.now() - now < Duration::from_millis(40), "another thread's work takes none");
     }
 }

@@ -1,7 +1,7 @@
 //! A whole switch on one thread, without a network: a bridge with its flows, one worker, and
 //! no thread that waits for another.
 
-use super::{InMemoryError, Watch};
+use super::{InMemoryError, OwnTime, Watch};
 use ::conntrack::Conntrack;
 use ::datapath::{Answers, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId};
@@ -231,6 +231,16 @@ impl Switch {
     /// Subtables in order.
     pub fn sort(&mut self) {
         self.worker.tick_alone();
+    }
+
+    /// The same where another thread prepares the room that the worker's cache asks for, as in the
+    /// switch.
+    pub fn sort_beside(&mut self, time: &mut OwnTime) {
+        if let Some(wanted) = self.worker.tick() {
+            let room = time.beside(|| wanted.prepare(|| ()));
+            let spent = self.worker.take(room);
+            time.beside(|| drop(spent));
+        }
     }
 
     /// The worker's counters.

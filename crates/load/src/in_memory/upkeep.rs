@@ -60,17 +60,26 @@ impl Switch {
         }
     }
 
-    /// The sum over the rules within a match (in `ovs-ofctl`'s syntax), with statistics fetched for it, as
-    /// a controller gets it.
-    pub fn aggregate(&mut self, matching: &str, now: Instant) -> Result<Aggregate, InMemoryError> {
+    /// Asks what flows have carried, so that the next [`Self::sum`] has all packets once
+    /// [`Self::go_on`] has nothing left to do.
+    pub fn ask_statistics(&mut self) {
         self.core.collect(&mut self.orders);
-        self.settle(now);
+    }
+
+    /// The sum over the rules within a match (in `ovs-ofctl`'s syntax), as a controller gets it.
+    pub fn sum(&self, matching: &str, now: Instant) -> Result<Aggregate, InMemoryError> {
         let ports = |name: &str| -> Option<OfPort> { self.core.port_number(self.bridge, name) };
         let flow = parse_flow(matching, FlowModCommand::Delete, &ports).map_err(|error| {
             InMemoryError::Rule { line: 1, flow: matching.to_owned(), reason: error.to_string() }
         })?;
         let request = FlowStatsRequest { matching: flow.matching, ..FlowStatsRequest::default() };
         Ok(self.core.aggregate(self.bridge, &request, now))
+    }
+
+    /// Begins to take all installed flows out, as `dpctl/del-flows` asks; [`Self::go_on`] goes on with
+    /// it.
+    pub fn purge(&mut self, now: Instant) {
+        self.core.delete_megaflows(now, &mut self.orders);
     }
 
     /// How many flows misses have brought into the worker.

@@ -3,9 +3,9 @@
 
 use super::Links;
 use base::{Instant, WorkerId};
+use classifier::{PartedMap, Queue};
 use flow::{FlowId, FlowStats};
 use hashbrown::HashMap;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A flow that was deleted.
@@ -23,14 +23,14 @@ struct Answers {
     /// Since when it has told of every packet that came before.
     collected: Instant,
     /// Flows that it was told to delete, each with how many answers it had been asked for.
-    deleted: VecDeque<(u64, FlowId)>,
+    deleted: Queue<(u64, FlowId)>,
 }
 
 /// All workers' answers.
 #[derive(Debug, Default)]
 pub(super) struct Dumps {
     workers: HashMap<WorkerId, Answers>,
-    dying: HashMap<FlowId, Dying>,
+    dying: PartedMap<FlowId, Dying>,
 }
 
 impl Dumps {
@@ -45,13 +45,22 @@ impl Dumps {
     /// A worker is told to delete a flow.
     pub fn delete(&mut self, worker: WorkerId, id: FlowId, dying: Dying) {
         let answers = self.workers.entry(worker).or_default();
-        answers.deleted.push_back((answers.asked, id));
+        // Those that the worker has told of already need not be remembered.
+        while answers.deleted.front().is_some_and(|(_, id)| !self.dying.contains_key(id)) {
+            answers.deleted.pop();
+        }
+        answers.deleted.push((answers.asked, id));
         self.dying.insert(id, dying);
     }
 
     /// A flow that was deleted and may still be told of.
     pub fn dying(&mut self, id: FlowId) -> Option<&mut Dying> {
         self.dying.get_mut(&id)
+    }
+
+    /// A worker has told of a flow for the last time.
+    pub fn forget(&mut self, id: FlowId) {
+        self.dying.remove(&id);
     }
 
     /// A worker has answered: flows deleted before it was asked will not be told of again.
@@ -63,7 +72,7 @@ impl Dumps {
             && *asked < answers.answered
         {
             self.dying.remove(id);
-            answers.deleted.pop_front();
+            answers.deleted.pop();
         }
     }
 
@@ -81,7 +90,7 @@ impl Dumps {
         self.workers.retain(|worker, answers| {
             let stays = worker.0 < workers;
             if !stays {
-                for (_, id) in answers.deleted.drain(..) {
+                while let Some((_, id)) = answers.deleted.pop() {
                     dying.remove(&id);
                 }
             }

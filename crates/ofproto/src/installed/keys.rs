@@ -1,8 +1,9 @@
 //! The keys of megaflows, each once, in rows of the words that are not zero.
 //!
-//! Flows of one mask whose keys have the same words lie one after the other, so that a change of a
-//! table finds those that it may concern in one pass over plain memory.
+//! Flows of one mask whose keys have the same words lie together, column by column, so that a change of a
+//! table finds those that it may concern in one pass over the words that it looks at.
 
+use classifier::{Columns, Wanted};
 use flow::{FlowKey, Mask, WORDS};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
@@ -32,8 +33,8 @@ pub(super) struct Shape {
     stored: Box<[u8]>,
     /// The mask's words: which, where in the row if it is stored, and the bits.
     masked: Box<[MaskWord]>,
-    /// Rows one after the other: the flow's slot, then the words.
-    rows: Vec<u64>,
+    /// Each the flow's slot, then the words.
+    rows: Columns,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -144,56 +145,44 @@ impl Shape {
         });
         let masked = masked.collect();
         let mask = Box::new(mask.clone());
-        Shape { mask, hash, stored, masked, rows: Vec::new() }
-    }
-
-    fn stride(&self) -> usize {
-        self.stored.len() + 1
+        let rows = Columns::new(stored.len() + 1);
+        Shape { mask, hash, stored, masked, rows }
     }
 
     fn insert(&mut self, slot: u32, key: &FlowKey) -> u32 {
-        let stride = self.stride();
-        let row = self.rows.len() / stride;
-        self.rows.push(slot.into());
-        self.rows.extend(self.stored.iter().map(|word| key.words()[usize::from(*word)]));
-        row as u32
+        let words = self.stored.iter().map(|word| key.words()[usize::from(*word)]);
+        self.rows.push(std::iter::once(slot.into()).chain(words))
     }
 
+    /// Takes a row out; gives the slot of the flow that moves there.
     fn remove(&mut self, row: u32) -> Option<u32> {
-        let stride = self.stride();
-        let (start, last) = (row as usize * stride, self.rows.len() - stride);
-        self.rows.copy_within(last.., start);
-        self.rows.truncate(last);
-        if self.rows.len() < self.rows.capacity() / 4 {
-            self.rows.shrink_to(self.rows.len() * 2);
-        }
-        (start < last).then(|| self.rows[start] as u32)
+        self.rows.swap_remove(row);
+        self.slot(row)
     }
 
-    fn words(&self, row: u32) -> &[u64] {
-        let stride = self.stride();
-        &self.rows[row as usize * stride + 1..][..stride - 1]
+    /// The slot of the flow in a row.
+    fn slot(&self, row: u32) -> Option<u32> {
+        self.rows.get(row, 0).map(|slot| slot as u32)
     }
 
     fn key(&self, row: u32) -> FlowKey {
         let mut key = FlowKey::new();
-        for (word, value) in self.stored.iter().zip(self.words(row)) {
-            key.words_mut()[usize::from(*word)] = *value;
+        for (word, column) in self.stored.iter().zip(1..) {
+            key.words_mut()[usize::from(*word)] = self.rows.get(row, column).unwrap_or_default();
         }
         key
     }
 
     fn agrees(&self, row: u32, key: &FlowKey) -> bool {
-        let words = self.words(row);
         self.masked.iter().all(|it| {
-            let have = it.place.map_or(0, |place| words[usize::from(place)]);
-            (have ^ key.words()[usize::from(it.word)]) & it.bits == 0
+            let have = it.place.and_then(|place| self.rows.get(row, usize::from(place) + 1));
+            (have.unwrap_or_default() ^ key.words()[usize::from(it.word)]) & it.bits == 0
         })
     }
 
     /// How many keys there are.
     pub fn row_count(&self) -> usize {
-        self.rows.len() / self.stride()
+        self.rows.len()
     }
 
     /// The slots of flows in a range of rows whose packets may agree with `key` in the bits of
@@ -215,16 +204,12 @@ impl Shape {
             |(place, want, bits): &(Option<u8>, u64, u64)| place.is_none() && want & bits != 0;
         let is_none = wanted.iter().any(zero);
         let rows = if is_none { 0..0 } else { rows };
-        let wanted: Vec<(usize, u64, u64)> = wanted
+        let wanted: Vec<Wanted> = wanted
             .into_iter()
-            .filter_map(|(place, want, bits)| Some((usize::from(place?) + 1, want, bits)))
+            .filter_map(|(place, value, bits)| {
+                Some(Wanted { column: usize::from(place?) + 1, value, bits })
+            })
             .collect();
-        let stride = self.stride();
-        let end = rows.end.min(self.row_count()) * stride;
-        let rows = self.rows[(rows.start * stride).min(end)..end].chunks_exact(stride);
-        rows.filter(move |row| {
-            wanted.iter().all(|(place, want, bits)| (row[*place] ^ want) & bits == 0)
-        })
-        .map(|row| row[0] as u32)
+        self.rows.find(rows, &wanted).into_iter().filter_map(|row| self.slot(row))
     }
 }

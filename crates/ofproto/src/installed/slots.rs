@@ -1,19 +1,16 @@
-//! The megaflows' places, numbered from 1, in pieces, so that growing moves none of them.
+//! The megaflows' places, numbered from 1: what growing and giving back memory cost does not depend on how
+//! many there are.
 
 use super::keys::Row;
 use base::{Instant, WorkerId};
+use classifier::{Handle, Slab};
 use flow::{FlowId, FlowStats};
 use table::atomic::AtomicU64;
-
-/// Places in a piece.
-const PIECE: usize = 4096;
 
 /// What is kept of a flow besides its key.
 #[derive(Debug)]
 pub(super) struct Place {
-    pub generation: u32,
     pub worker: WorkerId,
-    pub is_live: bool,
     pub tcp_flags: u16,
     pub row: Row,
     /// The numbers of its actions and of what it stands for.
@@ -33,9 +30,7 @@ pub(super) struct Place {
 impl Place {
     fn empty() -> Self {
         Place {
-            generation: 0,
             worker: WorkerId(0),
-            is_live: false,
             tcp_flags: 0,
             row: Row::default(),
             actions: 0,
@@ -69,88 +64,62 @@ impl Place {
 /// The places.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    pieces: Vec<Vec<Place>>,
-    free: Vec<u32>,
-    len: usize,
-    /// Where places that were never used begin.
-    generation: u32,
+    places: Slab<Place>,
+    /// The timing wheel's word of places without a flow.
+    unused: AtomicU64,
 }
 
 impl table::Links for Slots {
     fn link(&self, id: table::Id) -> &AtomicU64 {
-        let index = id as usize - 1;
-        &self.pieces[index / PIECE][index % PIECE].wheel
+        self.at(id).map_or(&self.unused, |place| &place.wheel)
     }
 }
 
 impl Slots {
     /// How many flows there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.places.len()
     }
 
-    /// The highest number that a place has.
+    /// No flow has a higher number.
     pub fn last(&self) -> u32 {
-        let full = self.pieces.len().saturating_sub(1) * PIECE;
-        (full + self.pieces.last().map_or(0, Vec::len)) as u32
+        self.places.end() as u32
     }
 
     /// A free place, which counts as taken now.
     pub fn take(&mut self) -> u32 {
-        self.len += 1;
-        let slot = self.free.pop().unwrap_or_else(|| {
-            if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
-                self.pieces.push(Vec::with_capacity(PIECE));
-            }
-            if let Some(piece) = self.pieces.last_mut() {
-                piece.push(Place { generation: self.generation, ..Place::empty() });
-            }
-            self.last()
-        });
-        if let Some(place) = self.at_mut(slot) {
-            place.is_live = true;
-        }
-        slot
+        self.places.insert(Place::empty()).index() as u32 + 1
     }
 
     /// The flow is gone; its number is not used again.
     pub fn give_back(&mut self, slot: u32) {
-        if let Some(place) = self.at_mut(slot) {
-            place.is_live = false;
-            place.generation = place.generation.wrapping_add(1);
-            self.free.push(slot);
-            self.len -= 1;
-        }
-        // Memory of a peak is given back when it is over. Numbers do not come again: the next flows'
-        // are above.
-        if self.len == 0 {
-            let generations = self.pieces.iter().flatten().map(|place| place.generation);
-            self.generation = generations.max().unwrap_or_default();
-            (self.pieces, self.free) = (Vec::new(), Vec::new());
+        if let Some(handle) = self.handle(slot) {
+            self.places.remove(handle);
         }
     }
 
     /// The number of the flow in a place.
     pub fn id(&self, slot: u32) -> Option<FlowId> {
-        let place = self.at(slot)?;
-        Some(FlowId(u64::from(place.generation) << 32 | u64::from(slot)))
+        Some(FlowId(self.handle(slot)?.to_word() + 1))
     }
 
     /// The place of a flow.
     pub fn slot(&self, id: FlowId) -> Option<u32> {
-        let (slot, generation) = (id.0 as u32, (id.0 >> 32) as u32);
-        self.at(slot).filter(|place| place.generation == generation).map(|_| slot)
+        let handle = Handle::from_word(id.0.checked_sub(1)?);
+        self.places.get(handle).map(|_| id.0 as u32)
     }
 
     /// What is in a place.
     pub fn at(&self, slot: u32) -> Option<&Place> {
-        let index = (slot as usize).checked_sub(1)?;
-        self.pieces.get(index / PIECE)?.get(index % PIECE).filter(|place| place.is_live)
+        self.places.at((slot as usize).checked_sub(1)?)
     }
 
-    /// What is in a place, to be changed; also where there is no flow.
+    /// What is in a place, to be changed.
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut Place> {
-        let index = (slot as usize).checked_sub(1)?;
-        self.pieces.get_mut(index / PIECE)?.get_mut(index % PIECE)
+        self.places.at_mut((slot as usize).checked_sub(1)?)
+    }
+
+    fn handle(&self, slot: u32) -> Option<Handle> {
+        self.places.handle_at((slot as usize).checked_sub(1)?)
     }
 }

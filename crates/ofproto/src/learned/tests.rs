@@ -40,7 +40,8 @@ impl Switch {
         // The worker tells of no more packets.
         self.ofproto.collect(&mut crate::Outbox::default());
         let (worker, at, flows) = (WorkerId(0), self.now, Vec::new());
-        self.ofproto.dump(self.now, FlowDump { worker, at, is_last: true, flows });
+        self.ofproto
+            .dump(self.now, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
         self.ofproto.expire_flows(self.now);
     }
 
@@ -120,7 +121,7 @@ fn a_learned_flow_carries_packets_until_it_is_no_longer_refreshed() {
     switch.sleep(6);
     let stats = FlowStats { packets: 2, bytes: 120, used: Some(switch.now), tcp_flags: 0 };
     let (worker, at, flows) = (WorkerId(0), switch.now, vec![(FlowId(1), stats)]);
-    let dump = FlowDump { worker, at, is_last: true, flows };
+    let dump = FlowDump { worker, at, is_last: true, flows, gone: Vec::new() };
     switch.ofproto.dump(switch.now, dump);
     switch.sleep(6);
     // Nothing came from B for 12 seconds, and from A 6 seconds ago.

@@ -193,7 +193,8 @@ impl Switch {
             |(_, command): &(WorkerId, FlowCommand)| matches!(command, FlowCommand::Collect);
         if self.out.commands.iter().any(is_collect) {
             let (worker, at) = (WorkerId(0), self.now);
-            let dump = flow::FlowDump { worker, at, is_last: true, flows: Vec::new() };
+            let (flows, gone) = (Vec::new(), Vec::new());
+            let dump = flow::FlowDump { worker, at, is_last: true, flows, gone };
             self.ofproto.dump(self.now, dump);
         }
     }

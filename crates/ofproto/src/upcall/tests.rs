@@ -81,7 +81,8 @@ impl Switch {
             (FlowId(id), FlowStats { packets, bytes, used, tcp_flags: 0x12 })
         });
         let (worker, at, flows) = (WorkerId(0), self.now, flows.collect());
-        self.ofproto.dump(self.now, FlowDump { worker, at, is_last: true, flows });
+        self.ofproto
+            .dump(self.now, FlowDump { worker, at, is_last: true, flows, gone: Vec::new() });
     }
 
     fn tick_after(&mut self, ms: u64) -> Vec<String> {
@@ -221,7 +222,8 @@ fn the_flow_limit_is_the_configured_one_from_the_start_however_long_dumps_take()
         // The answer comes a minute later.
         let at = switch.now;
         switch.now = switch.now + Duration::from_secs(60);
-        let dump = FlowDump { worker: WorkerId(0), at, is_last: true, flows: Vec::new() };
+        let (flows, gone) = (Vec::new(), Vec::new());
+        let dump = FlowDump { worker: WorkerId(0), at, is_last: true, flows, gone };
         switch.ofproto.dump(switch.now, dump);
         assert_eq!(switch.ofproto.flow_limit(), 150_000);
     }

@@ -14,7 +14,8 @@ fn all_flows() -> Message {
 
 fn answer(bench: &mut Bench, worker: u16) {
     let worker = WorkerId(worker);
-    let dump = FlowDump { worker, at: bench.now, is_last: true, flows: Vec::new() };
+    let (flows, gone) = (Vec::new(), Vec::new());
+    let dump = FlowDump { worker, at: bench.now, is_last: true, flows, gone };
     bench.core.dump(bench.now, dump);
     bench.with(|connections, switch| connections.dumped(worker, switch));
 }

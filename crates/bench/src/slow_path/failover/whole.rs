@@ -1,0 +1,248 @@
+//! The same through whole switches in processes of their own, ours and Open vSwitch's: what the traffic of
+//! other zones keeps of its rate while a zone fails over.
+
+use super::{CONNECTIONS, EVERY, FAILING, FailoverArgs, of_failing, of_others};
+use crate::packets::TEMPLATE;
+use crate::progress::Progress;
+use crate::slow_path::daemon::{self, Kind, Peer, Plays, UnderTest};
+use crate::slow_path::seconds;
+use crate::summary::Summary;
+use crate::{BenchError, Outcome};
+use port::pcap::PcapTx;
+use serde::Serialize;
+use serde_json::json;
+use std::fmt::Write;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+use testbed::namespaces::FOLDER;
+
+/// The most zones whose packets a peer plays over and over, of the 262,144 buffers that it has.
+const ZONES_MAX: u16 = 10;
+/// How long traffic goes on until all connections are there.
+const SETTLING: Duration = Duration::from_secs(3);
+
+// Ports, by their OpenFlow numbers.
+const FAILING_PORT: u16 = 1;
+const OTHERS: u16 = 2;
+const FAILING_SINK: u16 = 3;
+const OTHERS_SINK: u16 = 4;
+
+/// What one switch came to.
+#[derive(Clone, Debug, Serialize)]
+struct Whole {
+    switch: &'static str,
+    version: String,
+    /// Packets per second of the other zones, with nothing flushed and with failovers.
+    rate_without: f64,
+    rate: f64,
+    rate_ratio: f64,
+    /// How long a flush took for who asked for it, in milliseconds of a clock.
+    flush_ms: Summary,
+    /// Connections before a flush, and once more a while after the last.
+    connections: [u64; 2],
+    workers_processor_s: f64,
+    other_processor_s: f64,
+}
+
+struct Files {
+    failing: PathBuf,
+    others: PathBuf,
+    rules: PathBuf,
+}
+
+/// Measures our switch and the peer.
+pub fn measure(args: &FailoverArgs) -> Result<Outcome, BenchError> {
+    if args.zones > ZONES_MAX {
+        let wrong = format!("with --peer there are no more than {ZONES_MAX} zones: use --zones");
+        return Err(BenchError::WrongWork(wrong));
+    }
+    let (kinds, missing) = Peer::kinds(args.peer);
+    daemon::enter("bench failover", args.json, &kinds)?;
+    let files = Files::write(args.zones)?;
+    let progress = Progress::start("failing over", kinds.len() as u64);
+    let mut wholes = Vec::new();
+    for kind in kinds {
+        wholes.push(run(args, &files, kind)?);
+        progress.advance(1);
+    }
+    drop(progress);
+    Ok(report(args, &wholes, missing))
+}
+
+fn run(args: &FailoverArgs, files: &Files, kind: Kind) -> Result<Whole, BenchError> {
+    let mut switch = UnderTest::start(kind)?;
+    switch.add_flows(&files.rules)?;
+    for sink in [FAILING_SINK, OTHERS_SINK] {
+        switch.add_port(sink, Plays::Nothing)?;
+    }
+    switch.add_port(FAILING_PORT, Plays::Loop(&files.failing))?;
+    switch.add_port(OTHERS, Plays::Loop(&files.others))?;
+    sleep(SETTLING);
+    let before = switch.connections()?;
+    let length = EVERY * args.failovers;
+    let rate_without = rate(&mut switch, |_| {
+        sleep(length);
+        Ok(())
+    })?;
+    let (mut flush_ms, processor) = (Vec::new(), switch.processor());
+    let rate = rate(&mut switch, |switch| {
+        let begun = clock::now();
+        for number in 1..=args.failovers {
+            let from = clock::now();
+            switch.flush_zone(FAILING)?;
+            flush_ms.push(1e3 * seconds(from, clock::now()));
+            sleep((begun + EVERY * number) - clock::now());
+        }
+        Ok(())
+    })?;
+    let processor = switch.processor().since(processor);
+    sleep(SETTLING);
+    let after = switch.connections()?;
+    let version = switch.version()?;
+    switch.stop()?;
+    let wanted = u64::from(CONNECTIONS) * u64::from(args.zones);
+    if before < wanted / 2 {
+        let wrong = format!("there are {before} connections, not {wanted}");
+        return Err(BenchError::WrongWork(wrong));
+    }
+    let none = || BenchError::WrongWork("nothing was flushed".into());
+    Ok(Whole {
+        switch: kind.name(),
+        version,
+        rate_without,
+        rate,
+        rate_ratio: rate / rate_without,
+        flush_ms: Summary::of(&flush_ms).ok_or_else(none)?,
+        connections: [before, after],
+        workers_processor_s: processor.workers_s,
+        other_processor_s: processor.others_s,
+    })
+}
+
+/// Packets per second of the other zones while something is done.
+fn rate(
+    switch: &mut UnderTest,
+    work: impl FnOnce(&mut UnderTest) -> Result<(), BenchError>,
+) -> Result<f64, BenchError> {
+    let (before, begun) = (switch.sent(OTHERS_SINK)?, clock::now());
+    work(switch)?;
+    let (after, ended) = (switch.sent(OTHERS_SINK)?, clock::now());
+    if after == before {
+        return Err(BenchError::WrongWork("no packet of the other zones was forwarded".into()));
+    }
+    Ok((after - before) as f64 / seconds(begun, ended))
+}
+
+impl Files {
+    fn write(zones: u16) -> Result<Files, BenchError> {
+        let folder = Path::new(FOLDER);
+        let files = Files {
+            failing: folder.join("failing.pcap"),
+            others: folder.join("others.pcap"),
+            rules: folder.join("failover.rules"),
+        };
+        play(&files.failing, 2 * CONNECTIONS, of_failing)?;
+        play(&files.others, 2 * CONNECTIONS * u32::from(zones - 1), of_others)?;
+        std::fs::write(&files.rules, rules())
+            .map_err(|source| BenchError::WriteFile { file: files.rules.clone(), source })?;
+        Ok(files)
+    }
+}
+
+/// Zones are the last two octets of the destination; answers have them in their source.
+fn rules() -> String {
+    let of = |(from, to): (u16, u16)| {
+        let zone = "zone=NXM_NX_REG0[0..15]";
+        let track = |address: &str| {
+            format!("actions=move:{address}[0..15]->NXM_NX_REG0[0..15],ct(table=1,{zone})")
+        };
+        format!(
+            "table=0,priority=2,in_port={from},ip,nw_dst=10.2.0.0/16,{}\n\
+             table=0,priority=1,in_port={from},ip,{}\n\
+             table=1,priority=2,in_port={from},ip,ct_state=+trk+new,nw_dst=10.2.0.0/16,\
+             actions=ct(commit,{zone}),output:{to}\n\
+             table=1,priority=1,in_port={from},ip,ct_state=+trk+est,actions=output:{to}\n",
+            track("NXM_OF_IP_DST"),
+            track("NXM_OF_IP_SRC"),
+        )
+    };
+    [(FAILING_PORT, FAILING_SINK), (OTHERS, OTHERS_SINK)].map(of).concat()
+        + "table=1,priority=0,actions=drop\n"
+}
+
+/// Writes a file of these packets.
+fn play(path: &Path, packets: u32, of: fn(&mut [u8], u32)) -> Result<(), BenchError> {
+    let failed = |source| BenchError::WriteFile { file: path.to_owned(), source };
+    let mut file =
+        File::create(path).and_then(|file| PcapTx::new(file, || Duration::ZERO)).map_err(failed)?;
+    let mut frame = [0; 60];
+    frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
+    for number in 0..packets {
+        of(&mut frame, number);
+        file.record(Duration::ZERO, &frame).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn report(args: &FailoverArgs, wholes: &[Whole], missing: Option<String>) -> Outcome {
+    let mut text = format!(
+        "{} zones of {CONNECTIONS} connections, one of them flushed {} times and made again, through whole \
+         switches\n{:12}{:>16}{:>16}{:>9}{:>17}{:>14}\n",
+        args.zones,
+        args.failovers,
+        "",
+        "packets/s before",
+        "with failovers",
+        "ratio",
+        "flush ms median",
+        "longest"
+    );
+    for it in wholes {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:12}{:>16.0}{:>16.0}{:>9.3}{:>17.2}{:>14.2}",
+            it.switch, it.rate_without, it.rate, it.rate_ratio, it.flush_ms.median, it.flush_ms.max,
+        );
+    }
+    if let Some(why) = &missing {
+        let _ = writeln!(text, "Open vSwitch is not measured: {why}");
+    }
+    let json = json!({
+        "zones": args.zones,
+        "connections_per_zone": CONNECTIONS,
+        "failovers": args.failovers,
+        "time": "a clock's",
+        "runs": wholes,
+        "not_measured": missing,
+    });
+    Outcome { text, json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::pcap::Capture;
+
+    #[test]
+    fn files_have_the_packets_of_their_zones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pcap");
+        play(&path, 50, of_others).unwrap();
+        let capture = Capture::open(&path).unwrap();
+        let mut frame = [0; 60];
+        frame[..TEMPLATE.len()].copy_from_slice(&TEMPLATE);
+        of_others(&mut frame, 49);
+        assert_eq!((capture.len(), capture.frame(49).unwrap().1), (50, &frame[..]));
+        assert_eq!(rules().lines().count(), 9);
+    }
+
+    #[test]
+    fn more_zones_than_a_peer_plays_are_refused() {
+        let args = FailoverArgs { zones: 11, failovers: 1, peer: Some(Peer::Ovs), json: true };
+        let error = measure(&args).unwrap_err().to_string();
+        assert!(error.contains("no more than 10 zones"), "{error}");
+    }
+}

@@ -1,0 +1,288 @@
+//! One switch in memory with its packets: flows come, a controller asks, and all flows go.
+
+use super::whole::first_frame;
+use super::{StatsArgs, Upkeep};
+use crate::BenchError;
+use crate::memory::{available_bytes, resident_bytes};
+use crate::packets;
+use crate::slow_path::turns::{Allowance, Turns};
+use crate::slow_path::{due, seconds};
+use ::conntrack::{Config as ConntrackConfig, Conntrack};
+use base::{Instant, WorkerId};
+use load::in_memory::{Cable, Discard, OwnTime, PORTS, Switch};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Packets that wait before the next are lost, as in a network card's ring.
+const RING: u64 = 2048;
+/// How often the control side is told that time passes, as the switch's thread tells it.
+const TICK: Duration = Duration::from_millis(100);
+/// Flows that one flow-mod affects.
+const AFFECTED: u32 = 10;
+/// The destinations of flows that flow-mods affect; one for each phase.
+const SPECIAL: [[u8; 4]; 2] = [[10, 9, 9, 8], [10, 9, 9, 9]];
+/// The rule, whose flows are exact: it copies what packets differ in to registers.
+const RULE: &str = "priority=10,udp,in_port=p0,nw_dst=10.0.0.0/8,\
+                    actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG0[],\
+                    move:NXM_OF_IP_DST[]->NXM_NX_REG1[],\
+                    move:NXM_OF_UDP_SRC[]->NXM_NX_REG2[0..15],output:p1";
+
+/// One phase.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Phase {
+    /// How many flows it is of.
+    pub wanted: u32,
+    pub flows: usize,
+    /// When all were there, from its beginning.
+    pub seconds_to_limit: Option<f64>,
+    pub took_s: f64,
+    pub longest_pause_ms: f64,
+    pub lost: u64,
+    pub stopped_by: Option<&'static str>,
+    pub flow_mod_ms: f64,
+    pub flow_mod_flows: usize,
+    pub aggregate_ms: f64,
+    /// The longest time in which packets would have waited for what a controller asked.
+    pub longest_step_ms: f64,
+}
+
+/// How all flows were taken out.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Purge {
+    pub flows: usize,
+    pub took_s: f64,
+    /// The longest time in which packets would have waited.
+    pub longest_step_ms: f64,
+}
+
+/// What carrying something out in steps came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settled {
+    /// Flows that were given other actions, or taken out.
+    flows: usize,
+    longest_ms: f64,
+}
+
+/// A switch with its packets, and where time stands.
+pub struct Station {
+    switch: Switch,
+    cables: [Cable; 2],
+    allowance: Allowance,
+    time: OwnTime,
+    begun: Instant,
+    ticked: Instant,
+    /// Seconds from the beginning, and flows.
+    pub installed: Vec<(f64, f64)>,
+    memory_max: u64,
+}
+
+impl Station {
+    pub fn new(args: &StatsArgs, upkeep: Upkeep) -> Result<Station, BenchError> {
+        let conntrack = Arc::new(Conntrack::new(fastrand::u64(..), ConntrackConfig::default()));
+        let mut switch = Switch::sharing(RULE, WorkerId(0), conntrack)?;
+        let config = ofproto::Config {
+            flow_limit: 2 * args.most.max(args.flows) as usize,
+            stats_interval_ms: Some(upkeep.interval_ms()),
+            expires: upkeep != Upkeep::Never,
+            max_idle_ms: 1000 * u64::from(args.max_idle),
+            ..ofproto::Config::default()
+        };
+        switch.set_flow_limit(config.flow_limit);
+        switch.set_config(config);
+        let allowance = Allowance::default();
+        let turns = Turns::new(first_frame(), set_flow, allowance.clone());
+        let silent = Turns::new(Vec::new(), |_, _| {}, Allowance::default());
+        let [from, to] = PORTS.map(|(_, port)| port);
+        let cables = [
+            Cable { port: from, rx: Box::new(turns), tx: Box::new(Discard) },
+            Cable { port: to, rx: Box::new(silent), tx: Box::new(Discard) },
+        ];
+        let time = OwnTime::start();
+        let begun = time.now();
+        let memory_max = match args.memory_mb {
+            Some(megabytes) => megabytes << 20,
+            None => resident_bytes().unwrap_or(0) + available_bytes().unwrap_or(u64::MAX) / 2,
+        };
+        let (ticked, installed) = (begun, Vec::new());
+        Ok(Station { switch, cables, allowance, time, begun, ticked, installed, memory_max })
+    }
+
+    /// Packets of so many flows in turn, until each has its flow or the time is over.
+    pub fn phase(
+        &mut self,
+        flows: u32,
+        rate: Option<u32>,
+        number: usize,
+        longest: Duration,
+    ) -> Result<Phase, BenchError> {
+        self.allowance.set_flows(0, flows.into());
+        let begun = self.time.now();
+        let mut phase = Phase { wanted: flows, ..Phase::default() };
+        let (mut offered, mut grown_at, mut count) = (0, begun, self.switch.flow_count());
+        loop {
+            let now = self.time.now();
+            self.tick(now, &mut phase);
+            if let Some(rate) = rate {
+                let due = due(now, begun, rate);
+                if due == offered && self.allowance.left() == 0 {
+                    let next = Duration::from_nanos(1_000_000_000 / u64::from(rate) + 1);
+                    self.time.skip_to(now + next);
+                    // Nothing waited: that is no pause.
+                    grown_at = self.time.now();
+                    continue;
+                }
+                let room = RING - self.allowance.left().min(RING);
+                let come = (due - offered).min(room);
+                phase.lost += due - offered - come;
+                offered = due;
+                self.allowance.add(come);
+            } else {
+                self.allowance.add(RING - self.allowance.left().min(RING));
+            }
+            self.switch.turn(now, &mut self.cables, 0)?;
+            self.switch.go_on(now);
+            let flows_now = self.switch.flow_count();
+            if flows_now > count {
+                let now = self.time.now();
+                let pause = (now - grown_at).as_secs_f64() * 1e3;
+                phase.longest_pause_ms = phase.longest_pause_ms.max(pause);
+                grown_at = now;
+            }
+            count = flows_now;
+            if count >= flows as usize {
+                phase.seconds_to_limit = Some(seconds(begun, self.time.now()));
+            } else if self.time.now() - begun >= longest {
+                phase.stopped_by = Some("time");
+            }
+            if phase.seconds_to_limit.is_some() || phase.stopped_by.is_some() {
+                break;
+            }
+        }
+        (phase.took_s, phase.flows) = (seconds(begun, self.time.now()), count);
+        self.sample();
+        self.ask(&mut phase, number)?;
+        Ok(phase)
+    }
+
+    /// Lets time pass for the control side, and counts.
+    fn tick(&mut self, now: Instant, phase: &mut Phase) {
+        if now - self.ticked < TICK {
+            return;
+        }
+        self.ticked = now;
+        self.sample();
+        self.switch.sort_beside(&mut self.time);
+        self.switch.keep_up(now);
+        if resident_bytes().is_some_and(|bytes| bytes > self.memory_max) {
+            phase.stopped_by = Some("memory");
+        }
+    }
+
+    fn sample(&mut self) {
+        let at = seconds(self.begun, self.time.now());
+        self.installed.push((at, self.switch.flow_count() as f64));
+    }
+
+    /// What a controller waits for: a flow-mod that affects ten flows, the sum of one rule.
+    fn ask(&mut self, phase: &mut Phase, number: usize) -> Result<(), BenchError> {
+        let [a, b, c, d] = SPECIAL[number];
+        let rule = format!("priority=300,udp,in_port=p0,nw_dst={a}.{b}.{c}.{d},actions=drop");
+        let begun = self.time.now();
+        self.switch.flow_mod(&rule, begun)?;
+        let done = self.settle();
+        let changed = self.time.now();
+        self.switch.ask_statistics();
+        let told = self.settle();
+        let sum = self.switch.sum("udp,in_port=p0,nw_dst=10.0.0.0/8", self.time.now())?;
+        let answered = self.time.now();
+        if sum.packets == 0 && phase.flows > 0 {
+            return Err(BenchError::WrongWork("the rule counted no packet".into()));
+        }
+        phase.flow_mod_ms = 1e3 * seconds(begun, changed);
+        phase.flow_mod_flows = done.flows;
+        phase.aggregate_ms = 1e3 * seconds(changed, answered);
+        phase.longest_step_ms = done.longest_ms.max(told.longest_ms);
+        Ok(())
+    }
+
+    /// Takes all flows out.
+    pub fn purge(&mut self) -> Result<Purge, BenchError> {
+        let (begun, flows) = (self.time.now(), self.switch.flow_count());
+        self.switch.purge(begun);
+        let first_ms = 1e3 * seconds(begun, self.time.now());
+        let done = self.settle();
+        let took_s = seconds(begun, self.time.now());
+        let left = self.switch.flow_count();
+        if left > 0 {
+            return Err(BenchError::WrongWork(format!("{left} of {flows} flows stay")));
+        }
+        self.installed.push((seconds(self.begun, self.time.now()), 0.0));
+        Ok(Purge { flows, took_s, longest_step_ms: done.longest_ms.max(first_ms) })
+    }
+
+    /// How many flows there are.
+    pub fn flow_count(&self) -> usize {
+        self.switch.flow_count()
+    }
+
+    /// Goes on with what is to be done, a part at a time, until nothing is left.
+    fn settle(&mut self) -> Settled {
+        let mut settled = Settled::default();
+        loop {
+            let now = self.time.now();
+            let (changed, more) = self.switch.go_on(now);
+            settled.flows += changed;
+            settled.longest_ms = settled.longest_ms.max(1e3 * seconds(now, self.time.now()));
+            if !more {
+                return settled;
+            }
+        }
+    }
+}
+
+/// Makes a frame one of a flow: of the first ten and of the ten after them flow-mods will tell.
+pub fn set_flow(frame: &mut [u8], flow: u32) {
+    packets::set_connection(frame, flow);
+    let destination = match flow / AFFECTED {
+        0 => SPECIAL[0],
+        1 => SPECIAL[1],
+        _ => [10, 1, 1, 2],
+    };
+    packets::set_destination(frame, destination);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::args;
+    use super::*;
+
+    #[test]
+    fn too_much_memory_and_too_much_time_end_a_phase() {
+        let little = StatsArgs { memory_mb: Some(1), flows: 1_000_000, most: 1000, ..args(0, 0) };
+        let mut station = Station::new(&little, Upkeep::EverySecond).unwrap();
+        let phase = station.phase(1_000_000, None, 0, Duration::from_secs(60)).unwrap();
+        assert_eq!(phase.stopped_by, Some("memory"));
+        let mut station = Station::new(&args(1_000_000, 1000), Upkeep::Never).unwrap();
+        let phase = station.phase(1_000_000, None, 0, Duration::from_millis(20)).unwrap();
+        assert_eq!((phase.stopped_by, phase.seconds_to_limit), (Some("time"), None));
+    }
+
+    #[test]
+    fn frames_are_of_their_flow() {
+        let mut frame = first_frame();
+        for (flow, destination) in
+            [(0, SPECIAL[0]), (9, SPECIAL[0]), (10, SPECIAL[1]), (20, [10, 1, 1, 2])]
+        {
+            set_flow(&mut frame, flow);
+            assert_eq!(
+                frame[packets::IP_DESTINATION..packets::IP_DESTINATION + 4],
+                destination,
+                "{flow}"
+            );
+            let good = wire::checksum::Verdict::Good;
+            assert_eq!(wire::checksum::verify_ipv4_header(&frame[14..34]), good, "{flow}");
+        }
+        assert_eq!(due(Instant::from_nanos(1_500_000_000), Instant::from_nanos(500_000_000), 7), 7);
+    }
+}
