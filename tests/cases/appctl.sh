@@ -73,6 +73,18 @@ contains "dpctl/show" "$(must_fail ovs-appctl dpctl/show netdev@nosuch)" \
     "ovs-vswitchd: opening datapath netdev@nosuch failed (No such device)"
 contains "dpctl/show" "$(ovs-appctl dpctl/show netdev@ovs-netdev)" "port 1: br0"
 
+# The datapath's name may stand without its type, and a long option for its short form.
+contains "trace" "$(ovs-appctl ofproto/trace ovs-netdev 'in_port(2)')" "Datapath actions:"
+contains "ipf" "$(ovs-appctl dpctl/ipf-get-status --more)" "Fragmentation Module Status"
+contains "limit" "$(must_fail ovs-appctl dpctl/ct-set-limits default=x)" "invalid default limit (Invalid argument)"
+
+# The socket of a bridge is there once the bridge is.
+for n in 1 2 3 4 5 6 7 8; do
+    vsctl add-br "extra$n"
+    test -S "$OVS_RUNDIR/extra$n.mgmt" || fail "extra$n: no socket"
+    vsctl del-br "extra$n"
+done
+
 # A line of the datapath's own ends each flow of a detailed dump.
 pings client 10.0.0.2
 lines=$(ovs-appctl dpctl/dump-flows -m | grep -c '^ufid')

@@ -1,5 +1,6 @@
 //! Carries out a flow's steps on the frames that hit it.
 
+use crate::branch;
 use crate::laps::Laps;
 use crate::outbox::Outbox;
 use crate::rewrite;
@@ -76,6 +77,19 @@ pub(crate) fn execute_run(
             }),
             Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
+            Action::CloneCut { max_len, actions } => {
+                branch::on_cut_copies(worker, now, frames, (*max_len, actions), out, laps);
+            }
+            Action::CheckLen(check) if last => {
+                return branch::check_len(worker, now, frames, check, out, laps);
+            }
+            Action::CheckLen(check) => {
+                branch::check_len_of_copies(worker, now, frames, check, out, laps)
+            }
+            Action::Meter(meter) => branch::limit(worker, now, frames, meter, laps),
+            Action::SetTunnel(to) => {
+                on_each(frames, action, laps, |frame| frame.key.copy_tunnel(&to.key));
+            }
             Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),
         }
     }
@@ -83,7 +97,7 @@ pub(crate) fn execute_run(
 }
 
 /// Frames whose packet is still there; what was dropped on the way has none.
-fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
+pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> {
     frames.iter_mut().filter(|frame| !frame.packet.is_empty())
 }
 
@@ -125,16 +139,13 @@ fn output_cut(
     worker: &mut Worker,
     frames: &mut [Frame],
     port: PortNo,
-    max_len: u16,
+    max_len: u32,
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
     for frame in present(frames) {
         let mut copy = worker.pool.copy(&frame.packet);
-        if copy.len() > max_len.into() {
-            copy.truncate(max_len.into());
-            copy.forget_offload();
-        }
+        branch::cut(&mut copy, max_len);
         out.push(port, copy);
         laps.note(|| Step::Output(port));
     }
@@ -264,7 +275,7 @@ fn on_copies(
     }
 }
 
-fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
+pub(crate) fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
     let Frame { packet, key, layers, connection } = frame;
     let packet = worker.pool.copy(packet);
     Frame { packet, key: key.clone(), layers: *layers, connection: *connection }

@@ -73,7 +73,8 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
         Action::Hash { .. } => false,
         Action::Ct(_) | Action::CtClear | Action::Recirc(_) | Action::Controller(_) => false,
         Action::TunnelPush(_) => true,
-        Action::TunnelPop { .. } => false,
+        Action::TunnelPop { .. } | Action::SetTunnel(_) => false,
+        Action::CloneCut { .. } | Action::CheckLen(_) | Action::Meter(_) => false,
     }
 }
 

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod branch;
 mod burst;
 mod cache_insert;
 mod cache_policy;

@@ -66,8 +66,13 @@ pub(crate) fn opens_tunnels(actions: &[Action]) -> bool {
 fn visit(actions: &[Action], see: &mut impl FnMut(&Action)) {
     for action in actions {
         see(action);
-        if let Action::Clone(actions) = action {
-            visit(actions, see);
+        match action {
+            Action::Clone(actions) | Action::CloneCut { actions, .. } => visit(actions, see),
+            Action::CheckLen(check) => {
+                visit(&check.greater, see);
+                visit(&check.less_equal, see);
+            }
+            _ => {}
         }
     }
 }

@@ -4,7 +4,8 @@ use crate::ct::CtAction;
 use crate::drop::DropReason;
 use crate::field::Field;
 use crate::hash::HashAlgorithm;
-use crate::tunnel::{OptionMapping, TunnelKind, TunnelPush};
+use crate::meter::MeterRef;
+use crate::tunnel::{OptionMapping, SetTunnel, TunnelKind, TunnelPush};
 use base::{PortNo, RecircId};
 use std::sync::Arc;
 
@@ -20,8 +21,21 @@ pub enum Action {
         /// The port.
         port: PortNo,
         /// At most so many bytes.
-        max_len: u16,
+        max_len: u32,
     },
+    /// Carry these steps out on a copy of what comes first of the packet, as with [`Self::OutputCut`].
+    CloneCut {
+        /// At most so many bytes.
+        max_len: u32,
+        /// The steps.
+        actions: Arc<[Action]>,
+    },
+    /// Carry out one list of steps or another, as long as the packet is; on a copy, where steps follow.
+    CheckLen(Arc<CheckLen>),
+    /// Let the packet through as far as the rate allows; drop it otherwise.
+    Meter(MeterRef),
+    /// Say which tunnel the packet shall leave by, for a device that puts the outer headers on itself.
+    SetTunnel(Arc<SetTunnel>),
     /// Send a copy to the control side for an OpenFlow controller.
     Controller(ControllerAction),
     /// Rewrite a field of the packet, and of the key with it.
@@ -64,6 +78,17 @@ pub enum Action {
     Clone(Arc<[Action]>),
     /// Drop the packet, for this reason. Ends the list.
     Drop(DropReason),
+}
+
+/// Two lists of steps, for long packets and short ones.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct CheckLen {
+    /// A long packet has more bytes, without the frame's checksum.
+    pub bytes: u16,
+    /// For long packets.
+    pub greater: Box<[Action]>,
+    /// For the others.
+    pub less_equal: Box<[Action]>,
 }
 
 /// Rewrites bits of one field.

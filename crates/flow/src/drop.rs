@@ -72,6 +72,8 @@ reasons! {
     TunnelPop = "datapath_drop_tunnel_pop_error",
     /// The checksum of a tunnel's packet is wrong.
     TunnelChecksum = "datapath_drop_tunnel_csum_error",
+    /// A meter's rate was exceeded.
+    Meter = "datapath_drop_meter",
     /// The IP checksum was wrong.
     BadChecksum = "conntrack_l3csum_err",
 }

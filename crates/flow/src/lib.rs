@@ -18,13 +18,14 @@ mod headers;
 mod key;
 mod latency;
 mod matching;
+mod meter;
 mod offload;
 mod packed;
 mod tunnel;
 mod upcall;
 mod vlan_limit;
 
-pub use action::{Action, ControllerAction, SetField};
+pub use action::{Action, CheckLen, ControllerAction, SetField};
 pub use connection::ConnectionRef;
 pub use ct::{CtAction, Masked, Nat, NatKind, NatRange, PortSelection, Tuple, TupleL4, TupleMatch};
 pub use ct_state::CtState;
@@ -39,12 +40,13 @@ pub use key::{
 };
 pub use latency::{Stamps, UpcallClass};
 pub use matching::Match;
+pub use meter::{Meter, MeterBand, MeterConfig, MeterCount, MeterRef};
 pub use offload::{
     FlowOffload, OffloadId, OffloadOffer, OffloadRule, OffloadStatus, OffloadTraffic, Refusal,
     Translated,
 };
 pub use packed::PackedKey;
-pub use tunnel::{OptionMapping, TunnelKind, TunnelPush};
+pub use tunnel::{OptionMapping, SetTunnel, TunnelKind, TunnelPush};
 pub use upcall::{
     Execute, FlowCommand, FlowDump, FlowId, FlowPut, FlowStats, TraceId, Upcall, UpcallKind,
 };

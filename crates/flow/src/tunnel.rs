@@ -1,6 +1,8 @@
 //! Tunnels, as the datapath's steps name them.
 
+use crate::key::FlowKey;
 use base::PortNo;
+use std::sync::Arc;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $number:literal, $device:literal, $protocol:literal;)*) => {
@@ -103,4 +105,15 @@ pub struct TunnelPush {
     /// checksum is that of the header as it stands, and a checksum that is not zero is to be
     /// computed.
     pub header: Box<[u8]>,
+}
+
+/// What a device that puts outer headers on by itself is told of the tunnel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SetTunnel {
+    /// A key with the tunnel's fields only.
+    pub key: FlowKey,
+    /// The UDP port of the tunnel's other end; 0 where the protocol has none.
+    pub udp_port: u16,
+    /// The options that the packet shall carry.
+    pub options: Arc<[OptionMapping]>,
 }

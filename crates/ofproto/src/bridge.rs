@@ -2,6 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::group::Groups;
+use crate::meter_mod::Meters;
 use crate::mirror::MirrorConfig;
 use crate::port::{Port, PortRefused, PortSpec};
 use crate::table::{TableConfig, Tables};
@@ -112,6 +113,8 @@ pub struct Bridge {
     pub tables: Tables,
     /// Its groups.
     pub groups: Groups,
+    /// Its meters.
+    pub meters: Meters,
     /// Which options of tunnels fields stand for.
     pub(crate) tunnel_options: Arc<[OptionMapping]>,
     /// Where Ethernet addresses are.
@@ -148,6 +151,7 @@ impl Bridge {
             config: Arc::new(config),
             tables,
             groups: Groups::default(),
+            meters: Meters::default(),
             tunnel_options: Arc::new([]),
             controllers: ControllerState::default(),
             fragments: Fragments::default(),

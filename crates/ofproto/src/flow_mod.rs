@@ -85,6 +85,7 @@ impl Ofproto {
         check(flow_mod)?;
         if !flow_mod.command.is_delete() {
             self.check_groups(id, &flow_mod.actions)?;
+            self.check_meters(id, &flow_mod.actions)?;
         }
         let done = self.change_flows(id, flow_mod, now);
         self.delete_orphans(id, now);
@@ -117,7 +118,7 @@ impl Ofproto {
         }
     }
 
-    /// Deletes all flows and groups of a bridge, as when its first controller is configured. Tells
+    /// Deletes all flows, groups and meters of a bridge, as when its first controller is configured. Tells
     /// controllers nothing (ovs: `ofproto/ofproto.c`, `ofproto_flush__`).
     pub fn flush_flows(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
@@ -128,6 +129,7 @@ impl Ofproto {
             ledger.learned.forget_orphans();
         }
         self.flush_groups(id);
+        self.flush_meters(id);
     }
 
     /// Deletes flows whose timeout has passed.

@@ -7,7 +7,7 @@
 
 use crate::installed::{Links, NewFlow};
 use crate::snapshot::{Locked, Shared, Snapshot};
-use crate::translate::{Effect, Notes, datapath_mask, translate};
+use crate::translate::{Effect, Notes, World, datapath_mask, translate};
 use crate::upcall::{exact_mask, links};
 use crate::{Ofproto, Outbox};
 use base::{Instant, WorkerId};
@@ -89,14 +89,16 @@ impl Handler {
         if self.answers.is_empty() {
             self.refresh();
         }
-        let mut translation = translate(self.snapshot.world(now), &upcall.key, Notes::Off);
+        let packet_len = Some(upcall.packet.data().len());
+        let world = World { packet_len, ..self.snapshot.world(now) };
+        let mut translation = translate(world, &upcall.key, Notes::Off);
         let teaches =
             |it: &Effect| matches!(it, Effect::LearnFlow { .. } | Effect::HitLearned { .. });
         if refuses && translation.effects.iter().any(teaches) {
             return Some(upcall);
         }
         let is_urgent = translation.effects.iter().any(|it| self.changes_state(it, &upcall));
-        let mask = (!translation.is_orphan()).then(|| match self.snapshot.wildcards {
+        let mask = translation.may_install().then(|| match self.snapshot.features.wildcards {
             true => datapath_mask(&translation.mask),
             false => exact_mask(),
         });

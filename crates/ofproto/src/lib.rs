@@ -24,6 +24,7 @@ mod credits;
 mod events;
 mod eviction;
 mod fdb;
+mod features;
 mod flow_changes;
 mod flow_mod;
 mod group;
@@ -35,6 +36,7 @@ mod learned;
 mod ledger;
 mod lookup;
 mod mac_table;
+mod meter_mod;
 mod mirror;
 mod packet_out;
 mod port;
@@ -63,11 +65,13 @@ pub use bridges::Bridges;
 pub use carried::Carried;
 pub use config::Config;
 pub use events::{Event, FlowChange};
+pub use features::Features;
 pub use flow_mod::Transaction;
 pub use group::{Group, Groups};
 pub use handler::{After, Handler};
 pub use installed::{DatapathFlow, InstalledCounters};
 pub use mac_table::{MacCounters, MacEntry, MacTable};
+pub use meter_mod::Meters;
 pub use mirror::{MirrorConfig, MirrorOutput};
 pub use port::{Port, PortDevice, PortRefused, PortSpec};
 pub use revalidate::Revalidator;
@@ -148,8 +152,7 @@ pub struct Ofproto {
     changes: Changes,
     is_changed: bool,
     upkeep: Upkeep,
-    /// Whether megaflows have masks.
-    wildcards: bool,
+    features: Features,
 }
 
 impl Ofproto {
@@ -161,7 +164,7 @@ impl Ofproto {
             recirc: Arc::default(),
             timeout_policies: Arc::default(),
             underlay: Arc::default(),
-            wildcards: true,
+            features: Features::default(),
             flow_limit: config.flow_limit,
             max_idle: Duration::from_millis(config.max_idle_ms),
         };
@@ -192,7 +195,7 @@ impl Ofproto {
             changes: Changes::default(),
             is_changed: false,
             upkeep: Upkeep::default(),
-            wildcards: true,
+            features: Features::default(),
         }
     }
 

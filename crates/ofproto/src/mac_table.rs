@@ -55,6 +55,8 @@ pub struct MacCounters {
     pub evicted: u64,
     /// Addresses that turned up at another port.
     pub moved: u64,
+    /// Packets of a static address from another port than its own.
+    pub static_none_move: u64,
 }
 
 impl MacTable {
@@ -111,6 +113,7 @@ impl MacTable {
         let order = self.last_order;
         if let Some(entry) = self.entries.get_mut(&(vlan, mac)) {
             // Statistics come late: what was seen elsewhere since then counts.
+            self.counters.static_none_move += u64::from(entry.is_static && entry.port != port);
             if entry.is_static || entry.port != port && now < entry.seen {
                 return;
             }
@@ -320,7 +323,8 @@ mod tests {
         table.expire(at(13));
         assert_eq!(table.take_changed().collect::<Vec<_>>(), [(7, mac(1))]);
         assert_eq!(table.len(), 1);
-        let expect = MacCounters { learned: 3, expired: 1, evicted: 1, moved: 1 };
+        let expect =
+            MacCounters { learned: 3, expired: 1, evicted: 1, moved: 1, static_none_move: 0 };
         assert_eq!(table.counters(), expect);
         table.flush_port(OfPort(4));
         assert!(table.is_empty());

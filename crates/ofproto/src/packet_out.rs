@@ -36,6 +36,7 @@ impl Ofproto {
             return Err(OfError::new(ErrorCode::BadPort, reason));
         }
         self.check_groups(id, &packet_out.actions)?;
+        self.check_meters(id, &packet_out.actions)?;
         let device = bridge.port(in_port).and_then(|port| port.source()).unwrap_or(NO_DEVICE);
         let packet = Packet::from_bytes(&packet_out.data);
         let Ok(frame) = Frame::parse(packet, device) else {

@@ -346,7 +346,7 @@ impl Revalidator {
             return;
         }
         installed.counters.revalidated += 1;
-        if translation.is_orphan()
+        if !translation.may_install()
             || translation.learns_anew
             || !datapath_mask(&translation.mask).is_within(flow.matching.mask())
         {

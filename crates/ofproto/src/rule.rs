@@ -102,7 +102,7 @@ pub(crate) fn outputs_to(actions: &[Action], port: OfPort) -> bool {
     actions.iter().any(|action| match action {
         Action::Output { port: to, .. } => *to == port,
         Action::Controller(_) => port == OfPort::CONTROLLER,
-        Action::Enqueue { port: to, .. } => *to == port,
+        Action::Enqueue { port: to, .. } | Action::OutputTrunc { port: to, .. } => *to == port,
         Action::Clone(inner) | Action::WriteActions(inner) => outputs_to(inner, port),
         _ => false,
     })

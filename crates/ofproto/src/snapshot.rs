@@ -8,6 +8,7 @@
 use crate::Ofproto;
 use crate::bridges::Bridges;
 use crate::credits::Credits;
+use crate::features::Features;
 use crate::installed::Installed;
 use crate::recirc::RecircTable;
 use crate::revalidate::Work;
@@ -28,8 +29,7 @@ pub(crate) struct Snapshot {
     pub recirc: Arc<RecircTable>,
     pub timeout_policies: Arc<BTreeMap<Zone, u32>>,
     pub underlay: Arc<Underlay>,
-    /// Whether megaflows have masks.
-    pub wildcards: bool,
+    pub features: Features,
     /// How many megaflows there may be, and how long they may be idle.
     pub flow_limit: usize,
     pub max_idle: Duration,
@@ -59,6 +59,8 @@ impl Snapshot {
             recirc: &self.recirc,
             timeout_policies: &self.timeout_policies,
             underlay: &self.underlay,
+            features: self.features,
+            packet_len: None,
             now,
         }
     }
@@ -73,7 +75,7 @@ impl Ofproto {
             recirc: Arc::clone(&self.recirc),
             timeout_policies: Arc::clone(&self.timeout_policies),
             underlay: Arc::clone(&self.underlay),
-            wildcards: self.wildcards,
+            features: self.features,
             flow_limit: self.flow_limit,
             max_idle: Duration::from_millis(self.config.max_idle_ms),
         }

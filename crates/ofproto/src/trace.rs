@@ -5,7 +5,7 @@ use crate::bridge::{Bridge, BridgeId};
 use crate::rule::Rule;
 use crate::text::{self, PortNames};
 use crate::translate::{
-    Effect, Entry, Fork, Note, NoteKind, Notes, Sent, Translation, fix_tpid, translate_from,
+    Effect, Entry, Fork, Note, NoteKind, Notes, Sent, Translation, World, fix_tpid, translate_from,
     translate_sent,
 };
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId};
@@ -100,7 +100,7 @@ impl Ofproto {
         last.set(Field::ActsetOutput, key.get(Field::ActsetOutput));
         let last = if last == key { "unchanged".into() } else { shown(&last) };
         let _ = writeln!(out, "\nFinal flow: {last}");
-        let mut mask = translation.mask.clone();
+        let mut mask = translation.failed_mask.unwrap_or(translation.mask);
         // Whether there is a second tag is not told (ovs: `xlate_wc_finish`).
         if mask.get(Field::VlanTci1) == VLAN_PRESENT.into() {
             mask.set(Field::VlanTci1, 0);
@@ -111,6 +111,12 @@ impl Ofproto {
         let _ = write!(out, "Datapath actions: {actions}");
         if let Some(error) = translation.error {
             let _ = write!(out, "\nTranslation failed ({}), packet is dropped.\n", failure(error));
+        }
+        if translation.is_slow && translation.error.is_none() {
+            out.push_str(
+                "\nThis flow is handled by the userspace slow path because it:\n  \
+                 - Uses action(s) not supported by datapath.",
+            );
         }
         if request.packet_bytes.is_some() {
             self.learn_from(&translation.effects, now);
@@ -139,7 +145,8 @@ impl Ofproto {
         let bridge = self.bridges.get(request.bridge);
         let device = bridge.and_then(|bridge| bridge.port(in_port)?.source());
         let device = device.unwrap_or(PortNo(u32::MAX));
-        let world = self.world(now);
+        let packet_len = request.packet_bytes.map(|bytes| bytes as usize);
+        let world = World { packet_len, ..self.world(now) };
         match &request.actions {
             Some(actions) if key.recirc_id() == RecircId(0) => {
                 let sent = Sent { bridge: request.bridge, actions, pipeline: key };

@@ -104,6 +104,8 @@ impl Ofproto {
             recirc: &self.recirc,
             timeout_policies: &self.timeout_policies,
             underlay: &self.underlay,
+            features: self.features,
+            packet_len: None,
             now,
         }
     }
@@ -197,6 +199,8 @@ pub(crate) fn exact_mask() -> Mask {
     fields.for_each(|&field| mask.add(field));
     mask.set(Field::ConjId, 0);
     mask.set(Field::ActsetOutput, 0);
+    // As many bits as there are states.
+    mask.set(Field::CtState, 0xff);
     mask
 }
 

@@ -170,15 +170,6 @@ impl Ofproto {
         self.megaflows_mut().work.is_paused = is_paused;
     }
 
-    /// Whether a megaflow stands for all packets that are treated alike (`upcall/enable-megaflows`), or
-    /// for those with one key only. The megaflows that are there go.
-    pub fn set_wildcards(&mut self, wildcards: bool, now: Instant, out: &mut Outbox) {
-        self.wildcards = wildcards;
-        self.is_changed = true;
-        self.publish();
-        self.delete_megaflows(now, out);
-    }
-
     /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.
     pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
         let last = self.megaflows_mut().installed.last_slot();

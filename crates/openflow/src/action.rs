@@ -116,6 +116,13 @@ pub enum Action {
         /// Bytes for a controller.
         max_len: u16,
     },
+    /// Output what comes first of the packet (`output(port=,max_len=)`).
+    OutputTrunc {
+        /// The port, no reserved one but LOCAL and IN_PORT.
+        port: OfPort,
+        /// At most so many bytes, at least an Ethernet header.
+        max_len: u32,
+    },
     /// Send to a controller, with more said than `Output` can.
     Controller(ToController),
     /// Assign bits of a field.
@@ -183,10 +190,25 @@ pub enum Action {
     CtClear,
     /// Within `ct(...)`: translate; `None` restores what was set up.
     Nat(Option<NatRange>),
+    /// Say whether the packet has more bytes (`check_pkt_larger`).
+    CheckPktLarger {
+        /// More than so many.
+        bytes: u16,
+        /// The bit that says so.
+        target: Subfield,
+    },
+    /// Take a tunnel's option away (`delete_field`).
+    DeleteField(Field),
+    /// For tests: look the packet up once more before going on (`debug_recirc`).
+    DebugRecirc,
+    /// For tests: no megaflow stands for the packet (`debug_slow`).
+    DebugSlow,
     /// Carry these out on a copy.
     Clone(Vec<Action>),
     /// Send to a group.
     Group(u32),
+    /// Go on only as fast as a meter allows (an instruction before OpenFlow 1.5).
+    Meter(u32),
     /// Does nothing; carries bytes.
     Note(Vec<u8>),
     /// Add a flow.

@@ -5,8 +5,8 @@ use crate::error::{ErrorCode, OfError};
 use crate::framer::HEADER_LEN;
 use crate::message::{Message, PacketInFormat, Version};
 use crate::{
-    bundle, control, error_codes, flow_mod, flow_removed, group_mod, hello, packet_in, packet_out,
-    port, queue, stats, table_mod,
+    bundle, control, error_codes, flow_mod, flow_removed, group_mod, hello, meter_mod, packet_in,
+    packet_out, port, queue, request_forward, stats, table_mod,
 };
 
 /// A transaction id: a reply carries that of its request.
@@ -144,17 +144,6 @@ fn unknown(message_type: u8) -> OfError {
     OfError::new(ErrorCode::BadType, reason)
 }
 
-/// Why a meter-mod fails: there is no meter, and no room for one. Deleting is not asked of this
-/// decoder.
-fn no_meter(input: &mut Input<'_>) -> Result<OfError, OfError> {
-    let (code, what) = match input.u16()? {
-        0 | 2 => (ErrorCode::MeterUnsupported, "there are no meters"),
-        1 => (ErrorCode::MeterUnknown, "there is no such meter"),
-        _ => (ErrorCode::MeterBadCommand, "a meter-mod's command is unknown"),
-    };
-    Ok(OfError::new(code, what))
-}
-
 fn decode10(message_type: u8, input: &mut Input<'_>) -> Result<Message, OfError> {
     Ok(match message_type {
         15 => port::take_mod(input, Version::V10)?,
@@ -188,8 +177,11 @@ fn decode11(
         24 | 25 if version >= Version::V12 => control::take_role(input, message_type == 25)?,
         28 if v14 => control::take_async14(input)?,
         28 if version == Version::V13 => control::take_async(input)?,
-        29 if version >= Version::V13 => return Err(no_meter(input)?),
+        meter_mod::METER_MOD if version >= Version::V13 => meter_mod::take(input)?,
+        26 if version >= Version::V13 => Message::GetAsyncRequest,
+        27 if version >= Version::V13 => control::take_async_reply(input, version)?,
         31 if v14 => table_mod::take_status(input)?,
+        request_forward::REQUEST_FORWARD if v14 => request_forward::take(input, version)?,
         30 if v14 => control::take_role_status(input)?,
         33 if v14 => bundle::take_control(input)?,
         34 if v14 => bundle::take_add(input, version, options)?,
@@ -255,6 +247,10 @@ fn encode_body(
             kind::PORT_STATUS
         }
         Message::GroupMod(group_mod) => group_mod::put(out, version, group_mod),
+        Message::MeterMod(meter_mod) => meter_mod::put(out, meter_mod),
+        Message::RequestForward { xid, request } => {
+            request_forward::put(out, version, *xid, request, options)
+        }
         Message::TableMod(table_mod) => {
             table_mod::put(out, version, table_mod);
             17

@@ -4,7 +4,8 @@ use crate::bundle::{self, ONF_ADD, ONF_CONTROL};
 use crate::bytes::{Input, Output};
 use crate::codec::DecodeOptions;
 use crate::error::{ErrorCode, OfError};
-use crate::message::{Message, PacketInFormat, Role, Version};
+use crate::message::{AsyncMasks, Message, PacketInFormat, Role, Version};
+use crate::request_forward::{self, NICIRA_REQUEST_FORWARD, ONF_REQUEST_FORWARD};
 use crate::stats::flow_monitor;
 use crate::vendor::{NICIRA, ONF};
 use crate::{ct_flush, flow_mod, flow_removed, group_mod, packet_in, tlv_table};
@@ -45,6 +46,12 @@ pub(crate) fn take_vendor(
         (ONF, ONF_CONTROL) if version == Version::V13 => bundle::take_control(input),
         (ONF, ONF_ADD) if version == Version::V13 => bundle::take_add(input, version, options),
         (ONF, ONF_ROLE_STATUS) if version == Version::V13 => take_role_status(input),
+        (ONF, ONF_REQUEST_FORWARD) if version == Version::V13 => {
+            request_forward::take(input, version)
+        }
+        (NICIRA, NICIRA_REQUEST_FORWARD) if version < Version::V13 => {
+            request_forward::take(input, version)
+        }
         (NICIRA, _) => take_nicira(subtype, input, version, options),
         (ONF, _) => Err(bad(ErrorCode::BadSubtype, format!("ONF's message {subtype} is unknown"))),
         _ => {
@@ -189,12 +196,24 @@ fn role_number(role: Role) -> u32 {
 pub(crate) fn take_async(input: &mut Input<'_>) -> Result<Message, OfError> {
     let mut pair =
         || -> Result<[Option<u32>; 2], OfError> { Ok([Some(input.u32()?), Some(input.u32()?)]) };
-    Ok(Message::SetAsync {
+    Ok(Message::SetAsync(AsyncMasks {
         packet_in: pair()?,
         port_status: pair()?,
         flow_removed: pair()?,
-        table_status: [None; 2],
-    })
+        ..AsyncMasks::default()
+    }))
+}
+
+/// Reads OFPT_GET_ASYNC_REPLY, which is written as OFPT_SET_ASYNC.
+pub(crate) fn take_async_reply(
+    input: &mut Input<'_>,
+    version: Version,
+) -> Result<Message, OfError> {
+    let set = if version == Version::V13 { take_async(input)? } else { take_async14(input)? };
+    match set {
+        Message::SetAsync(masks) => Ok(Message::GetAsyncReply(masks)),
+        other => Ok(other),
+    }
 }
 
 /// Reads the properties of OFPT_SET_ASYNC from OpenFlow 1.4 on: for each kind of message the bits
@@ -216,14 +235,15 @@ pub(crate) fn take_async14(input: &mut Input<'_>) -> Result<Message, OfError> {
             }
         }
     }
-    // Role and request-forward messages are never sent.
-    let [p1, p0, s1, s0, f1, f0, _, _, t1, t0, ..] = masks;
-    Ok(Message::SetAsync {
+    // Role messages are sent in any case.
+    let [p1, p0, s1, s0, f1, f0, _, _, t1, t0, r1, r0] = masks;
+    Ok(Message::SetAsync(AsyncMasks {
         packet_in: [p0, p1],
         port_status: [s0, s1],
         flow_removed: [f0, f1],
         table_status: [t0, t1],
-    })
+        request_forward: [r0, r1],
+    }))
 }
 
 fn start(out: &mut Vec<u8>, subtype: u32) {
@@ -255,8 +275,11 @@ pub(crate) fn put(out: &mut Vec<u8>, version: Version, message: &Message) -> u8 
         Message::RoleStatus { role, reason, generation } => {
             put_role_status(out, version, *role, *reason, *generation)
         }
-        Message::SetAsync { packet_in, port_status, flow_removed, table_status } => {
-            put_async(out, version, [*packet_in, *port_status, *flow_removed], *table_status)
+        Message::SetAsync(masks) => put_async(out, version, masks),
+        Message::GetAsyncRequest => 26,
+        Message::GetAsyncReply(masks) => {
+            put_async(out, version, masks);
+            27
         }
         Message::SetFlowFormat(format) => {
             start(out, NXT_SET_FLOW_FORMAT);
@@ -330,20 +353,24 @@ fn put_role(
     if reply { 25 } else { 24 }
 }
 
-fn put_async(
-    out: &mut Vec<u8>,
-    version: Version,
-    masks: [[Option<u32>; 2]; 3],
-    table_status: [Option<u32>; 2],
-) -> u8 {
-    let says_all = masks.iter().flatten().all(Option::is_some) && table_status == [None; 2];
+fn put_async(out: &mut Vec<u8>, version: Version, masks: &AsyncMasks) -> u8 {
+    let &AsyncMasks { packet_in, port_status, flow_removed, .. } = masks;
+    let old = [packet_in, port_status, flow_removed];
+    let new = [masks.table_status, masks.request_forward];
+    let says_all = old.iter().flatten().all(Option::is_some) && new == [[None; 2]; 2];
     if version >= Version::V14 || !says_all {
         // The form without properties can't leave anything unsaid, Nicira's with them can.
         if version < Version::V14 {
             start(out, NXT_SET_ASYNC_CONFIG2);
         }
-        let [packet_in, port_status, flow_removed] = masks;
-        let kinds = [(0, packet_in), (2, port_status), (4, flow_removed), (8, table_status)];
+        let [table_status, request_forward] = new;
+        let kinds = [
+            (0, packet_in),
+            (2, port_status),
+            (4, flow_removed),
+            (8, table_status),
+            (10, request_forward),
+        ];
         for (kind, [primary, secondary]) in kinds {
             for (kind, mask) in [(kind, secondary), (kind + 1, primary)] {
                 if let Some(mask) = mask {
@@ -358,6 +385,6 @@ fn put_async(
     if version < Version::V13 {
         start(out, NXT_SET_ASYNC_CONFIG);
     }
-    masks.iter().flatten().for_each(|mask| out.put_u32(mask.unwrap_or(0)));
+    old.iter().flatten().for_each(|mask| out.put_u32(mask.unwrap_or(0)));
     if version < Version::V13 { VENDOR } else { 28 }
 }

@@ -166,8 +166,18 @@ pub enum ErrorCode {
     MeterInvalid,
     /// OFPMMFC_BAD_COMMAND
     MeterBadCommand,
-    /// OFPMMFC_...: meters are not there.
-    MeterUnsupported,
+    /// OFPMMFC_METER_EXISTS
+    MeterExists,
+    /// OFPMMFC_BAD_FLAGS
+    MeterBadFlags,
+    /// OFPMMFC_BAD_RATE
+    MeterBadRate,
+    /// OFPMMFC_BAD_BAND
+    MeterBadBand,
+    /// OFPMMFC_OUT_OF_METERS
+    MeterOutOfMeters,
+    /// OFPMMFC_OUT_OF_BANDS
+    MeterOutOfBands,
     /// NXTTMFC_BAD_COMMAND: a command of no TLV table-mod.
     TlvBadCommand,
     /// NXTTMFC_BAD_OPT_LEN: an option's value of a length that is not supported.

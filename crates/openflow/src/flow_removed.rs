@@ -18,8 +18,8 @@ pub(crate) fn reason(raw: u8) -> Result<RemovedReason, OfError> {
         0 => RemovedReason::IdleTimeout,
         1 => RemovedReason::HardTimeout,
         3 => RemovedReason::GroupDelete,
-        // Deleted with its meter is deleted, too.
-        2 | 4 => RemovedReason::Delete,
+        2 => RemovedReason::Delete,
+        4 => RemovedReason::MeterDelete,
         5 => RemovedReason::Eviction,
         _ => {
             let reason = format!("flow removed for reason {raw}");
@@ -34,6 +34,7 @@ pub(crate) fn reason_number(reason: RemovedReason) -> u8 {
         RemovedReason::HardTimeout => 1,
         RemovedReason::Delete => 2,
         RemovedReason::GroupDelete => 3,
+        RemovedReason::MeterDelete => 4,
         RemovedReason::Eviction => 5,
     }
 }

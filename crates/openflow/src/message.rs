@@ -2,6 +2,7 @@
 
 mod flow_monitor;
 mod group;
+mod meter;
 mod packet_in;
 mod port;
 mod queue;
@@ -18,6 +19,10 @@ pub use flow_monitor::{
 pub use group::{
     BUCKET_MAX, Bucket, BucketPlace, GROUP_ALL, GROUP_MAX, GroupCommand, GroupDesc, GroupMod,
     GroupStats, GroupType, HashField, Selection, SelectionMethod,
+};
+pub use meter::{
+    METER_ALL, METER_BANDS_MAX, METER_CONTROLLER, METER_MAX, METER_SLOWPATH, METERS_MAX,
+    MeterCommand, MeterDesc, MeterMod, MeterStats,
 };
 pub use packet_in::{Continuation, ContinuedActions, PacketIn, PacketInFormat};
 pub use port::{PortConfig, PortDesc, PortReason};
@@ -160,6 +165,8 @@ pub enum RemovedReason {
     Delete,
     /// Deleted with a group that it sends to.
     GroupDelete,
+    /// Deleted with a meter that it uses.
+    MeterDelete,
     /// Evicted for room.
     Eviction,
 }
@@ -175,6 +182,22 @@ pub enum Role {
     Primary,
     /// May only read.
     Secondary,
+}
+
+/// Which asynchronous messages a controller wants: bits of their reasons, where it is primary or equal and
+/// where it is secondary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AsyncMasks {
+    /// Bits of packet-in reasons.
+    pub packet_in: [Option<u32>; 2],
+    /// Bits of port-status reasons.
+    pub port_status: [Option<u32>; 2],
+    /// Bits of flow-removed reasons.
+    pub flow_removed: [Option<u32>; 2],
+    /// Bits of table-status reasons, from OpenFlow 1.4 on.
+    pub table_status: [Option<u32>; 2],
+    /// Bits of the reasons of forwarded requests, from OpenFlow 1.4 on.
+    pub request_forward: [Option<u32>; 2],
 }
 
 /// One message, either way.
@@ -265,6 +288,16 @@ pub enum Message {
     },
     /// Changes groups.
     GroupMod(Box<GroupMod>),
+    /// Changes meters (from OpenFlow 1.3 on).
+    MeterMod(MeterMod),
+    /// A controller tells what another one changed (from 1.4 on, or ONF's extension in 1.3 and Nicira's
+    /// before).
+    RequestForward {
+        /// The transaction id of the other's message.
+        xid: u32,
+        /// The message: a group-mod or a meter-mod.
+        request: Box<Message>,
+    },
     /// Changes how tables behave.
     TableMod(TableMod),
     /// A table tells how much room it has (from OpenFlow 1.4 on).
@@ -338,19 +371,13 @@ pub enum Message {
     SetPacketInFormat(PacketInFormat),
     /// NXT_SET_CONTROLLER_ID
     SetControllerId(u16),
-    /// NXT_SET_ASYNC_CONFIG or OFPT_SET_ASYNC: which asynchronous messages are wanted, per role
-    /// (primary or equal, secondary): packet-in reasons, port-status reasons, flow-removed reasons and,
-    /// from 1.4 on, table-status reasons. From 1.4 on what is `None` stays as it is.
-    SetAsync {
-        /// Bits of packet-in reasons.
-        packet_in: [Option<u32>; 2],
-        /// Bits of port-status reasons.
-        port_status: [Option<u32>; 2],
-        /// Bits of flow-removed reasons.
-        flow_removed: [Option<u32>; 2],
-        /// Bits of table-status reasons.
-        table_status: [Option<u32>; 2],
-    },
+    /// NXT_SET_ASYNC_CONFIG or OFPT_SET_ASYNC: which asynchronous messages are wanted. From 1.4 on what
+    /// is `None` stays as it is.
+    SetAsync(AsyncMasks),
+    /// OFPT_GET_ASYNC_REQUEST (from OpenFlow 1.3 on)
+    GetAsyncRequest,
+    /// OFPT_GET_ASYNC_REPLY: which asynchronous messages are wanted, as [`Message::SetAsync`] sets them.
+    GetAsyncReply(AsyncMasks),
     /// OFPT_QUEUE_GET_CONFIG_REQUEST, before OpenFlow 1.4.
     QueueConfigRequest {
         /// The port; `NONE` is all.

@@ -113,7 +113,7 @@ fn captured_messages_are_read_and_written_back() {
 /// Meters and `learn` are not supported.
 fn is_refused_on_purpose(error: &OfError) -> bool {
     match error.code {
-        ErrorCode::MeterUnsupported => true,
+        ErrorCode::MeterOutOfMeters => true,
         ErrorCode::ActionBadVendorType => error.reason.contains("learn"),
         _ => false,
     }
@@ -128,8 +128,8 @@ fn is_answered_differently(message: &Message) -> bool {
             reply,
             StatsReply::GroupFeatures
                 | StatsReply::MeterFeatures
-                | StatsReply::MeterConfig
-                | StatsReply::MeterStats
+                | StatsReply::MeterConfig(_)
+                | StatsReply::MeterStats(_)
                 | StatsReply::Port(_)
         ),
         _ => false,

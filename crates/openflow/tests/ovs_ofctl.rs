@@ -116,8 +116,8 @@ fn ovs_ofctl_reads_tables_features() {
             replies.extend([
                 StatsReply::TableFeatures(tables.clone()),
                 StatsReply::MeterFeatures,
-                StatsReply::MeterConfig,
-                StatsReply::MeterStats,
+                StatsReply::MeterConfig(vec![]),
+                StatsReply::MeterStats(vec![]),
             ]);
         }
         if version >= Version::V14 {
@@ -165,7 +165,7 @@ fn ovs_ofctl_knows_the_errors() {
         (ErrorCode::GroupExists, "OFPGMFC_GROUP_EXISTS"),
         (ErrorCode::GroupInvalid, "OFPGMFC_INVALID_GROUP"),
         (ErrorCode::GroupBadBucket, "OFPGMFC_BAD_BUCKET"),
-        (ErrorCode::MeterUnsupported, "OFPMMFC_OUT_OF_METERS"),
+        (ErrorCode::MeterOutOfMeters, "OFPMMFC_OUT_OF_METERS"),
         (ErrorCode::FlowModBadTableId, "OFPFMFC_BAD_TABLE_ID"),
     ];
     for version in Version::ALL {

@@ -8,5 +8,5 @@ pub mod frame;
 mod options;
 mod port;
 
-pub use options::DummyOptions;
+pub use options::{DummyOptions, Wire};
 pub use port::DummyPort;

@@ -1,6 +1,6 @@
 //! The port: receive queues that commands fill, and a transmit queue that records.
 
-use crate::DummyOptions;
+use crate::{DummyOptions, Wire};
 use base::MacAddr;
 use packet::{Batch, Packet, Pool};
 use port::pcap_port::Clock;
@@ -35,8 +35,14 @@ struct Shared {
     queues: Vec<Queue>,
     received: Option<Record>,
     sent: Option<Record>,
+    sinks: Mutex<Vec<Sink>>,
+    /// The port that it connects to is there.
+    is_connected: AtomicBool,
     counters: Counters,
 }
+
+/// Takes a copy of every frame that is sent, and says whether it wants more.
+pub type Sink = Box<dyn Fn(&[u8]) -> bool + Send>;
 
 type Record = Arc<Mutex<PcapTx<File>>>;
 
@@ -112,6 +118,8 @@ impl DummyPort {
             queues,
             received,
             sent,
+            sinks: Mutex::default(),
+            is_connected: AtomicBool::new(false),
             counters: Counters::default(),
         };
         Ok(DummyPort { shared: Arc::new(shared) })
@@ -145,6 +153,25 @@ impl DummyPort {
         // It cannot overflow: at most a hundred frames wait.
         let _ = rustix::io::write(&queue.waiting, &1_u64.to_ne_bytes());
         true
+    }
+
+    /// Gives a copy of every frame that is sent from now on to `sink`.
+    pub fn attach(&self, sink: Sink) {
+        lock(&self.shared.sinks).push(sink);
+    }
+
+    /// Says whether the port that this one connects to is there.
+    pub fn set_connected(&self, is_connected: bool) {
+        self.shared.is_connected.store(is_connected, Ordering::Relaxed);
+    }
+
+    /// Whether the port that this one connects to is there; nothing is known of those that wait for others.
+    #[must_use]
+    pub fn is_connected(&self) -> Option<bool> {
+        match self.shared.options.wire {
+            Wire::Connects(_) => Some(self.shared.is_connected.load(Ordering::Relaxed)),
+            _ => None,
+        }
     }
 
     /// How many receive queues it has.
@@ -254,6 +281,7 @@ impl DummyTx {
         if let Some(record) = &self.shared.sent {
             let _ = lock(record).record_now(frame);
         }
+        lock(&self.shared.sinks).retain(|sink| sink(frame));
         Ok(frame.len())
     }
 }
@@ -302,6 +330,7 @@ mod tests {
             tx_queues: 1,
             numa: 0,
             ifindex: None,
+            wire: Wire::None,
             unknown: Vec::new(),
         };
         DummyPort::open("p1", options, || Duration::from_secs(5)).unwrap()
@@ -330,6 +359,22 @@ mod tests {
         let recorded = Capture::open(&folder.path().join("both.pcap")).unwrap();
         let first = |index| recorded.frame(index).map(|(_, bytes)| bytes[0]);
         assert_eq!([0, 1, 2, 3, 4].map(first), [Some(1), Some(1), Some(0), Some(3), None]);
+    }
+
+    #[test]
+    fn what_is_sent_goes_to_sinks_for_as_long_as_they_want_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut pool, mut batch) = (Pool::new(4), Batch::new());
+        let port = open(folder.path());
+        let (sender, received) = std::sync::mpsc::channel();
+        port.attach(Box::new(move |frame| sender.send(frame[0]).is_ok_and(|()| frame[0] != 2)));
+        for first in [1, 2, 3] {
+            assert!(port.receive(0, vec![first; 60]));
+            port.rx()[0].receive(&mut pool, &mut batch).unwrap();
+            assert_eq!(port.tx().send(&mut pool, &mut batch).packets, 1);
+        }
+        assert_eq!(received.iter().collect::<Vec<u8>>(), [1, 2]);
+        assert_eq!(port.is_connected(), None);
     }
 
     #[test]

@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What Open vSwitch's userspace datapath can do and this switch can't.
-const LACKING: [(&str, &str); 7] = [
+const LACKING: [(&str, &str); 4] = [
     ("add_mpls", "false"),
-    ("check_pkt_len", "false"),
     ("lb_output_action", "false"),
     ("max_mpls_depth", "0"),
     ("sample_nesting", "false"),
-    ("tnl_push_pop", "false"),
-    ("trunc", "false"),
 ];
 
 /// What people are told of each, in the words and the order of Open vSwitch
@@ -102,6 +99,16 @@ pub fn describe() -> String {
     text
 }
 
+/// What it is called, with its title and what the datapath can do.
+pub fn all() -> Vec<(&'static str, &'static str, String)> {
+    let capabilities = capabilities();
+    let value = |name: &str| match capabilities.get(name).map_or("false", String::as_str) {
+        "false" if name == "sample_nesting" => "0".to_owned(),
+        value => value.to_owned(),
+    };
+    TITLES.iter().map(|&(name, title)| (name, title, value(name))).collect()
+}
+
 /// The lines of the log, in the words of Open vSwitch.
 pub fn probes(datapath: &str) -> impl Iterator<Item = String> {
     let capabilities = capabilities();
@@ -125,7 +132,8 @@ mod tests {
         let lines: Vec<String> = probes("netdev@ovs-netdev").collect();
         for line in [
             "netdev@ovs-netdev: Datapath supports ct_clear action",
-            "netdev@ovs-netdev: Datapath does not support truncate action",
+            "netdev@ovs-netdev: Datapath supports truncate action",
+            "netdev@ovs-netdev: Datapath does not support add_mpls action",
             "netdev@ovs-netdev: MPLS label stack length probed as 0",
         ] {
             assert!(lines.iter().any(|it| it == line), "{line}: {lines:#?}");
@@ -142,7 +150,7 @@ mod tests {
         // Open vSwitch 3.1 writes this one into the database alone.
         assert_eq!(untold, ["ct_flush"]);
         let text = describe();
-        for line in ["Recirc: Yes\n", "Truncate action: No\n", "Sample nesting: 0\n"] {
+        for line in ["Recirc: Yes\n", "Truncate action: Yes\n", "Sample nesting: 0\n"] {
             assert!(text.contains(line), "{text}");
         }
         assert_eq!(text.lines().count() + untold.len(), capabilities().len());

@@ -127,7 +127,18 @@ impl Switch {
         counters.extend(stats.drops.iter().map(|(reason, n)| (reason.name().to_owned(), n)));
         let conntrack = self.conntrack.counters();
         counters.extend(conntrack.iter().map(|(event, n)| (event.name().to_owned(), n)));
-        // Two sides may count under one name, as Open vSwitch has it.
+        let macs = self.ofproto.bridges().iter().filter_map(|bridge| self.ofproto.macs(bridge.id));
+        let of_macs = macs.map(ofproto::MacTable::counters).flat_map(|macs| {
+            [
+                ("mac_learning_learned", macs.learned),
+                ("mac_learning_expired", macs.expired),
+                ("mac_learning_evicted", macs.evicted),
+                ("mac_learning_moved", macs.moved),
+                ("mac_learning_static_none_move", macs.static_none_move),
+            ]
+        });
+        counters.extend(of_macs.map(|(name, count)| (name.to_owned(), count)));
+        // Two sides, or bridges, may count under one name, as Open vSwitch has it.
         counters.sort_by(|a, b| a.0.cmp(&b.0));
         counters.dedup_by(|later, kept| {
             let same = later.0 == kept.0;

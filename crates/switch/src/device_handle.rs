@@ -2,6 +2,7 @@
 
 use super::configure::random_mac;
 use super::devices::DeviceKind;
+use super::dummy::wire::Connected;
 use control::Interface;
 use port::{PcapOptions, PcapPort, PortError, RxQueue, TxQueue};
 use port_afxdp::{XdpOptions, XdpPort};
@@ -17,7 +18,7 @@ pub enum Handle {
     /// With what it shows in place of a device.
     Pcap(PcapPort, Box<LinkInfo>),
     Dpdk(DpdkPort),
-    Dummy(DummyPort),
+    Dummy(Connected),
     /// The end of tunnels: packets come and go through ports of the underlay.
     Tunnel,
 }
@@ -86,7 +87,7 @@ impl Handle {
                 let port = DummyPort::open(name, options, clock::since_epoch)?;
                 let boxed = |rx| Box::new(rx) as Box<dyn RxQueue>;
                 let rx = port.rx().into_iter().map(boxed).collect();
-                (Handle::Dummy(port), rx)
+                (Handle::Dummy(Connected::new(name, port)), rx)
             }
             DeviceKind::Tunnel(_) => (Handle::Tunnel, Vec::new()),
         })

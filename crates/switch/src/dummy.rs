@@ -1,6 +1,8 @@
 //! Ports without a device, as `--enable-dummy` allows them: which interfaces are such ports, and how they
 //! look (ovs: `lib/netdev-dummy.c`, `lib/dpif-netdev.c`).
 
+pub mod wire;
+
 use super::Switch;
 use super::devices::Devices;
 use super::worker_thread::WorkerCommand;

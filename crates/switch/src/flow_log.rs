@@ -1,11 +1,13 @@
 //! What the log says at level DBG of misses and installed flows, in the words that Open vSwitch's tests look
 //! for (ovs: `lib/dpif-netdev.c`, `dp_netdev_upcall`, `dp_netdev_flow_add`).
 
-use base::WorkerId;
+use base::{Instant, WorkerId};
 use flow::{FlowCommand, FlowKey, FlowPut, Upcall, UpcallKind};
 use log::Level;
 use ofproto::Ofproto;
-use ofproto::text::{PortNames, format_actions, format_flow, format_packet, format_ufid};
+use ofproto::text::{
+    PortNames, format_actions, format_flow, format_packet, format_stats, format_ufid,
+};
 
 /// A packet that comes up.
 pub fn upcall(datapath: &str, upcall: &Upcall) {
@@ -49,4 +51,25 @@ fn flow_put(put: &FlowPut, key: &FlowKey) {
         target: "dpif_netdev",
         "flow_add: ufid:{id} mega_ufid:{id} {flow}, actions:{actions}"
     );
+}
+
+/// Whether flows are told of as their statistics are collected: with their keys, which Open vSwitch does not
+/// ask its datapath for as long as flows are known by their numbers (`upcall/disable-ufid`).
+pub fn is_dump_told(uses_ufid: bool) -> bool {
+    !uses_ufid && log::log_enabled!(target: "dpif", Level::Debug)
+}
+
+/// The flows of a worker, whose statistics were collected (ovs: `lib/dpif.c`, `dpif_flow_dump_next`).
+pub fn dumped(datapath: &str, worker: WorkerId, ofproto: &Ofproto, now: Instant) {
+    for flow in ofproto.megaflows().into_iter().filter(|flow| flow.worker == worker) {
+        let names = PortNames::default();
+        let key = format_flow(&flow.key, flow.matching.mask(), true, names);
+        let stats = format_stats(&flow.stats, now);
+        let actions = format_actions(&flow.actions, &flow.key, names);
+        let id = format_ufid(flow.id);
+        log::debug!(
+            target: "dpif",
+            "{datapath}: flow_dump ufid:{id} {key}, {stats}, actions:{actions}"
+        );
+    }
 }

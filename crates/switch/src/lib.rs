@@ -163,8 +163,8 @@ impl Switch {
         let shared = Rc::new_cyclic(|weak| {
             RefCell::new(Switch {
                 tls: settings.tls.clone(),
+                ofproto: commands::begin_ofproto(settings.dummy),
                 settings,
-                ofproto: Ofproto::new(ofproto::Config::default()).of_run(secret::secret()),
                 connections: Connections::default(),
                 conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
                 slow,

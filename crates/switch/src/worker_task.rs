@@ -1,5 +1,6 @@
 //! What workers tell the control thread.
 
+use super::flow_log;
 use super::worker_thread::{WorkerEvent, WorkerThread};
 use super::{Shared, Switch};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -55,6 +56,10 @@ impl Switch {
             WorkerEvent::Dump(_, dump) => {
                 let (worker, at, is_last) = (dump.worker, dump.at, dump.is_last);
                 self.ofproto.dump(now, dump);
+                if is_last && flow_log::is_dump_told(self.uses_ufid) {
+                    let datapath = self.settings.dummy.datapath_name();
+                    flow_log::dumped(datapath, worker, &self.ofproto, now);
+                }
                 if is_last {
                     self.flow_gauge.sample(self.ofproto.megaflow_counters().current);
                     self.flow_gauge.dump_ms = (clock::now() - at).as_millis() as u64;

@@ -4,11 +4,13 @@
 use super::limiter::Limiter;
 use super::session::Session;
 use super::settings::ConnectionKind;
+use crate::bridge::BridgeId;
 use crate::events::Event;
 use base::{Instant, OfPort};
 use openflow::EncodeOptions;
 use openflow::message::{
-    Message, PacketIn, PortDesc, PortReason, RemovedReason, Role, TableReason, Version, reason,
+    AsyncMasks, Message, PacketIn, PortDesc, PortReason, RemovedReason, Role, TableReason, Version,
+    reason,
 };
 
 /// OFPR_ACTION.
@@ -30,6 +32,7 @@ pub(super) struct AsyncConfig {
     pub port_status: [u32; 2],
     pub flow_removed: [u32; 2],
     pub table_status: [u32; 2],
+    pub request_forward: [u32; 2],
 }
 
 impl AsyncConfig {
@@ -39,6 +42,7 @@ impl AsyncConfig {
         port_status: [0; 2],
         flow_removed: [0; 2],
         table_status: [0; 2],
+        request_forward: [0; 2],
     };
 
     /// What is wanted by those who don't say (ovs: `lib/ofp-connection.c`,
@@ -54,28 +58,23 @@ impl AsyncConfig {
             port_status: [0x7, 0x7],
             flow_removed: [flow_removed, 0],
             table_status: [0; 2],
+            request_forward: [0; 2],
         }
     }
 
     /// With what was asked for instead of what was before. Before OpenFlow 1.4 one bit stood for
     /// all kinds of actions.
-    pub fn asked(
-        mut self,
-        version: Version,
-        packet_in: [Option<u32>; 2],
-        port_status: [Option<u32>; 2],
-        flow_removed: [Option<u32>; 2],
-        table_status: [Option<u32>; 2],
-    ) -> Self {
+    pub fn asked(mut self, version: Version, wanted: &AsyncMasks) -> Self {
         let replace = |place: &mut [u32; 2], asked: [Option<u32>; 2]| {
             for (bits, asked) in place.iter_mut().zip(asked) {
                 *bits = asked.unwrap_or(*bits);
             }
         };
-        replace(&mut self.packet_in, packet_in);
-        replace(&mut self.port_status, port_status);
-        replace(&mut self.flow_removed, flow_removed);
-        replace(&mut self.table_status, table_status);
+        replace(&mut self.packet_in, wanted.packet_in);
+        replace(&mut self.port_status, wanted.port_status);
+        replace(&mut self.flow_removed, wanted.flow_removed);
+        replace(&mut self.table_status, wanted.table_status);
+        replace(&mut self.request_forward, wanted.request_forward);
         if version < Version::V14 {
             for bits in &mut self.packet_in {
                 if *bits & ACTION != 0 {
@@ -85,9 +84,39 @@ impl AsyncConfig {
         }
         self
     }
+
+    /// As a controller is told of it: before OpenFlow 1.4 only what there was then.
+    pub fn told(self, version: Version) -> AsyncMasks {
+        let is_new = version >= Version::V14;
+        let all = |bits: [u32; 2]| bits.map(Some);
+        let new = |bits: [u32; 2]| bits.map(|bits| is_new.then_some(bits));
+        let finer = if is_new { 0 } else { FINER_ACTIONS };
+        AsyncMasks {
+            packet_in: all(self.packet_in.map(|bits| bits & !finer)),
+            port_status: all(self.port_status),
+            flow_removed: all(self.flow_removed),
+            table_status: new(self.table_status),
+            request_forward: new(self.request_forward),
+        }
+    }
 }
 
 impl Session {
+    /// Shows a request of another controller, if the peer wants to know and its version can say it.
+    pub fn forward(&mut self, bridge: BridgeId, xid: u32, request: &Message) {
+        let Some(version) = self.version() else { return };
+        let bit = match request {
+            Message::GroupMod(_) => 0,
+            Message::MeterMod(_) if version >= Version::V13 => 1,
+            _ => return,
+        };
+        let is_asked = self.wants(self.async_config.request_forward, bit);
+        if self.bridge == bridge && self.closing().is_none() && is_asked {
+            let request = Box::new(request.clone());
+            self.send_async(&Message::RequestForward { xid, request });
+        }
+    }
+
     /// Tells the peer of an event, if it wants to know. `is_own` is a consequence of its own
     /// request.
     pub fn tell(&mut self, event: &Event, is_own: bool, now: Instant) {
@@ -219,6 +248,7 @@ fn removed_bit(reason: RemovedReason) -> u32 {
         RemovedReason::HardTimeout => 1,
         RemovedReason::Delete => 2,
         RemovedReason::GroupDelete => 3,
+        RemovedReason::MeterDelete => 4,
         RemovedReason::Eviction => 5,
     }
 }

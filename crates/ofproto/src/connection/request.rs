@@ -24,9 +24,6 @@ impl Connections {
         if session.settings.kind == ConnectionKind::Snoop {
             return;
         }
-        if deletes_meters(version, header, bytes) {
-            return;
-        }
         switch.core.set_request(header.xid);
         let answer = decode(version, bytes, &session.decode_options())
             .and_then(|(xid, message)| self.answer(session, xid, message, bytes, switch));
@@ -76,11 +73,20 @@ impl Connections {
                 let bridge = switch.core.bridges().get(session.bridge);
                 bridge.ok_or_else(|| crate::flow_mod::no_bridge(session.bridge))?.tlv_table()
             }
+            Message::GetAsyncRequest => {
+                let version = session.version().unwrap_or(Version::V13);
+                Message::GetAsyncReply(session.async_config.told(version))
+            }
+            Message::GroupMod(_) | Message::MeterMod(_) => {
+                session.change_switch(message.clone(), switch)?;
+                let others = self.sessions.values_mut();
+                others.for_each(|other| other.forward(session.bridge, xid, &message));
+                return Ok(None);
+            }
             Message::FlowMod(_)
             | Message::TlvTableMod { .. }
             | Message::PacketOut(_)
             | Message::PortMod { .. }
-            | Message::GroupMod(_)
             | Message::Resume(_)
             | Message::TableMod(_) => {
                 session.change_switch(message, switch)?;
@@ -129,6 +135,7 @@ impl Session {
                 check::group_mod(&group_mod)?;
                 switch.core.group_mod(bridge, &group_mod, switch.now)
             }
+            Message::MeterMod(meter_mod) => switch.core.meter_mod(bridge, &meter_mod, switch.now),
             Message::TlvTableMod { command, maps } => {
                 switch.core.tlv_table_mod(bridge, command, &maps)
             }
@@ -152,15 +159,9 @@ impl Session {
     /// Messages that change nothing but the session itself.
     fn set_up(&mut self, message: Message) -> Result<(), OfError> {
         match message {
-            Message::SetAsync { packet_in, port_status, flow_removed, table_status } => {
+            Message::SetAsync(masks) => {
                 let version = self.version().unwrap_or(Version::V10);
-                self.async_config = self.async_config.asked(
-                    version,
-                    packet_in,
-                    port_status,
-                    flow_removed,
-                    table_status,
-                );
+                self.async_config = self.async_config.asked(version, &masks);
                 if self.settings.kind == ConnectionKind::Service && self.miss_send_len == 0 {
                     self.miss_send_len = MISS_SEND_LEN;
                 }
@@ -188,20 +189,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Controllers begin by deleting all meters. There are none, so that this is done, though they can't be
-/// added (ovs: `ofproto/ofproto.c`, `handle_delete_meter`).
-fn deletes_meters(version: Version, header: Header, bytes: &[u8]) -> bool {
-    /// OFPT_METER_MOD with the shortest body that it may have.
-    const METER_MOD: (u8, usize) = (29, 16);
-    /// OFPMC_DELETE
-    const DELETE: [u8; 2] = [0, 2];
-    header.version == version as u8
-        && version >= Version::V13
-        && header.message_type == METER_MOD.0
-        && bytes.len() >= METER_MOD.1
-        && bytes.get(8..10) == Some(&DELETE[..])
 }
 
 /// The first message: agrees on a version, or gives up (OpenFlow 1.3.5, section 6.3.1).

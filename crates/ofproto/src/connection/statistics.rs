@@ -52,8 +52,12 @@ impl Connections {
                 StatsReply::GroupDesc(switch.core.group_descs(bridge, group))
             }
             StatsRequest::MeterFeatures => StatsReply::MeterFeatures,
-            StatsRequest::MeterConfig => StatsReply::MeterConfig,
-            StatsRequest::MeterStats => StatsReply::MeterStats,
+            StatsRequest::MeterConfig(meter) => {
+                StatsReply::MeterConfig(switch.core.meter_descs(bridge, meter)?)
+            }
+            StatsRequest::MeterStats(meter) => {
+                StatsReply::MeterStats(switch.core.meter_stats(bridge, meter, switch.now)?)
+            }
             StatsRequest::FlowMonitor(monitors) => {
                 self.change_monitors(session, &monitors, switch)?
             }

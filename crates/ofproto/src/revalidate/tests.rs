@@ -251,7 +251,7 @@ impl Switch {
             let hits = packets.iter().filter(|key| flow.matching.matches(key));
             for key in hits.chain([&flow.key]) {
                 let translation = self.ofproto.translate(self.now, key, Notes::Off);
-                if translation.is_orphan() || translation.actions != *flow.actions {
+                if !translation.may_install() || translation.actions != *flow.actions {
                     return Err(format!("{flow:?}\nshould do {:?}", translation.actions));
                 }
                 if translation.rules != flow.links.rules

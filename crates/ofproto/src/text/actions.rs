@@ -3,7 +3,7 @@
 use super::PortNames;
 use super::field::{Fields, Number, hex};
 use super::key::{bracketed, port_header};
-use super::tunnel::format_push;
+use super::tunnel::{format_push, told_tunnel};
 use flow::{
     Action, CtAction, Field, FlowKey, HashAlgorithm, Mask, Nat, NatKind, NatRange, PortSelection,
     SetField,
@@ -31,6 +31,13 @@ pub fn format_actions(actions: &[Action], key: &FlowKey, names: PortNames<'_>) -
                 let sets = std::iter::once(first).chain(&rest[..same]);
                 parts.push(format_set(header, sets, key));
                 rest = &rest[same..];
+            }
+            // Open vSwitch cuts before it says which tunnel; both concern the output behind them.
+            Action::SetTunnel(to) if matches!(rest.first(), Some(Action::OutputCut { .. })) => {
+                let Some(Action::OutputCut { port, max_len }) = rest.first() else { continue };
+                let (tunnel, port) = (told_tunnel(to), names.device(*port));
+                parts.push(format!("trunc({max_len}),set(tunnel({tunnel})),{port}"));
+                rest = &rest[1..];
             }
             other => parts.push(format_action(other, key, names)),
         }
@@ -70,6 +77,20 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
         Action::Recirc(id) => format!("recirc({})", hex(id.0.into())),
         Action::TunnelPush(push) => format_push(push, names),
         Action::TunnelPop { port, .. } => format!("tnl_pop({})", names.device(*port)),
+        Action::CloneCut { max_len, actions } => {
+            format!("trunc({max_len}),clone({})", format_actions(actions, key, names))
+        }
+        Action::CheckLen(check) => {
+            let [greater, less_equal] =
+                [&check.greater, &check.less_equal].map(|it| format_actions(it, key, names));
+            format!("check_pkt_len(size={},gt({greater}),le({less_equal}))", check.bytes)
+        }
+        Action::Meter(meter) => format!("meter({})", meter.0.number()),
+        Action::SetTunnel(to) => format!("set(tunnel({}))", told_tunnel(to)),
+        // Open vSwitch limits what goes to controllers within a sample of all packets.
+        Action::Clone(inner) if matches!(**inner, [Action::Meter(_), Action::Controller(_)]) => {
+            format!("sample(sample=100.0%,actions({}))", format_actions(inner, key, names))
+        }
         Action::Clone(inner) => format!("clone({})", format_actions(inner, key, names)),
         Action::Drop(_) => "drop".to_owned(),
     }

@@ -32,11 +32,13 @@ struct Headers<'a> {
 
 impl Headers<'_> {
     fn metadata(&mut self, names: PortNames<'_>) {
-        if self.verbose {
-            // It has no field: no packet has one.
-            let is_packet = self.mask.is_exact(Field::PktMark);
-            self.parts
-                .push(if is_packet { "skb_priority(0)" } else { "skb_priority(0/0)" }.to_owned());
+        // It has no field: no packet has one. It counts where everything does.
+        const ALL: [Field; 5] =
+            [Field::PktMark, Field::CtMark, Field::CtLabel, Field::DpHash, Field::EthSrc];
+        if ALL.into_iter().all(|field| self.mask.is_exact(field)) {
+            self.parts.push("skb_priority(0)".to_owned());
+        } else if self.verbose {
+            self.parts.push("skb_priority(0/0)".to_owned());
         }
         self.tunnel();
         self.whole("skb_mark", Field::PktMark);
@@ -76,9 +78,10 @@ impl Headers<'_> {
     }
 
     fn ct_state(&mut self) {
+        // A flow never looks at more than the bits that have names; a packet's key has all.
+        let exact = self.mask.is_exact(Field::CtState);
         let mask = self.mask.get(Field::CtState) & 0xff;
         let value = self.key.get(Field::CtState);
-        let exact = mask == 0xff;
         if self.verbose {
             let suffix = if exact { String::new() } else { format!("/{}", hex(mask)) };
             self.parts.push(format!("ct_state({}{suffix})", hex(value)));

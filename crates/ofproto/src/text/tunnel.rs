@@ -3,7 +3,10 @@
 
 use super::PortNames;
 use super::field::{Fields, Number, all_flags, hex, masked_flags};
-use flow::{Field, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind, TunnelPush};
+use flow::{
+    Field, FlowKey, Mask, OptionMapping, SetTunnel, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
+    TunnelKind, TunnelPush,
+};
 use wire::{Erspan, Ethernet, Geneve, Gre, Ipv6, gre, udp};
 
 /// Flags with their names (ovs: `lib/packets.c`, `flow_tun_flag_to_string`).
@@ -17,6 +20,22 @@ pub(super) const TUNNEL_FLAGS: [(u128, &str); 4] = [
 impl Fields<'_> {
     /// The fields of `tunnel(...)`. What is zero in a tunnel's header has no attribute, and is not printed.
     pub(super) fn tunnel(&mut self) {
+        self.tunnel_ends();
+        self.tunnel_extensions();
+        // The key's flag counts with the key.
+        let key = if self.mask.has(Field::TunId) { TUN_KEY } else { 0 };
+        let mask = (self.mask.get(Field::TunFlags) & !u128::from(TUN_KEY)) | u128::from(key);
+        let value = self.key.get(Field::TunFlags);
+        let all = TUNNEL_FLAGS.iter().fold(0, |all, (bit, _)| all | bit);
+        let flags = match mask == all {
+            true => all_flags(value, &TUNNEL_FLAGS),
+            false => masked_flags(value, mask, &TUNNEL_FLAGS),
+        };
+        self.put(&format!("flags({})", if mask == 0 { "" } else { &flags }));
+    }
+
+    /// Which tunnel it is, and what stands in the outer IP header.
+    fn tunnel_ends(&mut self) {
         let id = self.mask.get(Field::TunId);
         if id != 0 {
             let exact = self.mask.is_exact(Field::TunId);
@@ -38,17 +57,6 @@ impl Fields<'_> {
                 self.number(name, field, form);
             }
         }
-        self.tunnel_extensions();
-        // The key's flag counts with the key.
-        let key = if id == 0 { 0 } else { TUN_KEY };
-        let mask = (self.mask.get(Field::TunFlags) & !u128::from(TUN_KEY)) | u128::from(key);
-        let value = self.key.get(Field::TunFlags);
-        let all = TUNNEL_FLAGS.iter().fold(0, |all, (bit, _)| all | bit);
-        let flags = match mask == all {
-            true => all_flags(value, &TUNNEL_FLAGS),
-            false => masked_flags(value, mask, &TUNNEL_FLAGS),
-        };
-        self.put(&format!("flags({})", if mask == 0 { "" } else { &flags }));
     }
 
     fn tunnel_extensions(&mut self) {
@@ -81,11 +89,69 @@ impl Fields<'_> {
     }
 }
 
+/// What a device is told of a tunnel: what is zero is left out.
+pub(super) fn told_tunnel(to: &SetTunnel) -> String {
+    let key = &to.key;
+    let mut mask = Mask::new();
+    let has = |field: Field| key.get(field) != 0;
+    let flags = key.get(Field::TunFlags) as u16;
+    if has(Field::TunId) || flags & TUN_KEY != 0 {
+        mask.add(Field::TunId);
+    }
+    let ends = [Field::TunIpv6Src, Field::TunIpv6Dst].into_iter().filter(|&field| has(field));
+    ends.for_each(|field| mask.add(field));
+    let rest = [
+        Field::TunTos,
+        Field::TunTtl,
+        Field::TunGbpId,
+        Field::TunGbpFlags,
+        Field::TunErspanVer,
+        Field::TunGtpuFlags,
+        Field::TunGtpuMsgtype,
+    ];
+    rest.into_iter().for_each(|field| mask.add(field));
+    match key.get(Field::TunErspanVer) {
+        1 => mask.add(Field::TunErspanIdx),
+        2 => [Field::TunErspanDir, Field::TunErspanHwid].into_iter().for_each(|it| mask.add(it)),
+        _ => {}
+    }
+    let mut fields = Fields::new(key, &mask, false);
+    fields.tunnel_ends();
+    if to.udp_port != 0 {
+        fields.put(&format!("tp_dst={}", to.udp_port));
+    }
+    let options = geneve_options(key, &to.options);
+    if !options.is_empty() {
+        fields.put(&format!("geneve({options})"));
+    }
+    fields.tunnel_extensions();
+    fields.put(&format!("flags({})", all_flags(flags.into(), &TUNNEL_FLAGS)));
+    fields.out
+}
+
+/// Options as dumps write them: `{class=0xffff,type=0,len=4,0x1}`.
+fn geneve_options(key: &FlowKey, options: &[OptionMapping]) -> String {
+    let present = key.get(Field::TunMetadataPresent);
+    let is_there = |option: &&OptionMapping| present >> option.index & 1 != 0;
+    let text = |option: &OptionMapping| {
+        let value = Field::tun_metadata(option.index).map_or(0, |field| key.get(field));
+        let (class, kind) = (hex(option.class.into()), hex(option.kind.into()));
+        format!("{{class={class},type={kind},len=4,{}}}", hex(value))
+    };
+    options.iter().filter(is_there).map(text).collect()
+}
+
 /// `tnl_push(tnl_port(4),header(size=50,type=4,eth(...),ipv4(...),udp(...),vxlan(...)),out_port(100))`
 pub(super) fn format_push(push: &TunnelPush, names: PortNames<'_>) -> String {
     let (port, out_port) = (names.device(push.port), names.device(push.out_port));
     let strips = if push.strips_ethernet { "pop_eth," } else { "" };
-    let (size, kind) = (push.header.len(), push.kind.number());
+    let is_v6 = push.header.get(12..14) == Some(&wire::ethertype::IPV6.to_be_bytes()[..]);
+    let kind = match push.kind {
+        TunnelKind::Gre if is_v6 => TunnelKind::Ip6Gre,
+        TunnelKind::Erspan if is_v6 => TunnelKind::Ip6Erspan,
+        kind => kind,
+    };
+    let (size, kind) = (push.header.len(), kind.number());
     let headers = headers(push.kind, &push.header).unwrap_or_default();
     format!(
         "{strips}tnl_push(tnl_port({port}),header(size={size},type={kind},{headers}),\

@@ -6,10 +6,11 @@ use super::fields::{fix_tpid, read};
 use super::freeze::Why;
 use super::report::NoteKind;
 use base::OfPort;
-use flow::{Action, FRAG_LATER, Field, VLAN_PRESENT};
+use flow::{Action, FRAG_LATER, Field, MeterRef, VLAN_PRESENT};
 use openflow::Action as OfAction;
 use openflow::action::{Subfield, ToController};
 use openflow::message::reason;
+use std::sync::Arc;
 use wire::protocol;
 
 /// Whether to go on with the list.
@@ -42,6 +43,11 @@ impl Context<'_> {
             let names = self.names.then_some(self.bridge);
             self.notes
                 .add(NoteKind::Action, || crate::trace::describe_action(action, &self.key, names));
+            if let OfAction::CheckPktLarger { bytes, target } = action
+                && self.check_len(*bytes, *target, &actions[i + 1..])
+            {
+                return;
+            }
             match self.step(action, last) {
                 Next::Go => {}
                 Next::Leave => return,
@@ -53,6 +59,7 @@ impl Context<'_> {
     fn step(&mut self, action: &OfAction, last: bool) -> Next {
         match action {
             OfAction::Output { port, max_len } => self.output(*port, *max_len, true, last),
+            OfAction::OutputTrunc { port, max_len } => self.output_trunc(*port, *max_len, last),
             OfAction::OutputReg { source, max_len } => self.output_field(*source, *max_len, last),
             OfAction::Controller(to) => {
                 if to.pause {
@@ -112,6 +119,10 @@ impl Context<'_> {
             OfAction::Learn(learn) => self.learn_flow(learn),
             OfAction::Bundle(bundle) => self.bundle(bundle, last),
             OfAction::Multipath(multipath) => self.multipath(multipath),
+            OfAction::Meter(meter) => self.meter(*meter),
+            OfAction::DebugRecirc => self.freeze_for(Why::Recirculate),
+            OfAction::DebugSlow => self.is_slow = true,
+            OfAction::DeleteField(field) => self.delete_option(*field),
             OfAction::FinTimeout { idle_s, hard_s } => self.fin_timeout(*idle_s, *hard_s),
             OfAction::Conjunction(_) => {
                 self.notes.add(NoteKind::Error, || "executing no-op conjunction action".to_owned())
@@ -119,6 +130,13 @@ impl Context<'_> {
             other => self.rewrite(other),
         }
         Next::Go
+    }
+
+    /// Lets the packet on only as fast as the meter allows.
+    fn meter(&mut self, number: u32) {
+        if let Some(meter) = self.bridge.meters.get(number) {
+            self.actions.push(Action::Meter(MeterRef(Arc::clone(meter))));
+        }
     }
 
     /// Sends the packet to the port that a field names.
@@ -261,7 +279,8 @@ impl Context<'_> {
     pub fn execute_clone(&mut self, actions: &[OfAction], last: bool) {
         let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
         let (key, varying) = (self.key.clone(), self.varying.clone());
-        if last || !actions.iter().any(|action| matches!(action, OfAction::Ct(_))) {
+        let is_final = |action: &OfAction| matches!(action, OfAction::Ct(_) | OfAction::Meter(_));
+        if last || !actions.iter().any(is_final) {
             self.execute(actions, last);
             self.finish_pipeline();
         } else {

@@ -63,6 +63,12 @@ pub(crate) struct Context<'a> {
     pub mirrored: u32,
     /// How many bytes of the packet go out while a mirror's copy is made; 0 is all of them.
     pub snaplen: u16,
+    /// How many go out while an output that says so is carried out; 0 is all of them.
+    pub max_len: u32,
+    /// No megaflow may stand for the packet.
+    pub is_slow: bool,
+    /// What the last step said of a tunnel, to a device that puts the outer headers on.
+    pub told_tunnel: Option<Arc<flow::SetTunnel>>,
     /// How deep `resubmit` is nested.
     pub depth: usize,
     /// How many there were.
@@ -132,6 +138,9 @@ impl<'a> Context<'a> {
             freezing: None,
             mirrored: 0,
             snaplen: 0,
+            max_len: 0,
+            is_slow: false,
+            told_tunnel: None,
             depth: 0,
             resubmits: 0,
             table: TableId(0),

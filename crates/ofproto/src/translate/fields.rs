@@ -82,6 +82,16 @@ impl Context<'_> {
         }
     }
 
+    /// Takes a tunnel's option away.
+    pub fn delete_option(&mut self, option: Field) {
+        let Some(index) = option.tun_metadata_index() else { return };
+        self.key.set(option, 0);
+        let present = self.key.get(Field::TunMetadataPresent) & !(1 << index);
+        self.key.set(Field::TunMetadataPresent, present);
+        self.is_rewritten = true;
+        self.notes.add(NoteKind::Detail, || format!("delete {}", option.name()));
+    }
+
     /// Makes bits of a field matter.
     pub fn look_at(&mut self, field: Field, bits: u128) {
         self.mask.add_bits(field, bits & field.all_ones());
@@ -103,7 +113,7 @@ impl Context<'_> {
         self.report_subfield(target);
     }
 
-    fn write_subfield(&mut self, target: Subfield, value: u128, varies: bool) {
+    pub fn write_subfield(&mut self, target: Subfield, value: u128, varies: bool) {
         let old = whole(&self.key, target.field);
         let varied = self.varying.get(target.field) & !target.mask();
         let placed = (value << target.offset) & target.mask();

@@ -14,6 +14,8 @@ use openflow::action::{SetForm, ToController};
 pub(crate) enum Why {
     /// The datapath's hash of the packet.
     Hash { algorithm: HashAlgorithm, basis: u32 },
+    /// Nothing but another pass.
+    Recirculate,
     /// The controller that the packet is sent to.
     Pause(ToController),
 }
@@ -101,6 +103,7 @@ impl Context<'_> {
                 self.actions.push(Action::Hash { algorithm, basis });
                 self.actions.push(Action::Recirc(id));
             }
+            Why::Recirculate => self.actions.push(Action::Recirc(id)),
             Why::Pause(to) => self.actions.push(Action::Controller(ControllerAction {
                 reason: to.reason,
                 recirc_id: id,

@@ -76,6 +76,7 @@ impl Context<'_> {
             }
         }
         let before = std::mem::replace(&mut self.snaplen, mirror.snaplen);
+        let max_len = std::mem::take(&mut self.max_len);
         match &mirror.output {
             MirrorOutput::Port(name) => {
                 if let Some(port) = bridge.port_named(name) {
@@ -95,7 +96,7 @@ impl Context<'_> {
                 }
             }
         }
-        self.snaplen = before;
+        (self.snaplen, self.max_len) = (before, max_len);
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod action_set;
 mod actions;
+mod check_len;
 mod choice;
 mod commit;
 mod context;
@@ -33,6 +34,7 @@ pub(crate) use report::{Note, NoteKind};
 
 use crate::bridge::BridgeId;
 use crate::bridges::Bridges;
+use crate::features::Features;
 use crate::hidden::Miss;
 use crate::lookup::Lookup;
 use crate::recirc::{Frozen, RecircTable};
@@ -57,6 +59,9 @@ pub(crate) struct World<'a> {
     pub recirc: &'a RecircTable,
     pub timeout_policies: &'a BTreeMap<Zone, u32>,
     pub underlay: &'a Underlay,
+    pub features: Features,
+    /// The length of the packet, where there is one.
+    pub packet_len: Option<usize>,
     pub now: Instant,
 }
 
@@ -122,6 +127,8 @@ pub(crate) struct Translation {
     pub actions: Vec<Action>,
     /// Which bits of the packet decided that, in the datapath's numbers.
     pub mask: Mask,
+    /// The same with bits of registers, where translation failed and notes were asked for.
+    pub failed_mask: Option<Mask>,
     /// Flows that the packet hit; twice where it hit one twice.
     pub rules: Vec<RuleId>,
     /// What else it did.
@@ -137,6 +144,8 @@ pub(crate) struct Translation {
     pub lookups: Vec<Lookup>,
     /// Why translation stopped; the packet is then dropped.
     pub error: Option<DropReason>,
+    /// Every packet has to come up: the datapath is not to do, or can't, what is to be done.
+    pub is_slow: bool,
     /// The key with all changes, in the bridge's numbers.
     pub final_key: FlowKey,
     /// What was done and why, where that was asked for.
@@ -146,13 +155,14 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
-    /// The packet's port, bridge or frozen state is no more, and another may come under that number: no
-    /// megaflow is to stand for it.
-    pub fn is_orphan(&self) -> bool {
-        matches!(
+    /// Whether a megaflow may stand for the packet: not where its port, bridge or frozen state is no more,
+    /// for another may come under that number, and not where the datapath can't do what is to be done.
+    pub fn may_install(&self) -> bool {
+        let is_orphan = matches!(
             self.error,
             Some(DropReason::NoPort | DropReason::NoBridge | DropReason::RecircUnknown)
-        )
+        );
+        !is_orphan && !self.is_slow
     }
 }
 
@@ -291,12 +301,16 @@ pub(crate) fn translate_resumed(
 
 fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
     let mut mask = context.mask;
+    // Of a translation that failed, people are told all that it looked at, registers too.
+    let failed_mask = (context.error.is_some() && context.notes.is_wanted()).then(|| mask.clone());
     tidy_mask(&mut mask, key, &context.key);
     let mut actions = context.actions;
     let failure = context.failure.filter(|_| actions.is_empty());
     if let Some(reason) = context.error.or(failure) {
         actions = vec![Action::Drop(reason)];
-    } else if let Some(Action::Clone(inner)) = actions.last() {
+    } else if let Some(Action::Clone(inner)) = actions.last()
+        && !matches!(**inner, [Action::Meter(_), Action::Controller(_)])
+    {
         // A copy that is the last use of the packet need not be one.
         let inner = inner.clone();
         actions.pop();
@@ -305,6 +319,7 @@ fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
     Translation {
         actions,
         mask,
+        failed_mask,
         rules: context.rules,
         effects: context.effects,
         recircs: context.recircs,
@@ -312,6 +327,7 @@ fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
         dependencies: context.dependencies,
         lookups: context.lookups,
         error: context.error,
+        is_slow: context.is_slow,
         final_key: context.key,
         notes: context.notes.into_notes(),
         forks: context.forks,
@@ -331,6 +347,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
     Translation {
         actions: vec![Action::Drop(reason)],
         mask,
+        failed_mask: None,
         rules: Vec::new(),
         effects: Vec::new(),
         recircs: Vec::new(),
@@ -338,6 +355,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         dependencies: Vec::new(),
         lookups: Vec::new(),
         error: Some(reason),
+        is_slow: false,
         final_key: key.clone(),
         notes: Vec::new(),
         forks: Vec::new(),

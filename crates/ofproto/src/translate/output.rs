@@ -4,11 +4,12 @@ use super::Effect;
 use super::context::{Context, Scope};
 use super::report::NoteKind;
 use crate::bridge::BridgeId;
-use crate::port::PortDevice;
-use base::{OfPort, TableId};
-use flow::{Action, ControllerAction, Field, FlowKey};
+use crate::port::{Port, PortDevice};
+use base::{OfPort, PortNo, TableId};
+use flow::{Action, ControllerAction, Field, FlowKey, MeterRef};
 use openflow::action::ToController;
 use openflow::message::{PortConfig, reason};
+use std::sync::Arc;
 
 impl Context<'_> {
     /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
@@ -85,12 +86,7 @@ impl Context<'_> {
             self.output_to_tunnel(port, *device, config, last);
         } else if let Some(device) = port.datapath() {
             self.commit();
-            let output = match self.snaplen {
-                0 | u16::MAX => Action::Output(device),
-                max_len => Action::OutputCut { port: device, max_len },
-            };
-            let action = self.terminate(port).unwrap_or(output);
-            self.actions.push(action);
+            self.output_to_device(port, device);
             self.mirror_egress(port);
         } else if self.snaplen != 0 {
             self.notes.add(NoteKind::Warning, || {
@@ -98,6 +94,47 @@ impl Context<'_> {
             });
         } else if let Some(peer) = self.world.bridges.patch_peer(port) {
             self.output_to_patch(number, peer, last);
+        }
+    }
+
+    /// Sends the packet, or what comes first of it, out of a device or into a tunnel that ends here.
+    pub fn output_to_device(&mut self, port: &Port, device: PortNo) {
+        let max_len = match (self.max_len, self.snaplen) {
+            (0, 0 | u16::MAX) => 0,
+            (0, snaplen) => snaplen.into(),
+            (max_len, _) => max_len,
+        };
+        let action = match (self.terminate(port), max_len) {
+            (Some(end), 0) => end,
+            (Some(end), max_len) => Action::CloneCut { max_len, actions: [end].into() },
+            (None, 0) => Action::Output(device),
+            (None, max_len) => Action::OutputCut { port: device, max_len },
+        };
+        self.is_slow |= max_len != 0 && !self.world.features.truncation;
+        self.actions.push(action);
+    }
+
+    /// Sends what comes first of the packet to a port that is none of a patch's
+    /// (ovs: `xlate_output_trunc_action`).
+    pub fn output_trunc(&mut self, port: OfPort, max_len: u32, last: bool) {
+        let is_single = port.0 < OfPort::MAX.0 || matches!(port, OfPort::LOCAL | OfPort::IN_PORT);
+        let number = if port == OfPort::IN_PORT { self.in_port() } else { port };
+        let found = self.bridge.port(number);
+        let has_device =
+            found.is_some_and(|it| !matches!(it.spec.device, PortDevice::Patch { .. }));
+        if !is_single {
+            self.notes
+                .add(NoteKind::Warning, || format!("output_trunc does not support port: {port}"));
+        } else if port == self.in_port() {
+            self.notes.add(NoteKind::Detail, || "skipping output to input port".to_owned());
+        } else if !has_device {
+            self.notes.add(NoteKind::Error, || {
+                format!("output_trunc does not support patch port {port}")
+            });
+        } else {
+            self.max_len = max_len;
+            self.output_to(number, last);
+            self.max_len = 0;
         }
     }
 
@@ -154,13 +191,21 @@ impl Context<'_> {
         };
         let state = self.freeze(self.table, to.userdata.clone());
         let id = self.intern(state);
-        self.actions.push(Action::Controller(ControllerAction {
+        let send = Action::Controller(ControllerAction {
             reason,
             recirc_id: id,
             rule_cookie: self.cookie,
             controller_id: to.controller_id,
             max_len: to.max_len,
             pauses: false,
-        }));
+        });
+        let action = match self.bridge.meters.of_controllers() {
+            Some(meter) => {
+                let limit = Action::Meter(MeterRef(Arc::clone(meter)));
+                Action::Clone([limit, send].into())
+            }
+            None => send,
+        };
+        self.actions.push(action);
     }
 }

@@ -10,8 +10,8 @@ use crate::port::Port;
 use crate::revalidate::Dependency;
 use base::{MacAddr, OfPort, PortNo, TableId};
 use flow::{
-    Action, DropReason, Field, FlowKey, Mask, OptionMapping, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY,
-    TUN_OAM, TunnelKind, TunnelPush,
+    Action, DropReason, Field, FlowKey, Mask, OptionMapping, SetTunnel, TUN_CSUM,
+    TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind, TunnelPush,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -98,6 +98,15 @@ impl<'a> Context<'a> {
             return;
         }
         self.effects.push(Effect::Tunnel { at: (self.bridge.id, port.number), sent: true });
+        if !self.world.features.tunnels {
+            self.notes.add(NoteKind::Detail, || "output to kernel tunnel".to_owned());
+            self.tell_tunnel(config);
+            self.restore_tunnel(&before);
+            self.commit();
+            self.output_to_device(port, device);
+            self.mirror_egress(port);
+            return;
+        }
         self.notes.add(NoteKind::Detail, || "output to native tunnel".to_owned());
         self.commit();
         if let Err(reason) = self.push_tunnel(device, config, last) {
@@ -105,6 +114,21 @@ impl<'a> Context<'a> {
         }
         self.restore_tunnel(&before);
         self.mirror_egress(port);
+    }
+
+    /// Tells a device that puts outer headers on by itself which tunnel it is, unless it knows.
+    fn tell_tunnel(&mut self, config: &TunnelConfig) {
+        let mut key = FlowKey::new();
+        key.copy_tunnel(&self.key);
+        let options = match config.kind {
+            TunnelKind::Geneve => self.bridge.tunnel_options.clone(),
+            _ => [].into(),
+        };
+        let told = Some(Arc::new(SetTunnel { key, udp_port: config.udp_port, options }));
+        if self.told_tunnel != told {
+            self.actions.extend(told.clone().map(Action::SetTunnel));
+            self.told_tunnel = told;
+        }
     }
 
     /// What the port does to the tunnel's fields is not seen by what follows.
@@ -307,10 +331,10 @@ impl<'a> Context<'a> {
     fn cross_underlay(&mut self, link: &Link<'a>, push: TunnelPush, outer: FlowKey, last: bool) {
         let before = (self.key.clone(), self.base.clone(), self.mask.clone());
         let here = (self.bridge, self.conntracked, self.own_address);
-        let mirrored = (self.mirrored, self.snaplen);
+        let mirrored = (self.mirrored, self.snaplen, self.max_len);
         // Mirrors of the other bridge are others.
         let same = if link.bridge.id == self.bridge.id { self.mirrored } else { 0 };
-        (self.mirrored, self.snaplen) = (same, 0);
+        (self.mirrored, self.snaplen, self.max_len) = (same, 0, 0);
         let (stack, action_set) =
             (std::mem::take(&mut self.stack), std::mem::take(&mut self.action_set));
         let varying = std::mem::take(&mut self.varying);
@@ -332,7 +356,7 @@ impl<'a> Context<'a> {
         let pushed = std::mem::replace(&mut self.actions, actions);
         (self.key, self.base, self.mask) = before;
         (self.bridge, self.conntracked, self.own_address) = here;
-        (self.mirrored, self.snaplen) = mirrored;
+        (self.mirrored, self.snaplen, self.max_len) = mirrored;
         (self.stack, self.action_set) = (stack, action_set);
         (self.varying, self.is_rewritten) = (varying, was_rewritten);
         // As with patches, neither an early end nor an error there concerns what is left to do here.
@@ -340,9 +364,11 @@ impl<'a> Context<'a> {
         if pushed.len() == 1 {
             return;
         }
-        match last {
-            true => self.actions.extend(pushed),
-            false => self.actions.push(Action::Clone(pushed.into())),
+        self.is_slow |= self.max_len != 0 && !self.world.features.truncation;
+        match (self.max_len, last) {
+            (0, true) => self.actions.extend(pushed),
+            (0, false) => self.actions.push(Action::Clone(pushed.into())),
+            (max_len, _) => self.actions.push(Action::CloneCut { max_len, actions: pushed.into() }),
         }
     }
 }

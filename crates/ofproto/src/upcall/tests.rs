@@ -430,14 +430,15 @@ fn dumps_read_as_the_tools_expect() {
 fn without_masks_each_key_has_a_megaflow_of_its_own() {
     let mut switch = Switch::new(Config::default());
     assert_eq!(switch.miss(1, THERE), ["put 1 2,3", "execute 2,3"]);
-    switch.ofproto.set_wildcards(false, switch.now, &mut switch.out);
+    let exact = crate::Features { wildcards: false, ..crate::Features::default() };
+    switch.ofproto.set_features(exact, switch.now, &mut switch.out);
     assert_eq!(switch.commands(), ["delete 1"]);
     for (port, expect) in [(1000, "put 1' 2,3"), (1001, "put 2' 2,3")] {
         let packet = format!("10.0.0.1:{port}>10.0.0.2:80 S");
         assert_eq!(switch.miss(1, &packet), [expect, "execute 2,3"]);
         assert_eq!(switch.miss(1, &packet), ["execute 2,3"]);
     }
-    switch.ofproto.set_wildcards(true, switch.now, &mut switch.out);
+    switch.ofproto.set_features(crate::Features::default(), switch.now, &mut switch.out);
     assert_eq!(switch.commands().len(), 2);
     assert_eq!(switch.miss(1, THERE).len(), 2);
     assert_eq!(switch.miss(1, "10.0.0.1:1001>10.0.0.2:80 S"), ["execute 2,3"]);

@@ -77,6 +77,9 @@ impl State {
     fn action(&mut self, action: &Action) -> Result<(), OfError> {
         match action {
             Action::Output { port, .. } => output_port(*port),
+            Action::OutputTrunc { port, .. } => output_port(*port),
+            Action::CheckPktLarger { target, .. } => self.part("check_pkt_larger", target),
+            Action::DeleteField(field) => deletable(*field),
             Action::OutputReg { source, .. } => self.part("output", source),
             Action::Set { field, value, .. } => self.set(*field, *value),
             Action::Move { source, target } => {
@@ -284,6 +287,15 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Only a tunnel's options can be taken away.
+fn deletable(field: Field) -> Result<(), OfError> {
+    if field.tun_metadata_index().is_some() {
+        return Ok(());
+    }
+    let reason = format!("delete_field: {} is no option of a tunnel", field.name());
+    Err(bad(ErrorCode::ActionBadArgument, reason))
 }
 
 /// Only real ports have queues.

@@ -79,7 +79,7 @@ pub(crate) fn take_flow_actions(bytes: &[u8], version: Version) -> Result<Vec<Ac
 /// Instructions by number, each at most once, handed out in the order in which they are done.
 fn take_instructions(bytes: &[u8], version: Version) -> Result<Vec<Action>, OfError> {
     let mut input = Input::new(bytes, ErrorCode::InstructionBadLen, "the instructions");
-    let mut slots: [Option<Vec<Action>>; 5] = Default::default();
+    let mut slots: [Option<Vec<Action>>; 6] = Default::default();
     while !input.is_empty() {
         let (kind, len) = (input.u16()?, usize::from(input.u16()?));
         if len < 8 || len % 8 != 0 {
@@ -107,11 +107,11 @@ fn take_instruction(
         1 => {
             let table = TableId(body.u8()?);
             body.skip(3)?;
-            (4, vec![Action::GotoTable(table)])
+            (5, vec![Action::GotoTable(table)])
         }
         2 => {
             body.skip(4)?;
-            (3, vec![Action::WriteMetadata { value: body.u64()?, mask: body.u64()? }])
+            (4, vec![Action::WriteMetadata { value: body.u64()?, mask: body.u64()? }])
         }
         3 => {
             body.skip(4)?;
@@ -120,18 +120,18 @@ fn take_instruction(
                 let reason = format!("{action:?} can't be part of an action set");
                 return Err(bad(ErrorCode::ActionBadType, reason));
             }
-            (2, vec![Action::WriteActions(actions)])
+            (3, vec![Action::WriteActions(actions)])
         }
         4 => {
             body.skip(4)?;
-            (0, take_list(body.take(body.len())?, version, DEPTH)?)
+            (1, take_list(body.take(body.len())?, version, DEPTH)?)
         }
         5 => {
             body.skip(4)?;
-            (1, vec![Action::ClearActions])
+            (2, vec![Action::ClearActions])
         }
-        6 if version >= Version::V13 => {
-            return Err(bad(ErrorCode::MeterInvalid, "meter: there are no meters"));
+        6 if matches!(version, Version::V13 | Version::V14) => {
+            (0, vec![Action::Meter(standard::meter_number(body.u32()?)?)])
         }
         EXPERIMENTER => {
             let code = ErrorCode::InstructionBadExperimenter;
@@ -151,6 +151,11 @@ pub(crate) fn fits_action_set(action: &Action) -> bool {
     !matches!(
         action,
         Action::OutputReg { .. }
+            | Action::OutputTrunc { .. }
+            | Action::CheckPktLarger { .. }
+            | Action::DeleteField(_)
+            | Action::DebugRecirc
+            | Action::DebugSlow
             | Action::Controller(_)
             | Action::StackPush(_)
             | Action::StackPop(_)
@@ -190,7 +195,18 @@ pub(crate) fn put_flow_actions(out: &mut Vec<u8>, actions: &[Action], form: Acti
     if form.version == Version::V10 {
         return put_flow_actions10(out, actions, form);
     }
-    let is_instruction = |action: &&Action| Instruction::of(action) != Instruction::ApplyActions;
+    if matches!(form.version, Version::V13 | Version::V14) {
+        let meters = actions.iter().filter_map(|action| match action {
+            Action::Meter(meter) => Some(*meter),
+            _ => None,
+        });
+        // There is room for one: what OpenFlow 1.5 has several of keeps the first.
+        meters.take(1).for_each(|meter| put_instruction(out, 6, |out| out.put_u32(meter)));
+    }
+    let is_instruction = |action: &&Action| {
+        let has_no_form = form.version < Version::V15 && matches!(action, Action::Meter(_));
+        Instruction::of(action) != Instruction::ApplyActions || has_no_form
+    };
     if actions.iter().any(|action| !is_instruction(&action)) {
         put_instruction(out, 4, |out| {
             out.put_zeros(4);

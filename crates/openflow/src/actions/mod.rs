@@ -17,5 +17,6 @@ pub(crate) use learn::with_protocol as learn_specs;
 pub(crate) use list::{
     ActionForm, fits_action_set, put_actions, put_flow_actions, take_actions, take_flow_actions,
 };
+pub(crate) use nicira::MAX_LEN_MIN;
 pub(crate) use order::check_flow as check_order;
 pub(crate) use set::{assignable, segments};

@@ -11,6 +11,9 @@ use base::{OfPort, TableId};
 use flow::{Field, NatKind, NatRange, PortSelection};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// `output(max_len=)` leaves at least an Ethernet header.
+pub(crate) const MAX_LEN_MIN: u32 = 14;
+
 fn bad(code: ErrorCode, reason: impl Into<String>) -> OfError {
     OfError::new(code, reason)
 }
@@ -76,6 +79,11 @@ pub(super) fn take(
             body.skip(6)?;
             Action::Clone(take_nested(body.take(body.len())?, version, depth)?)
         }
+        39 => take_output_trunc(body)?,
+        49 => take_check_pkt_larger(body)?,
+        50 => take_delete_field(body)?,
+        254 => void(body, Action::DebugSlow)?,
+        255 => void(body, Action::DebugRecirc)?,
         40 => take_group(body)?,
         _ => return Err(unsupported(subtype)),
     };
@@ -88,10 +96,7 @@ fn unsupported(subtype: u16) -> OfError {
     let name = match subtype {
         23..=26 | 30 | 31 => "MPLS",
         29 | 38 | 41 => "sample",
-        39 => "output(max_len)",
         46..=48 => "encap/decap",
-        49 => "check_pkt_larger",
-        50 => "delete_field",
         _ => "this action",
     };
     let reason = format!("{name} (Nicira's action {subtype}) is not supported");
@@ -152,6 +157,31 @@ fn take_output_reg(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError
         return Err(bad(ErrorCode::ActionBadArgument, "output:REG has padding that is not zero"));
     }
     Ok(Action::OutputReg { source, max_len })
+}
+
+fn take_output_trunc(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (port, max_len) = (OfPort(body.u16()?), body.u32()?);
+    if max_len < MAX_LEN_MIN {
+        let reason = format!("output: max_len of {max_len} is less than {MAX_LEN_MIN}");
+        return Err(bad(ErrorCode::ActionBadArgument, reason));
+    }
+    Ok(Action::OutputTrunc { port, max_len })
+}
+
+fn take_check_pkt_larger(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let (bytes, offset) = (body.u16()?, body.u16()?);
+    let target = set::take_target(body, offset.into(), 1)?;
+    if body.take(body.len())?.iter().any(|&byte| byte != 0) {
+        let reason = "check_pkt_larger has padding that is not zero";
+        return Err(bad(ErrorCode::ActionBadArgument, reason));
+    }
+    Ok(Action::CheckPktLarger { bytes, target })
+}
+
+fn take_delete_field(body: &mut Input<'_>) -> Result<Action, OfError> {
+    let field = crate::oxm::take_header(body)?.field;
+    body.take(body.len())?;
+    Ok(Action::DeleteField(field))
 }
 
 fn take_queue(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {

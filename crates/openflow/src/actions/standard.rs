@@ -4,7 +4,7 @@ use super::set;
 use crate::action::Action;
 use crate::bytes::Input;
 use crate::error::{ErrorCode, OfError};
-use crate::message::{GROUP_MAX, Version};
+use crate::message::{GROUP_MAX, METER_MAX, Version};
 use base::{MacAddr, OfPort};
 use flow::Field;
 use std::net::Ipv4Addr;
@@ -141,11 +141,17 @@ fn take11(kind: u16, body: &mut Input<'_>, version: Version) -> Result<Action, O
         24 => empty(body, Action::DecTtl(vec![0]))?,
         25 if version >= Version::V12 => set::take_set_field(body, version)?,
         28 if version == Version::V15 => take_copy_field(body)?,
-        29 if version == Version::V15 => {
-            return Err(bad(ErrorCode::MeterInvalid, "meter: there are no meters"));
-        }
+        29 if version == Version::V15 => Action::Meter(meter_number(body.u32()?)?),
         _ => return Err(bad(ErrorCode::ActionBadType, format!("action {kind} is unknown"))),
     })
+}
+
+/// The number of a meter that packets pass.
+pub(super) fn meter_number(meter: u32) -> Result<u32, OfError> {
+    if (1..=METER_MAX).contains(&meter) {
+        return Ok(meter);
+    }
+    Err(bad(ErrorCode::MeterInvalid, format!("meter {meter:#x} can't be")))
 }
 
 /// The number of a group that packets are sent to.

@@ -184,6 +184,7 @@ fn put12(out: &mut Vec<u8>, action: &Action, form: &mut ActionForm) -> bool {
         Action::Set { field, value, mask, form: set_form } => {
             return set::put_set_field(out, form, *field, *value, *mask, *set_form);
         }
+        Action::Meter(meter) if form.version == Version::V15 => short(out, 29, (*meter).into(), 4),
         Action::Move { source, target } if form.version == Version::V15 => {
             put_copy_field(out, source, target, form);
         }

@@ -2,8 +2,8 @@
 
 use super::queue::{QueueId, QueueRequest, QueueStats};
 use super::{
-    FlowFlags, FlowMonitor, FlowUpdate, GroupDesc, GroupStats, PortDesc, TableDesc, TableFeatures,
-    TableMiss,
+    FlowFlags, FlowMonitor, FlowUpdate, GroupDesc, GroupStats, MeterDesc, MeterStats, PortDesc,
+    TableDesc, TableFeatures, TableMiss,
 };
 use crate::action::Action;
 use base::{OfPort, TableId};
@@ -49,12 +49,12 @@ pub enum StatsRequest {
     GroupDesc(u32),
     /// Statistics of one group, or of all.
     GroupStats(u32),
-    /// Meters' features: none here.
+    /// What meters can be.
     MeterFeatures,
-    /// Meters' configuration: none here.
-    MeterConfig,
-    /// Meters' statistics: none here.
-    MeterStats,
+    /// One meter, or all.
+    MeterConfig(u32),
+    /// What one meter, or all, have seen.
+    MeterStats(u32),
     /// Queues' statistics.
     Queue(QueueRequest),
     /// Queues' descriptions (1.4).
@@ -133,12 +133,12 @@ pub enum StatsReply {
     GroupDesc(Vec<GroupDesc>),
     /// What groups have carried.
     GroupStats(Vec<GroupStats>),
-    /// No meters, and none possible.
+    /// What meters can be.
     MeterFeatures,
-    /// No meters.
-    MeterConfig,
-    /// No meters.
-    MeterStats,
+    /// Meters.
+    MeterConfig(Vec<MeterDesc>),
+    /// What meters have seen.
+    MeterStats(Vec<MeterStats>),
     /// What queues have sent.
     Queue(Vec<QueueStats>),
     /// Which queues there are.

@@ -161,7 +161,7 @@ impl Kind {
 }
 
 /// Reads entries up to the end.
-fn all<T>(
+pub(crate) fn all<T>(
     input: &mut Input<'_>,
     mut take: impl FnMut(&mut Input<'_>) -> Result<T, OfError>,
 ) -> Result<Vec<T>, OfError> {

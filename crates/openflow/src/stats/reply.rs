@@ -5,7 +5,7 @@ use crate::bytes::{Input, Output};
 use crate::codec::{Xid, finish};
 use crate::error::OfError;
 use crate::message::{StatsReply, Version};
-use crate::{queue, table_mod};
+use crate::{meter_mod, queue, table_mod};
 
 /// OFPSF_REPLY_MORE
 const MORE: u8 = 1;
@@ -51,6 +51,8 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
         }
         kind::GROUP => StatsReply::GroupStats(all(input, |it| group::take_stats(it, version))?),
         kind::GROUP_DESC => StatsReply::GroupDesc(all(input, |it| group::take_desc(it, version))?),
+        kind::METER => StatsReply::MeterStats(all(input, meter_mod::take_stats)?),
+        kind::METER_CONFIG => StatsReply::MeterConfig(all(input, meter_mod::take_desc)?),
         kind::TABLE_FEATURES => StatsReply::TableFeatures(all(input, table_features::take)?),
         kind::TABLE_DESC => StatsReply::TableDesc(all(input, table_mod::take_desc)?),
         kind::QUEUE => StatsReply::Queue(all(input, |it| queue::take_stats(it, version))?),
@@ -63,8 +65,6 @@ pub(crate) fn take_reply(input: &mut Input<'_>, version: Version) -> Result<Stat
             input.take(input.len())?;
             match other {
                 kind::GROUP_FEATURES => StatsReply::GroupFeatures,
-                kind::METER => StatsReply::MeterStats,
-                kind::METER_CONFIG => StatsReply::MeterConfig,
                 kind::METER_FEATURES => StatsReply::MeterFeatures,
                 _ => return Err(kind.unknown()),
             }
@@ -165,8 +165,8 @@ fn kind_of(reply: &StatsReply, version: Version) -> Kind {
         StatsReply::GroupDesc(_) => kind::GROUP_DESC,
         StatsReply::GroupStats(_) => kind::GROUP,
         StatsReply::MeterFeatures => kind::METER_FEATURES,
-        StatsReply::MeterConfig => kind::METER_CONFIG,
-        StatsReply::MeterStats => kind::METER,
+        StatsReply::MeterConfig(_) => kind::METER_CONFIG,
+        StatsReply::MeterStats(_) => kind::METER,
         StatsReply::Queue(_) => kind::QUEUE,
         StatsReply::QueueDesc(_) => kind::QUEUE_DESC,
         StatsReply::FlowMonitor(_) => kind::FLOW_MONITOR,
@@ -240,10 +240,22 @@ pub(crate) fn put_reply(version: Version, xid: Xid, reply: &StatsReply) -> Vec<V
         StatsReply::GroupStats(groups) => {
             groups.iter().for_each(|entry| out.add(|out| group::put_stats(out, version, entry)));
         }
-        StatsReply::MeterFeatures => out.add(|out| out.put_zeros(16)),
-        _ => {}
+        _ => put_meters(&mut out, reply),
     }
     out.finish()
+}
+
+fn put_meters(out: &mut Parts, reply: &StatsReply) {
+    match reply {
+        StatsReply::MeterFeatures => out.add(meter_mod::put_features),
+        StatsReply::MeterConfig(meters) => {
+            meters.iter().for_each(|it| out.add(|out| meter_mod::put_desc(out, it)));
+        }
+        StatsReply::MeterStats(meters) => {
+            meters.iter().for_each(|it| out.add(|out| meter_mod::put_stats(out, it)));
+        }
+        _ => {}
+    }
 }
 
 fn put_queues(out: &mut Parts, version: Version, reply: &StatsReply) {

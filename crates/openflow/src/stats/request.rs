@@ -11,7 +11,7 @@ use crate::queue;
 use crate::{of10_match, of11_match};
 use base::{OfPort, TableId};
 
-/// OFPG_ANY, and OFPM_ALL and OFPQ_ALL.
+/// OFPG_ANY
 const ANY: u32 = 0xffff_ffff;
 
 /// OFPMPF_REQ_MORE
@@ -49,14 +49,8 @@ pub(crate) fn take_request(
         kind::GROUP_DESC if is_new(version) => StatsRequest::GroupDesc(take_group(input)?),
         kind::GROUP_DESC => StatsRequest::GroupDesc(GROUP_ALL),
         kind::GROUP_FEATURES => StatsRequest::GroupFeatures,
-        kind::METER | kind::METER_CONFIG => {
-            input.skip(8)?;
-            if standard == kind::METER {
-                StatsRequest::MeterStats
-            } else {
-                StatsRequest::MeterConfig
-            }
-        }
+        kind::METER => StatsRequest::MeterStats(take_group(input)?),
+        kind::METER_CONFIG => StatsRequest::MeterConfig(take_group(input)?),
         kind::METER_FEATURES => StatsRequest::MeterFeatures,
         kind::TABLE_FEATURES => StatsRequest::TableFeatures {
             tables: table_features::take_wanted(input, version)?,
@@ -75,6 +69,7 @@ pub(crate) fn take_request(
     })
 }
 
+/// The number of a group or a meter.
 fn take_group(input: &mut Input<'_>) -> Result<u32, OfError> {
     let group = input.u32()?;
     input.skip(4)?;
@@ -134,8 +129,8 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
         StatsRequest::GroupDesc(_) => (kind::GROUP_DESC, None),
         StatsRequest::GroupStats(_) => (kind::GROUP, None),
         StatsRequest::MeterFeatures => (kind::METER_FEATURES, None),
-        StatsRequest::MeterConfig => (kind::METER_CONFIG, None),
-        StatsRequest::MeterStats => (kind::METER, None),
+        StatsRequest::MeterConfig(_) => (kind::METER_CONFIG, None),
+        StatsRequest::MeterStats(_) => (kind::METER, None),
         StatsRequest::Queue(_) => (kind::QUEUE, None),
         StatsRequest::QueueDesc(_) => (kind::QUEUE_DESC, None),
         StatsRequest::FlowMonitor(_) => (kind::FLOW_MONITOR, None),
@@ -160,12 +155,11 @@ pub(crate) fn put_request(out: &mut Vec<u8>, version: Version, request: &StatsRe
             put_padded_port(out, version, *port);
         }
         StatsRequest::GroupDesc(_) if !is_new(version) => {}
-        StatsRequest::GroupDesc(group) | StatsRequest::GroupStats(group) => {
-            out.put_u32(*group);
-            out.put_zeros(4);
-        }
-        StatsRequest::MeterConfig | StatsRequest::MeterStats => {
-            out.put_u32(ANY);
+        StatsRequest::GroupDesc(number)
+        | StatsRequest::GroupStats(number)
+        | StatsRequest::MeterConfig(number)
+        | StatsRequest::MeterStats(number) => {
+            out.put_u32(*number);
             out.put_zeros(4);
         }
         StatsRequest::Queue(request) | StatsRequest::QueueDesc(request) => {

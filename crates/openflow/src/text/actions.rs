@@ -3,8 +3,8 @@
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, assign, choice, ct, learn, value};
 use crate::action::{Action, Conjunction, SetForm, ToController};
-use crate::actions::{check_order, fits_action_set};
-use crate::message::GROUP_MAX;
+use crate::actions::{MAX_LEN_MIN, check_order, fits_action_set};
+use crate::message::{GROUP_MAX, METER_MAX};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
 
@@ -85,6 +85,8 @@ pub(super) fn one(
             mask: Field::TunId.all_ones(),
             form: SetForm::SetField,
         },
+        "check_pkt_larger" => check_pkt_larger(pair.needed()?)?,
+        "delete_field" => Action::DeleteField(assign::subfield(pair.needed()?)?.1.field),
         "resubmit" => resubmit(pair, ports)?,
         "ct" => ct::ct(pair.rest(), ports, nesting)?,
         "clone" => Action::Clone(list(pair.rest(), ports, nesting.deeper(pair.key)?)?),
@@ -112,9 +114,16 @@ pub(super) fn one(
         "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
         "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
-        "meter" | "sample" | "push_mpls" | "pop_mpls" | "set_mpls_label" | "set_mpls_tc"
-        | "set_mpls_ttl" | "dec_mpls_ttl" | "encap" | "decap" | "dec_nsh_ttl"
-        | "check_pkt_larger" | "delete_field" => {
+        "meter" => {
+            let span = pair.needed()?;
+            let meter = value::number_to(span, METER_MAX.into())? as u32;
+            if meter == 0 {
+                return Err(span.error("meters are numbered from 1"));
+            }
+            Action::Meter(meter)
+        }
+        "sample" | "push_mpls" | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl"
+        | "dec_mpls_ttl" | "encap" | "decap" | "dec_nsh_ttl" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
         }
         _ if pair.value.is_none() => match value::port(pair.key, ports) {
@@ -136,6 +145,8 @@ fn plain(pair: Pair<'_>) -> Result<Option<Action>, TextError> {
         "strip_vlan" | "pop_vlan" => Action::StripVlan,
         "ct_clear" => Action::CtClear,
         "exit" => Action::Exit,
+        "debug_recirc" => Action::DebugRecirc,
+        "debug_slow" => Action::DebugSlow,
         "pop_queue" => Action::PopQueue,
         "clear_actions" => Action::ClearActions,
         "dec_ttl" if pair.rest().is_empty() => Action::DecTtl(vec![0]),
@@ -214,8 +225,8 @@ fn output_to(port: OfPort) -> Action {
 }
 
 fn output(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
-    if span.text.contains("max_len=") {
-        return Err(span.error("output with max_len is not supported"));
+    if span.text.contains("port") && span.text.contains("max_len") {
+        return output_trunc(span, ports);
     }
     match value::port(span, ports) {
         Ok(port) => Ok(output_to(port)),
@@ -224,6 +235,57 @@ fn output(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
             Err(_) => Err(error),
         },
     }
+}
+
+/// `output(port=PORT,max_len=BYTES)`
+fn output_trunc(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
+    let (mut port, mut max_len) = (None, None);
+    for pair in span.pairs()? {
+        let text = pair.needed()?;
+        match pair.key.text {
+            "port" => {
+                let number = value::port(text, ports)?;
+                let is_reserved = number.0 > OfPort::MAX.0;
+                if is_reserved && !matches!(number, OfPort::LOCAL | OfPort::IN_PORT) {
+                    let what = format!("output to unsupported truncate port: {}", text.text);
+                    return Err(text.error_with(what, "a port, LOCAL or IN_PORT"));
+                }
+                port = Some(number);
+            }
+            "max_len" => {
+                let bytes = value::number_to(text, u32::MAX.into())? as u32;
+                if bytes < MAX_LEN_MIN {
+                    let what = format!("max_len {bytes} is less than the minimum {MAX_LEN_MIN}");
+                    return Err(text.error(what));
+                }
+                max_len = Some(bytes);
+            }
+            other => {
+                let what = format!("output has no '{other}'");
+                return Err(pair.key.error_with(what, "port=, max_len="));
+            }
+        }
+    }
+    match (port, max_len) {
+        (Some(port), Some(max_len)) => Ok(Action::OutputTrunc { port, max_len }),
+        _ => Err(span.error_with("output wants both", "output(port=PORT,max_len=BYTES)")),
+    }
+}
+
+/// `check_pkt_larger(BYTES)->FIELD[BIT]`
+fn check_pkt_larger(span: Span<'_>) -> Result<Action, TextError> {
+    let Some((bytes, target)) = span.split("->") else {
+        return Err(span.error_with("where it goes to is missing", "(BYTES)->FIELD[BIT]"));
+    };
+    let bytes = bytes.trim();
+    let text = bytes.text.trim_start_matches('(').trim_end_matches(')');
+    let bytes = value::number_to(Span { text, ..bytes }, 0xffff)? as u16;
+    let target_span = target.trim();
+    let target = assign::target(target_span)?;
+    if target.bits != 1 {
+        return Err(target_span.error_with("only one bit can say it", "NXM_NX_REG0[0]"));
+    }
+    Ok(Action::CheckPktLarger { bytes, target })
 }
 
 fn controller(pair: Pair<'_>) -> Result<Action, TextError> {

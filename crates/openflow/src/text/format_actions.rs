@@ -29,6 +29,16 @@ fn one(action: &Action, proto: Proto) -> String {
     match action {
         Action::Output { port, max_len } => output(*port, *max_len),
         Action::OutputReg { source, .. } => format!("output:{}", bits(source, proto)),
+        Action::OutputTrunc { port, max_len } => format!("output(port={port},max_len={max_len})"),
+        Action::CheckPktLarger { bytes, target } => {
+            format!("check_pkt_larger({bytes})->{}", bits(target, proto))
+        }
+        Action::DeleteField(field) => {
+            let name = for_field(*field, proto).map_or(field.name(), |spec| spec.name);
+            format!("delete_field:{name}")
+        }
+        Action::DebugRecirc => "debug_recirc".to_owned(),
+        Action::DebugSlow => "debug_slow".to_owned(),
         Action::Controller(to) => controller(to),
         Action::Set { field, value, mask, form } => set(*field, *value, *mask, *form, proto),
         Action::Move { source, target } => {
@@ -67,6 +77,7 @@ fn one(action: &Action, proto: Proto) -> String {
         }
         Action::Ct(action) => ct(action, proto),
         Action::Group(group) => format!("group:{group}"),
+        Action::Meter(meter) => format!("meter:{meter}"),
         Action::CtClear => "ct_clear".to_owned(),
         Action::Nat(range) => nat(range.as_ref()),
         Action::Clone(actions) => format!("clone({})", list(actions, proto)),

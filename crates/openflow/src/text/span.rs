@@ -84,7 +84,12 @@ impl<'a> Span<'a> {
             let (value, nested, end) = match rest.text.as_bytes().get(key_len) {
                 Some(b'(') => {
                     let close = closing(rest, key_len)?;
-                    (Some(rest.part(key_len + 1, close)), true, close + 1)
+                    // `check_pkt_larger(200)->reg0[0]` goes on behind its parenthesis.
+                    let (inside, end) = match rest.from(close + 1).text.starts_with("->") {
+                        true => value_end(rest, close + 1).map(|end| (end, end))?,
+                        false => (close, close + 1),
+                    };
+                    (Some(rest.part(key_len + 1, inside)), true, end)
                 }
                 Some(b':' | b'=') => {
                     let end = value_end(rest, key_len + 1)?;

@@ -338,7 +338,7 @@ impl Generate {
     }
 
     fn action(&mut self, depth: u32) -> Action {
-        match self.below(23) {
+        match self.below(26) {
             0 => Action::Output { port: self.port(), max_len: 0 },
             1 => Action::Output { port: OfPort::CONTROLLER, max_len: self.next() as u16 },
             2 => Action::OutputReg { source: self.subfield(), max_len: u16::MAX },
@@ -368,6 +368,12 @@ impl Generate {
             20 => Action::SetQueue(self.next() as u32),
             21 => Action::PopQueue,
             22 if self.v10() => Action::Enqueue { port: self.port(), queue: self.next() as u32 },
+            23 => Action::OutputTrunc { port: self.port(), max_len: 14 + self.below(9000) as u32 },
+            24 => {
+                let bytes = self.next() as u16;
+                Action::CheckPktLarger { bytes, target: Subfield { bits: 1, ..self.subfield() } }
+            }
+            25 => Action::DeleteField(Field::tun_metadata(3).expect("there are so many")),
             14 => self.learn(),
             15 => self.bundle(),
             16 => self.multipath(),
@@ -644,12 +650,13 @@ impl Generate {
             17 => {
                 // Only from 1.4 on can something be left out.
                 let left_out = self.version >= Version::V14;
-                Message::SetAsync {
+                Message::SetAsync(AsyncMasks {
                     packet_in: [(!left_out).then_some(1), Some(2)],
                     port_status: [Some(3), Some(4)],
                     flow_removed: [Some(5), Some(6)],
                     table_status: if left_out { [Some(8), Some(24)] } else { [None; 2] },
-                }
+                    request_forward: if left_out { [Some(3), None] } else { [None; 2] },
+                })
             }
             18 => Message::RoleRequest { role: Role::Equal, generation: None },
             19 => Message::StatsReply(StatsReply::PortDesc(vec![self.port_desc()])),

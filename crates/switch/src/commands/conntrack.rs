@@ -154,7 +154,7 @@ pub fn set_limits(switch: &mut Switch, words: &[String]) -> Answer {
     while let Some(word) = arguments.next() {
         match word.strip_prefix("default=") {
             Some(text) => {
-                let limit = text.parse().map_err(|_| invalid(&"malformed default limit"))?;
+                let limit = text.parse().map_err(|_| invalid(&"invalid default limit"))?;
                 limits.push((None, limit));
             }
             None => {

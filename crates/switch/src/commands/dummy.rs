@@ -10,8 +10,8 @@ use port_dummy::{DummyPort, frame};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// A frame is no shorter (Ethernet without its checksum is 60 bytes; with it, 64).
-const FRAME_BYTES_MIN: usize = 64;
+/// A frame is no shorter (Ethernet without its checksum).
+const FRAME_BYTES_MIN: usize = 60;
 
 /// Adds these commands, for a switch that was started with `--enable-dummy`.
 pub fn add_all(commands: &mut Commands<Switch>) {
@@ -28,6 +28,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add(commands, "netdev-dummy/ip6addr", "[netdev] ip6addr", 2..=2, |switch, words| {
         set_address::<Ipv6Addr>(switch, words)
     });
+    add(commands, "netdev-dummy/conn-state", "[netdev]", 0..=1, connection_state);
     add(commands, "time/stop", "", 0..=0, |_, _| {
         clock::stop();
         Ok(String::new())
@@ -102,6 +103,21 @@ fn set_admin_state(switch: &mut Switch, words: &[String]) -> Answer {
         switch.set_device_up(number, is_up);
     }
     Ok("OK".to_owned())
+}
+
+/// Whether ports that connect to others have done so.
+fn connection_state(switch: &mut Switch, words: &[String]) -> Answer {
+    let text = |name: &str, state: Option<bool>| {
+        let state = state.map_or("unknown", |it| if it { "connected" } else { "disconnected" });
+        format!("{name}: {state}\n")
+    };
+    if let Some(name) = words.first() {
+        let port = switch.devices().dummy(name);
+        return Ok(text(name, port.and_then(DummyPort::is_connected)));
+    }
+    let ports = switch.devices().iter();
+    let known = ports.filter_map(|(_, device)| Some((device, device.dummy()?.is_connected()?)));
+    Ok(known.map(|(device, state)| text(&device.name, Some(state))).collect())
 }
 
 fn set_address<A>(switch: &mut Switch, words: &[String]) -> Answer

@@ -5,6 +5,7 @@ mod connections;
 mod conntrack;
 mod datapath;
 mod dummy;
+mod features;
 mod flows;
 mod fragments;
 mod latency;
@@ -25,6 +26,7 @@ use daemon::unixctl::{Commands, Reply};
 use std::sync::Arc;
 
 pub use dummy::add_all as add_dummy;
+pub use features::begin as begin_ofproto;
 pub use trace::Traces;
 
 /// The text that answers a command, or the error's.
@@ -86,6 +88,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     fragments::add_all(commands);
     latency::add_all(commands);
     datapath::add_all(commands);
+    features::add_all(commands);
     flows::add_all(commands);
     offload::add_all(commands);
     workers::add_all(commands);

@@ -4,6 +4,7 @@ use super::flows::add_fresh;
 use super::{Answer, add};
 use crate::Switch;
 use daemon::unixctl::Commands;
+use ofproto::Features;
 use std::time::Duration;
 
 /// Between two looks at whether revalidators are done.
@@ -51,7 +52,12 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 impl Switch {
     /// Whether a megaflow stands for all packets that are treated alike, or for those with one key.
     fn set_wildcards(&mut self, wildcards: bool) {
-        self.ofproto.set_wildcards(wildcards, clock::now(), &mut self.outbox);
+        self.set_features(Features { wildcards, ..self.ofproto.features() });
+    }
+
+    /// What translation uses of the datapath.
+    pub(super) fn set_features(&mut self, features: Features) {
+        self.ofproto.set_features(features, clock::now(), &mut self.outbox);
         self.settle();
     }
 

@@ -108,11 +108,11 @@ fn of_datapath(switch: &Switch, mut key: FlowKey) -> Result<TraceRequest, String
         return Err(format!("no recirculation data for recirc_id {:#x}", key.recirc_id().0));
     }
     let number = key.in_port();
-    let (bridge, port) = switch
-        .ofproto()
-        .bridges()
-        .of_packet(&key)
-        .ok_or_else(|| format!("no OpenFlow port for datapath port {number}"))?;
+    let (bridge, port) =
+        switch.ofproto().bridges().of_packet(&key).ok_or_else(|| match key.has_tunnel() {
+            true => "no OpenFlow tunnel port for this packet".to_owned(),
+            false => format!("no OpenFlow port for datapath port {number}"),
+        })?;
     key.set_in_port_raw(port.0.into());
     Ok(TraceRequest::new(bridge, key))
 }

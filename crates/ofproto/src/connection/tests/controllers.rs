@@ -7,8 +7,8 @@ use base::{MacAddr, OfPort, PortNo, TableId};
 use flow::{Field, Match};
 use openflow::ErrorCode;
 use openflow::message::{
-    CtFlush, FlowFlags, FlowMod, FlowModCommand, Message, PacketIn, PacketInFormat, PortConfig,
-    PortReason, QueueRequest, RemovedReason, Role, StatsReply, StatsRequest, Version,
+    AsyncMasks, CtFlush, FlowFlags, FlowMod, FlowModCommand, Message, PacketIn, PacketInFormat,
+    PortConfig, PortReason, QueueRequest, RemovedReason, Role, StatsReply, StatsRequest, Version,
 };
 
 #[test]
@@ -204,7 +204,8 @@ fn asynchronous_messages_go_to_those_who_want_them() {
     assert_eq!(kinds(&bench.heard(service)), all);
 
     let (packet_in, port_status, flow_removed) = ([Some(0); 2], [Some(0); 2], [Some(0), Some(4)]);
-    let only = Message::SetAsync { packet_in, port_status, flow_removed, table_status: [None; 2] };
+    let only = AsyncMasks { packet_in, port_status, flow_removed, ..AsyncMasks::default() };
+    let only = Message::SetAsync(only);
     bench.tell(controller, &only);
     bench.tell(service, &only);
     happenings(&mut bench, 3);
@@ -223,11 +224,7 @@ fn from_1_4_on_what_is_not_said_stays() {
         let mut bench = Bench::new(0);
         let id = bench.connect(Settings::controller(), version);
         let flow_removed = [Some(0), None];
-        let (packet_in, port_status) = ([None; 2], [None; 2]);
-        bench.tell(
-            id,
-            &Message::SetAsync { packet_in, port_status, flow_removed, table_status: [None; 2] },
-        );
+        bench.tell(id, &Message::SetAsync(AsyncMasks { flow_removed, ..AsyncMasks::default() }));
         happenings(&mut bench, 1);
         assert_eq!(kinds(&bench.heard(id)), ["port added", "port changed"]);
         // OFPACPT_ROLE_STATUS and the like are taken, others refused.
@@ -512,12 +509,8 @@ fn a_controller_without_asynchronous_messages_gets_those_that_it_asks_for() {
     let event = packet_in_event(&bench);
     bench.connections.tell(std::slice::from_ref(&event), bench.now);
     assert!(bench.take(id).is_empty());
-    let none = [None, None];
     let packet_in = [Some(2), None];
-    bench.tell(
-        id,
-        &Message::SetAsync { packet_in, port_status: none, flow_removed: none, table_status: none },
-    );
+    bench.tell(id, &Message::SetAsync(AsyncMasks { packet_in, ..AsyncMasks::default() }));
     bench.connections.tell(&[event], bench.now);
     assert_eq!(bench.take(id).len(), 1);
 }

@@ -48,13 +48,9 @@ fn a_table_tells_once_when_it_fills_and_once_when_it_empties() {
     let mut bench = bench(10);
     let id = bench.connect(Settings::controller(), Version::V14);
     let deaf = bench.connect(Settings::controller(), Version::V14);
-    let (none, table_status) = ([None; 2], [None, Some(1 << 3 | 1 << 4)]);
-    let only = Message::SetAsync {
-        packet_in: none,
-        port_status: none,
-        flow_removed: none,
-        table_status: [table_status[1], None],
-    };
+    let table_status = [None, Some(1 << 3 | 1 << 4)];
+    let table_status = [table_status[1], None];
+    let only = Message::SetAsync(AsyncMasks { table_status, ..AsyncMasks::default() });
     bench.tell(id, &only);
     let events = VacancyEvents { down: 30, up: 60 };
     let table = Some(TableId(0));

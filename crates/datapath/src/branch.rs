@@ -1,0 +1,106 @@
+//! Steps that decide on a packet by its length or by a rate, and those on the first part of a packet.
+
+use crate::execute::{copy, execute_run, present};
+use crate::laps::Laps;
+use crate::outbox::Outbox;
+use crate::step::Step;
+use crate::worker::Worker;
+use base::{Instant, limits};
+use flow::{Action, CheckLen, DropReason, Frame, MeterRef};
+use packet::Packet;
+use std::slice;
+use std::sync::Arc;
+
+/// Leaves at most so many bytes; a checksum that was left to be done is not.
+pub(crate) fn cut(packet: &mut Packet, max_len: u32) {
+    let max_len = max_len as usize;
+    if packet.len() > max_len {
+        packet.truncate(max_len);
+        packet.forget_offload();
+    }
+}
+
+/// Steps on copies of the first part of each packet.
+pub(crate) fn on_cut_copies(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    (max_len, actions): (u32, &Arc<[Action]>),
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    for frame in present(frames) {
+        let mut copy = copy(worker, frame);
+        cut(&mut copy.packet, max_len);
+        laps.note(|| Step::Copied);
+        execute_run(worker, now, slice::from_mut(&mut copy), actions, out, laps);
+        again(worker, copy);
+    }
+}
+
+/// Long packets take one list of steps, short ones the other. Afterwards only those packets are in their
+/// places that go round again.
+pub(crate) fn check_len(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    check: &CheckLen,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    for frame in present(frames) {
+        let is_greater = frame.packet.len() > usize::from(check.bytes);
+        let actions = if is_greater { &check.greater } else { &check.less_equal };
+        execute_run(worker, now, slice::from_mut(frame), actions, out, laps);
+    }
+}
+
+/// The same on copies, where other steps follow.
+pub(crate) fn check_len_of_copies(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    check: &CheckLen,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    for frame in present(frames) {
+        let mut copy = copy(worker, frame);
+        laps.note(|| Step::Copied);
+        check_len(worker, now, slice::from_mut(&mut copy), check, out, laps);
+        again(worker, copy);
+    }
+}
+
+/// A copy that goes round once more.
+fn again(worker: &mut Worker, copy: Frame) {
+    if !copy.packet.is_empty() {
+        worker.again.push((0, copy));
+    }
+}
+
+/// Drops what the meter does not let through.
+pub(crate) fn limit(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    meter: &MeterRef,
+    laps: &mut impl Laps,
+) {
+    for frames in frames.chunks_mut(limits::BATCH_SIZE) {
+        let (mut admitted, mut at) = (0u64, 0);
+        let lengths = frames.iter().map(|frame| frame.packet.len());
+        // Empty places are passed over here and below alike.
+        meter.0.judge(now, lengths.filter(|&len| len > 0), |is_admitted| {
+            admitted |= u64::from(is_admitted) << at;
+            at += 1;
+        });
+        for (at, frame) in present(frames).enumerate() {
+            if admitted >> at & 1 != 0 {
+                laps.note(|| Step::Done(Action::Meter(meter.clone())));
+            } else {
+                worker.refuse(frame.packet.take(), DropReason::Meter, laps);
+            }
+        }
+    }
+}

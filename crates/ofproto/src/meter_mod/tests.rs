@@ -1,0 +1,78 @@
+use super::*;
+use crate::Config;
+use crate::bridge::BridgeConfig;
+use base::MacAddr;
+use flow::{Match, MeterBand};
+use openflow::message::{FlowMod, FlowModCommand};
+
+fn bridge() -> (Ofproto, BridgeId) {
+    let mut ofproto = Ofproto::new(Config::default());
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    let id = ofproto.add_bridge(BridgeConfig::new("br0", mac), Instant::ZERO);
+    (ofproto, id)
+}
+
+fn meter_mod(command: MeterCommand, meter: u32) -> MeterMod {
+    let bands = vec![MeterBand { rate: 5, burst: 5 }];
+    MeterMod { command, meter: MeterDesc { meter, flags: MeterDesc::PKTPS, bands } }
+}
+
+#[test]
+fn meters_come_change_and_go() {
+    use MeterCommand::{Add, Delete, Modify};
+    let (mut ofproto, id) = bridge();
+    let exists = Some(ErrorCode::MeterExists);
+    for (command, meter, expect, left) in [
+        (Delete, 1, None, 0),
+        (Modify, 1, Some(ErrorCode::MeterUnknown), 0),
+        (Add, 0, Some(ErrorCode::MeterInvalid), 0),
+        (Add, METER_MAX + 1, Some(ErrorCode::MeterInvalid), 0),
+        (Add, 1, None, 1),
+        (Add, 1, exists, 1),
+        (Add, METER_CONTROLLER, None, 2),
+        (Modify, 1, None, 2),
+        (Delete, 1, None, 1),
+        (Add, 7, None, 2),
+        (Delete, METER_ALL, None, 0),
+    ] {
+        let got = ofproto.meter_mod(id, &meter_mod(command, meter), Instant::ZERO);
+        assert_eq!(got.err().map(|error| error.code), expect, "{command:?} {meter}");
+        assert_eq!(ofproto.meter_descs(id, METER_ALL).unwrap().len(), left, "{command:?} {meter}");
+    }
+    let unknown = ofproto.meter_stats(id, 1, Instant::ZERO).unwrap_err();
+    assert_eq!(unknown.code, ErrorCode::MeterUnknown);
+}
+
+#[test]
+fn the_lowest_number_of_the_datapath_is_given() {
+    let (mut ofproto, id) = bridge();
+    let mut add = |meter| {
+        ofproto.meter_mod(id, &meter_mod(MeterCommand::Add, meter), Instant::ZERO).unwrap();
+        ofproto.bridge(id).unwrap().meters.get(meter).unwrap().number()
+    };
+    assert_eq!([add(9), add(3)], [0, 1]);
+    ofproto.meter_mod(id, &meter_mod(MeterCommand::Delete, 9), Instant::ZERO).unwrap();
+    ofproto.meter_mod(id, &meter_mod(MeterCommand::Add, 4), Instant::ZERO).unwrap();
+    assert_eq!(ofproto.bridge(id).unwrap().meters.get(4).unwrap().number(), 0);
+}
+
+#[test]
+fn a_flow_goes_with_its_meter_and_cannot_come_without() {
+    let (mut ofproto, id) = bridge();
+    ofproto.flush_flows(id);
+    let flow = FlowMod {
+        command: FlowModCommand::Add,
+        matching: Match::any(),
+        priority: 1,
+        actions: vec![Action::Clone(vec![Action::Meter(2)])],
+        ..openflow::text::parse_flow("actions=drop", FlowModCommand::Add, &|_| None).unwrap()
+    };
+    let refused = ofproto.flow_mod(id, &flow, Instant::ZERO).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::MeterInvalid);
+    ofproto.meter_mod(id, &meter_mod(MeterCommand::Add, 2), Instant::ZERO).unwrap();
+    ofproto.flow_mod(id, &flow, Instant::ZERO).unwrap();
+    let stats = ofproto.meter_stats(id, METER_ALL, Instant::from_millis(2500)).unwrap();
+    assert_eq!((stats[0].flows, stats[0].duration_ns), (1, 2_500_000_000));
+    ofproto.meter_mod(id, &meter_mod(MeterCommand::Delete, 2), Instant::ZERO).unwrap();
+    assert_eq!(ofproto.rules().len(), 0);
+}

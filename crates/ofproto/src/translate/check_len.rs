@@ -1,0 +1,47 @@
+//! `check_pkt_larger`: what follows is translated twice, for long packets and for short ones
+//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_check_pkt_larger`).
+
+use super::context::Context;
+use flow::{Action, CheckLen};
+use openflow::Action as OfAction;
+use openflow::action::Subfield;
+use std::sync::Arc;
+
+impl Context<'_> {
+    /// Says in a bit whether the packet has more bytes. Gives `true` where the actions that are left of
+    /// the list were translated meanwhile.
+    pub fn check_len(&mut self, bytes: u16, target: Subfield, rest: &[OfAction]) -> bool {
+        if !self.world.features.length_check {
+            let is_larger = self.world.packet_len.is_some_and(|len| len > usize::from(bytes));
+            self.write_subfield(target, is_larger.into(), false);
+            self.is_slow = true;
+            return false;
+        }
+        self.commit();
+        let mirrored = self.mirrored;
+        let greater = self.branch(target, true, rest);
+        let mirrored = std::mem::replace(&mut self.mirrored, mirrored);
+        let less_equal = self.branch(target, false, rest);
+        self.mirrored |= mirrored;
+        let check = CheckLen { bytes, greater: greater.into(), less_equal: less_equal.into() };
+        self.actions.push(Action::CheckLen(Arc::new(check)));
+        true
+    }
+
+    /// The steps for long or for short packets. What they change is forgotten behind them.
+    fn branch(&mut self, target: Subfield, is_larger: bool, rest: &[OfAction]) -> Vec<Action> {
+        let (key, base, varying) = (self.key.clone(), self.base.clone(), self.varying.clone());
+        let (stack, action_set) = (self.stack.clone(), self.action_set.clone());
+        let (conntracked, exit) = (self.conntracked, self.exit);
+        let (told_tunnel, stack_varies) = (self.told_tunnel.clone(), self.stack_varies);
+        let outer = std::mem::take(&mut self.actions);
+        self.write_subfield(target, is_larger.into(), false);
+        self.execute(rest, true);
+        self.finish_pipeline();
+        (self.key, self.base, self.varying) = (key, base, varying);
+        (self.stack, self.action_set) = (stack, action_set);
+        (self.conntracked, self.exit) = (conntracked, exit);
+        (self.told_tunnel, self.stack_varies) = (told_tunnel, stack_varies);
+        std::mem::replace(&mut self.actions, outer)
+    }
+}
