@@ -11,6 +11,36 @@ use packet::Packet;
 use std::slice;
 use std::sync::Arc;
 
+/// Carries out one of these steps; says whether it was the last use of the frames.
+pub(crate) fn carry_out(
+    worker: &mut Worker,
+    now: Instant,
+    frames: &mut [Frame],
+    (action, last): (&Action, bool),
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) -> bool {
+    match action {
+        Action::CloneCut { max_len, actions } => {
+            on_cut_copies(worker, now, frames, (*max_len, actions), out, laps);
+        }
+        Action::CheckLen(check) if last => {
+            check_len(worker, now, frames, check, out, laps);
+            return true;
+        }
+        Action::CheckLen(check) => check_len_of_copies(worker, now, frames, check, out, laps),
+        Action::Meter(meter) => limit(worker, now, frames, meter, laps),
+        Action::SetTunnel(to) => {
+            for frame in present(frames) {
+                frame.key.copy_tunnel(&to.key);
+                laps.note(|| Step::Done(action.clone()));
+            }
+        }
+        _ => {}
+    }
+    false
+}
+
 /// Leaves at most so many bytes; a checksum that was left to be done is not.
 pub(crate) fn cut(packet: &mut Packet, max_len: u32) {
     let max_len = max_len as usize;
@@ -21,7 +51,7 @@ pub(crate) fn cut(packet: &mut Packet, max_len: u32) {
 }
 
 /// Steps on copies of the first part of each packet.
-pub(crate) fn on_cut_copies(
+fn on_cut_copies(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
@@ -40,7 +70,7 @@ pub(crate) fn on_cut_copies(
 
 /// Long packets take one list of steps, short ones the other. Afterwards only those packets are in their
 /// places that go round again.
-pub(crate) fn check_len(
+fn check_len(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
@@ -56,7 +86,7 @@ pub(crate) fn check_len(
 }
 
 /// The same on copies, where other steps follow.
-pub(crate) fn check_len_of_copies(
+fn check_len_of_copies(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],
@@ -80,7 +110,7 @@ fn again(worker: &mut Worker, copy: Frame) {
 }
 
 /// Drops what the meter does not let through.
-pub(crate) fn limit(
+fn limit(
     worker: &mut Worker,
     now: Instant,
     frames: &mut [Frame],

@@ -77,20 +77,9 @@ pub(crate) fn execute_run(
             }),
             Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
             Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
-            Action::CloneCut { max_len, actions } => {
-                branch::on_cut_copies(worker, now, frames, (*max_len, actions), out, laps);
-            }
-            Action::CheckLen(check) if last => {
-                return branch::check_len(worker, now, frames, check, out, laps);
-            }
-            Action::CheckLen(check) => {
-                branch::check_len_of_copies(worker, now, frames, check, out, laps)
-            }
-            Action::Meter(meter) => branch::limit(worker, now, frames, meter, laps),
-            Action::SetTunnel(to) => {
-                on_each(frames, action, laps, |frame| frame.key.copy_tunnel(&to.key));
-            }
             Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),
+            _ if branch::carry_out(worker, now, frames, (action, last), out, laps) => return,
+            _ => {}
         }
     }
     release(worker, frames);

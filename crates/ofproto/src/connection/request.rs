@@ -73,15 +73,9 @@ impl Connections {
                 let bridge = switch.core.bridges().get(session.bridge);
                 bridge.ok_or_else(|| crate::flow_mod::no_bridge(session.bridge))?.tlv_table()
             }
-            Message::GetAsyncRequest => {
-                let version = session.version().unwrap_or(Version::V13);
-                Message::GetAsyncReply(session.async_config.told(version))
-            }
+            Message::GetAsyncRequest => session.told_async(),
             Message::GroupMod(_) | Message::MeterMod(_) => {
-                session.change_switch(message.clone(), switch)?;
-                let others = self.sessions.values_mut();
-                others.for_each(|other| other.forward(session.bridge, xid, &message));
-                return Ok(None);
+                return self.change_and_forward(session, xid, message, switch);
             }
             Message::FlowMod(_)
             | Message::TlvTableMod { .. }
@@ -111,9 +105,28 @@ impl Connections {
         };
         Ok(Some(reply))
     }
+
+    /// Changes groups or meters, and shows other controllers how.
+    fn change_and_forward(
+        &mut self,
+        session: &Session,
+        xid: u32,
+        message: Message,
+        switch: &mut Switch<'_>,
+    ) -> Result<Option<Message>, OfError> {
+        session.change_switch(message.clone(), switch)?;
+        let others = self.sessions.values_mut();
+        others.for_each(|other| other.forward(session.bridge, xid, &message));
+        Ok(None)
+    }
 }
 
 impl Session {
+    /// Which asynchronous messages the peer wants.
+    fn told_async(&self) -> Message {
+        Message::GetAsyncReply(self.async_config.told(self.version().unwrap_or(Version::V13)))
+    }
+
     /// What secondary controllers may not ask.
     fn change_switch(&self, message: Message, switch: &mut Switch<'_>) -> Result<(), OfError> {
         self.may_change()?;

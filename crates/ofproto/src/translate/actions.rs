@@ -118,11 +118,6 @@ impl Context<'_> {
             OfAction::SetQueue(_) | OfAction::PopQueue | OfAction::Note(_) => {}
             OfAction::Learn(learn) => self.learn_flow(learn),
             OfAction::Bundle(bundle) => self.bundle(bundle, last),
-            OfAction::Multipath(multipath) => self.multipath(multipath),
-            OfAction::Meter(meter) => self.meter(*meter),
-            OfAction::DebugRecirc => self.freeze_for(Why::Recirculate),
-            OfAction::DebugSlow => self.is_slow = true,
-            OfAction::DeleteField(field) => self.delete_option(*field),
             OfAction::FinTimeout { idle_s, hard_s } => self.fin_timeout(*idle_s, *hard_s),
             OfAction::Conjunction(_) => {
                 self.notes.add(NoteKind::Error, || "executing no-op conjunction action".to_owned())
@@ -151,7 +146,7 @@ impl Context<'_> {
         }
     }
 
-    /// Actions that change the packet or the pipeline's state.
+    /// Actions that change the packet or the pipeline's state, or how translation goes on.
     fn rewrite(&mut self, action: &OfAction) {
         match action {
             OfAction::Set { field, value, mask, .. } => self.set_field(*field, *value, *mask),
@@ -181,6 +176,11 @@ impl Context<'_> {
             OfAction::SetIpTtl(ttl) => {
                 self.assign(Field::NwTtl, (*ttl).into(), self.key.is_ip());
             }
+            OfAction::DeleteField(field) => self.delete_option(*field),
+            OfAction::Multipath(multipath) => self.multipath(multipath),
+            OfAction::Meter(meter) => self.meter(*meter),
+            OfAction::DebugRecirc => self.freeze_for(Why::Recirculate),
+            OfAction::DebugSlow => self.is_slow = true,
             OfAction::SetTpSrc(port) => self.set_port(Field::TpSrc, *port),
             OfAction::SetTpDst(port) => self.set_port(Field::TpDst, *port),
             _ => {}

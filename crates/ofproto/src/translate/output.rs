@@ -6,10 +6,11 @@ use super::report::NoteKind;
 use crate::bridge::BridgeId;
 use crate::port::{Port, PortDevice};
 use base::{OfPort, PortNo, TableId};
-use flow::{Action, ControllerAction, Field, FlowKey, MeterRef};
+use flow::{Action, ControllerAction, Field, FlowKey, MeterRef, SetTunnel, TunnelKind};
 use openflow::action::ToController;
 use openflow::message::{PortConfig, reason};
 use std::sync::Arc;
+use tunnel::TunnelConfig;
 
 impl Context<'_> {
     /// Sends the packet to a port, real or reserved (ovs: `xlate_output_action`).
@@ -112,6 +113,21 @@ impl Context<'_> {
         };
         self.is_slow |= max_len != 0 && !self.world.features.truncation;
         self.actions.push(action);
+    }
+
+    /// Tells a device that puts outer headers on by itself which tunnel it is, unless it knows.
+    pub fn tell_tunnel(&mut self, config: &TunnelConfig) {
+        let mut key = FlowKey::new();
+        key.copy_tunnel(&self.key);
+        let options = match config.kind {
+            TunnelKind::Geneve => self.bridge.tunnel_options.clone(),
+            _ => [].into(),
+        };
+        let told = Some(Arc::new(SetTunnel { key, udp_port: config.udp_port, options }));
+        if self.told_tunnel != told {
+            self.actions.extend(told.clone().map(Action::SetTunnel));
+            self.told_tunnel = told;
+        }
     }
 
     /// Sends what comes first of the packet to a port that is none of a patch's

@@ -10,8 +10,8 @@ use crate::port::Port;
 use crate::revalidate::Dependency;
 use base::{MacAddr, OfPort, PortNo, TableId};
 use flow::{
-    Action, DropReason, Field, FlowKey, Mask, OptionMapping, SetTunnel, TUN_CSUM,
-    TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM, TunnelKind, TunnelPush,
+    Action, DropReason, Field, FlowKey, Mask, OptionMapping, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY,
+    TUN_OAM, TunnelKind, TunnelPush,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -114,21 +114,6 @@ impl<'a> Context<'a> {
         }
         self.restore_tunnel(&before);
         self.mirror_egress(port);
-    }
-
-    /// Tells a device that puts outer headers on by itself which tunnel it is, unless it knows.
-    fn tell_tunnel(&mut self, config: &TunnelConfig) {
-        let mut key = FlowKey::new();
-        key.copy_tunnel(&self.key);
-        let options = match config.kind {
-            TunnelKind::Geneve => self.bridge.tunnel_options.clone(),
-            _ => [].into(),
-        };
-        let told = Some(Arc::new(SetTunnel { key, udp_port: config.udp_port, options }));
-        if self.told_tunnel != told {
-            self.actions.extend(told.clone().map(Action::SetTunnel));
-            self.told_tunnel = told;
-        }
     }
 
     /// What the port does to the tunnel's fields is not seen by what follows.

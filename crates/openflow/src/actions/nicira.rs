@@ -62,9 +62,7 @@ pub(super) fn take(
         19 => take_fin_timeout(body)?,
         34 => take_conjunction(body)?,
         15 | 32 => take_output_reg(subtype, body)?,
-        17 => void(body, Action::Exit)?,
-        18 => void(body, Action::DecTtl(vec![0]))?,
-        43 => void(body, Action::CtClear)?,
+        17 | 18 | 43 | 254 | 255 => take_void(subtype, body)?,
         20 => take_controller(body)?,
         37 => take_controller2(body)?,
         21 => take_dec_ttl(body)?,
@@ -82,8 +80,6 @@ pub(super) fn take(
         39 => take_output_trunc(body)?,
         49 => take_check_pkt_larger(body)?,
         50 => take_delete_field(body)?,
-        254 => void(body, Action::DebugSlow)?,
-        255 => void(body, Action::DebugRecirc)?,
         40 => take_group(body)?,
         _ => return Err(unsupported(subtype)),
     };
@@ -111,6 +107,18 @@ fn take_group(body: &mut Input<'_>) -> Result<Action, OfError> {
 fn void(body: &mut Input<'_>, action: Action) -> Result<Action, OfError> {
     body.skip(6)?;
     Ok(action)
+}
+
+/// Actions that say nothing besides what they are.
+fn take_void(subtype: u16, body: &mut Input<'_>) -> Result<Action, OfError> {
+    let action = match subtype {
+        17 => Action::Exit,
+        18 => Action::DecTtl(vec![0]),
+        43 => Action::CtClear,
+        254 => Action::DebugSlow,
+        _ => Action::DebugRecirc,
+    };
+    void(body, action)
 }
 
 fn tunnel(id: u64) -> Action {

@@ -29,24 +29,6 @@ pub(super) fn action(out: &mut Vec<u8>, subtype: u16, body: impl FnOnce(&mut Vec
 pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
     match what {
         Action::OutputReg { source, max_len } => put_output_reg(out, source, *max_len, form),
-        Action::OutputTrunc { port, max_len } => action(out, 39, |out| {
-            out.put_u16(port.0);
-            out.put_u32(*max_len);
-        }),
-        Action::CheckPktLarger { bytes, target } => action(out, 49, |out| {
-            let start = out.len();
-            out.put_u16(*bytes);
-            out.put_u16(target.offset as u16);
-            oxm::put_header(out, target.field, form.proto, 0);
-            out.put_zeros(14 - (out.len() - start));
-        }),
-        Action::DeleteField(field) => action(out, 50, |out| {
-            let start = out.len();
-            oxm::put_header(out, *field, form.proto, 0);
-            out.put_zeros(14 - (out.len() - start));
-        }),
-        Action::DebugSlow => action(out, 254, |_| {}),
-        Action::DebugRecirc => action(out, 255, |_| {}),
         Action::Controller(to) => put_controller(out, to),
         Action::Set { field, value, mask, .. } => set::put_loads(out, form, *field, *value, *mask),
         Action::Move { source, target } => action(out, 6, |out| {
@@ -111,6 +93,31 @@ pub(super) fn put(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
                 out.put_u64(*mask);
             });
         }
+        _ => put_lengths(out, what, form),
+    }
+}
+
+/// Actions about the length of packets and about tunnels' options, and those for tests.
+fn put_lengths(out: &mut Vec<u8>, what: &Action, form: &mut ActionForm) {
+    match what {
+        Action::OutputTrunc { port, max_len } => action(out, 39, |out| {
+            out.put_u16(port.0);
+            out.put_u32(*max_len);
+        }),
+        Action::CheckPktLarger { bytes, target } => action(out, 49, |out| {
+            let start = out.len();
+            out.put_u16(*bytes);
+            out.put_u16(target.offset as u16);
+            oxm::put_header(out, target.field, form.proto, 0);
+            out.put_zeros(14 - (out.len() - start));
+        }),
+        Action::DeleteField(field) => action(out, 50, |out| {
+            let start = out.len();
+            oxm::put_header(out, *field, form.proto, 0);
+            out.put_zeros(14 - (out.len() - start));
+        }),
+        Action::DebugSlow => action(out, 254, |_| {}),
+        Action::DebugRecirc => action(out, 255, |_| {}),
         _ => {}
     }
 }

@@ -1,9 +1,10 @@
 //! Lists of actions: `ct(table=1,zone=5),resubmit(,2)`.
 
+use super::length::{check_pkt_larger, output_trunc};
 use super::span::{Pair, Span};
 use super::{PortNames, TextError, assign, choice, ct, learn, value};
 use crate::action::{Action, Conjunction, SetForm, ToController};
-use crate::actions::{MAX_LEN_MIN, check_order, fits_action_set};
+use crate::actions::{check_order, fits_action_set};
 use crate::message::{GROUP_MAX, METER_MAX};
 use base::{MacAddr, OfPort, TableId};
 use flow::Field;
@@ -114,14 +115,7 @@ pub(super) fn one(
         "goto_table" => Action::GotoTable(TableId(value::number_to(pair.needed()?, 254)? as u8)),
         "nat" => return Err(pair.key.error_with("nat outside of ct", "ct(commit,nat(...))")),
         "group" => Action::Group(value::number_to(pair.needed()?, GROUP_MAX.into())? as u32),
-        "meter" => {
-            let span = pair.needed()?;
-            let meter = value::number_to(span, METER_MAX.into())? as u32;
-            if meter == 0 {
-                return Err(span.error("meters are numbered from 1"));
-            }
-            Action::Meter(meter)
-        }
+        "meter" => meter(pair.needed()?)?,
         "sample" | "push_mpls" | "pop_mpls" | "set_mpls_label" | "set_mpls_tc" | "set_mpls_ttl"
         | "dec_mpls_ttl" | "encap" | "decap" | "dec_nsh_ttl" => {
             return Err(pair.key.error(format!("the action {} is not supported", pair.key.text)));
@@ -132,6 +126,14 @@ pub(super) fn one(
         },
         _ => return Err(unknown(pair)),
     })
+}
+
+/// A meter's number.
+fn meter(span: Span<'_>) -> Result<Action, TextError> {
+    match value::number_to(span, METER_MAX.into())? as u32 {
+        0 => Err(span.error("meters are numbered from 1")),
+        meter => Ok(Action::Meter(meter)),
+    }
 }
 
 fn unknown(pair: Pair<'_>) -> TextError {
@@ -235,57 +237,6 @@ fn output(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
             Err(_) => Err(error),
         },
     }
-}
-
-/// `output(port=PORT,max_len=BYTES)`
-fn output_trunc(span: Span<'_>, ports: PortNames<'_>) -> Result<Action, TextError> {
-    let (mut port, mut max_len) = (None, None);
-    for pair in span.pairs()? {
-        let text = pair.needed()?;
-        match pair.key.text {
-            "port" => {
-                let number = value::port(text, ports)?;
-                let is_reserved = number.0 > OfPort::MAX.0;
-                if is_reserved && !matches!(number, OfPort::LOCAL | OfPort::IN_PORT) {
-                    let what = format!("output to unsupported truncate port: {}", text.text);
-                    return Err(text.error_with(what, "a port, LOCAL or IN_PORT"));
-                }
-                port = Some(number);
-            }
-            "max_len" => {
-                let bytes = value::number_to(text, u32::MAX.into())? as u32;
-                if bytes < MAX_LEN_MIN {
-                    let what = format!("max_len {bytes} is less than the minimum {MAX_LEN_MIN}");
-                    return Err(text.error(what));
-                }
-                max_len = Some(bytes);
-            }
-            other => {
-                let what = format!("output has no '{other}'");
-                return Err(pair.key.error_with(what, "port=, max_len="));
-            }
-        }
-    }
-    match (port, max_len) {
-        (Some(port), Some(max_len)) => Ok(Action::OutputTrunc { port, max_len }),
-        _ => Err(span.error_with("output wants both", "output(port=PORT,max_len=BYTES)")),
-    }
-}
-
-/// `check_pkt_larger(BYTES)->FIELD[BIT]`
-fn check_pkt_larger(span: Span<'_>) -> Result<Action, TextError> {
-    let Some((bytes, target)) = span.split("->") else {
-        return Err(span.error_with("where it goes to is missing", "(BYTES)->FIELD[BIT]"));
-    };
-    let bytes = bytes.trim();
-    let text = bytes.text.trim_start_matches('(').trim_end_matches(')');
-    let bytes = value::number_to(Span { text, ..bytes }, 0xffff)? as u16;
-    let target_span = target.trim();
-    let target = assign::target(target_span)?;
-    if target.bits != 1 {
-        return Err(target_span.error_with("only one bit can say it", "NXM_NX_REG0[0]"));
-    }
-    Ok(Action::CheckPktLarger { bytes, target })
 }
 
 fn controller(pair: Pair<'_>) -> Result<Action, TextError> {

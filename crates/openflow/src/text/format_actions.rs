@@ -30,15 +30,9 @@ fn one(action: &Action, proto: Proto) -> String {
         Action::Output { port, max_len } => output(*port, *max_len),
         Action::OutputReg { source, .. } => format!("output:{}", bits(source, proto)),
         Action::OutputTrunc { port, max_len } => format!("output(port={port},max_len={max_len})"),
-        Action::CheckPktLarger { bytes, target } => {
-            format!("check_pkt_larger({bytes})->{}", bits(target, proto))
-        }
-        Action::DeleteField(field) => {
-            let name = for_field(*field, proto).map_or(field.name(), |spec| spec.name);
-            format!("delete_field:{name}")
-        }
-        Action::DebugRecirc => "debug_recirc".to_owned(),
-        Action::DebugSlow => "debug_slow".to_owned(),
+        Action::CheckPktLarger { bytes, target } => larger(*bytes, target, proto),
+        Action::DeleteField(field) => delete_field(*field, proto),
+        Action::DebugRecirc | Action::DebugSlow => for_tests(action).to_owned(),
         Action::Controller(to) => controller(to),
         Action::Set { field, value, mask, form } => set(*field, *value, *mask, *form, proto),
         Action::Move { source, target } => {
@@ -108,6 +102,19 @@ fn output(port: OfPort, max_len: u16) -> String {
         port if port.0 < OfPort::MAX.0 => format!("output:{port}"),
         port => port.to_string(),
     }
+}
+
+fn larger(bytes: u16, target: &Subfield, proto: Proto) -> String {
+    format!("check_pkt_larger({bytes})->{}", bits(target, proto))
+}
+
+fn for_tests(action: &Action) -> &'static str {
+    if *action == Action::DebugSlow { "debug_slow" } else { "debug_recirc" }
+}
+
+fn delete_field(field: Field, proto: Proto) -> String {
+    let name = for_field(field, proto).map_or(field.name(), |spec| spec.name);
+    format!("delete_field:{name}")
 }
 
 fn fin_timeout(idle_s: u16, hard_s: u16) -> String {

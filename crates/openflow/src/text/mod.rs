@@ -10,6 +10,7 @@ mod format_actions;
 mod format_match;
 mod group;
 mod learn;
+mod length;
 mod matching;
 mod named_bits;
 mod span;
