@@ -74,7 +74,6 @@ const COMMAND_NOTES: &[(&str, &str)] = &[
         "of the program ovs-dpctl alone",
     ),
     ("netdev-dummy/* dpif-dummy/*", "for Open vSwitch's own tests"),
-    ("dpif/set-dp-features", "for Open vSwitch's own tests"),
     ("ofproto/list-tunnels tnl/egress_port_range", "tunnels are shown by `tnl/ports/show`"),
     ("ovs/route/lookup", "routes are shown by `ovs/route/show`"),
 ];

@@ -3,7 +3,7 @@
 use super::{Row, note_of};
 use base::{Instant, MacAddr, PortNo};
 use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, PortDevice, PortSpec};
-use openflow::message::FlowModCommand;
+use openflow::message::{FlowModCommand, MeterCommand, MeterDesc, MeterMod};
 use openflow::text::parse_flow;
 
 pub const NOW: Instant = Instant::from_millis(1000);
@@ -87,10 +87,6 @@ const ACTION_NOTES: &[(&str, &str)] = &[
     ),
     ("dec_nsh_ttl encap decap", "there is no NSH, and packets are Ethernet frames throughout"),
     ("sample", "there is no sampling of flows"),
-    ("meter", "there are no meters"),
-    ("output(max_len)", "packets are not cut"),
-    ("delete_field", "options of tunnels cannot be taken away"),
-    ("check_pkt_larger", "the length of packets is no condition"),
 ];
 
 /// Match fields of Open vSwitch 3.1 by their names in `ovs-fields(7)`, each in a flow.
@@ -178,6 +174,8 @@ pub fn bridge() -> (Ofproto, BridgeId) {
 /// Why a flow is refused, if it is.
 fn refusal(flow: &str) -> Option<String> {
     let (mut core, bridge) = bridge();
+    let meter = MeterDesc { meter: 1, ..MeterDesc::default() };
+    core.meter_mod(bridge, &MeterMod { command: MeterCommand::Add, meter }, NOW).unwrap();
     let ports = |_: &str| None;
     for text in [flow.to_owned(), format!("table=1,{flow}")] {
         let parsed = parse_flow(&text, FlowModCommand::Add, &ports);
