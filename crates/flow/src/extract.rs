@@ -193,6 +193,12 @@ fn transport(l4: &[u8], protocol: u8, key: &mut FlowKey) -> bool {
     match protocol {
         TCP => {
             let Some(header) = l4.first_chunk::<20>() else { return false };
+            // Where options would begin within the header, or behind the packet, nothing of it counts
+            // (ovs: `lib/flow.c`, `miniflow_extract`).
+            let header_bytes = usize::from(header[12] >> 4) * 4;
+            if header_bytes < 20 || header_bytes > l4.len() {
+                return false;
+            }
             set_ports(header, key);
             key.set_tcp_flags(u16::from_be_bytes([header[12], header[13]]) & 0xfff);
         }

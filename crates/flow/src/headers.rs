@@ -164,7 +164,11 @@ impl Headers {
         if odd != 0 || payload_bytes < least_bytes || payload_bytes > frame_bytes - 54 {
             return false;
         }
-        let flags = if protocol == TCP { be16(start, 66) & 0xfff } else { 0 };
+        let control = if protocol == TCP { be16(start, 66) } else { 0 };
+        if protocol == TCP && !has_header(control, payload_bytes) {
+            return false;
+        }
+        let flags = control & 0xfff;
         let class = ip >> 52 & 0xff;
         self.words = [
             u64::from(in_port.0) << 32 | flags << 20 | ip >> 32 & 0xf_ffff,
@@ -199,7 +203,11 @@ impl Headers {
         if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
             return false;
         }
-        let flags = if protocol == TCP { be16(start, 46) & 0xfff } else { 0 };
+        let control = if protocol == TCP { be16(start, 46) } else { 0 };
+        if protocol == TCP && !has_header(control, ip_bytes - 20) {
+            return false;
+        }
+        let flags = control & 0xfff;
         self.words = [
             u64::from(in_port.0) << 32 | flags << 20,
             be64(start, 0) & !0xffff | u64::from(ETH_IPV4),
@@ -303,6 +311,16 @@ impl Headers {
     }
 }
 
+/// Data offset and flags of a packet without TCP options.
+const NO_OPTIONS: u64 = 0x5000;
+
+/// Whether the data offset of TCP leaves room for the header, and lies within the packet's `bytes`.
+#[inline(always)]
+fn has_header(control: u64, bytes: usize) -> bool {
+    let header_bytes = (control >> 12 << 2) as usize;
+    control >= NO_OPTIONS && header_bytes <= bytes
+}
+
 /// The low 32 bits of word 3, and TCP flags; `None` where the header is cut short, or where a key has
 /// more of the message.
 #[inline(always)]
@@ -311,7 +329,8 @@ fn transport(l4: &[u8], protocol: u8, is_ipv4: bool) -> Option<(u64, u64)> {
         UDP => l4.first_chunk::<8>().map(|header| (be64(header, 0) >> 32, 0)),
         TCP => {
             let header = l4.first_chunk::<20>()?;
-            Some((be64(header, 0) >> 32, be16(header, 12) & 0xfff))
+            let control = be16(header, 12);
+            has_header(control, l4.len()).then(|| (be64(header, 0) >> 32, control & 0xfff))
         }
         SCTP => l4.first_chunk::<12>().map(|header| (be64(header, 0) >> 32, 0)),
         _ => without_ports(l4, protocol, is_ipv4).map(|word| (word, 0)),
