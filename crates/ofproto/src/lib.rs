@@ -384,9 +384,8 @@ impl Ofproto {
     /// Removes a port, and forgets what was learned behind it.
     pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
         let Some(name) = self.port_name(id, port) else { return };
-        if let Some(desc) = self.describe(id, port) {
-            self.tell_port(id, PortReason::Delete, desc, None);
-        }
+        let desc = self.describe(id, port);
+        desc.into_iter().for_each(|it| self.tell_port(id, PortReason::Delete, it, None));
         self.bridges.remove_port(id, port, now);
         self.flush_neighbours_of(&name);
         self.flush_removed_port_macs(id, port);
