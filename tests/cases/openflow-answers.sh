@@ -24,8 +24,7 @@ for version in 10 11 12 13 14 15; do
     contains "group that is not there" \
         "$(must_fail ovs-ofctl -O OpenFlow13 add-flow br0 actions=group:5)" "OFPBAC_BAD_OUT_GROUP"
 done
-# What asks for a group or a meter that is not there gets an error. There are no meters here: what would
-# make one is refused.
+# What asks for a group or a meter that is not there gets an error.
 for version in 10 11 12 13 14 15; do
     failing() { must_fail ovs-ofctl -O OpenFlow$version "$@"; }
     working() { ovs-ofctl -O OpenFlow$version "$@"; }
@@ -46,9 +45,10 @@ for version in 10 11 12 13 14 15; do
         same "no flow sends to the group" "$before" "$(flows br0)"
         lacks "no flow sends to the group" "$(working dump-flows br0 out_group=5)" "actions"
     fi
-    ours || continue
-    [ $version -lt 13 ] ||
-        contains "add-meter" "$(failing add-meter br0 "meter=1,$band")" "OFPMMFC_OUT_OF_METERS"
+    [ $version -ge 13 ] || continue
+    working add-meter br0 "meter=1,$band"
+    contains "add-meter again" "$(failing add-meter br0 "meter=1,$band")" "OFPMMFC_METER_EXISTS"
+    working del-meters br0
 done
 vsctl set bridge br0 protocols=OpenFlow13
 eventually 3 must_fail ovs-ofctl -O OpenFlow10 show br0

@@ -86,5 +86,4 @@ if ours; then
     named() { [ "$(grep -c "$1" ovs-vswitchd.log)" -eq 1 ]; }
     eventually 5 named 'Port client: lacp: there is no LACP; ignored'
     named 'Interface client: lldp:enable: there is no LLDP; ignored'
-    named 'Open_vSwitch: other_config:hw-offload: nothing is offloaded to hardware; ignored'
 fi

@@ -13,7 +13,7 @@ fn bench(line: &str, folder: &Path) -> Output {
 fn flame_graphs_have_the_functions_of_the_work() {
     let cases = [
         ("conntrack 2 1500000 32 --perf --json", "flame.svg", "track_many"),
-        ("zones 20000 8 20 --perf=z.svg --json", "z.svg", "begin_seen"),
+        ("zones 20000 8 20 --perf=z.svg --json", "z.svg", "begin_parsed"),
         ("datapath --ct --seconds 1 --perf=d.svg --json", "d.svg", "datapath::"),
     ];
     let folder = tempfile::tempdir().unwrap();
