@@ -1,4 +1,4 @@
-//! Opens packets of tunnels whose way may be known, before anything is looked up.
+//! Decapsulates packets of tunnels before the lookup, where the unified cache may have an entry of the inner packet.
 
 use crate::burst::Burst;
 use crate::outer::Outers;
@@ -7,7 +7,7 @@ use base::PortNo;
 use flow::{Headers, Layers};
 use packet::Offload;
 
-/// Ports, of which many have the same bit.
+/// A set of ports with one bit for every 64th of them: it may say that it has a port that it has not.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PortSet(u64);
 
@@ -28,11 +28,11 @@ impl PortSet {
     }
 }
 
-/// What a packet was before it was opened.
+/// The outer part of a packet that was decapsulated, to restore it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside {
     pub headers: Headers,
-    /// Stands for the packet's class in the place of a port.
+    /// The number of the packet's class, which the cache has in the place of a port.
     pub class: PortNo,
     /// The tunnel's port.
     pub port: PortNo,
@@ -56,9 +56,9 @@ impl Outside {
     };
 }
 
-/// Opens those packets of a batch that are of a known class and carry an ordinary one: they are in
-/// their places as inner packets then, and so are their headers. `from` are the ports from which packets
-/// may be opened at all.
+/// Decapsulates those packets of a batch that belong to a known class and carry a plain inner packet. The
+/// inner packet and its headers then stand in the packet's place. `from` are the ports whose packets some
+/// flow decapsulates.
 #[inline]
 pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
     (burst.opened, burst.unopened) = (0, 0);
@@ -101,7 +101,7 @@ fn open_one(outers: &mut Outers, burst: &mut Burst, i: usize) {
     burst.unopened &= !(1 << i);
 }
 
-/// Makes those packets what they were that are not known after all.
+/// Restores the outer part of packets that did not hit the cache.
 #[inline]
 pub(crate) fn close(burst: &mut Burst) {
     if burst.opened == 0 {

@@ -3,11 +3,10 @@
 use flow::{FlowKey, Frame, Headers};
 use packet::Checksum;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::protocol::{TCP, UDP};
 use wire::rewrite::{self as bytes, TupleV4};
 
 const ETH_IPV6: u16 = 0x86dd;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// Addresses and ports, laid out as in a [`FlowKey`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,11 +9,10 @@ use crate::worker::Worker;
 use base::Instant;
 use flow::{Action, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule};
 use std::sync::Arc;
+use wire::protocol;
 
 /// Offers that may wait to be taken; the loop around takes them after every batch or two.
 const OFFERS_MAX: usize = 1024;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 impl Worker {
     /// The offers since the last time, if there are any.
@@ -43,8 +42,8 @@ pub(crate) fn offer(
     entry: &NewEntry,
     trace: &PathTrace,
 ) {
-    if let Some(offer) = make(worker, headers, mask, entry, trace)
-        && worker.offers.len() < OFFERS_MAX
+    if worker.offers.len() < OFFERS_MAX
+        && let Some(offer) = make(worker, headers, mask, entry, trace)
     {
         worker.offers.push(offer);
     }
@@ -58,7 +57,7 @@ fn make(
     trace: &PathTrace,
 ) -> Option<OffloadOffer> {
     let ct_passes = entry.ct_passes.filter(|it| !it.was_new)?;
-    if !matches!(headers.protocol(), TCP | UDP) {
+    if !matches!(headers.protocol(), protocol::TCP | protocol::UDP) {
         return None;
     }
     let actions: Arc<[Action]> = match worker.final_actions(entry.path_id)? {

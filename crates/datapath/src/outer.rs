@@ -1,12 +1,12 @@
-//! What is known of the outer packets of tunnels: which flow opens them, by their own mask.
+//! Classes of outer packets of tunnels.
 //!
-//! Outer packets that agree in all that decides how they are opened, and in all that flows for the inner
-//! packet look at, are a [class](Class). The unified cache knows an inner packet by its headers with the
-//! class's number in the place of its port, so that one entry stands for the whole way and the masks of
-//! outer and inner packet stay apart.
+//! Outer packets with the same value in every bit that decides their decapsulation, and in every tunnel
+//! field that flows for the inner packet match, are a [class](Class). The key of an inner packet's entry in
+//! the unified cache has the class's number in the place of the port. One entry thus stands for the whole
+//! flow path, and the masks of the outer and of the inner packet stay apart.
 //!
-//! A class is never wrong, since it says only which bits a packet has: the flows on the way are checked
-//! as those of any other entry.
+//! A class never becomes stale, since it states only bits of a packet. Whether the flows of the path are
+//! still installed is checked when the entry is used.
 
 use arrayvec::ArrayVec;
 use base::PortNo;
@@ -26,7 +26,7 @@ const IS_CLASS: u32 = 1 << 31;
 const SERIAL_SHIFT: u32 = 6;
 const SERIAL_END: u32 = 1 << (31 - SERIAL_SHIFT);
 
-/// What was seen of an outer packet on the walk.
+/// The outer packet's part of a path trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub kind: TunnelKind,
@@ -37,19 +37,19 @@ pub(crate) struct Seen {
     pub options: ArrayVec<u8, { geneve::OPTIONS_LEN_MAX }>,
 }
 
-/// Which bits of outer packets count.
+/// The mask of classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     kind: TunnelKind,
-    /// Those that decided that it is opened.
+    /// Bits that the flow matched which decapsulates.
     opened: Headers,
-    /// Those, and those that flows for inner packets look at.
+    /// Those, and bits that flows for inner packets match.
     mask: Headers,
     /// Bits of [`Envelope::word`].
     word: u64,
 }
 
-/// Outer packets that are alike.
+/// Outer packets that agree in the bits of a shape.
 struct Class {
     /// Masked.
     headers: Headers,
@@ -101,8 +101,8 @@ impl Shape {
         Shape { kind, opened, mask, word: Envelope::word_mask(kind, key) }
     }
 
-    /// The same where it looks at other bits that decide whether a packet is opened, else with the bits
-    /// of both, so that flows for inner packets that look at different bits do not push each other out.
+    /// Both shapes' bits, if the same flow decapsulates: flows for inner packets that match different bits
+    /// then share one shape. Otherwise the shape itself.
     fn with(mut self, other: &Shape) -> Shape {
         if (self.kind, self.opened) == (other.kind, other.opened) {
             self.mask = self.mask.union(&other.mask);
@@ -135,8 +135,8 @@ impl Outers {
         }
     }
 
-    /// The class of a packet, if its checksums are right; with `trusted`, those over what is behind IP are
-    /// not looked at.
+    /// The class of a packet, if its checksums are right. With `trusted`, transport checksums are not
+    /// verified.
     #[inline]
     pub fn find<'a>(
         &mut self,
@@ -180,8 +180,8 @@ impl Outers {
         None
     }
 
-    /// The number of the class of a packet that was seen on the walk; `None` where there is no room.
-    /// `before` is the class by which it was not found: it goes where it is another one.
+    /// Adds the class of a packet that walked, and gives its number; `None` if there is no room. `before` is
+    /// the class that the packet was looked up with. It is removed if the class is another one now.
     pub fn learn(
         &mut self,
         headers: &Headers,

@@ -9,8 +9,8 @@ use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
-    Action, CtAction, CtState, Execute, Field, FlowCommand, FlowId, FlowKey, FlowPut, Frame, Mask,
-    Match, Upcall,
+    Action, CtAction, Execute, Field, FlowCommand, FlowId, FlowKey, FlowPut, Frame, Mask, Match,
+    Upcall,
 };
 use packet::{Batch, Packet};
 use std::cell::RefCell;
@@ -79,15 +79,8 @@ impl Device for Switch<'_> {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame> {
         let mut tables = self.tables.borrow_mut();
         let before = frame.packet.data().to_vec();
-        let mut sent = tables.send(now, action, frame);
-        let is_itself = sent.len() == 1
-            && (frame.key.nw_frag() == 0
-                || sent[0].key.ct_state().contains(CtState::INV)
-                    && sent[0].packet.data() == before);
-        if is_itself {
-            *frame = sent.remove(0);
-        }
-        sent
+        let sent = tables.send(now, action, frame);
+        support::case::put_back(sent, frame, &before)
     }
 }
 

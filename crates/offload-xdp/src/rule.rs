@@ -5,6 +5,7 @@ use crate::layout::{
 };
 use base::PortNo;
 use flow::{Action, Field, OffloadRule, Refusal, SetField};
+use wire::protocol::{TCP, UDP};
 
 /// Where a rule stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +23,6 @@ pub(crate) struct Translation {
     pub out: PortNo,
 }
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 const VLAN_PRESENT: u16 = flow::VLAN_PRESENT;
 
 /// Translates a rule.

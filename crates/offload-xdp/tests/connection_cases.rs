@@ -9,9 +9,8 @@ use base::{Instant, PortNo, RecircId, WorkerId};
 use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
-    Action, ConnectionRef, CtAction, CtState, Execute, Field, FlowCommand, FlowId, FlowKey,
-    FlowOffload, FlowPut, Frame, Mask, Match, OffloadId, OffloadOffer, OffloadTraffic, Refusal,
-    Upcall,
+    Action, ConnectionRef, CtAction, Execute, Field, FlowCommand, FlowId, FlowKey, FlowOffload,
+    FlowPut, Frame, Mask, Match, OffloadId, OffloadOffer, OffloadTraffic, Refusal, Upcall,
 };
 use offload_xdp::XdpOffload;
 use packet::{Batch, Checksum, Packet};
@@ -187,16 +186,9 @@ impl Device for Switch<'_> {
             *frame = sent;
             return Vec::new();
         }
-        let mut sent = tables.send(now, action, nth, frame);
+        let sent = tables.send(now, action, nth, frame);
         self.install(&mut tables, now);
-        let is_itself = sent.len() == 1
-            && (frame.key.nw_frag() == 0
-                || sent[0].key.ct_state().contains(CtState::INV)
-                    && sent[0].packet.data() == before);
-        if is_itself {
-            *frame = sent.remove(0);
-        }
-        sent
+        support::case::put_back(sent, frame, &before)
     }
 }
 

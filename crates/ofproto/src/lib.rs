@@ -383,9 +383,9 @@ impl Ofproto {
 
     /// Removes a port, and forgets what was learned behind it.
     pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
-        let Some(name) = self.port_name(id, port) else { return };
-        let desc = self.describe(id, port);
-        desc.into_iter().for_each(|it| self.tell_port(id, PortReason::Delete, it, None));
+        let Some(desc) = self.describe(id, port) else { return };
+        let name = desc.name.clone();
+        self.tell_port(id, PortReason::Delete, desc, None);
         self.bridges.remove_port(id, port, now);
         self.flush_neighbours_of(&name);
         self.flush_removed_port_macs(id, port);

@@ -170,10 +170,6 @@ impl Ofproto {
         name.iter().for_each(|name| self.flush_neighbours_of(name));
     }
 
-    pub(crate) fn port_name(&self, id: BridgeId, port: OfPort) -> Option<String> {
-        Some(self.bridges.get(id)?.port(port)?.spec.name.clone())
-    }
-
     /// Sets after how many seconds an unused neighbour is forgotten; `false` where that cannot be.
     pub fn set_neighbour_aging_s(&mut self, now: Instant, aging_s: u32) -> bool {
         self.underlay_mut().neighbours.set_aging_s(now, aging_s)

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// What handlers share with the control thread.
-pub struct Common {
+pub struct HandlerShared {
     /// Where misses wait.
     pub upcalls: Arc<UpcallQueue>,
     /// Where the control thread is told of what it has to do.
@@ -43,19 +43,19 @@ pub struct Common {
     /// The control thread was told, and has not looked yet.
     is_told: AtomicBool,
     /// Megaflows are to be revalidated; told to revalidators.
-    pub revalidation: Bell,
+    pub revalidation: WakeUp,
     has_revalidators: bool,
     is_ending: AtomicBool,
 }
 
 /// Wakes threads that have nothing to do.
 #[derive(Default)]
-pub struct Bell {
+pub struct WakeUp {
     rings: Mutex<u64>,
     rung: Condvar,
 }
 
-impl Bell {
+impl WakeUp {
     /// Wakes all.
     pub fn ring(&self) {
         *self.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
@@ -71,22 +71,22 @@ impl Bell {
     }
 }
 
-impl Common {
+impl HandlerShared {
     /// For handlers that do not run yet.
     pub fn new(
         slow: SlowPath,
         events: &UnboundedSender<WorkerEvent>,
         latency: &Arc<Latency>,
         datapath: &'static str,
-    ) -> Arc<Common> {
-        Arc::new(Common {
+    ) -> Arc<HandlerShared> {
+        Arc::new(HandlerShared {
             upcalls: Arc::new(UpcallQueue::answered_by(slow.answers)),
             events: events.clone(),
             latency: Arc::clone(latency),
             datapath,
             is_restoring: AtomicBool::new(true),
             is_told: AtomicBool::new(false),
-            revalidation: Bell::default(),
+            revalidation: WakeUp::default(),
             has_revalidators: slow.revalidators > 0,
             is_ending: AtomicBool::new(false),
         })
@@ -121,37 +121,37 @@ impl Common {
 }
 
 /// A handler at work, on a thread of its own or on a worker's.
-struct Desk {
+struct HandlerWork {
     number: u16,
     handler: Handler,
-    common: Arc<Common>,
+    shared: Arc<HandlerShared>,
     batch: Vec<Upcall>,
 }
 
-impl Desk {
+impl HandlerWork {
     /// Translates a batch of misses; [`Handler::install`] is to follow. Says whether there were any.
     fn translate(&mut self, most: usize) -> bool {
-        let Desk { number, handler, common, batch } = self;
-        common.upcalls.pop_for(*number, most, batch);
+        let HandlerWork { number, handler, shared, batch } = self;
+        shared.upcalls.pop_for(*number, most, batch);
         if batch.is_empty() {
             return false;
         }
-        common.latency.batch(*number, batch.len());
-        if common.is_restoring.load(Ordering::Relaxed) {
+        shared.latency.batch(*number, batch.len());
+        if shared.is_restoring.load(Ordering::Relaxed) {
             batch.clear();
             return true;
         }
         let taken = clock::now();
         for upcall in batch.drain(..) {
-            flow_log::upcall(common.datapath, &upcall);
+            flow_log::upcall(shared.datapath, &upcall);
             let stamps = latency::taken(&upcall, *number, taken);
             let stamp = |_: &Upcall| Some(latency::with_translated(stamps, clock::now()));
             // What only the control thread may answer; where its list is full, the packet is lost, and
             // counted there.
             if let Some(upcall) = handler.translate(taken, upcall, stamp)
-                && common.upcalls.pass_on(upcall).is_ok()
+                && shared.upcalls.pass_on(upcall).is_ok()
             {
-                let _ = common.events.send(WorkerEvent::Upcalls);
+                let _ = shared.events.send(WorkerEvent::Upcalls);
             }
         }
         true
@@ -160,66 +160,66 @@ impl Desk {
 
 /// Answers the misses of the worker whose thread it is on.
 pub struct Answering {
-    desk: Desk,
+    work: HandlerWork,
     /// The answers to the last batch, to be carried out by the worker.
     pub answers: Vec<FlowCommand>,
 }
 
 impl Answering {
     /// For this worker.
-    pub fn new(worker: WorkerId, handler: Handler, common: Arc<Common>) -> Answering {
-        let desk = Desk { number: worker.0, handler, common, batch: Vec::new() };
-        Answering { desk, answers: Vec::new() }
+    pub fn new(worker: WorkerId, handler: Handler, shared: Arc<HandlerShared>) -> Answering {
+        let work = HandlerWork { number: worker.0, handler, shared, batch: Vec::new() };
+        Answering { work, answers: Vec::new() }
     }
 
     /// Lets go of what is only in an old snapshot; now and then.
     pub fn tick(&mut self) {
-        self.desk.handler.refresh();
+        self.work.handler.refresh();
     }
 
     /// Whether the worker has misses that may be answered now.
     pub fn has_misses(&self) -> bool {
-        let Desk { number, common, handler, .. } = &self.desk;
-        !common.upcalls.is_empty_for(*number) && !handler.is_to_wait()
+        let HandlerWork { number, shared, handler, .. } = &self.work;
+        !shared.upcalls.is_empty_for(*number) && !handler.is_to_wait()
     }
 
     /// Answers some misses.
     pub fn answer(&mut self) {
-        if self.desk.translate(OWN_BATCH) {
+        if self.work.translate(OWN_BATCH) {
             let answers = &mut self.answers;
-            let after = self.desk.handler.install(clock::now(), |commands| {
+            let after = self.work.handler.install(clock::now(), |commands| {
                 flow_log::answers(commands);
                 answers.extend(commands.drain(..).map(|(_, command)| command));
             });
-            self.desk.common.tell(after);
+            self.work.shared.tell(after);
         }
     }
 }
 
 /// The threads, as the control thread holds them. They end when it is dropped.
 pub struct Threads {
-    common: Arc<Common>,
+    shared: Arc<HandlerShared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
     /// Starts handlers and revalidators for these workers.
     pub fn start(
-        common: Arc<Common>,
+        shared: Arc<HandlerShared>,
         handlers: Vec<Handler>,
         revalidators: Vec<Revalidator>,
         workers: &[Outlet],
     ) -> std::io::Result<Threads> {
-        let mut all = Threads { common, threads: Vec::new() };
+        let mut all = Threads { shared, threads: Vec::new() };
         for (number, handler) in (0..).zip(handlers) {
-            let common = Arc::clone(&all.common);
-            let desk = Desk { number, handler, common, batch: Vec::with_capacity(BATCH) };
+            let shared = Arc::clone(&all.shared);
+            let work = HandlerWork { number, handler, shared, batch: Vec::with_capacity(BATCH) };
             let workers = workers.to_vec();
-            all.spawn(format!("handler{number}"), move || handle(desk, &workers))?;
+            all.spawn(format!("handler{number}"), move || handle(work, &workers))?;
         }
         for (number, revalidator) in revalidators.into_iter().enumerate() {
-            let (common, workers) = (Arc::clone(&all.common), workers.to_vec());
-            let run = move || revalidate(revalidator, &common, &workers);
+            let (shared, workers) = (Arc::clone(&all.shared), workers.to_vec());
+            let run = move || revalidate(revalidator, &shared, &workers);
             all.spawn(format!("revalidator{number}"), run)?;
         }
         Ok(all)
@@ -233,9 +233,9 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.common.is_ending.store(true, Ordering::Release);
-        self.common.upcalls.wake();
-        self.common.revalidation.ring();
+        self.shared.is_ending.store(true, Ordering::Release);
+        self.shared.upcalls.wake();
+        self.shared.revalidation.ring();
         for thread in self.threads.drain(..) {
             // One that panicked has said so on stderr already.
             let _ = thread.join();
@@ -244,35 +244,35 @@ impl Drop for Threads {
 }
 
 /// A handler's thread.
-fn handle(mut desk: Desk, workers: &[Outlet]) {
-    let common = Arc::clone(&desk.common);
-    while !common.is_ending() {
-        if !desk.translate(BATCH) {
-            desk.handler.refresh();
-            common.upcalls.wait(desk.number, PATIENCE);
+fn handle(mut work: HandlerWork, workers: &[Outlet]) {
+    let shared = Arc::clone(&work.shared);
+    while !shared.is_ending() {
+        if !work.translate(BATCH) {
+            work.handler.refresh();
+            shared.upcalls.wait(work.number, PATIENCE);
             continue;
         }
-        let after = desk.handler.install(clock::now(), |commands| {
+        let after = work.handler.install(clock::now(), |commands| {
             flow_log::answers(commands);
             deliver(commands, workers);
         });
         workers.iter().filter(|worker| worker.take_put()).for_each(Outlet::wake);
-        common.tell(after);
-        while desk.handler.is_to_wait() && !common.is_ending() {
+        shared.tell(after);
+        while work.handler.is_to_wait() && !shared.is_ending() {
             std::thread::sleep(PAUSE);
         }
     }
 }
 
 /// A revalidator's thread.
-fn revalidate(mut revalidator: Revalidator, common: &Common, workers: &[Outlet]) {
+fn revalidate(mut revalidator: Revalidator, shared: &HandlerShared, workers: &[Outlet]) {
     let mut heard = 0;
-    while !common.is_ending() {
+    while !shared.is_ending() {
         let more = revalidator.revalidate(clock::now(), |commands| deliver(commands, workers));
         workers.iter().filter(|worker| worker.take_put()).for_each(Outlet::wake);
         if !more {
             revalidator.refresh();
-            common.revalidation.wait(&mut heard);
+            shared.revalidation.wait(&mut heard);
         }
     }
 }

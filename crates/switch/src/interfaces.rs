@@ -265,7 +265,7 @@ impl Switch {
         }
         if let Some(device) = running.device {
             self.offload_port_closes(device);
-            self.common.upcalls.remove_port(device);
+            self.handler_shared.upcalls.remove_port(device);
             self.devices.close(device, remove, &self.workers);
         }
         self.leave_tunnel(running);

@@ -95,7 +95,8 @@ pub struct Switch {
     conntrack: Arc<Conntrack>,
     /// Who answers misses, and what those share with this thread.
     slow: slow_path::SlowPath,
-    common: Arc<handlers::Common>,
+    unstartable: Option<slow_path::SlowPath>,
+    handler_shared: Arc<handlers::HandlerShared>,
     threads: Option<handlers::Threads>,
     /// Upcalls that were dropped in queues that were replaced.
     lost_before: BTreeMap<base::PortNo, u64>,
@@ -159,7 +160,7 @@ impl Switch {
         let devices = Devices::new()?;
         let (slow, latency) = (slow_path::SlowPath::default(), Arc::<latency::Latency>::default());
         let datapath = settings.dummy.datapath_name();
-        let common = handlers::Common::new(slow, &events, &latency, datapath);
+        let handler_shared = handlers::HandlerShared::new(slow, &events, &latency, datapath);
         let shared = Rc::new_cyclic(|weak| {
             RefCell::new(Switch {
                 tls: settings.tls.clone(),
@@ -168,7 +169,8 @@ impl Switch {
                 connections: Connections::default(),
                 conntrack: Arc::new(Conntrack::new(secret::secret(), ConntrackConfig::default())),
                 slow,
-                common,
+                unstartable: None,
+                handler_shared,
                 threads: None,
                 lost_before: BTreeMap::new(),
                 latency,
@@ -224,15 +226,14 @@ impl Switch {
             self.worker_answered(id);
             self.worker_answered(id);
         }
-        // What the old workers had installed is forgotten with them, and what they would have
-        // been told.
+        // What the old workers had installed, or would have been told, is forgotten with them.
         self.generation += 1;
         self.offload_anew();
         self.outbox.commands.clear();
         self.ofproto.set_config(ofproto::Config { workers: 0, ..self.ofproto.config().clone() });
         for (index, mode) in modes.iter().enumerate() {
             let conntrack = Arc::clone(&self.conntrack);
-            let upcalls = Arc::clone(&self.common.upcalls);
+            let upcalls = Arc::clone(&self.handler_shared.upcalls);
             let id = WorkerId(index as u16);
             let events = self.events.clone();
             let latency = self.latency.recorder(id);
@@ -249,8 +250,7 @@ impl Switch {
             log::error!(target: "dpif_netdev", "port {port}: {error}");
         }
         self.balancer.reset();
-        self.start_handlers();
-        Ok(())
+        self.start_handlers_or(|switch| switch.start_workers(modes, config))
     }
 
     /// OpenFlow's side of the switch.
@@ -311,7 +311,7 @@ impl Switch {
     /// Answers upcalls, a bounded number at a time; says whether more wait.
     fn answer_upcalls(&mut self, now: Instant) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
-        self.common.upcalls.pop(UPCALL_BUDGET, &mut batch);
+        self.handler_shared.upcalls.pop(UPCALL_BUDGET, &mut batch);
         let (count, taken) = (batch.len() as u64, clock::now());
         if self.is_restoring {
             batch.clear();
@@ -331,7 +331,7 @@ impl Switch {
         }
         self.upcall_cost.add(count, clock::now() - now);
         self.batch = batch;
-        !self.common.upcalls.is_empty()
+        !self.handler_shared.upcalls.is_empty()
     }
 
     /// Forgets connections whose time ran out and whose worker does not, and hands back the memory of

@@ -103,7 +103,8 @@ impl Switch {
         };
         let modes = self.worker_modes(options);
         let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
-        let slow = SlowPath::wanted(options, modes.len());
+        let wanted = SlowPath::wanted(options, modes.len());
+        let slow = if self.unstartable == Some(wanted) { SlowPath::default() } else { wanted };
         if modes == running && slow == self.slow {
             for thread in &self.workers {
                 thread.send(WorkerCommand::Configure(config));

@@ -1,11 +1,12 @@
 //! Who answers misses and revalidates flows, and the control thread's part in it.
 
 use super::Switch;
-use super::handlers::{Answering, Common, Threads};
+use super::handlers::{Answering, HandlerShared, Threads};
 use super::worker_thread::{Outlet, WorkerThread};
 use base::{PortNo, WorkerId};
 use control::SwitchOptions;
 use datapath::Answers;
+use port::PortError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,53 +72,71 @@ impl Switch {
     pub(super) fn stop_handlers(&mut self, workers: usize) {
         self.threads = None;
         self.catch_up();
-        for (port, dropped) in self.common.upcalls.dropped() {
+        for (port, dropped) in self.handler_shared.upcalls.dropped() {
             *self.lost_before.entry(port).or_default() += dropped;
         }
         if let Answers::Workers(count) = &mut self.slow.answers {
             *count = workers as u16;
         }
         let datapath = self.settings.dummy.datapath_name();
-        self.common = Common::new(self.slow, &self.events, &self.latency, datapath);
+        self.handler_shared = HandlerShared::new(self.slow, &self.events, &self.latency, datapath);
         self.tell_handlers_of_restoring();
     }
 
     /// Has handlers drop misses while flows are restored.
     pub(super) fn tell_handlers_of_restoring(&self) {
-        self.common.set_restoring(self.is_restoring);
+        self.handler_shared.set_restoring(self.is_restoring);
     }
 
     /// What answers a worker's misses on its own thread, where workers do that.
     pub(super) fn answering(&self, worker: WorkerId) -> Option<Answering> {
         let is_its = matches!(self.slow.answers, Answers::Workers(_));
-        is_its.then(|| Answering::new(worker, self.ofproto.handler(), Arc::clone(&self.common)))
+        is_its.then(|| {
+            Answering::new(worker, self.ofproto.handler(), Arc::clone(&self.handler_shared))
+        })
     }
 
-    /// Starts the threads that are asked for. Where that fails, the control thread does their work.
-    pub(super) fn start_handlers(&mut self) {
+    /// Starts the threads that are asked for. Where that fails, the control thread does their work, and
+    /// `start_workers` is called: their queue of upcalls was made for the threads.
+    pub(super) fn start_handlers_or(
+        &mut self,
+        start_workers: impl FnOnce(&mut Switch) -> Result<(), PortError>,
+    ) -> Result<(), PortError> {
+        if self.start_handlers() {
+            return Ok(());
+        }
+        // They are not tried again before other ones are asked for.
+        self.unstartable = Some(std::mem::take(&mut self.slow));
+        start_workers(self)
+    }
+
+    /// Says whether the threads that are asked for run.
+    fn start_handlers(&mut self) -> bool {
         let handlers = match self.slow.answers {
             Answers::Handlers(count) => count,
             Answers::Owner | Answers::Workers(_) => 0,
         };
         self.ofproto.set_revalidates(self.slow.revalidators == 0);
         if handlers == 0 && self.slow.revalidators == 0 {
-            return;
+            return true;
         }
         let handlers = (0..handlers).map(|_| self.ofproto.handler()).collect();
         let revalidators =
             (0..self.slow.revalidators).map(|_| self.ofproto.revalidator()).collect();
         let workers: Vec<Outlet> = self.workers.iter().map(WorkerThread::outlet).collect();
-        match Threads::start(Arc::clone(&self.common), handlers, revalidators, &workers) {
+        match Threads::start(Arc::clone(&self.handler_shared), handlers, revalidators, &workers) {
             Ok(threads) => self.threads = Some(threads),
-            Err(error) => {
-                log::error!(target: "ofproto_dpif_upcall", "a handler or revalidator: {error}");
-            }
+            Err(error) => log::error!(
+                target: "ofproto_dpif_upcall",
+                "cannot start handlers and revalidators ({error}); the control thread does their work"
+            ),
         }
+        self.threads.is_some()
     }
 
     /// Takes up what handlers left to this thread.
     pub(super) fn catch_up(&mut self) {
-        self.common.look();
+        self.handler_shared.look();
         let now = clock::now();
         self.ofproto.apply_credits(now);
         self.ofproto.ask_wanted_neighbours(now, &mut self.outbox);
@@ -126,14 +145,14 @@ impl Switch {
     /// Wakes revalidators where there is something for them.
     pub(super) fn wake_revalidators(&self) {
         if self.slow.revalidators > 0 && self.ofproto.needs_revalidation() {
-            self.common.revalidation.ring();
+            self.handler_shared.revalidation.ring();
         }
     }
 
     /// Upcalls that were dropped because there was no room, by port.
     pub(super) fn lost_upcalls(&self) -> BTreeMap<PortNo, u64> {
         let mut lost = self.lost_before.clone();
-        for (port, dropped) in self.common.upcalls.dropped() {
+        for (port, dropped) in self.handler_shared.upcalls.dropped() {
             *lost.entry(port).or_default() += dropped;
         }
         lost

@@ -48,7 +48,7 @@ impl Switch {
         self.ofproto.remove_tunnel_end(number);
         if is_last {
             self.tunnels.ends.remove(&name);
-            self.common.upcalls.remove_port(number);
+            self.handler_shared.upcalls.remove_port(number);
             self.devices.close(number, true, &self.workers);
         }
     }

@@ -40,6 +40,18 @@ pub trait Device: Deref<Target = Conntrack> {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
 }
 
+/// What [`Device::track`] gives of what was sent: a single frame that is the packet itself, and not a
+/// fragment that was let through by another packet, goes back into `frame`.
+pub fn put_back(mut sent: Vec<Frame>, frame: &mut Frame, before: &[u8]) -> Vec<Frame> {
+    let is_itself = sent.len() == 1
+        && (frame.key.nw_frag() == 0
+            || sent[0].key.ct_state().contains(CtState::INV) && sent[0].packet.data() == before);
+    if is_itself {
+        *frame = sent.remove(0);
+    }
+    sent
+}
+
 impl<D: Device> Subject for D {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame> {
         Device::track(self, now, action, frame)

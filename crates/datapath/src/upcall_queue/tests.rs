@@ -11,21 +11,24 @@ fn key(port: u32, eth_type: u16) -> FlowKey {
     key
 }
 
-/// Puts an upcall into the queue; gives whether to wake those who answer, and which port's upcall had
-/// to go.
-fn push(queue: &UpcallQueue, port: u32, eth_type: u16) -> Result<(bool, Option<u32>), QueueFull> {
-    let key = key(port, eth_type);
-    let reserved = queue.reserve(WorkerId(0), &UpcallKind::Miss, &key)?;
-    let upcall = Upcall {
-        worker: WorkerId(0),
+fn miss(worker: u16, key: FlowKey) -> Upcall {
+    Upcall {
+        worker: WorkerId(worker),
         kind: UpcallKind::Miss,
         packet: Packet::from_bytes(&[0; 14]),
         key,
         received: Instant::ZERO,
         queued: Instant::ZERO,
         trace: None,
-    };
-    let wake = queue.push(&reserved, upcall);
+    }
+}
+
+/// Puts an upcall into the queue; gives whether to wake those who answer, and which port's upcall had
+/// to go.
+fn push(queue: &UpcallQueue, port: u32, eth_type: u16) -> Result<(bool, Option<u32>), QueueFull> {
+    let key = key(port, eth_type);
+    let reserved = queue.reserve(WorkerId(0), &UpcallKind::Miss, &key)?;
+    let wake = queue.push(&reserved, miss(0, key));
     Ok((wake, reserved.evicted.map(|upcall| upcall.key.in_port().0)))
 }
 
@@ -129,15 +132,7 @@ fn of_flow(worker: u16, from: u32, to: u32, ports: (u16, u16)) -> Upcall {
     key.set_nw_proto(6);
     key.set_tp_src(ports.0);
     key.set_tp_dst(ports.1);
-    Upcall {
-        worker: WorkerId(worker),
-        kind: UpcallKind::Miss,
-        packet: Packet::from_bytes(&[0; 14]),
-        key,
-        received: Instant::ZERO,
-        queued: Instant::ZERO,
-        trace: None,
-    }
+    miss(worker, key)
 }
 
 #[test]

@@ -10,13 +10,13 @@ use flow::{
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
+use wire::protocol::TCP;
 
 /// Offers that may wait.
 const WAITING_MAX: usize = 16_384;
 /// How long an offer waits at least: most connections are over before.
 const WAIT: Duration = Duration::from_millis(50);
 
-const TCP: u8 = 6;
 /// All segments that a device forwards have it.
 const ACK: u16 = 0x10;
 

@@ -21,8 +21,8 @@ pub const BEGIN: Instant = Instant::from_millis(1000);
 /// When hosts have given up, however slow the switch is.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A handler.
-struct Desk {
+/// A handler with its clock.
+struct TimedHandler {
     handler: Handler,
     at: Instant,
     /// Its upcalls, under a policy with a list for each handler.
@@ -36,7 +36,7 @@ pub struct Station {
     pub latency: Latency,
     cables: Vec<Cable>,
     policy: Policy,
-    desks: Vec<Desk>,
+    desks: Vec<TimedHandler>,
     worker_at: Instant,
     control_at: Instant,
     /// When the control thread was told that it has something to do.
@@ -70,7 +70,7 @@ impl Station {
         let answers = Answers::Handlers(lists);
         let (flows, worker) = ("actions=normal", WorkerId(0));
         let mut switch = Switch::answered_by(answers, ports, flows, worker, conntrack)?;
-        let desk = |_| Desk { handler: switch.handler(), at: BEGIN, list: VecDeque::new() };
+        let desk = |_| TimedHandler { handler: switch.handler(), at: BEGIN, list: VecDeque::new() };
         let desks = (0..handlers).map(desk).collect();
         Ok(Station {
             desks,
