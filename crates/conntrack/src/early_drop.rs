@@ -272,6 +272,6 @@ impl ThreadContext {
 }
 
 /// The reserve of a table of so many connections.
-pub(crate) fn reserve(max: u32) -> u32 {
+fn reserve(max: u32) -> u32 {
     max / RESERVE_PARTS
 }

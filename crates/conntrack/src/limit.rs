@@ -50,12 +50,6 @@ impl Limits {
         self.zones.remove(&zone.0).is_some()
     }
 
-    /// Whether there is no limit at all.
-    #[inline]
-    pub fn is_none(&self) -> bool {
-        self.default == 0 && self.zones.is_empty()
-    }
-
     /// How many connections a zone may have, if there is a limit.
     #[inline]
     pub fn of(&self, zone: u16) -> Option<u32> {
@@ -85,9 +79,8 @@ mod tests {
     #[test]
     fn a_zones_own_limit_goes_before_the_default() {
         let mut limits = Limits::default();
-        assert_eq!((limits.of(5), limits.is_none()), (None, true));
+        assert_eq!(limits.of(5), None);
         limits.set(None, 2);
-        assert!(!limits.is_none());
         limits.set(Some(Zone(9)), 1);
         limits.set(Some(Zone(8)), 0);
         assert_eq!([5, 7, 8, 9].map(|zone| limits.of(zone)), [Some(2), Some(2), None, Some(1)]);

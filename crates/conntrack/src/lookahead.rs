@@ -1,62 +1,18 @@
-//! The lookahead for packets that are tracked in two zones: what must be sure before one is followed.
+//! The lookahead for packets that are tracked in two zones: preconditions of their fast path.
 //!
-//! A packet that is tracked in two zones is of a connection in each. It takes its short way only where
-//! both go on as they are known, and the first must not be told of it before that is sure.
-//!
-//! Known packets of a batch are followed before those that walk. Where these may need room, a
-//! connection that may have to give way must be told of its packets in their turn.
+//! A packet that is tracked in two zones belongs to a connection in each. It takes the fast path only if
+//! both connections are unchanged. The first is not told of the packet before that is known of both.
 
 use crate::connections::{Connections, ThreadContext};
-use crate::early_drop::reserve;
 use crate::fast_parse::Datagram;
 use crate::follow::{Follower, Unchanged, settle};
 use crate::parsed::{self, Parsed, ParsedVisitor};
-use crate::record::Kind;
-use crate::tcp::TcpState;
-use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Frame};
 
 /// Connections of two zones, and whether a packet acts on each twice.
 pub(crate) type Both = [(ConnectionRef, bool); 2];
 
-/// More connections than a batch begins, also where packets are copied and each begins some.
-const BEGUN_MAX: u32 = 8 * BATCH_SIZE as u32;
-
 impl Follower<'_> {
-    /// Whether connections may have to give way to new ones of this batch.
-    pub fn may_make_room(&self, context: &ThreadContext) -> bool {
-        let is_short = || self.is_table_short() || !self.settings.limits.is_none();
-        self.settings.makes_room && (context.left_in_reserve.is_some() || is_short())
-    }
-
-    fn is_table_short(&self) -> bool {
-        let quota = &self.connections.quota;
-        quota.is_short_of(reserve(quota.max()) + BEGUN_MAX)
-    }
-
-    /// Whether a connection may have to give way where others do, or may once it was told of a packet
-    /// that changes no more than its times and windows.
-    #[inline(never)]
-    pub fn may_give_way(&self, connection: ConnectionRef, context: &ThreadContext) -> bool {
-        let record = self.connections.record(connection.id);
-        let state = record.state();
-        let stays = match state.kind() {
-            Kind::Tcp => {
-                let peers = record.tcp();
-                [peers.original.state, peers.reply.state] == [TcpState::Established; 2]
-            }
-            Kind::Icmp | Kind::Other | Kind::Sctp => false,
-        };
-        let is_zone_short = || self.is_zone_short(record.zone(), state.header());
-        !stays && (context.left_in_reserve.is_some() || self.is_table_short() || is_zone_short())
-    }
-
-    fn is_zone_short(&self, zone: u16, header: u32) -> bool {
-        let Some(limit) = self.settings.limits.of(zone) else { return false };
-        let index = self.connections.zones.index(header);
-        index.is_none_or(|index| index.connections().saturating_add(BEGUN_MAX) >= limit)
-    }
-
     /// Follows a packet that is tracked in two zones, if it goes the same way in both; says of each
     /// connection whether the packet acts on it twice. False did nothing.
     #[inline]

@@ -62,8 +62,7 @@ impl Tracker {
         let (connections, settings) = (&conntrack.connections, &*settings.settings);
         context.is_watched = settings.is_watched;
         let follower = Follower::new(connections, settings);
-        let makes_room = follower.may_make_room(context);
-        FollowGuard { follower, context, makes_room, _guard: reader.enter() }
+        FollowGuard { follower, context, _guard: reader.enter() }
     }
 
     /// Forgets connections that this thread began and whose time ran out, looking at no more than
@@ -99,12 +98,6 @@ impl Tracker {
         Entry::new(&record, None, now).filter(|_| is_same)
     }
 
-    /// Whether a connection translates.
-    pub fn is_translated(&mut self, connection: ConnectionRef) -> bool {
-        let _guard = self.reader.enter();
-        self.conntrack.connections.record(connection.id).state().is_translated()
-    }
-
     /// [`FollowGuard::follow_known`] for one packet.
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
         self.guard().follow_known(now, connection, frame)
@@ -115,8 +108,6 @@ impl Tracker {
 pub struct FollowGuard<'a> {
     follower: Follower<'a>,
     context: &'a mut ThreadContext,
-    /// New connections of this batch may evict others.
-    makes_room: bool,
     _guard: Guard<'a>,
 }
 
@@ -132,15 +123,9 @@ impl FollowGuard<'_> {
     /// state, zone, mark, label and translation); its connection was told of it, and its key's
     /// connection fields need not be written. False: nothing was done, and the packet must take
     /// the slow path.
-    ///
-    /// Packets that walk may have come before and be told of after: that cannot be seen, as long as
-    /// they are of other connections. So where a connection may be pushed out for theirs, False.
     #[inline]
     pub fn follow_known(&mut self, now: Instant, connection: ConnectionRef, frame: &Frame) -> bool {
-        let FollowGuard { follower, context, makes_room, .. } = self;
-        if *makes_room && follower.may_give_way(connection, context) {
-            return false;
-        }
+        let FollowGuard { follower, context, .. } = self;
         follower.set(now, context);
         follower.follow(connection, frame, context).is_some()
     }
@@ -162,10 +147,7 @@ impl FollowGuard<'_> {
         both: [(ConnectionRef, bool); 2],
         frame: &Frame,
     ) -> bool {
-        let FollowGuard { follower, context, makes_room, .. } = self;
-        if *makes_room && both.iter().any(|(it, _)| follower.may_give_way(*it, context)) {
-            return false;
-        }
+        let FollowGuard { follower, context, .. } = self;
         follower.set(now, context);
         follower.follow_both(both, frame, context)
     }

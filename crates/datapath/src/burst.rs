@@ -11,6 +11,7 @@ use base::PortNo;
 use base::limits::BATCH_SIZE;
 use flow::{Frame, Headers};
 use packet::{Batch, Packet};
+use std::ops::Range;
 
 /// The trace of a packet's flow path, for cache insertion.
 #[derive(Clone, Debug)]
@@ -32,16 +33,16 @@ pub(crate) struct Burst {
     pub traces: [PathTrace; BATCH_SIZE],
     /// The packets' entries in the unified cache.
     pub found: Found,
-    /// The flow paths of packets that are forwarded by the cache.
+    /// The flow paths of packets that hit; none of those that walk.
     pub path_ids: [PathId; BATCH_SIZE],
     /// The outer packets of those that were decapsulated before the lookup ([`crate::inside`]), and a bit
     /// for each of those.
     pub outside: [Outside; BATCH_SIZE],
     pub opened: u32,
-    /// A bit for each packet that may be a tunnel's and was not decapsulated.
-    pub unopened: u32,
     /// The port that the batch was received on.
     pub in_port: PortNo,
+    /// Some entries have a NAT rewrite.
+    pub has_nat: bool,
     /// Places in use.
     pub count: usize,
 }
@@ -113,8 +114,8 @@ impl Burst {
             path_ids: [PathId::NONE; BATCH_SIZE],
             outside: [Outside::NONE; BATCH_SIZE],
             opened: 0,
-            unopened: 0,
             in_port: PortNo(0),
+            has_nat: false,
             count: 0,
         }
     }
@@ -135,19 +136,14 @@ impl Burst {
         batch.clear();
     }
 
-    /// Whether some packets were decapsulated and others not, which are in different passes.
-    #[inline]
-    pub fn mixes_opened(&self) -> bool {
-        self.opened != 0 && self.opened.count_ones() as usize != self.count
-    }
-
-    /// Prepares the remaining packets for a walk over the flow table: writes their keys and, if the batch
-    /// is traced, clears the traces.
-    pub fn begin_walk(&mut self, is_traced: bool) {
+    /// Prepares packets for a walk over the flow table: writes their keys and, if the batch is traced,
+    /// clears the traces.
+    pub fn begin_walk(&mut self, packets: Range<usize>, is_traced: bool) {
         if is_traced {
-            self.traces[..self.count].iter_mut().for_each(PathTrace::clear);
+            self.traces[packets.clone()].iter_mut().for_each(PathTrace::clear);
         }
-        for (frame, headers) in self.frames.iter_mut().zip(&self.headers).take(self.count) {
+        let frames = &mut self.frames[packets.clone()];
+        for (frame, headers) in frames.iter_mut().zip(&self.headers[packets]) {
             if !frame.packet.is_empty() && !headers.is_none() {
                 headers.write_key(&mut frame.key);
             }

@@ -1,7 +1,7 @@
 //! Cache insertion: makes entries of the unified cache from the path traces of packets that walked.
 
 use crate::burst::{Burst, PathTrace};
-use crate::ct_passes::{CtPass, CtPasses, Tracking};
+use crate::ct_passes::{CtPasses, Tracking};
 use crate::flow_paths::Passes;
 use crate::laps::Laps;
 use crate::nat_rewrite::{NatRewrite, Tuple};
@@ -9,7 +9,7 @@ use crate::offer;
 use crate::outer::{Seen, Shape};
 use crate::path_id::PathId;
 use crate::step::Step;
-use crate::unified::{Late, NewEntry};
+use crate::unified::NewEntry;
 use crate::worker::Worker;
 use base::{Instant, PortNo};
 use flow::{Action, Field, Headers, TupleL4};
@@ -23,7 +23,7 @@ pub(crate) const CONTROL: u16 = 0x7;
 pub(crate) fn insert_burst(worker: &mut Worker, now: Instant, burst: &Burst, laps: &mut impl Laps) {
     for (i, trace) in burst.traces[..burst.count].iter().enumerate() {
         let headers = if trace.seen.is_some() { &trace.inner } else { &burst.headers[i] };
-        if !is_cacheable(headers, trace) {
+        if !burst.path_ids[i].is_none() || !is_cacheable(headers, trace) {
             continue;
         }
         worker.cache_policy.cacheable += 1;
@@ -116,7 +116,6 @@ fn new_entry(
         mask = mask.union(&headers.mask_of(worker.flows.mask(hit.flow)?));
     }
     let mut nat_rewrite = None;
-    let (mut late, mut is_shared) = (Late::Never, false);
     if let Some(ct_passes) = &ct_passes {
         let tuple = Tuple::of_headers(headers);
         if !ct_passes.are_seen_with(&tuple) {
@@ -131,18 +130,8 @@ fn new_entry(
         } else {
             (tuple != trace.tuple).then(|| NatRewrite::new(headers, &trace.tuple))
         };
-        if ct_passes.are_several || !worker.flows.get(first.flow)?.tracks {
-            late = if ct_passes.was_new { Late::New } else { Late::Established };
-        }
-        is_shared = ct_passes.connections().any(|it| is_reached(worker, it));
     }
-    Some((mask, NewEntry { path_id, ct_passes, nat_rewrite, late, is_shared }))
-}
-
-/// Whether packets that came in with other addresses and ports may belong to a connection: its own in
-/// the other direction, or packets that were given its addresses and ports.
-fn is_reached(worker: &mut Worker, ct_pass: &CtPass) -> bool {
-    worker.rewrites.reach(ct_pass.zone) || worker.tracker.is_translated(ct_pass.connection)
+    Some((mask, NewEntry { path_id, ct_passes, nat_rewrite }))
 }
 
 /// The identifier that NAT gives an ICMP query, if it changes it; keys do not hold it. `None` where that

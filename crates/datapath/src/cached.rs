@@ -9,77 +9,54 @@ use crate::laps::{Laps, Stage};
 use crate::outbox::Outbox;
 use crate::path_id::{PathId, PathKind};
 use crate::step::{FoundBy, Step};
-use crate::tunnel;
-use crate::unified::{EntryView, Late, NOT_FOUND, UnifiedCache};
+use crate::unified::{EntryView, NOT_FOUND, UnifiedCache};
 use crate::worker::{InstalledFlow, Worker};
+use crate::{cache_insert, pipeline, tunnel};
 use base::Instant;
 use classifier::MegaflowTable;
 use conntrack::FollowGuard;
 use flow::{ConnectionRef, Frame, Headers};
-use wire::{ethertype, icmp, icmpv6, protocol};
+use std::ops::Range;
 
-/// Forwards the packets of a batch that hit the unified cache; says how many those are. The others stay
-/// in their places.
-pub(crate) fn forward(
+/// Takes the packets of a batch in the order in which they came: packets that hit the unified cache are
+/// forwarded, those between them walk. No packet overtakes another.
+pub(crate) fn receive(
     worker: &mut Worker,
     now: Instant,
     burst: &mut Burst,
     out: &mut Outbox,
     laps: &mut impl Laps,
-) -> usize {
+) {
     inside::open(&mut worker.outers, burst, worker.opens_from);
-    let Worker { unified, flow_paths, flows, epoch, tracker, .. } = worker;
-    let mut guard = unified.has_tracked().then(|| tracker.guard());
-    let among = unified.look_up(&burst.headers[..burst.count], &mut burst.found, |connection| {
-        if let Some(guard) = &guard {
-            guard.prefetch(connection);
+    let (mut start, mut has_walked) = (0, false);
+    while start < burst.count {
+        let Runs { hits, misses } = follow(worker, now, burst, start, laps);
+        let first = burst.found[0];
+        if start == 0 && first != NOT_FOUND {
+            laps.note(|| followed(worker, now, first, burst.path_ids[0]));
         }
-    });
-    let is_packet = !burst.headers[0].is_none();
-    let first = burst.found[..burst.count].first().copied().filter(|_| is_packet);
-    if let Some(at) = first {
-        laps.note(|| Step::Probed { is_known: at != NOT_FOUND });
-    }
-    laps.lap(Stage::Lookup);
-    let mut is_current = |path_id| is_current(path_id, flow_paths, *epoch, flows);
-    let come_late = if burst.mixes_opened() { Late::New } else { among.come_late };
-    let walking = match come_late {
-        Late::Never => 0,
-        Late::Established => held_up_at_once(unified, None, burst, &mut is_current),
-        Late::New => held_up_at_once(unified, guard.as_ref(), burst, &mut is_current),
-    };
-    follow(unified, guard.as_mut(), now, burst, walking, &mut is_current);
-    drop(guard);
-    if let Some(at) = first.filter(|&at| at != NOT_FOUND) {
-        laps.note(|| followed(worker, now, at, burst.path_ids[0]));
-    }
-    inside::close(burst);
-    laps.lap(Stage::Connection);
-    let Burst { frames, headers, found, path_ids, outside, opened, count, .. } = burst;
-    let (mut start, mut forwarded) = (0, 0);
-    for run in path_ids[..*count].chunk_by(|a, b| a == b) {
-        let range = start..start + run.len();
-        start = range.end;
-        if !run[0].is_none() {
-            forwarded += run.len();
-            let path_id = run[0];
-            let run = Run {
-                frames: &mut frames[range.clone()],
-                headers: &headers[range.clone()],
-                outside: if *opened >> range.start & 1 == 0 {
-                    &[]
-                } else {
-                    &outside[range.clone()]
-                },
-                found: &found[range],
-                has_nat: among.translate,
-            };
-            run.send(worker, now, path_id, out, laps);
+        laps.lap(Stage::Connection);
+        start = misses.end;
+        laps.run(hits.len(), true);
+        send(worker, now, burst, hits, out, laps);
+        laps.lap(Stage::Actions);
+        if !misses.is_empty() {
+            inside::close(burst, misses.clone());
+            laps.run(misses.len(), false);
+            pipeline::walk_burst(worker, now, burst, misses, true, out, laps);
+            has_walked = true;
         }
     }
-    worker.cache_policy.cached += forwarded as u64;
-    laps.lap(Stage::Actions);
-    forwarded
+    if has_walked {
+        cache_insert::insert_burst(worker, now, burst, laps);
+        laps.lap(Stage::Walk);
+    }
+}
+
+/// Packets of a batch in a row that hit the unified cache, and those behind them that do not.
+struct Runs {
+    hits: Range<usize>,
+    misses: Range<usize>,
 }
 
 /// The trace step of the first packet.
@@ -89,91 +66,113 @@ fn followed(worker: &mut Worker, now: Instant, found: u32, path_id: PathId) -> S
     Step::Followed { is_as_known: !path_id.is_none(), connection }
 }
 
-/// Lets packets act on their connections, in order. A packet that is not like those before it
-/// takes the walk, and so do all after it that may be of the same connection, so that none
-/// overtakes another: those that it [holds up](held_up_by), which have the same addresses and ports
-/// either way, and those of which others with different ones may be. Some are held up already.
+/// Lets the packets of a batch from `start` on act on their connections, up to the first one that does
+/// not hit; the first call also finds the entries of all. A packet misses if it has no entry, or if its
+/// entry is stale: a flow or a connection changed. It then walks together with the packets behind it
+/// that miss as surely.
 fn follow(
-    unified: &UnifiedCache,
-    mut guard: Option<&mut FollowGuard<'_>>,
+    worker: &mut Worker,
     now: Instant,
     burst: &mut Burst,
-    mut walking: u64,
-    mut is_current: impl FnMut(PathId) -> bool,
-) {
-    let Burst { frames, headers, found, path_ids, unopened, count, .. } = burst;
-    let mut good = PathId::NONE;
-    let mut i = 0;
-    while i < *count {
-        path_ids[i] = PathId::NONE;
-        if let Some(it) = unified.get(found[i])
-            && (walking == 0 || (!it.is_shared && walking & 1 << headers[i].pair() == 0))
-            && (it.path_id == good || is_current(it.path_id))
-            && act(guard.as_deref_mut(), now, &it, &headers[i], &mut frames[i], || {
-                unified.connections(found[i])
-            })
-        {
-            (path_ids[i], good) = (it.path_id, it.path_id);
-            // All in a row that are not tracked go the same way.
-            while walking == 0
-                && it.connection.is_none()
-                && i + 1 < *count
-                && found[i + 1] == found[i]
-            {
-                i += 1;
-                path_ids[i] = good;
-            }
-        } else {
-            walking |= held_up_by(&headers[i], &frames[i], *unopened >> i & 1 != 0);
-        }
-        i += 1;
+    start: usize,
+    laps: &mut impl Laps,
+) -> Runs {
+    let Worker { unified, flow_paths, flows, epoch, tracker, .. } = worker;
+    let mut guard = unified.has_tracked().then(|| tracker.guard());
+    if start == 0 {
+        look_up(unified, guard.as_ref(), burst, laps);
     }
+    let Burst { frames, headers, found, path_ids, count, .. } = burst;
+    let mut is_current = |path_id| is_current(path_id, flow_paths, *epoch, flows);
+    let (mut good, mut end) = (PathId::NONE, start);
+    while end < *count
+        && let Some(it) = unified.get(found[end])
+        && (it.path_id == good || is_current(it.path_id))
+        && act(guard.as_mut(), now, &it, &headers[end], &mut frames[end], || {
+            unified.connections(found[end])
+        })
+    {
+        (path_ids[end], good) = (it.path_id, it.path_id);
+        end += 1;
+        // All in a row that are not tracked take the same path.
+        while it.connection.is_none() && end < *count && found[end] == found[end - 1] {
+            path_ids[end] = good;
+            end += 1;
+        }
+    }
+    let hits = start..end;
+    if end < *count {
+        path_ids[end] = PathId::NONE;
+        end += 1;
+        while end < *count && is_stale(unified, guard.as_ref(), found[end], &mut is_current) {
+            path_ids[end] = PathId::NONE;
+            end += 1;
+        }
+    }
+    Runs { misses: hits.end..end, hits }
 }
 
-/// Which packets of a batch walk whatever comes before them, by their [`Headers::pair`]. All that walk
-/// are in their first pass before any is in the next: one that comes to a connection late, or twice,
-/// finds it there as later packets left it in an earlier pass. So it walks where any of those does:
-/// what is unknown, what is known of flows that are other ones now, and with `following` what is known
-/// of a connection that is another one now, which may find a new one and make it established.
+/// Finds the entries of a batch, and begins to fetch their connections.
+#[inline(always)]
+fn look_up(
+    unified: &mut UnifiedCache,
+    guard: Option<&FollowGuard<'_>>,
+    burst: &mut Burst,
+    laps: &mut impl Laps,
+) {
+    let Burst { headers, found, has_nat, count, .. } = burst;
+    *has_nat = unified.look_up(&headers[..*count], found, |connection| {
+        if let Some(guard) = guard {
+            guard.prefetch(connection);
+        }
+    });
+    if !headers[0].is_none() {
+        laps.note(|| Step::Probed { is_known: found[0] != NOT_FOUND });
+    }
+    laps.lap(Stage::Lookup);
+}
+
+/// Whether a packet has no entry, or one of which a flow or a connection changed.
 #[inline(never)]
-fn held_up_at_once(
+fn is_stale(
     unified: &UnifiedCache,
     guard: Option<&FollowGuard<'_>>,
-    burst: &Burst,
+    found: u32,
     mut is_current: impl FnMut(PathId) -> bool,
-) -> u64 {
-    let Burst { frames, headers, found, unopened, count, .. } = burst;
-    let is_other = |(it, _)| guard.is_some_and(|guard| !guard.is_unchanged(it));
-    let mut walking = 0;
-    for i in 0..*count {
-        let is_known = unified.get(found[i]).is_some_and(|it| is_current(it.path_id))
-            && (guard.is_none()
-                || !unified.connections(found[i]).into_iter().flatten().any(is_other));
-        if !is_known {
-            walking |= held_up_by(&headers[i], &frames[i], *unopened >> i & 1 != 0);
-        }
-    }
-    walking
+) -> bool {
+    let Some(it) = unified.get(found) else { return true };
+    let is_changed = |(it, _)| guard.is_some_and(|guard| !guard.is_unchanged(it));
+    !is_current(it.path_id) || unified.connections(found).into_iter().flatten().any(is_changed)
 }
 
-/// Which packets behind one that walks walk too, by their [`Headers::pair`]: those that may be of
-/// its connection. All do where its headers do not tell that: it may be a fragment, or an ICMP error,
-/// whose connection is that of the packet that it quotes, or it may be in a tunnel and was not opened.
-fn held_up_by(headers: &Headers, frame: &Frame, is_unopened: bool) -> u64 {
-    if !headers.is_none() {
-        let is_error = headers.is_icmp() && icmp::is_error(headers.icmp_type());
-        return if is_error || is_unopened { u64::MAX } else { 1 << headers.pair() };
+/// Sends packets that hit, path by path.
+#[inline(always)]
+fn send(
+    worker: &mut Worker,
+    now: Instant,
+    burst: &mut Burst,
+    hits: Range<usize>,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    let Burst { frames, headers, found, path_ids, has_nat, outside, opened, .. } = burst;
+    worker.cache_policy.cached += hits.len() as u64;
+    let mut start = hits.start;
+    for run in path_ids[hits].chunk_by(|a, b| a == b) {
+        let range = start..start + run.len();
+        start = range.end;
+        let path_id = run[0];
+        // Paths that begin in a tunnel are of opened packets alone.
+        let is_opened = *opened >> range.start & 1 != 0;
+        let run = Run {
+            frames: &mut frames[range.clone()],
+            headers: &headers[range.clone()],
+            outside: if is_opened { &outside[range.clone()] } else { &[] },
+            found: &found[range],
+            has_nat: *has_nat,
+        };
+        run.send(worker, now, path_id, out, laps);
     }
-    let key = &frame.key;
-    let is_of_none = match key.eth_type() {
-        ethertype::IPV4 => false,
-        // Neighbour discovery and the like.
-        ethertype::IPV6 => {
-            key.nw_proto() == protocol::ICMPV6 && key.tp_src() > u16::from(icmpv6::ECHO_REPLY)
-        }
-        _ => true,
-    };
-    if is_of_none || frame.packet.is_empty() { 0 } else { u64::MAX }
 }
 
 /// Whether the flows of a path are installed with the same actions as when it was cached.

@@ -26,8 +26,6 @@ pub(crate) struct CtPasses {
     is_new: bool,
     /// Any pass did.
     pub was_new: bool,
-    /// There was more than one pass.
-    pub are_several: bool,
     /// The packet's addresses and ports at its first pass in the second zone. Entries are keyed by those
     /// that it came in with.
     between: Option<Tuple>,
@@ -56,7 +54,6 @@ impl Tracking {
                 last: Some(ct_pass.zone),
                 is_new,
                 was_new: is_new,
-                are_several: false,
                 between: None,
             }),
             Tracking::Same(ct_passes) => ct_passes.and(ct_pass, is_new, came_with),
@@ -85,7 +82,7 @@ impl CtPasses {
         }
         place.acting = place.acting.saturating_add(u8::from(acts));
         (self.last, self.is_new) = (Some(ct_pass.zone), is_new);
-        (self.was_new, self.are_several) = (self.was_new | is_new, true);
+        self.was_new |= is_new;
         Some(self)
     }
 

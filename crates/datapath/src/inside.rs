@@ -4,8 +4,9 @@ use crate::burst::Burst;
 use crate::outer::Outers;
 use crate::tunnel;
 use base::PortNo;
-use flow::{Headers, Layers};
+use flow::{Action, Headers, Layers};
 use packet::Offload;
+use std::ops::Range;
 
 /// A set of ports with one bit for every 64th of them: it may say that it has a port that it has not.
 #[derive(Clone, Copy, Default, Debug)]
@@ -61,7 +62,7 @@ impl Outside {
 /// flow decapsulates.
 #[inline]
 pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
-    (burst.opened, burst.unopened) = (0, 0);
+    burst.opened = 0;
     if from.may_have(burst.in_port) {
         open_all(outers, burst);
     }
@@ -71,7 +72,6 @@ pub(crate) fn open(outers: &mut Outers, burst: &mut Burst, from: PortSet) {
 fn open_all(outers: &mut Outers, burst: &mut Burst) {
     for i in 0..burst.count {
         if burst.headers[i].may_be_outer() && !burst.headers[i].is_none() {
-            burst.unopened |= 1 << i;
             open_one(outers, burst, i);
         }
     }
@@ -98,21 +98,30 @@ fn open_one(outers: &mut Outers, burst: &mut Burst, i: usize) {
     burst.outside[i] = Outside { headers: *headers, class, port, header_len, len, layers, offload };
     (*headers, frame.layers) = (inner, inner_layers);
     burst.opened |= 1 << i;
-    burst.unopened &= !(1 << i);
 }
 
 /// Restores the outer part of packets that did not hit the cache.
 #[inline]
-pub(crate) fn close(burst: &mut Burst) {
+pub(crate) fn close(burst: &mut Burst, packets: Range<usize>) {
     if burst.opened == 0 {
         return;
     }
-    let Burst { frames, headers, path_ids, outside, .. } = burst;
-    for i in (0..burst.count).filter(|i| burst.opened >> i & 1 != 0) {
-        if path_ids[i].is_none() {
-            let before = &outside[i];
-            frames[i].packet.uncut(before.header_len, before.len, before.offload);
-            (headers[i], frames[i].layers) = (before.headers, before.layers);
-        }
+    let Burst { frames, headers, outside, .. } = burst;
+    for i in packets.filter(|i| burst.opened >> i & 1 != 0) {
+        let before = &outside[i];
+        frames[i].packet.uncut(before.header_len, before.len, before.offload);
+        (headers[i], frames[i].layers) = (before.headers, before.layers);
     }
+}
+
+/// Whether actions take packets out of a tunnel, also those on copies and behind a check of the length.
+pub(crate) fn opens_tunnels(actions: &[Action]) -> bool {
+    actions.iter().any(|action| match action {
+        Action::TunnelPop { .. } => true,
+        Action::Clone(actions) | Action::CloneCut { actions, .. } => opens_tunnels(actions),
+        Action::CheckLen(check) => {
+            opens_tunnels(&check.greater) || opens_tunnels(&check.less_equal)
+        }
+        _ => false,
+    })
 }

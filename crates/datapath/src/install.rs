@@ -1,9 +1,8 @@
 //! Flows that come into a worker's table and go.
 
 use crate::flow_kind::FlowKind;
-use crate::inside::PortSet;
+use crate::inside::{self, PortSet};
 use crate::installed::InstalledFlow;
-use crate::rewrites;
 use crate::worker::Worker;
 use classifier::Handle;
 use flow::{Action, Field, FlowId, FlowPut, FlowStats};
@@ -19,14 +18,10 @@ impl Worker {
     /// Puts a flow in, or gives the one of that number other actions.
     pub(crate) fn put(&mut self, put: FlowPut) {
         self.epoch += 1;
-        let rewrites = self.rewrites.with(&put.actions);
-        if rewrites != std::mem::replace(&mut self.rewrites, rewrites) {
-            self.unified.forget();
-        }
         let kind = FlowKind::of(&put.actions);
         let tracks = put.actions.iter().any(|action| matches!(action, Action::Ct(_)));
         let clears = put.actions.contains(&Action::CtClear);
-        if rewrites::opens_tunnels(&put.actions) {
+        if inside::opens_tunnels(&put.actions) {
             let is_exact = put.matching.mask().get(Field::InPort) == u128::from(u32::MAX);
             let from = put.matching.key().in_port();
             self.opens_from = if is_exact { self.opens_from.with(from) } else { PortSet::ALL };

@@ -25,6 +25,10 @@ pub trait Laps {
     #[inline]
     fn lap(&mut self, _: Stage) {}
 
+    /// The next packets of the batch hit the unified cache, or walk.
+    #[inline]
+    fn run(&mut self, _packets: usize, _is_hit: bool) {}
+
     /// A packet took a step. A trace hands in batches of one packet, so that all
     /// of them are of that packet and its copies.
     #[inline]

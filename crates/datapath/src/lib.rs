@@ -30,7 +30,6 @@ mod path_id;
 mod pending;
 mod pipeline;
 mod rewrite;
-mod rewrites;
 mod stats;
 mod step;
 mod through;

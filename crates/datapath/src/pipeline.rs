@@ -1,18 +1,19 @@
 //! The pipeline: receive, parse, look up, execute actions, and again for packets that recirculate.
 
 use crate::burst::{Burst, PathTrace};
+use crate::cached;
 use crate::execute::execute_run;
 use crate::flow_paths::Hit;
 use crate::laps::{Laps, Stage};
 use crate::outbox::Outbox;
 use crate::through;
 use crate::worker::Worker;
-use crate::{cache_insert, cached};
 use base::limits::{BATCH_SIZE, RECIRC_DEPTH};
 use base::{Instant, PortNo};
 use classifier::Handle;
 use flow::{Action, DropReason, Frame};
 use packet::Batch;
+use std::ops::Range;
 
 /// The flow that each frame of a pass hits; `None` without a packet.
 type Hits = arrayvec::ArrayVec<Option<Handle>, BATCH_SIZE>;
@@ -29,20 +30,32 @@ pub(crate) fn receive(
     let Some(mut burst) = worker.burst.take() else { return };
     burst.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, laps));
     laps.lap(Stage::Parse);
-    let is_traced = worker.traces_batch();
-    let forwarded = if is_traced { cached::forward(worker, now, &mut burst, out, laps) } else { 0 };
-    if forwarded < burst.count {
-        burst.begin_walk(is_traced);
-        let Burst { frames, traces, count, .. } = &mut *burst;
-        let traces = if is_traced { &mut traces[..*count] } else { &mut [] };
-        walk(worker, now, &mut frames[..*count], traces, 0, out, laps);
-        if is_traced {
-            cache_insert::insert_burst(worker, now, &burst, laps);
-        }
-        walk_copies(worker, now, out, laps);
-        laps.lap(Stage::Walk);
+    if worker.traces_batch() {
+        cached::receive(worker, now, &mut burst, out, laps);
+    } else {
+        let all = 0..burst.count;
+        laps.run(all.len(), false);
+        walk_burst(worker, now, &mut burst, all, false, out, laps);
     }
     worker.burst = Some(burst);
+}
+
+/// Walks packets of a burst that came one after the other, and their copies that recirculate.
+pub(crate) fn walk_burst(
+    worker: &mut Worker,
+    now: Instant,
+    burst: &mut Burst,
+    packets: Range<usize>,
+    is_traced: bool,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
+    burst.begin_walk(packets.clone(), is_traced);
+    let Burst { frames, traces, .. } = burst;
+    let traces = if is_traced { &mut traces[packets.clone()] } else { &mut [] };
+    walk(worker, now, &mut frames[packets], traces, 0, out, laps);
+    walk_copies(worker, now, out, laps);
+    laps.lap(Stage::Walk);
 }
 
 /// Executes actions on one frame, and walks what they recirculate.

@@ -16,8 +16,8 @@ mod room;
 mod tags;
 
 use self::entry::{
-    LATE, LATE_NEW, NARROW, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, SHARED, Second, TRACKED,
-    TRANSLATED, TWICE, USED, WAYS,
+    NARROW, REPLY, SECOND, SECOND_REPLY, SECOND_TWICE, Second, TRACKED, TRANSLATED, TWICE, USED,
+    WAYS,
 };
 use self::look_up::kind;
 use self::mask::{MaskInUse, Secrets};
@@ -47,20 +47,6 @@ pub(crate) struct NewEntry {
     pub ct_passes: Option<CtPasses>,
     /// The NAT rewrite, if the connection is translated.
     pub nat_rewrite: Option<NatRewrite>,
-    pub late: Late,
-    /// Packets with other addresses and ports may come to a connection of these.
-    pub is_shared: bool,
-}
-
-/// Whether packets come to a connection more than once, or not in their first pass.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Late {
-    /// They do not.
-    Never,
-    /// They do, to established ones.
-    Established,
-    /// They do, and one was new.
-    New,
 }
 
 /// The fields of an entry that every hit needs.
@@ -68,19 +54,8 @@ pub(crate) enum Late {
 pub(crate) struct EntryView {
     pub path_id: PathId,
     pub connection: Option<ConnectionRef>,
-    /// Packets with other addresses and ports may come to a connection of these.
-    pub is_shared: bool,
     /// The packets act on their connection once, and on no other.
     pub is_usual: bool,
-}
-
-/// Properties of the entries that a batch hit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchSummary {
-    /// Some have a NAT rewrite.
-    pub translate: bool,
-    /// The strongest of them.
-    pub come_late: Late,
 }
 
 /// The entry of each packet of a batch, or [`NOT_FOUND`].
@@ -203,9 +178,8 @@ impl UnifiedCache {
     pub fn get(&self, at: u32) -> Option<EntryView> {
         let entry = self.room.entries.get(at as usize)?;
         let connection = entry.connection();
-        let is_shared = entry.flags & SHARED != 0;
         let is_usual = entry.flags & (TWICE | SECOND) == 0;
-        Some(EntryView { path_id: entry.path_id, connection, is_shared, is_usual })
+        Some(EntryView { path_id: entry.path_id, connection, is_usual })
     }
 
     /// The connections of an entry's packets, and which of them they act on twice.
@@ -250,9 +224,7 @@ impl UnifiedCache {
         self.room.tags.set(at, probe.tag());
         entry.words = std::array::from_fn(|i| headers.words()[i] & mask.words()[i]);
         (entry.path_id, entry.mask) = (new.path_id, in_use.serial);
-        entry.flags = flag(SHARED, new.is_shared)
-            | flag(LATE, new.late == Late::Established)
-            | flag(LATE_NEW, new.late == Late::New);
+        entry.flags = 0;
         if let Some(ct_passes) = new.ct_passes {
             self.has_tracked = true;
             let ConnectionRef { id, generation, is_reply } = ct_passes.first.connection;

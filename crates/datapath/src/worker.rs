@@ -17,7 +17,6 @@ use crate::outer::Outers;
 use crate::path_id::{PathId, PathKind};
 use crate::pending::Pending;
 use crate::pipeline;
-use crate::rewrites::Rewrites;
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
 use crate::unified::{Room, RoomWanted, UnifiedCache};
@@ -39,8 +38,6 @@ pub struct Worker {
     pub(crate) unified: UnifiedCache,
     pub(crate) flow_paths: FlowPaths,
     pub(crate) cache_policy: CachePolicy,
-    /// Flows that it ever had.
-    pub(crate) rewrites: Rewrites,
     /// What is known of tunnels' outer packets.
     pub(crate) outers: Outers,
     /// The ports whose packets flows have ever decapsulated.
@@ -88,7 +85,6 @@ impl Worker {
             unified: UnifiedCache::new(config.unified_entries, seed),
             flow_paths: FlowPaths::new(seed),
             cache_policy: CachePolicy::new(),
-            rewrites: Rewrites::Nowhere,
             outers: Outers::new(seed),
             opens_from: PortSet::default(),
             epoch: 0,

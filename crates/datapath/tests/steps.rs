@@ -78,7 +78,7 @@ fn run(seed: u64, entries: usize) -> f64 {
         let packets = [first.bytes];
         let seen = told.receive_telling(now, first.port, &packets, &mut recorder);
         let what = format!("seed {seed}, step {step}: {:?}", recorder.0);
-        assert_eq!(seen, untold.receive(now, first.port, &packets), "{what}");
+        assert_eq!(seen, untold.receive_telling(now, first.port, &packets, &mut ()), "{what}");
         recorder.check(&before, &seen, &what);
         let by_cache = recorder.count(|it| matches!(it, Step::Hit { by: FoundBy::Unified, .. }));
         let known = |it: &Step| matches!(it, Step::Followed { is_as_known: true, .. });

@@ -1,10 +1,19 @@
 //! The unified flow cache cannot be seen: a long random run gives the same packets, questions,
 //! states and statistics with the cache on, tiny so that it evicts always, and off.
+//!
+//! How packets fall into batches is chance, and can be seen: all packets of a batch make their first pass
+//! before one makes its second. A worker with a cache cuts a batch into runs: each packet that hits is on
+//! its own, those between walk together. So each switch has a twin without a cache that receives the
+//! same packets in these parts.
 
+#[path = "support/parts.rs"]
+mod parts;
 mod support;
 
 use base::Instant;
+use conntrack::Entry;
 use datapath::WorkerConfig;
+use parts::Parts;
 use support::policy::Policy;
 use support::switch::Switch;
 use support::traffic::{Sent, Traffic};
@@ -45,6 +54,44 @@ fn config(unified_entries: usize, exact_insert_inverse: u32) -> WorkerConfig {
     WorkerConfig { unified_entries, exact_insert_inverse, unified_insert_inverse, ..default }
 }
 
+/// A switch, and its twin without a cache.
+struct Pair {
+    switch: Switch,
+    twin: Switch,
+}
+
+impl Pair {
+    fn each(&mut self, mut act: impl FnMut(&mut Switch)) {
+        act(&mut self.switch);
+        act(&mut self.twin);
+    }
+
+    /// Gives what both sent.
+    fn receive(&mut self, now: Instant, port: u32, packets: &[Vec<u8>], what: &str) -> Vec<Sent> {
+        let mut parts = Parts::default();
+        let seen = self.switch.receive_telling(now, port, packets, &mut parts);
+        let expect = self.twin.receive_parts(now, port, packets, &parts.0, &mut ());
+        assert_eq!(seen, expect, "{what}: {packets:x?} as {:?}", parts.0);
+        seen.sent
+    }
+
+    fn compare_states(&mut self, now: Instant, what: &str) {
+        let (state, expect) = (self.switch.state(now), self.twin.state(now));
+        let differs = expect.flows.iter().zip(&state.flows).find(|(a, b)| a != b);
+        assert_eq!(differs, None, "{what}");
+        assert_eq!(state.counters, expect.counters, "{what}");
+        let others = |a: &[Entry], b: &[Entry]| -> Vec<Entry> {
+            a.iter().filter(|it| !b.contains(it)).cloned().collect()
+        };
+        let differing = [
+            others(&state.connections, &expect.connections),
+            others(&expect.connections, &state.connections),
+        ];
+        assert_eq!(differing, [vec![], vec![]], "{what}");
+        assert_eq!(state, expect, "{what}");
+    }
+}
+
 /// Steps of a run with this seed; batches have up to so many packets, each up to so many times in a
 /// row. Gives what part of the passes each switch's unified cache answered.
 fn run(seed: u64, (steps, batch_max, in_a_row, tables, tunnels): Kind) -> [f64; 5] {
@@ -57,7 +104,10 @@ fn run(seed: u64, (steps, batch_max, in_a_row, tables, tunnels): Kind) -> [f64; 
         config(1 << 12, 0),
         WorkerConfig::default(),
     ];
-    let mut switches = caches.map(|config| Switch::new(policy.clone(), config));
+    let mut pairs = caches.map(|cache| Pair {
+        switch: Switch::new(policy.clone(), cache),
+        twin: Switch::new(policy.clone(), config(0, 0)),
+    });
     let mut traffic = Traffic::new(seed);
     traffic.has_tunnels = tunnels == Tunnels::Some;
     let mut now = Instant::from_millis(1000);
@@ -72,16 +122,18 @@ fn run(seed: u64, (steps, batch_max, in_a_row, tables, tunnels): Kind) -> [f64; 
             Tables::Always => r.u32(0..2) == 0,
         };
         let (class, nth, zone, what) = (r.usize(0..16), r.usize(..), r.u16(1..3), r.u32(0..100));
-        if changes {
-            switches.iter_mut().for_each(|switch| match what % 2 {
-                0 => switch.change(now, class),
-                _ => switch.renumber(now, nth),
-            });
-        }
-        match what {
-            0 => switches.iter().for_each(|switch| switch.flush(now, zone)),
-            1..5 => switches.iter_mut().for_each(|switch| switch.tick(now)),
-            _ => {}
+        for pair in &mut pairs {
+            if changes {
+                pair.each(|switch| match what % 2 {
+                    0 => switch.change(now, class),
+                    _ => switch.renumber(now, nth),
+                });
+            }
+            match what {
+                0 => pair.each(|switch| switch.flush(now, zone)),
+                1..5 => pair.each(|switch| switch.tick(now)),
+                _ => {}
+            }
         }
         let first = traffic.next(0);
         let mut packets = vec![first.bytes];
@@ -92,36 +144,18 @@ fn run(seed: u64, (steps, batch_max, in_a_row, tables, tunnels): Kind) -> [f64; 
             .into_iter()
             .flat_map(|bytes| vec![bytes; 1 + traffic.random().usize(0..in_a_row)])
             .collect();
-        let [base, others @ ..] = &mut switches;
-        let expect = base.receive(now, first.port, &packets);
-        for (i, other) in others.iter_mut().enumerate() {
-            let seen = other.receive(now, first.port, &packets);
-            assert_eq!(seen, expect, "seed {seed}, step {step}, switch {i}: {packets:x?}");
-        }
-        expect.sent.iter().filter(|it| it.port < 4).for_each(|it: &Sent| traffic.saw(it));
-        if step % 32 == 0 {
-            let expect = base.state(now);
-            for (i, other) in others.iter_mut().enumerate() {
-                let state = other.state(now);
-                let differs = expect.flows.iter().zip(&state.flows).find(|(a, b)| a != b);
-                assert_eq!(differs, None, "seed {seed}, step {step}, switch {i}");
-                assert_eq!(state.counters, expect.counters, "seed {seed}, step {step}, switch {i}");
-                let others = state.connections.iter().filter(|it| !expect.connections.contains(it));
-                let others: Vec<_> = others.collect();
-                assert!(
-                    others.is_empty(),
-                    "seed {seed}, step {step}, {others:?} instead of {:?}",
-                    expect
-                        .connections
-                        .iter()
-                        .filter(|it| !state.connections.contains(it))
-                        .collect::<Vec<_>>()
-                );
-                assert_eq!(state, expect, "seed {seed}, step {step}, switch {i}");
+        for (i, pair) in pairs.iter_mut().enumerate() {
+            let what = format!("seed {seed}, step {step}, switch {i}");
+            let sent = pair.receive(now, first.port, &packets, &what);
+            if i == 0 {
+                sent.iter().filter(|it| it.port < 4).for_each(|it: &Sent| traffic.saw(it));
+            }
+            if step % 32 == 0 {
+                pair.compare_states(now, &what);
             }
         }
     }
-    switches.each_ref().map(Switch::unified_share)
+    pairs.each_ref().map(|pair| pair.switch.unified_share())
 }
 
 /// All kinds of runs with `TRANSPARENCY_SEEDS=FIRST..END`, which take as long as is asked for.

@@ -291,24 +291,6 @@ impl Headers {
         let wide = u64::from(self.is_ipv6());
         differs(4) == 0 && differs(0) | differs(1) | differs(2) | differs(3) | wide == 0
     }
-
-    /// A few bits that packets of a connection have in common in both directions, for keeping them
-    /// in order; others may have the same.
-    #[inline]
-    pub fn pair(&self) -> u64 {
-        // A query and its answer have the identifier in common; IGMP's answer to none.
-        let shared = match self.protocol() {
-            ICMP | ICMPV6 => 0xff00,
-            IGMP => 0,
-            _ => 0xffff,
-        };
-        let ports = (self.words[3] ^ self.words[3] >> 16) & shared;
-        let v4 = self.words[4] ^ self.words[4] >> 32;
-        let v6 = self.words[5] ^ self.words[7];
-        // IPv6 has its source in words 4 and 5, so that word 4 alone differs by direction.
-        let addresses = if self.is_ipv6() { v6 } else { v4 & 0xffff_ffff };
-        (ports ^ addresses).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
-    }
 }
 
 /// Data offset and flags of a packet without TCP options.

@@ -67,14 +67,6 @@ impl Quota {
         self.max.0.load(Ordering::Relaxed)
     }
 
-    /// Whether no more than so many places may be left. Places that threads hold unfilled do not
-    /// count as left here.
-    #[inline]
-    #[must_use]
-    pub fn is_short_of(&self, places: u32) -> bool {
-        self.granted.0.load(Ordering::Relaxed) >= self.max().saturating_sub(places)
-    }
-
     /// Changes how many places there may be. Places that are filled beyond it stay so until they
     /// are left.
     pub fn set_max(&self, max: u32) {

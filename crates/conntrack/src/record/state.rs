@@ -110,11 +110,6 @@ impl State {
         }
     }
 
-    #[inline]
-    pub fn is_translated(self) -> bool {
-        self.0 & Self::NAT != 0
-    }
-
     pub fn nat(self) -> Option<NatKind> {
         match (self.0 & Self::NAT) >> Self::NAT_SHIFT {
             0 => None,

@@ -33,12 +33,6 @@ pub(super) const TWICE: u16 = 16;
 pub(super) const SECOND: u16 = 32;
 pub(super) const SECOND_REPLY: u16 = 64;
 pub(super) const SECOND_TWICE: u16 = 128;
-/// Packets come to a connection more than once, or not in their first pass.
-pub(super) const LATE: u16 = 256;
-/// The same, and a connection was new.
-pub(super) const LATE_NEW: u16 = 1024;
-/// Packets with other addresses and ports may come to a connection of these.
-pub(super) const SHARED: u16 = 512;
 /// A packet came since the place was wanted the last time.
 pub(super) const USED: u16 = 8;
 

@@ -1,39 +1,34 @@
 //! Finding the entries of a batch: all are hashed and begun to be fetched, then all are compared, so
 //! that the waits for memory overlap.
 
-use super::entry::{LATE, LATE_NEW, TRANSLATED, USED};
+use super::entry::{TRANSLATED, USED};
 use super::mask::MaskInUse;
 use super::probe::Probe;
 use super::room::Room;
-use super::{BatchSummary, Found, KINDS, Late, NOT_FOUND, UnifiedCache};
+use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
 use crate::cache_insert::CONTROL;
 use flow::{ConnectionRef, Headers};
 
 impl UnifiedCache {
     /// Finds entries for packets. A packet that is like the one before it, as far as anybody looks,
     /// needs no probe of its own. `fetch` is told of each connection that was found, so that it is on
-    /// its way when the first of them is asked for. Says what there is among the entries.
+    /// its way when the first of them is asked for. Says whether any entry has a NAT rewrite.
     pub fn look_up(
         &mut self,
         headers: &[Headers],
         found: &mut Found,
         mut fetch: impl FnMut(ConnectionRef),
-    ) -> BatchSummary {
+    ) -> bool {
         if self.masks.is_empty() || self.room.entries.is_empty() {
             *found = [NOT_FOUND; _];
-            return BatchSummary { translate: false, come_late: Late::Never };
+            return false;
         }
         let probes = self.probe_all(headers, found);
         let (away, mut flags) = self.compare_all(probes, headers, found, &mut fetch);
         if away != 0 {
             flags |= self.find_all_away(away, headers, found, &mut fetch);
         }
-        let come_late = match flags & (LATE | LATE_NEW) {
-            0 => Late::Never,
-            LATE => Late::Established,
-            _ => Late::New,
-        };
-        BatchSummary { translate: flags & TRANSLATED != 0, come_late }
+        flags & TRANSLATED != 0
     }
 
     /// Says where each packet, or several in a row, are looked for; gives how many probes there are.

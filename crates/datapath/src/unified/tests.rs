@@ -16,7 +16,7 @@ fn client(number: u32) -> Headers {
 
 fn known(slot: u32) -> NewEntry {
     let path_id = PathId::path(FlowPathRef { slot, generation: 0 });
-    NewEntry { path_id, ct_passes: None, nat_rewrite: None, late: Late::Never, is_shared: false }
+    NewEntry { path_id, ct_passes: None, nat_rewrite: None }
 }
 
 fn find(cache: &mut UnifiedCache, headers: &Headers) -> Option<PathId> {

@@ -65,12 +65,7 @@ impl Switch {
         Switch { conntrack, upcalls, worker, out, policy, flows, next: 0 }
     }
 
-    /// Receives a batch and answers what it brings up.
-    pub fn receive(&mut self, now: Instant, port: u32, packets: &[Vec<u8>]) -> Seen {
-        self.receive_telling(now, port, packets, &mut ())
-    }
-
-    /// [`Self::receive`], telling of all that is done.
+    /// Receives a batch and answers what it brings up, telling of all that is done.
     pub fn receive_telling(
         &mut self,
         now: Instant,
@@ -78,8 +73,10 @@ impl Switch {
         packets: &[Vec<u8>],
         laps: &mut impl Laps,
     ) -> Seen {
-        let mut batch: Batch = packets.iter().map(|bytes| arrived(bytes)).collect();
-        self.worker.receive_timed(now, PortNo(port), &mut batch, &mut self.out, laps);
+        self.receive_parts(now, port, packets, &[packets.len()], laps)
+    }
+
+    fn answer_all(&mut self, now: Instant, laps: &mut impl Laps) -> Seen {
         let (mut sent, mut asked, mut waiting) = (Vec::new(), Vec::new(), Vec::<Upcall>::new());
         loop {
             self.take_sent(&mut sent);
@@ -106,6 +103,26 @@ impl Switch {
         stats.exact_hits += std::mem::take(&mut stats.megaflow_hits);
         (stats.subtables, stats.unified_hits) = (0, 0);
         Seen { sent, asked, stats }
+    }
+
+    /// Receives a batch in parts, and answers what all of them bring up.
+    pub fn receive_parts(
+        &mut self,
+        now: Instant,
+        port: u32,
+        packets: &[Vec<u8>],
+        parts: &[usize],
+        laps: &mut impl Laps,
+    ) -> Seen {
+        let mut rest = packets;
+        for &part in parts {
+            let (packets, behind) = rest.split_at(part);
+            rest = behind;
+            let mut batch: Batch = packets.iter().map(|bytes| arrived(bytes)).collect();
+            self.worker.receive_timed(now, PortNo(port), &mut batch, &mut self.out, laps);
+        }
+        assert!(rest.is_empty(), "{parts:?} of {}", packets.len());
+        self.answer_all(now, laps)
     }
 
     fn take_sent(&mut self, sent: &mut Vec<Sent>) {
