@@ -49,6 +49,27 @@ if ours; then
     same "extended active" $size "$(ftp 10.0.0.2 -P -)"
 fi
 
+if ours; then
+    # A data connection that a client announced and the server has not begun. Open vSwitch lists those
+    # too that there already are, until the control connection ends.
+    on client $python - 2>"$work/announce.err" <<'P' &
+import ftplib, time
+ftp = ftplib.FTP("10.0.0.2", "joe", "x", timeout=4)
+ftp.sendport("10.0.0.1", 40000)
+time.sleep(60)
+P
+    announcing=$!
+    expected() { ovs-appctl dpctl/dump-conntrack-exp "$@" | sed 's/sport=[1-9][0-9]*/sport=any/'; }
+    eventually 5 reads "tcp,orig=(src=10.0.0.2,dst=10.0.0.1,sport=0,dport=40000),zone=3,parent=(src=10.0.0.1,dst=10.0.0.2,sport=any,dport=21)" \
+        expected
+    same "expected in zone 3" "$(expected)" "$(expected zone=3)"
+    same "expected in zone 4" "" "$(expected zone=4)"
+    contains "a zone that is none" "$(must_fail ovs-appctl dpctl/dump-conntrack-exp zone=x)" "failed to parse zone"
+    kill $announcing
+    forget
+    same "expected after a flush" "" "$(expected)"
+fi
+
 # Without the helper nothing is related.
 rules "" "" | load br0
 forget

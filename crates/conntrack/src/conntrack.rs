@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::cursor::Cursor;
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::expectations::{ExpectedCursor, ExpectedPage};
 use crate::filter::Filter;
 use crate::fragments::Fragments;
 use crate::limit::{Limits, ZoneLimits};
@@ -179,6 +180,17 @@ impl Conntrack {
             Some(page.entries)
         });
         parts.flatten()
+    }
+
+    /// One part of a dump of expected connections, of one zone or all. Those that come or go between two
+    /// parts may or may not show.
+    pub fn expected(
+        &self,
+        now: Instant,
+        zone: Option<Zone>,
+        cursor: ExpectedCursor,
+    ) -> ExpectedPage {
+        self.connections.algs.with(|algs| algs.expectations.page(now, zone, cursor))
     }
 
     /// Counts the connections of one zone or all.

@@ -4,6 +4,10 @@
 //! to one port, for a while. Open vSwitch 3.1 goes on expecting until the announcing connection
 //! is gone (ovs: `lib/conntrack.c`, `expectation_create`).
 
+mod dump;
+
+pub use dump::{ExpectedConnection, ExpectedCursor, ExpectedPage};
+
 use crate::key::{Address, Family, Key};
 use base::{Instant, Zone};
 use flow::{NatKind, NatRange, PortSelection};

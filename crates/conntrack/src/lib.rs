@@ -64,6 +64,7 @@ pub use counters::{Counters, Event};
 pub use cursor::Cursor;
 pub use entry::{Entry, SctpEntry, TcpEntry, TcpSide, Traffic};
 pub use error::Error;
+pub use expectations::{ExpectedConnection, ExpectedCursor, ExpectedPage};
 pub use filter::{Filter, StateName};
 pub use flush::{Direction, Flush};
 pub use fragments::{

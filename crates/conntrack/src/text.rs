@@ -1,8 +1,9 @@
-//! The texts of `ovs-appctl dpctl/dump-conntrack`, `ct-stats-show` and `ct-get-limits`
+//! The texts of `ovs-appctl dpctl/dump-conntrack`, `dump-conntrack-exp`, `ct-stats-show` and `ct-get-limits`
 //! (ovs: `lib/ct-dpif.c`, `lib/dpctl.c`).
 
 use crate::entry::{Entry, SctpEntry, TcpEntry, TcpSide};
 use crate::error::Error;
+use crate::expectations::ExpectedConnection;
 use crate::limit::ZoneLimits;
 use crate::stats::Stats;
 use crate::tcp::TcpState;
@@ -33,11 +34,38 @@ impl fmt::Display for Entry {
     }
 }
 
-fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry, detail: Detail) -> fmt::Result {
-    match entry.original.protocol_name() {
-        Some(name) => f.write_str(name)?,
-        None => write!(f, "{}", entry.original.protocol)?,
+impl fmt::Display for ExpectedConnection {
+    /// One line of `dump-conntrack-exp`, without its end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_protocol(f, &self.original)?;
+        write!(f, ",orig=({})", tuple(&self.original))?;
+        if self.zone.0 != 0 {
+            write!(f, ",zone={}", self.zone.0)?;
+        }
+        write_mark_and_label(f, self.mark, self.label)?;
+        write!(f, ",parent=({})", tuple(&self.parent))
     }
+}
+
+fn write_protocol(f: &mut fmt::Formatter<'_>, tuple: &Tuple) -> fmt::Result {
+    match tuple.protocol_name() {
+        Some(name) => f.write_str(name),
+        None => write!(f, "{}", tuple.protocol),
+    }
+}
+
+fn write_mark_and_label(f: &mut fmt::Formatter<'_>, mark: u32, label: u128) -> fmt::Result {
+    if mark != 0 {
+        write!(f, ",mark={mark}")?;
+    }
+    match label {
+        0 => Ok(()),
+        label => write!(f, ",labels={label:#x}"),
+    }
+}
+
+fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry, detail: Detail) -> fmt::Result {
+    write_protocol(f, &entry.original)?;
     write!(f, ",orig=({}),reply=({})", tuple(&entry.original), tuple(&entry.reply))?;
     // Open vSwitch's userspace tracking gives connections no identifiers and no status.
     if detail.more {
@@ -52,12 +80,7 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry, detail: Detail) -> fmt
     if detail.statistics {
         write!(f, ",timeout={}", entry.timeout_s)?;
     }
-    if entry.mark != 0 {
-        write!(f, ",mark={}", entry.mark)?;
-    }
-    if entry.label != 0 {
-        write!(f, ",labels={:#x}", entry.label)?;
-    }
+    write_mark_and_label(f, entry.mark, entry.label)?;
     match &entry.tcp {
         Some(tcp) if detail.more => write_tcp(f, tcp)?,
         Some(tcp) => write!(f, ",protoinfo=(state={})", tcp.state())?,

@@ -4,7 +4,7 @@ use super::{Answer, Arguments, Work, named};
 use crate::Switch;
 use base::Zone;
 use conntrack::text::{Detail, parse_zone_limit};
-use conntrack::{Conntrack, Cursor, Direction, Filter, Flush, Stats};
+use conntrack::{Conntrack, Cursor, Direction, ExpectedCursor, Filter, Flush, Stats};
 use daemon::unixctl::Reply;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -58,6 +58,26 @@ impl Iterator for Dump {
             }
         }
         (!text.is_empty()).then_some(text)
+    }
+}
+
+/// `dpctl/dump-conntrack-exp [dp] [zone=N]`, of Open vSwitch 3.2 and later, written as it is read.
+pub fn dump_expected(switch: &mut Switch, words: &[String]) -> Reply {
+    let zone = Arguments::read(words).and_then(|mut arguments| {
+        let zone = arguments.zone()?;
+        arguments.end().map(|()| zone)
+    });
+    match zone {
+        Ok(zone) => {
+            let (conntrack, mut next) =
+                (Arc::clone(switch.conntrack()), Some(ExpectedCursor::default()));
+            Reply::parts(std::iter::from_fn(move || {
+                let page = conntrack.expected(clock::now(), zone, next?);
+                next = page.next;
+                Some(page.connections.iter().map(|it| format!("{it}\n")).collect())
+            }))
+        }
+        Err(text) => Reply::from(named("dpctl/dump-conntrack-exp", Err(text))),
     }
 }
 

@@ -102,6 +102,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 fn add_conntrack(commands: &mut Commands<Switch>) {
     let usage = "[-m] [-s] [dp] [zone=N]";
     commands.add("dpctl/dump-conntrack", usage, 0, 4, conntrack::dump);
+    commands.add("dpctl/dump-conntrack-exp", "[dp] [zone=N]", 0, 2, conntrack::dump_expected);
     let usage = "[-m] [dp] [zone=N] [verbose]";
     add_beside(commands, "dpctl/ct-stats-show", usage, 0..=4, conntrack::stats);
     let usage = "[dp] [zone=N] [mark=X[/M]] [labels=Y[/N]] [ct-orig-tuple [ct-reply-tuple]]";
