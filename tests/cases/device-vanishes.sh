@@ -5,6 +5,11 @@ start_switch
 bridge br0 client server third
 pings client 10.0.0.2
 pings client 10.0.0.3
+# The other end of a veth, in its own namespace, as Open vSwitch 4.0 tells it.
+peer() { ip -n server -o link show eth0 | sed 's/\([0-9]*\):.*/"\1"/'; }
+knows_peer() { reads "$(peer)" vsctl get interface server status:peer_ifindex; }
+if ours; then eventually 3 knows_peer; fi
+before=$(peer)
 ip link del server
 # Open vSwitch keeps its number, without an error, and says that the link is down.
 vanished() { ! reads up vsctl get interface server link_state; }
@@ -23,3 +28,5 @@ fi
 eventually 8 reads up vsctl get interface server link_state
 eventually 5 pings client 10.0.0.2
 pings client 10.0.0.3
+[ "$(peer)" != "$before" ] || fail "the other end has the same number again"
+if ours; then eventually 8 knows_peer; fi

@@ -44,6 +44,8 @@ check() {
 check "the TAP device is in use by another program" tap busy0
 check "No such device" system nosuch0
 check "No such device" afxdp nosuch0
+check "name too long" internal a234567890b23456
+check "name too long" system a234567890b23456
 ! grep -q "XDP mode will be in use" other.log || check "another XDP program" afxdp busy1
 check "it has to be a number up to 16" afxdp busy2 options:n_rxq=banana
 check "No such file or directory" pcap files options:tx_pcap=$work/nosuch/out.pcap

@@ -86,7 +86,7 @@ pub struct LinkStatus {
     pub full_duplex: Option<bool>,
     /// Its MTU, in bytes.
     pub mtu: Option<i64>,
-    /// What the driver says: "driver_name", "driver_version", "firmware_version".
+    /// What the driver says: "driver_name", "driver_version", "firmware_version", "peer_ifindex".
     pub status: BTreeMap<String, String>,
     /// Counters by their names, such as "rx_packets"; None leaves those in the database, which
     /// are refreshed less often ([`crate::SwitchOptions::stats_update_interval_ms`]).

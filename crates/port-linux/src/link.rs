@@ -33,6 +33,8 @@ pub struct LinkInfo {
     pub admin_up: bool,
     /// Whether there is a carrier: a cable, a peer that is up.
     pub carrier: bool,
+    /// The index of the device that it leads to: of a veth the other end, in that end's namespace.
+    pub leads_to: Option<u32>,
     /// What it counted.
     pub statistics: LinkStatistics,
 }
@@ -61,6 +63,7 @@ impl LinkInfo {
             match attribute {
                 LinkAttribute::IfName(name) => info.name.clone_from(name),
                 LinkAttribute::Mtu(mtu) => info.mtu = *mtu,
+                LinkAttribute::Link(ifindex) => info.leads_to = Some(*ifindex),
                 LinkAttribute::Address(bytes) => {
                     info.mac =
                         <[u8; 6]>::try_from(bytes.as_slice()).map(MacAddr).unwrap_or_default();

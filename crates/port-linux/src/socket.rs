@@ -71,11 +71,15 @@ pub(crate) fn device_request(device: &str) -> Result<libc::ifreq, PortError> {
         ifr_name: [0; libc::IFNAMSIZ],
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
     };
-    if device.is_empty() || device.len() >= libc::IFNAMSIZ || device.contains(['\0', '/']) {
-        return Err(PortError::Invalid {
-            device: device.to_owned(),
-            reason: "not a device name: 1 to 15 bytes without '/'".to_owned(),
-        });
+    let wrong = match device.len() {
+        // Controllers look for the words of ENAMETOOLONG (ovs: `lib/netdev-linux.c`).
+        libc::IFNAMSIZ.. => Some("File name too long: a device's name has at most 15 bytes"),
+        0 => Some("a device's name cannot be empty"),
+        _ if device.contains(['\0', '/']) => Some("a device's name has no '/'"),
+        _ => None,
+    };
+    if let Some(reason) = wrong {
+        return Err(PortError::Invalid { device: device.to_owned(), reason: reason.to_owned() });
     }
     for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
         *to = from as libc::c_char;

@@ -340,11 +340,15 @@ fn controller_role(role: openflow::message::Role) -> control::ControllerRole {
 fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> LinkStatus {
     let (speed_mbps, duplex) = link.speed_and_duplex();
     let driver = link.driver().map(|driver| {
-        [
-            ("driver_name", driver.name),
-            ("driver_version", driver.version),
-            ("firmware_version", driver.firmware_version),
-        ]
+        // As Open vSwitch 4.0 (ovs: `lib/netdev-linux.c`, `netdev_linux_get_peer_ifindex`).
+        let peer = link.leads_to.filter(|_| driver.name == "veth");
+        let facts = [
+            ("driver_name", Some(driver.name)),
+            ("driver_version", Some(driver.version)),
+            ("firmware_version", Some(driver.firmware_version)),
+            ("peer_ifindex", peer.map(|ifindex| ifindex.to_string())),
+        ];
+        facts.into_iter().filter_map(|(name, fact)| Some((name.to_owned(), fact?)))
     });
     LinkStatus {
         ofport,
@@ -357,11 +361,7 @@ fn device_status(ofport: OfPort, link: &LinkInfo, with_statistics: bool) -> Link
         link_speed_bps: speed_mbps.map(|mbps| i64::from(mbps) * 1_000_000),
         full_duplex: duplex.map(|duplex| duplex != Duplex::Half),
         mtu: Some(link.mtu.into()),
-        status: driver
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
+        status: driver.into_iter().flatten().collect(),
         statistics: with_statistics.then(|| statistics(link)),
     }
 }
