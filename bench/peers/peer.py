@@ -55,7 +55,7 @@ class Peer:
                     "fail-mode=secure", f'other-config:hwaddr="{mac}"')
         self._vsctl("add-port", BRIDGES.format(0), "t0", "--", "set", "interface", "t0",
                     "type=vxlan", f"options:remote_ip={far_ip}", f"options:key={traffic.VXLAN_KEY}")
-        self._run("ip", "addr", "add", f"{ip}/24", "dev", UNDERLAY)
+        self._run("ip", "addr", "replace", f"{ip}/24", "dev", UNDERLAY)
         self._run("ip", "link", "set", UNDERLAY, "up")
         self._appctl("tnl/neigh/set", UNDERLAY, far_ip, far_mac)
 
