@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
-use tunnel::{Addresses, LocalDevice, Neighbour, Routes, SystemRoute, Underlay};
+use tunnel::{LocalDevice, Neighbour, Routes, Rule, SystemRouting, Underlay, UserRoute};
 
 /// How often a neighbour that does not answer is asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -73,40 +73,45 @@ impl Ofproto {
         Arc::make_mut(&mut self.underlay_mut().routes)
     }
 
-    /// Says which routes and addresses the system has, and the Ethernet addresses of its devices.
-    pub fn set_routing(
-        &mut self,
-        routes: Vec<SystemRoute>,
-        addresses: Addresses,
-        macs: BTreeMap<String, MacAddr>,
-    ) {
+    /// Says what the system's routing is like now, and the Ethernet addresses of its devices.
+    pub fn set_routing(&mut self, system: SystemRouting, macs: BTreeMap<String, MacAddr>) {
         self.macs = macs;
-        if self.routes_mut().set_system(routes, addresses) {
+        if self.routes_mut().set_system(system) {
             self.changes.one(Dependency::Routes);
         }
         self.place_ends();
     }
 
     /// Adds a route by command; `false` where its device has no address to send from.
-    pub fn add_route(
-        &mut self,
-        prefix: (IpAddr, u8),
-        mark: u32,
-        device: &str,
-        gateway: Option<IpAddr>,
-    ) -> bool {
-        let is_added = self.routes_mut().add(prefix, mark, device, gateway);
-        self.changes.one(Dependency::Routes);
-        self.place_ends();
+    pub fn add_route(&mut self, route: UserRoute) -> bool {
+        let is_added = self.routes_mut().add(route);
+        self.routes_changed();
         is_added
     }
 
     /// Removes a route that was added by command; `false` where there is none.
-    pub fn remove_route(&mut self, prefix: (IpAddr, u8), mark: u32) -> bool {
-        let is_removed = self.routes_mut().remove(prefix, mark);
+    pub fn remove_route(&mut self, table: u32, prefix: (IpAddr, u8), mark: u32) -> bool {
+        let is_removed = self.routes_mut().remove(table, prefix, mark);
+        self.routes_changed();
+        is_removed
+    }
+
+    /// Adds a rule by command.
+    pub fn add_route_rule(&mut self, rule: Rule) {
+        self.routes_mut().add_rule(rule);
+        self.routes_changed();
+    }
+
+    /// Removes a rule that was added by command; `false` where there is none.
+    pub fn remove_route_rule(&mut self, rule: &Rule) -> bool {
+        let is_removed = self.routes_mut().remove_rule(rule);
+        self.routes_changed();
+        is_removed
+    }
+
+    fn routes_changed(&mut self) {
         self.changes.one(Dependency::Routes);
         self.place_ends();
-        is_removed
     }
 
     /// Tunnels end at the addresses of devices that routes lead to.

@@ -1,4 +1,8 @@
-//! The system's routes and addresses, and word of their changes (ovs: `lib/route-table.c`).
+//! The system's routes, rules and addresses, and word of their changes (ovs: `lib/route-table.c`).
+
+mod rules;
+
+pub use rules::RuleInfo;
 
 use crate::link::{Links, NETLINK};
 use crate::socket;
@@ -6,42 +10,50 @@ use base::MacAddr;
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteType, RouteVia,
 };
+use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use port::PortError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Announcements that may wait. Where more do, they are lost, and everything is read anew in any case.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
-/// The tables that are looked at: main, default and local (Linux: `include/uapi/linux/rtnetlink.h`).
+/// The tables that are looked at even without a rule: main, default and local
+/// (Linux: `include/uapi/linux/rtnetlink.h`).
 const TABLES: [u32; 3] = [254, 253, 255];
+/// The group of IPv6 rules, for which there is no old constant.
+const GROUP_IPV6_RULE: u32 = 1 << (libc::RTNLGRP_IPV6_RULE - 1);
 
 /// A route of the system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteInfo {
+    /// The table that it stands in; that of the system's own addresses is 255.
+    pub table: u32,
     /// The prefix.
     pub prefix: IpAddr,
     /// The bits of the prefix.
     pub len: u8,
+    /// The metric: of several routes to one prefix the lowest counts.
+    pub metric: u32,
     /// The device.
     pub device: String,
     /// The next hop, where the destination is not on the device's link.
     pub gateway: Option<IpAddr>,
     /// The source address that the system prefers.
     pub source: Option<IpAddr>,
-    /// Whether the prefix is an address of the system itself.
-    pub is_local: bool,
 }
 
 /// The system's routes, and the addresses of its devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Routing {
-    /// Routes of the tables main, default and local.
+    /// Routes of the tables that rules name.
     pub routes: Vec<RouteInfo>,
+    /// Rules that look at nothing but source addresses.
+    pub rules: Vec<RuleInfo>,
     /// Addresses by device, with the lengths of their prefixes.
     pub addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
     /// Ethernet addresses by device.
@@ -73,11 +85,12 @@ impl RouteMonitor {
             Socket::new(NETLINK_ROUTE).map_err(failed("open a netlink socket"))?;
         let groups = libc::RTMGRP_IPV4_ROUTE
             | libc::RTMGRP_IPV6_ROUTE
+            | libc::RTMGRP_IPV4_RULE
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV6_IFADDR
             | libc::RTMGRP_LINK;
         announcements
-            .bind(&SocketAddr::new(0, groups as u32))
+            .bind(&SocketAddr::new(0, groups as u32 | GROUP_IPV6_RULE))
             .map_err(failed("subscribe to route announcements"))?;
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
         // A small buffer costs nothing: what is announced is not read, but only that it is.
@@ -104,7 +117,7 @@ impl RouteMonitor {
         }
     }
 
-    /// Reads all routes and addresses.
+    /// Reads all routes, rules and addresses.
     ///
     /// # Errors
     /// The kernel refuses to list them.
@@ -124,16 +137,46 @@ impl RouteMonitor {
             }
         })?;
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            self.read_rules(family, &mut routing)?;
+        }
+        let tables: BTreeSet<u32> =
+            routing.rules.iter().map(|rule| rule.table).chain(TABLES).collect();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let mut question = RouteMessage::default();
             question.header.address_family = family;
             let question = RouteNetlinkMessage::GetRoute(question);
             self.links.ask(NETLINK, "list the routes", question, NLM_F_DUMP, |answer| {
                 if let RouteNetlinkMessage::NewRoute(message) = answer {
-                    routing.routes.extend(route(&message, &names));
+                    let found = route(&message, &names);
+                    routing.routes.extend(found.filter(|route| tables.contains(&route.table)));
                 }
             })?;
         }
         Ok(routing)
+    }
+
+    /// A kernel without policy routing has no rules to tell: it routes by the standard ones.
+    fn read_rules(
+        &mut self,
+        family: AddressFamily,
+        routing: &mut Routing,
+    ) -> Result<(), PortError> {
+        let mut question = RuleMessage::default();
+        question.header.family = family;
+        let question = RouteNetlinkMessage::GetRule(question);
+        let told = self.links.ask(NETLINK, "list the routing rules", question, NLM_F_DUMP, |it| {
+            if let RouteNetlinkMessage::NewRule(message) = it {
+                routing.rules.extend(rules::rule(&message));
+            }
+        });
+        match told {
+            Err(PortError::System { source, .. })
+                if source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
+            {
+                Ok(())
+            }
+            told => told,
+        }
     }
 }
 
@@ -154,21 +197,21 @@ fn address(message: &AddressMessage) -> Option<(IpAddr, u8)> {
 fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteInfo> {
     let RouteHeader { address_family, destination_prefix_length: len, kind, table, .. } =
         message.header;
-    let is_local = match kind {
-        RouteType::Unicast => false,
-        RouteType::Local => true,
-        _ => return None,
-    };
+    if !matches!(kind, RouteType::Unicast | RouteType::Local) {
+        return None;
+    }
     let any = match address_family {
         AddressFamily::Inet => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
-    let (mut prefix, mut table) = (any, u32::from(table));
+    let (mut prefix, mut table, mut metric) = (any, u32::from(table), 0);
     let (mut device, mut gateway, mut source) = (None, None, None);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(ip) => prefix = of_route(ip)?,
             RouteAttribute::Gateway(ip) => gateway = of_route(ip),
+            RouteAttribute::Via(via) => gateway = of_via(via),
+            RouteAttribute::Priority(number) => metric = *number,
             RouteAttribute::PrefSource(ip) => source = of_route(ip),
             RouteAttribute::Oif(ifindex) => device = names.get(ifindex),
             RouteAttribute::Table(number) => table = *number,
@@ -180,15 +223,25 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteI
             _ => {}
         }
     }
-    let device = device.filter(|_| TABLES.contains(&table))?.clone();
-    Some(RouteInfo { prefix, len, device, gateway, source, is_local })
+    let device = device?.clone();
+    Some(RouteInfo { table, prefix, len, metric, device, gateway, source })
 }
 
 fn gateway_of(hop: &RouteNextHop) -> Option<IpAddr> {
     hop.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Gateway(ip) => of_route(ip),
+        RouteAttribute::Via(via) => of_via(via),
         _ => None,
     })
+}
+
+/// A next hop of another family than the destination (RFC 5549).
+fn of_via(via: &RouteVia) -> Option<IpAddr> {
+    match via {
+        RouteVia::Inet(ip) => Some(IpAddr::V4(*ip)),
+        RouteVia::Inet6(ip) => Some(IpAddr::V6(*ip)),
+        _ => None,
+    }
 }
 
 fn of_route(ip: &RouteAddress) -> Option<IpAddr> {
@@ -215,7 +268,9 @@ mod tests {
         assert!(addresses.contains(&(local, 8)), "{addresses:?}");
         let is_it = |route: &&RouteInfo| route.prefix == local && route.len == 32;
         let route = routing.routes.iter().find(is_it).unwrap();
-        assert!(route.is_local && route.device == "lo" && route.gateway.is_none(), "{route:?}");
+        assert!(route.table == 255 && route.device == "lo" && route.gateway.is_none(), "{route:?}");
+        let main = |rule: &RuleInfo| rule.len == 0 && rule.table == 254;
+        assert!(routing.rules.iter().any(main), "{:?}", routing.rules);
         // What was not announced is not news.
         while monitor.is_stale().unwrap() {}
     }

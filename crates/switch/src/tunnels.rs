@@ -4,10 +4,10 @@ use super::Switch;
 use super::interfaces::RunningInterface;
 use base::{MacAddr, PortNo};
 use control::InterfaceKind;
-use port_linux::{RouteInfo, Routing};
+use port_linux::{RouteInfo, Routing, RuleInfo};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tunnel::{Addresses, Endpoint, SystemRoute, TunnelConfig};
+use tunnel::{Addresses, Endpoint, Rule, SystemRoute, SystemRouting, TunnelConfig};
 
 /// What tunnels share.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Switch {
 
     /// Tells the bridges what the underlay is like now.
     pub(super) fn refresh_routing(&mut self) {
-        let Routing { routes, addresses, macs } = self.tunnels.routing.clone();
+        let Routing { routes, rules, addresses, macs } = self.tunnels.routing.clone();
         let (mut addresses, mut macs): (Addresses, BTreeMap<String, MacAddr>) = (addresses, macs);
         for (name, own) in &self.tunnels.dummy_addresses {
             if let Some(dummy) = self.devices.dummy(name) {
@@ -78,11 +78,16 @@ impl Switch {
             }
         }
         let route = |route: RouteInfo| {
-            let RouteInfo { prefix, len, device, gateway, source, is_local } = route;
-            SystemRoute { prefix, len, device, gateway, source, is_local }
+            let RouteInfo { table, prefix, len, metric, device, gateway, source } = route;
+            SystemRoute { table, prefix, len, metric, device, gateway, source }
+        };
+        let rule = |rule: RuleInfo| {
+            let RuleInfo { priority, is_inverted, prefix, len, table } = rule;
+            Rule { priority, is_user: false, is_inverted, prefix, len, table }
         };
         let routes = routes.into_iter().map(route).collect();
-        self.ofproto.set_routing(routes, addresses, macs);
+        let rules = rules.into_iter().map(rule).collect();
+        self.ofproto.set_routing(SystemRouting { routes, rules, addresses }, macs);
     }
 
     /// What the column `status` of a tunnel says: the device that its packets leave by, and whether that

@@ -25,7 +25,10 @@ pub use neighbours::{NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use parse::Parsed;
 pub use port_map::{Listener, LocalDevice, PortMap};
 pub use receivers::{Arrived, Receivers};
-pub use routes::{Hop, Route, RouteKind, Routes, SystemRoute};
+pub use routes::{
+    Hop, Route, Routes, Rule, SystemRoute, SystemRouting, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
+    UserRoute,
+};
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -4,7 +4,7 @@ use super::State::{Done, Ignored, IgnoredUnless, NotWritten, Others, Written};
 use super::{Settings, settings};
 
 const NO_OFFLOAD: &str = "offload is to XDP, by the control thread";
-const NO_TUNNELS: &str = "there are no tunnels";
+const NO_NOTIFIER: &str = "neighbours are learned from the packets that pass";
 
 #[rustfmt::skip]
 pub(super) static OPEN_VSWITCH: &[Settings] = &[
@@ -34,7 +34,7 @@ pub(super) static OPEN_VSWITCH: &[Settings] = &[
     settings(Ignored, "other_config:smc-enable", "there is no signature match cache; the unified flow cache is always asked"),
     settings(Ignored, "other_config:tx-flush-interval", "packets are sent at the end of each batch"),
     settings(IgnoredUnless("true"), "other_config:userspace-tso-enable", "segmentation is always offloaded where the port can"),
-    settings(Ignored, "other_config:neigh-notifier-enable", NO_TUNNELS),
+    settings(Ignored, "other_config:neigh-notifier-enable", NO_NOTIFIER),
     settings(Done, "other_config:dpdk-init other_config:dpdk-lcore-mask other_config:dpdk-alloc-mem other_config:dpdk-socket-mem other_config:dpdk-socket-limit other_config:dpdk-hugepage-dir other_config:dpdk-extra other_config:vhost-sock-dir", "in builds with DPDK"),
     settings(Ignored, "other_config:vhost-iommu-support other_config:vhost-postcopy-support", "vhost-user ports have neither"),
     settings(Ignored, "other_config:per-port-memory other_config:shared-mempool-config", "each port has its own memory"),

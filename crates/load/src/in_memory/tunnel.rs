@@ -11,7 +11,7 @@ use ofproto::{BridgeConfig, BridgeId, FailMode, Ofproto, PortDevice, PortSpec};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use tunnel::{SystemRoute, TunnelConfig};
+use tunnel::{SystemRoute, SystemRouting, TABLE_MAIN, TunnelConfig};
 
 /// This end of the tunnel.
 pub const NEAR: (MacAddr, Ipv4Addr) = (MacAddr([2, 0, 0, 9, 0, 1]), Ipv4Addr::new(10, 9, 0, 1));
@@ -67,16 +67,18 @@ fn underlay(now: Instant) -> Result<Ofproto, InMemoryError> {
     core.add_port(bridge, wire, now).map_err(refused)?;
     let near = IpAddr::V4(NEAR.1);
     let route = SystemRoute {
+        table: TABLE_MAIN,
+        metric: 0,
         prefix: IpAddr::from([10, 9, 0, 0]),
         len: 24,
         device: UNDERLAY.to_owned(),
         gateway: None,
         source: Some(near),
-        is_local: false,
     };
     let addresses = BTreeMap::from([(UNDERLAY.to_owned(), vec![(near, 24)])]);
     let macs = BTreeMap::from([(UNDERLAY.to_owned(), NEAR.0)]);
-    core.set_routing(vec![route], addresses, macs);
+    let routing = SystemRouting { routes: vec![route], addresses, ..SystemRouting::default() };
+    core.set_routing(routing, macs);
     core.learn_neighbour(now, UNDERLAY, FAR.1.into(), FAR.0);
     add_flows(&mut core, bridge, UNDERLAY_FLOWS, now, &|name| name)?;
     Ok(core)

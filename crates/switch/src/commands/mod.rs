@@ -12,6 +12,7 @@ mod latency;
 mod offload;
 mod performance;
 mod queues;
+mod routes;
 mod slow_path;
 mod trace;
 mod trace_request;
@@ -96,6 +97,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     slow_path::add_all(commands);
     performance::add_all(commands);
     bridges::add_all(commands);
+    routes::add_all(commands);
     tunnels::add_all(commands);
 }
 

@@ -1,0 +1,121 @@
+//! Rules: which tables of routes a packet's source address may look at, in which order (ip-rule(8)).
+
+use super::{TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN, masked};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The priorities of the standard rules (Linux: `net/ipv4/fib_rules.c`, `fib_default_rules_init`).
+const PRIORITY_MAIN: u32 = 0x7ffe;
+const PRIORITY_DEFAULT: u32 = 0x7fff;
+
+/// A rule. Its family is that of its prefix.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Rules are looked at in ascending order.
+    pub priority: u32,
+    /// Whether a command added it.
+    pub is_user: bool,
+    /// It is for packets from elsewhere.
+    pub is_inverted: bool,
+    /// The prefix of source addresses that it is for.
+    pub prefix: IpAddr,
+    /// The bits of the prefix; with 0 the rule is for all packets.
+    pub len: u8,
+    /// The table whose routes count. Where it has none, the next rule follows.
+    pub table: u32,
+}
+
+impl Rule {
+    /// Whether it is for packets with this source; those that have none yet are from the unspecified
+    /// address.
+    pub(super) fn is_for(&self, destination: IpAddr, source: Option<IpAddr>) -> bool {
+        let unspecified = match destination {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        };
+        let source = source.unwrap_or(unspecified);
+        let is_family =
+            [destination, source].iter().all(|it| it.is_ipv4() == self.prefix.is_ipv4());
+        let is_from = self.len == 0 || masked(source, self.len) == masked(self.prefix, self.len);
+        is_family && is_from != self.is_inverted
+    }
+}
+
+/// All rules, in the order in which they are looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Rules(Vec<Rule>);
+
+/// The standard rules.
+impl Default for Rules {
+    fn default() -> Self {
+        let mut rules = Rules(Vec::new());
+        rules.set_system(&[]);
+        rules
+    }
+}
+
+impl Rules {
+    /// Takes the system's rules in place of those of before.
+    pub fn set_system(&mut self, system: &[Rule]) {
+        self.0.retain(|rule| rule.is_user);
+        let families = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        for family in families {
+            let told = system.iter().filter(|rule| rule.prefix.is_ipv4() == family.is_ipv4());
+            let mut told: Vec<Rule> = told.cloned().collect();
+            if told.is_empty() {
+                told = standard(family);
+            }
+            self.0.extend(told);
+        }
+        self.0.sort_by_key(|rule| rule.priority);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter()
+    }
+
+    pub fn add(&mut self, mut rule: Rule) {
+        if rule.priority == 0 {
+            rule.priority = self.free_priority();
+        }
+        let at = self.0.partition_point(|other| other.priority <= rule.priority);
+        self.0.insert(at, rule);
+    }
+
+    pub fn remove(&mut self, rule: &Rule) -> bool {
+        let is_it = |other: &Rule| {
+            let priority = if rule.priority == 0 { other.priority } else { rule.priority };
+            *other == Rule { priority, is_user: true, ..rule.clone() }
+        };
+        let found = self.0.iter().position(is_it);
+        found.map(|at| self.0.remove(at)).is_some()
+    }
+
+    /// The priority right before the last rule that leaves room there (ovs: `ovs_router_rule_add_cmd`).
+    fn free_priority(&self) -> u32 {
+        let (mut free, mut before) = (0, 0);
+        for Rule { priority, .. } in &self.0 {
+            if *priority > 0 && (free == 0 || priority - before > 1) {
+                free = priority - 1;
+            }
+            before = *priority;
+        }
+        free
+    }
+}
+
+/// The rules of a family that every system has; IPv6 has no table for the default route.
+fn standard(family: IpAddr) -> Vec<Rule> {
+    let mut tables = vec![(0, TABLE_LOCAL), (PRIORITY_MAIN, TABLE_MAIN)];
+    if family.is_ipv4() {
+        tables.push((PRIORITY_DEFAULT, TABLE_DEFAULT));
+    }
+    let rule = |(priority, table)| Rule {
+        priority,
+        is_user: false,
+        is_inverted: false,
+        prefix: family,
+        len: 0,
+        table,
+    };
+    tables.into_iter().map(rule).collect()
+}
