@@ -3,7 +3,8 @@
 use crate::{
     BridgeSettings, Desired, Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
 };
-use base::Zone;
+use base::{OfPort, Zone};
+use std::collections::BTreeSet;
 
 /// One step from one configuration to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +82,8 @@ impl Change {
 #[must_use]
 pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
     let mut changes = Vec::new();
-    removals(old, new, &mut changes);
+    let numbers = Numbers::of(new);
+    removals(old, new, &numbers, &mut changes);
     if old.options != new.options {
         changes.push(Change::SetOptions(new.options.clone()));
     }
@@ -106,9 +108,10 @@ pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
     for (bridge, port) in ports {
         let (before, bridge) = (port_of(old, bridge, &port.name), bridge.clone());
         match before {
-            Some(before) if before == port => {}
-            Some(before) if before.has_same_interfaces(port) => {
-                changes.push(Change::ConfigurePort { bridge, port: port.clone() });
+            Some(before) if before.has_same_interfaces(port) && !numbers.moves(&bridge, port) => {
+                if before != port {
+                    changes.push(Change::ConfigurePort { bridge, port: port.clone() });
+                }
             }
             _ => added.push(Change::AddPort { bridge, port: port.clone() }),
         }
@@ -117,9 +120,11 @@ pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
     changes
 }
 
-fn removals(old: &Desired, new: &Desired, changes: &mut Vec<Change>) {
+fn removals(old: &Desired, new: &Desired, numbers: &Numbers<'_>, changes: &mut Vec<Change>) {
     let stays = |(bridge, port): &(&String, &Port)| {
-        port_of(new, bridge, &port.name).is_some_and(|after| port.has_same_interfaces(after))
+        let after = port_of(new, bridge, &port.name);
+        let after = after.filter(|after| port.has_same_interfaces(after));
+        after.is_some_and(|after| !numbers.moves(bridge, after))
     };
     let mut ports: Vec<_> = ports_of(old).filter(|port| !stays(port)).collect();
     ports.sort_by_key(|(bridge, port)| std::cmp::Reverse(order_of(bridge, port)));
@@ -129,6 +134,43 @@ fn removals(old: &Desired, new: &Desired, changes: &mut Vec<Change>) {
     }
     let gone = old.bridges.keys().filter(|name| !new.bridges.contains_key(*name));
     changes.extend(gone.cloned().map(Change::RemoveBridge));
+}
+
+/// OpenFlow's numbers of a configuration's ports, each with its bridge.
+struct Numbers<'a> {
+    /// Those that ports ask for.
+    wanted: BTreeSet<(&'a str, OfPort)>,
+    /// Those that ports have that ask for them.
+    settled: BTreeSet<(&'a str, OfPort)>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(desired: &'a Desired) -> Self {
+        let (mut wanted, mut settled) = (BTreeSet::new(), BTreeSet::new());
+        for (bridge, port) in ports_of(desired) {
+            for interface in &port.interfaces {
+                let Some(number) = interface.ofport_request else { continue };
+                wanted.insert((bridge.as_str(), number));
+                if interface.ofport_hint.0 == Some(number) {
+                    settled.insert((bridge.as_str(), number));
+                }
+            }
+        }
+        Numbers { wanted, settled }
+    }
+
+    /// Whether a port has to give up its number: it asks for another, which no port has that asks for it,
+    /// or another asks for the one that it has without asking (ovs: `vswitchd/bridge.c`,
+    /// `bridge_delete_or_reconfigure_ports`).
+    fn moves(&self, bridge: &str, port: &Port) -> bool {
+        port.interfaces.iter().any(|interface| {
+            let Some(has) = interface.ofport_hint.0 else { return false };
+            match interface.ofport_request {
+                Some(wanted) => wanted != has && !self.settled.contains(&(bridge, wanted)),
+                None => self.wanted.contains(&(bridge, has)),
+            }
+        })
+    }
 }
 
 fn zones(old: &Desired, new: &Desired, changes: &mut Vec<Change>) {

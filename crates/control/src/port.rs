@@ -220,7 +220,7 @@ impl Interface {
 impl InterfaceKind {
     /// What a type of Open vSwitch means, with the options that patches and tunnels have. Types that
     /// are not supported are refused in words; `warn` is told of options that are not understood.
-    pub(crate) fn from_type(
+    pub fn from_type(
         type_name: &str,
         name: &str,
         options: &BTreeMap<String, String>,

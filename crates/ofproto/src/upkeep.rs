@@ -1,6 +1,8 @@
 //! What time brings: flows time out, addresses age, idle megaflows go, and workers are asked what their
 //! flows have carried. Where there may be many of something, a bounded part is done in each call.
 
+mod by_hand;
+
 use crate::bridge::BridgeId;
 use crate::installed::Installed;
 use crate::recirc::RecircTable;
@@ -29,6 +31,8 @@ pub(crate) struct Upkeep {
     purge: Option<(u32, u32)>,
     /// Nothing is done with megaflows for now (`revalidator/pause`).
     is_paused: bool,
+    /// Megaflows that were put by hand.
+    by_hand: by_hand::ByHand,
 }
 
 impl Upkeep {
@@ -63,6 +67,7 @@ impl Ofproto {
         self.expire_neighbours(now);
         self.ask_neighbours(now, out);
         self.recirc.sweep(now);
+        self.revalidate_by_hand(now);
         self.go_on(now, out);
         let as_revalidated = self.config.max_revalidator_ms.min(self.config.max_idle_ms);
         let every_ms = self.config.stats_interval_ms.unwrap_or(as_revalidated);

@@ -73,7 +73,8 @@ impl Drop for RunningBridge {
 
 impl Switch {
     /// Makes the switch what `desired` says, step by step.
-    pub fn configure(&mut self, desired: Desired) {
+    pub fn configure(&mut self, mut desired: Desired) {
+        self.note_numbers(&mut desired);
         let changes = control::difference(&self.desired, &desired);
         let changed = !changes.is_empty();
         let was_restoring = self.is_restoring;
@@ -97,6 +98,7 @@ impl Switch {
         if changed {
             self.devices.remove_doomed();
             self.retry_dpdk_ports(&added);
+            self.put_back();
             self.choose_addresses();
             self.follow_mtus();
             self.refresh_routing();

@@ -46,8 +46,40 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
+    /// What the port of an interface is to be made of; `None` for patches and the ends of tunnels.
+    ///
+    /// # Errors
+    /// The interface is refused, in the words that `ovs-vsctl` shows.
+    pub fn of(
+        interface: &Interface,
+        is_local: bool,
+        dummy: Dummy,
+    ) -> Result<Option<DeviceKind>, String> {
+        Ok(Some(match &interface.kind {
+            InterfaceKind::Refused { error } => return Err(error.clone()),
+            InterfaceKind::Patch { .. } | InterfaceKind::Tunnel(_) => return Ok(None),
+            InterfaceKind::Dummy | InterfaceKind::DummyPmd if !dummy.is_enabled() => {
+                return Err(dummy::refusal(&interface.name));
+            }
+            InterfaceKind::Dummy if is_local => DeviceKind::DummyInternal,
+            InterfaceKind::Dummy => DeviceKind::Dummy,
+            InterfaceKind::DummyPmd => DeviceKind::DummyPmd,
+            InterfaceKind::System if dummy.replaces_system() => DeviceKind::Dummy,
+            InterfaceKind::Internal if dummy.is_enabled() => DeviceKind::DummyInternal,
+            _ if dummy.replaces_all() => DeviceKind::Dummy,
+            InterfaceKind::System => DeviceKind::System,
+            InterfaceKind::Internal => DeviceKind::Internal,
+            InterfaceKind::Tap => DeviceKind::Tap,
+            InterfaceKind::Afxdp => DeviceKind::Afxdp,
+            InterfaceKind::Pcap => DeviceKind::Pcap,
+            InterfaceKind::Dpdk
+            | InterfaceKind::DpdkVhostUserClient
+            | InterfaceKind::DpdkVhostUser => DeviceKind::Dpdk,
+        }))
+    }
+
     /// The name as `dpctl/show` prints it, `None` for what it leaves out.
-    fn label(self) -> Option<&'static str> {
+    pub fn label(self) -> Option<&'static str> {
         match self {
             DeviceKind::System => None,
             // The netdev datapath's internal ports are TAP devices, and Open vSwitch says so.
@@ -134,6 +166,8 @@ pub struct Devices {
     openings: u64,
     /// Devices of our own that are not used any more.
     doomed: Vec<TapPort>,
+    /// Numbers that devices are to have, by name.
+    wishes: BTreeMap<String, PortNo>,
 }
 
 impl Devices {
@@ -145,6 +179,7 @@ impl Devices {
             rxqs: Rxqs::default(),
             openings: 0,
             doomed: Vec::new(),
+            wishes: BTreeMap::new(),
         })
     }
 
@@ -157,11 +192,24 @@ impl Devices {
         dpdk: Option<&DpdkConfig>,
         workers: &[WorkerThread],
     ) -> Result<PortNo, PortError> {
+        self.open_at(None, interface, kind, dpdk, workers)
+    }
+
+    /// The same under a number that no port has.
+    pub fn open_at(
+        &mut self,
+        number: Option<PortNo>,
+        interface: &Interface,
+        kind: DeviceKind,
+        dpdk: Option<&DpdkConfig>,
+        workers: &[WorkerThread],
+    ) -> Result<PortNo, PortError> {
         // It may be one of those, by its name.
         self.remove_doomed();
         let (handle, rx) = Handle::open(interface, kind, dpdk, workers.len())?;
-        let wanted = kind.is_dummy().then(|| dummy::wanted_number(&interface.name)).flatten();
-        let number = self.free_number(wanted);
+        let by_name = kind.is_dummy().then(|| dummy::wanted_number(&interface.name)).flatten();
+        let wanted = self.wishes.get(&interface.name).copied().or(by_name);
+        let number = number.unwrap_or_else(|| self.free_number(wanted));
         send_through(&handle, number, workers)?;
         let name = interface.name.clone();
         let numa = match &handle {
@@ -178,6 +226,11 @@ impl Devices {
             (0..).zip(rx).map(|(queue, rx)| RxSlot::new(number, opening, queue, rx)).collect();
         self.hand_out(slots, workers);
         Ok(number)
+    }
+
+    /// Has a device that is opened from now on have this number, where that is free.
+    pub fn wish(&mut self, name: &str, number: PortNo) {
+        self.wishes.insert(name.to_owned(), number);
     }
 
     /// Opens the end of tunnels, which has no queues, under the lowest free number.

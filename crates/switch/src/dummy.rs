@@ -4,6 +4,7 @@
 pub mod wire;
 
 use super::Switch;
+use super::datapaths::Datapath;
 use super::devices::Devices;
 use super::worker_thread::WorkerCommand;
 use base::{MacAddr, PortNo};
@@ -130,6 +131,7 @@ impl Switch {
         drop(done);
         // Nothing is ever sent: the channel ends when the last worker is through.
         let _ = all.recv_timeout(TURN_TIME);
+        self.datapaths.values_mut().for_each(Datapath::collect);
         while self.answer_upcalls(clock::now()) {}
     }
 }

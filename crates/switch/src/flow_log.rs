@@ -21,35 +21,41 @@ pub fn upcall(datapath: &str, upcall: &Upcall) {
     }
 }
 
-/// A flow that goes to a worker, with the fields of the packet that it was made for.
-pub fn command(command: &FlowCommand, ofproto: &Ofproto) {
-    if let FlowCommand::Put(put) = command
-        && log::log_enabled!(target: "dpif_netdev", Level::Debug)
-    {
-        let flow = ofproto.megaflow(put.id);
-        flow_put(put, flow.as_ref().map_or(put.matching.key(), |flow| &flow.key));
-    }
-}
-
-/// The same of a handler's answers: a packet comes behind its flow.
-pub fn answers(commands: &[(WorkerId, FlowCommand)]) {
-    if !log::log_enabled!(target: "dpif_netdev", Level::Debug) {
+/// Flows that go to workers: a new one stands before the packet that it was made for, any other is told other
+/// steps (ovs: `lib/dpif.c`, `log_flow_put_message`).
+pub fn commands(datapath: &str, commands: &[(WorkerId, FlowCommand)], ofproto: Option<&Ofproto>) {
+    let is_told = |target| log::log_enabled!(target: target, Level::Debug);
+    if !is_told("dpif_netdev") && !is_told("dpif") {
         return;
     }
-    for pair in commands.windows(2) {
-        if let [(_, FlowCommand::Put(put)), (_, FlowCommand::Execute(execute))] = pair {
-            flow_put(put, &execute.key);
+    for (at, (_, command)) in commands.iter().enumerate() {
+        let FlowCommand::Put(put) = command else { continue };
+        match (commands.get(at + 1), ofproto.and_then(|ofproto| ofproto.megaflow(put.id))) {
+            (Some((_, FlowCommand::Execute(execute))), _) => flow_add(put, &execute.key),
+            (_, Some(flow)) if flow.is_by_hand() => flow_add(put, &flow.key),
+            (_, Some(flow)) => flow_modified(datapath, put, &flow.key),
+            (_, None) => flow_modified(datapath, put, put.matching.key()),
         }
     }
 }
 
-fn flow_put(put: &FlowPut, key: &FlowKey) {
+fn flow_add(put: &FlowPut, key: &FlowKey) {
     let names = PortNames::default();
     let flow = format_flow(key, put.matching.mask(), false, names);
     let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
     log::debug!(
         target: "dpif_netdev",
         "flow_add: ufid:{id} mega_ufid:{id} {flow}, actions:{actions}"
+    );
+}
+
+fn flow_modified(datapath: &str, put: &FlowPut, key: &FlowKey) {
+    let names = PortNames::default();
+    let flow = format_flow(key, put.matching.mask(), true, names);
+    let (id, actions) = (format_ufid(put.id), format_actions(&put.actions, key, names));
+    log::debug!(
+        target: "dpif",
+        "{datapath}: put[modify] ufid:{id} {flow}, actions:{actions}"
     );
 }
 

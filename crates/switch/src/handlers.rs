@@ -187,8 +187,9 @@ impl Answering {
     pub fn answer(&mut self) {
         if self.work.translate(OWN_BATCH) {
             let answers = &mut self.answers;
+            let datapath = self.work.shared.datapath;
             let after = self.work.handler.install(clock::now(), |commands| {
-                flow_log::answers(commands);
+                flow_log::commands(datapath, commands, None);
                 answers.extend(commands.drain(..).map(|(_, command)| command));
             });
             self.work.shared.tell(after);
@@ -253,7 +254,7 @@ fn handle(mut work: HandlerWork, workers: &[Outlet]) {
             continue;
         }
         let after = work.handler.install(clock::now(), |commands| {
-            flow_log::answers(commands);
+            flow_log::commands(shared.datapath, commands, None);
             deliver(commands, workers);
         });
         workers.iter().filter(|worker| worker.take_put()).for_each(Outlet::wake);
@@ -268,7 +269,10 @@ fn handle(mut work: HandlerWork, workers: &[Outlet]) {
 fn revalidate(mut revalidator: Revalidator, shared: &HandlerShared, workers: &[Outlet]) {
     let mut heard = 0;
     while !shared.is_ending() {
-        let more = revalidator.revalidate(clock::now(), |commands| deliver(commands, workers));
+        let more = revalidator.revalidate(clock::now(), |commands| {
+            flow_log::commands(shared.datapath, commands, None);
+            deliver(commands, workers);
+        });
         workers.iter().filter(|worker| worker.take_put()).for_each(Outlet::wake);
         if !more {
             revalidator.refresh();

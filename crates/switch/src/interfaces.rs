@@ -4,9 +4,8 @@ use super::Switch;
 use super::configuration_log;
 use super::configure::random_mac;
 use super::devices::DeviceKind;
-use super::dummy;
 use base::{OfPort, PortNo};
-use control::{Hint, Interface, InterfaceKind, Port};
+use control::{Desired, Hint, Interface, InterfaceKind, Port};
 use ofproto::{PortDevice, PortSpec, PortVlans, PriorityTags};
 use port::PortError;
 use port_linux::LinkInfo;
@@ -79,34 +78,11 @@ impl Switch {
         if configuration_log::is_reserved(name) {
             return Err(configuration_log::RESERVED.to_owned());
         }
-        let dummy = self.settings.dummy;
-        let kind = match &interface.kind {
-            InterfaceKind::Refused { error } => return Err(error.clone()),
-            InterfaceKind::Patch { .. } => None,
-            InterfaceKind::Tunnel(config) => {
-                running.tunnel = Some(self.open_tunnel(config));
-                None
-            }
-            InterfaceKind::Dummy | InterfaceKind::DummyPmd if !dummy.is_enabled() => {
-                return Err(dummy::refusal(name));
-            }
-            InterfaceKind::Dummy if interface.name == running.bridge => {
-                Some(DeviceKind::DummyInternal)
-            }
-            InterfaceKind::Dummy => Some(DeviceKind::Dummy),
-            InterfaceKind::DummyPmd => Some(DeviceKind::DummyPmd),
-            InterfaceKind::System if dummy.replaces_system() => Some(DeviceKind::Dummy),
-            InterfaceKind::Internal if dummy.is_enabled() => Some(DeviceKind::DummyInternal),
-            _ if dummy.replaces_all() => Some(DeviceKind::Dummy),
-            InterfaceKind::System => Some(DeviceKind::System),
-            InterfaceKind::Internal => Some(DeviceKind::Internal),
-            InterfaceKind::Tap => Some(DeviceKind::Tap),
-            InterfaceKind::Afxdp => Some(DeviceKind::Afxdp),
-            InterfaceKind::Pcap => Some(DeviceKind::Pcap),
-            InterfaceKind::Dpdk
-            | InterfaceKind::DpdkVhostUserClient
-            | InterfaceKind::DpdkVhostUser => Some(DeviceKind::Dpdk),
-        };
+        if let InterfaceKind::Tunnel(config) = &interface.kind {
+            running.tunnel = Some(self.open_tunnel(config));
+        }
+        let is_local = interface.name == running.bridge;
+        let kind = DeviceKind::of(interface, is_local, self.settings.dummy)?;
         if kind == Some(DeviceKind::Afxdp) {
             // It is opened for the MTU that its device has.
             self.set_device(&running.bridge, interface, DeviceKind::Afxdp);
@@ -306,6 +282,39 @@ impl Switch {
         self.settle();
     }
 
+    /// Notes in a configuration which numbers ports have now.
+    pub(super) fn note_numbers(&self, desired: &mut Desired) {
+        let ports = desired.bridges.values_mut().flat_map(|bridge| bridge.ports.values_mut());
+        for interface in ports.flat_map(|port| &mut port.interfaces) {
+            let running = self.configured.interfaces.get(&interface.name);
+            if let Some(Ok(number)) = running.map(|running| &running.state) {
+                interface.ofport_hint = Hint(Some(*number));
+            }
+        }
+    }
+
+    /// Opens a port's device anew, under another number of the datapath's, which no port has.
+    ///
+    /// # Errors
+    /// It is no port of a bridge, or cannot be opened.
+    pub fn renumber_device(&mut self, name: &str, number: PortNo) -> Result<(), String> {
+        let running = self.configured.interfaces.remove(name);
+        let mut running = running.ok_or_else(|| "unknown port".to_owned())?;
+        self.devices.wish(name, number);
+        self.reopen(&mut running);
+        let opened = running.state.clone().map(drop);
+        self.configured.interfaces.insert(name.to_owned(), running);
+        opened
+    }
+
+    /// Closes a port's device and opens it anew.
+    fn reopen(&mut self, running: &mut RunningInterface) {
+        self.close_interface(running, false);
+        running.device = None;
+        running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
+        running.state = self.open_interface(running);
+    }
+
     /// A device appeared or changed: a port that waited for it opens, one that is open tells.
     pub fn device_changed(&mut self, link: &LinkInfo) {
         let Some(mut running) = self.configured.interfaces.remove(&link.name) else { return };
@@ -319,13 +328,10 @@ impl Switch {
         let waits = running.device.is_none() && is_found;
         let outgrown =
             running.device.is_some_and(|number| self.devices.is_outgrown(number, link.mtu));
-        if outgrown {
-            self.close_interface(&mut running, false);
-            running.device = None;
-            running.interface.ofport_hint = Hint(running.state.as_ref().ok().copied());
-        }
         self.offload_port(&running, Some(link));
-        if waits || outgrown {
+        if outgrown {
+            self.reopen(&mut running);
+        } else if waits {
             running.state = self.open_interface(&mut running);
         } else if let (Ok(number), Some(id)) = (&running.state, self.bridge_id(&running.bridge)) {
             let spec = self.port_spec(&running);

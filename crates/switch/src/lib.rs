@@ -16,6 +16,7 @@ mod configure;
 mod confinement;
 mod controllers;
 mod counters;
+mod datapaths;
 mod device_handle;
 mod device_links;
 mod devices;
@@ -103,6 +104,8 @@ pub struct Switch {
     latency: Arc<latency::Latency>,
     workers: Vec<WorkerThread>,
     devices: Devices,
+    /// The datapaths besides its own.
+    datapaths: datapaths::Datapaths,
     balancer: balance::Balancer,
     offload: offload::Offload,
     /// The settings of queues that the log knows.
@@ -176,6 +179,7 @@ impl Switch {
                 latency,
                 workers: Vec::new(),
                 devices,
+                datapaths: datapaths::Datapaths::default(),
                 balancer: balance::Balancer::default(),
                 offload: offload::Offload::default(),
                 announced: None,
@@ -263,16 +267,6 @@ impl Switch {
         &mut self.ofproto
     }
 
-    /// Takes all flows out of the datapath; packets bring new ones up.
-    pub fn delete_megaflows(&mut self) {
-        self.ofproto.delete_megaflows(clock::now(), &mut self.outbox);
-    }
-
-    /// Takes one megaflow out of the datapath.
-    pub fn delete_megaflow(&mut self, id: flow::FlowId) {
-        self.ofproto.delete_megaflow(id, clock::now(), &mut self.outbox);
-    }
-
     /// Ends the OpenFlow connections of a bridge; those that it makes itself are made again.
     pub fn hang_up(&mut self, bridge: BridgeId) {
         self.connections.hang_up(bridge);
@@ -348,6 +342,7 @@ impl Switch {
         self.end_unwatched_trace(now);
         self.ofproto.tick(now, &mut self.outbox);
         self.with_sessions(|sessions, switch| sessions.tick(switch));
+        self.turn_datapaths();
         self.watch_controllers();
         self.balance_queues();
         self.sample_counters();

@@ -189,8 +189,9 @@ impl Switch {
 
     /// Sends workers what they are to do with flows.
     pub(super) fn send_commands(&mut self) {
-        for (worker, command) in std::mem::take(&mut self.outbox.commands) {
-            flow_log::command(&command, &self.ofproto);
+        let commands = std::mem::take(&mut self.outbox.commands);
+        flow_log::commands(self.settings.dummy.datapath_name(), &commands, Some(&self.ofproto));
+        for (worker, command) in commands {
             self.before_command(worker, &command);
             if let Some(worker) = self.workers.get(usize::from(worker.0)) {
                 worker.send(WorkerCommand::Flow(command));

@@ -80,7 +80,7 @@ impl Switch {
         self.ofproto.set_config(config);
         if VlanLimit::new(options.vlan_limit).enforce() {
             // Keys of packets are others from now on.
-            self.delete_megaflows();
+            self.delete_flows(None);
         }
         if let Some(connections) = options.max_connections {
             self.conntrack.set_connections_max(connections);

@@ -175,5 +175,49 @@ fn what_a_port_keeps_open() {
     assert_eq!(with(&|port| port.interfaces[0].mtu_request = Some(1400)), ["configure"]);
     assert_eq!(with(&|port| port.interfaces[0].kind = InterfaceKind::Tap), ["remove", "add"]);
     let hint = |port: &mut Port| port.interfaces[0].ofport_hint = crate::Hint(Some(OfPort(3)));
-    assert!(with(&hint).is_empty(), "where a port was makes no difference");
+    assert_eq!(with(&hint), ["remove", "add"], "it asks for another number than it has");
+    let other = |port: &mut Port| {
+        hint(port);
+        port.interfaces[0].ofport_request = None;
+    };
+    assert_eq!(with(&other), ["configure"], "where a port was makes no difference");
+}
+
+#[test]
+fn ports_give_up_numbers_that_others_ask_for() {
+    // Each port: the number it asked for before, the one it has, and the one it asks for now.
+    type Numbers = (Option<u16>, u16, Option<u16>);
+    let moved = |ports: &[Numbers]| {
+        let configuration = |request: fn(&Numbers) -> Option<u16>| {
+            let mut desired = Desired::default();
+            let bridge = desired.bridges.entry("br0".to_owned()).or_default();
+            for (name, port) in ["p1", "p2", "p3"].iter().zip(ports) {
+                let mut interface = Interface::new(name, InterfaceKind::System);
+                interface.ofport_request = request(port).map(OfPort);
+                interface.ofport_hint = crate::Hint(Some(OfPort(port.1)));
+                bridge.ports.insert((*name).to_owned(), Port::new(interface));
+            }
+            desired
+        };
+        let (old, new) = (configuration(|port| port.0), configuration(|port| port.2));
+        let added =
+            difference(&old, &new).iter().filter_map(Change::added_port).collect::<Vec<_>>();
+        added.join(" ")
+    };
+    let cases = [
+        (vec![(None, 1, None), (None, 2, None)], ""),
+        (vec![(Some(1), 1, Some(2)), (Some(2), 2, Some(1))], "p1 p2"),
+        // The second lets go of a number that it has without asking.
+        (vec![(None, 1, Some(2)), (None, 2, None)], "p1 p2"),
+        (vec![(None, 1, Some(2)), (None, 2, None), (None, 3, None)], "p1 p2"),
+        // Both ask for one number: who has it keeps it.
+        (vec![(Some(1), 1, Some(1)), (None, 2, Some(1))], "p2"),
+        (vec![(Some(1), 1, Some(1)), (Some(1), 2, Some(1))], ""),
+        // It is free now.
+        (vec![(Some(1), 1, Some(3)), (Some(1), 2, Some(1))], "p1 p2"),
+        (vec![(Some(1), 1, None), (Some(1), 2, Some(1))], "p2 p1"),
+    ];
+    for (ports, expect) in cases {
+        assert_eq!(moved(&ports), expect, "{ports:?}");
+    }
 }

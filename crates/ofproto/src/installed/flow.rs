@@ -4,7 +4,7 @@ use crate::lookup::Lookup;
 use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use crate::translate::Effect;
-use ::flow::{Action, FlowId, FlowKey, FlowStats, Match};
+use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
 use base::{Instant, RecircId, WorkerId};
 use std::sync::Arc;
 
@@ -26,6 +26,33 @@ pub struct DatapathFlow {
     /// When it was put there.
     pub created: Instant,
     pub(crate) links: Arc<Links>,
+}
+
+impl DatapathFlow {
+    /// A flow that stands for no OpenFlow flow and has carried nothing.
+    pub fn by_hand(
+        id: FlowId,
+        worker: WorkerId,
+        (key, mask): (&FlowKey, &Mask),
+        actions: Arc<[Action]>,
+        created: Instant,
+    ) -> DatapathFlow {
+        DatapathFlow {
+            id,
+            worker,
+            matching: Match::new(key, mask),
+            key: key.clone(),
+            actions,
+            stats: FlowStats::default(),
+            created,
+            links: Arc::default(),
+        }
+    }
+
+    /// Whether it stands for no OpenFlow flow, so that its match is a command's.
+    pub fn is_by_hand(&self) -> bool {
+        *self.links == Links::default()
+    }
 }
 
 /// What a megaflow stands for.

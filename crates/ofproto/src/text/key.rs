@@ -142,17 +142,18 @@ impl Headers<'_> {
         self.parts.push(format!("eth_type(0x{tpid:04x})"));
         let (value, mask) = (self.key.get(*tci) as u16, self.mask.get(*tci) as u16);
         let mut parts = Vec::new();
+        // What does not count is written where it is not 0 (ovs: `lib/odp-util.c`, `format_vlan_tci`).
         let mut part = |name: &str, value: u16, mask: u16, all: u16, verbose: bool| {
             if mask == all {
                 parts.push(format!("{name}={value}"));
-            } else if mask != 0 || verbose {
+            } else if mask | value != 0 || verbose {
                 parts.push(format!("{name}={value}/0x{mask:x}"));
             }
         };
         part("vid", value & 0xfff, mask & 0xfff, 0xfff, self.verbose);
         part("pcp", value >> 13, mask >> 13, 7, self.verbose);
         // A second tag that only has to be there is not told of, as Open vSwitch does not ask for it.
-        if *tci == Field::VlanTci || !parts.is_empty() {
+        if *tci == Field::VlanTci || mask & !VLAN_PRESENT != 0 || self.verbose {
             self.parts.push(format!("vlan({})", parts.join(",")));
         }
         let mut inside =

@@ -30,7 +30,12 @@ pub fn format_megaflow(flow: &DatapathFlow, now: Instant, options: DumpOptions<'
     }
     // Where only some bits of a field matter, it is printed as it was in the packet that the flow
     // was made for; with -m, so is what does not matter at all.
-    out += &format_flow(&flow.key, flow.matching.mask(), options.verbose, options.names);
+    let matching = format_flow(&flow.key, flow.matching.mask(), options.verbose, options.names);
+    // What bridges make of a packet depends on its type; a command's match does not name it.
+    out += &match flow.is_by_hand() && !options.verbose {
+        true => matching.replacen("packet_type(ns=0,id=0),", "", 1),
+        false => matching,
+    };
     let _ = write!(out, ", {}", format_stats(&flow.stats, now));
     if options.verbose && !options.of_bridge {
         out += if options.is_offloaded { ", offloaded:partial, dp:ovs" } else { ", dp:ovs" };

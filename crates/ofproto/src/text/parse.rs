@@ -2,6 +2,7 @@
 
 use super::field::{CT_STATES, TCP_FLAGS};
 use super::tunnel::TUNNEL_FLAGS;
+use crate::translate::datapath_mask;
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,7 +17,7 @@ pub struct ParseError {
     pub what: String,
 }
 
-fn error<T>(at: &str, what: impl Into<String>) -> Result<T, ParseError> {
+pub(super) fn error<T>(at: &str, what: impl Into<String>) -> Result<T, ParseError> {
     Err(ParseError { at: at.to_owned(), what: what.into() })
 }
 
@@ -25,8 +26,7 @@ pub fn parse_flow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
 ) -> Result<(FlowKey, Mask), ParseError> {
-    let mut reader =
-        Reader { key: FlowKey::new(), mask: Mask::new(), tags: 0, network: None, device };
+    let mut reader = Reader::new(device);
     reader.headers(text)?;
     if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
         // A network header says of what type the packet is.
@@ -35,9 +35,32 @@ pub fn parse_flow(
     Ok((reader.key, reader.mask))
 }
 
+/// Reads a flow that is to be put into the datapath: its recirculation counts, and whether there is a VLAN tag
+/// (ovs: `lib/odp-util.c`, `odp_flow_key_to_flow__`).
+pub fn parse_megaflow(
+    text: &str,
+    device: &dyn Fn(&str) -> Option<PortNo>,
+) -> Result<(FlowKey, Mask), ParseError> {
+    let (key, mut mask) = parse_flow(text, device)?;
+    mask.add(Field::RecircId);
+    Ok((key, datapath_mask(&mask)))
+}
+
+/// Reads headers for their fields alone: each with its value and which of its bits count, in order.
+pub(super) fn parse_fields(
+    text: &str,
+    device: &dyn Fn(&str) -> Option<PortNo>,
+) -> Result<Vec<(Field, u128, u128)>, ParseError> {
+    let mut reader = Reader::new(device);
+    reader.headers(text)?;
+    Ok(reader.fields)
+}
+
 struct Reader<'a> {
     key: FlowKey,
     mask: Mask,
+    /// What was read, field by field.
+    fields: Vec<(Field, u128, u128)>,
     /// VLAN tags so far.
     tags: usize,
     /// The Ethernet type of the network header that there is.
@@ -45,7 +68,12 @@ struct Reader<'a> {
     device: &'a dyn Fn(&str) -> Option<PortNo>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(device: &'a dyn Fn(&str) -> Option<PortNo>) -> Self {
+        let (key, mask, fields) = (FlowKey::new(), Mask::new(), Vec::new());
+        Reader { key, mask, fields, tags: 0, network: None, device }
+    }
+
     /// Reads `name(...)`, one after the other.
     fn headers(&mut self, text: &str) -> Result<(), ParseError> {
         let mut rest = text.trim();
@@ -166,6 +194,7 @@ impl Reader<'_> {
     fn put(&mut self, field: Field, value: u128, mask: u128) {
         self.key.set(field, value);
         self.mask.add_bits(field, mask & field.all_ones());
+        self.fields.push((field, value, mask & field.all_ones()));
     }
 
     /// `+new-est`, `new|trk` or a number with a mask.
@@ -245,7 +274,7 @@ impl Reader<'_> {
 }
 
 /// Where the parenthesis that is open at the start is closed.
-fn closing(text: &str) -> Option<usize> {
+pub(super) fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
         match c {
@@ -315,7 +344,7 @@ fn fitting(field: Field, text: &str, value: u128) -> Result<u128, ParseError> {
     if value <= field.all_ones() { Ok(value) } else { error(text, "is too large for its field") }
 }
 
-fn number(text: &str) -> Result<u128, ParseError> {
+pub(super) fn number(text: &str) -> Result<u128, ParseError> {
     let text = text.trim();
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u128::from_str_radix(digits, 16),

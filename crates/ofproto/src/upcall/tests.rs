@@ -1,10 +1,11 @@
 use super::*;
-use crate::text::{DumpOptions, PortNames, format_megaflow, parse_flow};
+use crate::text::{DumpOptions, PortNames, format_megaflow, parse_flow, parse_megaflow};
 use crate::{BridgeConfig, BridgeId, Config, PortDevice, PortSpec};
 use base::{MacAddr, OfPort, PortNo, WorkerId};
 use flow::{Action, FlowCommand, Frame};
 use openflow::message::{FlowModCommand, PacketOut};
 use packet::Packet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A learning switch with ports 1 and 2.
@@ -525,4 +526,40 @@ fn upcall_of(bytes: &[u8]) -> Upcall {
     let (packet, key) = (frame.packet, frame.key);
     let (worker, received, kind) = (WorkerId(0), Instant::from_millis(100_000), UpcallKind::Miss);
     Upcall { worker, kind, packet, key, received, queued: received, trace: None }
+}
+
+#[test]
+fn flows_put_by_hand_stay_only_where_the_tables_say_the_same() {
+    let mut switch = Switch::new(Config { max_revalidator_ms: 500, ..Config::default() });
+    switch.flow(FlowModCommand::Delete, "");
+    switch.flow(FlowModCommand::Add, "in_port=1,udp,actions=output:2");
+    assert_eq!(switch.revalidate(), [""; 0]);
+    let mut put = |text: &str, to: u32| {
+        let (key, mask) = parse_megaflow(text, &|_| None).unwrap();
+        let actions = Arc::from([Action::Output(PortNo(to))]);
+        let (now, out) = (switch.now, &mut switch.out);
+        switch.ofproto.put_megaflow(WorkerId(0), (&key, &mask), &actions, now, out);
+    };
+    put("recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=17,frag=no)", 3);
+    // It looks at less than its translation does.
+    put("recirc_id(0),in_port(1)", 3);
+    put("recirc_id(0),in_port(2)", 3);
+    assert_eq!(switch.commands(), ["put 1 3", "put 2 3", "put 3 3"]);
+    let collects = |it: &String| it == "collect";
+    let mut after = |ms| {
+        let mut commands = switch.tick_after(ms);
+        commands.extend(switch.revalidate());
+        commands.retain(|it| !collects(it));
+        commands
+    };
+    assert_eq!(after(499), [""; 0]);
+    assert_eq!(after(1), ["put 1 2", "delete 2", "delete 3"]);
+    let id = switch.ofproto.megaflows()[0].id;
+    let (actions, now) = (Arc::from([Action::Output(PortNo(4))]), switch.now);
+    switch.ofproto.set_megaflow_actions(id, &actions, now, &mut switch.out);
+    let mut commands = switch.commands();
+    commands.extend(switch.tick_after(500));
+    commands.extend(switch.revalidate());
+    commands.retain(|it| !collects(it));
+    assert_eq!(commands, ["put 1 4", "put 1 2"]);
 }

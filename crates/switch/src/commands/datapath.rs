@@ -4,10 +4,11 @@
 use super::{Answer, Arguments, add, is_datapath};
 use crate::Switch;
 use crate::capabilities;
-use crate::devices::OpenDevice;
+use crate::devices::{Devices, OpenDevice};
 use base::PortNo;
 use daemon::unixctl::Commands;
 use ofproto::PortDevice;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Adds these commands.
@@ -37,11 +38,16 @@ fn list_bridges(switch: &mut Switch) -> Answer {
     Ok(lines.concat())
 }
 
-/// There is a datapath as soon as there is a bridge.
+/// All datapaths; the switch's own is there as soon as there is a bridge.
 fn list(switch: &mut Switch) -> Answer {
-    let any = switch.ofproto().bridges().iter().next().is_some();
-    let name = switch.settings.dummy.datapath_name();
-    Ok(if any { format!("{name}\n") } else { String::new() })
+    Ok(names(switch).iter().map(|name| format!("{name}\n")).collect())
+}
+
+fn names(switch: &Switch) -> BTreeSet<String> {
+    let others = switch.datapaths().keys().cloned();
+    let has_bridges = switch.ofproto().bridges().iter().next().is_some();
+    let own = has_bridges.then(|| switch.settings.dummy.datapath_name().to_owned());
+    others.chain(own).collect()
 }
 
 /// Every bridge with its ports: OpenFlow's number and the datapath's.
@@ -82,14 +88,14 @@ fn show_bridges(switch: &mut Switch) -> Answer {
     Ok(text)
 }
 
-/// The datapath's ports, with their counters for `-s`.
+/// The ports of some datapaths or all, with their counters for `-s`.
 fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
-    let (flags, names): (Vec<&String>, Vec<&String>) =
-        words.iter().partition(|word| word.starts_with('-'));
-    for name in names {
+    let (flags, mut wanted): (Vec<String>, Vec<String>) =
+        words.iter().cloned().partition(|word| word.starts_with('-'));
+    for name in &wanted {
         // Without a type it is the kernel's that is meant, of which there is none.
         let (kind, device) = name.split_once('@').unwrap_or(("system", name));
-        if !is_datapath(kind, device) {
+        if !is_datapath(kind, device) && !switch.datapaths().contains_key(name) {
             let why = match kind {
                 "netdev" => "No such device",
                 _ => "No such file or directory",
@@ -97,27 +103,42 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
             return Err(format!("opening datapath {name} failed ({why})"));
         }
     }
-    let mut arguments = Arguments::read(&flags.into_iter().cloned().collect::<Vec<_>>())?;
+    let mut arguments = Arguments::read(&flags)?;
     let with_statistics = arguments.flag("-s");
     arguments.end()?;
-    if switch.ofproto().bridges().iter().next().is_none() {
-        return Err(String::new());
+    if wanted.is_empty() {
+        wanted.extend(names(switch));
     }
-    let totals = switch.totals();
-    let mut text = format!(
-        "{}:\n  lookups: hit:{} missed:{} lost:{}\n  flows: {}\n",
-        switch.settings.dummy.datapath_name(),
-        totals.hits(),
-        totals.misses(),
-        totals.lost,
-        switch.ofproto().megaflow_counters().current,
-    );
+    let has_bridges = switch.ofproto().bridges().iter().next().is_some();
+    let mut text = String::new();
+    for name in &wanted {
+        if let Some(other) = switch.datapaths_mut().get_mut(name) {
+            other.turn();
+            text += &heading(name, other.lookups(), other.flows().count());
+            text += &describe_ports(other.devices_mut(), with_statistics);
+        } else if has_bridges {
+            let (totals, name) = (switch.totals(), switch.settings.dummy.datapath_name());
+            let lookups = [totals.hits(), totals.misses(), totals.lost];
+            text += &heading(name, lookups, switch.ofproto().megaflow_counters().current);
+            text += &describe_ports(switch.devices_mut(), with_statistics);
+        }
+    }
+    // Open vSwitch answers so where there is none.
+    if text.is_empty() { Err(text) } else { Ok(text) }
+}
+
+fn heading(name: &str, [hit, missed, lost]: [u64; 3], flows: usize) -> String {
+    format!("{name}:\n  lookups: hit:{hit} missed:{missed} lost:{lost}\n  flows: {flows}\n")
+}
+
+fn describe_ports(devices: &mut Devices, with_statistics: bool) -> String {
+    let mut text = String::new();
     let ports: Vec<(PortNo, String, Option<String>)> =
-        switch.devices().iter().map(|(n, d)| (n, d.name.clone(), d.label())).collect();
+        devices.iter().map(|(n, d)| (n, d.name.clone(), d.label())).collect();
     for (number, name, label) in ports {
         let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
         let _ = writeln!(text, "  port {number}: {name}{label}");
-        if with_statistics && let Ok(link) = switch.devices_mut().link(&name) {
+        if with_statistics && let Ok(link) = devices.link(&name) {
             let s = link.statistics;
             let _ = write!(
                 text,
@@ -138,7 +159,7 @@ fn show_ports(switch: &mut Switch, words: &[String]) -> Answer {
             );
         }
     }
-    Ok(text)
+    text
 }
 
 /// `1536 (1.5 KiB)`; small counts stand alone.

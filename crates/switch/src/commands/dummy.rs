@@ -1,7 +1,7 @@
 //! `netdev-dummy/*` and `time/*`: ports without a device and a clock that stands still, for tests
 //! (ovs: `lib/netdev-dummy.c`, `lib/timeval.c`).
 
-use super::{Answer, add};
+use super::{Answer, add, is_datapath};
 use crate::Switch;
 use base::PortNo;
 use daemon::unixctl::Commands;
@@ -29,6 +29,8 @@ pub fn add_all(commands: &mut Commands<Switch>) {
         set_address::<Ipv6Addr>(switch, words)
     });
     add(commands, "netdev-dummy/conn-state", "[netdev]", 0..=1, connection_state);
+    let usage = "dp port new-number";
+    add(commands, "dpif-dummy/change-port-number", usage, 3..=3, change_port_number);
     add(commands, "time/stop", "", 0..=0, |_, _| {
         clock::stop();
         Ok(String::new())
@@ -37,7 +39,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
 }
 
 fn dummy<'a>(switch: &'a Switch, name: &str) -> Result<&'a DummyPort, String> {
-    switch.devices().dummy(name).ok_or_else(|| "no such dummy netdev".to_owned())
+    switch.dummy_port(name).ok_or_else(|| "no such dummy netdev".to_owned())
 }
 
 /// Each packet is hexadecimal digits, or a datapath flow to make one of.
@@ -112,7 +114,7 @@ fn connection_state(switch: &mut Switch, words: &[String]) -> Answer {
         format!("{name}: {state}\n")
     };
     if let Some(name) = words.first() {
-        let port = switch.devices().dummy(name);
+        let port = switch.dummy_port(name);
         return Ok(text(name, port.and_then(DummyPort::is_connected)));
     }
     let ports = switch.devices().iter();
@@ -132,6 +134,29 @@ where
     switch.devices().dummy(&words[0]).ok_or("Unknown Dummy Interface")?;
     switch.set_dummy_address(&words[0], address, len);
     Ok("OK".to_owned())
+}
+
+/// Gives a port of a datapath another number, as if it had been taken out and put in again.
+fn change_port_number(switch: &mut Switch, words: &[String]) -> Answer {
+    let [datapath, port, number] = words else { return Ok(String::new()) };
+    let unknown = || "unknown datapath or not a dummy".to_owned();
+    let other = match is_datapath("dummy", datapath) {
+        true => None,
+        false => Some(switch.other_named(datapath).ok_or_else(unknown)?.to_owned()),
+    };
+    let view = switch.view(other.as_deref());
+    let old = view.port_number(port).ok_or("unknown port")?;
+    let number = number.parse().ok().filter(|number| *number > 0).map(PortNo);
+    let number = number.ok_or("bad port number")?;
+    if view.devices().get(number).is_some() {
+        return Err("port number already in use".to_owned());
+    }
+    let settings = switch.settings.clone();
+    match other.and_then(|name| switch.datapaths_mut().get_mut(&name)) {
+        Some(datapath) => datapath.renumber(old, number, &settings)?,
+        None => switch.renumber_device(port, number)?,
+    }
+    Ok(String::new())
 }
 
 /// Moves the clock on, in steps, and lets what is due happen after each.

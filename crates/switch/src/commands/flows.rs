@@ -3,10 +3,12 @@
 
 use super::{Answer, Arguments, NO_DATAPATH, add, named, trace_request};
 use crate::Switch;
+use crate::datapaths::View;
+use crate::devices::Devices;
 use crate::worker_thread::{WorkerMode, WorkerThread};
 use base::{OfPort, PortNo};
 use daemon::unixctl::{Commands, Reply};
-use flow::{FlowId, Match};
+use flow::{FlowId, FlowStats, Match};
 use ofproto::text::{
     DumpOptions, PortNames, format_megaflow, format_stats, format_ufid, parse_flow,
 };
@@ -22,11 +24,6 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     add_fresh(commands, "dpif/dump-flows", usage, 1..=4, dump_bridge);
     add_fresh(commands, "dpctl/get-flow", "[-m] [--names] [dp] ufid", 1..=4, get);
     add_fresh(commands, "dpctl/del-flow", "[-s] [dp] flow", 1..=3, delete);
-    add(commands, "dpctl/del-flows", "[dp] [file]", 0..=1, |switch, words| {
-        Arguments::read(words)?.end()?;
-        switch.delete_megaflows();
-        Ok(String::new())
-    });
     add_fresh(commands, "bridge/dump-flows", "[--offload-stats] bridge", 1..=2, dump_rules);
     let usage = "{[dp_name] odp_flow | bridge br_flow} [OPTIONS...] [-generate|packet]";
     add(commands, "ofproto/trace", usage, 1..=usize::MAX, |switch, words| {
@@ -50,7 +47,12 @@ pub(super) fn add_fresh(
     commands.add(name, usage, *arguments.start(), *arguments.end(), move |switch, words| {
         let (reply, place) = Reply::later();
         let words = words.to_vec();
-        switch.when_fresh(move |switch| place.give(named(name, answer(switch, &words))));
+        switch.collect_named(&words);
+        switch.when_fresh(move |switch| {
+            let answer = answer(switch, &words);
+            switch.settle();
+            place.give(named(name, answer));
+        });
         switch.settle();
         reply
     });
@@ -58,7 +60,8 @@ pub(super) fn add_fresh(
 
 /// All megaflows, by the thread that has them.
 fn dump(switch: &mut Switch, words: &[String]) -> Answer {
-    let mut arguments = Arguments::read(words)?;
+    let mut arguments = Arguments::read_of(switch, words)?;
+    let view = switch.view(arguments.other.as_deref());
     let verbose = arguments.flag("-m") | arguments.flag("--more");
     let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
     let mut filter = Match::any();
@@ -66,7 +69,7 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
     let mut types = FlowTypes::ALL;
     while let Some(word) = arguments.next() {
         match word.split_once('=') {
-            Some(("filter", text)) => filter = flow_filter(switch, text)?,
+            Some(("filter", text)) => filter = flow_filter(view.devices(), text)?,
             Some(("type", list)) => types = FlowTypes::read(list)?,
             Some(("pmd", number)) => {
                 let wrong = || format!("invalid argument {word} (Invalid argument)");
@@ -75,26 +78,27 @@ fn dump(switch: &mut Switch, words: &[String]) -> Answer {
             _ => return Err(NO_DATAPATH.to_owned()),
         }
     }
-    arguments.end()?;
     let mut text = String::new();
     let is_meant = |worker: &&WorkerThread| core.is_none_or(|core| core_number(worker) == core);
-    for worker in switch.workers().iter().filter(is_meant) {
+    for worker in view.workers().iter().filter(is_meant) {
         let wanted = |flow: &ofproto::DatapathFlow| {
-            let is_offloaded = switch.offload().table().is_offloaded(flow.id);
+            let is_offloaded = view.is_offloaded(flow.id);
             flow.worker == worker.id && filter.matches(&flow.key) && types.have(is_offloaded)
         };
-        let flows =
-            dump_of(switch, DumpOptions { verbose, ..DumpOptions::default() }, names, wanted);
-        if !flows.is_empty() {
+        let options = DumpOptions { verbose, ..DumpOptions::default() };
+        let flows = dump_of(&view, options, names, wanted);
+        // Where one worker's are asked for, whose they are goes without saying.
+        if !flows.is_empty() && core.is_none() {
             text += &match worker.mode {
                 WorkerMode::Sleeping => "flow-dump from the main thread:\n".to_owned(),
                 WorkerMode::Polling { cpu, .. } => {
                     format!("flow-dump from pmd on cpu core: {cpu}\n")
                 }
             };
-            text += &flows;
         }
+        text += &flows;
     }
+    arguments.end()?;
     Ok(text)
 }
 
@@ -137,34 +141,38 @@ fn core_number(worker: &WorkerThread) -> i32 {
 }
 
 /// Reads `in_port=p0,tcp`: which packets' flows are wanted, with the datapath's port numbers.
-pub(super) fn flow_filter(switch: &Switch, text: &str) -> Result<Match, String> {
+pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String> {
     let ports = |name: &str| {
-        let number = switch.devices().number_of(name)?;
+        let number = devices.number_of(name)?;
         u16::try_from(number.0).ok().map(OfPort)
     };
     openflow::text::parse_match(text, &ports)
         .map_err(|error| format!("Failed to parse filter ({error})"))
 }
 
-/// The megaflow that is told by its identifier, `ufid:...`, or by the whole key of its packet.
-pub(super) fn told(switch: &Switch, text: &str) -> Result<Option<DatapathFlow>, String> {
-    let mut flows = switch.ofproto().megaflows().into_iter();
+/// The flows that are told by an identifier, `ufid:...`, or by the whole key of their packet: each worker may
+/// have one.
+pub(super) fn told(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, String> {
+    let mut flows = view.flows();
     if let Some(ufid) = text.strip_prefix("ufid:") {
         let ufid = ufid.split(',').next().unwrap_or_default();
         if ufid.len() != format_ufid(FlowId(0)).len() {
             return Err("parsing flow ufid (Invalid argument)".to_owned());
         }
-        return Ok(flows.find(|flow| format_ufid(flow.id) == ufid));
+        flows.retain(|flow| format_ufid(flow.id) == ufid);
+        return Ok(flows);
     }
-    let device = |name: &str| switch.devices().number_of(name);
+    let device = |name: &str| view.port_number(name);
     let (key, _) =
         parse_flow(text, &device).map_err(|error| format!("{error} (Invalid argument)"))?;
-    Ok(flows.find(|flow| flow.key == key))
+    flows.retain(|flow| flow.key == key);
+    Ok(flows)
 }
 
-/// One megaflow as in a dump.
+/// One flow as in a dump.
 fn get(switch: &mut Switch, words: &[String]) -> Answer {
-    let mut arguments = Arguments::read(words)?;
+    let mut arguments = Arguments::read_of(switch, words)?;
+    let view = switch.view(arguments.other.as_deref());
     let verbose = arguments.flag("-m") | arguments.flag("--more");
     let names = arguments.flag("--names") || (verbose && !arguments.flag("--no-names"));
     arguments.end_before(1)?;
@@ -173,25 +181,42 @@ fn get(switch: &mut Switch, words: &[String]) -> Answer {
     if !text.starts_with("ufid:") {
         return Err("parsing flow ufid (Invalid argument)".to_owned());
     }
-    let flow = told(switch, &text)?.ok_or("getting flow (No such file or directory)")?;
+    let flows = told(&view, &text)?;
+    let flow = flows.first().ok_or("getting flow (No such file or directory)")?;
     let (id, worker) = (flow.id, flow.worker);
-    Ok(dump_of(switch, DumpOptions { verbose, ..DumpOptions::default() }, names, |flow| {
+    Ok(dump_of(&view, DumpOptions { verbose, ..DumpOptions::default() }, names, |flow| {
         (flow.id, flow.worker) == (id, worker)
     }))
 }
 
-/// Takes one megaflow out; `-s` tells what it had carried.
+/// Takes a flow out of all workers; `-s` tells what it had carried.
 fn delete(switch: &mut Switch, words: &[String]) -> Answer {
-    let mut arguments = Arguments::read(words)?;
+    let mut arguments = Arguments::read_of(switch, words)?;
     let statistics = arguments.flag("-s") | arguments.flag("--statistics");
     arguments.end_before(1)?;
     let text = arguments.next().unwrap_or_default();
+    let other = arguments.other.clone();
     arguments.end()?;
-    let missing = "deleting flow (No such file or directory)\nPerhaps you need to specify a UFID?";
-    let flow = told(switch, &text)?.ok_or(missing)?;
-    let (id, carried) = (flow.id, format_stats(&flow.stats, clock::now()));
-    switch.delete_megaflow(id);
-    Ok(if statistics { carried + "\n" } else { String::new() })
+    let flows = told(&switch.view(other.as_deref()), &text)?;
+    delete_told(switch, other.as_deref(), &flows)?;
+    let mut carried = FlowStats::default();
+    flows.iter().for_each(|flow| carried.add(&flow.stats));
+    Ok(if statistics { format_stats(&carried, clock::now()) + "\n" } else { String::new() })
+}
+
+/// Takes these flows of a datapath out, of which there has to be one.
+pub(super) fn delete_told(
+    switch: &mut Switch,
+    other: Option<&str>,
+    flows: &[DatapathFlow],
+) -> Result<(), String> {
+    if flows.is_empty() {
+        let missing =
+            "deleting flow (No such file or directory)\nPerhaps you need to specify a UFID?";
+        return Err(missing.to_owned());
+    }
+    flows.iter().for_each(|flow| switch.delete_flow(other, flow.id));
+    Ok(())
 }
 
 /// The megaflows whose packets came in on a bridge's ports.
@@ -208,22 +233,22 @@ fn dump_bridge(switch: &mut Switch, words: &[String]) -> Answer {
         found.is_some_and(|(id, _)| id == bridge)
     };
     let options = DumpOptions { verbose, of_bridge: true, ..DumpOptions::default() };
-    Ok(dump_of(switch, options, names, of_bridge))
+    Ok(dump_of(&switch.view(None), options, names, of_bridge))
 }
 
 fn dump_of(
-    switch: &Switch,
+    view: &View<'_>,
     options: DumpOptions<'_>,
     names: bool,
     wanted: impl Fn(&ofproto::DatapathFlow) -> bool,
 ) -> String {
-    let name = |port: PortNo| switch.devices().get(port).map(|device| device.name.clone());
+    let name = |port: PortNo| view.devices().get(port).map(|device| device.name.clone());
     let device: Option<&dyn Fn(PortNo) -> Option<String>> = if names { Some(&name) } else { None };
     let options = DumpOptions { names: PortNames { device, bridge: None }, ..options };
     let now = clock::now();
-    let flows = switch.ofproto().megaflows().into_iter().filter(|flow| wanted(flow));
+    let flows = view.flows().into_iter().filter(|flow| wanted(flow));
     let format = |flow: DatapathFlow| {
-        let is_offloaded = switch.offload().table().is_offloaded(flow.id);
+        let is_offloaded = view.is_offloaded(flow.id);
         format_megaflow(&flow, now, DumpOptions { is_offloaded, ..options }) + "\n"
     };
     flows.map(format).collect()

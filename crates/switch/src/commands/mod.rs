@@ -4,6 +4,7 @@ mod bridges;
 mod connections;
 mod conntrack;
 mod datapath;
+mod datapaths;
 mod dummy;
 mod features;
 mod flows;
@@ -11,6 +12,7 @@ mod fragments;
 mod latency;
 mod offload;
 mod performance;
+mod put_flows;
 mod queues;
 mod routes;
 mod slow_path;
@@ -89,8 +91,10 @@ pub fn add_all(commands: &mut Commands<Switch>) {
     fragments::add_all(commands);
     latency::add_all(commands);
     datapath::add_all(commands);
+    datapaths::add_all(commands);
     features::add_all(commands);
     flows::add_all(commands);
+    put_flows::add_all(commands);
     offload::add_all(commands);
     workers::add_all(commands);
     queues::add_all(commands);
@@ -135,7 +139,7 @@ fn add_conntrack(commands: &mut Commands<Switch>) {
 
 const NO_DATAPATH: &str = "datapath not found (Invalid argument)";
 
-/// There is one datapath; its name under either type is understood.
+/// Whether that is the switch's own datapath, whose name under either type is understood.
 fn is_datapath(kind: &str, name: &str) -> bool {
     matches!(
         (kind, name),
@@ -146,28 +150,51 @@ fn is_datapath(kind: &str, name: &str) -> bool {
 /// The words behind a `dpctl` command: options, a datapath's name that may be left out, and the
 /// rest in order.
 pub struct Arguments {
+    /// The datapath that is named, if it is not the switch's own.
+    pub other: Option<String>,
     flags: Vec<String>,
     rest: std::collections::VecDeque<String>,
 }
 
 impl Arguments {
-    /// Takes the words apart. There is one datapath; its name under either type is understood.
+    /// Takes the words of a command apart that looks at the switch's own datapath alone.
     ///
     /// # Errors
     /// Another datapath is named.
     pub fn read(words: &[String]) -> Result<Self, String> {
+        Self::read_with(words, |_| false)
+    }
+
+    /// Takes the words of a command apart that looks at one of all datapaths.
+    ///
+    /// # Errors
+    /// A datapath is named that is not there.
+    pub fn read_of(switch: &Switch, words: &[String]) -> Result<Self, String> {
+        Self::read_with(words, |name| switch.datapaths().contains_key(name))
+    }
+
+    fn read_with(words: &[String], is_other: impl Fn(&str) -> bool) -> Result<Self, String> {
         let (flags, rest): (Vec<_>, Vec<_>) =
             words.iter().cloned().partition(|word| word.starts_with('-'));
         let mut rest: std::collections::VecDeque<String> = rest.into();
+        let mut other = None;
         if let Some(first) = rest.front()
             && let Some((kind, name)) = first.split_once('@')
         {
-            if !is_datapath(kind, name) {
-                return Err(NO_DATAPATH.to_owned());
+            let named = first.clone();
+            match (is_datapath(kind, name), is_other(first)) {
+                (true, _) => {}
+                (false, true) => other = Some(named),
+                (false, false) => return Err(NO_DATAPATH.to_owned()),
             }
             rest.pop_front();
         }
-        Ok(Arguments { flags, rest })
+        Ok(Arguments { other, flags, rest })
+    }
+
+    /// Whether no word is left behind the datapath's name.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// Whether an option was given; it is then used up.

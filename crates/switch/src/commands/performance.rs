@@ -38,7 +38,7 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
     }
     Arguments::read(&rest)?.end()?;
     let (now, mut text) = (clock::now(), String::new());
-    for worker in chosen(switch, core).filter(|w| w.mode != WorkerMode::Sleeping) {
+    for worker in chosen(switch.workers(), core).filter(|w| w.mode != WorkerMode::Sleeping) {
         let report = worker.report();
         let duration = now - report.since;
         let _ = writeln!(

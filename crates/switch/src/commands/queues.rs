@@ -4,6 +4,7 @@
 use super::workers::{chosen, heading, number};
 use super::{Answer, Arguments, add};
 use crate::Switch;
+use crate::devices::Devices;
 use crate::usage::{INTERVAL, INTERVALS, percent};
 use crate::worker_report::WorkerReport;
 use crate::worker_thread::{WorkerMode, WorkerThread};
@@ -32,14 +33,20 @@ fn show(switch: &mut Switch, words: &[String]) -> Answer {
             _ => rest.push(word.clone()),
         }
     }
-    Arguments::read(&rest)?.end()?;
+    // Datapaths are named without a type here.
+    let named = rest.first().and_then(|name| switch.other_named(name)).map(str::to_owned);
+    if named.is_none() {
+        Arguments::read(&rest)?.end()?;
+    }
+    let view = switch.view(named.as_deref());
     let intervals = intervals_of(seconds);
     let seconds = intervals * INTERVAL.as_secs() as usize;
     let mut text = format!("Displaying last {seconds} seconds pmd usage %\n");
     // Open vSwitch lists polling threads only, and so do scripts expect it.
-    for worker in chosen(switch, core).filter(|w| w.mode != WorkerMode::Sleeping) {
+    let polling = |worker: &&WorkerThread| worker.mode != WorkerMode::Sleeping;
+    for worker in chosen(view.workers(), core).filter(polling) {
         text.push_str(&heading(worker));
-        text.push_str(&describe(switch, worker, &worker.report(), intervals));
+        text.push_str(&describe(view.devices(), worker, &worker.report(), intervals));
     }
     Ok(text)
 }
@@ -53,15 +60,15 @@ fn intervals_of(seconds: usize) -> usize {
 }
 
 fn describe(
-    switch: &Switch,
+    devices: &Devices,
     worker: &WorkerThread,
     report: &WorkerReport,
     intervals: usize,
 ) -> String {
-    let mut text = format!("  isolated : {}\n", switch.devices().is_isolated(worker.id));
+    let mut text = format!("  isolated : {}\n", devices.is_isolated(worker.id));
     let total_ns = report.intervals_ns(intervals);
     let mut queues = Vec::new();
-    for (port, device) in switch.devices().iter() {
+    for (port, device) in devices.iter() {
         for (queue, place) in (0..).zip(&device.queues) {
             if place.worker == Some(worker.id) {
                 // A queue that came a moment ago is not in the report yet.

@@ -31,7 +31,7 @@ pub fn add_all(commands: &mut Commands<Switch>) {
         Ok("Datapath dumping tersely using UFID enabled\n".to_owned())
     });
     add(commands, "revalidator/purge", "", 0..=0, |switch, _| {
-        switch.delete_megaflows();
+        switch.delete_flows(None);
         Ok(String::new())
     });
     add(commands, "revalidator/pause", "", 0..=0, |switch, _| {

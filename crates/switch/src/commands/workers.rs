@@ -34,8 +34,11 @@ pub(super) fn number(word: Option<&String>) -> Result<usize, String> {
 }
 
 /// The workers asked for: all, or the one on a core.
-pub(super) fn chosen(switch: &Switch, core: Option<usize>) -> impl Iterator<Item = &WorkerThread> {
-    switch.workers().iter().filter(move |worker| match (core, worker.mode) {
+pub(super) fn chosen(
+    workers: &[WorkerThread],
+    core: Option<usize>,
+) -> impl Iterator<Item = &WorkerThread> {
+    workers.iter().filter(move |worker| match (core, worker.mode) {
         (None, _) => true,
         (Some(core), WorkerMode::Polling { cpu, .. }) => core == cpu,
         (Some(_), WorkerMode::Sleeping) => false,
@@ -45,7 +48,7 @@ pub(super) fn chosen(switch: &Switch, core: Option<usize>) -> impl Iterator<Item
 fn show_stats(switch: &mut Switch, words: &[String]) -> Answer {
     let core = options(words)?;
     let mut text = String::new();
-    for worker in chosen(switch, core) {
+    for worker in chosen(switch.workers(), core) {
         text.push_str(&heading(worker));
         text.push_str(&describe(&worker.stats(), worker.mode != WorkerMode::Sleeping));
     }
@@ -54,7 +57,7 @@ fn show_stats(switch: &mut Switch, words: &[String]) -> Answer {
 
 fn clear_stats(switch: &mut Switch, words: &[String]) -> Answer {
     let core = options(words)?;
-    chosen(switch, core).for_each(|worker| worker.send(WorkerCommand::ClearStats));
+    chosen(switch.workers(), core).for_each(|worker| worker.send(WorkerCommand::ClearStats));
     Ok(String::new())
 }
 
@@ -123,7 +126,7 @@ fn show_sleeps(switch: &mut Switch, words: &[String]) -> Answer {
     let core = options(words)?;
     let sleeps = &switch.desired_options().queues.sleep_max;
     let mut text = format!("Default max sleep: {:4} us\n", sleeps.default_us);
-    for worker in chosen(switch, core) {
+    for worker in chosen(switch.workers(), core) {
         if let WorkerMode::Polling { cpu, .. } = worker.mode {
             let us = sleeps.of_core(u16::try_from(cpu).unwrap_or(u16::MAX));
             let _ = writeln!(text, "{}  max sleep: {us:4} us", heading(worker));

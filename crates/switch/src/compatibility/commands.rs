@@ -62,14 +62,6 @@ const COMMAND_NOTES: &[(&str, &str)] = &[
     ("dpctl/cache-*", "the kernel's mask cache, which is not used"),
     ("time/*", "the switch does not stop its clock"),
     (
-        "dpctl/add-dp dpctl/del-dp dpctl/add-if dpctl/del-if dpctl/set-if",
-        "datapaths and ports come from the database alone",
-    ),
-    (
-        "dpctl/add-flow dpctl/add-flows dpctl/mod-flow dpctl/mod-flows dpctl/del-flow dpctl/get-flow",
-        "installed flows follow from OpenFlow's alone",
-    ),
-    (
         "dpctl/parse-actions dpctl/normalize-actions dpctl/help dpctl/list-commands",
         "of the program ovs-dpctl alone",
     ),

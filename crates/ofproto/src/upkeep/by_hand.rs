@@ -1,0 +1,68 @@
+//! Megaflows that commands put and change by hand (`dpctl/add-flow`, `dpctl/mod-flow`). No OpenFlow flow
+//! stands behind them: a little later they are translated like all others, and stay only where the tables
+//! say the same (ovs: `ofproto/ofproto-dpif-upcall.c`, `revalidate`).
+
+use crate::installed::{Links, NewFlow};
+use crate::{Ofproto, Outbox};
+use base::{Instant, WorkerId};
+use flow::{Action, FlowCommand, FlowId, FlowKey, FlowPut, Mask, Match};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Megaflows that are still to be translated, with when they were put.
+#[derive(Debug, Default)]
+pub(super) struct ByHand(VecDeque<(Instant, FlowId)>);
+
+impl Ofproto {
+    /// Puts a megaflow into a worker, which has none with this match.
+    pub fn put_megaflow(
+        &mut self,
+        worker: WorkerId,
+        (key, mask): (&FlowKey, &Mask),
+        actions: &Arc<[Action]>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let links = &Arc::new(Links::default());
+        let new = NewFlow { worker, key, mask, actions, links, created: now };
+        let max_idle = Duration::from_millis(self.config.max_idle_ms);
+        let id = {
+            let installed = &mut self.shared.lock().installed;
+            let id = installed.insert(new, &self.recirc);
+            installed.arm(id, now, now + max_idle);
+            id
+        };
+        let put = FlowPut { id, matching: Match::new(key, mask), actions: Arc::clone(actions) };
+        out.commands.push((worker, FlowCommand::Put(Box::new(put))));
+        self.upkeep.by_hand.0.push_back((now, id));
+    }
+
+    /// Gives a megaflow other actions.
+    pub fn set_megaflow_actions(
+        &mut self,
+        id: FlowId,
+        actions: &Arc<[Action]>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let mut megaflows = self.shared.lock();
+        let Some(flow) = megaflows.installed.get(id) else { return };
+        megaflows.installed.set_actions(id, actions);
+        drop(megaflows);
+        let put = FlowPut { id, matching: flow.matching, actions: Arc::clone(actions) };
+        out.commands.push((flow.worker, FlowCommand::Put(Box::new(put))));
+        self.upkeep.by_hand.0.push_back((now, id));
+    }
+
+    /// Has megaflows translated that were put by hand long enough ago to have been seen.
+    pub(super) fn revalidate_by_hand(&mut self, now: Instant) {
+        let after = Duration::from_millis(self.config.max_revalidator_ms);
+        while let Some(&(put, id)) = self.upkeep.by_hand.0.front()
+            && put + after <= now
+        {
+            self.upkeep.by_hand.0.pop_front();
+            self.shared.lock().work.again(id);
+        }
+    }
+}

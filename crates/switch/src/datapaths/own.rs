@@ -1,0 +1,35 @@
+//! Ports of the switch's own datapath that a command takes out. They are bridges' ports, which the next change
+//! of the configuration puts in again (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
+
+use crate::Switch;
+
+/// Why such a port has no number meanwhile.
+const TAKEN_OUT: &str =
+    "it was taken out (dpctl/del-if), and comes back when the configuration changes";
+
+impl Switch {
+    /// Takes a port out of the switch's own datapath.
+    ///
+    /// # Errors
+    /// It is no port of a bridge.
+    pub fn take_out(&mut self, name: &str) -> Result<(), String> {
+        let running = self.configured.interfaces.remove(name);
+        let mut running = running.ok_or_else(|| format!("no port named {name}"))?;
+        self.close_interface(&mut running, false);
+        running.device = None;
+        running.state = Err(TAKEN_OUT.to_owned());
+        self.configured.interfaces.insert(name.to_owned(), running);
+        Ok(())
+    }
+
+    /// Puts the ports in again that were taken out.
+    pub fn put_back(&mut self) {
+        let interfaces = self.configured.interfaces.iter();
+        let out = interfaces.filter(|(_, it)| it.state.as_ref().is_err_and(|why| why == TAKEN_OUT));
+        for name in out.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            let Some(mut running) = self.configured.interfaces.remove(&name) else { continue };
+            running.state = self.open_interface(&mut running);
+            self.configured.interfaces.insert(name, running);
+        }
+    }
+}
