@@ -69,11 +69,12 @@ vsctl set interface vxlan0 options:remote_ip=192.0.2.1
 on guest ping -q -W 1 -c 2 10.0.0.9 >/dev/null || true
 is_more drop_action_tunnel_routing_failed 0 || fail "no route, and nothing counted"
 
-# A tunnel through its own bridge comes to an end.
+# A tunnel through its own bridge comes to an end, and is counted.
 vsctl add-br br-loop -- set bridge br-loop datapath_type=netdev other-config:hwaddr=02:00:00:00:00:bb
 ip addr add 192.0.2.254/24 dev br-loop
 ip link set br-loop up
 vsctl add-port br-loop loop0 -- set interface loop0 type=vxlan options:remote_ip=192.0.2.1 options:key=1
 ovs-appctl tnl/neigh/set br-loop 192.0.2.1 02:00:00:00:00:cc
 ping -q -W 1 -c 2 192.0.2.1 >/dev/null || true
+is_more drop_action_recursion_too_deep 0 || fail "a loop, and nothing counted"
 ovs-appctl -T 5 version >/dev/null

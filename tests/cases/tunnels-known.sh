@@ -37,7 +37,7 @@ for broken in \
     "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0000000000006500')/$inner" \
     "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0800000000006501')/$inner" \
     "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=4789,chksum=0,len=900)/bytes.fromhex('0800000000006500')/$inner" \
-    "datapath_drop_tunnel_pop_error $outer/UDP(sport=1,dport=6081,chksum=0)/bytes.fromhex('01406558000007000102810000000000')/$inner" \
+    "datapath_drop_tunnel_option_unknown $outer/UDP(sport=1,dport=6081,chksum=0)/bytes.fromhex('01406558000007000102810000000000')/$inner" \
     "datapath_drop_tunnel_csum_error $outer/UDP(sport=1,dport=4789,chksum=0x1234)/bytes.fromhex('0800000000006500')/$inner" \
     "drop_action_tunnel_not_found $outer/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('080000000000ff00')/$inner" \
     "drop_action_tunnel_not_found ${outer/172.31.1.2/172.31.1.3}/UDP(sport=1,dport=4789,chksum=0)/bytes.fromhex('0800000000006500')/$inner"
@@ -81,6 +81,20 @@ for _ in {1..10}; do
     ip link set br-phy down
     ip link set br-phy up
 done
+eventually 5 pings guest 10.0.0.2
+# A neighbour behind a link that went down is asked anew: another one may be there.
+knows() { ovs-appctl tnl/neigh/show | grep -F "172.31.1.2 " >/dev/null; }
+knows || fail "the neighbour is not known"
+ip link set br-phy down
+forgot() { ! knows; }
+eventually 3 forgot
+ip -n far link set eth0 address 02:00:00:00:00:fd
+ip link set br-phy up
+eventually 5 pings guest 10.0.0.2
+contains "the new one" "$(ovs-appctl tnl/neigh/show)" "02:00:00:00:00:fd"
+ip link set br-phy down
+ip -n far link set eth0 address 02:00:00:00:00:fe
+ip link set br-phy up
 eventually 5 pings guest 10.0.0.2
 
 # The trace of a packet out of the tunnel begins at its port; the neighbours go with the bridge's own port.

@@ -10,8 +10,8 @@ use base::{Instant, MacAddr, PortNo, RecircId, WorkerId, Zone};
 use conntrack::{Config, Conntrack};
 use datapath::{Outbox, UpcallQueue, Worker, WorkerConfig};
 use flow::{
-    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowPut, Match, Nat, NatKind, NatRange,
-    SetField, TunnelKind, TunnelPush,
+    Action, CtAction, CtState, Field, FlowCommand, FlowId, FlowKey, FlowPut, Match, Nat, NatKind,
+    NatRange, SetField, TunnelKind, TunnelPush,
 };
 use packet::Batch;
 use port::RxQueue;
@@ -222,6 +222,8 @@ fn vxlan() -> TunnelPush {
         strips_ethernet: false,
         source_ports: tunnel::SOURCE_PORTS,
         header: tunnel::build(&config, &outer).expect("VXLAN can say that"),
+        frame_max: u32::MAX,
+        answer: FlowKey::new(),
     }
 }
 

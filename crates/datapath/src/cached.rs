@@ -173,6 +173,10 @@ fn send(
         };
         run.send(worker, now, path_id, out, laps);
     }
+    // Answers to packets that are too large for a tunnel.
+    if !worker.again.is_empty() {
+        pipeline::walk_copies(worker, now, out, laps);
+    }
 }
 
 /// Whether the flows of a path are installed with the same actions as when it was cached.
@@ -299,7 +303,8 @@ impl Run<'_> {
                 laps.note(|| Step::Output(port));
             }
             FinalActions::Push(to, port) => {
-                tunnel::push_known(worker, frames, headers, (&to, port, reads_keys), out, laps);
+                let to = (&to, port, reads_keys);
+                tunnel::push_known(worker, now, frames, headers, to, out, laps);
             }
             FinalActions::Nothing => {
                 frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));

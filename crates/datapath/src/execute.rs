@@ -57,7 +57,7 @@ pub(crate) fn execute_run(
             Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, laps),
             Action::PopVlan => on_each(frames, action, laps, rewrite::pop_vlan),
             Action::TunnelPush(to) => {
-                let mut cut = tunnel::push(worker, frames, to, laps);
+                let mut cut = tunnel::push(worker, now, frames, to, laps);
                 if !cut.is_empty() {
                     execute_run(worker, now, &mut cut, rest, out, laps);
                     let again = cut.into_iter().filter(|frame| !frame.packet.is_empty());

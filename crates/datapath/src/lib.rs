@@ -27,6 +27,7 @@ mod offer;
 mod outbox;
 mod outer;
 mod path_id;
+mod path_mtu;
 mod pending;
 mod pipeline;
 mod rewrite;

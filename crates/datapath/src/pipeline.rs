@@ -123,7 +123,12 @@ fn walk(
 /// Walks copies that were sent round while steps were left to do on the packets themselves. The first
 /// goes first, so that the fragments of a datagram stay in order, and each with all that comes of it,
 /// so that few wait at a time.
-fn walk_copies(worker: &mut Worker, now: Instant, out: &mut Outbox, laps: &mut impl Laps) {
+pub(crate) fn walk_copies(
+    worker: &mut Worker,
+    now: Instant,
+    out: &mut Outbox,
+    laps: &mut impl Laps,
+) {
     worker.again.reverse();
     while let Some((passed, frame)) = worker.again.pop() {
         let waiting = worker.again.len();

@@ -4,9 +4,10 @@ use crate::burst::PathTrace;
 use crate::laps::Laps;
 use crate::outbox::Outbox;
 use crate::outer::Seen;
+use crate::path_mtu;
 use crate::step::Step;
 use crate::worker::Worker;
-use base::PortNo;
+use base::{Instant, PortNo};
 use flow::{
     Action, DropReason, Field, FlowKey, Frame, Headers, OptionMapping, TUN_CSUM, TUN_KEY, TUN_OAM,
     TunnelKind, TunnelPush,
@@ -20,42 +21,78 @@ use tunnel::{Envelope, Inner, Metadata, PopError};
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
 
-/// Encapsulates frames in their places. Where some are larger than a wire carries, all are taken out
-/// of their places and given back in order, with those cut into segments: what a device would cut
-/// behind the outer headers is cut before.
+/// Encapsulates frames in their places. Where one becomes several, all are taken out of their places and
+/// given back in order: those that are larger than a wire carries are cut into segments, since what a
+/// device would cut behind the outer headers is cut before, and outer packets that are too large for the
+/// underlay are fragmented.
 pub(crate) fn push(
     worker: &mut Worker,
+    now: Instant,
     frames: &mut [Frame],
     to: &Arc<TunnelPush>,
     laps: &mut impl Laps,
 ) -> Vec<Frame> {
-    let is_large = |frame: &Frame| frame.packet.offload.gso.is_some();
-    if !frames.iter().any(|frame| !frame.packet.is_empty() && is_large(frame)) {
-        frames.iter_mut().for_each(|frame| push_one(worker, frame, to, laps));
+    let fragments = to.may_fragment();
+    let is_one = |frame: &Frame| {
+        let packet = &frame.packet;
+        packet.offload.gso.is_none() && !(fragments && path_mtu::exceeds(packet, to))
+    };
+    if frames.iter().all(is_one) {
+        frames.iter_mut().for_each(|frame| push_one(worker, now, frame, to, laps));
         return Vec::new();
     }
     let mut all = Vec::with_capacity(frames.len());
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
-        if !is_large(frame) {
-            all.push(frame.take());
-            continue;
-        }
-        let large = frame.packet.take();
-        let (key, layers, connection) = (&frame.key, frame.layers, frame.connection);
-        let place = |packet| Frame { packet, key: key.clone(), layers, connection };
-        if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
-            worker.pool.give(large);
-        } else {
-            worker.refuse(large, DropReason::TunnelPush, laps);
-        }
+        segment(worker, now, frame, to, &mut all, laps);
     }
-    all.iter_mut().for_each(|frame| push_one(worker, frame, to, laps));
+    all.iter_mut().for_each(|frame| push_one(worker, now, frame, to, laps));
+    if fragments {
+        all = all
+            .into_iter()
+            .flat_map(|frame| path_mtu::fragments(worker, frame, to, laps))
+            .collect();
+    }
     all
 }
 
-fn push_one(worker: &mut Worker, frame: &mut Frame, to: &Arc<TunnelPush>, laps: &mut impl Laps) {
+/// Adds a frame to `all`, or its segments.
+fn segment(
+    worker: &mut Worker,
+    now: Instant,
+    frame: &mut Frame,
+    to: &TunnelPush,
+    all: &mut Vec<Frame>,
+    laps: &mut impl Laps,
+) {
+    if frame.packet.offload.gso.is_none() {
+        all.push(frame.take());
+        return;
+    }
+    let large = frame.packet.take();
+    if !to.may_fragment() && path_mtu::exceeds(&large, to) {
+        return path_mtu::refuse(worker, now, large, to, laps);
+    }
+    let (key, layers, connection) = (&frame.key, frame.layers, frame.connection);
+    let place = |packet| Frame { packet, key: key.clone(), layers, connection };
+    if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
+        worker.pool.give(large);
+    } else {
+        worker.refuse(large, DropReason::TunnelPush, laps);
+    }
+}
+
+fn push_one(
+    worker: &mut Worker,
+    now: Instant,
+    frame: &mut Frame,
+    to: &Arc<TunnelPush>,
+    laps: &mut impl Laps,
+) {
     if frame.packet.is_empty() {
         return;
+    }
+    if path_mtu::exceeds(&frame.packet, to) && !to.may_fragment() {
+        return path_mtu::refuse(worker, now, frame.packet.take(), to, laps);
     }
     if encapsulate(worker, frame, to).is_some() {
         laps.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
@@ -101,22 +138,26 @@ fn put_in_front(
 /// read, since no step looks at them. Packets with keys have other addresses or ports than their headers.
 pub(crate) fn push_known(
     worker: &mut Worker,
+    now: Instant,
     frames: &mut [Frame],
     headers: &[Headers],
     (to, port, has_keys): (&Arc<TunnelPush>, PortNo, bool),
     out: &mut Outbox,
     laps: &mut impl Laps,
 ) {
-    for (frame, headers) in frames.iter_mut().zip(headers) {
-        if frame.packet.offload.gso.is_some() {
+    let mut sent = 0;
+    for (at, headers) in (0..frames.len()).zip(headers) {
+        let frame = &mut frames[at];
+        if frame.packet.offload.gso.is_some() || path_mtu::exceeds(&frame.packet, to) {
             if !has_keys {
                 headers.write_key(&mut frame.key);
             }
-            let cut = push(worker, std::slice::from_mut(frame), to, laps);
-            for frame in cut.into_iter().filter(|frame| !frame.packet.is_empty()) {
-                out.push(port, frame.packet);
-                laps.note(|| Step::Output(port));
-            }
+            let mut cut = push(worker, now, std::slice::from_mut(frame), to, laps);
+            send(&mut frames[sent..at], port, out);
+            let pieces = cut.iter().filter(|frame| !frame.packet.is_empty());
+            pieces.for_each(|_| laps.note(|| Step::Output(port)));
+            send(&mut cut, port, out);
+            sent = at + 1;
             continue;
         }
         let hash = if has_keys { key_hash(&frame.key) } else { headers_hash(headers) };
@@ -128,8 +169,12 @@ pub(crate) fn push_known(
             worker.refuse(frame.packet.take(), DropReason::TunnelPush, laps);
         }
     }
-    let sent = frames.iter_mut().filter(|frame| !frame.packet.is_empty());
-    out.extend(port, sent.map(|frame| &mut frame.packet));
+    send(&mut frames[sent..], port, out);
+}
+
+fn send(frames: &mut [Frame], port: PortNo, out: &mut Outbox) {
+    let packets = frames.iter_mut().map(|frame| &mut frame.packet);
+    out.extend(port, packets.filter(|packet| !packet.is_empty()));
 }
 
 /// Puts the packet into another buffer, with a header in front of it.
@@ -217,7 +262,7 @@ fn decapsulate(
     })?;
     let mut key = FlowKey::new();
     write_metadata(&mut key, &found.metadata);
-    write_options(&mut key, found.metadata.options, options).ok_or(DropReason::TunnelPop)?;
+    write_options(&mut key, found.metadata.options, options)?;
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
     let envelope = Envelope::read(kind, data).filter(|_| trace.is_some() && inner == Inner::Frame);
     let seen = envelope.and_then(|it| Seen::new(kind, port, &it));
@@ -297,38 +342,43 @@ fn write_metadata(key: &mut FlowKey, metadata: &Metadata<'_>) {
     }
 }
 
-/// Writes the options that fields stand for into the key. `None` where one that must be understood is
-/// not, or has another length (RFC 8926 section 3.5; ovs: `lib/tun-metadata.c`,
+/// Writes the options that fields stand for into the key. One that is critical must be understood
+/// (RFC 8926 section 3.5), and one that is understood have the right length (ovs: `lib/tun-metadata.c`,
 /// `tun_metadata_from_geneve__`).
-fn write_options(key: &mut FlowKey, bytes: &[u8], known: &[OptionMapping]) -> Option<()> {
+fn write_options(
+    key: &mut FlowKey,
+    bytes: &[u8],
+    known: &[OptionMapping],
+) -> Result<(), DropReason> {
     let mut present = 0u64;
     for option in wire::geneve::read_options(bytes) {
         let mapping = known.iter().find(|it| (it.class, it.kind) == (option.class, option.kind));
         let Some(mapping) = mapping else {
-            if option.kind & 0x80 != 0 {
-                return None;
+            if option.kind & wire::geneve::OPTION_CRITICAL != 0 {
+                return Err(DropReason::TunnelOption);
             }
             continue;
         };
-        let value = u32::from_be_bytes(option.value.try_into().ok()?);
-        key.set(Field::tun_metadata(mapping.index)?, value.into());
+        let value = option.value.try_into().map_err(|_| DropReason::TunnelPop)?;
+        let field = Field::tun_metadata(mapping.index).ok_or(DropReason::TunnelPop)?;
+        key.set(field, u32::from_be_bytes(value).into());
         present |= 1 << mapping.index;
     }
     if present != 0 {
         key.set(Field::TunMetadataPresent, present.into());
     }
-    Some(())
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(options: &[u8]) -> Option<(u128, u128)> {
+    fn read(options: &[u8]) -> Result<(u128, u128), DropReason> {
         let known = [OptionMapping { class: 0x102, kind: 0x80, index: 3 }];
         let mut key = FlowKey::new();
         write_options(&mut key, options, &known)?;
-        Some((key.get(Field::TunMetadata3), key.get(Field::TunMetadataPresent)))
+        Ok((key.get(Field::TunMetadata3), key.get(Field::TunMetadataPresent)))
     }
 
     #[test]
@@ -336,10 +386,10 @@ mod tests {
         let known = [1, 2, 0x80, 1, 0, 1, 0, 2];
         let other = |kind: u8| [9, 9, kind, 1, 0, 0, 0, 7];
         let longer = [1, 2, 0x80, 2, 0, 0, 0, 1, 0, 0, 0, 2];
-        assert_eq!(read(&[]), Some((0, 0)));
-        assert_eq!(read(&known), Some((0x1_0002, 8)));
-        assert_eq!(read(&[other(1), known].concat()), Some((0x1_0002, 8)));
-        assert_eq!(read(&[other(0x81), known].concat()), None);
-        assert_eq!(read(&longer), None);
+        assert_eq!(read(&[]), Ok((0, 0)));
+        assert_eq!(read(&known), Ok((0x1_0002, 8)));
+        assert_eq!(read(&[other(1), known].concat()), Ok((0x1_0002, 8)));
+        assert_eq!(read(&[other(0x81), known].concat()), Err(DropReason::TunnelOption));
+        assert_eq!(read(&longer), Err(DropReason::TunnelPop));
     }
 }

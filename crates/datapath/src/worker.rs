@@ -15,6 +15,7 @@ use crate::laps::Laps;
 use crate::outbox::Outbox;
 use crate::outer::Outers;
 use crate::path_id::{PathId, PathKind};
+use crate::path_mtu::ErrorLimit;
 use crate::pending::Pending;
 use crate::pipeline;
 use crate::stats::WorkerStats;
@@ -52,6 +53,10 @@ pub struct Worker {
     pub(crate) random: u32,
     /// The last sequence number of a tunnel's packet.
     pub(crate) tunnel_sequence: u32,
+    /// The identification of the last outer packet that was fragmented.
+    pub(crate) fragment_id: u16,
+    /// Bounds the errors about packets that are too large for a tunnel.
+    pub(crate) error_limit: ErrorLimit,
     pub(crate) seed: u32,
     /// The batch that is processed; `None` meanwhile.
     pub(crate) burst: Option<Box<Burst>>,
@@ -94,6 +99,8 @@ impl Worker {
             clock: None,
             random: (seed as u32) | 1,
             tunnel_sequence: 0,
+            fragment_id: seed as u16,
+            error_limit: ErrorLimit::default(),
             seed: (seed >> 32) as u32,
             burst: Some(Box::new(Burst::new())),
             again: Vec::with_capacity(base::limits::BATCH_SIZE),

@@ -62,6 +62,10 @@ reasons! {
     TunnelNeighbour = "drop_action_tunnel_neigh_cache_miss",
     /// The tunnel's protocol cannot carry the packet.
     TunnelHeader = "drop_action_tunnel_header_build_failed",
+    /// The underlay's MTU leaves no room for an IP packet behind the outer headers.
+    TunnelMtu = "drop_action_tunnel_mtu_too_small",
+    /// The outer packet was too large for the underlay; the sender was told where that is allowed.
+    TunnelTooBig = "datapath_drop_tunnel_too_big",
     /// The underlay was congested, and the packet's sender does not know what that means.
     TunnelCongestion = "drop_action_congestion",
     /// No tunnel port has packets of this key and these ends.
@@ -70,6 +74,8 @@ reasons! {
     TunnelPush = "datapath_drop_tunnel_push_error",
     /// A tunnel's packet is broken: a length lies, or a field has a value that the protocol has not.
     TunnelPop = "datapath_drop_tunnel_pop_error",
+    /// A tunnel's packet has an option that must be understood and is not (RFC 8926 section 3.5).
+    TunnelOption = "datapath_drop_tunnel_option_unknown",
     /// The checksum of a tunnel's packet is wrong.
     TunnelChecksum = "datapath_drop_tunnel_csum_error",
     /// A meter's rate was exceeded.

@@ -4,6 +4,9 @@ use crate::key::FlowKey;
 use base::PortNo;
 use std::sync::Arc;
 
+/// Bytes of an Ethernet header without tags.
+const ETHERNET_LEN: usize = 14;
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $number:literal, $device:literal, $protocol:literal;)*) => {
         /// A tunnel protocol, by the interface type of Open vSwitch.
@@ -105,6 +108,24 @@ pub struct TunnelPush {
     /// checksum is that of the header as it stands, and a checksum that is not zero is to be
     /// computed.
     pub header: Box<[u8]>,
+    /// The longest frame, with its Ethernet header, whose outer packet fits the underlay's MTU.
+    pub frame_max: u32,
+    /// The tunnel's fields of packets that come back, such as answers to those that are too large.
+    pub answer: FlowKey,
+}
+
+impl TunnelPush {
+    /// The bytes that an outer packet may have from its IP header on.
+    pub fn outer_mtu(&self) -> usize {
+        let stripped = if self.strips_ethernet { ETHERNET_LEN } else { 0 };
+        (self.frame_max as usize + self.header.len()).saturating_sub(ETHERNET_LEN + stripped)
+    }
+
+    /// Whether outer packets may be fragmented: those of IPv4 without the flag that forbids it.
+    pub fn may_fragment(&self) -> bool {
+        const DONT_FRAGMENT: u8 = 0x40;
+        matches!(self.header.get(12..21), Some([8, 0, .., flags]) if flags & DONT_FRAGMENT == 0)
+    }
 }
 
 /// What a device that puts outer headers on by itself is told of the tunnel.

@@ -169,6 +169,17 @@ impl Ofproto {
         self.neighbours_changed(gone);
     }
 
+    /// Forgets the neighbours behind a device that went down and has an address of the system, as Linux does
+    /// (`net/core/neighbour.c`, `neigh_ifdown`): others may be there when it is up again.
+    pub fn forget_neighbours_behind(&mut self, device: &str) {
+        if !self.underlay.ports.has_address(device) {
+            return;
+        }
+        let of = self.bridges.iter().find(|bridge| bridge.port_named(device).is_some());
+        let name = of.map(|bridge| bridge.config.name.clone());
+        name.iter().for_each(|name| self.flush_neighbours_of(name));
+    }
+
     /// The same of a bridge that goes.
     pub(crate) fn flush_neighbours_of_bridge(&mut self, id: BridgeId) {
         let name = self.bridges.get(id).map(|bridge| bridge.config.name.clone());

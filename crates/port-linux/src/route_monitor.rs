@@ -4,13 +4,14 @@ mod rules;
 
 pub use rules::RuleInfo;
 
-use crate::link::{Links, NETLINK};
+use crate::link::{LinkInfo, Links, NETLINK, split_message};
 use crate::socket;
 use base::MacAddr;
-use netlink_packet_core::NLM_F_DUMP;
+use netlink_packet_core::{NLM_F_DUMP, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteType, RouteVia,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteNextHop, RouteType,
+    RouteVia,
 };
 use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -45,6 +46,8 @@ pub struct RouteInfo {
     pub gateway: Option<IpAddr>,
     /// The source address that the system prefers.
     pub source: Option<IpAddr>,
+    /// The MTU of the path, where the route says one.
+    pub mtu: Option<u32>,
 }
 
 /// The system's routes, and the addresses of its devices.
@@ -58,6 +61,10 @@ pub struct Routing {
     pub addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
     /// Ethernet addresses by device.
     pub macs: BTreeMap<String, MacAddr>,
+    /// MTUs by device.
+    pub mtus: BTreeMap<String, u32>,
+    /// Devices that are down or have no carrier, or had none at some time since the last reading.
+    pub down: BTreeSet<String>,
 }
 
 /// Watches routes and addresses of the network namespace in which it was opened.
@@ -65,6 +72,8 @@ pub struct Routing {
 pub struct RouteMonitor {
     announcements: Socket,
     links: Links,
+    /// Devices that were announced to be down since the last reading.
+    went_down: BTreeSet<String>,
 }
 
 /// The descriptor becomes readable when something changed.
@@ -95,7 +104,7 @@ impl RouteMonitor {
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
         // A small buffer costs nothing: what is announced is not read, but only that it is.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
-        Ok(RouteMonitor { announcements, links: Links::open()? })
+        Ok(RouteMonitor { announcements, links: Links::open()?, went_down: BTreeSet::new() })
     }
 
     /// Takes what was announced; says whether anything was. Does not wait.
@@ -106,7 +115,10 @@ impl RouteMonitor {
         let mut is_stale = false;
         loop {
             match self.announcements.recv_from_full() {
-                Ok(_) => is_stale = true,
+                Ok((announced, _)) => {
+                    is_stale = true;
+                    self.went_down.extend(went_down(&announced));
+                }
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(is_stale),
                     Some(libc::EINTR) => {}
@@ -124,7 +136,10 @@ impl RouteMonitor {
     pub fn read(&mut self) -> Result<Routing, PortError> {
         let links = self.links.list()?;
         let macs = links.iter().map(|link| (link.name.clone(), link.mac)).collect();
-        let mut routing = Routing { macs, ..Routing::default() };
+        let mtus = links.iter().map(|link| (link.name.clone(), link.mtu)).collect();
+        let mut down = std::mem::take(&mut self.went_down);
+        down.extend(links.iter().filter(|it| is_down(it)).map(|link| link.name.clone()));
+        let mut routing = Routing { macs, mtus, down, ..Routing::default() };
         let names: BTreeMap<u32, String> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
@@ -180,6 +195,27 @@ impl RouteMonitor {
     }
 }
 
+fn is_down(link: &LinkInfo) -> bool {
+    !link.admin_up || !link.carrier
+}
+
+/// The devices that are down by these announcements, though they may be up again.
+fn went_down(announced: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut rest = announced;
+    while let Some((part, after)) = split_message(rest) {
+        rest = after;
+        let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(part) else {
+            continue;
+        };
+        if let NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) = message.payload {
+            let link = LinkInfo::from_message(&link);
+            names.extend(is_down(&link).then_some(link.name));
+        }
+    }
+    names
+}
+
 /// The device's own address; of a point-to-point link, that is another than its network's.
 fn address(message: &AddressMessage) -> Option<(IpAddr, u8)> {
     let (mut local, mut network) = (None, None);
@@ -205,7 +241,7 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteI
         _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
     let (mut prefix, mut table, mut metric) = (any, u32::from(table), 0);
-    let (mut device, mut gateway, mut source) = (None, None, None);
+    let (mut device, mut gateway, mut source, mut mtu) = (None, None, None, None);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(ip) => prefix = of_route(ip)?,
@@ -215,6 +251,7 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteI
             RouteAttribute::PrefSource(ip) => source = of_route(ip),
             RouteAttribute::Oif(ifindex) => device = names.get(ifindex),
             RouteAttribute::Table(number) => table = *number,
+            RouteAttribute::Metrics(metrics) => mtu = metrics.iter().find_map(mtu_in),
             RouteAttribute::MultiPath(hops) => {
                 let hop = hops.first()?;
                 device = names.get(&hop.interface_index);
@@ -224,7 +261,11 @@ fn route(message: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<RouteI
         }
     }
     let device = device?.clone();
-    Some(RouteInfo { table, prefix, len, metric, device, gateway, source })
+    Some(RouteInfo { table, prefix, len, metric, device, gateway, source, mtu })
+}
+
+fn mtu_in(metric: &RouteMetric) -> Option<u32> {
+    if let RouteMetric::Mtu(mtu) = metric { Some(*mtu) } else { None }
 }
 
 fn gateway_of(hop: &RouteNextHop) -> Option<IpAddr> {

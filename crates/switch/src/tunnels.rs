@@ -55,6 +55,9 @@ impl Switch {
 
     /// The system's routes or addresses are these now.
     pub fn set_routing(&mut self, routing: Routing) {
+        for device in &routing.down {
+            self.ofproto.forget_neighbours_behind(device);
+        }
         self.tunnels.routing = routing;
         self.refresh_routing();
     }
@@ -69,7 +72,7 @@ impl Switch {
 
     /// Tells the bridges what the underlay is like now.
     pub(super) fn refresh_routing(&mut self) {
-        let Routing { routes, rules, addresses, macs } = self.tunnels.routing.clone();
+        let Routing { routes, rules, addresses, macs, mtus, .. } = self.tunnels.routing.clone();
         let (mut addresses, mut macs): (Addresses, BTreeMap<String, MacAddr>) = (addresses, macs);
         for (name, own) in &self.tunnels.dummy_addresses {
             if let Some(dummy) = self.devices.dummy(name) {
@@ -78,8 +81,8 @@ impl Switch {
             }
         }
         let route = |route: RouteInfo| {
-            let RouteInfo { table, prefix, len, metric, device, gateway, source } = route;
-            SystemRoute { table, prefix, len, metric, device, gateway, source }
+            let RouteInfo { table, prefix, len, metric, device, gateway, source, mtu } = route;
+            SystemRoute { table, prefix, len, metric, device, gateway, source, mtu }
         };
         let rule = |rule: RuleInfo| {
             let RuleInfo { priority, is_inverted, prefix, len, table } = rule;
@@ -87,7 +90,7 @@ impl Switch {
         };
         let routes = routes.into_iter().map(route).collect();
         let rules = rules.into_iter().map(rule).collect();
-        self.ofproto.set_routing(SystemRouting { routes, rules, addresses }, macs);
+        self.ofproto.set_routing(SystemRouting { routes, rules, addresses, mtus }, macs);
     }
 
     /// What the column `status` of a tunnel says: the device that its packets leave by, and whether that

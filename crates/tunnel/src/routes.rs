@@ -43,6 +43,8 @@ pub struct SystemRoute {
     pub gateway: Option<IpAddr>,
     /// The source address that the system prefers.
     pub source: Option<IpAddr>,
+    /// The MTU of the path, where the route says one.
+    pub mtu: Option<u32>,
 }
 
 /// What the system tells of routing.
@@ -54,6 +56,8 @@ pub struct SystemRouting {
     pub rules: Vec<Rule>,
     /// The addresses of devices.
     pub addresses: Addresses,
+    /// The MTUs of devices.
+    pub mtus: BTreeMap<String, u32>,
 }
 
 /// A route that a command adds.
@@ -90,6 +94,8 @@ pub struct Route {
     pub gateway: Option<IpAddr>,
     /// The source address.
     pub source: IpAddr,
+    /// The MTU of the path, where the route says one.
+    pub mtu: Option<u32>,
 }
 
 /// Where a packet goes.
@@ -101,6 +107,8 @@ pub struct Hop {
     pub source: IpAddr,
     /// The next hop, where the destination is not on the device's link.
     pub gateway: Option<IpAddr>,
+    /// The bytes that an IP packet may have: the route's MTU or the device's, where one is known.
+    pub mtu: Option<u32>,
 }
 
 /// One length of prefixes from one source; the greatest comes first.
@@ -135,11 +143,12 @@ impl Routes {
         let mut routes = self.system.routes.clone();
         // A later route takes the place of an earlier one to its prefix.
         routes.sort_by_key(|route| Reverse(route.metric));
-        for SystemRoute { table, prefix, len, device, gateway, source, .. } in routes {
+        for SystemRoute { table, prefix, len, device, gateway, source, mtu, .. } in routes {
             let preferred = source.filter(|it| it.is_ipv4() == prefix.is_ipv4());
             let source = preferred.or_else(|| self.source_for((prefix, gateway), &device));
             if let Some(source) = source {
-                let route = Route { is_user: false, mark: 0, prefix, len, device, gateway, source };
+                let (is_user, mark) = (false, 0);
+                let route = Route { is_user, mark, prefix, len, device, gateway, source, mtu };
                 self.tables.entry(table).or_default().put(route);
             }
         }
@@ -160,7 +169,7 @@ impl Routes {
             None => self.source_for((prefix, gateway), &device),
         };
         let Some(source) = found else { return false };
-        let route = Route { is_user: true, mark, prefix, len, device, gateway, source };
+        let route = Route { is_user: true, mark, prefix, len, device, gateway, source, mtu: None };
         self.tables.entry(table).or_default().put(route);
         true
     }
@@ -201,7 +210,9 @@ impl Routes {
         let mut rules = self.rules.iter().filter(|rule| rule.is_for(destination, source));
         let route = rules.find_map(|rule| self.tables.get(&rule.table)?.find(mark, destination))?;
         let source = source.unwrap_or(route.source);
-        Some(Hop { device: route.device.clone(), source, gateway: route.gateway })
+        let device = self.system.mtus.get(&route.device).copied();
+        let mtu = device.into_iter().chain(route.mtu).min();
+        Some(Hop { device: route.device.clone(), source, gateway: route.gateway, mtu })
     }
 
     /// The source address of a device that shares the longest prefix with the target, or else with the

@@ -13,6 +13,8 @@ pub const PORT: u16 = 6081;
 pub const FLAG_OAM: u8 = 0x80;
 /// The flag that says that some option is critical.
 pub const FLAG_CRITICAL: u8 = 0x40;
+/// The bit of an option's type that says that it must be understood.
+pub const OPTION_CRITICAL: u8 = 0x80;
 
 /// Bytes that start with a Geneve header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,7 @@ pub const fn header(flags: u8, protocol: u16, vni: u32, options_len: usize) -> [
 
 /// Whether some option must be understood.
 pub fn has_critical(options: &[u8]) -> bool {
-    read_options(options).any(|option| option.kind & 0x80 != 0)
+    read_options(options).any(|option| option.kind & OPTION_CRITICAL != 0)
 }
 
 /// The first four bytes of an option with a value of `len` bytes.

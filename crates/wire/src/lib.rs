@@ -37,6 +37,7 @@ pub mod tcp;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod too_big;
 pub mod udp;
 pub mod upper;
 pub mod vlan;
@@ -58,6 +59,7 @@ pub use ipv6::Ipv6;
 pub use numbers::{ethertype, protocol};
 pub use sctp::Sctp;
 pub use tcp::{Tcp, TcpFlags};
+pub use too_big::too_big;
 pub use udp::Udp;
 pub use upper::{Addresses, UpperLayer};
 pub use vlan::{Tci, Vlan};

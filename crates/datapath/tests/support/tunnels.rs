@@ -113,6 +113,8 @@ pub fn with_tunnels(mut actions: Vec<Action>, key: &FlowKey, choice: u64) -> Vec
             choice >> 47 & 3 == 0,
             choice >> 49 & 1 == 0,
         ),
+        frame_max: u32::MAX,
+        answer: FlowKey::new(),
     };
     actions.insert(actions.len() - 1, Action::TunnelPush(Arc::new(push)));
     actions

@@ -74,6 +74,7 @@ fn underlay(now: Instant) -> Result<Ofproto, InMemoryError> {
         device: UNDERLAY.to_owned(),
         gateway: None,
         source: Some(near),
+        mtu: None,
     };
     let addresses = BTreeMap::from([(UNDERLAY.to_owned(), vec![(near, 24)])]);
     let macs = BTreeMap::from([(UNDERLAY.to_owned(), NEAR.0)]);

@@ -22,6 +22,7 @@ mod lookup;
 mod mask;
 mod mirror;
 mod normal;
+mod outer;
 mod output;
 mod report;
 mod terminate;

@@ -190,7 +190,7 @@ impl Context<'_> {
         }
         // Neither an early end nor an error there concerns what is left to do here.
         self.exit = false;
-        self.error = None;
+        self.failure = self.error.take().or(self.failure);
         self.effects.push(Effect::Patch { from: (here.id, number), to: peer });
     }
 

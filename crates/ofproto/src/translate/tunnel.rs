@@ -2,16 +2,16 @@
 //! underlay's bridge (ovs: `ofproto/ofproto-dpif-xlate.c`,
 //! `native_tunnel_output`; `ofproto/tunnel.c`).
 
-use super::Effect;
 use super::context::{Context, Scope};
 use super::report::NoteKind;
+use super::{Effect, outer};
 use crate::bridge::Bridge;
 use crate::port::Port;
 use crate::revalidate::Dependency;
-use base::{MacAddr, OfPort, PortNo, TableId};
+use base::{MacAddr, PortNo, TableId};
 use flow::{
-    Action, DropReason, Field, FlowKey, Mask, OptionMapping, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY,
-    TUN_OAM, TunnelKind, TunnelPush,
+    Action, DropReason, Field, FlowKey, Mask, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
+    TunnelKind, TunnelPush,
 };
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ impl<'a> Context<'a> {
             return Err(DropReason::TunnelHeader);
         }
         let options = match config.kind {
-            TunnelKind::Geneve => options_of(key, &self.bridge.tunnel_options),
+            TunnelKind::Geneve => outer::options(key, &self.bridge.tunnel_options),
             _ => Vec::new(),
         };
         let byte = |field| key.get(field) as u8;
@@ -236,15 +236,20 @@ impl<'a> Context<'a> {
             self.notes.add(NoteKind::Warning, || "native tunnel header build failed".to_owned());
             return Err(DropReason::TunnelHeader);
         };
-        let push = TunnelPush {
+        let mut push = TunnelPush {
             port: device,
             out_port: link.port.datapath().unwrap_or_default(),
             kind: config.kind,
             strips_ethernet,
             source_ports: self.world.underlay.source_ports,
             header,
+            frame_max: u32::MAX,
+            answer: outer::answer_key(&outer, config),
         };
-        let outer_key = self.outer_key(&outer, config);
+        if let Some(mtu) = link.hop.mtu {
+            outer::limit(&mut push, mtu).ok_or(DropReason::TunnelMtu)?;
+        }
+        let outer_key = outer::key(&outer, config, self.key.pkt_mark());
         self.effects.push(Effect::NeighbourUsed { bridge: link.bridge.id, ip: link.next });
         self.cross_underlay(&link, push, outer_key, last);
         Ok(())
@@ -289,28 +294,6 @@ impl<'a> Context<'a> {
         bridges.named(device).and_then(of).or_else(|| bridges.iter().find_map(of))
     }
 
-    /// The outer packet as the underlay's bridge sees it.
-    fn outer_key(&self, outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
-        let mut key = FlowKey::new();
-        let (source, destination) = outer.ethernet;
-        key.set(Field::EthSrc, source.to_u64().into());
-        key.set(Field::EthDst, destination.to_u64().into());
-        let (eth_type, from, to) = match outer.destination {
-            IpAddr::V4(_) => (0x0800, Field::Ipv4Src, Field::Ipv4Dst),
-            IpAddr::V6(_) => (0x86dd, Field::Ipv6Src, Field::Ipv6Dst),
-        };
-        key.set_eth_type(eth_type);
-        key.set(from, bits(outer.source));
-        key.set(to, bits(outer.destination));
-        key.set_nw_proto(config.kind.protocol());
-        key.set_nw_tos(outer.tos);
-        key.set_nw_ttl(outer.ttl);
-        key.set_tp_dst(config.udp_port);
-        key.set_pkt_mark(self.key.pkt_mark());
-        key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
-        key
-    }
-
     /// Goes on in the underlay's bridge as a packet from the device's port. What its flows look at was
     /// said by the tunnel's port and not by the packet, so that it does not become part of the mask.
     fn cross_underlay(&mut self, link: &Link<'a>, push: TunnelPush, outer: FlowKey, last: bool) {
@@ -345,7 +328,8 @@ impl<'a> Context<'a> {
         (self.stack, self.action_set) = (stack, action_set);
         (self.varying, self.is_rewritten) = (varying, was_rewritten);
         // As with patches, neither an early end nor an error there concerns what is left to do here.
-        (self.exit, self.error) = (false, None);
+        self.exit = false;
+        self.failure = self.error.take().or(self.failure);
         if pushed.len() == 1 {
             return;
         }
@@ -358,20 +342,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The options that were set and that the bridge knows, as they stand in a header.
-fn options_of(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
-    let present = key.get(Field::TunMetadataPresent);
-    let mut out = Vec::new();
-    for option in known.iter().filter(|it| present >> it.index & 1 != 0) {
-        let value = Field::tun_metadata(option.index).map_or(0, |field| key.get(field) as u32);
-        out.extend(wire::geneve::option_header(option.class, option.kind, size_of_val(&value)));
-        out.extend(value.to_be_bytes());
-    }
-    out
-}
-
 /// An address as its field holds it: IPv4 in the low bits.
-fn bits(ip: IpAddr) -> u128 {
+pub(super) fn bits(ip: IpAddr) -> u128 {
     match ip {
         IpAddr::V4(ip) => ip.to_bits().into(),
         IpAddr::V6(ip) => ip.to_bits(),
@@ -391,3 +363,6 @@ pub(crate) fn address(bits: u128) -> Option<IpAddr> {
 pub(crate) fn destination(key: &FlowKey) -> Option<IpAddr> {
     address(key.get(Field::TunIpv6Dst))
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ fn system(prefix: &str, len: u8, device: &str, gateway: Option<&str>) -> SystemR
         device: device.to_owned(),
         gateway: gateway.map(ip),
         source: None,
+        mtu: None,
     }
 }
 
@@ -53,7 +54,7 @@ fn routes() -> Routes {
         system("10.9.0.0", 24, "none", None),
     ];
     let known = addresses(&[("br0", "10.1.0.1", 24), ("br1", "fd00::1", 64)]);
-    let all = SystemRouting { routes: kernel, rules: Vec::new(), addresses: known };
+    let all = SystemRouting { routes: kernel, addresses: known, ..SystemRouting::default() };
     assert!(routes.set_system(all.clone()));
     assert!(!routes.set_system(all));
     routes
@@ -71,6 +72,7 @@ fn check(
         device: device.to_owned(),
         source: ip(source),
         gateway: gateway.map(ip),
+        mtu: None,
     });
     assert_eq!(found, expect, "{to} with mark {mark} from {from:?}");
 }
@@ -254,4 +256,23 @@ fn the_systems_rules_take_the_standard_ones_place() {
     assert_eq!(routes.show_rules(false).lines().count(), 2, "IPv6 keeps the standard ones");
     routes.set_system(SystemRouting::default());
     assert_eq!(routes.show_rules(true).lines().count(), 4);
+}
+
+#[test]
+fn the_smaller_mtu_of_route_and_device_counts() {
+    let check = |of_route, of_device: &[u32], expect| {
+        let route = SystemRoute { mtu: of_route, ..system("10.1.0.0", 24, "br0", None) };
+        let addresses = addresses(&[("br0", "10.1.0.1", 24)]);
+        let mtus = of_device.iter().map(|mtu| ("br0".to_owned(), *mtu)).collect();
+        let mut routes = Routes::default();
+        let rules = Vec::new();
+        routes.set_system(SystemRouting { routes: vec![route], rules, addresses, mtus });
+        let found = routes.lookup(0, ip("10.1.0.9"), None).unwrap().mtu;
+        assert_eq!(found, expect, "{of_route:?} {of_device:?}");
+    };
+    check(None, &[], None);
+    check(None, &[1500], Some(1500));
+    check(Some(1400), &[1500], Some(1400));
+    check(Some(9000), &[1500], Some(1500));
+    check(Some(1400), &[], Some(1400));
 }

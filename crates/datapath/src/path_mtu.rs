@@ -1,0 +1,159 @@
+//! Packets whose outer packet is too large for a tunnel's underlay: their senders are told the MTU that is
+//! left within the tunnel, or the outer packet is fragmented.
+
+use crate::laps::Laps;
+use crate::worker::Worker;
+use base::Instant;
+use flow::{DropReason, Frame, TunnelPush};
+use packet::{Offload, Packet, Pool};
+use port::offload;
+use std::time::Duration;
+use wire::checksum::checksum;
+use wire::{Ipv4, ethernet, ipv4};
+
+/// One error in this time, and so many at once, by each worker (RFC 1812 section 4.3.2.8, RFC 4443
+/// section 2.4).
+const ERROR_EVERY: Duration = Duration::from_millis(1);
+const ERRORS_AT_ONCE: u32 = 50;
+/// Fragments but the last carry a multiple of so many bytes (RFC 791).
+const FRAGMENT_UNIT: usize = 8;
+
+/// Bounds the rate of errors.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorLimit {
+    /// When the errors that were sent are paid for.
+    paid: Instant,
+}
+
+impl ErrorLimit {
+    fn allows(&mut self, now: Instant) -> bool {
+        let is_allowed = self.paid < now + ERROR_EVERY * ERRORS_AT_ONCE;
+        if is_allowed {
+            self.paid = self.paid.max(now) + ERROR_EVERY;
+        }
+        is_allowed
+    }
+}
+
+/// Whether a frame is too large for the tunnel; of one that is to be segmented, its segments.
+#[inline]
+pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
+    packet.len() > to.frame_max as usize
+        && packet.offload.gso.is_none_or(|gso| {
+            let header = offload::gso_header_bytes(packet.data(), gso.kind, None).unwrap_or(0);
+            u32::from(header) + u32::from(gso.segment_bytes) > to.frame_max
+        })
+}
+
+/// Drops a frame that is too large, and tells its sender where that is allowed: as a packet out of the
+/// tunnel, from the address that the frame was for (as Linux: `net/ipv4/ip_tunnel_core.c`,
+/// `iptunnel_pmtud_build_icmp`).
+pub(crate) fn refuse(
+    worker: &mut Worker,
+    now: Instant,
+    packet: Packet,
+    to: &TunnelPush,
+    laps: &mut impl Laps,
+) {
+    if let Some(answer) = answer(worker, now, &packet, to) {
+        worker.again.push((0, answer));
+    }
+    worker.refuse(packet, DropReason::TunnelTooBig, laps);
+}
+
+fn answer(worker: &mut Worker, now: Instant, packet: &Packet, to: &TunnelPush) -> Option<Frame> {
+    let mut place = worker.pool.take();
+    let len = wire::too_big(packet.data(), to.frame_max, place.receive_area());
+    let Some(len) = len.filter(|_| worker.error_limit.allows(now)) else {
+        worker.pool.give(place);
+        return None;
+    };
+    place.set_received(len, Offload::default());
+    let mut answer = Frame::parse(place, to.port).ok()?;
+    answer.key.copy_tunnel(&to.answer);
+    Some(answer)
+}
+
+/// An outer packet, or its fragments.
+pub(crate) fn fragments(
+    worker: &mut Worker,
+    mut frame: Frame,
+    to: &TunnelPush,
+    laps: &mut impl Laps,
+) -> Vec<Frame> {
+    let mtu = to.outer_mtu();
+    if frame.packet.len() <= ethernet::HEADER_LEN + mtu {
+        return vec![frame];
+    }
+    worker.fragment_id = worker.fragment_id.wrapping_add(1);
+    let (key, layers) = (&frame.key, frame.layers);
+    let mut pieces = Vec::new();
+    let piece = |packet| Frame { packet, key: key.clone(), layers, connection: None };
+    let limits = (mtu, worker.fragment_id);
+    let packet = frame.packet.take();
+    if !fragment(&mut worker.pool, &packet, limits, |packet| pieces.push(piece(packet))) {
+        pieces.drain(..).for_each(|piece| worker.pool.give(piece.packet));
+        worker.refuse(packet, DropReason::TunnelTooBig, laps);
+        return pieces;
+    }
+    worker.pool.give(packet);
+    for piece in &mut pieces {
+        let mark = piece.key.pkt_mark();
+        if piece.read_again(to.out_port) {
+            piece.key.set_pkt_mark(mark);
+        }
+    }
+    pieces
+}
+
+/// Cuts an outer packet of IPv4 into fragments whose packets have at most `mtu` bytes (RFC 791
+/// section 3.2). `false` where its header or the MTU do not allow it.
+fn fragment(
+    pool: &mut Pool,
+    packet: &Packet,
+    (mtu, id): (usize, u16),
+    mut out: impl FnMut(Packet),
+) -> bool {
+    cut(pool, packet.data(), (mtu, id), &mut out).is_some()
+}
+
+fn cut(
+    pool: &mut Pool,
+    frame: &[u8],
+    (mtu, id): (usize, u16),
+    out: &mut impl FnMut(Packet),
+) -> Option<()> {
+    let (ethernet, packet) = frame.split_at_checked(ethernet::HEADER_LEN)?;
+    let ip = Ipv4::new_checked(packet).ok()?;
+    let (header, payload) = (ip.header(), ip.payload());
+    let room = mtu.checked_sub(header.len())? / FRAGMENT_UNIT * FRAGMENT_UNIT;
+    if room == 0 {
+        return None;
+    }
+    for (index, part) in payload.chunks(room).enumerate() {
+        let mut piece = pool.take();
+        let network = ethernet.len();
+        let body = network + header.len();
+        let area = piece.receive_area().get_mut(..body + part.len())?;
+        area[..network].copy_from_slice(ethernet);
+        area[network..body].copy_from_slice(header);
+        area[body..].copy_from_slice(part);
+        let offset = u16::try_from(index * room / FRAGMENT_UNIT).ok()?;
+        let is_last = (index + 1) * room >= payload.len();
+        let more = if is_last { 0 } else { ipv4::MORE_FRAGMENTS };
+        let mut ip = Ipv4::new_quoted(&mut area[network..body]).ok()?;
+        ip.set_total_len(u16::try_from(header.len() + part.len()).ok()?);
+        ip.set_id(id);
+        ip.set_fragment_field(offset | more);
+        ip.set_checksum(0);
+        let computed = checksum(ip.header());
+        ip.set_checksum(computed);
+        let len = body + part.len();
+        piece.set_received(len, Offload::default());
+        out(piece);
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! What translation knows of a tunnel's outer packets: their key, their room, and the key of answers.
+
+use super::tunnel::bits;
+use base::OfPort;
+use flow::{Field, FlowKey, OptionMapping, TUN_KEY, TunnelPush};
+use std::net::IpAddr;
+use tunnel::{Key, Outer, TunnelConfig};
+
+/// Bytes of an Ethernet header.
+const ETHERNET_LEN: u32 = 14;
+/// The smallest MTU of IPv4 (RFC 791 section 3.2).
+const MTU_MIN: u32 = 68;
+
+/// The outer packet as the underlay's bridge sees it.
+pub fn key(outer: &Outer<'_>, config: &TunnelConfig, mark: u32) -> FlowKey {
+    let mut key = FlowKey::new();
+    let (source, destination) = outer.ethernet;
+    key.set(Field::EthSrc, source.to_u64().into());
+    key.set(Field::EthDst, destination.to_u64().into());
+    let (eth_type, from, to) = match outer.destination {
+        IpAddr::V4(_) => (0x0800, Field::Ipv4Src, Field::Ipv4Dst),
+        IpAddr::V6(_) => (0x86dd, Field::Ipv6Src, Field::Ipv6Dst),
+    };
+    key.set_eth_type(eth_type);
+    key.set(from, bits(outer.source));
+    key.set(to, bits(outer.destination));
+    key.set_nw_proto(config.kind.protocol());
+    key.set_nw_tos(outer.tos);
+    key.set_nw_ttl(outer.ttl);
+    key.set_tp_dst(config.udp_port);
+    key.set_pkt_mark(mark);
+    key.set(Field::ActsetOutput, OfPort::UNSET.0.into());
+    key
+}
+
+/// Says how long frames may be where the underlay's IP packets have at most `mtu` bytes. `None` where no
+/// IP packet would fit.
+pub fn limit(push: &mut TunnelPush, mtu: u32) -> Option<()> {
+    // Without an Ethernet header within the tunnel, the outer one takes its place.
+    let ethernet = if push.strips_ethernet { 2 * ETHERNET_LEN } else { ETHERNET_LEN };
+    push.frame_max = (mtu + ethernet).saturating_sub(push.header.len() as u32);
+    let least = if push.may_fragment() { mtu } else { push.frame_max.saturating_sub(ETHERNET_LEN) };
+    (least >= MTU_MIN && push.frame_max > 0).then_some(())
+}
+
+/// The tunnel's fields of packets from the other end.
+pub fn answer_key(outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
+    let key = match config.in_key {
+        Key::Flow => outer.key,
+        key => key.value(),
+    };
+    let flags = if config.in_key == Key::Absent { 0 } else { TUN_KEY };
+    let mut answer = FlowKey::new();
+    answer.set(Field::TunIpv6Src, bits(outer.destination));
+    answer.set(Field::TunIpv6Dst, bits(outer.source));
+    answer.set(Field::TunId, key.into());
+    answer.set(Field::TunFlags, flags.into());
+    answer.set(Field::TunTtl, outer.ttl.into());
+    answer
+}
+
+/// The options that were set and that the bridge knows, as they stand in a header.
+pub fn options(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
+    let present = key.get(Field::TunMetadataPresent);
+    let mut out = Vec::new();
+    for option in known.iter().filter(|it| present >> it.index & 1 != 0) {
+        let value = Field::tun_metadata(option.index).map_or(0, |field| key.get(field) as u32);
+        out.extend(wire::geneve::option_header(option.class, option.kind, size_of_val(&value)));
+        out.extend(value.to_be_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::PortNo;
+    use flow::TunnelKind;
+
+    #[test]
+    fn frames_have_the_room_that_the_underlay_leaves() {
+        // The flag of IPv4 that forbids fragments stands behind twenty bytes.
+        let push = |strips_ethernet, header: usize, flags| {
+            let mut bytes = vec![0; header];
+            (bytes[12], bytes[20]) = (8, flags);
+            TunnelPush {
+                port: PortNo(1),
+                out_port: PortNo(2),
+                kind: TunnelKind::Vxlan,
+                strips_ethernet,
+                source_ports: tunnel::SOURCE_PORTS,
+                header: bytes.into(),
+                frame_max: u32::MAX,
+                answer: FlowKey::new(),
+            }
+        };
+        let check = |strips, header, flags, mtu, expect: Option<u32>| {
+            let mut push = push(strips, header, flags);
+            let found = limit(&mut push, mtu).map(|()| push.frame_max);
+            assert_eq!(found, expect, "{strips} {header} {flags} {mtu}");
+            assert!(found.is_none() || push.outer_mtu() == mtu as usize);
+        };
+        // VXLAN over IPv4: 50 bytes with the outer Ethernet header.
+        check(false, 50, 0x40, 1500, Some(1464));
+        check(false, 50, 0x40, 118, Some(82));
+        check(false, 50, 0x40, 117, None);
+        check(false, 50, 0x40, 20, None);
+        check(false, 50, 0, 117, Some(81));
+        check(false, 50, 0, 67, None);
+        check(false, 250, 0, 200, None);
+        // GRE without Ethernet: 38 bytes.
+        check(true, 38, 0x40, 1500, Some(1490));
+        check(true, 38, 0x40, 92, Some(82));
+        check(true, 38, 0x40, 91, None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Packets into tunnels that come to nothing, each with its reason.
+
+use crate::translate::{Notes, Translation};
+use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec};
+use base::{Instant, MacAddr, PortNo};
+use flow::{Action, DropReason, FlowKey, TunnelKind};
+use openflow::message::FlowModCommand;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tunnel::{SystemRoute, SystemRouting, TABLE_MAIN, TunnelConfig};
+
+const NOW: Instant = Instant::from_millis(1000);
+const NEAR: MacAddr = MacAddr([2, 0, 0, 9, 0, 1]);
+const FAR: MacAddr = MacAddr([2, 0, 0, 9, 0, 2]);
+const REMOTE: [u8; 4] = [10, 9, 0, 2];
+/// Ports of the datapath: the underlay's own, its wire, the guest's and the tunnels'.
+const LOCAL: u32 = 1;
+const WIRE: u32 = 2;
+const GUEST: u32 = 3;
+const TUNNEL: PortNo = PortNo(9);
+
+/// What the underlay lacks.
+#[derive(Clone, Copy, PartialEq)]
+enum Lacking {
+    Nothing,
+    Route,
+    Neighbour,
+}
+
+/// A switch with two bridges. Of the guests' one, port 1 is the guest's, 2 a tunnel and 3 a patch; of the
+/// underlay's, 1 is the wire, 2 the patch and 3 a tunnel.
+fn switch(
+    options: &str,
+    mtu: Option<u32>,
+    lacking: Lacking,
+    [guests, underlay]: [&[&str]; 2],
+) -> Ofproto {
+    let mut ofproto = Ofproto::new(Config::default());
+    let mut bridge = |name| ofproto.add_bridge(BridgeConfig::new(name, NEAR), NOW);
+    let [int, phy] = ["br-int", "br-phy"].map(&mut bridge);
+    let device = |name: &str, port| PortSpec::new(name, NEAR, PortDevice::Datapath(PortNo(port)));
+    let patch = |name: &str, peer: &str| {
+        PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
+    };
+    let local = PortSpec { is_local: true, ..device("br-phy", LOCAL) };
+    for (id, spec) in [
+        (int, device("guest", GUEST)),
+        (int, tunnel_port("t0", options)),
+        (int, patch("a", "b")),
+        (phy, local),
+        (phy, device("wire", WIRE)),
+        (phy, patch("b", "a")),
+        (phy, tunnel_port("t1", "remote_ip=10.9.0.2 key=77")),
+    ] {
+        ofproto.add_port(id, spec, NOW).unwrap();
+    }
+    let near = IpAddr::from([10, 9, 0, 1]);
+    let route = SystemRoute {
+        table: TABLE_MAIN,
+        prefix: IpAddr::from([10, 9, 0, 0]),
+        len: 24,
+        metric: 0,
+        device: "br-phy".to_owned(),
+        gateway: None,
+        source: Some(near),
+        mtu,
+    };
+    let routes = if lacking == Lacking::Route { Vec::new() } else { vec![route] };
+    let addresses = BTreeMap::from([("br-phy".to_owned(), vec![(near, 24)])]);
+    let macs = BTreeMap::from([("br-phy".to_owned(), NEAR)]);
+    ofproto.set_routing(SystemRouting { routes, addresses, ..SystemRouting::default() }, macs);
+    if lacking != Lacking::Neighbour {
+        ofproto.learn_neighbour(NOW, "br-phy", REMOTE.into(), FAR);
+    }
+    guests.iter().for_each(|flow| add(&mut ofproto, int, flow));
+    underlay.iter().for_each(|flow| add(&mut ofproto, phy, flow));
+    ofproto
+}
+
+fn tunnel_port(name: &str, options: &str) -> PortSpec {
+    let options = options.split_whitespace().filter_map(|it| it.split_once('='));
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let config = TunnelConfig::parse(TunnelKind::Vxlan, name, &options).config.unwrap();
+    PortSpec::new(name, NEAR, PortDevice::Tunnel { device: TUNNEL, config: Arc::new(config) })
+}
+
+fn add(ofproto: &mut Ofproto, id: BridgeId, flow: &str) {
+    let flow_mod = openflow::text::parse_flow(flow, FlowModCommand::Add, &|_| None).unwrap();
+    ofproto.flow_mod(id, &flow_mod, NOW).unwrap();
+}
+
+/// What becomes of a UDP packet from a port.
+fn translate(ofproto: &Ofproto, port: u32) -> Translation {
+    let mut key = FlowKey::new();
+    key.set_in_port_raw(port);
+    key.set_eth_type(0x0800);
+    key.set_nw_proto(17);
+    key.set_nw_ttl(64);
+    ofproto.translate(NOW, &key, Notes::Off)
+}
+
+const VXLAN: &str = "remote_ip=10.9.0.2 key=5";
+const OUT: [&[&str]; 2] = [&["in_port=1,actions=output:2"], &["in_port=LOCAL,actions=output:1"]];
+
+#[test]
+fn what_a_tunnel_cannot_send_is_dropped_for_its_reason() {
+    let check = |options, mtu, lacking, expect: Option<DropReason>| {
+        let actions = translate(&switch(options, mtu, lacking, OUT), GUEST).actions;
+        let reason = match &actions[..] {
+            [Action::TunnelPush(_), Action::Output(PortNo(WIRE))] => None,
+            [Action::Drop(reason)] => Some(*reason),
+            _ => panic!("{options}: {actions:?}"),
+        };
+        assert_eq!(reason, expect, "{options} {mtu:?}");
+    };
+    let whole = Lacking::Nothing;
+    check(VXLAN, None, whole, None);
+    check(VXLAN, Some(118), whole, None);
+    check(VXLAN, Some(117), whole, Some(DropReason::TunnelMtu));
+    check(VXLAN, Some(40), whole, Some(DropReason::TunnelMtu));
+    check("remote_ip=10.9.0.2 key=5 df_default=false", Some(117), whole, None);
+    check("remote_ip=10.9.0.2 key=16777215", None, whole, None);
+    check("remote_ip=10.9.0.2 key=16777216", None, whole, Some(DropReason::TunnelHeader));
+    check(VXLAN, None, Lacking::Route, Some(DropReason::TunnelRoute));
+    check("remote_ip=10.8.0.2 key=5", None, whole, Some(DropReason::TunnelRoute));
+    check(VXLAN, None, Lacking::Neighbour, Some(DropReason::TunnelNeighbour));
+}
+
+#[test]
+fn loops_between_bridges_end_and_are_counted() {
+    let check = |what, port, flows| {
+        let actions = translate(&switch(VXLAN, None, Lacking::Nothing, flows), port).actions;
+        assert_eq!(actions, [Action::Drop(DropReason::ResubmitDepth)], "{what}");
+    };
+    check(
+        "a patch that is answered by its peer",
+        GUEST,
+        [&["in_port=1,actions=output:3", "in_port=3,actions=IN_PORT"], &["actions=IN_PORT"]],
+    );
+    check(
+        "a tunnel of the underlay's own bridge",
+        LOCAL,
+        [&[], &["in_port=LOCAL,actions=output:3"]],
+    );
+    check(
+        "a tunnel whose outer packets come back by a patch",
+        GUEST,
+        [&["actions=output:2"], &["in_port=LOCAL,actions=output:2"]],
+    );
+    // What is sent elsewhere on the way is sent.
+    let flows: [&[&str]; 2] = [
+        &["in_port=1,actions=output:3", "in_port=3,actions=IN_PORT"],
+        &["actions=output:1,IN_PORT"],
+    ];
+    let sent = translate(&switch(VXLAN, None, Lacking::Nothing, flows), GUEST).actions;
+    assert!(
+        sent.len() > 1 && sent.iter().all(|it| *it == Action::Output(PortNo(WIRE))),
+        "{sent:?}"
+    );
+}
