@@ -8,20 +8,11 @@ use crate::field::Field;
 use crate::frame::Layers;
 use crate::key::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, FlowKey, VLAN_PRESENT};
 use crate::vlan_limit::VlanLimit;
+use wire::ethertype;
+use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};
 
 const ETH_HEADER: usize = 14;
 const ETH_TYPE_MIN: u16 = 0x600;
-const ETH_IPV4: u16 = 0x0800;
-const ETH_ARP: u16 = 0x0806;
-const ETH_RARP: u16 = 0x8035;
-const ETH_IPV6: u16 = 0x86dd;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
-const ICMP: u8 = 1;
-const IGMP: u8 = 2;
-const ICMPV6: u8 = 58;
 
 /// Fills `key` with the headers of `data`, `vlans` VLAN headers at most; `None` where not even an
 /// Ethernet header is there.
@@ -33,9 +24,9 @@ pub(crate) fn extract(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> Optio
     let (eth_type, l3) = ethernet_type(data, vlans, key);
     key.set_eth_type(eth_type);
     let l4 = match eth_type {
-        ETH_IPV4 => ipv4(data, l3, key),
-        ETH_IPV6 => ipv6(data, l3, key),
-        ETH_ARP | ETH_RARP => {
+        ethertype::IPV4 => ipv4(data, l3, key),
+        ethertype::IPV6 => ipv6(data, l3, key),
+        ethertype::ARP | ethertype::RARP => {
             arp(data, l3, key);
             None
         }
@@ -48,8 +39,8 @@ pub(crate) fn extract(data: &[u8], vlans: VlanLimit, key: &mut FlowKey) -> Optio
 /// and broken headers.
 pub(crate) fn ip_end(data: &[u8], l3: usize, eth_type: u16) -> Option<usize> {
     match eth_type {
-        ETH_IPV4 => Some(l3 + usize::from(be16(data, l3 + 2)?)),
-        ETH_IPV6 => Some(l3 + 40 + usize::from(be16(data, l3 + 4)?)),
+        ethertype::IPV4 => Some(l3 + usize::from(be16(data, l3 + 2)?)),
+        ethertype::IPV6 => Some(l3 + 40 + usize::from(be16(data, l3 + 4)?)),
         _ => None,
     }
 }
@@ -210,12 +201,12 @@ fn transport(l4: &[u8], protocol: u8, key: &mut FlowKey) -> bool {
             let Some(header) = l4.first_chunk::<12>() else { return false };
             set_ports(header, key);
         }
-        ICMP | IGMP if key.eth_type() == ETH_IPV4 => {
+        ICMP | IGMP if key.eth_type() == ethertype::IPV4 => {
             let Some(header) = l4.first_chunk::<8>() else { return false };
             key.set_tp_src(header[0].into());
             key.set_tp_dst(header[1].into());
         }
-        ICMPV6 if key.eth_type() == ETH_IPV6 => return icmpv6(l4, key),
+        ICMPV6 if key.eth_type() == ethertype::IPV6 => return icmpv6(l4, key),
         _ => {}
     }
     true

@@ -7,18 +7,12 @@ mod write;
 use crate::frame::Layers;
 use crate::key::VLAN_PRESENT;
 use base::PortNo;
+use wire::ethertype;
+use wire::protocol::{ICMP, ICMPV6, IGMP, SCTP, TCP, UDP};
 
 /// Words in [`Headers`].
 pub const HEADER_WORDS: usize = 8;
 
-const ETH_IPV4: u16 = 0x0800;
-const ETH_IPV6: u16 = 0x86dd;
-const ICMP: u8 = 1;
-const IGMP: u8 = 2;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
-const SCTP: u8 = 132;
 /// ICMPv6's echo request and reply.
 const ECHO: std::ops::RangeInclusive<u8> = 128..=129;
 /// The outer tag's type is 0x88a8 rather than 0x8100.
@@ -79,7 +73,7 @@ impl Headers {
     /// Whether the packet is IPv6; otherwise it is IPv4, and words 5 to 7 are zero.
     #[inline]
     pub fn is_ipv6(&self) -> bool {
-        self.words[1] as u16 == ETH_IPV6
+        self.words[1] as u16 == ethertype::IPV6
     }
 
     /// Source and destination address of an IPv4 packet.
@@ -160,7 +154,7 @@ impl Headers {
             TCP => 20,
             _ => return false,
         };
-        let odd = (source_type & 0xffff ^ u64::from(ETH_IPV6)) | (ip >> 60 ^ 6);
+        let odd = (source_type & 0xffff ^ u64::from(ethertype::IPV6)) | (ip >> 60 ^ 6);
         if odd != 0 || payload_bytes < least_bytes || payload_bytes > frame_bytes - 54 {
             return false;
         }
@@ -172,7 +166,7 @@ impl Headers {
         let class = ip >> 52 & 0xff;
         self.words = [
             u64::from(in_port.0) << 32 | flags << 20 | ip >> 32 & 0xf_ffff,
-            be64(start, 0) & !0xffff | u64::from(ETH_IPV6),
+            be64(start, 0) & !0xffff | u64::from(ethertype::IPV6),
             source_type & !0xffff,
             u64::from(protocol) << 56 | class << 48 | (ip & 0xff) << 40 | be32(start, 54),
             be64(start, 22),
@@ -199,7 +193,8 @@ impl Headers {
             _ => return false,
         };
         // All at once: what there must not be of each shows as a bit.
-        let odd = (source_type & 0xffff ^ u64::from(ETH_IPV4)) | (ip >> 56 ^ 0x45) | ip & FRAGMENT;
+        let odd =
+            (source_type & 0xffff ^ u64::from(ethertype::IPV4)) | (ip >> 56 ^ 0x45) | ip & FRAGMENT;
         if odd != 0 || ip_bytes < least_bytes || ip_bytes > frame_bytes - 14 {
             return false;
         }
@@ -210,7 +205,7 @@ impl Headers {
         let flags = control & 0xfff;
         self.words = [
             u64::from(in_port.0) << 32 | flags << 20,
-            be64(start, 0) & !0xffff | u64::from(ETH_IPV4),
+            be64(start, 0) & !0xffff | u64::from(ethertype::IPV4),
             source_type & !0xffff,
             rest << 8 & PROTOCOL | ip & 0xff << 48 | rest >> 16 & 0xff << 40 | be32(start, 34),
             be64(start, 26),
@@ -235,8 +230,8 @@ impl Headers {
         }
         let ip = data.get(l3..)?;
         let l4 = match ethertype as u16 {
-            ETH_IPV4 => self.read_ipv4(ip)?,
-            ETH_IPV6 => self.read_ipv6(ip)?,
+            ethertype::IPV4 => self.read_ipv4(ip)?,
+            ethertype::IPV6 => self.read_ipv6(ip)?,
             _ => return None,
         };
         self.words[0] |= u64::from(in_port.0) << 32;

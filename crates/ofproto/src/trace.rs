@@ -17,6 +17,7 @@ use openflow::action::Subfield;
 use openflow::message::{FlowFlags, FlowMod};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::ethertype;
 
 /// What is to be traced.
 #[derive(Clone, Debug)]
@@ -221,7 +222,7 @@ fn translate_addresses(key: &mut FlowKey, nat: &NatRange) {
 
 fn addresses(key: &FlowKey) -> String {
     let (src, dst) = (key.tp_src(), key.tp_dst());
-    if key.eth_type() == 0x86dd {
+    if key.eth_type() == ethertype::IPV6 {
         let (from, to) = (key.ipv6_src(), key.ipv6_dst());
         format!("ipv6_src={from},tp_src={src},ipv6_dst={to},tp_dst={dst}")
     } else {

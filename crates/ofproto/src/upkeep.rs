@@ -27,8 +27,8 @@ pub(crate) struct Upkeep {
     has_idle: bool,
     /// From this slot on, megaflows are looked at: there are too many, or they may be idle for less long.
     look_from: Option<u32>,
-    /// Slots from here to there lose their megaflows.
-    purge: Option<(u32, u32)>,
+    /// Slots up to this one lose their megaflows.
+    purge: Option<u32>,
     /// Nothing is done with megaflows for now (`revalidator/pause`).
     is_paused: bool,
     /// Megaflows that were put by hand.
@@ -178,17 +178,19 @@ impl Ofproto {
     /// Deletes all megaflows that are there now, as `dpctl/del-flows` asks.
     pub fn delete_megaflows(&mut self, now: Instant, out: &mut Outbox) {
         let last = self.megaflows_mut().installed.last_slot();
-        self.upkeep.purge = Some((1, last));
+        self.upkeep.purge = Some(last);
         self.purge_some(now, out);
     }
 
+    /// The last place first: the lowest place that was given back is taken next, so that new flows are
+    /// dumped in the order in which they came.
     fn purge_some(&mut self, now: Instant, out: &mut Outbox) {
-        let Some((from, last)) = self.upkeep.purge else { return };
-        let end = from.saturating_add(FLOWS_AT_ONCE as u32).min(last.saturating_add(1));
-        self.upkeep.purge = (end <= last).then_some((end, last));
+        let Some(last) = self.upkeep.purge else { return };
+        let rest = last.saturating_sub(FLOWS_AT_ONCE as u32);
+        self.upkeep.purge = Some(rest).filter(|&rest| rest > 0);
         let mut megaflows = self.shared.lock();
         let installed = &mut megaflows.installed;
-        for slot in from..end {
+        for slot in (rest + 1..=last).rev() {
             if let Some(id) = installed.id_at(slot) {
                 delete(installed, id, now, &self.recirc, out);
             }

@@ -1,6 +1,7 @@
 //! Which VLANs a port carries, and how (columns `vlan_mode`, `tag` and `trunks` of `Port`).
 
 use flow::VLAN_PRESENT;
+use wire::ethertype;
 
 /// How a port treats VLANs. An empty list of VLANs means all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -102,13 +103,11 @@ impl Vlans {
         let outer = &mut self.tags[0];
         outer.vid = vid;
         if outer.tpid == 0 {
-            outer.tpid = ETH_VLAN;
+            outer.tpid = ethertype::VLAN;
         }
         self
     }
 }
-
-const ETH_VLAN: u16 = 0x8100;
 
 fn listed(list: &[u16], vid: u16) -> bool {
     list.is_empty() || list.binary_search(&vid).is_ok()
@@ -222,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_leaves_and_how() {
-        let tagged = |vid| Vlans { tags: [Tag { vid, pcp: 0, tpid: ETH_VLAN }, Tag::default()] };
+        let tagged =
+            |vid| Vlans { tags: [Tag { vid, pcp: 0, tpid: ethertype::VLAN }, Tag::default()] };
         // What leaves of VLAN 10, and of VLAN 20, by the tag's VLAN.
         let expect = [
             [Some(0), None],
@@ -259,8 +259,11 @@ mod tests {
         let mut seen = Vlans::default();
         assert_eq!(modes()[3].inside(seen).outer(), 10);
         assert_eq!(modes()[1].inside(seen).outer(), 0);
-        seen.tags[0] = Tag::new(ETH_VLAN, 0x6000);
-        assert_eq!(modes()[0].inside(seen).tags[0], Tag { vid: 10, pcp: 0x6000, tpid: ETH_VLAN });
+        seen.tags[0] = Tag::new(ethertype::VLAN, 0x6000);
+        assert_eq!(
+            modes()[0].inside(seen).tags[0],
+            Tag { vid: 10, pcp: 0x6000, tpid: ethertype::VLAN }
+        );
         let inside = modes()[5].inside(seen);
         assert_eq!((inside.tags[0].tpid, inside.tags[1].pcp), (0x88a8, 0x6000));
     }

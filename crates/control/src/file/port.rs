@@ -9,6 +9,7 @@ use base::OfPort;
 use flow::TunnelKind;
 use std::collections::BTreeMap;
 use tunnel::{Parsed, TunnelConfig};
+use wire::ethertype;
 
 impl File {
     pub(super) fn port(
@@ -135,7 +136,6 @@ fn tunnel(
 }
 
 fn vlan_mode(section: &mut Section<'_>, errors: &mut Errors<'_>) -> VlanMode {
-    const ETHERTYPE_8021AD: u16 = 0x88a8;
     let modes = ["access", "trunk", "native-tagged", "native-untagged", "dot1q-tunnel"];
     let mode = section.one_of("vlan_mode", &modes.map(|mode| (mode, mode)), errors);
     let tag = section.integer("tag", 0..=4095, errors);
@@ -146,7 +146,7 @@ fn vlan_mode(section: &mut Section<'_>, errors: &mut Errors<'_>) -> VlanMode {
                      add vlan_mode = \"native-untagged\" or remove one";
         section.refuse("trunks", words, errors);
     }
-    VlanMode::from_columns(mode, tag, trunks, cvlans, ETHERTYPE_8021AD).unwrap_or_default()
+    VlanMode::from_columns(mode, tag, trunks, cvlans, ethertype::SERVICE_VLAN).unwrap_or_default()
 }
 
 /// The kernel's rule for names of network devices (Linux: `net/core/dev.c`, `dev_valid_name`).

@@ -5,11 +5,7 @@ use crate::queues::affinity_from_text;
 use crate::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
 use base::OfPort;
 use ovsdb::Row;
-
-/// Ethernet type of the outer tag of `dot1q-tunnel` ports (IEEE 802.1ad).
-const ETHERTYPE_8021AD: u16 = 0x88a8;
-/// Ethernet type of IEEE 802.1Q tags.
-const ETHERTYPE_8021Q: u16 = 0x8100;
+use wire::ethertype;
 
 impl Reader<'_> {
     /// A port; None where it has no interface that is not another port's.
@@ -65,8 +61,8 @@ impl Reader<'_> {
             );
         }
         let ethertype = match row.map_str("other_config", "qinq-ethtype") {
-            Some("802.1q") => ETHERTYPE_8021Q,
-            _ => ETHERTYPE_8021AD,
+            Some("802.1q") => ethertype::VLAN,
+            _ => ethertype::SERVICE_VLAN,
         };
         VlanMode::from_columns(mode, tag, trunks, cvlans, ethertype).unwrap_or_else(|| {
             let words = format!("\"{}\" is unknown; taken as a trunk", mode.unwrap_or_default());

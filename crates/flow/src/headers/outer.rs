@@ -1,11 +1,10 @@
 //! The headers of a packet that may be a tunnel's.
 
-use super::{Headers, UDP};
+use super::Headers;
 use crate::field::Field;
 use crate::key::Mask;
 use base::PortNo;
-
-const GRE: u8 = 47;
+use wire::protocol::{GRE, UDP};
 
 impl Headers {
     /// Whether the packet is of a protocol that tunnels use.

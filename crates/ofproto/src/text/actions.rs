@@ -8,6 +8,7 @@ use flow::{
     Action, CtAction, Field, FlowKey, HashAlgorithm, Mask, Nat, NatKind, NatRange, PortSelection,
     SetField,
 };
+use wire::ethertype;
 
 /// The actions as text: `ct(commit),recirc(0x1)`, or `drop`. `key` is that of some packet of the
 /// flow: it says which header a port or a TTL belongs to.
@@ -61,7 +62,11 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
         ),
         Action::Set(set) => format_set(header_of(set.field, key), std::iter::once(action), key),
         Action::PushVlan { tpid, tci } => {
-            let tpid = if *tpid == 0x8100 { String::new() } else { format!("tpid=0x{tpid:04x},") };
+            let tpid = if *tpid == ethertype::VLAN {
+                String::new()
+            } else {
+                format!("tpid=0x{tpid:04x},")
+            };
             format!("push_vlan({tpid}vid={},pcp={})", tci & 0xfff, tci >> 13)
         }
         Action::PopVlan => "pop_vlan".to_owned(),
@@ -111,7 +116,7 @@ fn header_of(field: Field, key: &FlowKey) -> &'static str {
             58 => "icmpv6",
             proto => port_header(proto),
         },
-        _ if key.eth_type() == 0x86dd => "ipv6",
+        _ if key.eth_type() == ethertype::IPV6 => "ipv6",
         _ => "ipv4",
     }
 }

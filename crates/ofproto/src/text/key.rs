@@ -4,7 +4,7 @@ use super::PortNames;
 use super::field::{CT_STATES, Fields, Number, TCP_FLAGS, all_flags, hex, masked_flags};
 use flow::{ETH_TYPE_NONE, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::IpAddr;
-use wire::protocol;
+use wire::{ethertype, protocol};
 
 /// The headers of a flow as text: `recirc_id(0),in_port(2),packet_type(ns=0,id=0),...`. With
 /// `verbose` also what does not matter, with its mask; `key` then is the whole key of some packet
@@ -93,7 +93,7 @@ impl Headers<'_> {
     }
 
     fn ct_tuple(&mut self) {
-        let is_v4 = self.key.eth_type() == 0x0800;
+        let is_v4 = self.key.eth_type() == ethertype::IPV4;
         if self.key.ct_nw_proto() == 0 || !self.key.is_ip() {
             return;
         }
@@ -174,7 +174,7 @@ impl Headers<'_> {
         }
         let mut fields = Fields::new(self.key, self.mask, self.verbose);
         match eth_type {
-            0x0800 => {
+            ethertype::IPV4 => {
                 fields.ipv4("src", Field::Ipv4Src);
                 fields.ipv4("dst", Field::Ipv4Dst);
                 fields.number("proto", Field::NwProto, Number::Decimal);
@@ -183,7 +183,7 @@ impl Headers<'_> {
                 fields.frag();
                 self.header("ipv4", fields.out);
             }
-            0x86dd => {
+            ethertype::IPV6 => {
                 fields.ipv6("src", Field::Ipv6Src);
                 fields.ipv6("dst", Field::Ipv6Dst);
                 fields.number("label", Field::Ipv6Label, Number::Hex);
@@ -217,7 +217,7 @@ impl Headers<'_> {
                 fields.number("dst", Field::TpDst, Number::Decimal);
                 self.header(port_header(proto), fields.out);
             }
-            (1, 0x0800) | (58, 0x86dd) => {
+            (protocol::ICMP, ethertype::IPV4) | (protocol::ICMPV6, ethertype::IPV6) => {
                 fields.number("type", Field::IcmpType, Number::Decimal);
                 fields.number("code", Field::IcmpCode, Number::Decimal);
                 self.header(if proto == 1 { "icmp" } else { "icmpv6" }, fields.out);

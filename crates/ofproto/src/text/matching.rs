@@ -4,7 +4,7 @@ use super::PortNames;
 use base::OfPort;
 use flow::{FRAG_LATER, Field, FlowKey, Mask, Match};
 use openflow::text;
-use wire::protocol;
+use wire::{ethertype, protocol};
 
 /// A match in the syntax of `ovs-ofctl`. One that says which pass through the datapath is meant
 /// also says that the packet is Ethernet (ovs: `lib/match.c`, `match_format`).
@@ -76,8 +76,8 @@ fn packet_fields(key: &FlowKey) -> Mask {
         add(&[F::VlanTci1]);
     }
     match key.eth_type() {
-        0x0800 => add(&[F::Ipv4Src, F::Ipv4Dst]),
-        0x86dd => add(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]),
+        ethertype::IPV4 => add(&[F::Ipv4Src, F::Ipv4Dst]),
+        ethertype::IPV6 => add(&[F::Ipv6Src, F::Ipv6Dst, F::Ipv6Label]),
         0x0806 | 0x8035 => add(&[F::ArpSpa, F::ArpTpa, F::ArpOp, F::ArpSha, F::ArpTha]),
         _ => {}
     }
@@ -101,7 +101,7 @@ fn packet_fields(key: &FlowKey) -> Mask {
     if key.nw_proto() == protocol::TCP {
         add(&[F::TcpFlags]);
     }
-    let is_nd = key.eth_type() == 0x86dd && key.nw_proto() == protocol::ICMPV6;
+    let is_nd = key.eth_type() == ethertype::IPV6 && key.nw_proto() == protocol::ICMPV6;
     if is_nd && matches!(key.tp_src(), 135 | 136) && key.tp_dst() == 0 {
         add(&[F::NdTarget, F::NdSll, F::NdTll]);
     }

@@ -6,6 +6,7 @@ use crate::translate::datapath_mask;
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use wire::ethertype;
 
 /// A text that is no datapath flow.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -97,8 +98,8 @@ impl<'a> Reader<'a> {
     fn header(&mut self, name: &str, inside: &str) -> Result<(), ParseError> {
         use Field as F;
         self.network = match name {
-            "ipv4" => Some(0x0800),
-            "ipv6" => Some(0x86dd),
+            "ipv4" => Some(ethertype::IPV4),
+            "ipv6" => Some(ethertype::IPV6),
             "arp" => Some(0x0806),
             _ => self.network,
         };
@@ -242,7 +243,7 @@ impl<'a> Reader<'a> {
         let value = fitting(Field::EthType, value, number(value)?)?;
         let mask = mask.map_or(Ok(0xffff), number)?;
         match value {
-            0x8100 | 0x88a8 if self.tags < 2 => {
+            it if ethertype::is_vlan(it as u16) && self.tags < 2 => {
                 let field = if self.tags == 0 { Field::VlanTpid } else { Field::VlanTpid1 };
                 self.put(field, value, mask);
             }

@@ -11,7 +11,7 @@ use openflow::Action as OfAction;
 use openflow::action::{Subfield, ToController};
 use openflow::message::reason;
 use std::sync::Arc;
-use wire::protocol;
+use wire::{ethertype, protocol};
 
 /// Whether to go on with the list.
 #[derive(PartialEq, Eq)]
@@ -160,11 +160,11 @@ impl Context<'_> {
             OfAction::SetEthSrc(mac) => self.assign(Field::EthSrc, mac.to_u64().into(), true),
             OfAction::SetEthDst(mac) => self.assign(Field::EthDst, mac.to_u64().into(), true),
             OfAction::SetIpv4Src(ip) => {
-                let is_v4 = self.key.eth_type() == 0x0800;
+                let is_v4 = self.key.eth_type() == ethertype::IPV4;
                 self.assign(Field::Ipv4Src, u32::from(*ip).into(), is_v4);
             }
             OfAction::SetIpv4Dst(ip) => {
-                let is_v4 = self.key.eth_type() == 0x0800;
+                let is_v4 = self.key.eth_type() == ethertype::IPV4;
                 self.assign(Field::Ipv4Dst, u32::from(*ip).into(), is_v4);
             }
             OfAction::SetIpDscp(dscp) => {
@@ -269,7 +269,7 @@ impl Context<'_> {
                 pause: false,
             });
         }
-        let version = if self.key.eth_type() == 0x0800 { 4 } else { 6 };
+        let version = if self.key.eth_type() == ethertype::IPV4 { 4 } else { 6 };
         self.notes.add(NoteKind::Warning, || format!("IPv{version} decrement TTL exception"));
         Next::Leave
     }

@@ -8,6 +8,7 @@ use crate::recirc::Frozen;
 use base::{TableId, Zone};
 use flow::{Action, CtAction, Field, Masked, Nat, NatRange};
 use openflow::action::{Ct, ZoneSource};
+use wire::ethertype;
 
 impl Context<'_> {
     /// Tracks the packet. Where the action names a table, a copy goes on there with what tracking
@@ -94,7 +95,7 @@ impl Context<'_> {
     /// Exchanges the packet's addresses and ports with those of its connection's original
     /// direction, in the key and in the mask.
     pub fn swap_tuple(&mut self) {
-        let v4 = self.key.eth_type() == 0x0800;
+        let v4 = self.key.eth_type() == ethertype::IPV4;
         let pairs = [
             (Field::NwProto, Field::CtNwProto),
             if v4 { (Field::Ipv4Src, Field::CtNwSrc) } else { (Field::Ipv6Src, Field::CtIpv6Src) },

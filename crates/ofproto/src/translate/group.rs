@@ -11,7 +11,7 @@ use crate::revalidate::Dependency;
 use base::OfPort;
 use flow::{DropReason, Field, HashAlgorithm, VLAN_PRESENT, Words};
 use openflow::message::{Bucket, GroupType};
-use wire::protocol;
+use wire::{ethertype, protocol};
 
 /// How long a chain of groups that watch each other may be (ovs: `MAX_LIVENESS_RECURSION`).
 const LIVENESS_DEPTH: usize = 64;
@@ -120,7 +120,7 @@ impl<'a> Context<'a> {
 
     /// Makes what the default hash looks at matter (ovs: `lib/flow.c`, `flow_mask_hash_fields`).
     fn default_hash(&mut self) -> u32 {
-        let is_v4 = self.key.eth_type() == 0x0800;
+        let is_v4 = self.key.eth_type() == ethertype::IPV4;
         self.mask.add(Field::EthSrc);
         self.mask.add(Field::EthDst);
         if self.key.is_ip() {

@@ -8,9 +8,7 @@ use crate::revalidate::Dependency;
 use crate::vlan::{PortVlans, PriorityTags, Tag, Vlans};
 use base::{MacAddr, OfPort};
 use flow::{Field, FlowKey, VLAN_PRESENT};
-
-const ETH_VLAN: u16 = 0x8100;
-const ETH_QINQ: u16 = 0x88a8;
+use wire::ethertype;
 
 impl<'a> Context<'a> {
     pub fn normal(&mut self) {
@@ -36,7 +34,7 @@ impl<'a> Context<'a> {
             self.warn("no input bundle, dropping");
             return;
         }
-        let is_tag = matches!(self.key.eth_type(), ETH_VLAN | ETH_QINQ);
+        let is_tag = ethertype::is_vlan(self.key.eth_type());
         if is_tag && self.key.vlan_tci() & VLAN_PRESENT == 0 {
             self.warn("partial VLAN tag, dropping");
             return;
@@ -201,7 +199,7 @@ fn refused(port: &Port, vid: u16) -> String {
 
 pub(super) fn tags(key: &FlowKey) -> Vlans {
     let tag = |tpid: u16, tci: u16| {
-        let is_tag = matches!(tpid, ETH_VLAN | ETH_QINQ) && tci & VLAN_PRESENT != 0;
+        let is_tag = ethertype::is_vlan(tpid) && tci & VLAN_PRESENT != 0;
         if is_tag { Tag::new(tpid, tci) } else { Tag::default() }
     };
     let outer = tag(key.vlan_tpid(), key.vlan_tci());
@@ -217,7 +215,7 @@ fn put_tags(key: &mut FlowKey, vlans: &Vlans, priority_tags: PriorityTags) {
         let always = priority_tags == PriorityTags::Always && tag.tpid != 0;
         if tag.vid != 0 || tag.pcp != 0 || always {
             key.set(tci, tag.tci().into());
-            key.set(tpid, if tag.tpid == 0 { ETH_VLAN } else { tag.tpid }.into());
+            key.set(tpid, if tag.tpid == 0 { ethertype::VLAN } else { tag.tpid }.into());
         } else {
             key.set(tci, 0);
             key.set(tpid, 0);

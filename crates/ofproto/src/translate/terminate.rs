@@ -8,7 +8,7 @@ use base::MacAddr;
 use flow::{Action, Field, OptionMapping};
 use std::net::IpAddr;
 use std::sync::Arc;
-use wire::protocol;
+use wire::{ethertype, icmpv6, protocol};
 
 impl Context<'_> {
     /// The step that takes an outer packet of a tunnel to its end, if it is one that a port of the
@@ -24,7 +24,7 @@ impl Context<'_> {
             Some((port, kind)) => {
                 let mac = self.key.eth_src();
                 let ip = match self.key.eth_type() {
-                    0x0800 => IpAddr::V4(self.key.ipv4_src()),
+                    ethertype::IPV4 => IpAddr::V4(self.key.ipv4_src()),
                     _ => IpAddr::V6(self.key.ipv6_src()),
                 };
                 self.effects.push(Effect::NeighbourSeen { bridge, ip, mac });
@@ -63,7 +63,7 @@ impl Context<'_> {
     fn snoop(&mut self) {
         let seen = match self.key.eth_type() {
             0x0806 => self.snoop_arp(),
-            0x86dd => self.snoop_nd(),
+            ethertype::IPV6 => self.snoop_nd(),
             _ => None,
         };
         if let Some((ip, mac)) = seen.filter(|(_, mac)| *mac != MacAddr::ZERO) {
@@ -89,13 +89,14 @@ impl Context<'_> {
     }
 
     fn snoop_nd(&mut self) -> Option<(IpAddr, MacAddr)> {
-        const ADVERTISEMENT: u16 = 136;
         if self.key.nw_proto() != protocol::ICMPV6 {
             return None;
         }
         self.mask.add(Field::NwProto);
         self.mask.add_bits(Field::TpSrc, 0xff);
-        if self.key.tp_src() != ADVERTISEMENT || !self.is_own(IpAddr::V6(self.key.ipv6_dst())) {
+        if self.key.tp_src() != icmpv6::NEIGHBOUR_ADVERT.into()
+            || !self.is_own(IpAddr::V6(self.key.ipv6_dst()))
+        {
             return None;
         }
         for field in [Field::Ipv6Src, Field::Ipv6Dst, Field::NdTarget, Field::ArpTha] {
