@@ -4,12 +4,11 @@ use crate::fixture::{replica, uuid, value_of};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Settings that Open vSwitch 3.1 does not document: newer ones, one that it writes all the same, and our own.
+/// Settings that Open vSwitch 3.1 does not document: newer ones, and our own.
 const NEWER: [&str; 9] = [
     "CT_Zone limit",
     "Datapath ct_zone_default_limit",
     "Interface options:xdp-offload",
-    "Interface status:peer_ifindex",
     "Interface status:peer_ifindex",
     "Open_vSwitch other_config:neigh-notifier-enable",
     "Open_vSwitch other_config:pmd-sleep-max",

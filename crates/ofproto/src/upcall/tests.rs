@@ -144,6 +144,22 @@ fn flows_that_look_at_more_replace_those_that_look_at_less() {
     assert_eq!((counters.current, counters.max, counters.outdated), (1, 1, 1));
 }
 
+/// As Open vSwitch's test 1172 wants it, which dumps flows before and after `revalidator/purge`.
+#[test]
+fn flows_that_come_after_all_were_deleted_are_dumped_in_the_order_in_which_they_came() {
+    let mut switch = Switch::new(Config::default());
+    switch.flow(FlowModCommand::Add, "in_port=1,actions=output:2");
+    for _ in 0..2 {
+        for device in [3, 1, 2] {
+            switch.miss(device, THERE);
+        }
+        let flows = switch.ofproto.megaflows();
+        assert_eq!(flows.iter().map(|flow| flow.key.in_port().0).collect::<Vec<_>>(), [3, 1, 2]);
+        switch.ofproto.delete_megaflows(switch.now, &mut switch.out);
+        assert!(switch.ofproto.megaflows().is_empty());
+    }
+}
+
 #[test]
 fn statistics_reach_the_flows_and_nothing_is_counted_twice() {
     let mut switch = Switch::new(Config::default());
