@@ -165,7 +165,8 @@ fn reason(outcome: &Outcome, peer: Option<Verdict>) -> String {
     let cause = outcome.cause.as_deref();
     match peer {
         Some(Verdict::Fail | Verdict::Skip) => match cause {
-            Some(cause) if cause.starts_with("kernel") => cause.to_owned(),
+            // What is not built is no reason where the peer does not pass.
+            Some(cause) if !cause.starts_with("not built yet") => cause.to_owned(),
             _ => "limit of the machine: the peer does not pass either".to_owned(),
         },
         _ => cause.unwrap_or(UNKNOWN).to_owned(),
