@@ -41,3 +41,21 @@ if ours; then
     eventually 5 test "$(vsctl get interface p1 error)" != "[]"
     contains "why" "$(vsctl get interface p1 error)" "start the switch with --enable-dummy"
 fi
+
+# Where such ports stand in for devices of the system, their options are obeyed too, also when they change; and
+# bridges have addresses that no other process gives.
+if ours; then
+    stop_switch
+    start_switch --enable-dummy=system
+    vsctl add-br br1 -- set bridge br1 datapath_type=dummy -- add-port br1 q1 -- add-port br1 q2
+    for file in first second; do
+        vsctl set interface q2 options:tx_pcap=$work/$file.pcap -- set interface br1 options:tx_pcap=$work/l$file.pcap
+        ovs-appctl netdev-dummy/receive q1 "020000000002 020000000001 1234 4242"
+        captured() { [ "$(ovs-pcap "$1.pcap" | wc -l)" = 1 ]; }
+        eventually 5 captured $file
+        eventually 5 captured l$file
+    done
+    same "their numbers" "1 2" "$(ofport q1) $(ofport q2)"
+    mac=$(vsctl get interface br1 mac_in_use)
+    [[ $mac != '"aa:55:'* ]] || fail "the bridge has a port's address: $mac"
+fi

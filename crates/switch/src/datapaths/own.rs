@@ -1,7 +1,9 @@
-//! Ports of the switch's own datapath that a command takes out. They are bridges' ports, which the next change
-//! of the configuration puts in again (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
+//! Ports of the switch's own datapath that a command takes out or gives another number. They are bridges'
+//! ports: the next change of the configuration puts those in again that are out
+//! (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
 
 use crate::Switch;
+use base::PortNo;
 
 /// Why such a port has no number meanwhile.
 const TAKEN_OUT: &str =
@@ -31,5 +33,19 @@ impl Switch {
             running.state = self.open_interface(&mut running);
             self.configured.interfaces.insert(name, running);
         }
+    }
+
+    /// Opens a port's device anew, under another number of the datapath's, which no port has.
+    ///
+    /// # Errors
+    /// It is no port of a bridge, or cannot be opened.
+    pub fn renumber_device(&mut self, name: &str, number: PortNo) -> Result<(), String> {
+        let running = self.configured.interfaces.remove(name);
+        let mut running = running.ok_or_else(|| "unknown port".to_owned())?;
+        self.devices.wish(name, number);
+        self.reopen(&mut running);
+        let opened = running.state.clone().map(drop);
+        self.configured.interfaces.insert(name.to_owned(), running);
+        opened
     }
 }
