@@ -13,6 +13,9 @@ pub const RESUBMIT_DEPTH: usize = 64;
 pub const RESUBMITS: usize = 4096;
 /// How much may lie on the stack of `push` and `pop` where a packet is resubmitted.
 pub const STACK_BYTES: usize = 64 * 1024;
+/// Actions that one packet's translation may come to; there are as many where each sends to a port in 64 kB of
+/// Open vSwitch's messages.
+pub const ACTIONS: usize = 8 * 1024;
 /// OpenFlow tables of a bridge; table 255 is reserved.
 pub const TABLES: usize = 255;
 /// OpenFlow flows in one table.

@@ -122,10 +122,10 @@ fn ipv6(data: &[u8], l3: usize, key: &mut FlowKey) -> Option<usize> {
     let end = l3 + 40 + payload_bytes;
     key.set(Field::Ipv6Src, be128(header, 8));
     key.set(Field::Ipv6Dst, be128(header, 24));
+    let (protocol, l4, frag) = extension_headers(&data[..end], l3 + 40, header[6])?;
     key.set_ipv6_label(version_class_label & 0xf_ffff);
     key.set_nw_tos((version_class_label >> 20) as u8);
     key.set_nw_ttl(header[7]);
-    let (protocol, l4, frag) = extension_headers(&data[..end], l3 + 40, header[6])?;
     key.set_nw_frag(frag);
     key.set_nw_proto(protocol);
     if frag & FRAG_LATER != 0 {

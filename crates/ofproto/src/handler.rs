@@ -5,6 +5,9 @@
 //! order in which things happened to it. What else a packet does is left to the thread that owns the
 //! state ([`Ofproto::apply_credits`]).
 
+mod translation_log;
+
+use self::translation_log::TranslationLog;
 use crate::installed::{Links, NewFlow};
 use crate::snapshot::{Locked, Shared, Snapshot};
 use crate::translate::{Effect, Notes, World, datapath_mask, translate};
@@ -23,6 +26,7 @@ pub struct Handler {
     answers: Vec<Answer>,
     /// Kept for their room.
     commands: Vec<(WorkerId, FlowCommand)>,
+    log: TranslationLog,
 }
 
 /// What is to be done about a miss.
@@ -57,8 +61,8 @@ pub struct After {
 
 impl Handler {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (answers, commands) = (Vec::new(), Vec::new());
-        Handler { shared: Arc::clone(shared), snapshot: shared.read(), answers, commands }
+        let (answers, commands, log) = (Vec::new(), Vec::new(), TranslationLog::default());
+        Handler { shared: Arc::clone(shared), snapshot: shared.read(), answers, commands, log }
     }
 
     /// Translates a miss, and keeps the answer until [`Self::install`]. Gives it back if only the thread
@@ -92,6 +96,9 @@ impl Handler {
         let packet_len = Some(upcall.packet.data().len());
         let world = World { packet_len, ..self.snapshot.world(now) };
         let mut translation = translate(world, &upcall.key, Notes::Off);
+        if translation.has_errors && self.log.is_due(now) {
+            translation_log::tell(world, &upcall.key);
+        }
         let teaches =
             |it: &Effect| matches!(it, Effect::LearnFlow { .. } | Effect::HitLearned { .. });
         if refuses && translation.effects.iter().any(teaches) {
@@ -149,7 +156,7 @@ impl Handler {
         now: Instant,
         send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
     ) -> After {
-        let Handler { shared, snapshot, answers, commands } = self;
+        let Handler { shared, snapshot, answers, commands, .. } = self;
         let mut megaflows = shared.lock();
         for answer in answers.drain(..) {
             answer.install(now, snapshot, &mut megaflows, commands);

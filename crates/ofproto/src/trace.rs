@@ -108,7 +108,12 @@ impl Ofproto {
         }
         let megaflow = Match::new(&key, &mask);
         let _ = writeln!(out, "Megaflow: {}", text::format_match(&megaflow, names));
-        let actions = text::format_actions(&translation.actions, &key, names);
+        let mut actions = text::format_actions(&translation.actions, &key, names);
+        if request.packet_bytes.is_none() {
+            // Without a packet nothing is sent to controllers (ovs: `ofproto/ofproto-dpif-xlate.c`,
+            // `xlate_controller_action`).
+            actions = actions.replace("dont_send=0,continuation=0", "dont_send=1,continuation=0");
+        }
         let _ = write!(out, "Datapath actions: {actions}");
         if let Some(error) = translation.error {
             let _ = write!(out, "\nTranslation failed ({}), packet is dropped.\n", failure(error));
@@ -232,7 +237,7 @@ fn addresses(key: &FlowKey) -> String {
 }
 
 /// Writes remarks, those that belong under others further to the right.
-fn write_notes(out: &mut String, notes: &[Note], level: usize) {
+pub(crate) fn write_notes(out: &mut String, notes: &[Note], level: usize) {
     for (i, note) in notes.iter().enumerate() {
         if note.kind == NoteKind::Bridge {
             out.push('\n');
@@ -262,7 +267,7 @@ fn write_notes(out: &mut String, notes: &[Note], level: usize) {
 
 /// What stopped a translation, in Open vSwitch's words
 /// (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_strerror`).
-fn failure(reason: DropReason) -> &'static str {
+pub(crate) fn failure(reason: DropReason) -> &'static str {
     match reason {
         DropReason::ResubmitDepth => "Recursion too deep",
         DropReason::Resubmits => "Too many resubmits",

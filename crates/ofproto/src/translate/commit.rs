@@ -26,7 +26,8 @@ const HEADERS: [Header; 8] = [
     Header { fields: &[Field::NdTarget, Field::NdSll, Field::NdTll], is_in: is_neighbor_discovery },
     Header {
         fields: &[Field::ArpSpa, Field::ArpTpa, Field::ArpOp, Field::ArpSha, Field::ArpTha],
-        is_in: |key| matches!(key.eth_type(), 0x0806 | 0x8035),
+        // One without an operation is left as it is, like IP without a protocol.
+        is_in: |key| matches!(key.eth_type(), 0x0806 | 0x8035) && key.get(Field::ArpOp) != 0,
     },
     // Ports, or ICMP's type and code.
     Header {

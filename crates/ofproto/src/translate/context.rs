@@ -333,6 +333,14 @@ impl<'a> Context<'a> {
     }
 
     pub fn may_resubmit(&mut self) -> bool {
+        if self.actions.len() >= limits::ACTIONS {
+            self.notes
+                .add(NoteKind::Error, || "resubmits yielded over 64 kB of actions".to_owned());
+            // The packet goes on with what there is (ovs: `ofproto/ofproto-dpif-xlate.c`,
+            // `xlate_resubmit_resource_check`).
+            (self.exit, self.is_slow) = (true, true);
+            return false;
+        }
         let (text, error) = if self.depth >= limits::RESUBMIT_DEPTH {
             let text = format!("over max translation depth {}", limits::RESUBMIT_DEPTH);
             (text, DropReason::ResubmitDepth)

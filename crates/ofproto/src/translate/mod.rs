@@ -151,6 +151,8 @@ pub(crate) struct Translation {
     pub final_key: FlowKey,
     /// What was done and why, where that was asked for.
     pub notes: Vec<Note>,
+    /// Whether the log has something to tell of it.
+    pub has_errors: bool,
     /// Copies that go round once more, where notes were asked for.
     pub forks: Vec<Fork>,
 }
@@ -330,6 +332,7 @@ fn finish(context: Context<'_>, key: &FlowKey) -> Translation {
         error: context.error,
         is_slow: context.is_slow,
         final_key: context.key,
+        has_errors: context.notes.has_errors(),
         notes: context.notes.into_notes(),
         forks: context.forks,
     }
@@ -358,6 +361,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
         error: Some(reason),
         is_slow: false,
         final_key: key.clone(),
+        has_errors: false,
         notes: Vec::new(),
         forks: Vec::new(),
     }

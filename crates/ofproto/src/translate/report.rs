@@ -33,6 +33,8 @@ pub(crate) struct Note {
 #[derive(Debug)]
 pub(crate) struct Notebook {
     wanted: bool,
+    /// Whether something wrong was met, be remarks wanted or not.
+    has_errors: bool,
     /// The remarks under which the next one goes, outermost first; the first holds all.
     open: Vec<Note>,
 }
@@ -40,7 +42,11 @@ pub(crate) struct Notebook {
 impl Notebook {
     pub fn new(wanted: bool) -> Self {
         let all = Note { kind: NoteKind::Detail, text: String::new(), below: Vec::new() };
-        Notebook { wanted, open: vec![all] }
+        Notebook { wanted, has_errors: false, open: vec![all] }
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.has_errors
     }
 
     pub fn is_wanted(&self) -> bool {
@@ -49,6 +55,7 @@ impl Notebook {
 
     /// Writes a remark; the text is made only where it is wanted.
     pub fn add(&mut self, kind: NoteKind, text: impl FnOnce() -> String) {
+        self.has_errors |= kind == NoteKind::Error;
         if self.wanted
             && let Some(note) = self.open.last_mut()
         {

@@ -1,0 +1,96 @@
+//! What the log says of packets whose translation met an error: the flow tables ask for something that cannot
+//! be (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_report_error`; `ofproto/ofproto-dpif-upcall.c`,
+//! `upcall_xlate`).
+
+use crate::text::{PortNames, format_key};
+use crate::trace::{failure, write_notes};
+use crate::translate::{Note, NoteKind, Notes, World, translate};
+use base::Instant;
+use flow::{DropReason, FlowKey};
+use std::time::Duration;
+
+/// The shortest time between two packets whose errors one thread tells: to find them, a packet is translated
+/// once more.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tells of errors, not too often.
+#[derive(Debug, Default)]
+pub(super) struct TranslationLog {
+    quiet_until: Option<Instant>,
+}
+
+impl TranslationLog {
+    /// Whether errors may be told now; if so, not again for a while.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.quiet_until.is_none_or(|until| now >= until);
+        if is_due {
+            self.quiet_until = Some(now + PAUSE);
+        }
+        is_due
+    }
+}
+
+/// Tells which errors the translation of a packet meets; `key` has the datapath's port numbers. Of one that
+/// goes round in the tables, all steps are told.
+pub(super) fn tell(world: World<'_>, key: &FlowKey) {
+    for (target, text) in describe(world, key) {
+        log::warn!(target: target, "{text}");
+    }
+}
+
+fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
+    let mut shown = key.clone();
+    if let Some((_, number)) = world.bridges.of_packet(key) {
+        shown.set_in_port_raw(number.0.into());
+    }
+    let flow = format_key(&shown, PortNames::default());
+    let translation = translate(world, key, Notes::On { names: false, learns: false });
+    let mut told = Vec::new();
+    errors(&translation.notes, "", &mut |bridge, error| {
+        let text = format!("{error} on bridge {bridge} while processing {flow}");
+        told.push(("ofproto_dpif_xlate", text));
+    });
+    if let Some(error @ (DropReason::ResubmitDepth | DropReason::Resubmits)) = translation.error {
+        let mut text = format!("Flow: {flow}\n");
+        write_notes(&mut text, &translation.notes, 0);
+        text += &format!("\nTranslation failed ({}), packet is dropped.", failure(error));
+        told.push(("ofproto_dpif_upcall", text));
+    }
+    told
+}
+
+/// Finds errors, each with the bridge in which it was met.
+fn errors(notes: &[Note], bridge: &str, each: &mut impl FnMut(&str, &str)) {
+    for note in notes {
+        let inner = match note.kind {
+            NoteKind::Bridge => note.text.split('"').nth(1).unwrap_or(bridge),
+            NoteKind::Error => {
+                each(bridge, &note.text);
+                bridge
+            }
+            _ => bridge,
+        };
+        errors(&note.below, inner, each);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_with_their_bridges_and_not_too_often() {
+        let note = |kind, text: &str, below| Note { kind, text: text.to_owned(), below };
+        let inner = vec![note(NoteKind::Error, "stack underflow", vec![])];
+        let patch = note(NoteKind::Bridge, "bridge(\"br1\")", inner);
+        let table = note(NoteKind::Table, "0. ip, priority 5", vec![patch]);
+        let after = note(NoteKind::Error, "over max translation depth 64", vec![]);
+        let outer = note(NoteKind::Bridge, "bridge(\"br0\")", vec![table, after]);
+        let mut told = Vec::new();
+        errors(&[outer], "", &mut |bridge, error| told.push(format!("{bridge}: {error}")));
+        assert_eq!(told, ["br1: stack underflow", "br0: over max translation depth 64"]);
+        let mut log = TranslationLog::default();
+        let due = [0, 999, 1000, 1500, 2000].map(|ms| log.is_due(Instant::from_millis(ms)));
+        assert_eq!(due, [true, false, true, false, true]);
+    }
+}
