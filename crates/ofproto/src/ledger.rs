@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     pub learned: LearnedCookies,
     pub group_users: GroupUsers,
     pub evictions: Evictions,
+    /// Packets of before do not teach neighbours.
+    pub neighbours_since: Instant,
 }
 
 impl Ledger {
@@ -35,6 +37,7 @@ impl Ledger {
             learned: LearnedCookies::default(),
             group_users: GroupUsers::default(),
             evictions: Evictions::default(),
+            neighbours_since: Instant::ZERO,
         }
     }
 

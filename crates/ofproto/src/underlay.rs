@@ -170,14 +170,20 @@ impl Ofproto {
     }
 
     /// Forgets the neighbours behind a device that went down and has an address of the system, as Linux does
-    /// (`net/core/neighbour.c`, `neigh_ifdown`): others may be there when it is up again.
-    pub fn forget_neighbours_behind(&mut self, device: &str) {
+    /// (`net/core/neighbour.c`, `neigh_ifdown`): others may be there when it is up again. Statistics that
+    /// workers tell later are partly of packets that came before.
+    pub fn forget_neighbours_behind(&mut self, device: &str, now: Instant) {
         if !self.underlay.ports.has_address(device) {
             return;
         }
         let of = self.bridges.iter().find(|bridge| bridge.port_named(device).is_some());
-        let name = of.map(|bridge| bridge.config.name.clone());
-        name.iter().for_each(|name| self.flush_neighbours_of(name));
+        let Some((id, name)) = of.map(|bridge| (bridge.id, bridge.config.name.clone())) else {
+            return;
+        };
+        self.flush_neighbours_of(&name);
+        if let Some(ledger) = self.ledger_mut(id) {
+            ledger.neighbours_since = now;
+        }
     }
 
     /// The same of a bridge that goes.
@@ -220,10 +226,11 @@ impl Ofproto {
         ip: IpAddr,
         mac: MacAddr,
     ) {
-        let Some(name) = self.bridges.get(bridge).map(|bridge| bridge.config.name.clone()) else {
-            return;
-        };
-        self.learn_neighbour(now, &name, ip, mac);
+        let is_old = self.ledger(bridge).is_none_or(|ledger| now < ledger.neighbours_since);
+        let name = self.bridges.get(bridge).map(|bridge| bridge.config.name.clone());
+        if let Some(name) = name.filter(|_| !is_old) {
+            self.learn_neighbour(now, &name, ip, mac);
+        }
     }
 
     /// Asks for the neighbours that packets need: as a packet from the device's port, which goes through

@@ -56,7 +56,7 @@ impl Switch {
     /// The system's routes or addresses are these now.
     pub fn set_routing(&mut self, routing: Routing) {
         for device in &routing.down {
-            self.ofproto.forget_neighbours_behind(device);
+            self.ofproto.forget_neighbours_behind(device, clock::now());
         }
         self.tunnels.routing = routing;
         self.refresh_routing();

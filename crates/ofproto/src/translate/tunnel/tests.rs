@@ -159,3 +159,21 @@ fn loops_between_bridges_end_and_are_counted() {
         "{sent:?}"
     );
 }
+
+#[test]
+fn packets_from_before_a_link_went_down_teach_no_neighbours() {
+    let mut ofproto = switch(VXLAN, None, Lacking::Nothing, OUT);
+    let bridge = ofproto.bridges().named("br-phy").unwrap().id;
+    let at = Instant::from_millis;
+    let known = |ofproto: &Ofproto| {
+        ofproto.underlay().neighbours.lookup(at(2001), "br-phy", REMOTE.into()).is_some()
+    };
+    ofproto.forget_neighbours_behind("wire", at(1500));
+    assert!(known(&ofproto), "the device has no address");
+    ofproto.forget_neighbours_behind("br-phy", at(2000));
+    assert!(!known(&ofproto));
+    ofproto.neighbour_seen(at(1999), bridge, REMOTE.into(), FAR);
+    assert!(!known(&ofproto), "the packet is from before");
+    ofproto.neighbour_seen(at(2001), bridge, REMOTE.into(), FAR);
+    assert!(known(&ofproto));
+}
