@@ -1,11 +1,13 @@
-//! Steps that decide on a packet by its length or by a rate, and those on the first part of a packet.
+//! Steps that decide on a packet by its length or by a rate, those on the first part of a packet, and those
+//! that are for tunnels.
 
-use crate::execute::{copy, execute_run, present};
+use crate::execute::{copy, execute_run, on_each, present};
 use crate::laps::Laps;
 use crate::outbox::Outbox;
+use crate::rewrite;
 use crate::step::Step;
 use crate::worker::Worker;
-use base::{Instant, limits};
+use base::{Instant, MacAddr, limits};
 use flow::{Action, CheckLen, DropReason, Frame, MeterRef};
 use packet::Packet;
 use std::slice;
@@ -36,6 +38,12 @@ pub(crate) fn carry_out(
                 laps.note(|| Step::Done(action.clone()));
             }
         }
+        Action::PushEth { source, destination } => on_each(frames, action, laps, |frame| {
+            rewrite::set_ethernet(frame, *source, *destination);
+        }),
+        Action::PopEth => on_each(frames, action, laps, |frame| {
+            rewrite::set_ethernet(frame, MacAddr::ZERO, MacAddr::ZERO);
+        }),
         _ => {}
     }
     false

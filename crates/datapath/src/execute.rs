@@ -91,7 +91,7 @@ pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> 
 }
 
 /// Rewrites frames, or what is known of them.
-fn on_each(
+pub(crate) fn on_each(
     frames: &mut [Frame],
     action: &Action,
     laps: &mut impl Laps,

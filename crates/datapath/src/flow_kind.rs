@@ -67,6 +67,7 @@ fn is_plain(action: &Action, tracked: bool) -> bool {
     match action {
         Action::OutputCut { .. } => true,
         Action::Output(_) | Action::PushVlan { .. } | Action::PopVlan | Action::Drop(_) => true,
+        Action::PushEth { .. } | Action::PopEth => true,
         Action::Set(set) => !(tracked && is_tuple(set.field)),
         Action::Clone(actions) => actions.iter().all(|action| is_plain(action, false)),
         // The key's hash is not among the headers that entries are keyed by.

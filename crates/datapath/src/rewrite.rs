@@ -25,6 +25,14 @@ pub(crate) fn set_field(frame: &mut Frame, set: &SetField) {
     }
 }
 
+/// Sets both addresses of a frame. It is an Ethernet frame then, whatever it was in a tunnel.
+pub(crate) fn set_ethernet(frame: &mut Frame, source: MacAddr, destination: MacAddr) {
+    for (field, mac) in [(Field::EthSrc, source), (Field::EthDst, destination)] {
+        set_field(frame, &SetField { field, value: mac.to_u64().into(), mask: field.all_ones() });
+    }
+    frame.key.set(Field::PacketType, 0);
+}
+
 /// Whether a field of an ICMPv6 message says what others there are.
 fn is_in_icmpv6(field: Field) -> bool {
     matches!(

@@ -268,6 +268,7 @@ fn decapsulate(
     let seen = envelope.and_then(|it| Seen::new(kind, port, &it));
     let is_cut = cut(&mut frame.packet, header_len, end);
     if let Inner::Packet(kind) = inner {
+        key.set(Field::PacketType, kind.into());
         is_cut
             .then(|| frame.packet.insert(0, ETHERNET))
             .filter(|it| *it)

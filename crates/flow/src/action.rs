@@ -6,7 +6,7 @@ use crate::field::Field;
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterRef;
 use crate::tunnel::{OptionMapping, SetTunnel, TunnelKind, TunnelPush};
-use base::{PortNo, RecircId};
+use base::{MacAddr, PortNo, RecircId};
 use std::sync::Arc;
 
 /// One step of the datapath. A flow's steps are carried out in order; a packet that no step sent
@@ -49,6 +49,15 @@ pub enum Action {
     },
     /// Take the outer VLAN tag away.
     PopVlan,
+    /// Give the packet, which had no Ethernet header, these addresses.
+    PushEth {
+        /// The source.
+        source: MacAddr,
+        /// The destination.
+        destination: MacAddr,
+    },
+    /// The packet has no Ethernet header any more: its addresses are zero.
+    PopEth,
     /// Send the packet through connection tracking, which writes the key's `ct_*` fields.
     Ct(Box<CtAction>),
     /// Forget the key's `ct_*` fields.

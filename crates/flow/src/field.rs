@@ -203,6 +203,9 @@ fields! {
         TunGtpuFlags = "tun_gtpu_flags" @ 39, 32, 8;
         /// Message type of GTP-U.
         TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
+        /// The Ethernet type of a packet that was in the tunnel without an Ethernet header, 0 of others. In
+        /// the datapath such a packet has a header in front that says nothing else.
+        PacketType = "packet_type" @ 39, 48, 16;
         /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
         TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;
         // The tunnel options that a TLV table maps to these indices, four bytes each.

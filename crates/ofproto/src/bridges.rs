@@ -70,7 +70,7 @@ impl Bridges {
                 key: key.get(Field::TunId) as u64,
                 source: address(key.get(Field::TunIpv6Src)),
                 destination: address(key.get(Field::TunIpv6Dst)),
-                is_frame: true,
+                is_frame: key.get(Field::PacketType) == 0,
             })
         })
     }

@@ -1,6 +1,6 @@
 //! Outer headers: built once for a flow, finished for each packet (ovs: `lib/netdev-native-tnl.c`).
 
-use crate::config::{PacketType, TunnelConfig};
+use crate::config::TunnelConfig;
 use base::MacAddr;
 use flow::TunnelKind;
 use std::net::IpAddr;
@@ -249,11 +249,4 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 fn put_u16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
     bytes.get_mut(at..at + 2)?.copy_from_slice(&value.to_be_bytes());
     Some(())
-}
-
-impl TunnelConfig {
-    /// Whether frames lose their Ethernet header on the way out.
-    pub fn strips_ethernet(&self) -> bool {
-        self.packet_type == PacketType::LegacyL3
-    }
 }

@@ -70,6 +70,10 @@ fn format_action(action: &Action, key: &FlowKey, names: PortNames<'_>) -> String
             format!("push_vlan({tpid}vid={},pcp={})", tci & 0xfff, tci >> 13)
         }
         Action::PopVlan => "pop_vlan".to_owned(),
+        Action::PushEth { source, destination } => {
+            format!("push_eth(src={source},dst={destination})")
+        }
+        Action::PopEth => "pop_eth".to_owned(),
         Action::Ct(ct) => format_ct(ct),
         Action::CtClear => "ct_clear".to_owned(),
         Action::Hash { algorithm, basis } => {

@@ -55,7 +55,10 @@ impl Headers<'_> {
         } else if in_port != 0 || self.verbose {
             self.parts.push(format!("in_port({}/{})", self.key.in_port(), hex(in_port)));
         }
-        self.parts.push("packet_type(ns=0,id=0)".to_owned());
+        self.parts.push(match self.key.get(Field::PacketType) {
+            0 => "packet_type(ns=0,id=0)".to_owned(),
+            kind => format!("packet_type(ns=1,id={})", hex(kind)),
+        });
     }
 
     /// A header that is one number.
@@ -120,10 +123,12 @@ impl Headers<'_> {
     }
 
     fn ethernet(&mut self) {
-        let mut fields = Fields::new(self.key, self.mask, self.verbose);
-        fields.mac("src", Field::EthSrc);
-        fields.mac("dst", Field::EthDst);
-        self.header("eth", fields.out);
+        if self.key.get(Field::PacketType) == 0 {
+            let mut fields = Fields::new(self.key, self.mask, self.verbose);
+            fields.mac("src", Field::EthSrc);
+            fields.mac("dst", Field::EthDst);
+            self.header("eth", fields.out);
+        }
         let outer = (self.key.vlan_tpid(), Field::VlanTci);
         let inner = (self.key.vlan_tpid1(), Field::VlanTci1);
         let tags = [outer, inner]

@@ -104,7 +104,8 @@ impl<'a> Reader<'a> {
             _ => self.network,
         };
         match name {
-            "skb_priority" | "packet_type" | "ufid" => Ok(()),
+            "skb_priority" | "ufid" => Ok(()),
+            "packet_type" => self.packet_type(inside),
             "skb_mark" => self.number(F::PktMark, inside),
             "ct_zone" => self.number(F::CtZone, inside),
             "ct_mark" => self.number(F::CtMark, inside),
@@ -123,6 +124,20 @@ impl<'a> Reader<'a> {
             "tcp_flags" => self.flags(F::TcpFlags, &TCP_FLAGS, inside),
             _ => self.fields(name, inside),
         }
+    }
+
+    /// `ns=1,id=0x800`, where what is in a tunnel has no Ethernet header.
+    fn packet_type(&mut self, inside: &str) -> Result<(), ParseError> {
+        let (space, id) = inside.split_once(",id=").unwrap_or((inside, "0"));
+        match space.trim_start_matches("ns=") {
+            "1" => {
+                let kind = fitting(Field::PacketType, id, number(id)?)?;
+                self.put(Field::PacketType, kind, 0xffff);
+            }
+            "0" => {}
+            _ => return error(inside, "a packet type is ns=0,id=0 or ns=1,id=TYPE"),
+        }
+        Ok(())
     }
 
     /// `src=1.2.3.4/255.0.0.0,proto=6`
@@ -396,6 +411,8 @@ mod tests {
             "tunnel(tun_id=0x7b,ipv6_src=fd00::1,ipv6_dst=fd00::2,ttl=64,vxlan(gbp(id=512,flags=0x8)),\
              erspan(ver=2,idx=0,dir=1,hwid=0x7),flags(-df+csum+key)),recirc_id(0),in_port(5),\
              packet_type(ns=0,id=0),eth_type(0x0800),ipv4(frag=no)",
+            "tunnel(src=1.1.2.92,dst=1.1.2.88,flags(-df-csum)),recirc_id(0),in_port(5),\
+             packet_type(ns=1,id=0x800),eth_type(0x0800),ipv4(dst=10.0.0.1,frag=no)",
         ];
         let names = |port: PortNo| (port.0 == 9).then(|| "p9".to_owned());
         let names = PortNames { device: Some(&names), bridge: None };

@@ -144,7 +144,6 @@ fn geneve_options(key: &FlowKey, options: &[OptionMapping]) -> String {
 /// `tnl_push(tnl_port(4),header(size=50,type=4,eth(...),ipv4(...),udp(...),vxlan(...)),out_port(100))`
 pub(super) fn format_push(push: &TunnelPush, names: PortNames<'_>) -> String {
     let (port, out_port) = (names.device(push.port), names.device(push.out_port));
-    let strips = if push.strips_ethernet { "pop_eth," } else { "" };
     let is_v6 = push.header.get(12..14) == Some(&wire::ethertype::IPV6.to_be_bytes()[..]);
     let kind = match push.kind {
         TunnelKind::Gre if is_v6 => TunnelKind::Ip6Gre,
@@ -154,7 +153,7 @@ pub(super) fn format_push(push: &TunnelPush, names: PortNames<'_>) -> String {
     let (size, kind) = (push.header.len(), kind.number());
     let headers = headers(push.kind, &push.header).unwrap_or_default();
     format!(
-        "{strips}tnl_push(tnl_port({port}),header(size={size},type={kind},{headers}),\
+        "tnl_push(tnl_port({port}),header(size={size},type={kind},{headers}),\
          out_port({out_port}))"
     )
 }

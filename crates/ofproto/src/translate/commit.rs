@@ -58,6 +58,7 @@ impl Context<'_> {
     /// all bits that matter are written: bits that no one looked at can't have been changed, and
     /// what was looked at is known (ovs: `lib/odp-util.c`, `commit`).
     pub fn commit(&mut self) {
+        self.push_ethernet();
         let (mark, headers) =
             HEADERS.split_last().map_or((None, &HEADERS[..]), |(mark, rest)| (Some(mark), rest));
         for header in headers {
@@ -66,6 +67,26 @@ impl Context<'_> {
         self.commit_vlans();
         if let Some(mark) = mark {
             self.commit_header(mark);
+        }
+    }
+
+    /// Gives a packet its Ethernet header that has none in the datapath.
+    fn push_ethernet(&mut self) {
+        if self.base.get(Field::PacketType) == 0 || self.key.get(Field::PacketType) != 0 {
+            return;
+        }
+        let (source, destination) = (self.key.eth_src(), self.key.eth_dst());
+        self.actions.push(Action::PushEth { source, destination });
+        self.base.set(Field::EthSrc, source.to_u64().into());
+        self.base.set(Field::EthDst, destination.to_u64().into());
+        self.base.set(Field::PacketType, 0);
+    }
+
+    /// Takes the Ethernet header away from a packet that has one in the datapath.
+    pub fn pop_ethernet(&mut self) {
+        if self.base.get(Field::PacketType) == 0 {
+            self.actions.push(Action::PopEth);
+            self.base.set(Field::PacketType, self.key.eth_type().into());
         }
     }
 

@@ -172,6 +172,7 @@ impl<'a> Context<'a> {
         }
         if let Some(port) = port.filter(|_| frozen.is_none() && self.key.has_tunnel()) {
             self.effects.push(Effect::Tunnel { at: (entered.id, port.number), sent: false });
+            self.enter_from_packets(port);
         }
         let received = port.is_none_or(|port| self.may_receive(port))
             && (frozen.is_some() || self.take_over_ecn());

@@ -344,7 +344,7 @@ fn dropped(key: &FlowKey, reason: DropReason) -> Translation {
     always_looked_at(&mut mask, key);
     if key.has_tunnel() {
         // These say which port the packet is of.
-        for field in [Field::TunId, Field::TunIpv6Src, Field::TunIpv6Dst] {
+        for field in [Field::TunId, Field::TunIpv6Src, Field::TunIpv6Dst, Field::PacketType] {
             mask.add(field);
         }
     }

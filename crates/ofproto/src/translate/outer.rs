@@ -56,6 +56,7 @@ pub fn answer_key(outer: &Outer<'_>, config: &TunnelConfig) -> FlowKey {
     answer.set(Field::TunId, key.into());
     answer.set(Field::TunFlags, flags.into());
     answer.set(Field::TunTtl, outer.ttl.into());
+    answer.set(Field::PacketType, outer.packet.unwrap_or(0).into());
     answer
 }
 

@@ -85,6 +85,10 @@ impl Context<'_> {
         let last = last && self.bridge.config.mirrors.is_empty();
         if let PortDevice::Tunnel { device, config } = &port.spec.device {
             self.output_to_tunnel(port, *device, config, last);
+        } else if self.key.get(Field::PacketType) != 0 {
+            self.notes.add(NoteKind::Warning, || {
+                "Packet without an Ethernet header, skipping output.".to_owned()
+            });
         } else if let Some(device) = port.datapath() {
             self.commit();
             self.output_to_device(port, device);

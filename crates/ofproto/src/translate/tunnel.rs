@@ -6,7 +6,7 @@ use super::context::{Context, Scope};
 use super::report::NoteKind;
 use super::{Effect, outer};
 use crate::bridge::Bridge;
-use crate::port::Port;
+use crate::port::{Port, PortDevice};
 use crate::revalidate::Dependency;
 use base::{MacAddr, PortNo, TableId};
 use flow::{
@@ -15,7 +15,7 @@ use flow::{
 };
 use std::net::IpAddr;
 use std::sync::Arc;
-use tunnel::{Endpoint, Hop, Inherit, Key, Outer, TunnelConfig};
+use tunnel::{Endpoint, Hop, Inherit, Key, Outer, PacketType, TunnelConfig};
 
 /// The ECN bits of a TOS (RFC 3168).
 const ECN: u8 = 3;
@@ -43,12 +43,24 @@ impl<'a> Context<'a> {
         if !self.key.has_tunnel() {
             return;
         }
-        for field in [Field::TunId, Field::TunIpv6Src, Field::TunIpv6Dst, Field::TunTos] {
+        let ends = [Field::TunIpv6Src, Field::TunIpv6Dst];
+        for field in ends.into_iter().chain([Field::TunId, Field::TunTos, Field::PacketType]) {
             self.mask.add(field);
         }
         let flags = TUN_DONT_FRAGMENT | TUN_CSUM | TUN_KEY;
         self.mask.add_bits(Field::TunFlags, flags.into());
         self.own_address = destination(&self.key);
+    }
+
+    /// A packet without an Ethernet header gets one where its port has frames alone
+    /// (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_actions`).
+    pub fn enter_from_packets(&mut self, port: &Port) {
+        let PortDevice::Tunnel { config, .. } = &port.spec.device else { return };
+        if self.key.get(Field::PacketType) != 0 && config.packet_type == PacketType::LegacyL3 {
+            let fields = [Field::PacketType, Field::EthSrc, Field::EthDst];
+            fields.into_iter().for_each(|field| self.key.set(field, 0));
+            self.is_rewritten = true;
+        }
     }
 
     /// Takes over what the underlay said of congestion (RFC 6040 section 4.2). `false` where the
@@ -103,6 +115,9 @@ impl<'a> Context<'a> {
             self.tell_tunnel(config);
             self.restore_tunnel(&before);
             self.commit();
+            if config.packet_type == PacketType::LegacyL3 {
+                self.pop_ethernet();
+            }
             self.output_to_device(port, device);
             self.mirror_egress(port);
             return;
@@ -201,10 +216,7 @@ impl<'a> Context<'a> {
             format!("tunneling from {from} {source} to {to} {}", link.next)
         });
         let key = &self.key;
-        let strips_ethernet = config.strips_ethernet();
-        if strips_ethernet && (!key.is_ip() || key.vlan_tci() != 0) {
-            return Err(DropReason::TunnelHeader);
-        }
+        let strips_ethernet = strips_ethernet(config, key)?;
         let options = match config.kind {
             TunnelKind::Geneve => outer::options(key, &self.bridge.tunnel_options),
             _ => Vec::new(),
@@ -248,6 +260,9 @@ impl<'a> Context<'a> {
         };
         if let Some(mtu) = link.hop.mtu {
             outer::limit(&mut push, mtu).ok_or(DropReason::TunnelMtu)?;
+        }
+        if strips_ethernet {
+            self.pop_ethernet();
         }
         let outer_key = outer::key(&outer, config, self.key.pkt_mark());
         self.effects.push(Effect::NeighbourUsed { bridge: link.bridge.id, ip: link.next });
@@ -340,6 +355,19 @@ impl<'a> Context<'a> {
             (max_len, _) => self.actions.push(Action::CloneCut { max_len, actions: pushed.into() }),
         }
     }
+}
+
+/// Whether the packet goes into the tunnel without an Ethernet header.
+fn strips_ethernet(config: &TunnelConfig, key: &FlowKey) -> Result<bool, DropReason> {
+    let is_packet = key.get(Field::PacketType) != 0;
+    let strips = match config.packet_type {
+        PacketType::LegacyL2 => false,
+        PacketType::LegacyL3 => true,
+        PacketType::Aware => is_packet,
+    };
+    let is_bare = key.is_ip() && key.vlan_tci() == 0;
+    let is_carried = if strips { is_bare } else { !is_packet };
+    is_carried.then_some(strips).ok_or(DropReason::TunnelHeader)
 }
 
 /// An address as its field holds it: IPv4 in the low bits.

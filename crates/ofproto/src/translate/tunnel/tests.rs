@@ -3,7 +3,7 @@
 use crate::translate::{Notes, Translation};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec};
 use base::{Instant, MacAddr, PortNo};
-use flow::{Action, DropReason, FlowKey, TunnelKind};
+use flow::{Action, DropReason, Field, FlowKey, TunnelKind};
 use openflow::message::FlowModCommand;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -176,4 +176,54 @@ fn packets_from_before_a_link_went_down_teach_no_neighbours() {
     assert!(!known(&ofproto), "the packet is from before");
     ofproto.neighbour_seen(at(2001), bridge, REMOTE.into(), FAR);
     assert!(known(&ofproto));
+}
+
+#[test]
+fn packets_have_an_ethernet_header_where_their_port_says_so() {
+    const MODES: [&str; 3] = ["legacy_l2", "legacy_l3", "ptap"];
+    let inner: &[&str] =
+        &["in_port=1,actions=output:2", "in_port=2,actions=mod_dl_dst:02:00:00:00:00:09,output:1"];
+    let of = |mode: &str, from_tunnel: Option<u16>| {
+        let options = format!("{VXLAN} exts=gpe packet_type={mode}");
+        let ofproto = switch(&options, None, Lacking::Nothing, [inner, OUT[1]]);
+        let Some(packet_type) = from_tunnel else { return translate(&ofproto, GUEST).actions };
+        let mut key = FlowKey::new();
+        key.set_in_port_raw(TUNNEL.0);
+        key.set_eth_type(0x0800);
+        for (field, value) in [
+            (Field::TunId, 5),
+            (Field::TunIpv6Src, 0x0a09_0002),
+            (Field::TunIpv6Dst, 0x0a09_0001),
+            (Field::TunFlags, flow::TUN_KEY.into()),
+            (Field::PacketType, packet_type.into()),
+        ] {
+            key.set(field, value);
+        }
+        ofproto.translate(NOW, &key, Notes::Off).actions
+    };
+    for (mode, pops) in MODES.into_iter().zip([false, true, false]) {
+        let actions = of(mode, None);
+        let (first, rest) = actions.split_at(usize::from(pops));
+        assert!(first.iter().all(|it| *it == Action::PopEth), "{mode}: {actions:?}");
+        let [Action::TunnelPush(push), Action::Output(_)] = rest else { panic!("{actions:?}") };
+        assert_eq!(push.strips_ethernet, pops, "{mode}");
+        assert_eq!(push.answer.get(Field::PacketType) != 0, pops, "{mode}");
+    }
+    let unknown = vec![Action::Drop(DropReason::TunnelUnknown)];
+    let out = Action::Output(PortNo(GUEST));
+    let destination = MacAddr([2, 0, 0, 0, 0, 9]);
+    let pushed = vec![Action::PushEth { source: MacAddr::ZERO, destination }, out.clone()];
+    for (mode, packet_type, expect) in [
+        ("legacy_l3", 0x0800, Some(pushed)),
+        ("legacy_l3", 0, Some(unknown.clone())),
+        ("legacy_l2", 0x0800, Some(unknown)),
+        // A packet without an Ethernet header cannot leave by the guest's port.
+        ("ptap", 0x0800, Some(Vec::new())),
+        ("ptap", 0, None),
+        ("legacy_l2", 0, None),
+    ] {
+        let actions = of(mode, Some(packet_type));
+        let is_set = matches!(&actions[..], [Action::Set(_), it] if *it == out);
+        assert!(expect.map_or(is_set, |it| it == actions), "{mode} {packet_type:#x}: {actions:?}");
+    }
 }
