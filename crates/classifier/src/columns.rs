@@ -80,6 +80,15 @@ impl Columns {
         self.len = last;
     }
 
+    /// The bits of a column that all rows have, and those that some row has.
+    pub fn bounds(&self, column: usize) -> (u64, u64) {
+        let start = column.min(self.width - 1) * PIECE;
+        let rows = |number: usize| PIECE.min(self.len - number * PIECE);
+        let pieces = self.pieces.iter().enumerate();
+        let words = pieces.flat_map(|(number, piece)| &piece[start..start + rows(number)]);
+        words.fold((u64::MAX, 0), |(all, any), word| (all & word, any | word))
+    }
+
     /// Rows in a range that have what is wanted of all of these columns, in their order.
     pub fn find(&self, rows: Range<usize>, wanted: &[Wanted]) -> Vec<u32> {
         let (start, end) = (rows.start.min(self.len), rows.end.min(self.len));
@@ -150,6 +159,11 @@ mod tests {
             &[want(2, 6, 6)],
             &[want(0, 1, 1), want(2, 8, u64::MAX)],
         ];
+        for column in 0..3 {
+            let words = model.iter().map(|row| row[column]);
+            let bounds = words.fold((u64::MAX, 0), |(all, any), word| (all & word, any | word));
+            assert_eq!(columns.bounds(column), bounds);
+        }
         for range in [0..model.len(), 5..300, PIECE..2 * PIECE, PIECE - 1..PIECE + 1, 9..9] {
             for wanted in searches {
                 let rows = (range.start..range.end.min(model.len()))

@@ -14,7 +14,8 @@ use self::dumps::{Dumps, Dying};
 pub(crate) use self::flow::Links;
 pub use self::flow::{DatapathFlow, InstalledCounters};
 use self::interned::Interned;
-use self::keys::Keys;
+pub(crate) use self::keys::Keys;
+use self::keys::Row;
 use self::slots::{Place, Slots};
 use crate::recirc::RecircTable;
 use crate::revalidate::Dependency;
@@ -130,6 +131,11 @@ impl Installed {
         numbers.filter_map(|(&it, ())| Some((it, self.links.get(it)?, self.links.users(it))))
     }
 
+    /// How many numbers of what flows stand for depend on this.
+    pub fn links_count_on(&self, on: Dependency) -> usize {
+        self.by_dependency.get(&on).map_or(0, PartedMap::len)
+    }
+
     /// The flows of a number of what they stand for.
     pub fn flows_of(&self, links: u32) -> impl Iterator<Item = FlowId> {
         let first = self.links.first(links);
@@ -160,37 +166,25 @@ impl Installed {
         self.walk = 0;
     }
 
-    /// The number of what a flow in a slot stands for.
-    pub fn links_at(&self, slot: u32) -> Option<u32> {
-        self.slots.at(slot).map(|place| place.links)
+    /// What a flow in a slot stands for, with its number.
+    pub fn links_at(&self, slot: u32) -> Option<(u32, &Arc<Links>)> {
+        let number = self.slots.at(slot)?.links;
+        Some((number, self.links.get(number)?))
     }
 
     /// The keys, to be searched.
-    pub fn shape_count(&self) -> usize {
-        self.keys.shape_count()
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
-    /// How many keys a shape has.
-    pub fn rows_of(&self, shape: usize) -> usize {
-        self.keys.shape(shape).map_or(0, |shape| shape.row_count())
-    }
-
-    /// Slots of flows in some rows of a shape whose packets may agree with `key` in the bits of
-    /// `mask`.
-    pub fn overlapping(
-        &self,
-        shape: usize,
-        rows: std::ops::Range<usize>,
-        key: &FlowKey,
-        mask: &Mask,
-    ) -> impl Iterator<Item = u32> {
-        let found = self.keys.shape(shape).map(|shape| shape.overlapping(rows, key, mask));
-        found.into_iter().flatten()
+    /// Says whether the blocks of keys are being searched, in the order of their numbers.
+    pub fn set_searched(&mut self, is_searched: bool) {
+        self.keys.set_searched(is_searched);
     }
 
     pub fn insert(&mut self, new: NewFlow<'_>, recirc: &RecircTable) -> FlowId {
         let slot = self.slots.take();
-        let row = self.keys.insert(slot, new.key, new.mask);
+        let row = self.keys.insert(slot, new.key, new.mask, moved(&mut self.slots));
         let hash = self.keys.hash(new.key, new.mask, new.worker.0.into());
         self.by_match.insert(hash, slot);
         let (actions, _) = self.actions.take(new.actions);
@@ -277,7 +271,7 @@ impl Installed {
         let (number, is_new) = self.links.take(links);
         if is_new {
             links.recircs.iter().for_each(|&id| recirc.hold(id));
-            for on in dependencies(links) {
+            for on in links.depends_on() {
                 self.by_dependency.or_default(on).insert(number, ());
             }
         }
@@ -307,7 +301,7 @@ impl Installed {
         }
         let Some(gone) = self.links.give_back(links) else { return };
         gone.recircs.iter().for_each(|&id| recirc.release(now, id));
-        for on in dependencies(&gone) {
+        for on in gone.depends_on() {
             if let Some(numbers) = self.by_dependency.get_mut(&on) {
                 numbers.remove(&links);
                 if numbers.is_empty() {
@@ -330,9 +324,7 @@ impl Installed {
         self.wheel.0.disarm(&self.slots, slot);
         self.unlink(slot, now, recirc);
         self.actions.give_back(actions);
-        if let Some(moved) = self.keys.remove(row).and_then(|slot| self.slots.at_mut(slot)) {
-            moved.row = row;
-        }
+        self.keys.remove(row, moved(&mut self.slots));
         self.slots.give_back(slot);
         self.counters.current = self.slots.len();
     }
@@ -386,15 +378,11 @@ impl Installed {
     }
 }
 
-/// Everything that flows which stand for this depend on, each once.
-fn dependencies(links: &Links) -> impl Iterator<Item = Dependency> {
-    let tables = links.lookups.iter().enumerate().filter_map(|(at, it)| {
-        let is_first = links.lookups[..at].iter().all(|other| other.place() != it.place());
-        let (bridge, table) = it.place();
-        is_first.then_some(Dependency::Table { bridge, table })
-    });
-    let rules = links.rules.iter().enumerate().filter_map(|(at, rule)| {
-        (!links.rules[..at].contains(rule)).then_some(Dependency::Rule(*rule))
-    });
-    links.dependencies.iter().copied().chain(tables).chain(rules)
+/// Writes down where keys are that moved.
+fn moved(slots: &mut Slots) -> impl FnMut(u32, Row) {
+    |slot, row| {
+        if let Some(place) = slots.at_mut(slot) {
+            place.row = row;
+        }
+    }
 }

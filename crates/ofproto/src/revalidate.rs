@@ -9,25 +9,27 @@
 //! learned address concerns those that asked where it is. A change of the configuration (bridges,
 //! ports, controllers) is rare and may concern anything: after one all megaflows are translated again.
 
+mod search;
+mod work;
+
+pub(crate) use self::work::Work;
 use crate::bridge::BridgeId;
 use crate::installed::{DatapathFlow, Installed, Links};
-use crate::lookup::{Added, header_mask};
+use crate::lookup::Added;
 use crate::rule::{Rule, RuleId};
 use crate::snapshot::{Megaflows, Shared, Snapshot};
 use crate::translate::{Notes, Translation, datapath_mask, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
 use base::{Instant, MacAddr, OfPort, TableId, WorkerId};
-use flow::{Field, FlowCommand, FlowId, FlowPut};
+use flow::{Field, FlowCommand, FlowPut};
 use hashbrown::HashSet;
 use openflow::Action;
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Megaflows that are translated again in one go, and keys that are searched.
+/// Megaflows that are translated again in one go.
 const FLOWS_AT_ONCE: usize = 256;
-const ROWS_AT_ONCE: usize = 32 * 1024;
 /// So many additions to tables are searched for in one pass; where more come at once, whatever looked
 /// in their tables is translated again.
 const SEARCHED_AT_ONCE: usize = 64;
@@ -37,6 +39,8 @@ const SEARCHED_AT_ONCE: usize = 64;
 pub(crate) enum Dependency {
     /// A flow table was looked in.
     Table { bridge: BridgeId, table: TableId },
+    /// A flow table was looked in after some action may have rewritten a header.
+    RewrittenTable { bridge: BridgeId, table: TableId },
     /// A group was asked for, and may have been missing.
     Group { bridge: BridgeId, group: u32 },
     /// It was asked how many flows a table has.
@@ -110,162 +114,6 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         !self.configuration && self.dependencies.is_empty() && self.added.is_empty()
     }
-}
-
-/// What is still to be looked through.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    /// Slots from here to there are all to be translated again.
-    all: Option<(u32, u32)>,
-    /// Flows to be translated again.
-    flows: VecDeque<FlowId>,
-    /// Numbers of what flows stand for whose flows are all to be translated again.
-    lists: VecDeque<u32>,
-    searches: VecDeque<Search>,
-    /// Flows that are being translated again now.
-    in_hand: usize,
-    /// Nothing is translated again for now.
-    pub is_paused: bool,
-}
-
-/// A search for flows that additions concern.
-#[derive(Debug)]
-struct Search {
-    added: Vec<Added>,
-    /// What the flows in question stand for.
-    links: HashSet<u32>,
-    shape: usize,
-    /// Rows of the shape that are still to be searched: those before this one. Going down, the search
-    /// misses no row that moves down to fill a hole.
-    row: Option<usize>,
-}
-
-impl Work {
-    pub fn is_empty(&self) -> bool {
-        let none = self.flows.is_empty() && self.lists.is_empty() && self.searches.is_empty();
-        none && self.all.is_none()
-    }
-
-    /// Looks at a megaflow again.
-    pub fn again(&mut self, id: FlowId) {
-        self.flows.push_back(id);
-    }
-
-    /// Takes up what changed.
-    pub fn add(&mut self, changes: Changes, installed: &mut Installed) {
-        if changes.configuration {
-            let (in_hand, is_paused) = (self.in_hand, self.is_paused);
-            let all = Some((1, installed.last_slot()));
-            *self = Work { all, in_hand, is_paused, ..Work::default() };
-            installed.end_walk();
-            return;
-        }
-        let dependencies: Vec<Dependency> = changes.dependencies.into_iter().collect();
-        let mut lists: Vec<u32> = dependencies
-            .iter()
-            .flat_map(|&on| installed.links_on(on).map(|(number, ..)| number))
-            .collect();
-        self.add_searches(changes.added, installed, &mut lists);
-        lists.sort_unstable();
-        lists.dedup();
-        self.lists.extend(lists);
-    }
-
-    /// Finds out which flows additions may concern, by what the flows stand for.
-    fn add_searches(&mut self, added: Vec<Added>, installed: &Installed, lists: &mut Vec<u32>) {
-        let (mut links, mut count) = (HashSet::new(), 0);
-        let headers = header_mask();
-        for it in &added {
-            let on = Dependency::Table { bridge: it.bridge, table: it.table };
-            let words = it.matching.mask().words().iter().zip(headers.words());
-            let has_headers = words.fold(0, |any, (a, b)| any | (a & b)) != 0;
-            for (number, of, users) in installed.links_on(on) {
-                let mut found = of.lookups.iter().filter(|lookup| lookup.may_find(it)).peekable();
-                if found.peek().is_none() {
-                    continue;
-                }
-                if !has_headers || found.any(|lookup| !lookup.has_headers()) {
-                    lists.push(number);
-                } else if links.insert(number) {
-                    count += users;
-                }
-            }
-        }
-        links.retain(|number| !lists.contains(number));
-        if links.is_empty() {
-            return;
-        }
-        if count <= FLOWS_AT_ONCE {
-            // In the same order each time, so that a simulation can be replayed.
-            let mut numbers: Vec<u32> = links.into_iter().collect();
-            numbers.sort_unstable();
-            let flows = numbers.iter().flat_map(|&number| installed.flows_of(number));
-            self.flows.extend(flows.filter(|&id| concerns(installed, id, &added)));
-        } else {
-            self.searches.push_back(Search { added, links, shape: 0, row: None });
-        }
-    }
-
-    /// Searches some keys.
-    fn search(&mut self, installed: &Installed) {
-        let Some(search) = self.searches.front_mut() else { return };
-        let mut left = ROWS_AT_ONCE / search.added.len().max(1);
-        while left > 0 && search.shape < installed.shape_count() {
-            let rows = installed.rows_of(search.shape);
-            let end = search.row.unwrap_or(rows).min(rows);
-            let start = end.saturating_sub(left);
-            left -= (end - start).min(left);
-            for added in &search.added {
-                let (key, mask) = (added.matching.key(), added.matching.mask());
-                let mask = mask.and(header_mask());
-                let found = installed.overlapping(search.shape, start..end, key, &mask);
-                let found = found.filter(|slot| {
-                    installed.links_at(*slot).is_some_and(|links| search.links.contains(&links))
-                });
-                let one = std::slice::from_ref(added);
-                let ids = found.filter_map(|slot| installed.id_at(slot));
-                self.flows.extend(ids.filter(|&id| concerns(installed, id, one)));
-            }
-            (search.shape, search.row) = match start {
-                0 => (search.shape + 1, None),
-                start => (search.shape, Some(start)),
-            };
-        }
-        if search.shape >= installed.shape_count() {
-            self.searches.pop_front();
-        }
-    }
-
-    /// The next flow to be translated again.
-    fn next(&mut self, installed: &mut Installed) -> Option<FlowId> {
-        loop {
-            if let Some(id) = self.flows.pop_front() {
-                return Some(id);
-            }
-            if let Some(id) = installed.walk_on() {
-                return Some(id);
-            }
-            if let Some(links) = self.lists.pop_front() {
-                installed.walk(links);
-                continue;
-            }
-            let (slot, last) = self.all?;
-            self.all = (slot < last).then_some((slot + 1, last));
-            if let Some(id) = installed.id_at(slot) {
-                return Some(id);
-            }
-        }
-    }
-}
-
-/// Whether a packet of the flow could match one of these.
-fn concerns(installed: &Installed, id: FlowId, added: &[Added]) -> bool {
-    let Some(flow) = installed.get(id) else { return false };
-    added.iter().any(|added| {
-        let lookups = flow.links.lookups.iter();
-        let mut lookups = lookups.filter(|lookup| lookup.may_find(added));
-        lookups.any(|lookup| lookup.may_match(added, &flow.matching))
-    })
 }
 
 /// Translates megaflows again, on any thread.
@@ -393,7 +241,7 @@ impl Ofproto {
     pub fn needs_revalidation(&self) -> bool {
         let megaflows = self.megaflows_mut();
         let Megaflows { installed, work, .. } = &*megaflows;
-        let is_busy = !work.is_empty() || work.in_hand > 0 || installed.is_walking();
+        let is_busy = work.is_busy() || installed.is_walking();
         !self.changes.is_empty() || is_busy
     }
 }

@@ -1,11 +1,12 @@
 //! A megaflow as others see it, and what it stands for.
 
-use crate::lookup::Lookup;
+use crate::bridge::BridgeId;
+use crate::lookup::{Added, Lookup};
 use crate::revalidate::Dependency;
 use crate::rule::RuleId;
 use crate::translate::Effect;
 use ::flow::{Action, FlowId, FlowKey, FlowStats, Mask, Match};
-use base::{Instant, RecircId, WorkerId};
+use base::{Instant, RecircId, TableId, WorkerId};
 use std::sync::Arc;
 
 /// A megaflow of one worker.
@@ -66,6 +67,36 @@ pub(crate) struct Links {
     pub dependencies: Vec<Dependency>,
     /// How it was looked up in flow tables.
     pub lookups: Vec<Lookup>,
+}
+
+impl Links {
+    /// Everything that flows which stand for this depend on, each once.
+    pub fn depends_on(&self) -> impl Iterator<Item = Dependency> {
+        let tables = self.places(|_| true);
+        let tables = tables.map(|(bridge, table)| Dependency::Table { bridge, table });
+        let rewritten = self.places(|lookup| !lookup.has_headers());
+        let rewritten =
+            rewritten.map(|(bridge, table)| Dependency::RewrittenTable { bridge, table });
+        let rules = self.rules.iter().enumerate().filter_map(|(at, rule)| {
+            (!self.rules[..at].contains(rule)).then_some(Dependency::Rule(*rule))
+        });
+        self.dependencies.iter().copied().chain(tables).chain(rewritten).chain(rules)
+    }
+
+    /// Whether some lookup could find a flow that is added, as far as registers and the like say.
+    pub fn may_find(&self, added: &Added) -> bool {
+        self.lookups.iter().any(|lookup| lookup.may_find(added))
+    }
+
+    /// The tables of some lookups, each once.
+    fn places(&self, is_in: fn(&Lookup) -> bool) -> impl Iterator<Item = (BridgeId, TableId)> {
+        let lookups = self.lookups.iter().enumerate().filter(move |(_, it)| is_in(it));
+        let is_first = move |at: usize, it: &Lookup| {
+            let mut before = self.lookups[..at].iter().filter(|before| is_in(before));
+            before.all(|before| before.place() != it.place())
+        };
+        lookups.filter(move |(at, it)| is_first(*at, it)).map(|(_, it)| it.place())
+    }
 }
 
 /// Counts of megaflows, for `upcall/show`.

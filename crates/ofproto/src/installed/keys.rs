@@ -1,94 +1,139 @@
 //! The keys of megaflows, each once, in rows of the words that are not zero.
 //!
-//! Flows of one mask whose keys have the same words lie together, column by column, so that a change of a
-//! table finds those that it may concern in one pass over the words that it looks at.
+//! Flows of one mask whose keys have the same words are of one shape. The rows of a shape lie in blocks,
+//! column by column. A full block is split by a bit of its keys, so that the rows of a block have the bits
+//! alike by which they came there; and each block knows which bits all of its keys have and which none has.
+//! A search for the flows that a new rule may concern passes over the blocks, some 2,000 for ten million
+//! flows, and reads the rows of those alone whose bits do not contradict the rule.
+//!
+//! Bits are chosen evenly among the fields that tell the rows of a block apart. After `n` splits one above
+//! the other (11 for ten million flows), a search for one value of one of `k` such fields reads about
+//! `2^(-n/k)` of the rows. Where few flows differ from the others in a field, no split is by that field, and
+//! the blocks without such a flow are told by their bits.
 
-use classifier::{Columns, Wanted};
+mod block;
+mod shape;
+
+use self::block::Block;
+use self::shape::{Shape, Tree};
 use flow::{FlowKey, Mask, WORDS};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+
+/// Rows of a block before it is split. To move so many takes less than a millisecond.
+const BLOCK_ROWS: usize = 8192;
 
 /// Where a key lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Row {
-    pub shape: u32,
+pub(crate) struct Row {
+    pub block: u32,
     pub row: u32,
 }
 
 /// All keys.
-#[derive(Debug, Default)]
-pub(super) struct Keys {
+#[derive(Debug)]
+pub(crate) struct Keys {
     shapes: Vec<Shape>,
-    free: Vec<u32>,
+    free_shapes: Vec<u32>,
     by_content: HashTable<u32>,
+    blocks: Vec<Block>,
+    free_blocks: Vec<u32>,
+    /// Rows of a block before it is split.
+    block_rows: usize,
+    /// A search passes over the blocks: rows move to blocks behind all others alone.
+    is_searched: bool,
     state: DefaultHashBuilder,
 }
 
-/// Keys of one mask and with the same words.
-#[derive(Debug)]
-pub(super) struct Shape {
-    mask: Box<Mask>,
-    hash: u64,
-    /// Which words of the key are stored: those that some key of the shape may have.
-    stored: Box<[u8]>,
-    /// The mask's words: which, where in the row if it is stored, and the bits.
-    masked: Box<[MaskWord]>,
-    /// Each the flow's slot, then the words.
-    rows: Columns,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct MaskWord {
-    word: u8,
-    /// Its place in the row, behind the slot.
-    place: Option<u8>,
-    bits: u64,
+impl Default for Keys {
+    fn default() -> Self {
+        Keys::with_blocks(BLOCK_ROWS)
+    }
 }
 
 impl Keys {
-    /// Stores the key of the flow in a slot.
-    pub fn insert(&mut self, slot: u32, key: &FlowKey, mask: &Mask) -> Row {
-        let shape = self.shape_for(key, mask);
-        let row = self.shapes[shape as usize].insert(slot, key);
-        Row { shape, row }
-    }
-
-    /// Takes a key out. The last key of the shape moves to its row: gives the slot of its flow.
-    pub fn remove(&mut self, at: Row) -> Option<u32> {
-        let shape = self.shapes.get_mut(at.shape as usize)?;
-        let moved = shape.remove(at.row);
-        if shape.rows.is_empty()
-            && let Ok(entry) = self.by_content.find_entry(shape.hash, |&it| it == at.shape)
-        {
-            entry.remove();
-            self.free.push(at.shape);
+    /// None yet, in blocks of so many rows.
+    fn with_blocks(block_rows: usize) -> Self {
+        Keys {
+            shapes: Vec::new(),
+            free_shapes: Vec::new(),
+            by_content: HashTable::new(),
+            blocks: Vec::new(),
+            free_blocks: Vec::new(),
+            block_rows,
+            is_searched: false,
+            state: DefaultHashBuilder::default(),
         }
-        moved
     }
 
-    /// How many numbers shapes have; some may be of none.
-    pub fn shape_count(&self) -> usize {
-        self.shapes.len()
+    /// Stores the key of the flow in a slot. Tells `moved` of other flows, by slot, whose keys are in other
+    /// rows now.
+    pub fn insert(
+        &mut self,
+        slot: u32,
+        key: &FlowKey,
+        mask: &Mask,
+        mut moved: impl FnMut(u32, Row),
+    ) -> Row {
+        let number = self.shape_for(key, mask);
+        let mut block = self.shapes[number as usize].tree.block(key);
+        if self.split(block, key, &mut moved) {
+            block = self.shapes[number as usize].tree.block(key);
+        }
+        let shape = &mut self.shapes[number as usize];
+        shape.rows += 1;
+        let words = shape.stored.iter().map(|word| key.words()[usize::from(*word)]);
+        Row { block, row: self.blocks[block as usize].push(slot, words) }
     }
 
-    /// The shape of a number.
-    pub fn shape(&self, number: usize) -> Option<&Shape> {
-        self.shapes.get(number)
+    /// Takes a key out. Tells `moved` of other flows, by slot, whose keys are in other rows now.
+    pub fn remove(&mut self, at: Row, mut moved: impl FnMut(u32, Row)) {
+        let Some(block) = self.blocks.get_mut(at.block as usize) else { return };
+        if at.row as usize >= block.len() {
+            return;
+        }
+        let shape = &mut self.shapes[block.shape as usize];
+        let number = block.shape;
+        // The key says which way the tree goes to the block.
+        let key = (block.len() <= self.block_rows / 4).then(|| shape.key(block, at.row));
+        if let Some(slot) = block.swap_remove(at.row) {
+            moved(slot, at);
+        }
+        shape.rows -= 1;
+        let Some(key) = key else { return };
+        while self.merge(number, &key, &mut moved) {}
+        let shape = &self.shapes[number as usize];
+        if shape.rows > 0 {
+            return;
+        }
+        let hash = shape.hash;
+        if let Tree::Block(block) = shape.tree {
+            self.give_back(block);
+        }
+        if let Ok(entry) = self.by_content.find_entry(hash, |&it| it == number) {
+            entry.remove();
+            self.free_shapes.push(number);
+        }
     }
 
     pub fn key(&self, at: Row) -> FlowKey {
-        self.shapes.get(at.shape as usize).map_or_else(FlowKey::new, |shape| shape.key(at.row))
+        self.blocks
+            .get(at.block as usize)
+            .map_or_else(FlowKey::new, |block| self.shapes[block.shape as usize].key(block, at.row))
     }
 
     pub fn mask(&self, at: Row) -> Mask {
-        self.shapes.get(at.shape as usize).map_or_else(Mask::new, |shape| (*shape.mask).clone())
+        let block = self.blocks.get(at.block as usize);
+        block.map_or_else(Mask::new, |it| (*self.shapes[it.shape as usize].mask).clone())
     }
 
     /// Whether the flow there has just this match.
     pub fn is(&self, at: Row, key: &FlowKey, mask: &Mask) -> bool {
-        self.shapes
-            .get(at.shape as usize)
-            .is_some_and(|shape| *shape.mask == *mask && shape.agrees(at.row, key))
+        self.blocks.get(at.block as usize).is_some_and(|block| {
+            let shape = &self.shapes[block.shape as usize];
+            *shape.mask == *mask && shape.agrees(block, at.row, key)
+        })
     }
 
     /// A hash of the masked key, and of a number.
@@ -102,6 +147,118 @@ impl Keys {
             }
         }
         hasher.finish()
+    }
+
+    /// Says whether a search passes over the blocks, in the order of their numbers: while it does, no key
+    /// moves to a block that the search may have passed.
+    pub fn set_searched(&mut self, is_searched: bool) {
+        self.is_searched = is_searched;
+    }
+
+    /// How many numbers blocks have; some may be of none.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// How many keys a block has.
+    pub fn row_count(&self, block: usize) -> usize {
+        self.blocks.get(block).map_or(0, Block::len)
+    }
+
+    /// Whether packets of some flow of a block may agree with `key` in the bits of `mask`, as far as the
+    /// bits say that the block's keys have alike.
+    pub fn may_overlap(&self, block: usize, key: &FlowKey, mask: &Mask) -> bool {
+        let block = self.blocks.get(block).filter(|block| block.len() > 0);
+        block.is_some_and(|block| {
+            self.shapes[block.shape as usize].wanted(key, mask).all(|it| block.may_have(&it))
+        })
+    }
+
+    /// The slots of flows in some rows of a block whose packets may agree with `key` in the bits of `mask`,
+    /// where [`Self::may_overlap`].
+    pub fn overlapping(
+        &self,
+        block: usize,
+        rows: Range<usize>,
+        key: &FlowKey,
+        mask: &Mask,
+    ) -> impl Iterator<Item = u32> {
+        let block = self.blocks.get(block);
+        let found = block.map(|block| {
+            let wanted = self.shapes[block.shape as usize].wanted(key, mask);
+            block.find(rows, wanted)
+        });
+        found.into_iter().flatten()
+    }
+
+    /// Splits a block that is full; says whether it did. The key is of the block.
+    fn split(&mut self, number: u32, key: &FlowKey, moved: &mut impl FnMut(u32, Row)) -> bool {
+        let block = &mut self.blocks[number as usize];
+        if !block.is_full() {
+            return false;
+        }
+        let of = block.shape;
+        let shape = &mut self.shapes[of as usize];
+        let Some(by) = block.split_bit(&shape.masked, &shape.tree.path(key)) else {
+            block.grow(self.block_rows);
+            return false;
+        };
+        let empty = Block::new(of, shape.stored.len(), self.block_rows);
+        let full = std::mem::replace(block, empty.clone());
+        let sides = [number, self.take(empty)];
+        for row in 0..full.len() as u32 {
+            let side = sides[full.side(row, by)];
+            self.carry(&full, row, side, moved);
+        }
+        sides.iter().for_each(|&side| self.blocks[side as usize].bound());
+        self.shapes[of as usize].tree.split(key, by, sides);
+        true
+    }
+
+    /// Makes one block of the block of a key and the one beside it, where both have few rows; says whether
+    /// it did.
+    fn merge(&mut self, shape: u32, key: &FlowKey, moved: &mut impl FnMut(u32, Row)) -> bool {
+        let Some(sides) = self.shapes[shape as usize].tree.sides(key) else { return false };
+        let rows: usize = sides.iter().map(|&side| self.row_count(side as usize)).sum();
+        if rows > self.block_rows / 4 {
+            return false;
+        }
+        let stored = self.shapes[shape as usize].stored.len();
+        let into = self.take(Block::new(shape, stored, self.block_rows));
+        for side in sides {
+            let from = self.give_back(side);
+            (0..from.len() as u32).for_each(|row| self.carry(&from, row, into, moved));
+        }
+        self.blocks[into as usize].bound();
+        self.shapes[shape as usize].tree.join(key, into);
+        true
+    }
+
+    /// Copies a row into a block.
+    fn carry(&mut self, from: &Block, row: u32, into: u32, moved: &mut impl FnMut(u32, Row)) {
+        let at = self.blocks[into as usize].copy(from, row);
+        moved(from.slot(row), Row { block: into, row: at });
+    }
+
+    /// Gives a block a number.
+    fn take(&mut self, block: Block) -> u32 {
+        match self.free_blocks.pop_if(|_| !self.is_searched) {
+            Some(number) => {
+                self.blocks[number as usize] = block;
+                number
+            }
+            None => {
+                self.blocks.push(block);
+                (self.blocks.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Takes a block's number from it.
+    fn give_back(&mut self, number: u32) -> Block {
+        self.free_blocks.push(number);
+        let empty = Block::new(0, 0, self.block_rows);
+        std::mem::replace(&mut self.blocks[number as usize], empty)
     }
 
     fn shape_for(&mut self, key: &FlowKey, mask: &Mask) -> u32 {
@@ -119,97 +276,18 @@ impl Keys {
         if let Some(&number) = self.by_content.find(hash, is_it) {
             return number;
         }
-        let shape = Shape::new(mask, stored.into(), hash);
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.shapes[number as usize] = shape;
-                number
-            }
-            None => {
-                self.shapes.push(shape);
-                (self.shapes.len() - 1) as u32
-            }
-        };
+        let number = self.free_shapes.pop().unwrap_or(self.shapes.len() as u32);
+        let block = self.take(Block::new(number, stored.len(), self.block_rows));
+        let shape = Shape::new(mask, stored.into(), hash, block);
+        match self.shapes.get_mut(number as usize) {
+            Some(place) => *place = shape,
+            None => self.shapes.push(shape),
+        }
         let shapes = &self.shapes;
         self.by_content.insert_unique(hash, number, |&it| shapes[it as usize].hash);
         number
     }
 }
 
-impl Shape {
-    fn new(mask: &Mask, stored: Box<[u8]>, hash: u64) -> Self {
-        let words = mask.words().iter().enumerate().filter(|(_, bits)| **bits != 0);
-        let masked = words.map(|(word, &bits)| {
-            let place = stored.iter().position(|&it| usize::from(it) == word);
-            MaskWord { word: word as u8, place: place.map(|place| place as u8), bits }
-        });
-        let masked = masked.collect();
-        let mask = Box::new(mask.clone());
-        let rows = Columns::new(stored.len() + 1);
-        Shape { mask, hash, stored, masked, rows }
-    }
-
-    fn insert(&mut self, slot: u32, key: &FlowKey) -> u32 {
-        let words = self.stored.iter().map(|word| key.words()[usize::from(*word)]);
-        self.rows.push(std::iter::once(slot.into()).chain(words))
-    }
-
-    /// Takes a row out; gives the slot of the flow that moves there.
-    fn remove(&mut self, row: u32) -> Option<u32> {
-        self.rows.swap_remove(row);
-        self.slot(row)
-    }
-
-    /// The slot of the flow in a row.
-    fn slot(&self, row: u32) -> Option<u32> {
-        self.rows.get(row, 0).map(|slot| slot as u32)
-    }
-
-    fn key(&self, row: u32) -> FlowKey {
-        let mut key = FlowKey::new();
-        for (word, column) in self.stored.iter().zip(1..) {
-            key.words_mut()[usize::from(*word)] = self.rows.get(row, column).unwrap_or_default();
-        }
-        key
-    }
-
-    fn agrees(&self, row: u32, key: &FlowKey) -> bool {
-        self.masked.iter().all(|it| {
-            let have = it.place.and_then(|place| self.rows.get(row, usize::from(place) + 1));
-            (have.unwrap_or_default() ^ key.words()[usize::from(it.word)]) & it.bits == 0
-        })
-    }
-
-    /// How many keys there are.
-    pub fn row_count(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// The slots of flows in a range of rows whose packets may agree with `key` in the bits of
-    /// `mask`.
-    pub fn overlapping<'a>(
-        &'a self,
-        rows: std::ops::Range<usize>,
-        key: &FlowKey,
-        mask: &Mask,
-    ) -> impl Iterator<Item = u32> + use<'a> {
-        let want = |it: &MaskWord| {
-            let word = usize::from(it.word);
-            (it.place, key.words()[word], it.bits & mask.words()[word])
-        };
-        let wanted: Vec<(Option<u8>, u64, u64)> =
-            self.masked.iter().map(want).filter(|(_, _, bits)| *bits != 0).collect();
-        // Words that are not stored are zero in all keys of the shape.
-        let zero =
-            |(place, want, bits): &(Option<u8>, u64, u64)| place.is_none() && want & bits != 0;
-        let is_none = wanted.iter().any(zero);
-        let rows = if is_none { 0..0 } else { rows };
-        let wanted: Vec<Wanted> = wanted
-            .into_iter()
-            .filter_map(|(place, value, bits)| {
-                Some(Wanted { column: usize::from(place?) + 1, value, bits })
-            })
-            .collect();
-        self.rows.find(rows, &wanted).into_iter().filter_map(|row| self.slot(row))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -432,3 +432,41 @@ fn a_change_costs_what_depends_on_it() {
     assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 2, port: 3 }), 0);
     assert_eq!(switch.cost(&Event::Vlan { port: 3, tag: 5 }), 3);
 }
+
+#[test]
+fn an_added_flow_is_searched_for_among_many_that_stand_for_the_same_or_for_others() {
+    const MANY: u16 = 1200;
+    let of_source = "table=0,priority=1,udp,in_port=1,actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG0[0..15],output:2";
+    let of_port = |port: u16| {
+        format!("table=0,priority=2,udp,in_port=1,udp_dst={port},actions=output:{}", 2 + port % 2)
+    };
+    // All flows stand for one rule, or each for its own.
+    for has_rules in [false, true] {
+        let mut switch = Switch::new(false);
+        let add = |text: &str| Event::Flow {
+            bridge: 0,
+            command: FlowModCommand::Add,
+            text: text.to_owned(),
+        };
+        switch.ofproto.set_flow_limit(10_000);
+        switch.happen(&add(of_source));
+        (1..=MANY).filter(|_| has_rules).for_each(|port| switch.happen(&add(&of_port(port))));
+        for port in 1..=MANY {
+            switch.miss(1, &format!("10.0.0.1:{port}>10.0.0.{}:{port} udp", port % 100), false);
+        }
+        switch.revalidate();
+        let count = switch.ofproto.megaflow_counters().current as u64;
+        assert_eq!(count, u64::from(MANY), "{has_rules}");
+        let mut cost =
+            |matching: &str| switch.cost(&add(&format!("{matching},priority=9,actions=drop")));
+        for matching in ["table=0,tcp", "table=0,reg3=1", "table=3,udp,udp_dst=7"] {
+            assert_eq!(cost(matching), 0, "{matching}");
+        }
+        // What the megaflows match, and what they did not look at.
+        let (precise, wide) = match has_rules {
+            false => ("table=0,udp,udp_src=77", "table=0,udp,udp_dst=78"),
+            true => ("table=0,udp,udp_dst=78", "table=0,udp,udp_src=77"),
+        };
+        assert_eq!((cost(precise), cost(wide)), (1, count), "{has_rules}");
+    }
+}

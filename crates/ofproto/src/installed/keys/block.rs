@@ -1,0 +1,165 @@
+//! A bounded number of keys of one shape.
+
+use super::shape::MaskWord;
+use classifier::{Columns, Wanted};
+use std::ops::Range;
+
+/// Rows that are looked at to find a bit by which a block is split.
+const SAMPLE: usize = 256;
+/// Bits of a part of a word: a port, or half an IPv4 address. Splits are by all parts alike.
+const PART_BITS: u8 = 16;
+/// At least one row of so many must be on each side of a split.
+const LEAST_SHARE: usize = 8;
+/// A split is even if one row of so many is on each side.
+const EVEN_SHARE: usize = 3;
+/// A block that has no bit to be split by is looked at again when it is twice as large, until it has so many
+/// times the usual rows: the time that it takes to move them all is bounded.
+const LARGEST: usize = 4;
+
+/// Keys.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// The number of their shape.
+    pub shape: u32,
+    /// Each the flow's slot, then the words.
+    rows: Columns,
+    /// For each column the bits that all rows have, and those that some row has. Column 0 stands for words
+    /// that are not stored, and has none.
+    bounds: Box<[(u64, u64)]>,
+    /// Rows that were taken out since the bounds were last read from the rows.
+    removed: usize,
+    /// It is full with so many rows.
+    full: usize,
+}
+
+/// A bit of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Bit {
+    pub word: u8,
+    /// Where the word is in a row.
+    column: u8,
+    bit: u8,
+}
+
+impl Bit {
+    /// The bit of a word, as a number.
+    pub fn of(self, word: u64) -> usize {
+        (word >> self.bit & 1) as usize
+    }
+
+    /// The part of the word that the bit is of.
+    fn part(self) -> (u8, u8) {
+        (self.word, self.bit / PART_BITS)
+    }
+}
+
+impl Block {
+    /// None yet, of so many words.
+    pub fn new(shape: u32, words: usize, full: usize) -> Self {
+        let mut bounds = vec![(u64::MAX, 0); words + 1];
+        bounds[0] = (0, 0);
+        let rows = Columns::new(words + 1);
+        Block { shape, rows, bounds: bounds.into(), removed: 0, full }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds the key of the flow in a slot; gives its row.
+    pub fn push(&mut self, slot: u32, words: impl Iterator<Item = u64> + Clone) -> u32 {
+        for ((all, any), word) in self.bounds[1..].iter_mut().zip(words.clone()) {
+            (*all, *any) = (*all & word, *any | word);
+        }
+        self.rows.push(std::iter::once(slot.into()).chain(words))
+    }
+
+    /// Adds a row of another block of the shape; gives its number here. The bounds are to be read anew.
+    pub fn copy(&mut self, from: &Block, row: u32) -> u32 {
+        let columns = 0..self.bounds.len();
+        self.rows.push(columns.map(|column| from.word(row, column)))
+    }
+
+    /// Takes a row out. Gives the slot of the flow that has this row now, if one has.
+    pub fn swap_remove(&mut self, row: u32) -> Option<u32> {
+        self.rows.swap_remove(row);
+        self.removed += 1;
+        if self.removed > self.len().max(SAMPLE) {
+            self.bound();
+        }
+        ((row as usize) < self.len()).then(|| self.slot(row))
+    }
+
+    /// The slot of the flow in a row.
+    pub fn slot(&self, row: u32) -> u32 {
+        self.word(row, 0) as u32
+    }
+
+    /// A word of a row.
+    pub fn word(&self, row: u32, column: usize) -> u64 {
+        self.rows.get(row, column).unwrap_or_default()
+    }
+
+    /// Reads from the rows which bits they have.
+    pub fn bound(&mut self) {
+        for (column, bounds) in self.bounds.iter_mut().enumerate().skip(1) {
+            *bounds = self.rows.bounds(column);
+        }
+        self.removed = 0;
+    }
+
+    /// Whether some row may have what is wanted, as far as the bounds say.
+    pub fn may_have(&self, it: &Wanted) -> bool {
+        let (all, any) = self.bounds.get(it.column).copied().unwrap_or_default();
+        (it.value & !any | !it.value & all) & it.bits == 0
+    }
+
+    /// Slots of flows in some rows that have what is wanted.
+    pub fn find(&self, rows: Range<usize>, wanted: impl Iterator<Item = Wanted>) -> Vec<u32> {
+        let wanted: Vec<Wanted> = wanted.filter(|it| it.column > 0).collect();
+        self.rows.find(rows, &wanted).into_iter().map(|row| self.slot(row)).collect()
+    }
+
+    /// Whether it is to be split.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.full
+    }
+
+    /// It found no bit to be split by, and may have more rows.
+    pub fn grow(&mut self, usual: usize) {
+        self.full = if self.full < LARGEST * usual { 2 * self.full } else { usize::MAX };
+    }
+
+    /// The side of a row when the block is split by a bit.
+    pub fn side(&self, row: u32, by: Bit) -> usize {
+        by.of(self.word(row, by.column.into()))
+    }
+
+    /// The bit that the block is best split by: one of the part of a word by which it was split the least so
+    /// far, and of those the highest one that divides the rows well. Keys that come one after the other have
+    /// it alike and go to one block, and so do those of one prefix.
+    pub fn split_bit(&self, masked: &[MaskWord], path: &[Bit]) -> Option<Bit> {
+        // An odd distance, so that what counts on in the low bits differs in the sample.
+        let step = self.len() / SAMPLE | 1;
+        let sample: Vec<u32> = (0..self.len() as u32).step_by(step).collect();
+        let mut best = None;
+        for (it, column) in masked.iter().filter_map(|it| Some((it, it.column?))) {
+            let words: Vec<u64> = sample.iter().map(|&row| self.word(row, column.into())).collect();
+            for bit in (0..64).filter(|bit| it.bits >> bit & 1 != 0) {
+                let bit = Bit { word: it.word, column, bit };
+                let ones: usize = words.iter().map(|word| bit.of(*word)).sum();
+                let fewer = ones.min(words.len() - ones);
+                if fewer * LEAST_SHARE < words.len() {
+                    continue;
+                }
+                let splits = path.iter().filter(|other| other.part() == bit.part()).count();
+                let is_even = fewer * EVEN_SHARE >= words.len();
+                let rank = (std::cmp::Reverse(splits), is_even);
+                if best.is_none_or(|(other, _)| rank >= other) {
+                    best = Some((rank, bit));
+                }
+            }
+        }
+        best.map(|(_, bit)| bit)
+    }
+}
