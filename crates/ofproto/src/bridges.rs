@@ -81,6 +81,11 @@ impl Bridges {
         ports.filter(|(_, port)| matches!(port.spec.device, PortDevice::Tunnel { .. }))
     }
 
+    /// The end of a patch that has this name.
+    pub(crate) fn patch_named(&self, name: &str) -> Option<(BridgeId, OfPort)> {
+        self.found.patches.get(name).copied()
+    }
+
     /// The other end of a patch port, if both ends name each other.
     pub fn patch_peer(&self, port: &Port) -> Option<(BridgeId, OfPort)> {
         let PortDevice::Patch { peer } = &port.spec.device else { return None };

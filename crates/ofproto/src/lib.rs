@@ -18,6 +18,7 @@ mod addresses;
 mod bridge;
 mod bridges;
 mod carried;
+mod changed;
 mod config;
 pub mod connection;
 mod credits;
@@ -233,7 +234,7 @@ impl Ofproto {
             Some(number) => Arc::make_mut(&mut self.timeout_policies).insert(zone, number),
             None => Arc::make_mut(&mut self.timeout_policies).remove(&zone),
         };
-        self.changes.configuration();
+        self.affect(Dependency::Zone(zone));
     }
 
     /// All bridges, to be looked at.
@@ -268,7 +269,6 @@ impl Ofproto {
         if standalone {
             self.add_default_flow(id, now);
         }
-        self.changes.configuration();
         id
     }
 
@@ -277,6 +277,7 @@ impl Ofproto {
     pub fn set_bridge(&mut self, id: BridgeId, config: BridgeConfig, now: Instant) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         let fail_mode_changed = bridge.config.fail_mode != config.fail_mode;
+        let is_other = *bridge.config != config;
         bridge.tables.configure(&config.tables);
         if let Some(ledger) = self.ledgers.get_mut(&id) {
             ledger.macs.configure(config.mac_table_size, config.mac_aging_s);
@@ -291,16 +292,18 @@ impl Ofproto {
         if fail_mode_changed && without_controllers {
             self.begin_flows(id, now);
         }
-        self.changes.configuration();
+        if is_other {
+            self.bridge_changed(id);
+        }
     }
 
     /// Removes a bridge with its ports and flows.
     pub fn remove_bridge(&mut self, id: BridgeId) {
         self.flush_flows(id);
         self.flush_neighbours_of_bridge(id);
+        self.bridge_goes(id);
         self.bridges.remove(id);
         self.ledgers.remove(&id);
-        self.changes.configuration();
     }
 
     /// Says what the bridge's OpenFlow connections mean for it. When the first controller is
@@ -313,7 +316,7 @@ impl Ofproto {
             self.begin_flows(id, now);
         }
         if before != state {
-            self.changes.configuration();
+            self.bridge_changed(id);
         }
     }
 
@@ -321,7 +324,7 @@ impl Ofproto {
     pub fn set_fragments(&mut self, id: BridgeId, fragments: Fragments) {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         if std::mem::replace(&mut bridge.fragments, fragments) != fragments {
-            self.changes.configuration();
+            self.bridge_changed(id);
         }
     }
 
@@ -342,14 +345,14 @@ impl Ofproto {
         spec: PortSpec,
         now: Instant,
     ) -> Result<OfPort, PortRefused> {
-        let number = self.bridges.add_port(id, spec, now)?;
+        let number = self.bridges.add_port(id, spec.clone(), now)?;
         // A new port can forward only once it is there (ovs: `ofproto/ofproto-dpif.c`, `port_run`).
         if let Some(desc) = self.describe(id, number) {
             let new = PortDesc { live: false, ..desc };
             self.tell_port(id, PortReason::Add, new.clone(), None);
             self.tell_port_change(id, number, Some(new));
         }
-        self.changes.configuration();
+        self.port_changed(id, number, &spec);
         Ok(number)
     }
 
@@ -371,30 +374,27 @@ impl Ofproto {
         if learning_before != self.learning_of(id, port) {
             self.flush_port_macs(id, port);
         }
-        let spec = self.bridges.get(id).and_then(|bridge| Some(&bridge.port(port)?.spec));
-        let both = spec.zip(spec_before.as_ref());
-        if both.is_none_or(|(now, before)| !now.forwards_like(before)) {
-            self.changes.configuration();
-        } else if both.is_some_and(|(now, before)| now.is_up() != before.is_up()) {
-            self.changes.one(Dependency::Link { bridge: id, port });
+        let spec = self.bridges.get(id).and_then(|bridge| Some(bridge.port(port)?.spec.clone()));
+        let Some((spec, before)) = spec.zip(spec_before) else { return Ok(()) };
+        if !spec.forwards_like(&before) {
+            self.port_changed(id, port, &before);
+            self.port_changed(id, port, &spec);
+        } else if spec.is_up() != before.is_up() {
+            self.affect(Dependency::Link { bridge: id, port });
         }
         Ok(())
     }
 
     /// Removes a port, and forgets what was learned behind it.
     pub fn remove_port(&mut self, id: BridgeId, port: OfPort, now: Instant) {
-        let Some(desc) = self.describe(id, port) else { return };
-        let name = desc.name.clone();
-        self.tell_port(id, PortReason::Delete, desc, None);
+        let found = self.bridges.get(id).and_then(|bridge| bridge.port(port));
+        let Some(spec) = found.map(|port| port.spec.clone()) else { return };
+        if let Some(desc) = self.describe(id, port) {
+            self.tell_port(id, PortReason::Delete, desc, None);
+        }
         self.bridges.remove_port(id, port, now);
-        self.flush_neighbours_of(&name);
+        self.flush_neighbours_of(&spec.name);
         self.flush_removed_port_macs(id, port);
-        self.changes.configuration();
-    }
-
-    /// What decides where packets that come in there are seen.
-    fn learning_of(&self, id: BridgeId, port: OfPort) -> Option<(PortVlans, PriorityTags, bool)> {
-        let spec = &self.bridges.get(id)?.port(port)?.spec;
-        Some((spec.vlan.clone(), spec.priority_tags, spec.protected))
+        self.port_changed(id, port, &spec);
     }
 }

@@ -77,7 +77,7 @@ impl Ofproto {
                 let open = OpenMeter { desc: desc.clone(), meter, created: now };
                 bridge.meters.0.insert(number, open);
                 if is_virtual {
-                    self.changes.configuration();
+                    self.bridge_changed(id);
                 }
             }
             (_, None) => {
@@ -121,7 +121,7 @@ impl Ofproto {
         let Some(bridge) = self.bridges.get_mut(id) else { return };
         bridge.meters.0.retain(|number, _| !gone.contains(number));
         if gone.contains(&METER_CONTROLLER) {
-            self.changes.configuration();
+            self.bridge_changed(id);
         }
     }
 

@@ -43,9 +43,10 @@ impl Ofproto {
             found.spec.up = up;
             out.port_admin.extend(found.datapath().map(|device| (device, up)));
         }
+        let spec = found.spec.clone();
         if before != found.describe() {
             self.tell_port_change(id, port, Some(before));
-            self.changes.configuration();
+            self.port_changed(id, port, &spec);
         }
         Ok(())
     }

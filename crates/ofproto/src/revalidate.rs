@@ -6,8 +6,9 @@
 //! registers say ([`Lookup`](crate::lookup::Lookup)). That a lookup's mask follows from all flows of
 //! a table does not make others depend on it: every packet of a megaflow had the same flow in each
 //! table, and no other flow's coming or going changes that unless one of its packets matches it. A
-//! learned address concerns those that asked where it is. A change of the configuration (bridges,
-//! ports, controllers) is rare and may concern anything: after one all megaflows are translated again.
+//! learned address concerns those that asked where it is, a port those that asked for it or for all of its
+//! bridge, a bridge those that went through it. A change of tunnels, or of what fields their options are, is
+//! rare and may concern anything: after one all megaflows are translated again.
 
 mod search;
 mod work;
@@ -21,7 +22,7 @@ use crate::snapshot::{Megaflows, Shared, Snapshot};
 use crate::translate::{Notes, Translation, datapath_mask, translate};
 use crate::upcall::links;
 use crate::{Ofproto, Outbox};
-use base::{Instant, MacAddr, OfPort, TableId, WorkerId};
+use base::{Instant, MacAddr, OfPort, PortNo, TableId, WorkerId, Zone};
 use flow::{Field, FlowCommand, FlowPut};
 use hashbrown::HashSet;
 use openflow::Action;
@@ -49,6 +50,16 @@ pub(crate) enum Dependency {
     Link { bridge: BridgeId, port: OfPort },
     /// A flow was hit.
     Rule(RuleId),
+    /// A bridge was gone through, with what its configuration and its controllers say.
+    Bridge { bridge: BridgeId },
+    /// A port was asked for, and may have been missing.
+    Port { bridge: BridgeId, port: OfPort },
+    /// All ports of a bridge were asked for, or one by its name.
+    Ports { bridge: BridgeId },
+    /// It was asked whose a port of the datapath is.
+    Device(PortNo),
+    /// It was asked how long a zone's connections are remembered.
+    Zone(Zone),
     /// NORMAL asked where an address is, and may have been told that it is unknown.
     Mac { bridge: BridgeId, vlan: u16, mac: MacAddr },
     /// The routes of the underlay were asked.
@@ -60,7 +71,7 @@ pub(crate) enum Dependency {
 /// What changed since the installed megaflows were last looked through.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The configuration, which all megaflows depend on.
+    /// What all megaflows may depend on.
     configuration: bool,
     /// Whether megaflows depend on it is asked when the change is published, so that those count that a
     /// handler installs before.
@@ -69,7 +80,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Bridges, ports or what is known of controllers.
+    /// What all may depend on: tunnels and their options.
     pub fn configuration(&mut self) {
         self.configuration = true;
     }

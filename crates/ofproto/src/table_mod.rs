@@ -93,7 +93,7 @@ impl Ofproto {
         }
         self.follow_tables(id);
         if table_mod.miss.is_some() {
-            self.changes.configuration();
+            self.bridge_changed(id);
         }
         Ok(())
     }

@@ -2,8 +2,10 @@
 //! the change is translated again.
 
 use super::*;
-use crate::{BridgeConfig, Config, ControllerState, Handler, PortDevice, PortSpec, PortVlans};
-use base::{OfPort, PortNo, RecircId, WorkerId};
+use crate::{
+    BridgeConfig, Config, ControllerState, Fragments, Handler, PortDevice, PortSpec, PortVlans,
+};
+use base::{OfPort, PortNo, RecircId, WorkerId, Zone};
 use flow::{Action, CtState, FlowKey, Frame, Match, Upcall, UpcallKind};
 use openflow::message::{FlowModCommand, PortConfig};
 use packet::Packet;
@@ -65,6 +67,12 @@ enum Event {
     Limit {
         macs: usize,
     },
+    Peer {
+        named: bool,
+    },
+    Fragments {
+        drop: bool,
+    },
     FailOpen(bool),
     Wait {
         s: u64,
@@ -100,6 +108,9 @@ const ACTIONS: &[&str] = &[
     "ct(commit),NORMAL",
     "CONTROLLER:50,resubmit(,3)",
     "mod_dl_dst:02:00:00:00:00:05,NORMAL",
+    "FLOOD",
+    "load:3->NXM_OF_IN_PORT[],resubmit(,3),output:1",
+    "bundle(eth_src,0,active_backup,ofport,members:3,2)",
 ];
 
 impl Switch {
@@ -164,6 +175,16 @@ impl Switch {
             Event::Limit { macs } => {
                 let config = BridgeConfig::clone(&self.ofproto.bridge(id).unwrap().config);
                 self.ofproto.set_bridge(id, BridgeConfig { mac_table_size: *macs, ..config }, now);
+            }
+            Event::Peer { named } => {
+                let (end, other) = (self.bridges[1], OfPort(1));
+                let device = patch(if *named { "port4" } else { "port3" });
+                let spec = PortSpec::new("peer", mac(0), device);
+                let _ = self.ofproto.set_port(end, other, spec);
+            }
+            Event::Fragments { drop } => {
+                let fragments = if *drop { Fragments::Drop } else { Fragments::Normal };
+                self.ofproto.set_fragments(id, fragments);
             }
             Event::FailOpen(fail_open) => {
                 let state = ControllerState { fail_open: *fail_open, ..Default::default() };
@@ -343,6 +364,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (1..4u16, any::<bool>()).prop_map(|(port, down)| Event::PortMod { port, down }),
         1 => (1..5u16).prop_map(|port| Event::Replug { port }),
         1 => (1..4usize).prop_map(|macs| Event::Limit { macs }),
+        1 => any::<bool>().prop_map(|named| Event::Peer { named }),
+        1 => any::<bool>().prop_map(|drop| Event::Fragments { drop }),
         1 => any::<bool>().prop_map(Event::FailOpen),
         2 => (1..9u64).prop_map(|s| Event::Wait { s }),
     ]
@@ -430,7 +453,76 @@ fn a_change_costs_what_depends_on_it() {
     assert_eq!(switch.cost(&Event::Learn { bridge: 1, mac: 2, port: 2 }), 0);
     // Seen where it was known to be.
     assert_eq!(switch.cost(&Event::Learn { bridge: 0, mac: 2, port: 3 }), 0);
-    assert_eq!(switch.cost(&Event::Vlan { port: 3, tag: 5 }), 3);
+    // Port 3 is where address 2 is.
+    assert_eq!(switch.cost(&Event::Vlan { port: 3, tag: 5 }), 1);
+}
+
+#[test]
+fn a_change_of_the_configuration_costs_what_depends_on_it() {
+    let mut switch = Switch::new(false);
+    let flow = |bridge, text: &str| Event::Flow {
+        bridge,
+        command: FlowModCommand::Add,
+        text: text.to_owned(),
+    };
+    let miss = |device| Event::Miss { device, packet: PACKETS[0], recirculated: false };
+    switch.happen(&flow(0, "table=0,in_port=1,actions=output:2"));
+    switch.happen(&flow(0, "table=0,in_port=2,actions=output:4"));
+    switch.happen(&flow(0, "table=0,in_port=3,actions=ct(commit,zone=7),output:9"));
+    switch.happen(&flow(0, "table=0,in_port=4,actions=drop"));
+    switch.happen(&flow(1, "table=0,in_port=1,actions=output:2"));
+    switch.happen(&flow(1, "table=0,in_port=2,actions=FLOOD"));
+    // 1 to 2; 2 through the patch to the other bridge; 3 to a port that is not there; the other bridge's
+    // device floods to the patch.
+    [1, 2, 3, 7].iter().for_each(|device| switch.happen(&miss(*device)));
+    assert_eq!(switch.ofproto.megaflow_counters().current, 4);
+    assert_eq!(switch.cost(&Event::PortMod { port: 1, down: true }), 1);
+    // Two megaflows come from port 2 or go to it.
+    assert_eq!(switch.cost(&Event::PortMod { port: 2, down: true }), 2);
+    assert_eq!(switch.cost(&Event::PortMod { port: 3, down: true }), 1);
+    // Both that go through the patch, from either side.
+    assert_eq!(switch.cost(&Event::Vlan { port: 4, tag: 5 }), 2);
+    let (now, ids) = (switch.now, switch.bridges);
+    let mut cost = |change: &mut dyn FnMut(&mut Ofproto)| {
+        let before = switch.ofproto.megaflow_counters().revalidated;
+        change(&mut switch.ofproto);
+        switch.revalidate();
+        assert_eq!(switch.check(), Ok(()));
+        switch.ofproto.megaflow_counters().revalidated - before
+    };
+    let spec = |name: &str, device: u32, requested| PortSpec {
+        requested: Some(OfPort(requested)),
+        ..PortSpec::new(name, mac(0), PortDevice::Datapath(PortNo(device)))
+    };
+    let add = |number: usize, spec: PortSpec| {
+        move |ofproto: &mut Ofproto| drop(ofproto.add_port(ids[number], spec.clone(), now))
+    };
+    // A port of the first bridge that none asked for, the one that was missing, and one of the second, to
+    // whose ports packets were flooded.
+    assert_eq!(cost(&mut add(0, spec("port8", 8, 8))), 0);
+    assert_eq!(cost(&mut add(0, spec("port9", 9, 9))), 1);
+    assert_eq!(cost(&mut add(1, spec("port10", 10, 10))), 1);
+    assert_eq!(cost(&mut |ofproto| ofproto.remove_port(ids[0], OfPort(8), now)), 0);
+    assert_eq!(cost(&mut |ofproto| ofproto.remove_port(ids[0], OfPort(9), now)), 1);
+    // A timeout policy of the zone in which connections begin, and of another.
+    assert_eq!(cost(&mut |ofproto| ofproto.set_timeout_policy(Zone(7), Some(3))), 1);
+    assert_eq!(cost(&mut |ofproto| ofproto.set_timeout_policy(Zone(8), Some(3))), 0);
+    // The second bridge: its own megaflow and what comes through the patch.
+    let config = |ofproto: &Ofproto| BridgeConfig::clone(&ofproto.bridge(ids[1]).unwrap().config);
+    let forward_bpdu = |ofproto: &mut Ofproto| {
+        let config = BridgeConfig { forward_bpdu: true, ..config(ofproto) };
+        ofproto.set_bridge(ids[1], config, now);
+    };
+    assert_eq!(cost(&mut { forward_bpdu }), 2);
+    assert_eq!(cost(&mut { forward_bpdu }), 0, "nothing changed");
+    let other = BridgeConfig::new("br2", MacAddr::ZERO);
+    let add_bridge = |ofproto: &mut Ofproto| {
+        ofproto.add_bridge(other.clone(), now);
+    };
+    assert_eq!(cost(&mut { add_bridge }), 0);
+    assert_eq!(cost(&mut |ofproto| ofproto.set_fragments(ids[1], Fragments::Drop)), 2);
+    // All come through the first bridge.
+    assert_eq!(switch.cost(&Event::FailOpen(true)), 4);
 }
 
 #[test]

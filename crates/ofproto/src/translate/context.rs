@@ -124,7 +124,7 @@ impl<'a> Context<'a> {
             pending: Vec::new(),
             learns_anew: false,
             recircs: Vec::new(),
-            dependencies: Vec::new(),
+            dependencies: vec![Dependency::Bridge { bridge: bridge.id }],
             lookups: Vec::new(),
             original,
             is_rewritten: false,
@@ -267,9 +267,26 @@ impl<'a> Context<'a> {
         OfPort(self.key.in_port_raw() as u16)
     }
 
+    /// A port of the bridge, which the translation then depends on.
+    pub fn port(&mut self, port: OfPort) -> Option<&'a Port> {
+        let bridge = self.bridge;
+        self.depend(Dependency::Port { bridge: bridge.id, port });
+        bridge.port(port)
+    }
+
+    /// The translation depends on which ports the bridge has.
+    pub fn look_at_ports(&mut self) {
+        self.depend(Dependency::Ports { bridge: self.bridge.id });
+    }
+
     /// Remembers that something was asked.
     pub fn depend(&mut self, on: Dependency) {
-        if !self.dependencies.contains(&on) {
+        // A change of a port is one of all ports of its bridge, so that a flood depends on these alone.
+        let all = match on {
+            Dependency::Port { bridge, .. } => Dependency::Ports { bridge },
+            other => other,
+        };
+        if !self.dependencies.iter().any(|it| *it == on || *it == all) {
             self.dependencies.push(on);
         }
     }

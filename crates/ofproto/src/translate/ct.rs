@@ -5,6 +5,7 @@ use super::context::Context;
 use super::fields::read;
 use super::report::NoteKind;
 use crate::recirc::Frozen;
+use crate::revalidate::Dependency;
 use base::{TableId, Zone};
 use flow::{Action, CtAction, Field, Masked, Nat, NatRange};
 use openflow::action::{Ct, ZoneSource};
@@ -33,6 +34,9 @@ impl Context<'_> {
         self.nat = None;
         self.execute(&ct.exec, last);
         let nat = self.nat.take();
+        if ct.commit {
+            self.depend(Dependency::Zone(zone));
+        }
         let action = CtAction {
             commit: ct.commit,
             force: ct.commit && ct.force,

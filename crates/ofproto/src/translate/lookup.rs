@@ -33,7 +33,7 @@ impl Context<'_> {
         }
         let bridge = self.bridge.id;
         let (found, miss) = self.lookup_on(&key, honor_miss);
-        let port = self.bridge.port(self.in_port());
+        let port = self.port(self.in_port());
         let has_no_packet_ins =
             port.is_some_and(|port| port.config.contains(PortConfig::NO_PACKET_IN));
         let goes_to_controller = match miss {

@@ -17,8 +17,7 @@ impl Context<'_> {
 
     /// Copies the packet to the mirrors that watch where it came from.
     pub fn mirror_ingress(&mut self) {
-        let bridge = self.bridge;
-        if let Some(port) = bridge.port(self.in_port()) {
+        if let Some(port) = self.port(self.in_port()) {
             self.mirror(port, MirrorConfig::watches_source);
         }
     }
@@ -30,8 +29,7 @@ impl Context<'_> {
 
     /// Drops what comes in where only copies go out; says so.
     pub fn is_refused_by_mirror(&mut self) -> bool {
-        let bridge = self.bridge;
-        let port = bridge.port(self.in_port()).filter(|port| self.is_mirror_output(port));
+        let port = self.port(self.in_port()).filter(|port| self.is_mirror_output(port));
         let Some(port) = port else { return false };
         let name = &port.spec.name;
         self.notes.add(NoteKind::Error, || {
@@ -77,6 +75,7 @@ impl Context<'_> {
         }
         let before = std::mem::replace(&mut self.snaplen, mirror.snaplen);
         let max_len = std::mem::take(&mut self.max_len);
+        self.look_at_ports();
         match &mirror.output {
             MirrorOutput::Port(name) => {
                 if let Some(port) = bridge.port_named(name) {

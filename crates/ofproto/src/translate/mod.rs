@@ -258,6 +258,9 @@ pub(crate) fn translate_from(
     };
     let mut context = Context::new(world, bridge, key, notes);
     context.device = entry.device;
+    context.depend(Dependency::Device(entry.device));
+    context.depend(Dependency::Bridge { bridge: entered.id });
+    context.depend(Dependency::Port { bridge: entered.id, port: entry.in_port });
     context.key.set_in_port_raw(entry.in_port.0.into());
     context.base.set_in_port_raw(entry.in_port.0.into());
     context.run(entered, frozen.as_deref(), entered.port(entry.in_port));

@@ -22,7 +22,7 @@ impl<'a> Context<'a> {
             }
         }
         let in_port = self.in_port();
-        let port = self.bridge.port(in_port);
+        let port = self.port(in_port);
         if port.is_some_and(|port| matches!(port.spec.vlan, PortVlans::Tunnel { .. })) {
             self.mask.add(Field::VlanTci1);
         }
@@ -68,7 +68,7 @@ impl<'a> Context<'a> {
             Some(learned) if learned == in_port => {
                 self.detail("learned port is input port, dropping");
             }
-            Some(learned) => match self.bridge.port(learned) {
+            Some(learned) => match self.port(learned) {
                 Some(learned) if self.is_mirror_output(learned) => {
                     self.warn("learned port is a mirror port, dropping");
                 }
@@ -82,6 +82,7 @@ impl<'a> Context<'a> {
             None => {
                 self.detail("no learned MAC for destination, flooding");
                 let bridge = self.bridge;
+                self.look_at_ports();
                 for other in bridge.flood_ports() {
                     self.look_at_inner(&other.spec.vlan, &vlans);
                     if other.number != in_port

@@ -5,6 +5,7 @@ use super::context::{Context, Scope};
 use super::report::NoteKind;
 use crate::bridge::BridgeId;
 use crate::port::{Port, PortDevice};
+use crate::revalidate::Dependency;
 use base::{OfPort, PortNo, TableId};
 use flow::{Action, ControllerAction, Field, FlowKey, MeterRef, SetTunnel, TunnelKind};
 use openflow::action::ToController;
@@ -53,6 +54,7 @@ impl Context<'_> {
     fn flood(&mut self, all: bool, last: bool) {
         let in_port = self.in_port();
         let bridge = self.bridge;
+        self.look_at_ports();
         let ports = bridge.flood_ports().filter(|port| {
             port.number != in_port && (all || !port.config.contains(PortConfig::NO_FLOOD))
         });
@@ -65,7 +67,7 @@ impl Context<'_> {
     /// Sends the packet out of a port that is there and forwards
     /// (ovs: `compose_output_action__`).
     pub fn output_to(&mut self, number: OfPort, last: bool) {
-        let Some(port) = self.bridge.port(number) else {
+        let Some(port) = self.port(number) else {
             self.notes.add(NoteKind::Warning, || "Nonexistent output port".to_owned());
             return;
         };
@@ -73,8 +75,7 @@ impl Context<'_> {
             self.notes.add(NoteKind::Detail, || "OFPPC_NO_FWD set, skipping output".to_owned());
             return;
         }
-        let from_protected =
-            self.bridge.port(self.in_port()).is_some_and(|port| port.spec.protected);
+        let from_protected = self.port(self.in_port()).is_some_and(|port| port.spec.protected);
         if from_protected && port.spec.protected {
             self.notes.add(NoteKind::Warning, || {
                 "Flow is between protected ports, skipping output.".to_owned()
@@ -139,7 +140,7 @@ impl Context<'_> {
     pub fn output_trunc(&mut self, port: OfPort, max_len: u32, last: bool) {
         let is_single = port.0 < OfPort::MAX.0 || matches!(port, OfPort::LOCAL | OfPort::IN_PORT);
         let number = if port == OfPort::IN_PORT { self.in_port() } else { port };
-        let found = self.bridge.port(number);
+        let found = self.port(number);
         let has_device =
             found.is_some_and(|it| !matches!(it.spec.device, PortDevice::Patch { .. }));
         if !is_single {
@@ -162,6 +163,8 @@ impl Context<'_> {
     /// (ovs: `patch_port_output`).
     fn output_to_patch(&mut self, number: OfPort, peer: (BridgeId, OfPort), last: bool) {
         let Some(bridge) = self.world.bridges.get(peer.0) else { return };
+        self.depend(Dependency::Bridge { bridge: bridge.id });
+        self.depend(Dependency::Port { bridge: bridge.id, port: peer.1 });
         let Some(port) = bridge.port(peer.1) else { return };
         let key = self.key.clone();
         let (stack, action_set) =

@@ -31,6 +31,7 @@ impl Context<'_> {
                 Some(Action::TunnelPop { port, kind, options: self.tunnel_options() })
             }
             None => {
+                self.look_at_ports();
                 self.snoop();
                 None
             }

@@ -329,6 +329,8 @@ impl<'a> Context<'a> {
         self.base = self.key.clone();
         self.bridge = link.bridge;
         (self.conntracked, self.own_address) = (false, None);
+        self.depend(Dependency::Bridge { bridge: link.bridge.id });
+        self.depend(Dependency::Port { bridge: link.bridge.id, port: link.port.number });
         let name = &link.bridge.config.name;
         self.notes.enter(NoteKind::Bridge, || format!("bridge(\"{name}\")"));
         if self.may_receive(link.port) {

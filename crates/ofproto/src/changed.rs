@@ -1,0 +1,65 @@
+//! What a change of the configuration affects: megaflows whose translation asked for just that.
+
+use crate::Ofproto;
+use crate::bridge::BridgeId;
+use crate::port::{PortDevice, PortSpec};
+use crate::revalidate::Dependency;
+use crate::vlan::{PortVlans, PriorityTags};
+use base::OfPort;
+
+impl Ofproto {
+    /// The megaflows that asked this are translated again.
+    pub(crate) fn affect(&mut self, what: Dependency) {
+        self.changes.one(what);
+    }
+
+    /// A bridge's configuration changed, or what its controllers are or want.
+    pub(crate) fn bridge_changed(&mut self, bridge: BridgeId) {
+        self.affect(Dependency::Bridge { bridge });
+    }
+
+    /// A bridge is about to go, with its ports.
+    pub(crate) fn bridge_goes(&mut self, id: BridgeId) {
+        let Some(bridge) = self.bridges.get(id) else { return };
+        if !bridge.tunnel_options.is_empty() {
+            // Packets out of tunnels have the options of all bridges.
+            self.changes.configuration();
+        }
+        let ports = bridge.ports().map(|port| (port.number, port.spec.clone()));
+        let ports: Vec<(OfPort, PortSpec)> = ports.collect();
+        ports.iter().for_each(|(port, spec)| self.port_changed(id, *port, spec));
+        self.bridge_changed(id);
+    }
+
+    /// A port came, went, or is configured otherwise; this is its configuration before or after, each of
+    /// which has to be told.
+    pub(crate) fn port_changed(&mut self, bridge: BridgeId, port: OfPort, spec: &PortSpec) {
+        self.affect(Dependency::Port { bridge, port });
+        self.affect(Dependency::Ports { bridge });
+        self.affect(Dependency::Link { bridge, port });
+        // Routes lead to ports by their names.
+        self.affect(Dependency::Routes);
+        match &spec.device {
+            PortDevice::Datapath(device) => self.affect(Dependency::Device(*device)),
+            // Packets that go to the other end come here only where both name each other.
+            PortDevice::Patch { peer } => {
+                if let Some((bridge, port)) = self.bridges.patch_named(peer) {
+                    self.affect(Dependency::Port { bridge, port });
+                    self.affect(Dependency::Ports { bridge });
+                }
+            }
+            // Which tunnel a packet is of follows from all tunnels.
+            PortDevice::Tunnel { .. } => self.changes.configuration(),
+        }
+    }
+
+    /// What decides where packets that come in there are seen.
+    pub(crate) fn learning_of(
+        &self,
+        id: BridgeId,
+        port: OfPort,
+    ) -> Option<(PortVlans, PriorityTags, bool)> {
+        let spec = &self.bridges.get(id)?.port(port)?.spec;
+        Some((spec.vlan.clone(), spec.priority_tags, spec.protected))
+    }
+}
