@@ -81,17 +81,19 @@ impl<V> MegaflowTable<V> {
     /// Adds a flow. If there is one with the same match, its value is replaced and given back, and
     /// its handle stays.
     pub fn insert(&mut self, matching: &Match, value: V) -> (Handle, Option<V>) {
-        if let Some(handle) = self.find(matching)
+        let place = self.subtable_for(matching.mask());
+        let subtable = self.subtables.get(place);
+        let hash = subtable.map_or(0, |it| it.layout.hash(matching.key(), self.seed));
+        if let Some(handle) = subtable.and_then(|it| it.find(matching.key(), hash))
             && let Some(flow) = self.flows.get_mut(handle)
         {
             return (handle, Some(std::mem::replace(&mut flow.value, value)));
         }
-        let subtable = self.subtable_for(matching.mask());
-        let handle = self.flows.insert(Flow { subtable, row: 0, value });
+        let handle = self.flows.insert(Flow { subtable: place, row: 0, value });
         if let (Some(subtable), Some(flow)) =
-            (self.subtables.get_mut(subtable), self.flows.get_mut(handle))
+            (self.subtables.get_mut(place), self.flows.get_mut(handle))
         {
-            flow.row = subtable.insert(matching.key(), handle, self.seed);
+            flow.row = subtable.insert(matching.key(), handle, hash);
         }
         (handle, None)
     }

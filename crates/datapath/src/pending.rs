@@ -80,7 +80,7 @@ impl Pending {
             Some(place) => {
                 let it = &mut self.places[place as usize];
                 (it.hash, it.epoch, it.ticks) = (hash, epoch, 0);
-                it.key.clone_from(&Box::new(key.clone()));
+                it.key.as_mut().clone_from(key);
                 place
             }
             None => {

@@ -31,9 +31,25 @@ impl PackedKey {
     }
 }
 
-/// Which words are not zero.
+/// Which words are not zero. Most are zero, group by group.
 fn map_of(words: &[u64]) -> u128 {
-    words.iter().enumerate().fold(0, |map, (i, &word)| map | u128::from(word != 0) << i)
+    const GROUP: usize = 8;
+    let mut map = 0;
+    for (number, group) in words.chunks(GROUP).enumerate() {
+        if group.iter().fold(0, |any, word| any | word) != 0 {
+            let bits = group.iter().enumerate();
+            let bits = bits.fold(0_u32, |bits, (i, &word)| bits | u32::from(word != 0) << i);
+            map |= u128::from(bits) << (GROUP * number);
+        }
+    }
+    map
+}
+
+impl FlowKey {
+    /// The words that are not zero: bit `i` stands for word `i`.
+    pub fn word_map(&self) -> u128 {
+        map_of(self.words())
+    }
 }
 
 /// The words whose bits are set in `map`.
@@ -76,6 +92,9 @@ mod tests {
         #[test]
         fn what_was_packed_is_unpacked(key in words()) {
             let key = key_of(&key);
+            for (number, word) in key.words().iter().enumerate() {
+                prop_assert_eq!(key.word_map() >> number & 1 == 1, *word != 0);
+            }
             prop_assert_eq!(PackedKey::new(&key).unpack(), key);
         }
     }

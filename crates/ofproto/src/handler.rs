@@ -218,7 +218,8 @@ impl Answer {
         let crate::snapshot::Megaflows { installed, work, .. } = &mut **megaflows;
         // More packets missed before the flow was there. If the tables say something else meanwhile, it
         // is looked at again, so that commands about one flow come from one thread at a time.
-        if let Some(id) = installed.find(worker, key, &mask) {
+        let hash = installed.hash(worker, key, &mask);
+        if let Some(id) = installed.find(hash, worker, key, &mask) {
             let known = installed.actions_of(id);
             if known.is_none_or(|known| *known != self.actions) {
                 work.again(id);
@@ -230,7 +231,7 @@ impl Answer {
             return None;
         }
         let (actions, links) = (&self.actions, &self.links);
-        let flow = NewFlow { worker, key, mask: &mask, actions, links, created: now };
+        let flow = NewFlow { worker, hash, key, mask: &mask, actions, links, created: now };
         let id = installed.insert(flow, &snapshot.recirc);
         installed.arm(id, now, now + snapshot.max_idle);
         if is_stale {

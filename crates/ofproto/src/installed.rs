@@ -29,6 +29,8 @@ use table::Wheel;
 /// A flow to be kept.
 pub(crate) struct NewFlow<'a> {
     pub worker: WorkerId,
+    /// Of its match ([`Installed::hash`]).
+    pub hash: u64,
     pub key: &'a FlowKey,
     pub mask: &'a Mask,
     pub actions: &'a Arc<[Action]>,
@@ -115,9 +117,13 @@ impl Installed {
         Some((self.actions.get(place.actions)?, self.links.get(place.links)?))
     }
 
-    /// The worker's flow with just this match.
-    pub fn find(&self, worker: WorkerId, key: &FlowKey, mask: &Mask) -> Option<FlowId> {
-        let hash = self.keys.hash(key, mask, worker.0.into());
+    /// The hash by which a worker's flow with this match is found.
+    pub fn hash(&self, worker: WorkerId, key: &FlowKey, mask: &Mask) -> u64 {
+        self.keys.hash(key, mask, worker.0.into())
+    }
+
+    /// The worker's flow with just this match, whose hash this is.
+    pub fn find(&self, hash: u64, worker: WorkerId, key: &FlowKey, mask: &Mask) -> Option<FlowId> {
         let slot = self.by_match.find(hash, |slot| {
             let place = self.slots.at(slot);
             place.is_some_and(|it| it.worker == worker && self.keys.is(it.row, key, mask))
@@ -185,8 +191,7 @@ impl Installed {
     pub fn insert(&mut self, new: NewFlow<'_>, recirc: &RecircTable) -> FlowId {
         let slot = self.slots.take();
         let row = self.keys.insert(slot, new.key, new.mask, moved(&mut self.slots));
-        let hash = self.keys.hash(new.key, new.mask, new.worker.0.into());
-        self.by_match.insert(hash, slot);
+        self.by_match.insert(new.hash, slot);
         let (actions, _) = self.actions.take(new.actions);
         if let Some(place) = self.slots.at_mut(slot) {
             (place.worker, place.row, place.actions) = (new.worker, row, actions);
@@ -319,7 +324,7 @@ impl Installed {
         if let Some(links) = self.links.get(place.links) {
             self.dumps.delete(worker, id, Dying { links: Arc::clone(links), stats });
         }
-        let hash = self.keys.hash(&self.keys.key(row), &self.keys.mask(row), worker.0.into());
+        let hash = self.hash(worker, &self.keys.key(row), &self.keys.mask(row));
         self.by_match.remove(hash, slot);
         self.wheel.0.disarm(&self.slots, slot);
         self.unlink(slot, now, recirc);

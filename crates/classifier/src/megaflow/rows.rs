@@ -72,11 +72,11 @@ impl Subtable {
         self.index.find(hash, is_it)
     }
 
-    /// Adds a flow that is not there yet and says in which row.
-    pub(super) fn insert(&mut self, key: &FlowKey, handle: Handle, seed: u64) -> u32 {
+    /// Adds a flow that is not there yet, whose words have this hash, and says in which row.
+    pub(super) fn insert(&mut self, key: &FlowKey, handle: Handle, hash: u64) -> u32 {
         let words = std::iter::once(handle.to_word()).chain(self.layout.pack(key));
         let row = self.rows.push(words);
-        self.index.insert(self.layout.hash(key, seed), row);
+        self.index.insert(hash, row);
         row
     }
 

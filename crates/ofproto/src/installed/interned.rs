@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(super) struct Interned<T: ?Sized> {
     places: Slab<Place<T>>,
     by_value: Index,
+    /// The number that was asked for last: one flow is often like the one before it.
+    last: u32,
     state: DefaultHashBuilder,
 }
 
@@ -27,6 +29,7 @@ impl<T: ?Sized> Default for Interned<T> {
         Interned {
             places: Slab::default(),
             by_value: Index::default(),
+            last: 0,
             state: DefaultHashBuilder::default(),
         }
     }
@@ -35,6 +38,12 @@ impl<T: ?Sized> Default for Interned<T> {
 impl<T: ?Sized + Eq + Hash> Interned<T> {
     /// The number of a value, which has one user more now; and whether it is new.
     pub fn take(&mut self, value: &Arc<T>) -> (u32, bool) {
+        if let Some(place) = self.places.at_mut(self.last as usize)
+            && place.value == *value
+        {
+            place.users += 1;
+            return (self.last, false);
+        }
         let hash = self.state.hash_one(&**value);
         let place = |number: u32| self.places.at(number as usize);
         let is_it = |number| place(number).is_some_and(|place| place.value == *value);
@@ -42,12 +51,13 @@ impl<T: ?Sized + Eq + Hash> Interned<T> {
             if let Some(place) = self.places.at_mut(number as usize) {
                 place.users += 1;
             }
+            self.last = number;
             return (number, false);
         }
         let place = Place { value: Arc::clone(value), hash, users: 1, first: 0 };
-        let number = self.places.insert(place).index() as u32;
-        self.by_value.insert(hash, number);
-        (number, true)
+        self.last = self.places.insert(place).index() as u32;
+        self.by_value.insert(hash, self.last);
+        (self.last, true)
     }
 
     /// A user less; gives the value if that was the last one.

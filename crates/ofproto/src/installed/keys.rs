@@ -37,6 +37,8 @@ pub(crate) struct Keys {
     shapes: Vec<Shape>,
     free_shapes: Vec<u32>,
     by_content: HashTable<u32>,
+    /// The shape of the last key: one flow is often like the one before it.
+    last: u32,
     blocks: Vec<Block>,
     free_blocks: Vec<u32>,
     /// Rows of a block before it is split.
@@ -59,6 +61,7 @@ impl Keys {
             shapes: Vec::new(),
             free_shapes: Vec::new(),
             by_content: HashTable::new(),
+            last: 0,
             blocks: Vec::new(),
             free_blocks: Vec::new(),
             block_rows,
@@ -262,23 +265,28 @@ impl Keys {
     }
 
     fn shape_for(&mut self, key: &FlowKey, mask: &Mask) -> u32 {
-        let stored: Vec<u8> =
-            (0..WORDS as u8).filter(|&i| key.words()[usize::from(i)] != 0).collect();
-        let mut hasher = self.state.build_hasher();
-        mask.words().iter().for_each(|word| hasher.write_u64(*word));
-        hasher.write(&stored);
-        let hash = hasher.finish();
+        let stored = key.word_map();
         let shapes = &self.shapes;
         let is_it = |&number: &u32| {
-            let shape: &Shape = &shapes[number as usize];
-            *shape.stored == *stored && *shape.mask == *mask
+            let shape: Option<&Shape> = shapes.get(number as usize);
+            shape.is_some_and(|it| it.words == stored && it.rows > 0 && *it.mask == *mask)
         };
+        if is_it(&self.last) {
+            return self.last;
+        }
+        let mut hasher = self.state.build_hasher();
+        mask.words().iter().for_each(|word| hasher.write_u64(*word));
+        hasher.write_u128(stored);
+        let hash = hasher.finish();
         if let Some(&number) = self.by_content.find(hash, is_it) {
+            self.last = number;
             return number;
         }
+        let stored: Vec<u8> = (0..WORDS as u8).filter(|word| stored >> word & 1 == 1).collect();
         let number = self.free_shapes.pop().unwrap_or(self.shapes.len() as u32);
         let block = self.take(Block::new(number, stored.len(), self.block_rows));
         let shape = Shape::new(mask, stored.into(), hash, block);
+        self.last = number;
         match self.shapes.get_mut(number as usize) {
             Some(place) => *place = shape,
             None => self.shapes.push(shape),

@@ -1,6 +1,7 @@
 //! What a megaflow looks at besides what the actions looked at, and what it does not.
 
 use flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
+use std::sync::LazyLock;
 
 /// Fields that every megaflow matches (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_wc_init`).
 pub(super) fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
@@ -12,12 +13,19 @@ pub(super) fn always_looked_at(mask: &mut Mask, key: &FlowKey) {
     }
 }
 
+/// Fields that are no part of a packet.
+static NOT_OF_PACKETS: LazyLock<Mask> = LazyLock::new(|| {
+    let is_out =
+        |field: &Field| field.is_pipeline() || matches!(field, Field::ConjId | Field::ActsetOutput);
+    let mut mask = Mask::new();
+    Field::BASIC.iter().copied().filter(is_out).for_each(|field| mask.add(field));
+    mask
+});
+
 /// Takes out of the mask what is no part of the packet or says nothing (ovs: `xlate_wc_finish`).
 pub(super) fn tidy_mask(mask: &mut Mask, key: &FlowKey, final_key: &FlowKey) {
-    for &field in Field::BASIC {
-        if field.is_pipeline() || matches!(field, Field::ConjId | Field::ActsetOutput) {
-            mask.set(field, 0);
-        }
+    for (word, out) in mask.words_mut().iter_mut().zip(NOT_OF_PACKETS.words()) {
+        *word &= !out;
     }
     // ICMP's type and code have 8 bits.
     if matches!((final_key.eth_type(), final_key.nw_proto()), (0x0800, 1) | (0x86dd, 58)) {

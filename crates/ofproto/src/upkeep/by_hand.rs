@@ -25,10 +25,11 @@ impl Ofproto {
         out: &mut Outbox,
     ) {
         let links = &Arc::new(Links::default());
-        let new = NewFlow { worker, key, mask, actions, links, created: now };
         let max_idle = Duration::from_millis(self.config.max_idle_ms);
         let id = {
             let installed = &mut self.shared.lock().installed;
+            let hash = installed.hash(worker, key, mask);
+            let new = NewFlow { worker, hash, key, mask, actions, links, created: now };
             let id = installed.insert(new, &self.recirc);
             installed.arm(id, now, now + max_idle);
             id

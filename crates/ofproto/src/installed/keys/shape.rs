@@ -9,8 +9,9 @@ use flow::{FlowKey, Mask};
 pub(super) struct Shape {
     pub mask: Box<Mask>,
     pub hash: u64,
-    /// Which words of the key are stored: those that are not zero.
+    /// Which words of the key are stored: those that are not zero; and the same as bits.
     pub stored: Box<[u8]>,
+    pub words: u128,
     /// The mask's words.
     pub masked: Box<[MaskWord]>,
     pub tree: Tree,
@@ -36,7 +37,8 @@ impl Shape {
         });
         let masked = masked.collect();
         let (mask, tree) = (Box::new(mask.clone()), Tree::Block(block));
-        Shape { mask, hash, stored, masked, tree, rows: 0 }
+        let words = stored.iter().fold(0, |bits, word| bits | 1 << word);
+        Shape { mask, hash, stored, words, masked, tree, rows: 0 }
     }
 
     /// The key in a row.
