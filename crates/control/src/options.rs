@@ -26,10 +26,11 @@ pub struct SwitchOptions {
     /// How often workers are asked what their flows have carried (`tidegate-stats-interval`), in
     /// milliseconds; 0 is never. None: as often as [`SwitchOptions::max_revalidator_ms`] says.
     pub flow_stats_interval_ms: Option<u32>,
-    /// Threads that answer misses (`n-handler-threads`); 0: each worker answers its own. None: the
-    /// control thread does.
+    /// Threads that answer misses (`n-handler-threads`); 0: each worker answers its own. None: as many as
+    /// the processors allow, or with fewer than three the control thread.
     pub handler_threads: Option<u16>,
-    /// Threads that revalidate flows (`n-revalidator-threads`); None, and 0: the control thread does.
+    /// Threads that revalidate flows (`n-revalidator-threads`); 0: the control thread does. None: as with
+    /// [`SwitchOptions::handler_threads`].
     pub revalidator_threads: Option<u16>,
     /// Whether flows without packets leave the datapath (`tidegate-flow-expiry`).
     pub flow_expiry: bool,

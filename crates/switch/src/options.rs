@@ -103,7 +103,9 @@ impl Switch {
         };
         let modes = self.worker_modes(options);
         let running: Vec<WorkerMode> = self.workers.iter().map(|worker| worker.mode).collect();
-        let wanted = SlowPath::wanted(options, modes.len());
+        let is_test = self.settings.dummy.is_enabled();
+        let processors = (!is_test).then(|| self.settings.processors.all().len());
+        let wanted = SlowPath::wanted(options, modes.len(), processors);
         let slow = if self.unstartable == Some(wanted) { SlowPath::default() } else { wanted };
         if modes == running && slow == self.slow {
             for thread in &self.workers {

@@ -19,15 +19,30 @@ pub struct SlowPath {
     pub revalidators: u16,
 }
 
+/// With fewer processors the threads that are started by default would take time from the workers and the
+/// control thread.
+const PROCESSORS_MIN: usize = 3;
+/// Threads of a kind that are started by default at the most: they install flows under one lock, so that
+/// more of them would wait for each other.
+const THREADS_MAX: usize = 4;
+
 impl SlowPath {
-    /// What the configuration asks for with so many workers.
-    pub fn wanted(options: &SwitchOptions, workers: usize) -> SlowPath {
-        let answers = match options.handler_threads {
+    /// What the configuration asks for with so many workers. What it does not say follows from the number
+    /// of processors, as in Open vSwitch (`ofproto/ofproto-dpif-upcall.c`, `udpif_set_threads`). None
+    /// stands for a switch of tests, which have answers come in the order of their commands.
+    pub fn wanted(options: &SwitchOptions, workers: usize, processors: Option<usize>) -> SlowPath {
+        let by_default = processors.filter(|count| *count >= PROCESSORS_MIN).map(|count| {
+            let revalidators = count / 4 + 1;
+            [count - revalidators, revalidators].map(|threads| threads.min(THREADS_MAX) as u16)
+        });
+        let answers = match options.handler_threads.or(by_default.map(|[handlers, _]| handlers)) {
             None => Answers::Owner,
             Some(0) => Answers::Workers(workers as u16),
             Some(count) => Answers::Handlers(count),
         };
-        let revalidators = match options.revalidator_threads.unwrap_or(0) {
+        let by_default = by_default.filter(|_| !options.hw_offload);
+        let by_default = by_default.map_or(0, |[_, revalidators]| revalidators);
+        let revalidators = match options.revalidator_threads.unwrap_or(by_default) {
             // What a device forwards in place of a flow is taken back before the flow changes, by the
             // control thread.
             1.. if options.hw_offload => {
@@ -156,5 +171,43 @@ impl Switch {
             *lost.entry(port).or_default() += dropped;
         }
         lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_configured_follows_from_the_processors() {
+        use Answers::{Handlers, Owner, Workers};
+        // Handlers and revalidators that are configured, processors, whether flows are offloaded; handlers
+        // and revalidators.
+        let cases = [
+            (None, None, None, false, Owner, 0),
+            (None, None, Some(1), false, Owner, 0),
+            (None, None, Some(2), false, Owner, 0),
+            (None, None, Some(3), false, Handlers(2), 1),
+            (None, None, Some(4), false, Handlers(2), 2),
+            (None, None, Some(8), false, Handlers(4), 3),
+            (None, None, Some(64), false, Handlers(4), 4),
+            (None, None, Some(4), true, Handlers(2), 0),
+            (Some(0), None, Some(4), false, Workers(5), 2),
+            (Some(0), None, Some(2), false, Workers(5), 0),
+            (Some(7), Some(0), Some(4), false, Handlers(7), 0),
+            (None, Some(9), Some(2), false, Owner, 9),
+            (None, Some(9), Some(2), true, Owner, 0),
+            (Some(1), None, None, false, Handlers(1), 0),
+        ];
+        for (handlers, revalidators, processors, hw_offload, answers, threads) in cases {
+            let options = SwitchOptions {
+                handler_threads: handlers,
+                revalidator_threads: revalidators,
+                hw_offload,
+                ..SwitchOptions::default()
+            };
+            let wanted = SlowPath { answers, revalidators: threads };
+            assert_eq!(SlowPath::wanted(&options, 5, processors), wanted, "{options:?}");
+        }
     }
 }
