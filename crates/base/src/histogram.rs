@@ -27,11 +27,16 @@ impl Default for Histogram {
 impl Histogram {
     /// Adds one duration of `ns` nanoseconds.
     pub fn record(&mut self, ns: u64) {
+        self.record_many(ns, 1);
+    }
+
+    /// Adds the same duration so many times, at least once.
+    pub fn record_many(&mut self, ns: u64, times: u64) {
         if let Some(bucket) = self.buckets.get_mut(bucket_of(ns)) {
-            *bucket += 1;
+            *bucket += times;
         }
-        self.count += 1;
-        self.sum_ns += u128::from(ns);
+        self.count += times;
+        self.sum_ns += u128::from(ns) * u128::from(times);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }

@@ -47,13 +47,15 @@ impl Worker {
         trace: Option<TraceId>,
     ) -> bool {
         let Ok(reserved) = self.upcalls.reserve(self.id, &kind, &frame.key) else { return false };
+        let clock = self.clock;
+        let queued = *self.queued.get_or_insert_with(|| clock.map_or(now, |clock| clock()));
         let upcall = Upcall {
             worker: self.id,
             kind,
             packet: frame.packet.compact_copy(),
             key: frame.key.clone(),
             received: now,
-            queued: self.clock.map_or(now, |clock| clock()),
+            queued,
             trace,
         };
         out.wake_control |= self.upcalls.push(&reserved, upcall);

@@ -50,6 +50,8 @@ pub struct Worker {
     pub(crate) config: WorkerConfig,
     /// What says when an upcall is queued.
     pub(crate) clock: Option<fn() -> Instant>,
+    /// When the first upcall of what is being processed was queued.
+    pub(crate) queued: Option<Instant>,
     pub(crate) random: u32,
     /// The last sequence number of a tunnel's packet.
     pub(crate) tunnel_sequence: u32,
@@ -97,6 +99,7 @@ impl Worker {
             stats: WorkerStats::default(),
             config,
             clock: None,
+            queued: None,
             random: (seed as u32) | 1,
             tunnel_sequence: 0,
             fragment_id: seed as u16,
@@ -111,7 +114,8 @@ impl Worker {
         }
     }
 
-    /// Reads this clock for each upcall that is queued. Without one, an upcall is queued when it is received.
+    /// Reads this clock for the first upcall of a batch that is queued. Without one, an upcall is queued when it
+    /// is received.
     pub fn set_clock(&mut self, clock: fn() -> Instant) {
         self.clock = Some(clock);
     }
@@ -132,6 +136,7 @@ impl Worker {
         laps: &mut impl Laps,
     ) {
         self.stats.received += batch.len() as u64;
+        self.queued = None;
         pipeline::receive(self, now, in_port, batch, out, laps);
     }
 
@@ -159,6 +164,7 @@ impl Worker {
         out: &mut Outbox,
         laps: &mut impl Laps,
     ) {
+        self.queued = None;
         // Packets that wait for this answer go after the one that went up.
         let waiting = (!self.pending.is_empty()).then(|| asked.key.clone());
         match Frame::resume(asked.packet, asked.key) {

@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
+use switch::latency::{self, Recorder};
 use wire::builder::PacketBuilder;
 
 /// Each packet wants a flow of its own; 20 rules.
@@ -79,6 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut cables = [cable(1, rx), cable(2, none)];
     let mut handler = switch.handler();
+    let (recorder, mut answered) = (Recorder::default(), Vec::new());
     let (mut worker_time, mut handler_time) = (Duration::ZERO, Duration::ZERO);
     let (mut upcalls, mut commands, mut ms) = (Vec::new(), Vec::new(), 1000);
     let mut done = 0;
@@ -94,14 +96,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         timed(&mut handler_time, || {
             switch.take_upcalls(0, 64, &mut upcalls);
             for upcall in upcalls.drain(..) {
-                handler.translate(now, upcall, |_| None);
+                let stamps = latency::taken(&upcall, 0, now);
+                handler.translate(now, upcall, Some(stamps));
             }
-            handler.install(now, |all| commands.append(all));
+            handler.install(now, |all| {
+                latency::translated(all, now);
+                commands.append(all);
+            });
         });
         timed(&mut worker_time, || {
             for (_, command) in commands.drain(..) {
+                answered.extend(latency::stamps_of(&command));
                 switch.carry_out(now, command, &mut cables);
             }
+            recorder.record(&answered, now);
+            answered.clear();
         });
         if ms % 200 == 0 {
             switch.catch_up(now);

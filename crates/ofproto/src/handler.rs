@@ -67,19 +67,19 @@ impl Handler {
 
     /// Translates a miss, and keeps the answer until [`Self::install`]. Gives it back if only the thread
     /// that owns the state may answer it: where the packet teaches a flow, which must be known before
-    /// the packet goes on. `stamp` gives the times to go with the answer, when it is known.
+    /// the packet goes on. The times go with the answer.
     pub fn translate(
         &mut self,
         now: Instant,
         upcall: Upcall,
-        stamp: impl FnOnce(&Upcall) -> Option<Stamps>,
+        stamps: Option<Stamps>,
     ) -> Option<Upcall> {
-        self.translate_or_refuse(now, upcall, true, stamp)
+        self.translate_or_refuse(now, upcall, true, stamps)
     }
 
     /// Like [`Self::translate`] on the thread that owns the state, which answers all.
     pub(crate) fn translate_own(&mut self, now: Instant, upcall: Upcall) {
-        self.translate_or_refuse(now, upcall, false, |_| None);
+        self.translate_or_refuse(now, upcall, false, None);
     }
 
     fn translate_or_refuse(
@@ -87,7 +87,7 @@ impl Handler {
         now: Instant,
         upcall: Upcall,
         refuses: bool,
-        stamp: impl FnOnce(&Upcall) -> Option<Stamps>,
+        stamps: Option<Stamps>,
     ) -> Option<Upcall> {
         // All answers that are installed at once are of one snapshot.
         if self.answers.is_empty() {
@@ -111,7 +111,6 @@ impl Handler {
         });
         let actions = std::mem::take(&mut translation.actions).into();
         let links = Arc::new(links(translation, &upcall.key));
-        let stamps = stamp(&upcall);
         self.answers.push(Answer { upcall, actions, links, mask, is_urgent, stamps, at: now });
         None
     }

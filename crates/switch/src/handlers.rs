@@ -145,10 +145,9 @@ impl HandlerWork {
         for upcall in batch.drain(..) {
             flow_log::upcall(shared.datapath, &upcall);
             let stamps = latency::taken(&upcall, *number, taken);
-            let stamp = |_: &Upcall| Some(latency::with_translated(stamps, clock::now()));
             // What only the control thread may answer; where its list is full, the packet is lost, and
             // counted there.
-            if let Some(upcall) = handler.translate(taken, upcall, stamp)
+            if let Some(upcall) = handler.translate(taken, upcall, Some(stamps))
                 && shared.upcalls.pass_on(upcall).is_ok()
             {
                 let _ = shared.events.send(WorkerEvent::Upcalls);
@@ -188,7 +187,9 @@ impl Answering {
         if self.work.translate(OWN_BATCH) {
             let answers = &mut self.answers;
             let datapath = self.work.shared.datapath;
-            let after = self.work.handler.install(clock::now(), |commands| {
+            let now = clock::now();
+            let after = self.work.handler.install(now, |commands| {
+                latency::translated(commands, now);
                 flow_log::commands(datapath, commands, None);
                 answers.extend(commands.drain(..).map(|(_, command)| command));
             });
@@ -253,7 +254,9 @@ fn handle(mut work: HandlerWork, workers: &[Outlet]) {
             shared.upcalls.wait(work.number, PATIENCE);
             continue;
         }
-        let after = work.handler.install(clock::now(), |commands| {
+        let now = clock::now();
+        let after = work.handler.install(now, |commands| {
+            latency::translated(commands, now);
             flow_log::commands(shared.datapath, commands, None);
             deliver(commands, workers);
         });

@@ -315,15 +315,18 @@ impl Switch {
             self.latency.batch(number, batch.len());
         }
         let datapath = self.settings.dummy.datapath_name();
+        let first = self.outbox.commands.len();
         for upcall in batch.drain(..) {
             flow_log::upcall(datapath, &upcall);
             let stamps = latency::taken(&upcall, number, taken);
             let before = self.outbox.commands.len();
             self.ofproto.upcall(now, upcall, &mut self.outbox);
-            let answers = self.outbox.commands.get_mut(before..).unwrap_or_default();
-            latency::translated(stamps, clock::now(), answers);
+            latency::stamp(stamps, self.outbox.commands.get_mut(before..).unwrap_or_default());
         }
-        self.upcall_cost.add(count, clock::now() - now);
+        let translated = clock::now();
+        let answers = self.outbox.commands.get_mut(first..).unwrap_or_default();
+        latency::translated(answers, translated);
+        self.upcall_cost.add(count, translated - now);
         self.batch = batch;
         !self.handler_shared.upcalls.is_empty()
     }

@@ -21,6 +21,7 @@ use super::worker_report::{Iterations, WorkerReport};
 use super::worker_thread::{WorkerCommand, WorkerEvent, WorkerMode};
 use base::Instant;
 use datapath::{Outbox, Worker, WorkerStats};
+use flow::Stamps;
 use packet::Batch;
 use port_linux::{Waiter, affinity};
 use std::sync::mpsc;
@@ -85,6 +86,7 @@ pub fn run(start: Start) -> Vec<RxSlot> {
         last: Load::default(),
         pmd_sleep: PmdSleep::default(),
         tracing: None,
+        answered: Vec::new(),
         commands: 0,
         turn: None,
     }
@@ -117,6 +119,8 @@ struct Run {
     pmd_sleep: PmdSleep,
     /// Which packets' steps are written down.
     tracing: Option<Picker>,
+    /// Upcalls whose answers are being carried out, to be recorded.
+    answered: Vec<Stamps>,
     /// Commands for flows that were carried out.
     commands: u64,
     /// Notified at the end of this iteration.
@@ -243,9 +247,11 @@ impl Run {
                 Ok(WorkerCommand::Flow(command)) => {
                     self.commands += 1;
                     self.carry_out(now, command, out);
+                    self.record_answered();
                 }
                 Ok(WorkerCommand::Flows(commands)) => {
                     commands.into_iter().for_each(|command| self.carry_out(now, command, out));
+                    self.record_answered();
                 }
                 Ok(WorkerCommand::AddTx(port, tx)) => drop(self.ports.tx.insert(port, tx)),
                 Ok(WorkerCommand::AddRx(slot)) => {
@@ -290,6 +296,7 @@ impl Run {
             for command in answering.answers.drain(..) {
                 self.carry_out(now, command, out);
             }
+            self.record_answered();
         }
         self.answering = Some(answering);
     }

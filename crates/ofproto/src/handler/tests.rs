@@ -70,7 +70,7 @@ fn a_worker_has_what_the_tables_say_whatever_threads_did() {
                         for m in 0..3 {
                             let port = (n * 7 + m * 3 + thread) % 40;
                             let packet = format!("10.0.0.1:1000>10.0.0.2:{port} S");
-                            let refused = handler.translate(NOW, upcall(1 + m, &packet), |_| None);
+                            let refused = handler.translate(NOW, upcall(1 + m, &packet), None);
                             assert!(refused.is_none());
                         }
                         handler.install(NOW, send);
@@ -127,7 +127,7 @@ fn what_only_the_owner_may_answer_is_given_back_and_what_it_must_know_is_urgent(
     let mut handler = ofproto.handler();
     let mut answer = |ofproto: &mut Ofproto, port: u16| {
         let packet = format!("10.0.0.1:1000>10.0.0.2:{port} S");
-        let refused = handler.translate(NOW, upcall(1, &packet), |_| None).is_some();
+        let refused = handler.translate(NOW, upcall(1, &packet), None).is_some();
         let mut told = 0;
         let after = handler.install(NOW, |commands| told = commands.len());
         if after.wake_owner {
@@ -150,7 +150,7 @@ fn what_only_the_owner_may_answer_is_given_back_and_what_it_must_know_is_urgent(
         Some(OfPort(1))
     );
     // What was translated before a change is looked at again.
-    let old = handler.translate(NOW, upcall(3, "10.0.0.1:1>10.0.0.2:3 S"), |_| None);
+    let old = handler.translate(NOW, upcall(3, "10.0.0.1:1>10.0.0.2:3 S"), None);
     assert!(old.is_none());
     change(&mut ofproto, id, add, "table=1,priority=5,tcp,tp_dst=3,actions=drop");
     let mut out = Outbox::default();

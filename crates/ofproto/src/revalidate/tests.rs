@@ -192,7 +192,7 @@ impl Switch {
             }
             Event::Translate { device, packet, recirculated } => {
                 let upcall = self.upcall(*device, packet, *recirculated);
-                let refused = self.late.translate(now, upcall, |_| None);
+                let refused = self.late.translate(now, upcall, None);
                 assert!(refused.is_none());
             }
             Event::Install => {

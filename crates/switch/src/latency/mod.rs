@@ -1,8 +1,10 @@
 //! How long upcalls take: always-on histograms of each stage of the slow path, per packet class and
 //! handler.
 //!
-//! An upcall collects its times on its way ([`Stamps`]). The worker that carries out the answer records
-//! them all at once, into a recorder of its own. A reader merges the recorders of all workers.
+//! An upcall collects its times on its way ([`Stamps`]). The clock is read once for a batch: when the worker
+//! queues the first of a burst, and when the handler has taken and translated what it takes at once. The worker
+//! that carries out the answers records them at once, into a recorder of its own. A reader merges the
+//! recorders of all workers.
 //!
 //! The same points are USDT probes of the provider `tidegate`: `upcall_taken(worker, class, handler,
 //! waited_ns)`, `upcall_translated(class, handler, ns)` and `upcall_installed(class, handler, ns)`, the
@@ -33,9 +35,9 @@ pub enum Stage {
     Queueing,
     /// In the queue.
     Waiting,
-    /// From the queue to the end of its translation; others of its batch come before it.
+    /// From the queue until its batch is translated.
     Translating,
-    /// From there until the worker has put the flow and executed the packet.
+    /// From there until the worker has put the flow and executed the packet, and those of its batch.
     Installing,
 }
 
@@ -76,7 +78,7 @@ impl Stage {
             Stage::Installing => (at.translated, installed),
         };
         // Of two threads' clocks, one may be behind by a few nanoseconds: no time passes then.
-        (to - from).as_nanos() as u64
+        to.as_nanos().saturating_sub(from.as_nanos())
     }
 }
 
@@ -90,9 +92,10 @@ impl Stages {
         &self.0[stage as usize]
     }
 
-    fn record(&mut self, stamps: &Stamps, installed: Instant) {
+    /// Records so many upcalls that have the same times.
+    fn record(&mut self, stamps: &Stamps, installed: Instant, upcalls: u64) {
         for stage in Stage::ALL {
-            self.0[stage as usize].record_ns(stage.ns(stamps, installed));
+            self.0[stage as usize].record_ns(stage.ns(stamps, installed), upcalls);
         }
     }
 
@@ -111,30 +114,30 @@ type ByClass = [Option<Box<Stages>>; CLASSES];
 pub struct Recorder(Arc<Mutex<Vec<ByClass>>>);
 
 impl Recorder {
-    /// The answer with these times is carried out now; one without times is not recorded.
-    pub fn installed(&self, stamps: Option<Stamps>) {
-        if let Some(stamps) = stamps {
-            self.record(&stamps, clock::now());
+    /// The answers with these times are carried out now, and recorded; there are none then.
+    pub fn installed(&self, batch: &mut Vec<Stamps>) {
+        if !batch.is_empty() {
+            self.record(batch, clock::now());
+            batch.clear();
         }
     }
 
-    /// Records an upcall whose answer was carried out at a given time.
-    pub fn record(&self, stamps: &Stamps, installed: Instant) {
-        let total = (installed - stamps.received).as_nanos() as u64;
-        probe::probe!(
-            tidegate,
-            upcall_installed,
-            stamps.class as u64,
-            stamps.handler as u64,
-            total
-        );
+    /// Records upcalls whose answers were carried out by a given time. Most of a batch have the same times.
+    pub fn record(&self, batch: &[Stamps], installed: Instant) {
         let mut handlers = lock(&self.0);
-        let handler = usize::from(stamps.handler);
-        if handlers.len() <= handler {
-            handlers.resize_with(handler + 1, ByClass::default);
+        for same in batch.chunk_by(|one, next| one == next) {
+            let stamps = &same[0];
+            let (class, handler) = (stamps.class as usize, usize::from(stamps.handler));
+            let total = Stage::Total.ns(stamps, installed);
+            for _ in same {
+                probe::probe!(tidegate, upcall_installed, class, handler, total);
+            }
+            if handlers.len() <= handler {
+                handlers.resize_with(handler + 1, ByClass::default);
+            }
+            let stages = handlers[handler][class].get_or_insert_default();
+            stages.record(stamps, installed, same.len() as u64);
         }
-        let stages = &mut handlers[handler][stamps.class as usize];
-        stages.get_or_insert_default().record(stamps, installed);
     }
 }
 
@@ -232,9 +235,8 @@ pub fn taken(upcall: &Upcall, handler: u16, now: Instant) -> Stamps {
     stamps
 }
 
-/// The upcall was translated, and these commands answer it.
-pub fn translated(stamps: Stamps, now: Instant, answers: &mut [(WorkerId, FlowCommand)]) {
-    let stamps = with_translated(stamps, now);
+/// These commands answer an upcall.
+pub fn stamp(stamps: Stamps, answers: &mut [(WorkerId, FlowCommand)]) {
     for (_, command) in answers {
         if let FlowCommand::Execute(asked) = command {
             asked.stamps = Some(stamps);
@@ -242,11 +244,18 @@ pub fn translated(stamps: Stamps, now: Instant, answers: &mut [(WorkerId, FlowCo
     }
 }
 
-/// The times of an upcall whose translation is done now.
-pub fn with_translated(stamps: Stamps, now: Instant) -> Stamps {
-    let ns = (now - stamps.taken).as_nanos() as u64;
-    probe::probe!(tidegate, upcall_translated, stamps.class as u64, u64::from(stamps.handler), ns);
-    Stamps { translated: now, ..stamps }
+/// The upcalls of a batch were translated, and these commands answer them.
+pub fn translated(answers: &mut [(WorkerId, FlowCommand)], now: Instant) {
+    for (_, command) in answers {
+        if let FlowCommand::Execute(asked) = command
+            && let Some(stamps) = &mut asked.stamps
+        {
+            stamps.translated = now;
+            let ns = now.as_nanos().saturating_sub(stamps.taken.as_nanos());
+            let (class, handler) = (stamps.class as u64, u64::from(stamps.handler));
+            probe::probe!(tidegate, upcall_translated, class, handler, ns);
+        }
+    }
 }
 
 /// The times that a command carries, if it answers an upcall.

@@ -35,20 +35,20 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// Counts a time.
-    pub fn record_ns(&mut self, ns: u64) {
-        self.add(ns, ns / 1000);
+    /// Counts a time that came so often.
+    pub fn record_ns(&mut self, ns: u64, times: u64) {
+        self.add(ns, ns / 1000, times);
     }
 
     /// Counts a number.
     pub fn record(&mut self, value: u64) {
-        self.add(value, value);
+        self.add(value, value, 1);
     }
 
-    fn add(&mut self, value: u64, in_unit: u64) {
-        self.values.record(value);
+    fn add(&mut self, value: u64, in_unit: u64, times: u64) {
+        self.values.record_many(value, times);
         let octave = in_unit.checked_ilog2().map_or(0, |bits| bits as usize + 1);
-        self.octaves[octave.min(OCTAVES - 1)] += 1;
+        self.octaves[octave.min(OCTAVES - 1)] += times;
     }
 
     /// Adds all that another holds.
@@ -105,7 +105,7 @@ mod tests {
         {
             for ns in [us * 1000, us * 1000 + 999] {
                 let mut spread = Spread::default();
-                spread.record_ns(ns);
+                spread.record_ns(ns, 1);
                 assert_eq!(spread.octaves().last(), Some((octave, 1)), "{ns}");
             }
         }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn percentiles_are_values_that_came() {
         let mut spread = Spread::default();
-        (1..=1000).for_each(|us| spread.record_ns(us * 1000));
+        (1..=1000).for_each(|us| spread.record_ns(us * 1000, 1));
         let it = spread.summary_us();
         assert_eq!((it.count, it.min, it.max, it.average), (1000, 1.0, 1000.0, 500.5));
         for (have, want) in it.percentiles.iter().zip([500.0, 900.0, 990.0, 999.0]) {

@@ -32,10 +32,26 @@ fn pass(latency: &Latency, handler: u16, eth_type: u16, way: [u64; 5]) {
         (WorkerId(1), FlowCommand::Collect),
         (WorkerId(1), FlowCommand::Execute(Box::new(execute))),
     ];
-    translated(stamps, at(translated_at), &mut answers);
+    stamp(stamps, &mut answers);
+    translated(&mut answers, at(translated_at));
     assert_eq!(stamps_of(&answers[0].1), None);
     let stamps = stamps_of(&answers[1].1).unwrap();
-    latency.recorder(WorkerId(1)).record(&stamps, at(installed));
+    latency.recorder(WorkerId(1)).record(&[stamps], at(installed));
+}
+
+#[test]
+fn a_batch_is_recorded_as_its_upcalls_one_by_one() {
+    let [alone, together] = [(); 2].map(|()| Latency::default());
+    let of = |eth_type, received| taken(&upcall(eth_type, received, received + 1), 2, at(9));
+    let batch = [(0x800, 0), (0x800, 0), (0x800, 0), (0x806, 0), (0x806, 3), (0x800, 0)]
+        .map(|(a, b)| of(a, b));
+    together.recorder(WorkerId(1)).record(&batch, at(50));
+    batch.iter().for_each(|it| alone.recorder(WorkerId(1)).record(&[*it], at(50)));
+    for class in UpcallClass::ALL {
+        let of = |latency: &Latency| latency.read().stages(Some(class), Some(2));
+        assert_eq!(of(&alone), of(&together), "{class:?}");
+    }
+    assert_eq!(together.read().stages(None, None).of(Stage::Total).count(), 6);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use flow::{FlowCommand, FlowStats};
 
 impl Run {
     pub(super) fn carry_out(&mut self, now: Instant, command: FlowCommand, out: &mut Outbox) {
-        let Run { worker, ports, tracing, events, metrics, .. } = self;
-        let stamps = stamps_of(&command);
+        let Run { worker, ports, tracing, events, answered, .. } = self;
+        answered.extend(stamps_of(&command));
         match (command, tracing) {
             (FlowCommand::Execute(asked), Some(picker)) if let Some(id) = asked.trace => {
                 let traced = picker.execute(now, (id, *asked), worker, (&mut ports.tx, out));
@@ -19,7 +19,11 @@ impl Run {
             }
             (command, _) => worker.command(now, command, out),
         }
-        metrics.latency.installed(stamps);
+    }
+
+    /// Records how long the upcalls took whose answers were carried out.
+    pub(super) fn record_answered(&mut self) {
+        self.metrics.latency.installed(&mut self.answered);
     }
 
     pub(super) fn remove_port(&mut self, port: PortNo, out: &mut Outbox) {

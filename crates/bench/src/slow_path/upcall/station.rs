@@ -194,12 +194,16 @@ impl Station {
             let stamps = latency::taken(&upcall, number as u16, taken);
             let (before, at) = (clock::thread_time(), desk.at);
             let now = || at + clock::thread_time().saturating_sub(before);
-            let stamp = |_: &Upcall| Some(latency::with_translated(stamps, now()));
-            refused.extend(desk.handler.translate(at, upcall, stamp));
+            refused.extend(desk.handler.translate(at, upcall, Some(stamps)));
             desk.at = now();
         }
         let (mut commands, at) = (Vec::new(), desk.at);
-        let (after, took) = timed(|| desk.handler.install(at, |all| commands.append(all)));
+        let (after, took) = timed(|| {
+            desk.handler.install(at, |all| {
+                latency::translated(all, at);
+                commands.append(all);
+            })
+        });
         desk.at = desk.at + took;
         let ready = desk.at;
         self.answer(ready, commands);
@@ -236,7 +240,7 @@ impl Station {
         let ((), took) = timed(|| switch.carry_out(at, command, cables));
         self.worker_at = self.worker_at + took;
         if let Some(stamps) = stamps {
-            self.latency.recorder(WorkerId(0)).record(&stamps, self.worker_at);
+            self.latency.recorder(WorkerId(0)).record(&[stamps], self.worker_at);
         }
     }
 }
