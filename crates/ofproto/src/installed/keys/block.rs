@@ -140,7 +140,7 @@ impl Block {
     /// it alike and go to one block, and so do those of one prefix.
     pub fn split_bit(&self, masked: &[MaskWord], path: &[Bit]) -> Option<Bit> {
         // An odd distance, so that what counts on in the low bits differs in the sample.
-        let step = self.len() / SAMPLE | 1;
+        let step = (self.len() / SAMPLE) | 1;
         let sample: Vec<u32> = (0..self.len() as u32).step_by(step).collect();
         let mut best = None;
         for (it, column) in masked.iter().filter_map(|it| Some((it, it.column?))) {

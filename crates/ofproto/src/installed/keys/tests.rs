@@ -170,7 +170,8 @@ fn a_search_reads_few_of_the_rows() {
     let fields = [Field::EthType, Field::Ipv4Src, Field::Ipv4Dst, Field::TpSrc];
     let special = u128::from(0x0a09_0909_u32);
     // What flows are like, and at most one in how many rows is read.
-    let cases: [(&str, fn(u64) -> [u128; 3], u128, usize); 4] = [
+    type Case = (&'static str, fn(u64) -> [u128; 3], u128, usize);
+    let cases: [Case; 4] = [
         ("one source", |n| [7, u128::from(n) + 1, 9], special, 50),
         ("few destinations", |n| [n.into(), 10 + u128::from(n % 50), 9], 30, 4),
         ("a grid", |n| [(n % 251).into(), (n % 239).into(), (n % 241).into()], 77, 3),
