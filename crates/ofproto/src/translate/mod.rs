@@ -13,6 +13,7 @@ mod choice;
 mod commit;
 mod context;
 mod ct;
+mod dependencies;
 mod fields;
 mod found;
 mod freeze;
