@@ -4,6 +4,7 @@
 //!
 //! As `tidegate demo`, the program runs twice, and the kernel removes everything with the second one.
 
+mod chart;
 mod hypervisor;
 mod measure;
 mod outcome;
@@ -26,6 +27,7 @@ const PEER: &str = "/usr/sbin/ovs-vswitchd";
   tidegate lab akraino                         one round of the published measurements
   tidegate lab akraino --peer ovs --rounds 3   beside Open vSwitch's own daemon, in turns
   tidegate lab akraino --seconds 5 --json      shorter, for a script
+  tidegate lab akraino --peer ovs --svg l.svg  and a drawing of the table
   tidegate lab akraino --seconds 1 --shell     and then a shell, to look around in")]
 pub struct LabArgs {
     /// The testbed
@@ -49,6 +51,9 @@ pub struct LabArgs {
     /// Print one JSON object at the end; everything else goes to standard error
     #[arg(long)]
     pub json: bool,
+    /// Draw the table into a file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// Open a shell inside when all is measured, with everything still running
     #[arg(long, conflicts_with = "json")]
     pub shell: bool,
@@ -108,6 +113,9 @@ fn inside(
         }
     }
     outcome.finish(screen, args, provenance);
+    if let Some(file) = &args.svg {
+        outcome.draw(file)?;
+    }
     Ok(if outcome.all_true() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

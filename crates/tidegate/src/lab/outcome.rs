@@ -1,10 +1,12 @@
-//! The table at the end, with the spread over rounds, or the JSON object.
+//! The table at the end, with the spread over rounds, its drawing, or the JSON object.
 
 use super::LabArgs;
+use super::chart::{self, Bar, Group};
 use super::measure::{Measured, Traffic};
 use load::provenance::Provenance;
 use serde_json::{Value, json};
-use testbed::{Check, Screen};
+use std::path::Path;
+use testbed::{Check, Screen, TestbedError};
 
 /// One measurement.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Outcome {
         names
     }
 
-    fn table(&self) -> Vec<String> {
+    fn groups(&self) -> Vec<Group> {
         type Figure = (&'static str, Traffic, fn(&Measured) -> f64);
         let rows: [Figure; 6] = [
             ("packets per second, kept connections", Traffic::Kept, Measured::packet_rate),
@@ -84,15 +86,30 @@ impl Outcome {
             ("requests per processor second", Traffic::Kept, Measured::efficiency),
         ];
         let names = self.names();
+        let group = |(title, traffic, figure)| {
+            let bar = |&name| Bar { name, spread: self.figures(name, traffic, figure) };
+            Group { title, bars: names.iter().map(bar).collect() }
+        };
+        rows.into_iter().map(group).collect()
+    }
+
+    fn table(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for (title, traffic, figure) in rows {
-            for &name in &names {
-                let (median, least, greatest) = self.figures(name, traffic, figure);
+        for Group { title, bars } in self.groups() {
+            for Bar { name, spread: (median, least, greatest) } in bars {
                 let spread = format!("{least:.0} to {greatest:.0}");
                 lines.push(format!("{title:<42} {name:<9} {median:>9.0}   {spread}"));
             }
         }
         lines
+    }
+
+    /// Draws the table into a file.
+    pub fn draw(&self, file: &Path) -> Result<(), TestbedError> {
+        let title = "Web traffic between three hypervisors: medians, least to greatest round";
+        let drawing = chart::svg(title, &self.groups());
+        let what = format!("write the drawing {}", file.display());
+        std::fs::write(file, drawing).map_err(TestbedError::io(what))
     }
 
     fn to_json(&self, args: &LabArgs, provenance: &Provenance) -> Value {
