@@ -21,6 +21,9 @@ const CRATES: [&str; 5] = ["classifier", "conntrack", "datapath", "ofproto", "ta
 /// Of a hundred faults that compile, so many have to be noticed or accepted.
 const WANTED_PERCENT: usize = 95;
 
+/// Faults that are not part of samples: cargo-mutants 27 takes all of them, whatever names are asked for.
+const NOT_CHOSEN: &str = "delete field";
+
 pub const USAGE: &str = "\
 usage: cargo xtask mutants [OPTION]... [CRATE]...
 
@@ -144,6 +147,7 @@ fn list(root: &Path, name: &str, files: &[&str]) -> Result<Vec<String>, String> 
 fn mutants(root: &Path, name: &str) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["mutants", "--colors", "never", "--package", name]);
+    command.args(["--exclude-re", NOT_CHOSEN]);
     command
 }
 
