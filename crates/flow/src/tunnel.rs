@@ -34,7 +34,7 @@ macro_rules! kinds {
                 match self { $(TunnelKind::$kind => $device,)* }
             }
 
-            /// The IP protocol of its outer packets.
+            /// The IP protocol of its outer packets, or the type of the extension header that they have.
             pub const fn protocol(self) -> u8 {
                 match self { $(TunnelKind::$kind => $protocol,)* }
             }
@@ -59,12 +59,23 @@ kinds! {
     Gtpu = "gtpu", 110, "gtpu_sys", 17;
     /// UDP with a packet right behind its header.
     Bareudp = "bareudp", 111, "bareudp_sys", 17;
+    /// SRv6: packets behind an IPv6 header with a segment routing header (RFC 8754).
+    Srv6 = "srv6", 112, "srv6_sys", 43;
 }
 
 impl TunnelKind {
     /// The kind of this interface type.
     pub fn from_name(name: &str) -> Option<TunnelKind> {
         TunnelKind::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// The protocols that keys of its outer packets have: behind extension headers, what is inside.
+    pub const fn protocols(self) -> &'static [u8] {
+        match self {
+            TunnelKind::Srv6 => &[4, 41],
+            _ if self.is_udp() => &[17],
+            _ => &[47],
+        }
     }
 
     /// Whether its outer packets are UDP, to a port that can be chosen.

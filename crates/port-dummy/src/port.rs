@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const WAITING_MAX: usize = 100;
 const ETHERNET_HEADER_BYTES: usize = 14;
 const TAG_BYTES: usize = 4;
-/// The addresses of all ports of a process count up from here, so that tests know them.
-const FIRST_ADDRESS: u32 = 0xaa55_0000;
+/// The addresses of all ports of a process count up from here, so that tests know them. Open vSwitch gives
+/// the first one, 0, to a port of the datapath's own.
+const FIRST_ADDRESS: u32 = 0xaa55_0001;
 static NEXT_ADDRESS: AtomicU32 = AtomicU32::new(FIRST_ADDRESS);
 
 /// An open port.

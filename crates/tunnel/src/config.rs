@@ -1,7 +1,7 @@
 //! What a tunnel port is configured to be.
 
 use flow::TunnelKind;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// A tunnel port's configuration (ovs: `lib/netdev.h`, `struct netdev_tunnel_config`).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,26 @@ pub struct TunnelConfig {
     pub erspan: Erspan,
     /// The Ethernet type of what bareudp carries.
     pub payload_type: u16,
+    /// SRv6's segments in the order in which they are visited; without any, the other end is the only one.
+    pub segments: Vec<Ipv6Addr>,
+    /// SRv6's flow label.
+    pub flow_label: FlowLabel,
 }
+
+/// The flow label of SRv6's outer packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FlowLabel {
+    /// That of the inner packet, 0 where it is IPv4.
+    #[default]
+    Copy,
+    /// 0.
+    Zero,
+    /// A hash of the inner packet's addresses and ports.
+    Compute,
+}
+
+/// The most segments (ovs: `lib/netdev.h`, `SRV6_MAX_SEGS`).
+pub(crate) const SEGMENTS_MAX: usize = 6;
 
 /// An end of a tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -138,7 +157,7 @@ impl TunnelConfig {
     pub fn new(kind: TunnelKind) -> Self {
         let udp_port = default_udp_port(kind);
         let packet_type = match kind {
-            TunnelKind::Gtpu | TunnelKind::Bareudp => PacketType::LegacyL3,
+            TunnelKind::Gtpu | TunnelKind::Bareudp | TunnelKind::Srv6 => PacketType::LegacyL3,
             _ => PacketType::LegacyL2,
         };
         TunnelConfig {
@@ -159,6 +178,8 @@ impl TunnelConfig {
             packet_type,
             erspan: Erspan::default(),
             payload_type: 0,
+            segments: Vec::new(),
+            flow_label: FlowLabel::Copy,
         }
     }
 
@@ -169,13 +190,13 @@ impl TunnelConfig {
 
     /// Whether the tunnel can carry Ethernet frames.
     pub(crate) fn carries_frames(&self) -> bool {
-        !matches!(self.kind, TunnelKind::Gtpu | TunnelKind::Bareudp)
+        !matches!(self.kind, TunnelKind::Gtpu | TunnelKind::Bareudp | TunnelKind::Srv6)
     }
 
     /// Whether it can carry packets without an Ethernet header.
     pub(crate) fn carries_packets(&self) -> bool {
         match self.kind {
-            TunnelKind::Gre | TunnelKind::Gtpu | TunnelKind::Bareudp => true,
+            TunnelKind::Gre | TunnelKind::Gtpu | TunnelKind::Bareudp | TunnelKind::Srv6 => true,
             TunnelKind::Vxlan => self.generic_protocol,
             _ => false,
         }

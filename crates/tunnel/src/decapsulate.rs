@@ -5,8 +5,8 @@ use flow::TunnelKind;
 use std::net::IpAddr;
 use wire::checksum::{combine, sum};
 use wire::{
-    Erspan, Ethernet, Geneve, Gre, Gtpu, Ipv4, Ipv6, Udp, Vxlan, ethertype, gre, gtpu, protocol,
-    vxlan,
+    Erspan, Ethernet, Geneve, Gre, Gtpu, Ipv4, Ipv6, Srv6, Udp, Vxlan, ethertype, gre, gtpu,
+    protocol, vxlan,
 };
 
 /// What is behind the outer headers.
@@ -94,7 +94,10 @@ pub fn decapsulate(
     frame: &[u8],
     trusted: bool,
 ) -> Result<Decapsulated<'_>, PopError> {
-    let Network { mut metadata, len, payload } = network(kind.protocol(), frame)?;
+    if kind == TunnelKind::Srv6 {
+        return of_srv6(frame);
+    }
+    let Network { mut metadata, len, payload } = network(Some(kind.protocol()), frame)?;
     let (inner, before, after) = match kind.protocol() {
         protocol::UDP => {
             let udp = Udp::new_checked(payload)?;
@@ -131,7 +134,25 @@ pub fn decapsulate(
 /// The sum over bytes and their right checksum.
 const TO_ALL: u16 = 0xffff;
 
-fn network(protocol: u8, frame: &[u8]) -> Result<Network<'_>, PopError> {
+/// SRv6: a packet whose last segment is this end (ovs: `netdev_srv6_pop_header`).
+fn of_srv6(frame: &[u8]) -> Result<Decapsulated<'_>, PopError> {
+    let Network { metadata, len, payload } = network(None, frame)?;
+    let next = frame.get(wire::ethernet::HEADER_LEN + 6).copied().unwrap_or_default();
+    let header = Srv6::find(next, payload)?;
+    let inner = match header.next_header() {
+        protocol::IPV4 => Inner::Packet(ethertype::IPV4),
+        protocol::IPV6 => Inner::Packet(ethertype::IPV6),
+        _ => return Err(PopError::Payload),
+    };
+    if header.segments_left() != 0 || metadata.source.is_ipv4() {
+        return Err(PopError::Payload);
+    }
+    let header_len = len + header.extensions_len();
+    Ok(Decapsulated { header_len, end: len + payload.len(), inner, metadata })
+}
+
+/// Of IPv4 or IPv6 with this protocol right behind it; of IPv6 with extension headers where none is said.
+fn network(protocol: Option<u8>, frame: &[u8]) -> Result<Network<'_>, PopError> {
     let ethernet = Ethernet::new_checked(frame)?;
     let bytes = frame.get(wire::ethernet::HEADER_LEN..).ok_or(PopError::Malformed)?;
     let metadata = |source, destination, tos, ttl| Metadata {
@@ -151,7 +172,7 @@ fn network(protocol: u8, frame: &[u8]) -> Result<Network<'_>, PopError> {
         ethertype::IPV4 => {
             let ip = Ipv4::new_checked(bytes)?;
             // Options are not supported on outer packets, as in Open vSwitch.
-            if ip.protocol() != protocol
+            if Some(ip.protocol()) != protocol
                 || ip.header_len() != 20
                 || ip.fragment() != wire::Fragment::None
             {
@@ -167,7 +188,7 @@ fn network(protocol: u8, frame: &[u8]) -> Result<Network<'_>, PopError> {
         }
         ethertype::IPV6 => {
             let ip = Ipv6::new_checked(bytes)?;
-            if ip.next_header() != protocol {
+            if protocol.is_some_and(|protocol| ip.next_header() != protocol) {
                 return Err(PopError::Malformed);
             }
             let (source, destination) = (ip.source().into(), ip.destination().into());

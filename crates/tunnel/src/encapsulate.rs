@@ -1,14 +1,16 @@
 //! Outer headers: built once for a flow, finished for each packet (ovs: `lib/netdev-native-tnl.c`).
 
-use crate::config::TunnelConfig;
+use crate::config::{FlowLabel, TunnelConfig};
 use base::MacAddr;
 use flow::TunnelKind;
 use std::net::IpAddr;
 use wire::checksum::{Change, checksum, combine, pseudo_v4, pseudo_v6, sum, udp_nonzero};
-use wire::{erspan, ethertype, geneve, gre, gtpu, protocol, vxlan};
+use wire::{erspan, ethertype, geneve, gre, gtpu, protocol, srv6, vxlan};
 
 /// Bytes of an Ethernet header without tags.
 const ETHERNET: usize = 14;
+/// The last byte of an IPv6 header's flow label.
+const LABEL_END: usize = ETHERNET + 3;
 /// "To be computed" in the place of a checksum: the ones' complement zero, which adds nothing.
 const TO_DO: u16 = 0xffff;
 
@@ -81,6 +83,7 @@ pub fn build(config: &TunnelConfig, outer: &Outer<'_>) -> Option<Box<[u8]>> {
         TunnelKind::Bareudp => {
             outer.packet?;
         }
+        TunnelKind::Srv6 => srv6_header(&mut header, config, outer)?,
     }
     Some(header.into())
 }
@@ -175,6 +178,48 @@ fn erspan_header(header: &mut Vec<u8>, outer: &Outer<'_>) -> Option<()> {
     Some(())
 }
 
+/// The segment routing header. Until the headers are finished, the place of the flow label says how it is
+/// chosen (as ovs: `netdev_srv6_build_header`).
+fn srv6_header(header: &mut Vec<u8>, config: &TunnelConfig, outer: &Outer<'_>) -> Option<()> {
+    let IpAddr::V6(end) = outer.destination else { return None };
+    let next = match outer.packet? {
+        ethertype::IPV4 => protocol::IPV4,
+        ethertype::IPV6 => protocol::IPV6,
+        _ => return None,
+    };
+    let only = [end];
+    let segments = if config.segments.is_empty() { &only } else { &config.segments[..] };
+    if segments.first() != Some(&end) {
+        return None;
+    }
+    *header.get_mut(LABEL_END)? = config.flow_label as u8;
+    srv6::header(header, next, segments);
+    Some(())
+}
+
+/// Chooses the outer flow label, of which 16 bits are used.
+fn finish_srv6(frame: &mut [u8], hash: u16) -> Option<()> {
+    let inner = ETHERNET + 40 + srv6_len(frame)?;
+    let how = *frame.get(LABEL_END)?;
+    let low_bits = |word: u32| word & 0xf_ffff;
+    let label = match how {
+        _ if how == FlowLabel::Compute as u8 => hash.into(),
+        _ if how == FlowLabel::Copy as u8 && frame.get(inner)? >> 4 == 6 => {
+            low_bits(u32::from_be_bytes(frame.get(inner..inner + 4)?.try_into().ok()?))
+        }
+        _ => 0,
+    };
+    let place = frame.get_mut(ETHERNET..ETHERNET + 4)?;
+    let word = u32::from_be_bytes(<[u8; 4]>::try_from(&*place).ok()?);
+    place.copy_from_slice(&(word & !0xf_ffff | label).to_be_bytes());
+    Some(())
+}
+
+/// Bytes of the segment routing header that [`build`] made.
+fn srv6_len(frame: &[u8]) -> Option<usize> {
+    Some((usize::from(*frame.get(ETHERNET + 41)?) + 1) * 8)
+}
+
 /// Writes into the outer headers of a whole frame what each packet has of its own: lengths, the UDP
 /// source port, a sequence number, checksums. The frame begins with what [`build`] made. `None` where
 /// it is too long for IP.
@@ -195,6 +240,7 @@ pub fn finish(frame: &mut [u8], kind: TunnelKind, source_port: u16, sequence: u3
         TunnelKind::Gre | TunnelKind::Ip6Gre | TunnelKind::Erspan | TunnelKind::Ip6Erspan => {
             finish_gre(frame, transport, sequence)
         }
+        TunnelKind::Srv6 => finish_srv6(frame, source_port),
         _ => {
             if kind == TunnelKind::Gtpu {
                 let payload = length.checked_sub(16)?;

@@ -1,9 +1,11 @@
 //! Options of tunnel ports to their configuration (ovs: `lib/netdev-vport.c`, `set_tunnel_config`).
 
-use crate::config::{Endpoint, FlowOr, Inherit, Key, PacketType, TunnelConfig};
+use crate::config::{
+    Endpoint, FlowLabel, FlowOr, Inherit, Key, PacketType, SEGMENTS_MAX, TunnelConfig,
+};
 use flow::TunnelKind;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What options say.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,6 +93,16 @@ impl Parser<'_> {
                 self.erspan(option, value)?;
             }
             "payload_type" if kind == TunnelKind::Bareudp => self.payload(value)?,
+            "srv6_segs" if kind == TunnelKind::Srv6 => self.segments(value)?,
+            "srv6_flowlabel" if kind == TunnelKind::Srv6 => match value {
+                "copy" => self.config.flow_label = FlowLabel::Copy,
+                "zero" => self.config.flow_label = FlowLabel::Zero,
+                "compute" => self.config.flow_label = FlowLabel::Compute,
+                _ => {
+                    let name = self.name;
+                    return Err(format!("{name}: invalid srv6_flowlabel: {value}"));
+                }
+            },
             "key" | "in_key" | "out_key" | "packet_type" => {}
             _ if OF_OTHERS.contains(&option) => {}
             _ => self.warn(format!("unknown {} argument '{option}'", kind.name())),
@@ -174,6 +186,16 @@ impl Parser<'_> {
                 .and_then(|it| u16::try_from(it).ok())
                 .ok_or_else(|| format!("{}: invalid payload_type {value}", self.name))?,
         };
+        Ok(())
+    }
+
+    /// The first segment must be the other end, which is checked where a packet says the other end.
+    fn segments(&mut self, value: &str) -> Result<(), String> {
+        let segments: Option<Vec<Ipv6Addr>> =
+            value.split(',').filter(|it| !it.is_empty()).map(|it| it.parse().ok()).collect();
+        let segments = segments.filter(|segments| segments.len() <= SEGMENTS_MAX);
+        let (name, kind) = (self.name, self.config.kind.name());
+        self.config.segments = segments.ok_or_else(|| format!("{name}: bad {kind} 'srv6_segs'"))?;
         Ok(())
     }
 
@@ -293,6 +315,28 @@ mod tests {
         check("erspan", erspan, Ok(shown), &[]);
         let gre = "key=456, packet_type=legacy_l3, remote_ip=1.1.2.92";
         check("gre", "remote_ip=1.1.2.92 key=456 packet_type=legacy_l3", Ok(gre), &[]);
+    }
+
+    #[test]
+    fn segments_and_flow_labels_are_read() {
+        let segs = "remote_ip=fc00::1 srv6_segs=fc00::1,fc00::2";
+        check("srv6", segs, Ok("remote_ip=fc00::1, srv6_segs=fc00::1,fc00::2"), &[]);
+        check("srv6", "remote_ip=fc00::1 srv6_flowlabel=copy", Ok("remote_ip=fc00::1"), &[]);
+        let zero = "remote_ip=fc00::1 srv6_flowlabel=zero";
+        check("srv6", zero, Ok("remote_ip=fc00::1, srv6_flowlabel=zero"), &[]);
+        let refused = |options: &str, why| check("srv6", options, Err(why), &[]);
+        refused("remote_ip=fc00::1 srv6_segs=fc00::1,x", "t: bad srv6 'srv6_segs'");
+        let many = ["::1"; 7].join(",");
+        refused(&format!("remote_ip=fc00::1 srv6_segs={many}"), "t: bad srv6 'srv6_segs'");
+        refused("remote_ip=fc00::1 srv6_flowlabel=x", "t: invalid srv6_flowlabel: x");
+        let l2 = "t: legacy_l2 configured on srv6 tunnel that cannot carry L2 traffic";
+        refused("remote_ip=fc00::1 packet_type=legacy_l2", l2);
+        check(
+            "vxlan",
+            "remote_ip=1.1.1.1 srv6_segs=::1",
+            Ok("remote_ip=1.1.1.1"),
+            &["t: unknown vxlan argument 'srv6_segs'"],
+        );
     }
 
     #[test]

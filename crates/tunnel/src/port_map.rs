@@ -109,8 +109,11 @@ impl PortMap {
         if key.nw_frag() != 0 {
             return None;
         }
-        let mut found =
-            self.listeners.iter().filter(|(_, it)| it.kind.protocol() == key.nw_proto());
+        let takes = |kind: TunnelKind| {
+            kind.protocols().contains(&key.nw_proto())
+                && (kind != TunnelKind::Srv6 || destination.is_ipv6())
+        };
+        let mut found = self.listeners.iter().filter(|(_, it)| takes(it.kind));
         if found.clone().any(|(_, it)| it.kind.is_udp()) {
             mask.add(Field::TpDst);
         }
@@ -121,9 +124,11 @@ impl PortMap {
     /// The ports, as `tnl/ports/show` prints them.
     pub fn show(&self) -> String {
         let mut text = "Listening ports:\n".to_owned();
-        for (port, Listener { name, tunnels, .. }) in &self.listeners {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{name} ({port}) ref_cnt={tunnels}");
+        for (port, Listener { name, tunnels, kind, .. }) in &self.listeners {
+            for _ in kind.protocols() {
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "{name} ({port}) ref_cnt={tunnels}");
+            }
         }
         text
     }
@@ -134,7 +139,12 @@ impl PortMap {
         for (port, listener) in &self.listeners {
             let devices = self.devices.values();
             let ends = devices.flat_map(|it| it.addresses.iter().map(move |ip| (it.mac, *ip)));
-            for (mac, ip) in ends {
+            let is_end = |ip: IpAddr| ip.is_ipv6() || listener.kind != TunnelKind::Srv6;
+            let protocols = listener.kind.protocols();
+            let ends = ends.filter(|(_, ip)| is_end(*ip));
+            for ((mac, ip), protocol) in
+                ends.flat_map(|end| protocols.iter().map(move |protocol| (end, *protocol)))
+            {
                 let (mut key, mut mask) = (FlowKey::new(), Mask::new());
                 let (kind, field, bits) = match ip {
                     IpAddr::V4(ip) => (0x0800, Field::Ipv4Dst, u128::from(ip.to_bits())),
@@ -147,7 +157,7 @@ impl PortMap {
                 set(Field::EthDst, mac.to_u64().into());
                 set(Field::EthType, kind);
                 set(field, bits);
-                set(Field::NwProto, listener.kind.protocol().into());
+                set(Field::NwProto, protocol.into());
                 if listener.kind.is_udp() {
                     set(Field::TpDst, listener.udp_port.into());
                 }
@@ -206,6 +216,12 @@ mod tests {
         check(&map, &packet(0x0800, 47, 0), Some(6));
         check(&map, &packet(0x0800, 17, 4790), None);
         check(&map, &packet(0x0800, 6, 4789), None);
+        let mut with_srv6 = map.clone();
+        with_srv6.add(PortNo(7), "srv6_sys", TunnelKind::Srv6, 0);
+        check(&with_srv6, &packet(0x86dd, 4, 0), Some(7));
+        check(&with_srv6, &packet(0x86dd, 41, 0), Some(7));
+        check(&with_srv6, &packet(0x0800, 4, 0), None);
+        check(&with_srv6, &packet(0x86dd, 43, 0), None);
         let mut other = packet(0x0800, 17, 4789);
         other.set(Field::Ipv4Dst, 1);
         check(&map, &other, None);

@@ -1,7 +1,9 @@
 //! Tunnel ports as `dpif/show` and `ofproto/list-tunnels` print them.
 
 use crate::config::default_udp_port;
-use crate::config::{DEFAULT_TTL, Endpoint, FlowOr, Inherit, Key, PacketType, TunnelConfig};
+use crate::config::{
+    DEFAULT_TTL, Endpoint, FlowLabel, FlowOr, Inherit, Key, PacketType, TunnelConfig,
+};
 use base::PortNo;
 use flow::TunnelKind;
 use std::fmt::Write;
@@ -44,6 +46,16 @@ impl TunnelConfig {
         add("df_default", (!self.dont_fragment).then(|| "false".to_owned()));
         add("egress_pkt_mark", self.egress_mark.map(|mark| mark.to_string()));
         self.add_packet_type(&mut add);
+        let segments: Vec<String> = self.segments.iter().map(|it| it.to_string()).collect();
+        add("srv6_segs", (!segments.is_empty()).then(|| segments.join(",")));
+        add(
+            "srv6_flowlabel",
+            match self.flow_label {
+                FlowLabel::Copy => None,
+                FlowLabel::Zero => Some("zero".to_owned()),
+                FlowLabel::Compute => Some("compute".to_owned()),
+            },
+        );
         self.add_erspan(&mut add);
         options.sort();
         let options: Vec<String> =

@@ -72,7 +72,11 @@ fn forms(is_ipv6: bool) -> Vec<Form> {
         add(TunnelKind::Gre, "seq=true", plain.clone(), "gre:eth:ethertype:ip:udp");
         let bare = Outer { packet, ..plain.clone() };
         add(TunnelKind::Gre, "packet_type=legacy_l3", bare.clone(), "gre:ip:udp");
-        add(TunnelKind::Gtpu, "", bare, "udp:gtp:ip:udp");
+        add(TunnelKind::Gtpu, "", bare.clone(), "udp:gtp:ip:udp");
+        if is_ipv6 {
+            add(TunnelKind::Srv6, "", bare.clone(), "v6:ipv6.routing:ip:udp");
+            add(TunnelKind::Srv6, "srv6_segs=fd00::2,fd00::3", bare, "v6:ipv6.routing:ip:udp");
+        }
     }
     let erspan = |erspan| Outer { erspan, ..plain.clone() };
     add(TunnelKind::Erspan, "", erspan((1, 5, 0, 0)), "gre:erspan:eth:ethertype:ip:udp");

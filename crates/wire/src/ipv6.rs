@@ -23,7 +23,7 @@ pub const FRAGMENT_HEADER_LEN: usize = 8;
 /// The flow label, in the first word of the header.
 pub const LABEL_MASK: u32 = 0x000f_ffff;
 /// Every extension header has at least this many bytes.
-const EXTENSION_MIN_LEN: usize = 8;
+pub(crate) const EXTENSION_MIN_LEN: usize = 8;
 
 /// Bytes that start with an IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,7 @@ pub mod numbers;
 mod octets;
 pub mod rewrite;
 pub mod sctp;
+pub mod srv6;
 pub mod tcp;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use numbers::{ethertype, protocol};
 pub use sctp::Sctp;
+pub use srv6::Srv6;
 pub use tcp::{Tcp, TcpFlags};
 pub use too_big::too_big;
 pub use udp::Udp;

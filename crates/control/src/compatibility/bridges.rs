@@ -46,7 +46,7 @@ pub(super) static CONTROLLER: &[Settings] = &[
 pub(super) static FLOW_TABLE: &[Settings] = &[
     settings(Done, "name overflow_policy groups", ""),
     settings(Done, "flow_limit", "at most 1,000,000, which is the default too"),
-    settings(Done, "prefixes", "of addresses; there are no tunnels"),
+    settings(Done, "prefixes", "of packets; tunnels' addresses are compared whole"),
     settings(Others, "external_ids", ""),
 ];
 

@@ -209,7 +209,7 @@ fn what_does_not_go_together() {
         &["5:8: \"lisp\" is not a `type`; choose from \"system\", \"internal\", \"tap\", \
               \"patch\", \"afxdp\", \"pcap\", \"dpdk\", \"dpdkvhostuserclient\", \
               \"dpdkvhostuser\", \"gre\", \"vxlan\", \"geneve\", \"erspan\", \"ip6erspan\", \
-              \"ip6gre\", \"gtpu\", \"bareudp\""],
+              \"ip6gre\", \"gtpu\", \"bareudp\", \"srv6\""],
     );
     check(
         &format!("{bridge}{}", port("a", "type = \"geneve\"")),

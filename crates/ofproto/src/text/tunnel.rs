@@ -7,7 +7,7 @@ use flow::{
     Field, FlowKey, Mask, OptionMapping, SetTunnel, TUN_CSUM, TUN_DONT_FRAGMENT, TUN_KEY, TUN_OAM,
     TunnelKind, TunnelPush,
 };
-use wire::{Erspan, Ethernet, Geneve, Gre, Ipv6, gre, udp};
+use wire::{Erspan, Ethernet, Geneve, Gre, Ipv6, Srv6, gre, udp};
 
 /// Flags with their names (ovs: `lib/packets.c`, `flow_tun_flag_to_string`).
 pub(super) const TUNNEL_FLAGS: [(u128, &str); 4] = [
@@ -169,6 +169,7 @@ fn headers(kind: TunnelKind, header: &[u8]) -> Option<String> {
     let inner = match kind {
         TunnelKind::Gre | TunnelKind::Ip6Gre => gre_header(transport)?,
         TunnelKind::Erspan | TunnelKind::Ip6Erspan => erspan(transport.get(8..)?)?,
+        TunnelKind::Srv6 => srv6_header(transport)?,
         _ => format!(
             "{}{}",
             udp_header(transport)?,
@@ -252,6 +253,12 @@ fn gre_header(transport: &[u8]) -> Option<String> {
         text += ",seq=0x0";
     }
     Some(text + ")")
+}
+
+fn srv6_header(transport: &[u8]) -> Option<String> {
+    let header = Srv6::find(wire::protocol::ROUTING, transport).ok()?;
+    let segments: Vec<String> = header.segments().map(|it| it.to_string()).collect();
+    Some(format!("srv6(segments_left={},segs({}))", header.segments_left(), segments.join(",")))
 }
 
 fn erspan(body: &[u8]) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use super::tunnel::bits;
 use base::OfPort;
-use flow::{Field, FlowKey, OptionMapping, TUN_KEY, TunnelPush};
+use flow::{Field, FlowKey, OptionMapping, TUN_KEY, TunnelKind, TunnelPush};
 use std::net::IpAddr;
 use tunnel::{Key, Outer, TunnelConfig};
 
@@ -24,7 +24,11 @@ pub fn key(outer: &Outer<'_>, config: &TunnelConfig, mark: u32) -> FlowKey {
     key.set_eth_type(eth_type);
     key.set(from, bits(outer.source));
     key.set(to, bits(outer.destination));
-    key.set_nw_proto(config.kind.protocol());
+    key.set_nw_proto(match (config.kind, outer.packet) {
+        (TunnelKind::Srv6, Some(wire::ethertype::IPV6)) => wire::protocol::IPV6,
+        (TunnelKind::Srv6, _) => wire::protocol::IPV4,
+        (kind, _) => kind.protocol(),
+    });
     key.set_nw_tos(outer.tos);
     key.set_nw_ttl(outer.ttl);
     key.set_tp_dst(config.udp_port);
@@ -76,7 +80,6 @@ pub fn options(key: &FlowKey, known: &[OptionMapping]) -> Vec<u8> {
 mod tests {
     use super::*;
     use base::PortNo;
-    use flow::TunnelKind;
 
     #[test]
     fn frames_have_the_room_that_the_underlay_leaves() {

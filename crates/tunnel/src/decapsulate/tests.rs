@@ -49,7 +49,7 @@ fn check(config: &TunnelConfig, outer: &Outer<'_>, header_len: usize) {
     assert_eq!(found.inner, inner);
     let has_checksum = outer.checksum || (outer.destination.is_ipv6() && config.kind.is_udp());
     let has_key = config.out_key != crate::Key::Absent || config.kind.protocol() == protocol::UDP;
-    let is_bare = config.kind == TunnelKind::Bareudp;
+    let is_bare = matches!(config.kind, TunnelKind::Bareudp | TunnelKind::Srv6);
     let expect = Metadata {
         source: outer.source,
         destination: outer.destination,
@@ -109,6 +109,39 @@ fn what_goes_in_comes_out() {
         check(&generic, &outer(ends, 5), ip + 16);
         check(&generic, &Outer { packet: Some(0x0800), ..outer(ends, 5) }, ip + 16);
     }
+}
+
+#[test]
+fn segments_stand_behind_the_outer_header() {
+    let srv6 = |options: &str| config(TunnelKind::Srv6, &format!("remote_ip=flow {options}"));
+    let outer = |packet| Outer { packet: Some(packet), ..outer(V6, 0) };
+    check(&srv6(""), &outer(0x0800), 54 + 24);
+    let label = |options, inner: &[u8], packet| {
+        let frame = encapsulate(&srv6(options), &outer(packet), inner);
+        wire::Ipv6::new_checked(&frame[14..]).unwrap().flow_label()
+    };
+    let mut v6 = [0; 40];
+    v6[..4].copy_from_slice(&[0x61, 0x2a, 0xbc, 0xde]);
+    assert_eq!(label("", &v6, 0x86dd), 0xa_bcde);
+    assert_eq!(label("srv6_flowlabel=copy", &INNER, 0x0800), 0);
+    assert_eq!(label("srv6_flowlabel=zero", &v6, 0x86dd), 0);
+    assert_eq!(label("srv6_flowlabel=compute", &v6, 0x86dd), 40_000);
+    // Several segments: the first is the outer destination, and no packet for here yet.
+    let several = srv6("srv6_segs=fd00::2,fd00::3,fd00::4");
+    let mut frame = encapsulate(&several, &outer(0x0800), &INNER);
+    let found = wire::Srv6::find(protocol::ROUTING, &frame[54..]).unwrap();
+    assert_eq!((found.segments_left(), found.segments().count()), (2, 3));
+    assert_eq!(decapsulate(TunnelKind::Srv6, &frame, false), Err(PopError::Payload));
+    frame[54 + 3] = 0;
+    let found = decapsulate(TunnelKind::Srv6, &frame, false).unwrap();
+    assert_eq!((found.header_len, found.inner), (54 + 8 + 48, Inner::Packet(0x0800)));
+    frame[54 + 2] = 0;
+    assert_eq!(decapsulate(TunnelKind::Srv6, &frame, false), Err(PopError::Malformed));
+    // Another first segment than the other end, an IPv4 end, a frame.
+    let other = srv6("srv6_segs=fd00::3");
+    assert_eq!(build(&other, &outer(0x0800)), None);
+    assert_eq!(build(&srv6(""), &Outer { packet: Some(0x0800), ..self::outer(V4, 0) }), None);
+    assert_eq!(build(&srv6(""), &self::outer(V6, 0)), None);
 }
 
 #[test]
