@@ -9,6 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +41,7 @@ struct Shared {
     /// The port that it connects to is there.
     is_connected: AtomicBool,
     counters: Counters,
+    clock: Clock,
 }
 
 /// Takes a copy of every frame that is sent, and says whether it wants more.
@@ -89,13 +91,7 @@ impl DummyPort {
             })
             .collect::<std::io::Result<_>>()
             .map_err(|source| failed("make a queue", source))?;
-        let record = |path: &std::path::Path| -> std::io::Result<Record> {
-            let file = OpenOptions::new().create(true).append(true).open(path)?;
-            // The header stands at the begin only.
-            let is_new = file.metadata()?.len() == 0;
-            let pcap = if is_new { PcapTx::new(file, clock)? } else { PcapTx::more(file, clock) };
-            Ok(Arc::new(Mutex::new(pcap)))
-        };
+        let record = |path: &Path| recording(path, clock).map(|pcap| Arc::new(Mutex::new(pcap)));
         let both = options.received.is_some() && options.received == options.sent;
         let sent = options.sent.as_deref().map(record).transpose();
         let sent = sent.map_err(|source| failed("record what is sent", source))?;
@@ -122,8 +118,31 @@ impl DummyPort {
             sinks: Mutex::default(),
             is_connected: AtomicBool::new(false),
             counters: Counters::default(),
+            clock,
         };
         Ok(DummyPort { shared: Arc::new(shared) })
+    }
+
+    /// Begins recordings anew whose files were removed, as Open vSwitch does whenever it is configured
+    /// (ovs: `lib/netdev-dummy.c`, `netdev_dummy_set_config`).
+    ///
+    /// # Errors
+    /// A file cannot be recorded into.
+    pub fn record_again(&self) -> Result<(), PortError> {
+        let Shared { name, options, received, sent, clock, .. } = &*self.shared;
+        for (path, record) in [(&options.received, received), (&options.sent, sent)] {
+            if let (Some(path), Some(record)) = (path, record)
+                && !path.exists()
+            {
+                let pcap = recording(path, *clock).map_err(|source| PortError::System {
+                    device: name.clone(),
+                    what: "record again",
+                    source,
+                })?;
+                *lock(record) = pcap;
+            }
+        }
+        Ok(())
     }
 
     /// Its receive queues.
@@ -313,6 +332,13 @@ impl std::fmt::Debug for DummyPort {
 }
 
 /// A thread that died holding one left it whole.
+/// Begins a recording, or goes on with one; the header stands at the begin only.
+fn recording(path: &Path, clock: Clock) -> std::io::Result<PcapTx<File>> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    let is_new = file.metadata()?.len() == 0;
+    Ok(if is_new { PcapTx::new(file, clock)? } else { PcapTx::more(file, clock) })
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -360,6 +386,24 @@ mod tests {
         let recorded = Capture::open(&folder.path().join("both.pcap")).unwrap();
         let first = |index| recorded.frame(index).map(|(_, bytes)| bytes[0]);
         assert_eq!([0, 1, 2, 3, 4].map(first), [Some(1), Some(1), Some(0), Some(3), None]);
+    }
+
+    #[test]
+    fn recordings_that_were_removed_begin_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("both.pcap");
+        let port = open(folder.path());
+        let frames = |first| {
+            port.record_again().unwrap();
+            assert!(port.receive(0, vec![first; 60]));
+            let recorded = Capture::open(&file).unwrap();
+            let first = |index| recorded.frame(index).map(|(_, bytes)| bytes[0]);
+            [0, 1, 2].into_iter().map_while(first).collect::<Vec<u8>>()
+        };
+        assert_eq!(frames(1), [1]);
+        assert_eq!(frames(2), [1, 2]);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(frames(3), [3]);
     }
 
     #[test]

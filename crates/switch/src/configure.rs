@@ -99,6 +99,7 @@ impl Switch {
             self.devices.remove_doomed();
             self.retry_dpdk_ports(&added);
             self.put_back();
+            self.devices.record_again();
             self.choose_addresses();
             self.follow_mtus();
             self.refresh_routing();

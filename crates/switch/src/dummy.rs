@@ -159,6 +159,15 @@ impl Devices {
         }
     }
 
+    /// Has ports for tests begin recordings anew whose files were removed.
+    pub(super) fn record_again(&self) {
+        for port in self.iter().filter_map(|(_, device)| device.dummy()) {
+            if let Err(error) = port.record_again() {
+                log::warn!(target: "netdev_dummy", "{error}");
+            }
+        }
+    }
+
     /// The port for tests of that name, if it is one.
     pub fn dummy(&self, name: &str) -> Option<&DummyPort> {
         self.iter().find_map(|(_, device)| device.dummy().filter(|_| device.name == name))
