@@ -79,7 +79,7 @@ fuzz_target!(|input: Input<'_>| {
     let Some(header) = tunnel::build(&config, &outer) else { return };
     let mut frame = header.to_vec();
     frame.extend(input.bytes);
-    if tunnel::finish(&mut frame, kind, 40_000, 1).is_none() {
+    if tunnel::finish(&mut frame, kind, 40_000, &mut 1).is_none() {
         return;
     }
     read(kind, &frame, input.trusted);

@@ -127,9 +127,8 @@ fn put_in_front(
     if !frame.packet.prepend(header) {
         make_room(worker, &mut frame.packet, header)?;
     }
-    worker.tunnel_sequence = worker.tunnel_sequence.wrapping_add(1);
     let bytes = frame.packet.data_mut();
-    tunnel::finish(bytes, to.kind, source_port, worker.tunnel_sequence)?;
+    tunnel::finish(bytes, to.kind, source_port, &mut worker.tunnel_sequence)?;
     frame.packet.forget_offload();
     Some(())
 }

@@ -53,7 +53,7 @@ pub struct Worker {
     /// When the first upcall of what is being processed was queued.
     pub(crate) queued: Option<Instant>,
     pub(crate) random: u32,
-    /// The last sequence number of a tunnel's packet.
+    /// The next sequence number of a tunnel's packet; the first is 0 (RFC 2890 section 2.2).
     pub(crate) tunnel_sequence: u32,
     /// The identification of the last outer packet that was fragmented.
     pub(crate) fragment_id: u16,

@@ -221,9 +221,14 @@ fn srv6_len(frame: &[u8]) -> Option<usize> {
 }
 
 /// Writes into the outer headers of a whole frame what each packet has of its own: lengths, the UDP
-/// source port, a sequence number, checksums. The frame begins with what [`build`] made. `None` where
-/// it is too long for IP.
-pub fn finish(frame: &mut [u8], kind: TunnelKind, source_port: u16, sequence: u32) -> Option<()> {
+/// source port, a sequence number, checksums. The frame begins with what [`build`] made. `sequence` is the next
+/// number, which is used up where the headers have one. `None` where it is too long for IP.
+pub fn finish(
+    frame: &mut [u8],
+    kind: TunnelKind,
+    source_port: u16,
+    sequence: &mut u32,
+) -> Option<()> {
     let is_ipv6 = u16_at(frame, 12) == ethertype::IPV6;
     let network = ETHERNET;
     let transport = network + if is_ipv6 { 40 } else { 20 };
@@ -263,12 +268,13 @@ fn finish_udp(frame: &mut [u8], transport: usize, source_port: u16) -> Option<()
     put_u16(frame, transport + 6, udp_nonzero(!total))
 }
 
-fn finish_gre(frame: &mut [u8], transport: usize, sequence: u32) -> Option<()> {
+fn finish_gre(frame: &mut [u8], transport: usize, sequence: &mut u32) -> Option<()> {
     let flags = u16_at(frame, transport);
     if flags & gre::FLAG_SEQUENCE != 0 {
         // Always the last of the optional words.
         let at = transport + gre::header_len(flags) - 4;
         frame.get_mut(at..at + 4)?.copy_from_slice(&sequence.to_be_bytes());
+        *sequence = sequence.wrapping_add(1);
     }
     if flags & gre::FLAG_CHECKSUM != 0 {
         let computed = checksum(frame.get(transport..)?);

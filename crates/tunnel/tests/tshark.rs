@@ -52,7 +52,7 @@ fn forms(is_ipv6: bool) -> Vec<Form> {
         let config = config(kind, &format!("remote_ip=flow key=flow {options}"));
         let mut frame = tunnel::build(&config, &outer).unwrap().to_vec();
         frame.extend(if outer.packet.is_some() { &inner[14..] } else { &inner[..] });
-        tunnel::finish(&mut frame, kind, 40_000, 7).unwrap();
+        tunnel::finish(&mut frame, kind, 40_000, &mut 7).unwrap();
         let name = format!("{kind:?} {options} {outer:?}");
         all.push(Form { name, frame, protocols });
     };

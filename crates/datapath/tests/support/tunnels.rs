@@ -17,7 +17,7 @@ pub fn wrap(inner: &[u8], choice: u32) -> Vec<u8> {
         header(choice >> 8 & 3, 2 + (choice >> 10 & 1) as u8, choice >> 1 & 7 == 0, has_checksum);
     let mut bytes = [&header, inner].concat();
     let source_port = 40_000 + (choice >> 12 & 3) as u16;
-    tunnel::finish(&mut bytes, TunnelKind::Vxlan, source_port, 0).expect("it is short");
+    tunnel::finish(&mut bytes, TunnelKind::Vxlan, source_port, &mut 0).expect("it is short");
     if choice >> 16 & 7 == 0 {
         bytes.extend([0; 3]);
     }

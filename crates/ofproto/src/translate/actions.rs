@@ -253,10 +253,10 @@ impl Context<'_> {
             return Next::Go;
         }
         self.mask.add(Field::NwTtl);
+        self.look_at_protocol(Field::NwTtl);
         let ttl = self.key.nw_ttl();
         if ttl > 1 {
             self.is_rewritten = true;
-            self.look_at_protocol(Field::NwTtl);
             self.key.set_nw_ttl(ttl - 1);
             return Next::Go;
         }

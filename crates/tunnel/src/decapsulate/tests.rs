@@ -36,7 +36,7 @@ const INNER: [u8; 20] = [0x45, 0, 0, 20, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 
 fn encapsulate(config: &TunnelConfig, outer: &Outer<'_>, inner: &[u8]) -> Vec<u8> {
     let mut frame = build(config, outer).unwrap().to_vec();
     frame.extend(inner);
-    finish(&mut frame, config.kind, 40_000, 7).unwrap();
+    finish(&mut frame, config.kind, 40_000, &mut 7).unwrap();
     frame
 }
 
