@@ -132,11 +132,12 @@ impl Changes {
 pub struct Revalidator {
     shared: Arc<Shared>,
     snapshot: table::Snapshot<Snapshot>,
+    translated: Vec<(DatapathFlow, Translation)>,
 }
 
 impl Revalidator {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Revalidator { shared: Arc::clone(shared), snapshot: shared.read() }
+        Revalidator { shared: Arc::clone(shared), snapshot: shared.read(), translated: Vec::new() }
     }
 
     /// Lets go of a snapshot that is not the newest, and of what only it has.
@@ -153,6 +154,12 @@ impl Revalidator {
         now: Instant,
         send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
     ) -> bool {
+        self.translate(now) && self.carry_out(now, send)
+    }
+
+    /// The first half of [`Self::revalidate`], which holds no lock but to choose megaflows. Says whether the
+    /// other half is to follow.
+    pub fn translate(&mut self, now: Instant) -> bool {
         let mut flows = Vec::new();
         {
             let mut megaflows = self.shared.lock();
@@ -169,12 +176,25 @@ impl Revalidator {
             }
             work.in_hand += flows.len();
         }
-        let translate = |flow: DatapathFlow| {
+        self.translated.extend(flows.into_iter().map(|flow| {
             let translation = translate(self.snapshot.world(now), &flow.key, Notes::Off);
             (flow, translation)
-        };
-        let translated: Vec<(DatapathFlow, Translation)> =
-            flows.into_iter().map(translate).collect();
+        }));
+        true
+    }
+
+    /// Whether it has translated nothing that is to be carried out.
+    pub fn is_idle(&self) -> bool {
+        self.translated.is_empty()
+    }
+
+    /// The second half of [`Self::revalidate`].
+    pub fn carry_out(
+        &mut self,
+        now: Instant,
+        send: impl FnOnce(&mut Vec<(WorkerId, FlowCommand)>),
+    ) -> bool {
+        let translated = std::mem::take(&mut self.translated);
         let mut megaflows = self.shared.lock();
         let is_stale = megaflows.is_stale(&self.snapshot);
         let Megaflows { installed, work, .. } = &mut *megaflows;

@@ -13,16 +13,22 @@ pub enum Defect {
     LosesPage,
     /// The control side is not woken.
     LosesWake,
+    /// The last command that answers a handler's misses is lost.
+    LosesAnswer,
+    /// A handler hands its answers on later than it writes down the flows.
+    DelaysAnswers,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 5] = [
+    pub const ALL: [Defect; 7] = [
         Defect::LosesChange,
         Defect::LosesUpcall,
         Defect::SwapsPackets,
         Defect::LosesPage,
         Defect::LosesWake,
+        Defect::LosesAnswer,
+        Defect::DelaysAnswers,
     ];
 }
 

@@ -5,6 +5,7 @@ use crate::history::{History, Version};
 use crate::knowledge::Knowledge;
 use crate::law::Law;
 use crate::oracle::{Path, paths};
+use crate::rule::{Conn, ZONES};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -27,6 +28,9 @@ pub struct Count {
     pub most: u64,
 }
 
+/// A version of the rules, and the states of a packet's connections by zone.
+type Kept = (usize, Vec<Conn>);
+
 /// What was broken, without its step.
 pub type Broken = (Law, String);
 
@@ -34,9 +38,10 @@ pub type Broken = (Law, String);
 pub struct Ledger {
     open: BTreeMap<u32, Track>,
     pub known: Knowledge,
-    /// The last packet of each flow that was sent to each port, and in which version of the rules. Where
-    /// packets are sent to a port more than once, the copies are told apart: a batch goes out copy by copy.
-    last: HashMap<(Header, u8, usize), (u32, usize)>,
+    /// The last packet of each flow that was sent to each port, in which version of the rules and with which
+    /// states of its connections, where these are known. Where packets are sent to a port more than once, the
+    /// copies are told apart: a batch goes out copy by copy.
+    last: HashMap<(Header, u8, usize), (u32, Option<Kept>)>,
     /// Packets that went nowhere, or not everywhere that they should have.
     pub missing: u64,
     /// Packets that workers received.
@@ -74,12 +79,21 @@ impl Ledger {
         };
         let copies = track.sent.iter().filter(|(to, _)| *to == port).count();
         track.sent.push((port, tos));
-        // While rules change, packets of a flow may be sent different ways.
-        let version = if track.version == history.last() { track.version } else { usize::MAX };
-        let header = track.header;
-        let before = self.last.insert((header, port, copies), (number, version));
+        let (header, version, came) = (track.header, track.version, track.step);
+        // While rules change, packets of a flow may be sent different ways; and where they are tracked, while
+        // the connection's state does.
+        let tracks = history.now().tracks();
+        let states = (1..=ZONES).filter(|_| tracks).map(|zone| {
+            match self.known.states(zone, &header, came)[..] {
+                [one] => Some(one),
+                _ => None,
+            }
+        });
+        let states: Option<Vec<Conn>> = states.collect();
+        let kept = states.filter(|_| version == history.last()).map(|states| (version, states));
+        let before = self.last.insert((header, port, copies), (number, kept.clone()));
         match before {
-            Some((before, at)) if before > number && at == version && version != usize::MAX => {
+            Some((before, at)) if before > number && at == kept && kept.is_some() => {
                 let text = format!("packet {before} overtook {number} to port {port} ({header})");
                 Err((Law::Order, text))
             }

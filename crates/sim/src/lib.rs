@@ -1,4 +1,5 @@
-//! A deterministic simulation of the switch: workers, the control side, ports and faults in virtual time.
+//! A deterministic simulation of the switch: workers, handlers, revalidators, the control side, ports and
+//! faults in virtual time.
 //!
 //! A [`Plan`] is made from a seed. It holds the settings, the OpenFlow rules and a list of [`Step`]s;
 //! each step lets one part of the switch do one thing: a worker obeys some commands and receives, the
@@ -13,7 +14,7 @@
 //! |---|---|
 //! | `plan.rs` | settings and steps, made from a seed |
 //! | `rule.rs`, `header.rs` | rules and packets as the oracle knows them, and as the switch does |
-//! | `world.rs`, `member.rs` | the switch: control side, workers, ports |
+//! | `world.rs`, `member.rs`, `handling.rs` | the switch: control side, workers, handlers, ports |
 //! | `oracle.rs`, `knowledge.rs` | what may become of a packet, and what is known of its connection |
 //! | `history.rs`, `ledger.rs` | versions of the rules; packets on their way |
 //! | `law.rs` | what must hold |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod defect;
+mod handling;
 mod header;
 mod history;
 mod knowledge;

@@ -94,6 +94,19 @@ impl Member {
         self.worker.expire(now, EXPIRED);
     }
 
+    /// Carries out answers to its own misses, and sends what there is to send.
+    pub fn carry_out(
+        &mut self,
+        now: Instant,
+        commands: Vec<(WorkerId, FlowCommand)>,
+        fault: &mut Fault,
+    ) {
+        for (_, command) in commands {
+            self.worker.command(now, command, &mut self.out);
+        }
+        self.send(fault);
+    }
+
     fn send(&mut self, fault: &mut Fault) {
         for (port, batch) in self.out.batches_mut() {
             let Some(tx) = self.tx.get_mut(&port) else {

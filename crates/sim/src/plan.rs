@@ -2,6 +2,7 @@
 
 use crate::header::Header;
 use crate::rule::{Rule, ZONES};
+use datapath::Answers;
 use fastrand::Rng;
 
 /// What a run begins with.
@@ -9,6 +10,10 @@ use fastrand::Rng;
 pub struct Settings {
     /// Workers; each port's receive queue belongs to one of them.
     pub workers: u8,
+    /// Who answers misses.
+    pub answers: Answers,
+    /// Revalidators; without any the control side does their work.
+    pub revalidators: u8,
     /// OpenFlow ports, numbered from 1.
     pub ports: u8,
     /// The rules by slot; a slot may be free.
@@ -37,6 +42,17 @@ pub enum Step {
     },
     /// The control side answers upcalls, this many at most, if it was woken.
     Answer(usize),
+    /// A handler that has no answers yet translates misses, this many at most.
+    Translate {
+        /// The handler.
+        handler: u8,
+        /// How many.
+        most: usize,
+    },
+    /// A handler installs the flows of its answers.
+    Install(u8),
+    /// A revalidator translates flows again, or carries out what it has translated.
+    Revalidate(u8),
     /// The control side goes on with revalidation and the like, one slice.
     GoOn,
     /// The control side hears of one page of a dump.
@@ -130,10 +146,17 @@ fn settings(rng: &mut Rng, kind: Kind) -> Settings {
         // Without the first, most packets would go nowhere.
         (slot == 0 || rng.u8(0..4) > 0).then(|| Rule::random(rng, slot, ports, kind.tracks))
     });
+    let rules = rules.collect();
     Settings {
         workers,
+        answers: match rng.u8(0..4) {
+            0 => Answers::Owner,
+            1 => Answers::Workers(workers.into()),
+            count => Answers::Handlers(u16::from(count) - 1),
+        },
+        revalidators: rng.u8(0..3),
         ports,
-        rules: rules.collect(),
+        rules,
         unified_entries: [0, 4, 1 << 12][rng.usize(0..3)],
         exact_insert_inverse: [0, 1, 100][rng.usize(0..3)],
         flow_limit: [3, 50, 100_000, 100_000][rng.usize(0..4)],
@@ -146,8 +169,8 @@ impl Maker {
         match self.rng.u32(0..100) {
             0..30 => self.arrive(),
             30..60 => self.work(),
-            60..76 => Step::Answer([1, 3, 64][self.rng.usize(0..3)]),
-            76..82 => Step::GoOn,
+            60..76 => self.answer(),
+            76..82 => self.go_on(),
             82..86 => Step::Hear,
             86..88 => Step::Tick,
             88..91 => Step::Pass(self.rng.u64(1..200)),
@@ -157,6 +180,28 @@ impl Maker {
             97 if self.rng.bool() => Step::Purge,
             98..100 => Step::Drain,
             _ => self.arrive(),
+        }
+    }
+
+    fn answer(&mut self) -> Step {
+        let most = [1, 3, 64][self.rng.usize(0..3)];
+        let Answers::Handlers(handlers) = self.settings.answers else {
+            return Step::Answer(most);
+        };
+        let handler = self.rng.u8(..handlers as u8);
+        match self.rng.u8(0..5) {
+            0 => Step::Answer(most),
+            1 | 2 => Step::Translate { handler, most },
+            _ => Step::Install(handler),
+        }
+    }
+
+    fn go_on(&mut self) -> Step {
+        match self.settings.revalidators {
+            revalidators @ 1.. if self.rng.u8(0..6) > 0 => {
+                Step::Revalidate(self.rng.u8(..revalidators))
+            }
+            _ => Step::GoOn,
         }
     }
 

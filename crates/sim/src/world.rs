@@ -3,6 +3,7 @@
 mod control;
 
 use crate::defect::{Defect, Fault};
+use crate::handling::Handling;
 use crate::header;
 use crate::history::{History, Version};
 use crate::law::{Law, Violation};
@@ -12,9 +13,9 @@ use crate::plan::{Plan, Settings, Step};
 use crate::report::Report;
 use base::{Instant, MacAddr, PortNo, WorkerId};
 use conntrack::{Config as Tracking, Conntrack, Filter, Flush};
-use datapath::{UpcallQueue, WorkerConfig};
-use flow::{FlowDump, Upcall};
-use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto};
+use datapath::{Answers, UpcallQueue, WorkerConfig};
+use flow::{FlowCommand, FlowDump, Upcall};
+use ofproto::{BridgeConfig, BridgeId, Config, FailMode, Ofproto, Revalidator};
 use port::MemoryPort;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -48,6 +49,11 @@ struct World<'a> {
     conntrack: Arc<Conntrack>,
     upcalls: Arc<UpcallQueue>,
     members: Vec<Member>,
+    /// Handlers, each with a thread of its own or one for each worker.
+    handlings: Vec<Handling>,
+    revalidators: Vec<Revalidator>,
+    /// Answers of handlers that workers have not been told of, which is a defect.
+    late: Vec<(WorkerId, FlowCommand)>,
     /// By OpenFlow number.
     ports: BTreeMap<u8, Port>,
     /// The bridge's ports by device, those that are gone among them.
@@ -117,8 +123,11 @@ impl<'a> World<'a> {
             bridge,
             orders: ofproto::Outbox::default(),
             conntrack: Arc::new(Conntrack::new(plan.seed, Tracking::default())),
-            upcalls: Arc::new(UpcallQueue::new()),
+            upcalls: Arc::new(UpcallQueue::answered_by(settings.answers)),
             members: Vec::new(),
+            handlings: Vec::new(),
+            revalidators: Vec::new(),
+            late: Vec::new(),
             ports: BTreeMap::new(),
             numbers: BTreeMap::new(),
             woken: false,
@@ -151,6 +160,13 @@ impl<'a> World<'a> {
             let (id, upcalls) = (WorkerId(id.into()), Arc::clone(&self.upcalls));
             self.members.push(Member::new(id, tracker, upcalls, config, seed ^ 0x5eed));
         }
+        if let Answers::Handlers(count) | Answers::Workers(count) = self.settings.answers {
+            let handling = |number| Handling::new(number, self.ofproto.handler());
+            self.handlings = (0..count).map(handling).collect();
+        }
+        let revalidators = self.settings.revalidators;
+        self.ofproto.set_revalidates(revalidators == 0);
+        self.revalidators = (0..revalidators).map(|_| self.ofproto.revalidator()).collect();
         for number in 1..=self.settings.ports {
             self.add_port(number)?;
         }
@@ -176,6 +192,9 @@ impl<'a> World<'a> {
             }
             Step::Work { worker, commands } => return self.work((*worker).into(), *commands),
             Step::Answer(most) => return self.answer(*most),
+            Step::Translate { handler, most } => self.translate((*handler).into(), *most),
+            Step::Install(handler) => self.install((*handler).into()),
+            Step::Revalidate(number) => return self.revalidate((*number).into()),
             Step::GoOn => return self.go_on(),
             Step::Hear => return self.hear(),
             Step::Tick => return self.tick(),
@@ -217,6 +236,8 @@ impl<'a> World<'a> {
             }
         });
         let is_done = member.asked() == asked;
+        self.answer_own(worker);
+        let Some(member) = self.members.get_mut(worker) else { return Ok(()) };
         let (pages, wakes) = member.take_news();
         self.pages.extend(pages);
         if wakes && !self.fault.strikes(Defect::LosesWake) {
@@ -251,7 +272,10 @@ impl<'a> World<'a> {
 
     /// No packet is on its way within the switch.
     fn is_quiet(&self) -> bool {
-        self.upcalls.is_empty() && self.members.iter().all(Member::is_idle)
+        let is_idle = |handling: &Handling| handling.is_idle(&self.upcalls);
+        let is_answered =
+            self.upcalls.is_empty() && self.late.is_empty() && self.handlings.iter().all(is_idle);
+        is_answered && self.members.iter().all(Member::is_idle)
     }
 
     /// Lets all parts go on until nothing is left to do.
@@ -262,7 +286,14 @@ impl<'a> World<'a> {
             for worker in 0..self.members.len() {
                 self.work(worker, usize::MAX)?;
             }
+            for handler in 0..self.handlings.len() {
+                self.translate(handler, usize::MAX);
+                self.install(handler);
+            }
             self.answer(usize::MAX)?;
+            for revalidator in 0..self.revalidators.len() {
+                self.revalidate(revalidator)?;
+            }
             self.go_on()?;
             let heard = !self.pages.is_empty();
             self.hear()?;

@@ -22,6 +22,10 @@ fn every_defect_breaks_a_law() {
             Defect::SwapsPackets => &[Law::Order],
             Defect::LosesPage => &[Law::Statistics],
             Defect::LosesWake => &[Law::Sanity],
+            Defect::LosesAnswer => &[Law::Loss, Law::Statistics, Law::Flows],
+            Defect::DelaysAnswers => {
+                &[Law::Rules, Law::Flows, Law::Order, Law::Loss, Law::Statistics]
+            }
         };
         assert!(laws.contains(&law), "{defect:?} breaks {law:?}");
     }

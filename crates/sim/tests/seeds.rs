@@ -53,7 +53,7 @@ fn the_laws_hold() {
         ("idle", sum.idle, 300),
         ("over_limit", sum.over_limit, 20_000),
         ("versions", sum.versions, 2_000),
-        ("connections", sum.connections, 500),
+        ("connections", sum.connections, 400),
         ("rules_counted", sum.rules_counted, 400),
     ];
     let missed: Vec<_> = reached.iter().filter(|(_, count, least)| count < least).collect();

@@ -6,7 +6,8 @@ use crate::law::Law;
 use crate::ledger::Broken;
 use crate::member::Order;
 use crate::rule::Rule;
-use base::{MacAddr, OfPort, PortNo, TableId};
+use base::{MacAddr, OfPort, PortNo, TableId, WorkerId};
+use datapath::Answers;
 use flow::FlowCommand;
 use ofproto::{PortDevice, PortSpec};
 use openflow::message::{FlowModCommand, FlowStatsRequest};
@@ -15,12 +16,15 @@ use port::MemoryPort;
 
 /// Installed flows that one slice of revalidation looks at, at the least.
 const FLOWS_PER_SLICE: usize = 128;
+/// Misses that a worker answers in an iteration.
+const OWN_BATCH: usize = 8;
 /// Slices that revalidation may take besides those that the flows fill.
 const SLICES: usize = 8;
 
 impl World<'_> {
     /// Answers upcalls, if the control side was woken.
     pub(super) fn answer(&mut self, most: usize) -> Result<(), Broken> {
+        self.ofproto.apply_credits(self.now);
         if !self.woken {
             return Ok(());
         }
@@ -37,7 +41,108 @@ impl World<'_> {
     /// One slice of what is to be done with installed flows; then the commands go out.
     pub(super) fn go_on(&mut self) -> Result<(), Broken> {
         self.ofproto.go_on(self.now, &mut self.orders);
-        for (worker, command) in self.orders.commands.drain(..) {
+        let commands = std::mem::take(&mut self.orders.commands);
+        self.deliver(commands);
+        self.ofproto.take_events();
+        self.settle(self.revalidators.is_empty())
+    }
+
+    /// A revalidator translates flows again, or carries out what it has translated.
+    pub(super) fn revalidate(&mut self, number: usize) -> Result<(), Broken> {
+        let Some(revalidator) = self.revalidators.get_mut(number) else { return Ok(()) };
+        if revalidator.is_idle() {
+            revalidator.translate(self.now);
+            return Ok(());
+        }
+        let mut commands = Vec::new();
+        revalidator.carry_out(self.now, |all| commands.append(all));
+        self.deliver(commands);
+        self.settle(true)
+    }
+
+    /// Finds out whether all flows follow the present rules. If they do not, they should after so many
+    /// slices of revalidation, of which this may be one.
+    fn settle(&mut self, is_slice: bool) -> Result<(), Broken> {
+        if self.settled == self.history.last() {
+            return Ok(());
+        }
+        if !self.ofproto.needs_revalidation() {
+            // What a handler has translated by older rules it is still to install.
+            let held = self.handlings.iter().filter_map(|handling| handling.version).min();
+            let settled = held.map_or(self.history.last(), |held| held.min(self.history.last()));
+            if settled > self.settled {
+                (self.settled, self.slices) = (settled, 0);
+                for member in &mut self.members {
+                    member.inbox.push_back(Order::Settled(settled));
+                }
+            }
+            return Ok(());
+        }
+        self.slices += usize::from(is_slice);
+        let flows = self.ofproto.megaflow_counters().current;
+        // Each version may begin anew.
+        let versions = self.history.last() - self.settled;
+        let most = (SLICES + flows / FLOWS_PER_SLICE) * versions;
+        if self.slices > most {
+            let text = format!("{} slices for {flows} flows and {versions} changes", self.slices);
+            return Err((Law::Slices, text));
+        }
+        Ok(())
+    }
+
+    /// A handler that has no answers yet translates misses by the present rules.
+    pub(super) fn translate(&mut self, handler: usize, most: usize) {
+        let Some(handling) = self.handlings.get_mut(handler) else { return };
+        if handling.version.is_some() {
+            return;
+        }
+        let (fault, version) = (&mut self.fault, self.history.last());
+        let is_lost = || fault.strikes(Defect::LosesUpcall);
+        for upcall in handling.translate(self.now, most, &self.upcalls, version, is_lost) {
+            self.woken |= self.upcalls.pass_on(upcall).is_ok();
+        }
+    }
+
+    /// A handler installs the flows of its answers. Those of older rules are looked at again.
+    pub(super) fn install(&mut self, handler: usize) {
+        let late = std::mem::take(&mut self.late);
+        self.deliver(late);
+        let Some(handling) = self.handlings.get_mut(handler) else { return };
+        if handling.version.is_none() {
+            return;
+        }
+        let mut commands = Vec::new();
+        handling.install(self.now, |all| commands.append(all));
+        if self.fault.strikes(Defect::LosesAnswer) {
+            commands.pop();
+        }
+        if self.fault.strikes(Defect::DelaysAnswers) {
+            std::mem::swap(&mut commands, &mut self.late);
+        }
+        self.deliver(commands);
+    }
+
+    /// A worker that answers its own misses does so.
+    pub(super) fn answer_own(&mut self, worker: usize) {
+        if !matches!(self.settings.answers, Answers::Workers(_)) {
+            return;
+        }
+        self.translate(worker, OWN_BATCH);
+        let (Some(handling), Some(member)) =
+            (self.handlings.get_mut(worker), self.members.get_mut(worker))
+        else {
+            return;
+        };
+        if handling.version.is_some() {
+            let mut commands = Vec::new();
+            handling.install(self.now, |all| commands.append(all));
+            member.carry_out(self.now, commands, &mut self.fault);
+        }
+    }
+
+    /// Puts commands into the inboxes of their workers.
+    fn deliver(&mut self, commands: Vec<(WorkerId, FlowCommand)>) {
+        for (worker, command) in commands {
             let is_change = match &command {
                 FlowCommand::Delete(_) => true,
                 FlowCommand::Put(put) => {
@@ -52,28 +157,6 @@ impl World<'_> {
                 member.inbox.push_back(Order::Flow(command));
             }
         }
-        self.ofproto.take_events();
-        if self.settled == self.history.last() {
-            return Ok(());
-        }
-        if !self.ofproto.needs_revalidation() {
-            self.settled = self.history.last();
-            self.slices = 0;
-            for member in &mut self.members {
-                member.inbox.push_back(Order::Settled(self.settled));
-            }
-            return Ok(());
-        }
-        self.slices += 1;
-        let flows = self.ofproto.megaflow_counters().current;
-        // Each version may begin anew.
-        let versions = self.history.last() - self.settled;
-        let most = (SLICES + flows / FLOWS_PER_SLICE) * versions;
-        if self.slices > most {
-            let text = format!("{} slices for {flows} flows and {versions} changes", self.slices);
-            return Err((Law::Slices, text));
-        }
-        Ok(())
     }
 
     /// Reads a page of a dump.
