@@ -1,7 +1,8 @@
 //! What setting up a flow costs the worker that asks and the handler that answers.
 //!
 //! `cargo run --release -p load --example setup -- COUNT` prints nanoseconds of processor time per flow,
-//! each by itself; under callgrind, what costs how many instructions.
+//! each by itself. With `untimed` behind it, it looks at no clock, so that callgrind can count what costs how
+//! many instructions.
 
 use base::{Instant, WorkerId};
 use conntrack::{Config, Conntrack};
@@ -52,10 +53,12 @@ impl RxQueue for NewFlows {
     }
 }
 
-fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
-    let before = clock::thread_time();
+fn timed<T>(sum: &mut Option<Duration>, work: impl FnOnce() -> T) -> T {
+    let before = sum.map(|_| clock::thread_time());
     let done = work();
-    *sum += clock::thread_time().saturating_sub(before);
+    if let (Some(sum), Some(before)) = (sum, before) {
+        *sum += clock::thread_time().saturating_sub(before);
+    }
     done
 }
 
@@ -81,7 +84,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut cables = [cable(1, rx), cable(2, none)];
     let mut handler = switch.handler();
     let (recorder, mut answered) = (Recorder::default(), Vec::new());
-    let (mut worker_time, mut handler_time) = (Duration::ZERO, Duration::ZERO);
+    let is_timed = std::env::args().nth(2).is_none();
+    let (mut worker_time, mut handler_time) = [is_timed.then_some(Duration::ZERO); 2].into();
     let (mut upcalls, mut commands, mut ms) = (Vec::new(), Vec::new(), 1000);
     let mut done = 0;
     while done < count {
@@ -116,8 +120,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             switch.catch_up(now);
         }
     }
-    let each = |time: Duration| time.as_nanos() as f64 / done as f64;
-    let (flows, worker, handler) = (switch.flow_count(), each(worker_time), each(handler_time));
-    println!("{flows} flows: worker {worker:.0} ns, handler {handler:.0} ns each");
+    let flows = switch.flow_count();
+    match worker_time.zip(handler_time) {
+        None => println!("{flows} flows"),
+        Some(times) => {
+            let each = |time: Duration| time.as_nanos() as f64 / done as f64;
+            let (worker, handler) = (each(times.0), each(times.1));
+            println!("{flows} flows: worker {worker:.0} ns, handler {handler:.0} ns each");
+        }
+    }
     Ok(())
 }
