@@ -11,7 +11,7 @@ use crate::nat;
 use crate::nat_rewrite::rewrite_nat;
 use crate::query::Query;
 use crate::record::{Birth, State, Words, wide};
-use crate::slow_path::Subject;
+use crate::slow_path::SlowPathPacket;
 use crate::tcp::Segment;
 use crate::track::Pass;
 use flow::{CtState, Frame, Nat, NatRange};
@@ -150,36 +150,36 @@ impl<'a> Pass<'a> {
     }
 
     /// Begins a connection if the packet may and the action commits.
-    pub fn begin(&mut self, subject: &mut Subject, frame: &mut Frame) -> Option<Id> {
-        let begins = match (&subject.extracted.segment, &subject.extracted.chunks) {
+    pub fn begin(&mut self, packet: &mut SlowPathPacket, frame: &mut Frame) -> Option<Id> {
+        let begins = match (&packet.extracted.segment, &packet.extracted.chunks) {
             (Some(segment), _) => segment.begins(),
             (_, Some(chunks)) => chunks.begins(),
-            _ if matches!(subject.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
-                Query::begins(&subject.key)
+            _ if matches!(packet.key.protocol, protocol::ICMP | protocol::ICMPV6) => {
+                Query::begins(&packet.key)
             }
             _ => Ok(()),
         };
         if let Err(event) = begins {
             self.context.counters.count(event);
-            subject.state = CtState::INV;
+            packet.state = CtState::INV;
             return None;
         }
-        subject.state = CtState::NEW;
+        packet.state = CtState::NEW;
         let commits = self.action.commit || self.action.force;
         let algs = &self.connections.algs;
         if algs.expect_in(self.action.zone.0) {
             let now = self.now;
-            subject.expected = algs.with(|all| match commits {
-                true => all.expectations.claim(&subject.key, now),
-                false => all.expectations.find(&subject.key, now),
+            packet.expected = algs.with(|all| match commits {
+                true => all.expectations.claim(&packet.key, now),
+                false => all.expectations.find(&packet.key, now),
             });
-            subject.state.set(CtState::REL, subject.expected.is_some());
+            packet.state.set(CtState::REL, packet.expected.is_some());
         }
         if !commits {
             return None;
         }
-        let made = self.make(subject);
-        if let Some(claimed) = &subject.expected {
+        let made = self.make(packet);
+        if let Some(claimed) = &packet.expected {
             algs.with(|all| match made {
                 Ok(_) => all.expectations.fulfil(claimed),
                 Err(_) => all.expectations.release(claimed),
@@ -187,14 +187,14 @@ impl<'a> Pass<'a> {
         }
         match made {
             Ok((id, generation)) => {
-                subject.generation = generation;
+                packet.generation = generation;
                 let connections = self.connections;
                 let record = connections.record(id);
                 // Another thread may have made it, of what was expected until then.
-                subject.state.set(CtState::REL, record.state().is_expected());
+                packet.state.set(CtState::REL, record.state().is_expected());
                 self.count(&record, frame, false);
                 if let Some(kind) = record.state().nat() {
-                    subject.state |= nat::state_bit(kind);
+                    packet.state |= nat::state_bit(kind);
                     rewrite_nat(frame, kind, &record.reply().reversed(), false);
                 }
                 Some(id)
@@ -207,9 +207,9 @@ impl<'a> Pass<'a> {
     }
 
     /// A new connection, in the table, and its generation unless another thread made it.
-    fn make(&mut self, subject: &Subject) -> Result<(Id, Option<u32>), Event> {
-        let Extracted { segment, chunks, .. } = &subject.extracted;
-        let expected = subject.expected.as_ref();
+    fn make(&mut self, packet: &SlowPathPacket) -> Result<(Id, Option<u32>), Event> {
+        let Extracted { segment, chunks, .. } = &packet.extracted;
+        let expected = packet.expected.as_ref();
         let asked = match &self.action.nat {
             Some(Nat::Translate(range)) => Some(range),
             _ => None,
@@ -217,12 +217,12 @@ impl<'a> Pass<'a> {
         // What is expected is translated as it was announced.
         let inherited = self.action.nat.as_ref().and(expected).map(Expectation::translation);
         let range = inherited.as_ref().or(asked);
-        let (protocol, timeout) = Protocol::new(&subject.key, segment.as_ref(), chunks.as_ref());
+        let (protocol, timeout) = Protocol::new(&packet.key, segment.as_ref(), chunks.as_ref());
         let helper = self.action.helper.and_then(Helper::from_name);
         let kind = range.map(|range| range.kind);
         let mut plan = Plan {
-            original: subject.key,
-            reply: subject.key.reversed(),
+            original: packet.key,
+            reply: packet.key.reversed(),
             protocol,
             state: State::new(&protocol, kind, helper),
             deadline_ms: self.deadline_ms(timeout),
@@ -250,7 +250,7 @@ impl<'a> Pass<'a> {
                 Err(Refused::Taken(Taken::Reply)) => return Err(Event::TupleTaken),
                 // Another thread began this very connection at the same time.
                 Err(Refused::Taken(Taken::Original)) => {
-                    let found = self.find_key(&subject.key, subject.hash);
+                    let found = self.find_key(&packet.key, packet.hash);
                     let same = found.filter(|found| !found.is_reply);
                     return same.map(|found| (found.id, None)).ok_or(Event::TupleTaken);
                 }

@@ -20,7 +20,7 @@ use table::Id;
 const NATTED: CtState = CtState::SNAT.union(CtState::DNAT);
 
 /// A packet on its way through [`Pass::slow_path`].
-pub(crate) struct Subject {
+pub(crate) struct SlowPathPacket {
     pub key: Key,
     pub hash: u32,
     /// Runs against its connection's original direction.
@@ -75,7 +75,7 @@ impl<'a> Pass<'a> {
         // What was said in another zone says nothing here.
         let same_zone = frame.key.ct_zone() == self.action.zone;
         let state = if same_zone { frame.key.ct_state() } else { CtState::empty() };
-        let mut subject = Subject {
+        let mut packet = SlowPathPacket {
             key: extracted.key,
             hash,
             is_reply: false,
@@ -86,10 +86,10 @@ impl<'a> Pass<'a> {
             announced: false,
             began: false,
         };
-        let mut found = self.look_up(&mut subject);
+        let mut found = self.look_up(&mut packet);
         if let Some(Found { id, .. }) = found
             && self.action.force
-            && subject.is_reply
+            && packet.is_reply
         {
             // The action wants a connection that runs the packet's way.
             self.connections.remove(self.guard, self.context, id, Event::Replaced);
@@ -97,58 +97,58 @@ impl<'a> Pass<'a> {
         }
         let (mut connection, mut begins) = (None, false);
         if let Some(found) = found {
-            begins = !self.follow(&mut subject, found.id, frame);
+            begins = !self.follow(&mut packet, found.id, frame);
             connection = Some(found.id).filter(|_| !begins);
             // What is translated already was looked at before that.
             if !state.intersects(NATTED) {
-                self.help(&mut subject, connection, frame);
+                self.help(&mut packet, connection, frame);
             }
             if self.action.nat.is_some() {
-                self.translate_as_before(&mut subject, connection, frame);
+                self.translate_as_before(&mut packet, connection, frame);
             }
-        } else if let Some(id) = self.by_original_tuple(&subject, &frame.key) {
-            begins = !self.follow(&mut subject, id, frame);
+        } else if let Some(id) = self.by_original_tuple(&packet, &frame.key) {
+            begins = !self.follow(&mut packet, id, frame);
             connection = Some(id).filter(|_| !begins);
-        } else if subject.extracted.related {
+        } else if packet.extracted.related {
             self.context.counters.count(Event::RelatedUnknown);
-            subject.state = CtState::INV;
+            packet.state = CtState::INV;
         } else {
             begins = true;
         }
         if begins {
             // It may have been a reply of the connection whose place it takes.
-            subject.is_reply = false;
-            connection = self.begin(&mut subject, frame);
-            subject.began = connection.is_some() && self.action.nat.is_none();
+            packet.is_reply = false;
+            connection = self.begin(&mut packet, frame);
+            packet.began = connection.is_some() && self.action.nat.is_none();
             // A first packet may announce something already, as TFTP's does.
-            self.help(&mut subject, connection, frame);
+            self.help(&mut packet, connection, frame);
         }
-        self.write_walked(frame, &subject, connection);
-        if subject.began {
+        self.write_walked(frame, &packet, connection);
+        if packet.began {
             frame.key.set_ct_began();
         }
     }
 
-    fn write_walked(&mut self, frame: &mut Frame, subject: &Subject, connection: Option<Id>) {
+    fn write_walked(&mut self, frame: &mut Frame, packet: &SlowPathPacket, connection: Option<Id>) {
         let connections = self.connections;
         let record = connection.map(|id| (id, connections.record(id)));
-        let Extracted { related, segment, chunks, .. } = &subject.extracted;
+        let Extracted { related, segment, chunks, .. } = &packet.extracted;
         let has_helper = record.as_ref().is_some_and(|(_, it)| it.state().has_helper());
         // The second segment of a connection is established, and what is new of an association is not
         // its data.
         let has_states = segment.is_some() || chunks.is_some();
-        let begins = has_states && !subject.state.contains(CtState::EST);
+        let begins = has_states && !packet.state.contains(CtState::EST);
         let is_odd = *related || begins || has_helper;
         let is_usual = !is_odd && segment.is_none_or(|it| it.is_usual());
-        let generation = subject.generation.filter(|_| is_usual);
-        let is_reply = subject.is_reply;
+        let generation = packet.generation.filter(|_| is_usual);
+        let is_reply = packet.is_reply;
         let connection = record.as_ref().map(|(id, it)| (Found { id: *id, is_reply }, it));
-        let named = match &subject.expected {
+        let named = match &packet.expected {
             Some(expected) => Named::Expected(expected),
-            None => Named::Key(&subject.key),
+            None => Named::Key(&packet.key),
         };
-        self.write(frame, subject.state, connection, &named, generation);
-        if let Some((id, record)) = record.filter(|_| subject.announced) {
+        self.write(frame, packet.state, connection, &named, generation);
+        if let Some((id, record)) = record.filter(|_| packet.announced) {
             let ([high, low], mark) = (record.label(), record.state().mark());
             let label = u128::from(high) << 64 | u128::from(low);
             connections.algs.with(|algs| algs.bequeath(id, mark, label));
@@ -157,22 +157,22 @@ impl<'a> Pass<'a> {
 
     /// Finds the packet's connection and its direction. A packet that was translated already is
     /// found by its reverse: what comes back to it is untranslated still.
-    fn look_up(&mut self, subject: &mut Subject) -> Option<Found> {
-        if !subject.state.intersects(NATTED) {
-            let found = self.find_key(&subject.key, subject.hash)?;
-            subject.is_reply = found.is_reply;
+    fn look_up(&mut self, packet: &mut SlowPathPacket) -> Option<Found> {
+        if !packet.state.intersects(NATTED) {
+            let found = self.find_key(&packet.key, packet.hash)?;
+            packet.is_reply = found.is_reply;
             return Some(found);
         }
-        let reverse = subject.key.reversed();
-        let Some(found) = self.find_key(&reverse, subject.hash) else {
+        let reverse = packet.key.reversed();
+        let Some(found) = self.find_key(&reverse, packet.hash) else {
             self.context.counters.count(Event::NattedMiss);
             return None;
         };
-        subject.is_reply = !found.is_reply;
+        packet.is_reply = !found.is_reply;
         let record = self.connections.record(found.id);
-        subject.key = if subject.is_reply { record.reply() } else { record.original() };
-        subject.hash = subject.key.hash(&self.connections.secrets);
-        Some(Found { id: found.id, is_reply: subject.is_reply })
+        packet.key = if packet.is_reply { record.reply() } else { record.original() };
+        packet.hash = packet.key.hash(&self.connections.secrets);
+        Some(Found { id: found.id, is_reply: packet.is_reply })
     }
 
     pub fn find_key(&mut self, key: &Key, hash: u32) -> Option<Found> {
@@ -182,62 +182,60 @@ impl<'a> Pass<'a> {
 
     /// Lets the packet act on its connection. Returns false where it begins another one instead;
     /// the old one is gone then.
-    fn follow(&mut self, subject: &mut Subject, id: Id, frame: &Frame) -> bool {
+    fn follow(&mut self, packet: &mut SlowPathPacket, id: Id, frame: &Frame) -> bool {
         let connections = self.connections;
         let record = connections.record(id);
         let (life, state) = record.look();
-        subject.generation = Some(life.generation());
+        packet.generation = Some(life.generation());
         let protects = self.settings.check_tcp_windows;
         let named = connections.parent_of(id, state).unwrap_or_else(|| record.original());
-        if was_followed(subject, &named, &frame.key) {
+        if was_followed(packet, &named, &frame.key) {
             return true;
         }
-        if made_by_this_packet(subject, &named, &frame.key) && !self.action.force {
-            subject.began = true;
+        if made_by_this_packet(packet, &named, &frame.key) && !self.action.force {
+            packet.began = true;
             return true;
         }
         // What an earlier pass found invalid may have got a connection meanwhile.
-        subject.state.remove(CtState::INV);
-        if subject.extracted.related {
+        packet.state.remove(CtState::INV);
+        if packet.extracted.related {
             // What is quoted was sent the other way.
-            let is_quoted_reply = !subject.is_reply;
-            let mut number = subject.extracted.quoted_number;
+            let is_quoted_reply = !packet.is_reply;
+            let mut number = packet.extracted.quoted_number;
             if state.has_helper() {
                 number =
                     connections.algs.with(|all| all.unshift_quoted(id, is_quoted_reply, number));
             }
             if protects && !icmp_error::may_be_of(&record.protocol(), number, is_quoted_reply) {
                 self.context.counters.count(Event::IcmpForged);
-                subject.state = CtState::INV;
+                packet.state = CtState::INV;
                 return true;
             }
-            subject.state |= CtState::REL;
-            subject
-                .state
-                .set(CtState::RPL, subject.is_reply || subject.state.contains(CtState::RPL));
+            packet.state |= CtState::REL;
+            packet.state.set(CtState::RPL, packet.is_reply || packet.state.contains(CtState::RPL));
             return true;
         }
-        let found = Found { id, is_reply: subject.is_reply };
-        let mut segment = subject.extracted.segment;
-        if state.has_helper() && !subject.state.intersects(NATTED) {
+        let found = Found { id, is_reply: packet.is_reply };
+        let mut segment = packet.extracted.segment;
+        if state.has_helper() && !packet.state.intersects(NATTED) {
             let unshift = |it| connections.algs.with(|all| all.unshift(id, found.is_reply, it));
             segment = segment.map(unshift);
         }
         if state.is_expected() {
-            subject.state |= CtState::REL;
+            packet.state |= CtState::REL;
         }
-        let seen = (segment.as_ref(), subject.extracted.chunks.as_ref());
-        match self.update(&record, found, seen, &mut subject.generation) {
+        let seen = (segment.as_ref(), packet.extracted.chunks.as_ref());
+        match self.update(&record, found, seen, &mut packet.generation) {
             Update::Valid => {
-                subject.state.remove(CtState::NEW);
-                subject.state |= CtState::EST;
-                if subject.is_reply {
-                    subject.state |= CtState::RPL;
+                packet.state.remove(CtState::NEW);
+                packet.state |= CtState::EST;
+                if packet.is_reply {
+                    packet.state |= CtState::RPL;
                 }
             }
-            Update::ValidNew => subject.state |= CtState::NEW,
+            Update::ValidNew => packet.state |= CtState::NEW,
             Update::Invalid => {
-                subject.state = CtState::INV;
+                packet.state = CtState::INV;
                 return true;
             }
             Update::Reopens => {
@@ -245,18 +243,18 @@ impl<'a> Pass<'a> {
                 return false;
             }
         }
-        self.count(&record, frame, subject.is_reply);
+        self.count(&record, frame, packet.is_reply);
         true
     }
 
     /// The connection that an earlier pass in this zone wrote into the packet's key. It serves a
     /// packet whose own tuple was rewritten on the way so that it is not found by it
     /// (ovs: `lib/conntrack.c`, `check_orig_tuple`).
-    fn by_original_tuple(&mut self, subject: &Subject, seen: &FlowKey) -> Option<Id> {
-        if self.action.nat.is_some() || !subject.state.intersects(NATTED) {
+    fn by_original_tuple(&mut self, packet: &SlowPathPacket, seen: &FlowKey) -> Option<Id> {
+        if self.action.nat.is_some() || !packet.state.intersects(NATTED) {
             return None;
         }
-        let key = original_tuple::read(seen, &subject.key)?;
+        let key = original_tuple::read(seen, &packet.key)?;
         let hash = key.hash(&self.connections.secrets);
         Some(self.find_key(&key, hash)?.id)
     }
@@ -264,24 +262,24 @@ impl<'a> Pass<'a> {
     /// Translates a packet of a connection that is translated, once in a zone.
     fn translate_as_before(
         &mut self,
-        subject: &mut Subject,
+        packet: &mut SlowPathPacket,
         connection: Option<Id>,
         frame: &mut Frame,
     ) {
         let Some(id) = connection else { return };
         let record = self.connections.record(id);
         if let Some(kind) = record.state().nat()
-            && !subject.state.intersects(NATTED)
+            && !packet.state.intersects(NATTED)
         {
-            let (kind, target) = match (subject.is_reply, kind) {
+            let (kind, target) = match (packet.is_reply, kind) {
                 (false, kind) => (kind, record.reply().reversed()),
                 (true, NatKind::Src) => (NatKind::Dst, record.original().reversed()),
                 (true, NatKind::Dst) => (NatKind::Src, record.original().reversed()),
             };
-            subject.state |= nat::state_bit(kind);
-            rewrite_nat(frame, kind, &target, subject.extracted.related);
-            if record.state().has_helper() && !subject.extracted.related {
-                let is_reply = subject.is_reply;
+            packet.state |= nat::state_bit(kind);
+            rewrite_nat(frame, kind, &target, packet.extracted.related);
+            if record.state().has_helper() && !packet.extracted.related {
+                let is_reply = packet.is_reply;
                 self.connections.algs.with(|algs| algs.apply(id, is_reply, frame));
             }
         }
@@ -289,12 +287,12 @@ impl<'a> Pass<'a> {
 
     /// Shows a packet to its connection's helper. What announces something that may not be is
     /// invalid.
-    fn help(&mut self, subject: &mut Subject, connection: Option<Id>, frame: &Frame) {
+    fn help(&mut self, packet: &mut SlowPathPacket, connection: Option<Id>, frame: &Frame) {
         let refused = CtState::INV | CtState::REL;
         let Some(id) = connection else { return };
         let record = self.connections.record(id);
         let state = record.state();
-        if !state.has_helper() || state.is_expected() || subject.state.intersects(refused) {
+        if !state.has_helper() || state.is_expected() || packet.state.intersects(refused) {
             return;
         }
         let Some(l4) = frame.l4() else { return };
@@ -306,14 +304,14 @@ impl<'a> Pass<'a> {
             if record.life().is_dead() {
                 return Ok(Announced(false));
             }
-            algs.observe(&connection, subject.is_reply, l4, self.now)
+            algs.observe(&connection, packet.is_reply, l4, self.now)
         });
         match observed {
-            Ok(Announced(announced)) => subject.announced = announced,
+            Ok(Announced(announced)) => packet.announced = announced,
             Err(event) => {
                 self.context.counters.count(event);
                 if event == Event::HelperRefused {
-                    subject.state |= CtState::INV;
+                    packet.state |= CtState::INV;
                 }
             }
         }
@@ -327,8 +325,8 @@ impl<'a> Pass<'a> {
 /// not.
 ///
 /// `named` is the connection as keys name it: its original direction, or its parent's.
-fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
-    if !subject.state.contains(CtState::TRK) || subject.state.contains(CtState::NEW) {
+fn was_followed(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
+    if !packet.state.contains(CtState::TRK) || packet.state.contains(CtState::NEW) {
         return false;
     }
     original_tuple::read(seen, named) == Some(*named)
@@ -337,8 +335,8 @@ fn was_followed(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
 /// Whether the packet made this connection in an earlier pass in this zone: it then stays new, and
 /// the connection is not shown it again. A packet that is new because no one had committed it yet is
 /// another matter.
-fn made_by_this_packet(subject: &Subject, named: &Key, seen: &FlowKey) -> bool {
-    if !seen.ct_began() || !subject.state.contains(CtState::NEW) {
+fn made_by_this_packet(packet: &SlowPathPacket, named: &Key, seen: &FlowKey) -> bool {
+    if !seen.ct_began() || !packet.state.contains(CtState::NEW) {
         return false;
     }
     original_tuple::read(seen, named) == Some(*named)

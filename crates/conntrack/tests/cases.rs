@@ -29,12 +29,12 @@ use flow::{CtAction, Frame};
 use oracle::Oracle;
 use std::cell::RefCell;
 use support::Tracked;
-use support::case::Subject;
+use support::case::SlowPathPacket;
 
 /// The oracle, as cases ask it.
 struct Asked(RefCell<Oracle>);
 
-impl Subject for Asked {
+impl SlowPathPacket for Asked {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame> {
         self.0.borrow_mut().track(now, action, frame)
     }

@@ -2,7 +2,7 @@
 //! that are for tunnels.
 
 use crate::execute::{copy, execute_run, on_each, present};
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::rewrite;
 use crate::step::Step;
@@ -20,28 +20,28 @@ pub(crate) fn carry_out(
     frames: &mut [Frame],
     (action, last): (&Action, bool),
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) -> bool {
     match action {
         Action::CloneCut { max_len, actions } => {
-            on_cut_copies(worker, now, frames, (*max_len, actions), out, laps);
+            on_cut_copies(worker, now, frames, (*max_len, actions), out, observer);
         }
         Action::CheckLen(check) if last => {
-            check_len(worker, now, frames, check, out, laps);
+            check_len(worker, now, frames, check, out, observer);
             return true;
         }
-        Action::CheckLen(check) => check_len_of_copies(worker, now, frames, check, out, laps),
-        Action::Meter(meter) => limit(worker, now, frames, meter, laps),
+        Action::CheckLen(check) => check_len_of_copies(worker, now, frames, check, out, observer),
+        Action::Meter(meter) => limit(worker, now, frames, meter, observer),
         Action::SetTunnel(to) => {
             for frame in present(frames) {
                 frame.key.copy_tunnel(&to.key);
-                laps.note(|| Step::Done(action.clone()));
+                observer.note(|| Step::Done(action.clone()));
             }
         }
-        Action::PushEth { source, destination } => on_each(frames, action, laps, |frame| {
+        Action::PushEth { source, destination } => on_each(frames, action, observer, |frame| {
             rewrite::set_ethernet(frame, *source, *destination);
         }),
-        Action::PopEth => on_each(frames, action, laps, |frame| {
+        Action::PopEth => on_each(frames, action, observer, |frame| {
             rewrite::set_ethernet(frame, MacAddr::ZERO, MacAddr::ZERO);
         }),
         _ => {}
@@ -65,13 +65,13 @@ fn on_cut_copies(
     frames: &mut [Frame],
     (max_len, actions): (u32, &Arc<[Action]>),
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let mut copy = copy(worker, frame);
         cut(&mut copy.packet, max_len);
-        laps.note(|| Step::Copied);
-        execute_run(worker, now, slice::from_mut(&mut copy), actions, out, laps);
+        observer.note(|| Step::Copied);
+        execute_run(worker, now, slice::from_mut(&mut copy), actions, out, observer);
         again(worker, copy);
     }
 }
@@ -84,12 +84,12 @@ fn check_len(
     frames: &mut [Frame],
     check: &CheckLen,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let is_greater = frame.packet.len() > usize::from(check.bytes);
         let actions = if is_greater { &check.greater } else { &check.less_equal };
-        execute_run(worker, now, slice::from_mut(frame), actions, out, laps);
+        execute_run(worker, now, slice::from_mut(frame), actions, out, observer);
     }
 }
 
@@ -100,12 +100,12 @@ fn check_len_of_copies(
     frames: &mut [Frame],
     check: &CheckLen,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let mut copy = copy(worker, frame);
-        laps.note(|| Step::Copied);
-        check_len(worker, now, slice::from_mut(&mut copy), check, out, laps);
+        observer.note(|| Step::Copied);
+        check_len(worker, now, slice::from_mut(&mut copy), check, out, observer);
         again(worker, copy);
     }
 }
@@ -123,7 +123,7 @@ fn limit(
     now: Instant,
     frames: &mut [Frame],
     meter: &MeterRef,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frames in frames.chunks_mut(limits::BATCH_SIZE) {
         let (mut admitted, mut at) = (0u64, 0);
@@ -135,9 +135,9 @@ fn limit(
         });
         for (at, frame) in present(frames).enumerate() {
             if admitted >> at & 1 != 0 {
-                laps.note(|| Step::Done(Action::Meter(meter.clone())));
+                observer.note(|| Step::Done(Action::Meter(meter.clone())));
             } else {
-                worker.refuse(frame.packet.take(), DropReason::Meter, laps);
+                worker.refuse(frame.packet.take(), DropReason::Meter, observer);
             }
         }
     }

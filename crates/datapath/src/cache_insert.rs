@@ -3,8 +3,8 @@
 use crate::burst::{Burst, PathTrace};
 use crate::ct_passes::{CtPasses, Tracking};
 use crate::flow_paths::Passes;
-use crate::laps::Laps;
 use crate::nat_rewrite::{NatRewrite, Tuple};
+use crate::observer::Observer;
 use crate::offer;
 use crate::outer::{Seen, Shape};
 use crate::path_id::PathId;
@@ -20,7 +20,12 @@ pub(crate) const CONTROL: u16 = 0x7;
 /// Inserts the flow paths of a batch's packets into the unified cache, where that is possible. Where it
 /// does not pay only some are inserted, chosen at random: packets come in rounds that a counter could
 /// fall in step with.
-pub(crate) fn insert_burst(worker: &mut Worker, now: Instant, burst: &Burst, laps: &mut impl Laps) {
+pub(crate) fn insert_burst(
+    worker: &mut Worker,
+    now: Instant,
+    burst: &Burst,
+    observer: &mut impl Observer,
+) {
     for (i, trace) in burst.traces[..burst.count].iter().enumerate() {
         let headers = if trace.seen.is_some() { &trace.inner } else { &burst.headers[i] };
         if !burst.path_ids[i].is_none() || !is_cacheable(headers, trace) {
@@ -43,7 +48,7 @@ pub(crate) fn insert_burst(worker: &mut Worker, now: Instant, burst: &Burst, lap
             if is_new && worker.config.offers && trace.seen.is_none() {
                 offer::offer(worker, &headers, &mask, &entry, trace);
             }
-            laps.note(|| Step::Offered);
+            observer.note(|| Step::Offered);
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::execute::execute_run;
 use crate::flow_kind::FinalActions;
 use crate::flow_paths::FlowPaths;
 use crate::inside::{self, Outside};
-use crate::laps::{Laps, Stage};
+use crate::observer::{Observer, Stage};
 use crate::outbox::Outbox;
 use crate::path_id::{PathId, PathKind};
 use crate::step::{FoundBy, Step};
@@ -25,31 +25,31 @@ pub(crate) fn receive(
     now: Instant,
     burst: &mut Burst,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     inside::open(&mut worker.outers, burst, worker.opens_from);
     let (mut start, mut has_walked) = (0, false);
     while start < burst.count {
-        let Runs { hits, misses } = follow(worker, now, burst, start, laps);
+        let Runs { hits, misses } = follow(worker, now, burst, start, observer);
         let first = burst.found[0];
         if start == 0 && first != NOT_FOUND {
-            laps.note(|| followed(worker, now, first, burst.path_ids[0]));
+            observer.note(|| followed(worker, now, first, burst.path_ids[0]));
         }
-        laps.lap(Stage::Connection);
+        observer.stage_done(Stage::Connection);
         start = misses.end;
-        laps.run(hits.len(), true);
-        send(worker, now, burst, hits, out, laps);
-        laps.lap(Stage::Actions);
+        observer.run(hits.len(), true);
+        send(worker, now, burst, hits, out, observer);
+        observer.stage_done(Stage::Actions);
         if !misses.is_empty() {
             inside::close(burst, misses.clone());
-            laps.run(misses.len(), false);
-            pipeline::walk_burst(worker, now, burst, misses, true, out, laps);
+            observer.run(misses.len(), false);
+            pipeline::walk_burst(worker, now, burst, misses, true, out, observer);
             has_walked = true;
         }
     }
     if has_walked {
-        cache_insert::insert_burst(worker, now, burst, laps);
-        laps.lap(Stage::Walk);
+        cache_insert::insert_burst(worker, now, burst, observer);
+        observer.stage_done(Stage::Walk);
     }
 }
 
@@ -75,12 +75,12 @@ fn follow(
     now: Instant,
     burst: &mut Burst,
     start: usize,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) -> Runs {
     let Worker { unified, flow_paths, flows, epoch, tracker, .. } = worker;
     let mut guard = unified.has_tracked().then(|| tracker.guard());
     if start == 0 {
-        look_up(unified, guard.as_ref(), burst, laps);
+        look_up(unified, guard.as_ref(), burst, observer);
     }
     let Burst { frames, headers, found, path_ids, count, .. } = burst;
     let mut is_current = |path_id| is_current(path_id, flow_paths, *epoch, flows);
@@ -118,7 +118,7 @@ fn look_up(
     unified: &mut UnifiedCache,
     guard: Option<&FollowGuard<'_>>,
     burst: &mut Burst,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let Burst { headers, found, has_nat, count, .. } = burst;
     *has_nat = unified.look_up(&headers[..*count], found, |connection| {
@@ -127,9 +127,9 @@ fn look_up(
         }
     });
     if !headers[0].is_none() {
-        laps.note(|| Step::Probed { is_known: found[0] != NOT_FOUND });
+        observer.note(|| Step::Probed { is_known: found[0] != NOT_FOUND });
     }
-    laps.lap(Stage::Lookup);
+    observer.stage_done(Stage::Lookup);
 }
 
 /// Whether a packet has no entry, or one of which a flow or a connection changed.
@@ -153,7 +153,7 @@ fn send(
     burst: &mut Burst,
     hits: Range<usize>,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let Burst { frames, headers, found, path_ids, has_nat, outside, opened, .. } = burst;
     worker.cache_policy.cached += hits.len() as u64;
@@ -171,11 +171,11 @@ fn send(
             found: &found[range],
             has_nat: *has_nat,
         };
-        run.send(worker, now, path_id, out, laps);
+        run.send(worker, now, path_id, out, observer);
     }
     // Answers to packets that are too large for a tunnel.
     if !worker.again.is_empty() {
-        pipeline::walk_copies(worker, now, out, laps);
+        pipeline::walk_copies(worker, now, out, observer);
     }
 }
 
@@ -255,7 +255,7 @@ impl Run<'_> {
         now: Instant,
         path_id: PathId,
         out: &mut Outbox,
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) {
         let Run { frames, headers, outside, found, has_nat } = self;
         let count = frames.len() as u64;
@@ -270,12 +270,12 @@ impl Run<'_> {
         {
             let bytes = outside.iter().map(|it| it.len as u64).sum();
             worker.credit(now, flow, count, bytes, 0);
-            laps.note(|| worker.hit_step(flow, FoundBy::Unified));
+            observer.note(|| worker.hit_step(flow, FoundBy::Unified));
             passes = 1;
         }
         while let Some(flow) = worker.flow_on(path_id, passes) {
             worker.credit(now, flow, count, bytes, tcp_flags);
-            laps.note(|| worker.hit_step(flow, FoundBy::Unified));
+            observer.note(|| worker.hit_step(flow, FoundBy::Unified));
             passes += 1;
         }
         worker.stats.exact_hits += count * passes as u64;
@@ -295,21 +295,23 @@ impl Run<'_> {
             opened.for_each(|(frame, outside)| frame.key.set_in_port_raw(outside.port.0));
         }
         if has_nat {
-            rewrite_nat(worker, frames, headers, found, reads_keys, laps);
+            rewrite_nat(worker, frames, headers, found, reads_keys, observer);
         }
         match final_actions {
             FinalActions::Output(port) => {
                 out.extend(port, frames.iter_mut().map(|frame| &mut frame.packet));
-                laps.note(|| Step::Output(port));
+                observer.note(|| Step::Output(port));
             }
             FinalActions::Push(to, port) => {
                 let to = (&to, port, reads_keys);
-                tunnel::push_known(worker, now, frames, headers, to, out, laps);
+                tunnel::push_known(worker, now, frames, headers, to, out, observer);
             }
             FinalActions::Nothing => {
                 frames.iter_mut().for_each(|frame| worker.pool.give(frame.packet.take()));
             }
-            FinalActions::Actions(actions) => execute_run(worker, now, frames, &actions, out, laps),
+            FinalActions::Actions(actions) => {
+                execute_run(worker, now, frames, &actions, out, observer)
+            }
         }
     }
 }
@@ -321,7 +323,7 @@ fn rewrite_nat(
     headers: &[Headers],
     found: &[u32],
     reads_keys: bool,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for ((frame, headers), at) in frames.iter_mut().zip(headers).zip(found) {
         if let Some(nat_rewrite) = worker.unified.nat_rewrite(*at) {
@@ -329,7 +331,7 @@ fn rewrite_nat(
             if reads_keys {
                 nat_rewrite.write_key(&mut frame.key);
             }
-            laps.note(|| Step::Translated);
+            observer.note(|| Step::Translated);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Carries out a flow's steps on the frames that hit it.
 
 use crate::branch;
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::rewrite;
 use crate::step::Step;
@@ -22,63 +22,63 @@ pub(crate) fn execute_run(
     frames: &mut [Frame],
     actions: &[Action],
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     if actions.is_empty() {
-        drop_all(worker, frames, DropReason::NoAction, laps);
+        drop_all(worker, frames, DropReason::NoAction, observer);
     }
     let mut rest = actions;
     while let Some((action, after)) = rest.split_first() {
         rest = after;
         let last = rest.is_empty();
         match action {
-            Action::Output(port) if last => return output(frames, *port, out, laps),
-            Action::Output(port) => output_copies(worker, frames, *port, out, laps),
+            Action::Output(port) if last => return output(frames, *port, out, observer),
+            Action::Output(port) => output_copies(worker, frames, *port, out, observer),
             Action::OutputCut { port, max_len } => {
-                output_cut(worker, frames, *port, *max_len, out, laps);
+                output_cut(worker, frames, *port, *max_len, out, observer);
             }
-            Action::Recirc(id) if last => return recirculate(frames, *id, laps),
-            Action::Recirc(id) => recirculate_copies(worker, frames, *id, laps),
+            Action::Recirc(id) if last => return recirculate(frames, *id, observer),
+            Action::Recirc(id) => recirculate_copies(worker, frames, *id, observer),
             Action::Ct(ct) => {
-                let mut whole = track(worker, now, frames, ct, laps);
+                let mut whole = track(worker, now, frames, ct, observer);
                 if !whole.is_empty() && !last {
-                    execute_run(worker, now, frames, rest, out, laps);
-                    execute_run(worker, now, &mut whole, rest, out, laps);
+                    execute_run(worker, now, frames, rest, out, observer);
+                    execute_run(worker, now, &mut whole, rest, out, observer);
                     let again = whole.into_iter().filter(|frame| !frame.packet.is_empty());
                     worker.again.extend(again.map(|frame| (0, frame)));
                     return;
                 }
                 release(worker, &mut whole);
             }
-            Action::CtClear => on_each(frames, action, laps, Frame::clear_ct),
+            Action::CtClear => on_each(frames, action, observer, Frame::clear_ct),
             Action::Set(set) => {
-                on_each(frames, action, laps, |frame| rewrite::set_field(frame, set));
+                on_each(frames, action, observer, |frame| rewrite::set_field(frame, set));
             }
-            Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, laps),
-            Action::PopVlan => on_each(frames, action, laps, rewrite::pop_vlan),
+            Action::PushVlan { tpid, tci } => push_vlan(worker, frames, *tpid, *tci, observer),
+            Action::PopVlan => on_each(frames, action, observer, rewrite::pop_vlan),
             Action::TunnelPush(to) => {
-                let mut cut = tunnel::push(worker, now, frames, to, laps);
+                let mut cut = tunnel::push(worker, now, frames, to, observer);
                 if !cut.is_empty() {
-                    execute_run(worker, now, &mut cut, rest, out, laps);
+                    execute_run(worker, now, &mut cut, rest, out, observer);
                     let again = cut.into_iter().filter(|frame| !frame.packet.is_empty());
                     worker.again.extend(again.map(|frame| (0, frame)));
                     return;
                 }
             }
             Action::TunnelPop { port, kind, options } if last => {
-                return tunnel::pop(worker, frames, &mut [], (*port, *kind, options), laps);
+                return tunnel::pop(worker, frames, &mut [], (*port, *kind, options), observer);
             }
             Action::TunnelPop { port, kind, options } => {
-                pop_copies(worker, frames, (*port, *kind, options), laps)
+                pop_copies(worker, frames, (*port, *kind, options), observer)
             }
-            Action::Hash { algorithm, basis } => on_each(frames, action, laps, |frame| {
+            Action::Hash { algorithm, basis } => on_each(frames, action, observer, |frame| {
                 let hash = algorithm.hash(&frame.key, *basis);
                 frame.key.set(Field::DpHash, hash.into());
             }),
-            Action::Controller(to) => send_to_control(worker, now, frames, *to, out, laps),
-            Action::Clone(actions) => on_copies(worker, now, frames, actions, out, laps),
-            Action::Drop(reason) => return drop_all(worker, frames, *reason, laps),
-            _ if branch::carry_out(worker, now, frames, (action, last), out, laps) => return,
+            Action::Controller(to) => send_to_control(worker, now, frames, *to, out, observer),
+            Action::Clone(actions) => on_copies(worker, now, frames, actions, out, observer),
+            Action::Drop(reason) => return drop_all(worker, frames, *reason, observer),
+            _ if branch::carry_out(worker, now, frames, (action, last), out, observer) => return,
             _ => {}
         }
     }
@@ -94,18 +94,18 @@ pub(crate) fn present(frames: &mut [Frame]) -> impl Iterator<Item = &mut Frame> 
 pub(crate) fn on_each(
     frames: &mut [Frame],
     action: &Action,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
     mut rewrite: impl FnMut(&mut Frame),
 ) {
     for frame in present(frames) {
         rewrite(frame);
-        laps.note(|| Step::Done(action.clone()));
+        observer.note(|| Step::Done(action.clone()));
     }
 }
 
 /// The packets themselves go out where nothing follows.
-fn output(frames: &mut [Frame], port: PortNo, out: &mut Outbox, laps: &mut impl Laps) {
-    let noted = present(frames).inspect(|_| laps.note(|| Step::Output(port)));
+fn output(frames: &mut [Frame], port: PortNo, out: &mut Outbox, observer: &mut impl Observer) {
+    let noted = present(frames).inspect(|_| observer.note(|| Step::Output(port)));
     out.extend(port, noted.map(|frame| &mut frame.packet));
 }
 
@@ -115,11 +115,11 @@ fn output_copies(
     frames: &mut [Frame],
     port: PortNo,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         out.push(port, worker.pool.copy(&frame.packet));
-        laps.note(|| Step::Output(port));
+        observer.note(|| Step::Output(port));
     }
 }
 
@@ -130,20 +130,20 @@ fn output_cut(
     port: PortNo,
     max_len: u32,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let mut copy = worker.pool.copy(&frame.packet);
         branch::cut(&mut copy, max_len);
         out.push(port, copy);
-        laps.note(|| Step::Output(port));
+        observer.note(|| Step::Output(port));
     }
 }
 
-fn recirculate(frames: &mut [Frame], id: RecircId, laps: &mut impl Laps) {
+fn recirculate(frames: &mut [Frame], id: RecircId, observer: &mut impl Observer) {
     for frame in present(frames) {
         frame.key.set_recirc_id(id);
-        laps.note(|| Step::Recirculated(id));
+        observer.note(|| Step::Recirculated(id));
     }
 }
 
@@ -151,13 +151,13 @@ fn recirculate_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
     id: RecircId,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let mut again = copy(worker, frame);
         again.key.set_recirc_id(id);
         worker.again.push((0, again));
-        laps.note(|| Step::Recirculated(id));
+        observer.note(|| Step::Recirculated(id));
     }
 }
 
@@ -165,11 +165,11 @@ fn pop_copies(
     worker: &mut Worker,
     frames: &mut [Frame],
     tunnel: (PortNo, TunnelKind, &Arc<[OptionMapping]>),
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let mut again = [copy(worker, frame)];
-        tunnel::pop(worker, &mut again, &mut [], tunnel, laps);
+        tunnel::pop(worker, &mut again, &mut [], tunnel, observer);
         let [again] = again;
         if !again.packet.is_empty() {
             worker.again.push((0, again));
@@ -184,11 +184,11 @@ pub(crate) fn track(
     now: Instant,
     frames: &mut [Frame],
     ct: &CtAction,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) -> Vec<Frame> {
     if frames.iter().all(|frame| frame.key.nw_frag() == 0) {
         worker.tracker.execute(now, ct, frames);
-        present(frames).for_each(|frame| laps.note(|| tracked(worker, now, ct, frame)));
+        present(frames).for_each(|frame| observer.note(|| tracked(worker, now, ct, frame)));
         return Vec::new();
     }
     let before = present(frames).count();
@@ -196,9 +196,9 @@ pub(crate) fn track(
     for held in frames.iter_mut().filter(|frame| frame.packet.is_empty()) {
         worker.pool.give(held.packet.take());
     }
-    (present(frames).count()..before).for_each(|_| laps.note(|| Step::Held));
+    (present(frames).count()..before).for_each(|_| observer.note(|| Step::Held));
     for frame in present(frames).chain(present(&mut whole)) {
-        laps.note(|| tracked(worker, now, ct, frame));
+        observer.note(|| tracked(worker, now, ct, frame));
     }
     whole
 }
@@ -215,12 +215,18 @@ fn tracked(worker: &mut Worker, now: Instant, ct: &CtAction, frame: &Frame) -> S
     }
 }
 
-fn push_vlan(worker: &mut Worker, frames: &mut [Frame], tpid: u16, tci: u16, laps: &mut impl Laps) {
+fn push_vlan(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    tpid: u16,
+    tci: u16,
+    observer: &mut impl Observer,
+) {
     for frame in present(frames) {
         if rewrite::push_vlan(frame, tpid, tci) {
-            laps.note(|| Step::Done(Action::PushVlan { tpid, tci }));
+            observer.note(|| Step::Done(Action::PushVlan { tpid, tci }));
         } else {
-            worker.refuse(frame.packet.take(), DropReason::NoHeadroom, laps);
+            worker.refuse(frame.packet.take(), DropReason::NoHeadroom, observer);
         }
     }
 }
@@ -231,15 +237,15 @@ fn send_to_control(
     frames: &mut [Frame],
     to: ControllerAction,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         // What a controller does with it later is not the packet's way any more.
         if worker.send_up(now, frame, UpcallKind::Controller(to), out, None) {
-            laps.note(|| Step::Done(Action::Controller(to)));
+            observer.note(|| Step::Done(Action::Controller(to)));
         } else {
             worker.stats.drops.count(DropReason::UpcallQueueFull, 1);
-            laps.note(|| Step::Dropped(DropReason::UpcallQueueFull));
+            observer.note(|| Step::Dropped(DropReason::UpcallQueueFull));
         }
     }
 }
@@ -251,12 +257,12 @@ fn on_copies(
     frames: &mut [Frame],
     actions: &[Action],
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for frame in present(frames) {
         let mut copies = [copy(worker, frame)];
-        laps.note(|| Step::Copied);
-        execute_run(worker, now, &mut copies, actions, out, laps);
+        observer.note(|| Step::Copied);
+        execute_run(worker, now, &mut copies, actions, out, observer);
         let [copy] = copies;
         if !copy.packet.is_empty() {
             worker.again.push((0, copy));
@@ -270,9 +276,14 @@ pub(crate) fn copy(worker: &mut Worker, frame: &Frame) -> Frame {
     Frame { packet, key: key.clone(), layers: *layers, connection: *connection }
 }
 
-fn drop_all(worker: &mut Worker, frames: &mut [Frame], reason: DropReason, laps: &mut impl Laps) {
+fn drop_all(
+    worker: &mut Worker,
+    frames: &mut [Frame],
+    reason: DropReason,
+    observer: &mut impl Observer,
+) {
     for frame in present(frames) {
-        worker.refuse(frame.packet.take(), reason, laps);
+        worker.refuse(frame.packet.take(), reason, observer);
     }
 }
 

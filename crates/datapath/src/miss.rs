@@ -1,7 +1,7 @@
 //! Packets that a worker does not send anywhere: those that go up to the control side, and those
 //! that are dropped.
 
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::step::Step;
 use crate::worker::Worker;
@@ -16,24 +16,24 @@ impl Worker {
         now: Instant,
         frame: &mut Frame,
         out: &mut Outbox,
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) {
         if frame.packet.is_empty() {
             return;
         }
         let hash = self.miss_hash(&frame.key);
         if let Some(place) = self.pending.find(hash, &frame.key) {
-            return self.wait_behind(place, frame, laps);
+            return self.wait_behind(place, frame, observer);
         }
-        let is_queued = self.send_up(now, frame, UpcallKind::Miss, out, laps.trace());
-        laps.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
+        let is_queued = self.send_up(now, frame, UpcallKind::Miss, out, observer.trace());
+        observer.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
         if is_queued {
             self.pending.begin(hash, &frame.key, self.epoch);
             self.stats.misses += 1;
             self.pool.give(frame.packet.take());
         } else {
             self.stats.lost += 1;
-            self.refuse(frame.packet.take(), DropReason::UpcallQueueFull, laps);
+            self.refuse(frame.packet.take(), DropReason::UpcallQueueFull, observer);
         }
     }
 
@@ -74,24 +74,24 @@ impl Worker {
 
     /// Has a packet wait where another one with its key went up and is not answered; says whether it
     /// does.
-    pub(crate) fn waits(&mut self, frame: &mut Frame, laps: &mut impl Laps) -> bool {
+    pub(crate) fn waits(&mut self, frame: &mut Frame, observer: &mut impl Observer) -> bool {
         let place = self.pending.find(self.miss_hash(&frame.key), &frame.key);
         if let Some(place) = place {
-            self.wait_behind(place, frame, laps);
+            self.wait_behind(place, frame, observer);
         }
         place.is_some()
     }
 
-    fn wait_behind(&mut self, place: u32, frame: &mut Frame, laps: &mut impl Laps) {
+    fn wait_behind(&mut self, place: u32, frame: &mut Frame, observer: &mut impl Observer) {
         let is_queued = self.pending.has_room(place);
-        laps.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
+        observer.note(|| Step::Missed { recirc_id: frame.key.recirc_id(), is_queued });
         if is_queued {
             self.stats.misses += 1;
             self.pending.hold(place, frame.packet.compact_copy());
             self.pool.give(frame.packet.take());
         } else {
             self.stats.lost += 1;
-            self.refuse(frame.packet.take(), DropReason::UpcallQueueFull, laps);
+            self.refuse(frame.packet.take(), DropReason::UpcallQueueFull, observer);
         }
     }
 
@@ -126,9 +126,9 @@ impl Worker {
         &mut self,
         packet: packet::Packet,
         reason: DropReason,
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) {
         self.drop_packet(packet, reason);
-        laps.note(|| Step::Dropped(reason));
+        observer.note(|| Step::Dropped(reason));
     }
 }

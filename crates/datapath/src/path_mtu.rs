@@ -1,7 +1,7 @@
 //! Packets whose outer packet is too large for a tunnel's underlay: their senders are told the MTU that is
 //! left within the tunnel, or the outer packet is fragmented.
 
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::worker::Worker;
 use base::Instant;
 use flow::{DropReason, Frame, TunnelPush};
@@ -53,12 +53,12 @@ pub(crate) fn refuse(
     now: Instant,
     packet: Packet,
     to: &TunnelPush,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     if let Some(answer) = answer(worker, now, &packet, to) {
         worker.again.push((0, answer));
     }
-    worker.refuse(packet, DropReason::TunnelTooBig, laps);
+    worker.refuse(packet, DropReason::TunnelTooBig, observer);
 }
 
 fn answer(worker: &mut Worker, now: Instant, packet: &Packet, to: &TunnelPush) -> Option<Frame> {
@@ -79,7 +79,7 @@ pub(crate) fn fragments(
     worker: &mut Worker,
     mut frame: Frame,
     to: &TunnelPush,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) -> Vec<Frame> {
     let mtu = to.outer_mtu();
     if frame.packet.len() <= ethernet::HEADER_LEN + mtu {
@@ -93,7 +93,7 @@ pub(crate) fn fragments(
     let packet = frame.packet.take();
     if !fragment(&mut worker.pool, &packet, limits, |packet| pieces.push(piece(packet))) {
         pieces.drain(..).for_each(|piece| worker.pool.give(piece.packet));
-        worker.refuse(packet, DropReason::TunnelTooBig, laps);
+        worker.refuse(packet, DropReason::TunnelTooBig, observer);
         return pieces;
     }
     worker.pool.give(packet);

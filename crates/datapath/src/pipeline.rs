@@ -4,7 +4,7 @@ use crate::burst::{Burst, PathTrace};
 use crate::cached;
 use crate::execute::execute_run;
 use crate::flow_paths::Hit;
-use crate::laps::{Laps, Stage};
+use crate::observer::{Observer, Stage};
 use crate::outbox::Outbox;
 use crate::through;
 use crate::worker::Worker;
@@ -25,17 +25,17 @@ pub(crate) fn receive(
     in_port: PortNo,
     batch: &mut Batch,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let Some(mut burst) = worker.burst.take() else { return };
-    burst.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, laps));
-    laps.lap(Stage::Parse);
+    burst.read(in_port, batch, |it| worker.refuse(it, DropReason::Malformed, observer));
+    observer.stage_done(Stage::Parse);
     if worker.traces_batch() {
-        cached::receive(worker, now, &mut burst, out, laps);
+        cached::receive(worker, now, &mut burst, out, observer);
     } else {
         let all = 0..burst.count;
-        laps.run(all.len(), false);
-        walk_burst(worker, now, &mut burst, all, false, out, laps);
+        observer.run(all.len(), false);
+        walk_burst(worker, now, &mut burst, all, false, out, observer);
     }
     worker.burst = Some(burst);
 }
@@ -48,14 +48,14 @@ pub(crate) fn walk_burst(
     packets: Range<usize>,
     is_traced: bool,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     burst.begin_walk(packets.clone(), is_traced);
     let Burst { frames, traces, .. } = burst;
     let traces = if is_traced { &mut traces[packets.clone()] } else { &mut [] };
-    walk(worker, now, &mut frames[packets], traces, 0, out, laps);
-    walk_copies(worker, now, out, laps);
-    laps.lap(Stage::Walk);
+    walk(worker, now, &mut frames[packets], traces, 0, out, observer);
+    walk_copies(worker, now, out, observer);
+    observer.stage_done(Stage::Walk);
 }
 
 /// Executes actions on one frame, and walks what they recirculate.
@@ -65,13 +65,13 @@ pub(crate) fn execute(
     frame: Frame,
     actions: &[Action],
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let mut frames = [frame];
-    execute_run(worker, now, &mut frames, actions, out, laps);
+    execute_run(worker, now, &mut frames, actions, out, observer);
     worker.stats.recirculated += (present(&frames) + worker.again.len()) as u64;
-    walk(worker, now, &mut frames, &mut [], 0, out, laps);
-    walk_copies(worker, now, out, laps);
+    walk(worker, now, &mut frames, &mut [], 0, out, observer);
+    walk_copies(worker, now, out, observer);
 }
 
 /// Walks a frame that waited behind a miss.
@@ -80,10 +80,10 @@ pub(crate) fn enter_again(
     now: Instant,
     frame: Frame,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
-    walk(worker, now, &mut [frame], &mut [], 0, out, laps);
-    walk_copies(worker, now, out, laps);
+    walk(worker, now, &mut [frame], &mut [], 0, out, observer);
+    walk_copies(worker, now, out, observer);
 }
 
 /// Pass after pass over the tables, until no packet is left in its place. The number of passes is
@@ -96,11 +96,11 @@ fn walk(
     traces: &mut [PathTrace],
     passed: usize,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let mut hits = Hits::new();
     for pass in passed..RECIRC_DEPTH {
-        let left = look_up(worker, frames, &mut hits, laps);
+        let left = look_up(worker, frames, &mut hits, observer);
         if pass > passed {
             worker.stats.recirculated += left as u64;
         }
@@ -108,7 +108,7 @@ fn walk(
             return;
         }
         let copies = worker.again.len();
-        carry_out(worker, now, frames, traces, &hits, out, laps);
+        carry_out(worker, now, frames, traces, &hits, out, observer);
         worker.again[copies..].iter_mut().for_each(|(passed, _)| *passed = pass + 1);
         worker.stats.recirculated += (worker.again.len() - copies) as u64;
     }
@@ -116,7 +116,7 @@ fn walk(
         worker.stats.recirculated += present(frames) as u64;
     }
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
-        worker.refuse(frame.packet.take(), DropReason::RecircDepth, laps);
+        worker.refuse(frame.packet.take(), DropReason::RecircDepth, observer);
     }
 }
 
@@ -127,19 +127,24 @@ pub(crate) fn walk_copies(
     worker: &mut Worker,
     now: Instant,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     worker.again.reverse();
     while let Some((passed, frame)) = worker.again.pop() {
         let waiting = worker.again.len();
-        walk(worker, now, &mut [frame], &mut [], passed, out, laps);
+        walk(worker, now, &mut [frame], &mut [], passed, out, observer);
         worker.again[waiting..].reverse();
     }
 }
 
 /// Finds each frame's flow: in the exact-match cache, or else among the megaflows. Says how many
 /// packets there are.
-fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut impl Laps) -> usize {
+fn look_up(
+    worker: &mut Worker,
+    frames: &[Frame],
+    hits: &mut Hits,
+    observer: &mut impl Observer,
+) -> usize {
     let visited_before = worker.flows.counts().subtables_visited;
     let mut left = 0;
     hits.clear();
@@ -148,7 +153,7 @@ fn look_up(worker: &mut Worker, frames: &[Frame], hits: &mut Hits, laps: &mut im
             hits.push(None);
             continue;
         }
-        let (hit, count) = worker.flow_of(&frames[hits.len()..], laps);
+        let (hit, count) = worker.flow_of(&frames[hits.len()..], observer);
         left += count;
         hits.extend(std::iter::repeat_n(hit, count));
     }
@@ -165,7 +170,7 @@ fn carry_out(
     traces: &mut [PathTrace],
     hits: &Hits,
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let mut start = 0;
     for run in hits.chunk_by(|a, b| a == b) {
@@ -176,11 +181,11 @@ fn carry_out(
         if let Some(handle) = run[0]
             && worker.holds_back(handle)
         {
-            carry_out_behind(worker, now, handle, frames, traces, out, laps);
+            carry_out_behind(worker, now, handle, frames, traces, out, observer);
             continue;
         }
         let Some(flow) = run[0].and_then(|handle| worker.credit_frames(now, handle, frames)) else {
-            frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, laps));
+            frames.iter_mut().for_each(|frame| worker.miss(now, frame, out, observer));
             continue;
         };
         traces
@@ -190,9 +195,9 @@ fn carry_out(
             traces.iter_mut().for_each(PathTrace::cleared);
         }
         if flow.tunnels {
-            through::execute(worker, now, frames, traces, &flow.actions, out, laps);
+            through::execute(worker, now, frames, traces, &flow.actions, out, observer);
         } else {
-            execute_run(worker, now, frames, &flow.actions, out, laps);
+            execute_run(worker, now, frames, &flow.actions, out, observer);
         }
         worker.give_back(flow.handle, flow.actions);
         if flow.tracks && !flow.tunnels {
@@ -210,16 +215,16 @@ fn carry_out_behind(
     frames: &mut [Frame],
     traces: &mut [PathTrace],
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     traces.iter_mut().for_each(PathTrace::set_uncacheable);
     for frame in frames {
-        if worker.waits(frame, laps) {
+        if worker.waits(frame, observer) {
             continue;
         }
         let frames = std::slice::from_mut(frame);
         let Some(flow) = worker.credit_frames(now, handle, frames) else { continue };
-        execute_run(worker, now, frames, &flow.actions, out, laps);
+        execute_run(worker, now, frames, &flow.actions, out, observer);
         worker.give_back(flow.handle, flow.actions);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::burst::PathTrace;
 use crate::execute::{execute_run, track};
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::step::Step;
 use crate::tunnel;
@@ -20,10 +20,10 @@ pub(crate) fn execute(
     traces: &mut [PathTrace],
     actions: &[Action],
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     if let [Action::TunnelPop { port, kind, options }] = actions {
-        return tunnel::pop(worker, frames, traces, (*port, *kind, options), laps);
+        return tunnel::pop(worker, frames, traces, (*port, *kind, options), observer);
     }
     let is_visit = |action: &&Action| matches!(action, Action::Ct(_) | Action::CtClear);
     let visits = actions.iter().take_while(is_visit).count();
@@ -31,19 +31,19 @@ pub(crate) fn execute(
     // Of what is held, more may come out than went in.
     if frames.iter().any(is_fragment) || visits == 0 {
         traces.iter_mut().for_each(PathTrace::set_uncacheable);
-        return execute_run(worker, now, frames, actions, out, laps);
+        return execute_run(worker, now, frames, actions, out, observer);
     }
     let (visits, rest) = actions.split_at(visits);
     for action in visits {
         if let Action::Ct(ct) = action {
-            track(worker, now, frames, ct, laps);
+            track(worker, now, frames, ct, observer);
             continue;
         }
         for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
             frame.clear_ct();
-            laps.note(|| Step::Done(Action::CtClear));
+            observer.note(|| Step::Done(Action::CtClear));
         }
     }
     traces.iter_mut().zip(&*frames).for_each(|(trace, frame)| trace.tracked(frame));
-    execute_run(worker, now, frames, rest, out, laps);
+    execute_run(worker, now, frames, rest, out, observer);
 }

@@ -1,7 +1,7 @@
 //! Tunnels: puts outer headers in front of packets, and takes them away.
 
 use crate::burst::PathTrace;
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::outer::Seen;
 use crate::path_mtu;
@@ -30,7 +30,7 @@ pub(crate) fn push(
     now: Instant,
     frames: &mut [Frame],
     to: &Arc<TunnelPush>,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) -> Vec<Frame> {
     let fragments = to.may_fragment();
     let is_one = |frame: &Frame| {
@@ -38,18 +38,18 @@ pub(crate) fn push(
         packet.offload.gso.is_none() && !(fragments && path_mtu::exceeds(packet, to))
     };
     if frames.iter().all(is_one) {
-        frames.iter_mut().for_each(|frame| push_one(worker, now, frame, to, laps));
+        frames.iter_mut().for_each(|frame| push_one(worker, now, frame, to, observer));
         return Vec::new();
     }
     let mut all = Vec::with_capacity(frames.len());
     for frame in frames.iter_mut().filter(|frame| !frame.packet.is_empty()) {
-        segment(worker, now, frame, to, &mut all, laps);
+        segment(worker, now, frame, to, &mut all, observer);
     }
-    all.iter_mut().for_each(|frame| push_one(worker, now, frame, to, laps));
+    all.iter_mut().for_each(|frame| push_one(worker, now, frame, to, observer));
     if fragments {
         all = all
             .into_iter()
-            .flat_map(|frame| path_mtu::fragments(worker, frame, to, laps))
+            .flat_map(|frame| path_mtu::fragments(worker, frame, to, observer))
             .collect();
     }
     all
@@ -62,7 +62,7 @@ fn segment(
     frame: &mut Frame,
     to: &TunnelPush,
     all: &mut Vec<Frame>,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     if frame.packet.offload.gso.is_none() {
         all.push(frame.take());
@@ -70,14 +70,14 @@ fn segment(
     }
     let large = frame.packet.take();
     if !to.may_fragment() && path_mtu::exceeds(&large, to) {
-        return path_mtu::refuse(worker, now, large, to, laps);
+        return path_mtu::refuse(worker, now, large, to, observer);
     }
     let (key, layers, connection) = (&frame.key, frame.layers, frame.connection);
     let place = |packet| Frame { packet, key: key.clone(), layers, connection };
     if offload::segment(&large, &mut worker.pool, |packet| all.push(place(packet))) {
         worker.pool.give(large);
     } else {
-        worker.refuse(large, DropReason::TunnelPush, laps);
+        worker.refuse(large, DropReason::TunnelPush, observer);
     }
 }
 
@@ -86,18 +86,18 @@ fn push_one(
     now: Instant,
     frame: &mut Frame,
     to: &Arc<TunnelPush>,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     if frame.packet.is_empty() {
         return;
     }
     if path_mtu::exceeds(&frame.packet, to) && !to.may_fragment() {
-        return path_mtu::refuse(worker, now, frame.packet.take(), to, laps);
+        return path_mtu::refuse(worker, now, frame.packet.take(), to, observer);
     }
     if encapsulate(worker, frame, to).is_some() {
-        laps.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
+        observer.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
     } else {
-        worker.refuse(frame.packet.take(), DropReason::TunnelPush, laps);
+        worker.refuse(frame.packet.take(), DropReason::TunnelPush, observer);
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn push_known(
     headers: &[Headers],
     (to, port, has_keys): (&Arc<TunnelPush>, PortNo, bool),
     out: &mut Outbox,
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     let mut sent = 0;
     for (at, headers) in (0..frames.len()).zip(headers) {
@@ -151,10 +151,10 @@ pub(crate) fn push_known(
             if !has_keys {
                 headers.write_key(&mut frame.key);
             }
-            let mut cut = push(worker, now, std::slice::from_mut(frame), to, laps);
+            let mut cut = push(worker, now, std::slice::from_mut(frame), to, observer);
             send(&mut frames[sent..at], port, out);
             let pieces = cut.iter().filter(|frame| !frame.packet.is_empty());
-            pieces.for_each(|_| laps.note(|| Step::Output(port)));
+            pieces.for_each(|_| observer.note(|| Step::Output(port)));
             send(&mut cut, port, out);
             sent = at + 1;
             continue;
@@ -162,10 +162,10 @@ pub(crate) fn push_known(
         let hash = if has_keys { key_hash(&frame.key) } else { headers_hash(headers) };
         let source_port = source_port(hash, to.source_ports);
         if put_in_front(worker, frame, to, source_port).is_some() {
-            laps.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
-            laps.note(|| Step::Output(port));
+            observer.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
+            observer.note(|| Step::Output(port));
         } else {
-            worker.refuse(frame.packet.take(), DropReason::TunnelPush, laps);
+            worker.refuse(frame.packet.take(), DropReason::TunnelPush, observer);
         }
     }
     send(&mut frames[sent..], port, out);
@@ -233,15 +233,15 @@ pub(crate) fn pop(
     frames: &mut [Frame],
     traces: &mut [PathTrace],
     (port, kind, options): (PortNo, TunnelKind, &Arc<[OptionMapping]>),
-    laps: &mut impl Laps,
+    observer: &mut impl Observer,
 ) {
     for (i, frame) in frames.iter_mut().enumerate().filter(|(_, it)| !it.packet.is_empty()) {
         match decapsulate(frame, traces.get_mut(i), port, kind, options) {
             Ok(()) => {
                 let options = Arc::clone(options);
-                laps.note(|| Step::Done(Action::TunnelPop { port, kind, options }));
+                observer.note(|| Step::Done(Action::TunnelPop { port, kind, options }));
             }
-            Err(reason) => worker.refuse(frame.packet.take(), reason, laps),
+            Err(reason) => worker.refuse(frame.packet.take(), reason, observer),
         }
     }
 }

@@ -11,8 +11,8 @@
 mod entry;
 mod look_up;
 mod mask;
+mod memory;
 mod probe;
-mod room;
 mod tags;
 
 use self::entry::{
@@ -29,7 +29,7 @@ use arrayvec::ArrayVec;
 use base::limits::BATCH_SIZE;
 use flow::{ConnectionRef, Headers};
 
-pub use self::room::{Room, RoomWanted};
+pub use self::memory::{CacheMemory, CacheMemoryRequest};
 
 /// Different masks at a time.
 const MASKS: usize = 8;
@@ -68,7 +68,7 @@ pub(crate) struct UnifiedCache {
     masks: ArrayVec<MaskInUse, MASKS>,
     /// By kind of packet, which mask to try first.
     first_mask: [u8; KINDS],
-    room: Room,
+    room: CacheMemory,
     occupied: usize,
     /// Packets of some entries are tracked.
     has_tracked: bool,
@@ -92,7 +92,7 @@ impl UnifiedCache {
         let mut cache = UnifiedCache {
             masks: ArrayVec::new(),
             first_mask: [0; KINDS],
-            room: Room::default(),
+            room: CacheMemory::default(),
             occupied: 0,
             has_tracked: false,
             entries_max: 0,
@@ -112,7 +112,7 @@ impl UnifiedCache {
         if entries != self.entries_max {
             self.entries_max = entries;
             self.awaits_room = false;
-            self.replace(Room::new(entries.min(ENTRIES_FIRST), &mut || ()));
+            self.replace(CacheMemory::new(entries.min(ENTRIES_FIRST), &mut || ()));
         }
     }
 
@@ -124,7 +124,7 @@ impl UnifiedCache {
 
     /// Now and then: makes room for other masks, and asks for more room where much is used.
     /// `expects_few` says whether few packets are likely to be new.
-    pub fn tick(&mut self, expects_few: bool) -> Option<RoomWanted> {
+    pub fn tick(&mut self, expects_few: bool) -> Option<CacheMemoryRequest> {
         self.expects_few = expects_few;
         let before = self.masks.len();
         if self.masks.is_full() {
@@ -141,13 +141,13 @@ impl UnifiedCache {
             return None;
         }
         self.awaits_room = true;
-        Some(RoomWanted::new((places * GROWTH).min(self.entries_max)))
+        Some(CacheMemoryRequest::new((places * GROWTH).min(self.entries_max)))
     }
 
     /// Goes on in the room that was asked for, unless other settings came meanwhile; gives back what
     /// is not needed any more. What was known is forgotten, since moving it would hold packets up
     /// longer than learning it anew.
-    pub fn take(&mut self, room: Room) -> Room {
+    pub fn take(&mut self, room: CacheMemory) -> CacheMemory {
         let is_for_this = room.entries.len() <= self.entries_max;
         if !std::mem::take(&mut self.awaits_room) || !is_for_this {
             return room;
@@ -162,7 +162,7 @@ impl UnifiedCache {
         (self.first_mask, self.has_tracked) = ([0; KINDS], false);
     }
 
-    fn replace(&mut self, room: Room) -> Room {
+    fn replace(&mut self, room: CacheMemory) -> CacheMemory {
         (self.occupied, self.has_tracked) = (0, false);
         std::mem::replace(&mut self.room, room)
     }
@@ -277,7 +277,7 @@ impl UnifiedCache {
         if self.serial == u32::MAX {
             // Numbers begin again: neither a mask nor an entry may keep an old one.
             self.forget();
-            self.replace(Room::new(self.room.entries.len(), &mut || ()));
+            self.replace(CacheMemory::new(self.room.entries.len(), &mut || ()));
             self.serial = 0;
         }
         self.serial += 1;

@@ -11,7 +11,7 @@ use crate::flow_kind::{FinalActions, FlowKind};
 use crate::flow_paths::FlowPaths;
 use crate::inside::PortSet;
 pub use crate::installed::InstalledFlow;
-use crate::laps::Laps;
+use crate::observer::Observer;
 use crate::outbox::Outbox;
 use crate::outer::Outers;
 use crate::path_id::{PathId, PathKind};
@@ -20,7 +20,7 @@ use crate::pending::Pending;
 use crate::pipeline;
 use crate::stats::WorkerStats;
 use crate::step::FoundBy;
-use crate::unified::{Room, RoomWanted, UnifiedCache};
+use crate::unified::{CacheMemory, CacheMemoryRequest, UnifiedCache};
 use crate::upcall_queue::UpcallQueue;
 use base::{Instant, PortNo, WorkerId};
 use classifier::{ExactCache, Handle, Index, MegaflowTable};
@@ -126,18 +126,18 @@ impl Worker {
         self.receive_timed(now, in_port, batch, out, &mut ());
     }
 
-    /// [`Self::receive`], telling `laps` when each stage is over.
+    /// [`Self::receive`], telling `observer` when each stage is over.
     pub fn receive_timed(
         &mut self,
         now: Instant,
         in_port: PortNo,
         batch: &mut Batch,
         out: &mut Outbox,
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) {
         self.stats.received += batch.len() as u64;
         self.queued = None;
-        pipeline::receive(self, now, in_port, batch, out, laps);
+        pipeline::receive(self, now, in_port, batch, out, observer);
     }
 
     /// Does what the control side asks.
@@ -156,33 +156,33 @@ impl Worker {
         }
     }
 
-    /// Carries out steps on one packet, telling `laps` of them.
+    /// Carries out steps on one packet, telling `observer` of them.
     pub fn execute(
         &mut self,
         now: Instant,
         asked: Execute,
         out: &mut Outbox,
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) {
         self.queued = None;
         // Packets that wait for this answer go after the one that went up.
         let waiting = (!self.pending.is_empty()).then(|| asked.key.clone());
         match Frame::resume(asked.packet, asked.key) {
-            Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out, laps),
-            Err((packet, reason)) => self.refuse(packet, reason, laps),
+            Ok(frame) => pipeline::execute(self, now, frame, &asked.actions, out, observer),
+            Err((packet, reason)) => self.refuse(packet, reason, observer),
         }
         let Some(key) = waiting else { return };
         for packet in self.pending.end(self.miss_hash(&key), &key) {
             match Frame::resume(packet, key.clone()) {
-                Ok(frame) => pipeline::enter_again(self, now, frame, out, laps),
-                Err((packet, reason)) => self.refuse(packet, reason, laps),
+                Ok(frame) => pipeline::enter_again(self, now, frame, out, observer),
+                Err((packet, reason)) => self.refuse(packet, reason, observer),
             }
         }
     }
 
     /// Once a second or so: puts the busiest subtables first, and fits the caches to the traffic. Says
     /// what room is to be prepared for the unified flow cache.
-    pub fn tick(&mut self) -> Option<RoomWanted> {
+    pub fn tick(&mut self) -> Option<CacheMemoryRequest> {
         self.end_late_misses();
         self.cache_policy.decide(self.flows.counts());
         self.flows.resort();
@@ -199,7 +199,7 @@ impl Worker {
 
     /// Goes on with the room that was asked for; gives back what is to be freed.
     #[must_use = "freeing much memory takes long"]
-    pub fn take(&mut self, room: Room) -> Room {
+    pub fn take(&mut self, room: CacheMemory) -> CacheMemory {
         self.unified.take(room)
     }
 
@@ -254,19 +254,19 @@ impl Worker {
     pub(crate) fn flow_of(
         &mut self,
         frames: &[Frame],
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) -> (Option<Handle>, usize) {
         if self.config.exact_insert_inverse == 0 || !self.cache_policy.probes_exact() {
-            return self.flow_in_table(frames, laps);
+            return self.flow_in_table(frames, observer);
         }
         let frame = &frames[0];
         let hash = classifier::hash(&frame.key, self.seed);
         if let Some(hit) = self.exact.lookup(&frame.key, hash, &self.flows) {
             self.stats.exact_hits += 1;
-            laps.note(|| self.hit_step(hit, FoundBy::Exact));
+            observer.note(|| self.hit_step(hit, FoundBy::Exact));
             return (Some(hit), 1);
         }
-        let (hit, _) = self.flow_in_table(&frames[..1], laps);
+        let (hit, _) = self.flow_in_table(&frames[..1], observer);
         if let Some(hit) = hit {
             let (random, inverse) = (self.next_random(), self.config.exact_insert_inverse);
             self.exact.insert(&frame.key, hash, hit, &self.flows, random, inverse);
@@ -274,14 +274,18 @@ impl Worker {
         (hit, 1)
     }
 
-    fn flow_in_table(&mut self, frames: &[Frame], laps: &mut impl Laps) -> (Option<Handle>, usize) {
+    fn flow_in_table(
+        &mut self,
+        frames: &[Frame],
+        observer: &mut impl Observer,
+    ) -> (Option<Handle>, usize) {
         let visited = self.flows.counts().subtables_visited;
         let there = frames.iter().take_while(|frame| !frame.packet.is_empty());
         let Some((hit, count)) = self.flows.lookup_run(there.map(|frame| &frame.key)) else {
             return (None, 1);
         };
         self.stats.megaflow_hits += count as u64;
-        laps.note(|| {
+        observer.note(|| {
             let subtables = self.flows.counts().subtables_visited - visited;
             self.hit_step(hit, FoundBy::Table { subtables })
         });

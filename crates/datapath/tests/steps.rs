@@ -5,7 +5,7 @@
 mod support;
 
 use base::Instant;
-use datapath::{FoundBy, Laps, Step, WorkerConfig, WorkerStats};
+use datapath::{FoundBy, Observer, Step, WorkerConfig, WorkerStats};
 use flow::{DropReason, TraceId};
 use support::policy::Policy;
 use support::switch::{Seen, Switch};
@@ -14,7 +14,7 @@ use support::traffic::Traffic;
 #[derive(Default)]
 struct Recorder(Vec<Step>);
 
-impl Laps for Recorder {
+impl Observer for Recorder {
     fn note(&mut self, step: impl FnOnce() -> Step) {
         self.0.push(step());
     }

@@ -3,7 +3,7 @@
 
 use base::{Instant, PortNo, WorkerId};
 use conntrack::{Config, Conntrack, Entry, Filter};
-use datapath::{Laps, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use datapath::{Observer, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{FlowCommand, FlowId, FlowStats, Upcall};
 use ofproto::Ofproto;
 use packet::{Batch, Packet};
@@ -52,20 +52,20 @@ impl Settled {
     }
 
     /// Receives frames on a port, in batches of `parts` frames each, and answers what misses when all have
-    /// come; tells `laps` what the worker does. Gives what was sent, with the ports, sorted.
+    /// come; tells `observer` what the worker does. Gives what was sent, with the ports, sorted.
     pub fn receive(
         &mut self,
         now: Instant,
         port: PortNo,
         frames: &[Vec<u8>],
         parts: &[usize],
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) -> Vec<(PortNo, Vec<u8>)> {
         let mut frames = frames.iter();
         for &part in parts {
             let mut batch: Batch =
                 frames.by_ref().take(part).map(|bytes| Packet::from_bytes(bytes)).collect();
-            self.worker.receive_timed(now, port, &mut batch, &mut self.out, laps);
+            self.worker.receive_timed(now, port, &mut batch, &mut self.out, observer);
         }
         debug_assert_eq!(frames.len(), 0, "parts of all frames");
         let (mut sent, mut waiting) = (Vec::new(), Vec::<Upcall>::new());

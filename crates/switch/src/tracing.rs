@@ -5,7 +5,7 @@
 
 use super::worker_ports::{TxQueues, send_all};
 use base::{Instant, PortNo, WorkerId};
-use datapath::{Laps, Outbox, Stage, Step, Worker};
+use datapath::{Observer, Outbox, Stage, Step, Worker};
 use flow::{DropReason, Execute, FlowKey, Frame, Match, TraceId};
 use packet::{Batch, Packet};
 use std::sync::Arc;
@@ -265,8 +265,8 @@ impl Recorder {
     }
 }
 
-impl Laps for Recorder {
-    fn lap(&mut self, stage: Stage) {
+impl Observer for Recorder {
+    fn stage_done(&mut self, stage: Stage) {
         if stage == Stage::Parse && self.steps.is_empty() {
             self.note(|| Step::Parsed);
         }

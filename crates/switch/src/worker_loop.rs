@@ -168,7 +168,7 @@ impl Run {
                 self.answering.iter_mut().for_each(Answering::tick);
                 if let Some(wanted) = self.worker.tick() {
                     let (generation, id) = (self.generation, self.worker.id());
-                    let _ = self.events.send(WorkerEvent::WantsRoom(generation, id, wanted));
+                    let _ = self.events.send(WorkerEvent::NeedsCacheMemory(generation, id, wanted));
                 }
                 self.publish();
             }
@@ -269,7 +269,7 @@ impl Run {
                 Ok(WorkerCommand::RemovePort(port, _done)) => self.remove_port(port, out),
                 Ok(WorkerCommand::Trace(order)) => self.tracing = order.map(Picker::new),
                 Ok(WorkerCommand::Configure(config)) => self.worker.configure(config),
-                Ok(WorkerCommand::Room(room)) => {
+                Ok(WorkerCommand::CacheMemory(room)) => {
                     let _ = self.events.send(WorkerEvent::Spent(self.worker.take(room)));
                 }
                 Ok(WorkerCommand::Credit(credits)) => self.credit(now, &credits),

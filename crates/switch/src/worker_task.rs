@@ -33,7 +33,7 @@ impl Switch {
             WorkerEvent::Upcalls => return,
             WorkerEvent::Answered => self.catch_up(),
             WorkerEvent::Spent(room) => return drop(room),
-            WorkerEvent::WantsRoom(generation, id, wanted) => {
+            WorkerEvent::NeedsCacheMemory(generation, id, wanted) => {
                 let asks =
                     |worker: &&WorkerThread| worker.id == id && generation == self.generation;
                 if let Some(worker) = self.workers.iter().find(asks) {

@@ -12,7 +12,7 @@ use super::worker_ports::RxSlot;
 use super::worker_report::WorkerReport;
 use base::{PortNo, WorkerId};
 use conntrack::Conntrack;
-use datapath::{Room, RoomWanted, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use datapath::{CacheMemory, CacheMemoryRequest, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{FlowCommand, FlowDump, OffloadOffer};
 use port::{PortError, TxQueue};
 use port_linux::{Waiter, Waker, affinity};
@@ -71,7 +71,7 @@ pub enum WorkerCommand {
     /// Offer all connections to a device anew.
     OfferAgain,
     /// Room for the unified flow cache, which was asked for.
-    Room(Room),
+    CacheMemory(CacheMemory),
     /// Forget the counters.
     ClearStats,
     /// Go round once and report; then the sender is dropped.
@@ -97,9 +97,9 @@ pub enum WorkerEvent {
     /// The device of a port, opened so, failed; it is received from no longer.
     PortFailed(PortNo, u64, PortError),
     /// A worker started in this generation has use for so much room in its unified flow cache.
-    WantsRoom(u32, WorkerId, RoomWanted),
+    NeedsCacheMemory(u32, WorkerId, CacheMemoryRequest),
     /// Room that is not needed any more; freeing it takes long, too.
-    Spent(Room),
+    Spent(CacheMemory),
 }
 
 /// What workers share.
@@ -227,7 +227,7 @@ impl WorkerThread {
     }
 
     /// Prepares room for the worker, on a thread that no other waits for.
-    pub fn prepare(&self, wanted: RoomWanted) {
+    pub fn prepare(&self, wanted: CacheMemoryRequest) {
         let (commands, waker) = (self.commands.clone(), self.waker.clone());
         let prepare = move || {
             // At another priority it holds a worker up that shares its processor.
@@ -235,7 +235,7 @@ impl WorkerThread {
             // A thread that does not rest keeps a processor until the system's next tick, 4 ms and more,
             // whatever its priority.
             let room = wanted.prepare(|| std::thread::sleep(Duration::from_millis(1)));
-            let _ = commands.send(WorkerCommand::Room(room));
+            let _ = commands.send(WorkerCommand::CacheMemory(room));
             waker.wake();
         };
         if let Err(error) = std::thread::Builder::new().name("room".to_owned()).spawn(prepare) {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 /// What cases are played on.
-pub trait Subject {
+pub trait SlowPathPacket {
     /// Tracks a frame, which keeps what is said of it. A fragment that is held leaves an empty
     /// packet; gives the fragments whose datagram is now whole.
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
@@ -36,7 +36,7 @@ pub trait Subject {
 
 /// A tracker, behind whatever brings it its packets.
 pub trait Device: Deref<Target = Conntrack> {
-    /// As [`Subject::track`].
+    /// As [`SlowPathPacket::track`].
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame>;
 }
 
@@ -52,7 +52,7 @@ pub fn put_back(mut sent: Vec<Frame>, frame: &mut Frame, before: &[u8]) -> Vec<F
     sent
 }
 
-impl<D: Device> Subject for D {
+impl<D: Device> SlowPathPacket for D {
     fn track(&self, now: Instant, action: &CtAction, frame: &mut Frame) -> Vec<Frame> {
         Device::track(self, now, action, frame)
     }
@@ -117,14 +117,16 @@ impl Device for Tracked {
     }
 }
 
-/// Runs all cases, each on a subject of its own.
-pub fn run_all<S: Subject>(make: impl Fn(Config) -> S + std::panic::RefUnwindSafe) {
+/// Runs all cases, each on a packet of its own.
+pub fn run_all<S: SlowPathPacket>(make: impl Fn(Config) -> S + std::panic::RefUnwindSafe) {
     let failures = failures(make);
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
 /// The same; gives those that failed.
-pub fn failures<S: Subject>(make: impl Fn(Config) -> S + std::panic::RefUnwindSafe) -> Vec<String> {
+pub fn failures<S: SlowPathPacket>(
+    make: impl Fn(Config) -> S + std::panic::RefUnwindSafe,
+) -> Vec<String> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/conntrack");
     let mut cases = 0;
     let mut failures = Vec::new();
@@ -233,7 +235,7 @@ struct FlushStep {
     gone: Option<u32>,
 }
 
-fn run<S: Subject>(case: &Case, make: impl Fn(Config) -> S) {
+fn run<S: SlowPathPacket>(case: &Case, make: impl Fn(Config) -> S) {
     let config = Config {
         connections_max: case.max.unwrap_or(3_000_000),
         check_tcp_windows: case.check_windows.unwrap_or(true),
@@ -281,14 +283,14 @@ fn run<S: Subject>(case: &Case, make: impl Fn(Config) -> S) {
     }
 }
 
-fn set_limits(tracker: &impl Subject, limits: &BTreeMap<String, u32>) {
+fn set_limits(tracker: &impl SlowPathPacket, limits: &BTreeMap<String, u32>) {
     for (zone, &limit) in limits {
         let zone = (zone != "default").then(|| Zone(zone.parse().unwrap()));
         tracker.set_zone_limit(zone, limit);
     }
 }
 
-fn order(tracker: &impl Subject, step: &Step, now: Instant, at: &str) {
+fn order(tracker: &impl SlowPathPacket, step: &Step, now: Instant, at: &str) {
     if let Some(check) = step.check_windows {
         tracker.set_check_tcp_windows(check);
     }
@@ -315,7 +317,7 @@ fn order(tracker: &impl Subject, step: &Step, now: Instant, at: &str) {
 }
 
 fn send(
-    subject: &impl Subject,
+    packet: &impl SlowPathPacket,
     case: &Case,
     step: &Step,
     now: Instant,
@@ -347,7 +349,7 @@ fn send(
         },
         timeout_policy: None,
     };
-    let released = subject.track(now, &action, frame);
+    let released = packet.track(now, &action, frame);
     if let Some(parts) = &step.parts {
         let found: Vec<String> = released.iter().map(part_text).collect();
         assert_eq!(found, *parts, "{at}: fragments that came out");
@@ -418,7 +420,7 @@ fn tuple_text(frame: &Frame) -> String {
     format!("proto={protocol},[{a}]:{src}>[{b}]:{dst}")
 }
 
-fn expect(tracker: &impl Subject, step: &Step, now: Instant, at: &str) {
+fn expect(tracker: &impl SlowPathPacket, step: &Step, now: Instant, at: &str) {
     if let Some(lines) = &step.dump {
         let entries = dump(tracker, now);
         let dump: Vec<String> = entries.iter().map(ToString::to_string).collect();
@@ -461,7 +463,7 @@ fn expect(tracker: &impl Subject, step: &Step, now: Instant, at: &str) {
 }
 
 /// All entries, in order of their lines.
-fn dump(tracker: &impl Subject, now: Instant) -> Vec<Entry> {
+fn dump(tracker: &impl SlowPathPacket, now: Instant) -> Vec<Entry> {
     let mut entries = tracker.entries(now, &Filter::default());
     entries.sort_by_cached_key(ToString::to_string);
     entries

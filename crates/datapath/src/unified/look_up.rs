@@ -3,8 +3,8 @@
 
 use super::entry::{TRANSLATED, USED};
 use super::mask::MaskInUse;
+use super::memory::CacheMemory;
 use super::probe::Probe;
-use super::room::Room;
 use super::{Found, KINDS, NOT_FOUND, UnifiedCache};
 use crate::cache_insert::CONTROL;
 use flow::{ConnectionRef, Headers};
@@ -36,7 +36,7 @@ impl UnifiedCache {
     #[inline(never)]
     fn probe_all(&mut self, headers: &[Headers], found: &mut Found) -> usize {
         let UnifiedCache { masks, first_mask, room, secrets, probes, .. } = self;
-        let Room { entries, rest, tags, .. } = room;
+        let CacheMemory { entries, rest, tags, .. } = room;
         let last = entries.len() - 1;
         let has_untracked = masks.iter().any(|mask| mask.has_untracked);
         let in_port = headers.first().map_or(0, in_port);
@@ -79,7 +79,7 @@ impl UnifiedCache {
         fetch: &mut impl FnMut(ConnectionRef),
     ) -> (u32, u16) {
         let UnifiedCache { masks, room, probes, .. } = self;
-        let Room { entries, rest, tags, .. } = room;
+        let CacheMemory { entries, rest, tags, .. } = room;
         let last = entries.len() - 1;
         let (mut away, mut flags) = (0, 0);
         for (number, probe) in probes[..count].iter().enumerate() {

@@ -1,12 +1,12 @@
 //! How a worker with a unified cache cuts a batch.
 
-use datapath::Laps;
+use datapath::Observer;
 
 /// The parts in which a batch was worked on.
 #[derive(Default)]
 pub struct Parts(pub Vec<usize>);
 
-impl Laps for Parts {
+impl Observer for Parts {
     fn run(&mut self, packets: usize, is_hit: bool) {
         match is_hit {
             true => self.0.extend(std::iter::repeat_n(1, packets)),

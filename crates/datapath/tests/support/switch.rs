@@ -4,7 +4,7 @@ use super::policy::Policy;
 use super::traffic::Sent;
 use base::{Instant, PortNo, WorkerId};
 use conntrack::{Config, Conntrack, Entry, Filter, Flush};
-use datapath::{Laps, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
+use datapath::{Observer, Outbox, UpcallQueue, Worker, WorkerConfig, WorkerStats};
 use flow::{
     Action, Execute, FlowCommand, FlowId, FlowKey, FlowPut, FlowStats, Match, Upcall, UpcallKind,
 };
@@ -71,12 +71,12 @@ impl Switch {
         now: Instant,
         port: u32,
         packets: &[Vec<u8>],
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) -> Seen {
-        self.receive_parts(now, port, packets, &[packets.len()], laps)
+        self.receive_parts(now, port, packets, &[packets.len()], observer)
     }
 
-    fn answer_all(&mut self, now: Instant, laps: &mut impl Laps) -> Seen {
+    fn answer_all(&mut self, now: Instant, observer: &mut impl Observer) -> Seen {
         let (mut sent, mut asked, mut waiting) = (Vec::new(), Vec::new(), Vec::<Upcall>::new());
         loop {
             self.take_sent(&mut sent);
@@ -92,7 +92,7 @@ impl Switch {
                     upcall.packet.data()
                 ));
                 if upcall.kind == UpcallKind::Miss {
-                    self.answer(now, upcall, laps);
+                    self.answer(now, upcall, observer);
                 }
             }
         }
@@ -112,17 +112,17 @@ impl Switch {
         port: u32,
         packets: &[Vec<u8>],
         parts: &[usize],
-        laps: &mut impl Laps,
+        observer: &mut impl Observer,
     ) -> Seen {
         let mut rest = packets;
         for &part in parts {
             let (packets, behind) = rest.split_at(part);
             rest = behind;
             let mut batch: Batch = packets.iter().map(|bytes| arrived(bytes)).collect();
-            self.worker.receive_timed(now, PortNo(port), &mut batch, &mut self.out, laps);
+            self.worker.receive_timed(now, PortNo(port), &mut batch, &mut self.out, observer);
         }
         assert!(rest.is_empty(), "{parts:?} of {}", packets.len());
-        self.answer_all(now, laps)
+        self.answer_all(now, observer)
     }
 
     fn take_sent(&mut self, sent: &mut Vec<Sent>) {
@@ -132,7 +132,7 @@ impl Switch {
         }
     }
 
-    fn answer(&mut self, now: Instant, upcall: Upcall, laps: &mut impl Laps) {
+    fn answer(&mut self, now: Instant, upcall: Upcall, observer: &mut impl Observer) {
         let (matching, actions) = self.policy.translate(&upcall.key);
         if !self.flows.values().any(|flow| flow.matching == matching) {
             self.next += 1;
@@ -141,7 +141,7 @@ impl Switch {
         }
         let Upcall { packet, key, trace, .. } = upcall;
         let execute = Execute { packet, key, actions, trace, stamps: None };
-        self.worker.execute(now, execute, &mut self.out, laps);
+        self.worker.execute(now, execute, &mut self.out, observer);
     }
 
     fn put(&mut self, now: Instant, id: u64, flow: Flow) {

@@ -188,7 +188,7 @@ fn run(
     Ok(())
 }
 
-/// The same turn with a look at its stages. The time of turns without packets does not count.
+/// The same iteration with a look at its stages. The time of iterations without packets does not count.
 fn turn_watched(
     switch: &mut Switch,
     now: Instant,

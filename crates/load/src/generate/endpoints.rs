@@ -128,7 +128,7 @@ pub struct Counted {
     pub client: Statistics,
     /// The endpoints that accept.
     pub server: Statistics,
-    /// Time spent in turns that moved packets, in nanoseconds, of all workers together.
+    /// Time spent in iterations that moved packets, in nanoseconds, of all workers together.
     pub busy_ns: u64,
     /// The part of it after which something was left over that had arrived or was to be sent.
     pub behind_ns: u64,
@@ -177,11 +177,11 @@ pub struct Endpoints {
     batch: Batch,
     last: Option<Turn>,
     idle: u32,
-    /// Time spent in turns that moved packets, in nanoseconds.
+    /// Time spent in iterations that moved packets, in nanoseconds.
     busy_ns: u64,
     /// The part of it after which something was left over.
     behind_ns: u64,
-    /// The longest time between two turns since the hosts were told a rate.
+    /// The longest time between two iterations since the hosts were told a rate.
     stall_ns: u64,
     /// When time passed for the hosts.
     ticked_at: Instant,
@@ -323,7 +323,7 @@ impl Endpoints {
         self.workers.check()
     }
 
-    /// The same; gives the core away after some turns with nothing to do.
+    /// The same; gives the core away after some iterations with nothing to do.
     pub fn turn_and_rest(&mut self, now: Instant) -> Result<u64, LoadError> {
         let moved = self.turn(now)?;
         self.idle = if moved > 0 { 0 } else { self.idle + 1 };

@@ -5,7 +5,7 @@
 //! traffic is played a second time for this, after it was measured.
 
 use super::{Cable, Switch};
-use ::datapath::{Laps, Stage};
+use ::datapath::{Observer, Stage};
 use base::Instant;
 use port::PortError;
 use serde::Serialize;
@@ -127,8 +127,8 @@ impl Watch {
     }
 }
 
-impl Laps for Watch {
-    fn lap(&mut self, stage: Stage) {
+impl Observer for Watch {
+    fn stage_done(&mut self, stage: Stage) {
         let passed = self.passed();
         let place = match stage {
             Stage::Parse => &mut self.stages.parse,

@@ -223,7 +223,7 @@ impl Switch {
         self.conntrack.tick_within(now, connections_max)
     }
 
-    /// The same with the worker's own, a few in each of its turns.
+    /// The same with the worker's own, a few in each of its iterations.
     pub fn expire_own(&mut self, now: Instant, received: usize) {
         self.worker.expire(now, expiry_budget(received as u64));
     }

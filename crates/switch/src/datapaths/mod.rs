@@ -229,7 +229,9 @@ impl Datapath {
     fn hear(&mut self, event: WorkerEvent) {
         match event {
             WorkerEvent::Dump(generation, dump) if generation == self.generation => self.dump(dump),
-            WorkerEvent::WantsRoom(generation, id, wanted) if generation == self.generation => {
+            WorkerEvent::NeedsCacheMemory(generation, id, wanted)
+                if generation == self.generation =>
+            {
                 if let Some(worker) = self.workers.get(usize::from(id.0)) {
                     worker.prepare(wanted);
                 }

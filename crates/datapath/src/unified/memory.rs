@@ -8,7 +8,7 @@ use table::Array;
 
 /// Places for entries.
 #[derive(Default)]
-pub struct Room {
+pub struct CacheMemory {
     pub(super) entries: Array<Entry>,
     /// What few entries have, in the same places.
     pub(super) rest: Array<Rest>,
@@ -21,14 +21,14 @@ pub struct Room {
 /// How much room a worker asks for.
 #[must_use = "a worker asks once, and waits"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RoomWanted {
+pub struct CacheMemoryRequest {
     entries: usize,
 }
 
-impl Room {
+impl CacheMemory {
     /// So many empty places; `pause` is called before each piece of them.
-    pub(super) fn new(entries: usize, pause: &mut dyn FnMut()) -> Room {
-        Room {
+    pub(super) fn new(entries: usize, pause: &mut dyn FnMut()) -> CacheMemory {
+        CacheMemory {
             entries: Array::filled(Entry::EMPTY, entries, pause),
             rest: Array::filled(Rest::EMPTY, entries, pause),
             seconds: Array::filled(Second::NONE, entries, pause),
@@ -37,20 +37,20 @@ impl Room {
     }
 }
 
-impl RoomWanted {
-    pub(super) fn new(entries: usize) -> RoomWanted {
-        RoomWanted { entries }
+impl CacheMemoryRequest {
+    pub(super) fn new(entries: usize) -> CacheMemoryRequest {
+        CacheMemoryRequest { entries }
     }
 
     /// Prepares it, on a thread for which no packet waits; `pause` is called before each piece of it.
     #[must_use]
-    pub fn prepare(self, mut pause: impl FnMut()) -> Room {
-        Room::new(self.entries, &mut pause)
+    pub fn prepare(self, mut pause: impl FnMut()) -> CacheMemory {
+        CacheMemory::new(self.entries, &mut pause)
     }
 }
 
-impl std::fmt::Debug for Room {
+impl std::fmt::Debug for CacheMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Room").field("entries", &self.entries.len()).finish_non_exhaustive()
+        f.debug_struct("CacheMemory").field("entries", &self.entries.len()).finish_non_exhaustive()
     }
 }

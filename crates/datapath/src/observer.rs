@@ -1,4 +1,4 @@
-//! What a batch's packets go through, and where its time goes, for those who ask.
+//! What a worker does with a batch, for traces and for measuring: stages, runs of packets, steps.
 
 use crate::step::Step;
 use flow::TraceId;
@@ -18,12 +18,12 @@ pub enum Stage {
     Walk,
 }
 
-/// Is told what becomes of a batch. The worker has no clock; this may have one. It is a parameter
-/// of the pipeline's type, so that what is not asked for costs nothing.
-pub trait Laps {
+/// Is told what becomes of a batch. The worker has no clock; an observer may have one. It is a parameter
+/// of the pipeline's type, so that an observer that does nothing costs nothing.
+pub trait Observer {
     /// The stage is over, and the next begins.
     #[inline]
-    fn lap(&mut self, _: Stage) {}
+    fn stage_done(&mut self, _: Stage) {}
 
     /// The next packets of the batch hit the unified cache, or walk.
     #[inline]
@@ -42,4 +42,4 @@ pub trait Laps {
 }
 
 /// Nothing is asked for.
-impl Laps for () {}
+impl Observer for () {}
