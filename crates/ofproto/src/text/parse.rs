@@ -8,6 +8,9 @@ use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESE
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::ethertype;
 
+/// Parentheses within each other (ovs: `lib/odp-util.c`, `MAX_ODP_NESTED`).
+const NESTED_MAX: usize = 32;
+
 /// A text that is no datapath flow.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("syntax error at \"{at}\": {what}")]
@@ -27,6 +30,7 @@ pub fn parse_flow(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
 ) -> Result<(FlowKey, Mask), ParseError> {
+    check_nesting(text)?;
     let mut reader = Reader::new(device);
     reader.headers(text)?;
     if reader.key.eth_type() == 0 && !reader.mask.has(Field::EthType) {
@@ -289,6 +293,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Refuses text whose parentheses nest too deeply: what stands in them is read, printed and carried out by
+/// functions that call themselves.
+pub(super) fn check_nesting(text: &str) -> Result<(), ParseError> {
+    let mut depth = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' if depth == NESTED_MAX => return error(&text[at..], "parentheses nest too deeply"),
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Where the parenthesis that is open at the start is closed.
 pub(super) fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
@@ -462,5 +481,8 @@ mod tests {
         for (text, expect) in cases {
             assert_eq!(parse_flow(text, &|_| None).unwrap_err().what, expect, "{text}");
         }
+        let nested = "encap(".repeat(1_000_000) + &")".repeat(1_000_000);
+        let error = parse_flow(&nested, &|_| None).unwrap_err();
+        assert_eq!(error.what, "parentheses nest too deeply");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What needs more than the text tells is refused: meters, tunnels' headers, copies for controllers.
 
-use super::parse::{ParseError, closing, error, number, parse_fields};
+use super::parse::{ParseError, check_nesting, closing, error, number, parse_fields};
 use base::{PortNo, RecircId, Zone};
 use flow::{
     Action, CheckLen, CtAction, Field, HashAlgorithm, Masked, Nat, NatKind, NatRange,
@@ -34,8 +34,20 @@ const SETTABLE: [Field; 20] = [
     Field::PktMark,
 ];
 
+/// The shortest cut: an Ethernet header (ovs: `lib/odp-util.c`, `parse_odp_action`).
+const CUT_BYTES_MIN: u32 = 14;
+
 /// Reads actions. `device` finds ports by their names; no action at all is `drop`.
 pub fn parse_actions(
+    text: &str,
+    device: &dyn Fn(&str) -> Option<PortNo>,
+) -> Result<Vec<Action>, ParseError> {
+    check_nesting(text)?;
+    parse_list(text, device)
+}
+
+/// Reads actions, which may have others within them.
+fn parse_list(
     text: &str,
     device: &dyn Fn(&str) -> Option<PortNo>,
 ) -> Result<Vec<Action>, ParseError> {
@@ -45,9 +57,12 @@ pub fn parse_actions(
     let (mut actions, mut cut) = (Vec::new(), None);
     for (name, inside) in items(text)? {
         match (name, inside, cut.take()) {
-            ("trunc", Some(bytes), None) => cut = Some(fit(bytes)?),
+            ("trunc", Some(bytes), None) => match fit(bytes)? {
+                max_len @ CUT_BYTES_MIN.. => cut = Some(max_len),
+                _ => return error(bytes, "trunc() leaves 14 bytes at least"),
+            },
             ("clone", Some(inside), Some(max_len)) => {
-                let actions_of_copy = parse_actions(inside, device)?.into();
+                let actions_of_copy = parse_list(inside, device)?.into();
                 actions.push(Action::CloneCut { max_len, actions: actions_of_copy });
             }
             (port, None, Some(max_len)) => {
@@ -77,7 +92,7 @@ fn read(
         ("ct", inside) => Action::Ct(Box::new(ct(inside.unwrap_or_default())?)),
         ("recirc", Some(id)) => Action::Recirc(RecircId(fit(id)?)),
         ("hash", Some(inside)) => hash(inside)?,
-        ("clone", Some(inside)) => Action::Clone(parse_actions(inside, device)?.into()),
+        ("clone", Some(inside)) => Action::Clone(parse_list(inside, device)?.into()),
         ("check_pkt_len", Some(inside)) => check_len(inside, device)?,
         ("set", Some(inside)) => {
             let fields = parse_fields(inside, device)?;
@@ -181,8 +196,8 @@ fn check_len(inside: &str, device: &dyn Fn(&str) -> Option<PortNo>) -> Result<Ac
             let Some(size) = size.strip_prefix("size=") else { return error(inside, wanted) };
             Ok(Action::CheckLen(std::sync::Arc::new(CheckLen {
                 bytes: fit(size)?,
-                greater: parse_actions(greater, device)?.into(),
-                less_equal: parse_actions(less_equal, device)?.into(),
+                greater: parse_list(greater, device)?.into(),
+                less_equal: parse_list(less_equal, device)?.into(),
             })))
         }
         _ => error(inside, wanted),
@@ -313,6 +328,7 @@ mod tests {
             ("nosuch", "is no action and no port"),
             ("4294967296", "is no action and no port"),
             ("meter(1)", "is no action that can be written here"),
+            ("trunc(13),1", "trunc() leaves 14 bytes at least"),
             ("trunc(20)", "trunc() wants a port or clone() behind it"),
             ("trunc(20),ct(commit)", "trunc() wants a port or clone() behind it"),
             ("set(tcp(dst=80)", "the parenthesis is not closed"),
@@ -332,6 +348,12 @@ mod tests {
         ];
         for (text, expect) in cases {
             assert_eq!(parse_actions(text, &port).unwrap_err().what, expect, "{text}");
+        }
+        let nested = |depth| format!("{}1{}", "clone(".repeat(depth), ")".repeat(depth));
+        assert!(parse_actions(&nested(32), &port).is_ok());
+        for depth in [33, 1_000_000] {
+            let error = parse_actions(&nested(depth), &port).unwrap_err();
+            assert_eq!(error.what, "parentheses nest too deeply", "{depth}");
         }
     }
 }

@@ -75,6 +75,10 @@ impl Context<'_> {
         if self.base.get(Field::PacketType) == 0 || self.key.get(Field::PacketType) != 0 {
             return;
         }
+        if self.original.get(Field::PacketType) == 0 {
+            // The header was taken away for a tunnel, and has the packet's own addresses.
+            [Field::EthSrc, Field::EthDst].into_iter().for_each(|field| self.mask.add(field));
+        }
         let (source, destination) = (self.key.eth_src(), self.key.eth_dst());
         self.actions.push(Action::PushEth { source, destination });
         self.base.set(Field::EthSrc, source.to_u64().into());

@@ -1,4 +1,4 @@
-//! Packets into tunnels that come to nothing, each with its reason.
+//! Output to tunnels: drop reasons, path MTU, loops, neighbours, packets without Ethernet headers.
 
 use crate::translate::{Notes, Translation};
 use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec};
@@ -226,4 +226,20 @@ fn packets_have_an_ethernet_header_where_their_port_says_so() {
         let is_set = matches!(&actions[..], [Action::Set(_), it] if *it == out);
         assert!(expect.map_or(is_set, |it| it == actions), "{mode} {packet_type:#x}: {actions:?}");
     }
+}
+
+#[test]
+fn what_an_ethernet_header_says_matters_where_it_is_put_back() {
+    let options = format!("{VXLAN} exts=gpe packet_type=legacy_l3");
+    let check = |flow: &str, looks_at_addresses| {
+        let ofproto = switch(&options, None, Lacking::Nothing, [&[flow], OUT[1]]);
+        let Translation { actions, mask, .. } = translate(&ofproto, GUEST);
+        let puts_back = actions.iter().any(|it| matches!(it, Action::PushEth { .. }));
+        assert_eq!(puts_back, looks_at_addresses, "{flow}: {actions:?}");
+        for field in [Field::EthSrc, Field::EthDst] {
+            assert_eq!(mask.is_exact(field), looks_at_addresses, "{flow}: {field:?}");
+        }
+    };
+    check("in_port=1,actions=output:2", false);
+    check("in_port=1,actions=output:2,output:1,in_port", true);
 }
