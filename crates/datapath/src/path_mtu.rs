@@ -11,8 +11,8 @@ use std::time::Duration;
 use wire::checksum::checksum;
 use wire::{Ipv4, ethernet, ipv4};
 
-/// One error in this time, and so many at once, by each worker (RFC 1812 section 4.3.2.8, RFC 4443
-/// section 2.4).
+/// Each worker sends one error in this time on average, and at most so many at once (RFC 1812 section 4.3.2.8,
+/// RFC 4443 section 2.4).
 const ERROR_EVERY: Duration = Duration::from_millis(1);
 const ERRORS_AT_ONCE: u32 = 50;
 /// Fragments but the last carry a multiple of so many bytes (RFC 791).
@@ -21,7 +21,7 @@ const FRAGMENT_UNIT: usize = 8;
 /// Bounds the rate of errors.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLimit {
-    /// When the errors that were sent are paid for.
+    /// The errors that were sent use up the rate until this time.
     paid: Instant,
 }
 
@@ -35,7 +35,7 @@ impl ErrorLimit {
     }
 }
 
-/// Whether a frame is too large for the tunnel; of one that is to be segmented, its segments.
+/// Whether a frame is too large for the tunnel. A frame with GSO is judged by the segments that it is cut into.
 #[inline]
 pub(crate) fn exceeds(packet: &Packet, to: &TunnelPush) -> bool {
     packet.len() > to.frame_max as usize

@@ -25,7 +25,7 @@ pub(crate) fn set_field(frame: &mut Frame, set: &SetField) {
     }
 }
 
-/// Sets both addresses of a frame. It is an Ethernet frame then, whatever it was in a tunnel.
+/// Sets both addresses of a frame, and its packet type to Ethernet.
 pub(crate) fn set_ethernet(frame: &mut Frame, source: MacAddr, destination: MacAddr) {
     for (field, mac) in [(Field::EthSrc, source), (Field::EthDst, destination)] {
         set_field(frame, &SetField { field, value: mac.to_u64().into(), mask: field.all_ones() });

@@ -203,8 +203,8 @@ fields! {
         TunGtpuFlags = "tun_gtpu_flags" @ 39, 32, 8;
         /// Message type of GTP-U.
         TunGtpuMsgtype = "tun_gtpu_msgtype" @ 39, 40, 8;
-        /// The Ethernet type of a packet that was in the tunnel without an Ethernet header, 0 of others. In
-        /// the datapath such a packet has a header in front that says nothing else.
+        /// The Ethernet type of a packet that a tunnel carried without an Ethernet header; 0 for frames. In the
+        /// datapath such a packet has an Ethernet header with zero addresses.
         PacketType = "packet_type" @ 39, 48, 16;
         /// Bit `n` says that the packet carries the option of `tun_metadata<n>`.
         TunMetadataPresent = "tun_metadata_present" @ 40, 0, 64;

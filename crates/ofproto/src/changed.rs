@@ -1,4 +1,4 @@
-//! What a change of the configuration affects: megaflows whose translation asked for just that.
+//! Which megaflows a change of the configuration affects: those whose translation depends on what changed.
 
 use crate::Ofproto;
 use crate::bridge::BridgeId;
@@ -8,7 +8,7 @@ use crate::vlan::{PortVlans, PriorityTags};
 use base::OfPort;
 
 impl Ofproto {
-    /// The megaflows that asked this are translated again.
+    /// Has the megaflows revalidated that depend on this.
     pub(crate) fn affect(&mut self, what: Dependency) {
         self.changes.one(what);
     }
@@ -18,7 +18,7 @@ impl Ofproto {
         self.affect(Dependency::Bridge { bridge });
     }
 
-    /// A bridge is about to go, with its ports.
+    /// A bridge is about to be removed, with its ports.
     pub(crate) fn bridge_goes(&mut self, id: BridgeId) {
         let Some(bridge) = self.bridges.get(id) else { return };
         if !bridge.tunnel_options.is_empty() {
@@ -31,8 +31,8 @@ impl Ofproto {
         self.bridge_changed(id);
     }
 
-    /// A port came, went, or is configured otherwise; this is its configuration before or after, each of
-    /// which has to be told.
+    /// A port was added, removed or changed. A change calls this for the old and for the new configuration,
+    /// since different megaflows depend on each.
     pub(crate) fn port_changed(&mut self, bridge: BridgeId, port: OfPort, spec: &PortSpec) {
         self.affect(Dependency::Port { bridge, port });
         self.affect(Dependency::Ports { bridge });

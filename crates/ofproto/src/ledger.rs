@@ -22,7 +22,7 @@ pub(crate) struct Ledger {
     pub learned: LearnedCookies,
     pub group_users: GroupUsers,
     pub evictions: Evictions,
-    /// Packets of before do not teach neighbours.
+    /// When a device of the underlay last went down: packets received earlier teach no neighbours.
     pub neighbours_since: Instant,
 }
 

@@ -331,14 +331,14 @@ impl std::fmt::Debug for DummyPort {
     }
 }
 
-/// A thread that died holding one left it whole.
-/// Begins a recording, or goes on with one; the header stands at the begin only.
+/// Begins a recording, or goes on with one; only the beginning of the file has the header.
 fn recording(path: &Path, clock: Clock) -> std::io::Result<PcapTx<File>> {
     let file = OpenOptions::new().create(true).append(true).open(path)?;
     let is_new = file.metadata()?.len() == 0;
     Ok(if is_new { PcapTx::new(file, clock)? } else { PcapTx::more(file, clock) })
 }
 
+/// A thread that died holding one left it whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Announcements that may wait. Where more do, they are lost, and everything is read anew in any case.
+/// Announcements that may wait. Where more do, they are lost: everything is read anew in any case, but a device
+/// that went down and up again meanwhile is missed.
 const RECEIVE_BUFFER_BYTES: i32 = 1 << 20;
 /// The tables that are looked at even without a rule: main, default and local
 /// (Linux: `include/uapi/linux/rtnetlink.h`).
@@ -102,7 +103,7 @@ impl RouteMonitor {
             .bind(&SocketAddr::new(0, groups as u32 | GROUP_IPV6_RULE))
             .map_err(failed("subscribe to route announcements"))?;
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
-        // A small buffer costs nothing: what is announced is not read, but only that it is.
+        // With a smaller buffer the switch works as well: only devices that go down are read from announcements.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
         Ok(RouteMonitor { announcements, links: Links::open()?, went_down: BTreeSet::new() })
     }

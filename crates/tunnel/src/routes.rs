@@ -26,7 +26,7 @@ pub const TABLE_MAIN: u32 = 254;
 /// The table of the system's own addresses.
 pub const TABLE_LOCAL: u32 = 255;
 
-/// A route of the system, as it tells it.
+/// A route of the system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SystemRoute {
     /// The table that it stands in.
@@ -47,7 +47,7 @@ pub struct SystemRoute {
     pub mtu: Option<u32>,
 }
 
-/// What the system tells of routing.
+/// The system's routes, rules, addresses and MTUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SystemRouting {
     /// Routes of the tables that rules name, in the system's order.
@@ -130,7 +130,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Takes what the system tells now in place of what it told before; says whether anything changed.
+    /// Replaces the system's routes and rules; says whether anything changed.
     /// A route whose device has no address to send from is left out, as by Open vSwitch.
     pub fn set_system(&mut self, system: SystemRouting) -> bool {
         if self.system == system {

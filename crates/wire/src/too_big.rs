@@ -16,9 +16,9 @@ const FRAGMENTATION_NEEDED: u8 = 4;
 const TTL: u8 = 64;
 
 /// Writes the frame that answers a frame which is too large: from its receiver to its sender, with the
-/// same VLAN tags. `frame_max` is the number of bytes that a frame may have. Gives the answer's length, or
-/// `None` where none may be sent (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4): to what may be
-/// fragmented, to ICMP errors, to later fragments, to and from groups, to what is not IP.
+/// same VLAN tags. `frame_max` is the number of bytes that a frame may have. Returns the answer's length, or
+/// `None` where no answer may be sent (RFC 1812 section 4.3.2.7, RFC 4443 section 2.4): for IPv4 without DF,
+/// ICMP errors, later fragments, multicast and broadcast, and frames that are not IP.
 pub fn too_big(frame: &[u8], frame_max: u32, out: &mut [u8]) -> Option<usize> {
     let network = network(frame)?;
     let mtu = frame_max.saturating_sub(u32::try_from(network).ok()?);

@@ -1,5 +1,4 @@
-//! What the log says of packets whose translation met an error: the flow tables ask for something that cannot
-//! be (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_report_error`; `ofproto/ofproto-dpif-upcall.c`,
+//! Logs packets whose translation met an error in the flow tables, such as a stack underflow (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_report_error`; `ofproto/ofproto-dpif-upcall.c`,
 //! `upcall_xlate`).
 
 use crate::text::{PortNames, format_key};
@@ -9,18 +8,18 @@ use base::Instant;
 use flow::{DropReason, FlowKey};
 use std::time::Duration;
 
-/// The shortest time between two packets whose errors one thread tells: to find them, a packet is translated
-/// once more.
+/// A thread logs the errors of at most one packet in this time, since it translates that packet again to find
+/// them.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells of errors, not too often.
+/// Bounds how often errors are logged.
 #[derive(Debug, Default)]
 pub(super) struct TranslationLog {
     quiet_until: Option<Instant>,
 }
 
 impl TranslationLog {
-    /// Whether errors may be told now; if so, not again for a while.
+    /// Whether errors may be logged now; if so, not again before [`PAUSE`] is over.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.quiet_until.is_none_or(|until| now >= until);
         if is_due {
@@ -30,8 +29,8 @@ impl TranslationLog {
     }
 }
 
-/// Tells which errors the translation of a packet meets; `key` has the datapath's port numbers. Of one that
-/// goes round in the tables, all steps are told.
+/// Logs each error of a packet's translation; `key` has the datapath's port numbers. For a loop of resubmits, the
+/// whole trace is logged.
 pub(super) fn tell(world: World<'_>, key: &FlowKey) {
     for (target, text) in describe(world, key) {
         log::warn!(target: target, "{text}");

@@ -5,9 +5,10 @@ use base::OfPort;
 use flow::{Field, FlowKey, OptionMapping, TUN_KEY, TunnelKind, TunnelPush};
 use std::net::IpAddr;
 use tunnel::{Key, Outer, TunnelConfig};
+use wire::{ethernet, ethertype};
 
 /// Bytes of an Ethernet header.
-const ETHERNET_LEN: u32 = 14;
+const ETHERNET_LEN: u32 = ethernet::HEADER_LEN as u32;
 /// The smallest MTU of IPv4 (RFC 791 section 3.2).
 const MTU_MIN: u32 = 68;
 
@@ -18,8 +19,8 @@ pub fn key(outer: &Outer<'_>, config: &TunnelConfig, mark: u32) -> FlowKey {
     key.set(Field::EthSrc, source.to_u64().into());
     key.set(Field::EthDst, destination.to_u64().into());
     let (eth_type, from, to) = match outer.destination {
-        IpAddr::V4(_) => (0x0800, Field::Ipv4Src, Field::Ipv4Dst),
-        IpAddr::V6(_) => (0x86dd, Field::Ipv6Src, Field::Ipv6Dst),
+        IpAddr::V4(_) => (ethertype::IPV4, Field::Ipv4Src, Field::Ipv4Dst),
+        IpAddr::V6(_) => (ethertype::IPV6, Field::Ipv6Src, Field::Ipv6Dst),
     };
     key.set_eth_type(eth_type);
     key.set(from, bits(outer.source));

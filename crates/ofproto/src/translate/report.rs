@@ -33,7 +33,7 @@ pub(crate) struct Note {
 #[derive(Debug)]
 pub(crate) struct Notebook {
     wanted: bool,
-    /// Whether something wrong was met, be remarks wanted or not.
+    /// Whether an error was noted, also where remarks are not wanted.
     has_errors: bool,
     /// The remarks under which the next one goes, outermost first; the first holds all.
     open: Vec<Note>,

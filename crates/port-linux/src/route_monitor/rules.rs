@@ -13,7 +13,7 @@ const NOT_SUPPRESSED: u32 = u32::MAX;
 pub struct RuleInfo {
     /// Rules are looked at in ascending order.
     pub priority: u32,
-    /// It is for packets from elsewhere.
+    /// It applies to sources outside the prefix (`ip rule add not`).
     pub is_inverted: bool,
     /// The prefix of source addresses.
     pub prefix: IpAddr,

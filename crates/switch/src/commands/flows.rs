@@ -150,9 +150,8 @@ pub(super) fn flow_filter(devices: &Devices, text: &str) -> Result<Match, String
         .map_err(|error| format!("Failed to parse filter ({error})"))
 }
 
-/// The flows that are told by an identifier, `ufid:...`, or by the whole key of their packet: each worker may
-/// have one.
-pub(super) fn told(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, String> {
+/// Finds flows by an identifier, `ufid:...`, or by the whole key of their packet: each worker may have one.
+pub(super) fn find(view: &View<'_>, text: &str) -> Result<Vec<DatapathFlow>, String> {
     let mut flows = view.flows();
     if let Some(ufid) = text.strip_prefix("ufid:") {
         let ufid = ufid.split(',').next().unwrap_or_default();
@@ -181,7 +180,7 @@ fn get(switch: &mut Switch, words: &[String]) -> Answer {
     if !text.starts_with("ufid:") {
         return Err("parsing flow ufid (Invalid argument)".to_owned());
     }
-    let flows = told(&view, &text)?;
+    let flows = find(&view, &text)?;
     let flow = flows.first().ok_or("getting flow (No such file or directory)")?;
     let (id, worker) = (flow.id, flow.worker);
     Ok(dump_of(&view, DumpOptions { verbose, ..DumpOptions::default() }, names, |flow| {
@@ -197,15 +196,15 @@ fn delete(switch: &mut Switch, words: &[String]) -> Answer {
     let text = arguments.next().unwrap_or_default();
     let other = arguments.other.clone();
     arguments.end()?;
-    let flows = told(&switch.view(other.as_deref()), &text)?;
-    delete_told(switch, other.as_deref(), &flows)?;
+    let flows = find(&switch.view(other.as_deref()), &text)?;
+    delete_found(switch, other.as_deref(), &flows)?;
     let mut carried = FlowStats::default();
     flows.iter().for_each(|flow| carried.add(&flow.stats));
     Ok(if statistics { format_stats(&carried, clock::now()) + "\n" } else { String::new() })
 }
 
 /// Takes these flows of a datapath out, of which there has to be one.
-pub(super) fn delete_told(
+pub(super) fn delete_found(
     switch: &mut Switch,
     other: Option<&str>,
     flows: &[DatapathFlow],

@@ -1,6 +1,6 @@
 //! Commands about offloaded connections (ovs: `lib/dpctl.c`, `lib/dpif-netdev.c`).
 
-use super::flows::{add_fresh, told};
+use super::flows::{add_fresh, find};
 use super::{Answer, Arguments};
 use crate::Switch;
 use crate::offload::FlowOffloads;
@@ -55,7 +55,7 @@ fn why_not(switch: &mut Switch, words: &[String]) -> Answer {
         flow = arguments.next().ok_or("name a flow, as dpctl/dump-flows -m prints it")?;
     }
     arguments.end()?;
-    let flow = told(&switch.view(None), &flow)?.into_iter().next().ok_or(
+    let flow = find(&switch.view(None), &flow)?.into_iter().next().ok_or(
         "there is no such flow (No such file or directory); name one as dpctl/dump-flows -m prints \
          it, or its ufid",
     )?;

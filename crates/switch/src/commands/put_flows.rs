@@ -1,7 +1,7 @@
 //! `dpctl/add-flow`, `mod-flow`, `add-flows`, `mod-flows` and `del-flows`: a datapath's flows put, changed and
 //! taken out by hand (ovs: `lib/dpctl.c`, `dpctl.man`).
 
-use super::flows::{add_fresh, delete_told, told};
+use super::flows::{add_fresh, delete_found, find};
 use super::{Answer, Arguments};
 use crate::Switch;
 use daemon::bounded;
@@ -49,13 +49,13 @@ enum Step {
 /// How a flow is put.
 #[derive(Clone, Copy, Default, Debug)]
 struct Put {
-    /// It may be new.
+    /// A missing flow is created.
     creates: bool,
-    /// It may be there.
+    /// A flow that is there is changed.
     modifies: bool,
-    /// What it carried is forgotten.
+    /// Its statistics begin anew.
     clears: bool,
-    /// What it has carried is told.
+    /// Its statistics are printed.
     tells: bool,
 }
 
@@ -118,7 +118,7 @@ fn put(
     Ok(if how.tells { format_stats(&stats, clock::now()) + "\n" } else { String::new() })
 }
 
-/// Goes through a file of flows. What fails is told, and the rest is done all the same.
+/// Carries out each line of a file. A line that fails is reported, and the lines after it are carried out.
 fn file(switch: &mut Switch, words: &[String], step: Step) -> Answer {
     let mut arguments = Arguments::read_of(switch, words)?;
     let name = arguments.next().unwrap_or_default();
@@ -147,8 +147,8 @@ fn file(switch: &mut Switch, words: &[String], step: Step) -> Answer {
 }
 
 fn delete_line(switch: &mut Switch, other: Option<&str>, flow: &str) -> Result<(), String> {
-    let flows = told(&switch.view(other), flow)?;
-    delete_told(switch, other, &flows)
+    let flows = find(&switch.view(other), flow)?;
+    delete_found(switch, other, &flows)
 }
 
 /// `[add|modify|delete] flow [actions]`

@@ -28,7 +28,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// How long workers are given to tell what their flows carried.
+/// How long a command waits for the workers' flow statistics.
 const COLLECT_TIME: Duration = Duration::from_secs(1);
 /// Misses that are dropped in one go.
 const MISSES_AT_ONCE: usize = 256;
@@ -76,7 +76,7 @@ pub struct Datapath {
     flows: BTreeMap<FlowId, DatapathFlow>,
     last_flow: u64,
     generation: u32,
-    /// Workers that have told all since they were asked.
+    /// Workers that have sent all statistics since the last [`Datapath::collect`] began.
     collected: BTreeSet<WorkerId>,
 }
 
@@ -189,7 +189,7 @@ impl Datapath {
         [stats.exact_hits + stats.megaflow_hits, 0, stats.misses + stats.lost]
     }
 
-    /// Has the workers tell what their flows carried, and waits for it.
+    /// Collects the workers' flow statistics, and waits for them.
     pub fn collect(&mut self) {
         self.collected.clear();
         let began = Instant::now();
@@ -201,7 +201,7 @@ impl Datapath {
             let (done, all) = mpsc::channel();
             self.workers.iter().for_each(|it| it.send(WorkerCommand::Turn(done.clone())));
             drop(done);
-            // Nothing is ever sent: the channel ends when the last worker is through.
+            // No message is sent: the channel closes when the last worker has had its turn.
             if left.is_zero() || all.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
                 log::warn!(target: "dpif_netdev", "a worker is slow to tell of its flows");
                 return;
@@ -210,7 +210,7 @@ impl Datapath {
         }
     }
 
-    /// Hears what its workers tell, and has them forget the packets that no flow matched.
+    /// Handles the workers' events, and drops the packets that no flow matched.
     pub fn turn(&mut self) {
         while let Ok(event) = self.events.try_recv() {
             self.hear(event);

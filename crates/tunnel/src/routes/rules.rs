@@ -14,7 +14,7 @@ pub struct Rule {
     pub priority: u32,
     /// Whether a command added it.
     pub is_user: bool,
-    /// It is for packets from elsewhere.
+    /// It applies to sources outside the prefix (`ip rule add not`).
     pub is_inverted: bool,
     /// The prefix of source addresses that it is for.
     pub prefix: IpAddr,
