@@ -21,7 +21,8 @@ ovs-appctl dpif-netdev/pmd-rxq-show >/dev/null
 contains "statistics" "$(ovs-appctl dpif-netdev/pmd-stats-show)" "packets received:"
 # Only DPDK's and AF_XDP's ports are polled by Open vSwitch's workers.
 if ours; then
-    contains "flows of its core" "$(ovs-appctl dpctl/dump-flows pmd=0)" "flow-dump from pmd on cpu core: 0"
+    contains "flows" "$(ovs-appctl dpctl/dump-flows)" "flow-dump from pmd on cpu core: 0"
+    contains "flows of its core" "$(ovs-appctl dpctl/dump-flows pmd=0)" "recirc_id(0)"
     same "flows of another core" "" "$(ovs-appctl dpctl/dump-flows pmd=1)"
     same "flows of the main thread" "" "$(ovs-appctl dpctl/dump-flows pmd=-1)"
 fi

@@ -6,6 +6,7 @@ mod field;
 mod key;
 mod matching;
 mod megaflow;
+mod parentheses;
 mod parse;
 mod parse_actions;
 mod tunnel;

@@ -1,15 +1,13 @@
 //! Reading a datapath flow's key: `recirc_id(0),in_port(1),eth_type(0x0800),ipv4(proto=6)`.
 
 use super::field::{CT_STATES, TCP_FLAGS};
+use super::parentheses::{check_nesting, closing};
 use super::tunnel::TUNNEL_FLAGS;
 use crate::translate::datapath_mask;
 use base::{MacAddr, PortNo};
 use flow::{ETH_TYPE_NONE, FRAG_ANY, FRAG_LATER, Field, FlowKey, Mask, VLAN_PRESENT};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::ethertype;
-
-/// Parentheses within each other (ovs: `lib/odp-util.c`, `MAX_ODP_NESTED`).
-const NESTED_MAX: usize = 32;
 
 /// A text that is no datapath flow.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -291,35 +289,6 @@ impl<'a> Reader<'a> {
         self.put(tci, value, mask);
         Ok(())
     }
-}
-
-/// Refuses text whose parentheses nest too deeply: what stands in them is read, printed and carried out by
-/// functions that call themselves.
-pub(super) fn check_nesting(text: &str) -> Result<(), ParseError> {
-    let mut depth = 0usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' if depth == NESTED_MAX => return error(&text[at..], "parentheses nest too deeply"),
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Where the parenthesis that is open at the start is closed.
-pub(super) fn closing(text: &str) -> Option<usize> {
-    let mut depth = 0;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' if depth == 0 => return Some(at),
-            ')' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
 }
 
 fn field_of(header: &str, name: &str) -> Option<Field> {

@@ -2,7 +2,8 @@
 //!
 //! What needs more than the text tells is refused: meters, tunnels' headers, copies for controllers.
 
-use super::parse::{ParseError, check_nesting, closing, error, number, parse_fields};
+use super::parentheses::{check_nesting, closing};
+use super::parse::{ParseError, error, number, parse_fields};
 use base::{PortNo, RecircId, Zone};
 use flow::{
     Action, CheckLen, CtAction, Field, HashAlgorithm, Masked, Nat, NatKind, NatRange,
