@@ -16,6 +16,7 @@ use flow::{Field, FlowKey, Upcall, UpcallKind};
 use port_queues::PortQueues;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use wire::ethertype;
 
 /// Who answers misses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -212,22 +213,25 @@ impl List {
     }
 }
 
-/// Of a packet's key what all packets of its flow have, either way.
+/// Of a packet's key what all packets of its flow have, either way: the sum of the hashes of both ends. An
+/// exclusive or of addresses would be the same for all pairs of hosts that lie equally far apart.
 fn flow_hash(key: &FlowKey) -> u64 {
-    let both = |a: Field, b: Field| key.get(a) ^ key.get(b);
-    let addresses = match key.eth_type() {
-        0x0800 => both(Field::Ipv4Src, Field::Ipv4Dst),
-        0x86dd => both(Field::Ipv6Src, Field::Ipv6Dst),
-        0x0806 => both(Field::ArpSpa, Field::ArpTpa),
-        _ => both(Field::EthSrc, Field::EthDst),
+    let [source, destination] = match key.eth_type() {
+        ethertype::IPV4 => [Field::Ipv4Src, Field::Ipv4Dst],
+        ethertype::IPV6 => [Field::Ipv6Src, Field::Ipv6Dst],
+        ethertype::ARP => [Field::ArpSpa, Field::ArpTpa],
+        _ => [Field::EthSrc, Field::EthDst],
     };
-    let ports = u64::from(key.tp_src() ^ key.tp_dst());
-    let words = [addresses as u64, (addresses >> 64) as u64, ports];
     let mix = |hash: u64, word: u64| {
         let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 32
     };
-    words.into_iter().fold(u64::from(key.nw_proto()), mix)
+    let end = |address: Field, port: u16| {
+        let address = key.get(address);
+        [address as u64, (address >> 64) as u64, port.into()].into_iter().fold(1, mix)
+    };
+    let ends = end(source, key.tp_src()).wrapping_add(end(destination, key.tp_dst()));
+    mix(ends, key.nw_proto().into())
 }
 
 #[cfg(test)]

@@ -149,6 +149,25 @@ fn packets_of_one_flow_have_one_handler_and_flows_are_spread() {
 }
 
 #[test]
+fn pairs_of_hosts_that_lie_equally_far_apart_are_spread() {
+    let queue = UpcallQueue::answered_by(Answers::Handlers(4));
+    for (eth_type, [source, destination]) in [
+        (ethertype::ARP, [Field::ArpSpa, Field::ArpTpa]),
+        (ethertype::IPV4, [Field::Ipv4Src, Field::Ipv4Dst]),
+    ] {
+        let mut counts = [0; 4];
+        for n in 0..64 {
+            let mut key = key(1, eth_type);
+            key.set(source, 0x0a00_0000 + n);
+            key.set(destination, 0x0a00_0100 + n);
+            let upcall = miss(0, key);
+            counts[queue.list_for(upcall.worker, &upcall.kind, &upcall.key) - 1] += 1;
+        }
+        assert!(counts.iter().all(|count| (8..=24).contains(count)), "{counts:?}");
+    }
+}
+
+#[test]
 fn a_handler_takes_its_own_and_passes_on_what_only_the_owner_may_answer() {
     let queue = UpcallQueue::answered_by(Answers::Workers(2));
     let put = |worker: u16| {
