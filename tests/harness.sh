@@ -90,6 +90,16 @@ client_and_server() {
     host client 10.0.0.1/24 02:00:00:00:00:01
     host server 10.0.0.2/24 02:00:00:00:00:02
 }
+# A guest behind br-int, and a host `far` on the underlay of br-phy, whose address is 172.31.1.1.
+guest_and_underlay() {
+    host guest 10.0.0.1/24 02:00:00:00:00:01
+    host far 172.31.1.2/24 02:00:00:00:00:fe
+    start_switch
+    bridge br-phy far
+    bridge br-int guest
+    ip addr add 172.31.1.1/24 dev br-phy
+    ip link set br-phy up
+}
 # So that no ARP disturbs what is counted.
 static_neighbours() {
     ip -n client neigh replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent

@@ -1,14 +1,8 @@
 # limit: 90
 # Packets of tunnels that are known, by one lookup: broken ones among them are dropped and counted as before,
 # a changed tunnel, neighbour or route shows at once, and a flapping underlay comes back.
-host guest 10.0.0.1/24 02:00:00:00:00:01
-host far 172.31.1.2/24 02:00:00:00:00:fe
-start_switch
-bridge br-phy far
-bridge br-int guest
+guest_and_underlay
 vsctl set bridge br-phy other-config:hwaddr=02:00:00:00:00:aa
-ip addr add 172.31.1.1/24 dev br-phy
-ip link set br-phy up
 vsctl add-port br-int vxlan0 -- set interface vxlan0 type=vxlan ofport_request=9 \
     options:remote_ip=172.31.1.2 options:key=101 \
     -- add-port br-int gnv0 -- set interface gnv0 type=geneve options:remote_ip=172.31.1.2 options:key=7

@@ -1,13 +1,7 @@
 # limit: 90
 # Packets that are too large for a tunnel's underlay: their senders are told the MTU within the tunnel, or
 # outer packets are fragmented where that is allowed; whatever is dropped is counted.
-host guest 10.0.0.1/24 02:00:00:00:00:01
-host far 172.31.1.2/24 02:00:00:00:00:fe
-start_switch
-bridge br-phy far
-bridge br-int guest
-ip addr add 172.31.1.1/24 dev br-phy
-ip link set br-phy up
+guest_and_underlay
 vsctl add-port br-int vxlan0 -- set interface vxlan0 type=vxlan options:remote_ip=172.31.1.2 options:key=101
 ip -n far link add vx0 type vxlan id 101 local 172.31.1.2 remote 172.31.1.1 dstport 4789
 ip -n far link set vx0 address 02:00:00:00:00:02 mtu 1500 up

@@ -1,13 +1,7 @@
 # limit: 90
 # A VXLAN tunnel whose other end is the kernel's VXLAN device: a guest of ours and a service behind the
 # device reach each other, over an internal port of the physical bridge as underlay.
-host guest 10.0.0.1/24 02:00:00:00:00:01
-host far 172.31.1.2/24 02:00:00:00:00:fe
-start_switch
-bridge br-phy far
-bridge br-int guest
-ip addr add 172.31.1.1/24 dev br-phy
-ip link set br-phy up
+guest_and_underlay
 vsctl add-port br-int vxlan0 -- set interface vxlan0 type=vxlan \
     options:remote_ip=172.31.1.2 options:local_ip=172.31.1.1 options:key=101
 ip -n far link add vx0 type vxlan id 101 local 172.31.1.2 remote 172.31.1.1 dstport 4789

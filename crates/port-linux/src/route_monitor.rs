@@ -75,6 +75,8 @@ pub struct RouteMonitor {
     links: Links,
     /// Devices that were announced to be down since the last reading.
     went_down: BTreeSet<String>,
+    /// Announcements were lost since then.
+    has_lost: bool,
 }
 
 /// The descriptor becomes readable when something changed.
@@ -105,7 +107,12 @@ impl RouteMonitor {
         announcements.set_non_blocking(true).map_err(failed("set up the netlink socket"))?;
         // With a smaller buffer the switch works as well: only devices that go down are read from announcements.
         let _ = announcements.set_rx_buf_sz(RECEIVE_BUFFER_BYTES);
-        Ok(RouteMonitor { announcements, links: Links::open()?, went_down: BTreeSet::new() })
+        Ok(RouteMonitor {
+            announcements,
+            links: Links::open()?,
+            went_down: BTreeSet::new(),
+            has_lost: false,
+        })
     }
 
     /// Takes what was announced; says whether anything was. Does not wait.
@@ -123,7 +130,7 @@ impl RouteMonitor {
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(is_stale),
                     Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => is_stale = true,
+                    Some(libc::ENOBUFS) => (is_stale, self.has_lost) = (true, true),
                     _ => return Err(socket::system_error(NETLINK, "read announcements", e)),
                 },
             }
@@ -139,7 +146,10 @@ impl RouteMonitor {
         let macs = links.iter().map(|link| (link.name.clone(), link.mac)).collect();
         let mtus = links.iter().map(|link| (link.name.clone(), link.mtu)).collect();
         let mut down = std::mem::take(&mut self.went_down);
-        down.extend(links.iter().filter(|it| is_down(it)).map(|link| link.name.clone()));
+        // Where announcements were lost, any link may have been down meanwhile.
+        let has_lost = std::mem::take(&mut self.has_lost);
+        let were_down = links.iter().filter(|it| has_lost || is_down(it));
+        down.extend(were_down.map(|link| link.name.clone()));
         let mut routing = Routing { macs, mtus, down, ..Routing::default() };
         let names: BTreeMap<u32, String> =
             links.into_iter().map(|link| (link.ifindex, link.name)).collect();

@@ -10,7 +10,7 @@ use base::{DatapathId, Instant, MacAddr, OfPort};
 use control::{BridgeSettings, Change, ControllerKind, Desired, FlowTable, Mirror};
 use ofproto::connection::{ConnId, Settings};
 use ofproto::{BridgeConfig, BridgeId, MirrorConfig, MirrorOutput, TableConfig};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use tokio::task::JoinHandle;
 
@@ -31,6 +31,8 @@ pub struct Configured {
     pub bridges: BTreeMap<String, RunningBridge>,
     /// Interfaces by name.
     pub interfaces: BTreeMap<String, RunningInterface>,
+    /// Interfaces whose ports a command took out of the datapath.
+    pub taken_out: BTreeSet<String>,
     /// The smallest MTU of each bridge's ports when that was last looked at.
     pub mtus: BTreeMap<String, u32>,
 }

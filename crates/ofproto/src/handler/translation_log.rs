@@ -1,5 +1,5 @@
-//! Logs packets whose translation met an error in the flow tables, such as a stack underflow (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_report_error`; `ofproto/ofproto-dpif-upcall.c`,
-//! `upcall_xlate`).
+//! Logs packets whose translation met an error in the flow tables, such as a stack underflow
+//! (ovs: `ofproto/ofproto-dpif-xlate.c`, `xlate_report_error`; `ofproto/ofproto-dpif-upcall.c`, `upcall_xlate`).
 
 use crate::text::{PortNames, format_key};
 use crate::trace::{failure, write_notes};
@@ -11,6 +11,8 @@ use std::time::Duration;
 /// A thread logs the errors of at most one packet in this time, since it translates that packet again to find
 /// them.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Errors of one packet that are logged. Flow tables can be made such that a packet meets thousands.
+const ERRORS_MAX: usize = 16;
 
 /// Bounds how often errors are logged.
 #[derive(Debug, Default)]
@@ -29,7 +31,7 @@ impl TranslationLog {
     }
 }
 
-/// Logs each error of a packet's translation; `key` has the datapath's port numbers. For a loop of resubmits, the
+/// Logs the errors of a packet's translation; `key` has the datapath's port numbers. For a loop of resubmits, the
 /// whole trace is logged.
 pub(super) fn tell(world: World<'_>, key: &FlowKey) {
     for (target, text) in describe(world, key) {
@@ -44,11 +46,18 @@ fn describe(world: World<'_>, key: &FlowKey) -> Vec<(&'static str, String)> {
     }
     let flow = format_key(&shown, PortNames::default());
     let translation = translate(world, key, Notes::On { names: false, learns: false });
-    let mut told = Vec::new();
+    let (mut told, mut more) = (Vec::new(), 0);
     errors(&translation.notes, "", &mut |bridge, error| {
+        if told.len() == ERRORS_MAX {
+            more += 1;
+            return;
+        }
         let text = format!("{error} on bridge {bridge} while processing {flow}");
         told.push(("ofproto_dpif_xlate", text));
     });
+    if more > 0 {
+        told.push(("ofproto_dpif_xlate", format!("{more} more errors while processing {flow}")));
+    }
     if let Some(error @ (DropReason::ResubmitDepth | DropReason::Resubmits)) = translation.error {
         let mut text = format!("Flow: {flow}\n");
         write_notes(&mut text, &translation.notes, 0);

@@ -162,7 +162,9 @@ fn rule(words: &[String]) -> Result<Rule, String> {
     let (prefix, len) = match from.ok_or("Invalid 'from' parameter")? {
         "all" if is_ipv6 => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
         "all" => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        from => cidr(from).ok_or("Invalid from=ip/plen")?,
+        from => {
+            cidr(from).filter(|(ip, _)| ip.is_ipv6() || !is_ipv6).ok_or("Invalid from=ip/plen")?
+        }
     };
     let mut word = words.next().ok_or("Not enough arguments")?;
     let mut priority = 0;
@@ -242,6 +244,7 @@ mod tests {
         check("from=fd00::/16 table=default", Ok((0, false, "fd00::", 16, TABLE_DEFAULT)));
         check("to=all table=7", Err("Invalid 'from' parameter"));
         check("from=10.0.0 table=7", Err("Invalid from=ip/plen"));
+        check("-6 from=10.0.0.1 table=7", Err("Invalid from=ip/plen"));
         check("from=all prio=5", Err("Not enough arguments"));
         check("from=all", Err("Not enough arguments"));
         check("from=all prio=x table=7", Err("Invalid 'prio' format"));

@@ -21,16 +21,17 @@ impl Switch {
         running.device = None;
         running.state = Err(TAKEN_OUT.to_owned());
         self.configured.interfaces.insert(name.to_owned(), running);
+        self.configured.taken_out.insert(name.to_owned());
         Ok(())
     }
 
     /// Puts the ports in again that were taken out.
     pub fn put_back(&mut self) {
-        let interfaces = self.configured.interfaces.iter();
-        let out = interfaces.filter(|(_, it)| it.state.as_ref().is_err_and(|why| why == TAKEN_OUT));
-        for name in out.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+        for name in std::mem::take(&mut self.configured.taken_out) {
             let Some(mut running) = self.configured.interfaces.remove(&name) else { continue };
-            running.state = self.open_interface(&mut running);
+            if running.device.is_none() {
+                running.state = self.open_interface(&mut running);
+            }
             self.configured.interfaces.insert(name, running);
         }
     }
