@@ -4,7 +4,7 @@ use crate::{
     BridgeSettings, Desired, Interface, InterfaceKind, Port, SwitchOptions, TlsFiles, ZonePolicy,
 };
 use base::{OfPort, Zone};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One step from one configuration to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Change {
 #[must_use]
 pub fn difference(old: &Desired, new: &Desired) -> Vec<Change> {
     let mut changes = Vec::new();
-    let numbers = Numbers::of(new);
+    let numbers = Numbers::of(old, new);
     removals(old, new, &numbers, &mut changes);
     if old.options != new.options {
         changes.push(Change::SetOptions(new.options.clone()));
@@ -136,39 +136,49 @@ fn removals(old: &Desired, new: &Desired, numbers: &Numbers<'_>, changes: &mut V
     changes.extend(gone.cloned().map(Change::RemoveBridge));
 }
 
-/// OpenFlow's numbers of a configuration's ports, each with its bridge.
+/// OpenFlow's numbers of a configuration's ports, each with its bridge (ovs: `vswitchd/bridge.c`,
+/// `bridge_delete_or_reconfigure_ports`).
 struct Numbers<'a> {
-    /// Those that ports ask for.
-    wanted: BTreeSet<(&'a str, OfPort)>,
-    /// Those that ports have that ask for them.
-    settled: BTreeSet<(&'a str, OfPort)>,
+    /// Those that ports have.
+    taken: BTreeSet<(&'a str, OfPort)>,
+    /// Those that a port loses, as it does not ask for them and another does. A new port takes none, nor does
+    /// one that asks for the same as before, so that numbers change only with the configuration.
+    lost: BTreeSet<(&'a str, OfPort)>,
 }
 
 impl<'a> Numbers<'a> {
-    fn of(desired: &'a Desired) -> Self {
-        let (mut wanted, mut settled) = (BTreeSet::new(), BTreeSet::new());
-        for (bridge, port) in ports_of(desired) {
-            for interface in &port.interfaces {
-                let Some(number) = interface.ofport_request else { continue };
-                wanted.insert((bridge.as_str(), number));
-                if interface.ofport_hint.0 == Some(number) {
-                    settled.insert((bridge.as_str(), number));
-                }
-            }
-        }
-        Numbers { wanted, settled }
+    fn of(old: &Desired, new: &'a Desired) -> Self {
+        let has_number = |(bridge, interface): (&'a str, &'a Interface)| {
+            Some((bridge, interface.ofport_hint.0?, interface))
+        };
+        let before: BTreeMap<&str, Option<OfPort>> =
+            interfaces_of(old).map(|(_, it)| (it.name.as_str(), it.ofport_request)).collect();
+        let asks_anew = |it: &Interface| {
+            before.get(it.name.as_str()).is_some_and(|before| *before != it.ofport_request)
+        };
+        let with_numbers: Vec<_> = interfaces_of(new).filter_map(has_number).collect();
+        let holders: BTreeMap<_, _> =
+            with_numbers.iter().map(|&(bridge, has, it)| ((bridge, has), it)).collect();
+        let lost = with_numbers.iter().filter_map(|&(bridge, has, it)| {
+            let wanted = it.ofport_request.filter(|wanted| *wanted != has)?;
+            let holder = holders.get(&(bridge, wanted))?;
+            let takes = holder.ofport_request != Some(wanted);
+            (takes && (asks_anew(it) || asks_anew(holder))).then_some((bridge, wanted))
+        });
+        let lost = lost.collect();
+        Numbers { lost, taken: holders.into_keys().collect() }
     }
 
-    /// Whether a port has to give up its number: it asks for another, which no port has that asks for it,
-    /// or another asks for the one that it has without asking (ovs: `vswitchd/bridge.c`,
-    /// `bridge_delete_or_reconfigure_ports`).
+    /// Whether a port gets another number: it loses its own, or the one that it asks for is free.
     fn moves(&self, bridge: &str, port: &Port) -> bool {
+        let can_have = |wanted: OfPort| {
+            let place = (bridge, wanted);
+            self.lost.contains(&place) || !self.taken.contains(&place)
+        };
         port.interfaces.iter().any(|interface| {
             let Some(has) = interface.ofport_hint.0 else { return false };
-            match interface.ofport_request {
-                Some(wanted) => wanted != has && !self.settled.contains(&(bridge, wanted)),
-                None => self.wanted.contains(&(bridge, has)),
-            }
+            let wanted = interface.ofport_request.filter(|wanted| *wanted != has);
+            self.lost.contains(&(bridge, has)) || wanted.is_some_and(can_have)
         })
     }
 }
@@ -192,6 +202,12 @@ fn ports_of(desired: &Desired) -> impl Iterator<Item = (&String, &Port)> {
         .bridges
         .iter()
         .flat_map(|(name, bridge)| bridge.ports.values().map(move |port| (name, port)))
+}
+
+/// All interfaces with their bridges.
+fn interfaces_of(desired: &Desired) -> impl Iterator<Item = (&str, &Interface)> {
+    ports_of(desired)
+        .flat_map(|(bridge, port)| port.interfaces.iter().map(move |it| (bridge.as_str(), it)))
 }
 
 fn port_of<'a>(desired: &'a Desired, bridge: &str, port: &str) -> Option<&'a Port> {

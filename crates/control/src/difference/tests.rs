@@ -185,21 +185,26 @@ fn what_a_port_keeps_open() {
 
 #[test]
 fn ports_give_up_numbers_that_others_ask_for() {
-    // Each port: the number it asked for before, the one it has, and the one it asks for now.
+    // Each port: the number it asked for before, the one it has, and the one it asks for now. One without a
+    // number is new.
     type Numbers = (Option<u16>, u16, Option<u16>);
+    const NEW: u16 = 0;
     let moved = |ports: &[Numbers]| {
-        let configuration = |request: fn(&Numbers) -> Option<u16>| {
+        let configuration = |is_old: bool, request: fn(&Numbers) -> Option<u16>| {
             let mut desired = Desired::default();
             let bridge = desired.bridges.entry("br0".to_owned()).or_default();
             for (name, port) in ["p1", "p2", "p3"].iter().zip(ports) {
+                if is_old && port.1 == NEW {
+                    continue;
+                }
                 let mut interface = Interface::new(name, InterfaceKind::System);
                 interface.ofport_request = request(port).map(OfPort);
-                interface.ofport_hint = crate::Hint(Some(OfPort(port.1)));
+                interface.ofport_hint = crate::Hint(Some(OfPort(port.1)).filter(|_| port.1 != NEW));
                 bridge.ports.insert((*name).to_owned(), Port::new(interface));
             }
             desired
         };
-        let (old, new) = (configuration(|port| port.0), configuration(|port| port.2));
+        let (old, new) = (configuration(true, |port| port.0), configuration(false, |port| port.2));
         let added =
             difference(&old, &new).iter().filter_map(Change::added_port).collect::<Vec<_>>();
         added.join(" ")
@@ -210,6 +215,9 @@ fn ports_give_up_numbers_that_others_ask_for() {
         // The second lets go of a number that it has without asking.
         (vec![(None, 1, Some(2)), (None, 2, None)], "p1 p2"),
         (vec![(None, 1, Some(2)), (None, 2, None), (None, 3, None)], "p1 p2"),
+        // A new port takes none from another (Open vSwitch's test 1220).
+        (vec![(None, 1, None), (None, NEW, Some(1))], "p2"),
+        (vec![(None, 1, None), (Some(1), 2, Some(1))], ""),
         // Both ask for one number: who has it keeps it.
         (vec![(Some(1), 1, Some(1)), (None, 2, Some(1))], "p2"),
         (vec![(Some(1), 1, Some(1)), (Some(1), 2, Some(1))], ""),
