@@ -7,7 +7,7 @@ use std::process::Command;
 const COMPILERS: [&str; 4] = ["clang", "clang-19", "clang-16", "clang-14"];
 
 fn main() {
-    println!("cargo::rerun-if-changed=bpf/forward.c");
+    println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-env-changed=CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     println!("cargo::rustc-check-cfg=cfg(has_program)");

@@ -11,7 +11,7 @@ use crate::path_id::PathId;
 use crate::step::Step;
 use crate::unified::NewEntry;
 use crate::worker::Worker;
-use base::{Instant, PortNo};
+use base::Instant;
 use flow::{Action, Field, Headers, TupleL4};
 
 /// TCP's SYN, FIN and RST: their packets change connections, so they are not cached.
@@ -35,33 +35,28 @@ pub(crate) fn insert_burst(
         if is_chosen(worker)
             && let Some((mut mask, entry)) = new_entry(worker, now, headers, trace)
         {
-            let mut headers = *headers;
+            let (mut headers, mut tunnel) = (*headers, None);
             if let Some(seen) = &trace.seen {
+                let outer = &burst.headers[i];
                 let before = (burst.opened >> i & 1 != 0).then_some(burst.outside[i].class);
-                let class = class(worker, &burst.headers[i], &trace.passes, seen, before);
+                let Some(shape) = shape(worker, outer, &trace.passes, seen) else { continue };
+                let class = worker.outers.learn(outer, &shape, seen, before);
                 let Some(class) = class else { continue };
                 headers = headers.with_in_port(class);
                 mask = mask.union(&Headers::in_port_mask());
+                tunnel = Some((outer, shape, seen));
             }
             let is_new = worker.unified.insert(&headers, &mask, &entry);
-            // Devices do not open tunnels.
-            if is_new && worker.config.offers && trace.seen.is_none() {
-                offer::offer(worker, &headers, &mask, &entry, trace);
+            if is_new && worker.config.offers {
+                offer::offer(worker, (&headers, &mask), tunnel, &entry, trace);
             }
             observer.note(|| Step::Offered);
         }
     }
 }
 
-/// The number of the class of a packet that the first flow on its path decapsulated. `before` is the one
-/// by which it was not found.
-fn class(
-    worker: &mut Worker,
-    outer: &Headers,
-    passes: &Passes,
-    seen: &Seen,
-    before: Option<PortNo>,
-) -> Option<PortNo> {
+/// What the flows of a path look at of the outer packet that the first of them decapsulated.
+fn shape(worker: &Worker, outer: &Headers, passes: &Passes, seen: &Seen) -> Option<Shape> {
     let (first, behind) = passes.split_first()?;
     let opened = outer.mask_of(worker.flows.mask(first.flow)?);
     let (mut tunnel, mut key) = (Headers::none(), 0);
@@ -70,8 +65,7 @@ fn class(
         tunnel = tunnel.union(&outer.tunnel_mask_of(mask));
         key |= mask.get(Field::TunId) as u64;
     }
-    let shape = Shape::new(seen.kind, opened, &tunnel, key);
-    worker.outers.learn(outer, &shape, seen, before)
+    Some(Shape::new(seen.kind, opened, &tunnel, key))
 }
 
 /// Whether a cacheable walk is inserted.

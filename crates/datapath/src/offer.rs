@@ -4,10 +4,11 @@ use crate::burst::PathTrace;
 use crate::flow_kind::FinalActions;
 use crate::flow_paths::Hit;
 use crate::nat_rewrite::NatRewrite;
+use crate::outer::{Seen, Shape};
 use crate::unified::NewEntry;
 use crate::worker::Worker;
 use base::Instant;
-use flow::{Action, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule};
+use flow::{Action, FlowId, FlowStats, Headers, OffloadOffer, OffloadRule, OffloadTunnel};
 use std::sync::Arc;
 use wire::protocol;
 
@@ -33,17 +34,18 @@ impl Worker {
     }
 }
 
-/// Offers what was cached of a packet, if it is of an established connection.
+/// Offers what was cached of a packet, if it is of an established connection. `inner` are its headers and
+/// the bits that count, `outer` what was around it.
 #[inline(never)]
 pub(crate) fn offer(
     worker: &mut Worker,
-    headers: &Headers,
-    mask: &Headers,
+    inner: (&Headers, &Headers),
+    outer: Option<(&Headers, Shape, &Seen)>,
     entry: &NewEntry,
     trace: &PathTrace,
 ) {
     if worker.offers.len() < OFFERS_MAX
-        && let Some(offer) = make(worker, headers, mask, entry, trace)
+        && let Some(offer) = make(worker, inner, outer, entry, trace)
     {
         worker.offers.push(offer);
     }
@@ -51,8 +53,8 @@ pub(crate) fn offer(
 
 fn make(
     worker: &Worker,
-    headers: &Headers,
-    mask: &Headers,
+    (headers, mask): (&Headers, &Headers),
+    outer: Option<(&Headers, Shape, &Seen)>,
     entry: &NewEntry,
     trace: &PathTrace,
 ) -> Option<OffloadOffer> {
@@ -63,7 +65,8 @@ fn make(
     let actions: Arc<[Action]> = match worker.final_actions(entry.path_id)? {
         FinalActions::Output(port) => Arc::new([Action::Output(port)]),
         FinalActions::Actions(actions) => actions,
-        FinalActions::Nothing | FinalActions::Push(..) => return None,
+        FinalActions::Push(to, port) => Arc::new([Action::TunnelPush(to), Action::Output(port)]),
+        FinalActions::Nothing => return None,
     };
     let translated = match entry.nat_rewrite {
         None => None,
@@ -73,14 +76,30 @@ fn make(
     let flow = |hit: &Hit| Some(worker.flows.get(hit.flow)?.id);
     let flows = trace.passes.iter().map(flow).collect::<Option<Vec<_>>>()?;
     let rule = OffloadRule {
-        headers: *headers,
+        // The cache has the number of a class in the place of a tunnel's port.
+        headers: outer.map_or(*headers, |(.., seen)| headers.with_in_port(seen.port)),
         mask: *mask,
         connection: ct_passes.first.connection,
         second: ct_passes.second.map(|it| it.connection),
         translated,
         actions,
+        tunnel: outer.map(tunnel),
     };
     Some(OffloadOffer { worker: worker.id, rule, flows })
+}
+
+/// The outer packets of a path that begins in a tunnel.
+fn tunnel((headers, shape, seen): (&Headers, Shape, &Seen)) -> OffloadTunnel {
+    OffloadTunnel {
+        kind: seen.kind,
+        headers: *headers,
+        mask: shape.mask,
+        word: seen.word,
+        word_mask: shape.word,
+        has_checksum: seen.has_checksum,
+        options: seen.options.as_slice().into(),
+        header_bytes: seen.header_len,
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     pub word: u64,
     pub has_checksum: bool,
     pub options: ArrayVec<u8, { geneve::OPTIONS_LEN_MAX }>,
+    /// Bytes in front of the inner frame.
+    pub header_len: usize,
 }
 
 /// The mask of classes.
@@ -44,9 +46,9 @@ pub(crate) struct Shape {
     /// Bits that the flow matched which decapsulates.
     opened: Headers,
     /// Those, and bits that flows for inner packets match.
-    mask: Headers,
+    pub mask: Headers,
     /// Bits of [`Envelope::word`].
-    word: u64,
+    pub word: u64,
 }
 
 /// Outer packets that agree in the bits of a shape.
@@ -87,9 +89,9 @@ pub(crate) struct Outers {
 
 impl Seen {
     pub fn new(kind: TunnelKind, port: PortNo, envelope: &Envelope<'_>) -> Option<Seen> {
-        let Envelope { word, has_checksum, options, .. } = *envelope;
+        let Envelope { word, has_checksum, options, len: header_len, .. } = *envelope;
         let options = options.try_into().ok()?;
-        Some(Seen { kind, port, word, has_checksum, options })
+        Some(Seen { kind, port, word, has_checksum, options, header_len })
     }
 }
 

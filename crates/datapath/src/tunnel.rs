@@ -103,7 +103,7 @@ fn push_one(
 
 /// `None` where the packet gets too long.
 fn encapsulate(worker: &mut Worker, frame: &mut Frame, to: &TunnelPush) -> Option<()> {
-    let source_port = source_port(key_hash(&frame.key), to.source_ports);
+    let source_port = key_source_port(&frame.key, to);
     put_in_front(worker, frame, to, source_port)?;
     let mark = frame.key.pkt_mark();
     frame.read_again(to.out_port).then_some(())?;
@@ -159,8 +159,13 @@ pub(crate) fn push_known(
             sent = at + 1;
             continue;
         }
-        let hash = if has_keys { key_hash(&frame.key) } else { headers_hash(headers) };
-        let source_port = source_port(hash, to.source_ports);
+        let source_port = match has_keys {
+            true => key_source_port(&frame.key, to),
+            false => {
+                let (addresses, ports) = (headers.key_addresses(), headers.key_ports());
+                to.source_port(addresses, ports, headers.protocol())
+            }
+        };
         if put_in_front(worker, frame, to, source_port).is_some() {
             observer.note(|| Step::Done(Action::TunnelPush(Arc::clone(to))));
             observer.note(|| Step::Output(port));
@@ -193,37 +198,13 @@ fn make_room(worker: &mut Worker, packet: &mut Packet, header: &[u8]) -> Option<
     Some(())
 }
 
-/// The UDP source port, which is the same for all packets of a flow, so that the underlay may choose
-/// among paths by it.
-fn source_port(hash: u64, (least, greatest): (u16, u16)) -> u16 {
-    let range = u64::from(greatest.saturating_sub(least));
-    least + (((hash >> 32) * range) >> 32) as u16
-}
-
-/// A flow's hash, from a packet's key.
-fn key_hash(key: &FlowKey) -> u64 {
-    match key.is_ip() {
-        true => hash_ip(key.addresses(), key.ports(), key.nw_proto()),
-        false => {
-            let words = [key.get(Field::EthSrc) as u64, key.get(Field::EthDst) as u64];
-            words.into_iter().chain([key.eth_type().into()]).fold(0, mix)
-        }
+/// The UDP source port of a packet's flow, from its key.
+fn key_source_port(key: &FlowKey, to: &TunnelPush) -> u16 {
+    if key.is_ip() {
+        return to.source_port(key.addresses(), key.ports(), key.nw_proto());
     }
-}
-
-/// The same, from the headers of an ordinary packet.
-fn headers_hash(headers: &Headers) -> u64 {
-    hash_ip(headers.key_addresses(), headers.key_ports(), headers.protocol())
-}
-
-#[inline]
-fn hash_ip(addresses: [u64; 4], ports: u32, protocol: u8) -> u64 {
-    addresses.into_iter().chain([ports.into(), protocol.into()]).fold(0, mix)
-}
-
-#[inline]
-fn mix(hash: u64, word: u64) -> u64 {
-    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    let words = [key.get(Field::EthSrc) as u64, key.get(Field::EthDst) as u64];
+    to.source_port_of(words.into_iter().chain([key.eth_type().into()]))
 }
 
 /// Decapsulates frames in their places, as packets from the tunnel's port. There is a trace for each, or
@@ -263,7 +244,9 @@ fn decapsulate(
     write_metadata(&mut key, &found.metadata);
     write_options(&mut key, found.metadata.options, options)?;
     let (header_len, end, inner) = (found.header_len, found.end, found.inner);
-    let envelope = Envelope::read(kind, data).filter(|_| trace.is_some() && inner == Inner::Frame);
+    // Of outer headers with a tag or with IP options, what is read in few instructions is not the tunnel's.
+    let is_read = |it: &Envelope<'_>| it.len == header_len && inner == Inner::Frame;
+    let envelope = trace.as_ref().and_then(|_| Envelope::read(kind, data)).filter(is_read);
     let seen = envelope.and_then(|it| Seen::new(kind, port, &it));
     let is_cut = cut(&mut frame.packet, header_len, end);
     if let Inner::Packet(kind) = inner {

@@ -64,6 +64,12 @@ impl Headers {
         &self.words
     }
 
+    /// The port that the packet came in on.
+    #[inline]
+    pub fn in_port(&self) -> PortNo {
+        PortNo((self.words[0] >> 32) as u32)
+    }
+
     /// The TCP flags, 12 bits.
     #[inline]
     pub fn tcp_flags(&self) -> u16 {

@@ -7,6 +7,7 @@
 use crate::action::Action;
 use crate::connection::ConnectionRef;
 use crate::headers::Headers;
+use crate::tunnel::TunnelKind;
 use crate::upcall::FlowId;
 use base::{PortNo, WorkerId};
 use std::fmt;
@@ -26,8 +27,33 @@ pub struct OffloadRule {
     pub second: Option<ConnectionRef>,
     /// Addresses and ports behind connection tracking, where those are others.
     pub translated: Option<Translated>,
-    /// What is done with them then. Ends in an output.
+    /// What is done with them then. Ends in an output, which a tunnel's outer headers may precede.
     pub actions: Arc<[Action]>,
+    /// The tunnel that they come in through. `headers` and `mask` then are those of the inner packet, whose
+    /// port is the tunnel's.
+    pub tunnel: Option<OffloadTunnel>,
+}
+
+/// Outer packets that a device decapsulates: those that agree with `headers` in the bits of `mask` and with
+/// `word` in the bits of `word_mask`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OffloadTunnel {
+    /// The protocol.
+    pub kind: TunnelKind,
+    /// The outer headers of one of them.
+    pub headers: Headers,
+    /// Which bits of them make others like it.
+    pub mask: Headers,
+    /// The tunnel's header: the first eight bytes, or of GRE flags, protocol and the key or zero.
+    pub word: u64,
+    /// Which bits of it make others like it.
+    pub word_mask: u64,
+    /// The outer UDP header has a checksum.
+    pub has_checksum: bool,
+    /// Geneve's options, all of which count.
+    pub options: Box<[u8]>,
+    /// Bytes in front of the inner frame.
+    pub header_bytes: usize,
 }
 
 /// Addresses and ports of a packet, laid out as in a [`crate::FlowKey`].
@@ -52,9 +78,21 @@ pub struct OffloadOffer {
 }
 
 impl OffloadRule {
-    /// The port that the packets come in on.
+    /// The port that the packets come in on, within their tunnel where they have one.
     pub fn in_port(&self) -> PortNo {
-        PortNo((self.headers.words()[0] >> 32) as u32)
+        self.tunnel.as_ref().map_or(&self.headers, |tunnel| &tunnel.headers).in_port()
+    }
+
+    /// The ports that the rule hangs on: those of devices and those of tunnels.
+    pub fn ports(&self) -> impl Iterator<Item = PortNo> + '_ {
+        let of_action = |action: &Action| match action {
+            Action::Output(port) => Some(*port),
+            Action::TunnelPush(to) => Some(to.port),
+            _ => None,
+        };
+        let tunnel = self.tunnel.as_ref().map(|tunnel| tunnel.headers.in_port());
+        let came_by = std::iter::once(self.headers.in_port()).chain(tunnel);
+        came_by.chain(self.actions.iter().filter_map(of_action))
     }
 
     /// The connections.
@@ -166,6 +204,8 @@ refusals! {
     Match = "match", "its flows look at headers that the device does not (TCP flags, IPv6 flow label)";
     /// Steps that the device cannot carry out.
     Actions = "actions", "its flows do more than rewrite headers and send to one port";
+    /// A tunnel that the device cannot put packets into or take them out of.
+    Tunnel = "tunnel", "its tunnel is none that the device knows (VXLAN over IPv4 without UDP checksums)";
     /// The direction of the connection has a rule already.
     Twice = "twice", "the same direction of its connection is offloaded from another port";
     /// There is no room.

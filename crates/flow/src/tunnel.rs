@@ -132,6 +132,26 @@ impl TunnelPush {
         (self.frame_max as usize + self.header.len()).saturating_sub(ETHERNET_LEN + stripped)
     }
 
+    /// The UDP source port of an inner packet's flow, from its addresses and ports as a key has them. It is
+    /// the same for all packets of a flow, so that the underlay may choose among paths by it (RFC 7348
+    /// section 5).
+    #[inline]
+    pub fn source_port(&self, addresses: [u64; 4], ports: u32, protocol: u8) -> u16 {
+        let words = addresses.into_iter().chain([ports.into(), protocol.into()]);
+        self.source_port_of(words)
+    }
+
+    /// The same of an inner packet that is not IP, from words that tell its flow.
+    #[inline]
+    pub fn source_port_of(&self, words: impl Iterator<Item = u64>) -> u16 {
+        let hash = words.fold(0, |hash: u64, word| {
+            (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        });
+        let (least, greatest) = self.source_ports;
+        let range = u64::from(greatest.saturating_sub(least));
+        least + (((hash >> 32) * range) >> 32) as u16
+    }
+
     /// Whether outer packets may be fragmented: those of IPv4 without the flag that forbids it.
     pub fn may_fragment(&self) -> bool {
         const DONT_FRAGMENT: u8 = 0x40;

@@ -1,8 +1,8 @@
 //! The kernel as a device that forwards by itself.
 
-use crate::layout::Rule;
+use crate::layout::{DECAPSULATE, OUTER_BYTES, PUSH_VLAN, Rule};
 use crate::program::{Program, ProgramError};
-use crate::rule::{Key, translate};
+use crate::rule::{Key, Translation, translate};
 use crate::slots::between;
 use aya::maps::MapError;
 use aya::programs::xdp::XdpLinkId;
@@ -11,8 +11,9 @@ use flow::{FlowOffload, OffloadId, OffloadRule, OffloadStatus, OffloadTraffic, R
 use hashbrown::HashMap;
 use std::time::Duration;
 
-/// An Ethernet header with a VLAN tag, which the MTU does not count.
-const HEADER_BYTES: u32 = 18;
+/// An Ethernet header and a VLAN tag, which the MTU does not count.
+const ETHERNET_BYTES: u32 = 14;
+const TAG_BYTES: u32 = 4;
 
 /// Forwards packets of offloaded connections by an XDP program on the ports' devices.
 pub struct XdpOffload {
@@ -187,6 +188,22 @@ impl XdpOffload {
     }
 }
 
+/// The longest frame that comes in and is forwarded. Larger ones were not on a wire like this, and are several
+/// packets that the kernel has yet to cut (GSO), or do not fit the way out.
+fn frame_bytes_max(translated: &Translation, in_mtu: u32, out_mtu: u32) -> u32 {
+    let outer = OUTER_BYTES as u32;
+    let mut most = out_mtu.saturating_add(ETHERNET_BYTES);
+    if let Some(frame_max) = translated.frame_max {
+        let pushed = if translated.rule.does & PUSH_VLAN != 0 { TAG_BYTES } else { 0 };
+        most = most.saturating_sub(outer).min(frame_max).saturating_sub(pushed);
+    }
+    if translated.rule.does & DECAPSULATE != 0 {
+        // Frames that the kernel has yet to cut cannot be decapsulated.
+        most = most.saturating_add(outer).min(in_mtu.saturating_add(ETHERNET_BYTES));
+    }
+    most
+}
+
 /// The key with the device that packets come in on.
 fn on_device(key: Key, ifindex: u32) -> Key {
     match key {
@@ -204,7 +221,8 @@ impl FlowOffload for XdpOffload {
         let translated = translate(from)?;
         let ports = [from.in_port(), translated.out];
         let in_port = self.ports.get(&ports[0]).filter(|port| port.link.is_some());
-        let ifindex = in_port.ok_or(Refusal::InPort)?.ifindex;
+        let in_port = in_port.ok_or(Refusal::InPort)?;
+        let ifindex = in_port.ifindex;
         let out = self.ports.get(&ports[1]).ok_or(Refusal::OutPort)?;
         // To send a packet back where it came from is left to the switch, which knows when that is right.
         if ports[0] == ports[1] {
@@ -213,7 +231,7 @@ impl FlowOffload for XdpOffload {
         let (connection, direction) = (from.connection.id, usize::from(from.connection.is_reply));
         let rule = Rule {
             out: out.ifindex,
-            frame_bytes_max: out.mtu.saturating_add(HEADER_BYTES - 4),
+            frame_bytes_max: frame_bytes_max(&translated, in_port.mtu, out.mtu),
             direction: direction as u32,
             idle_ns: idle.as_nanos() as u64,
             ..translated.rule

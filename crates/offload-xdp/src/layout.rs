@@ -1,9 +1,10 @@
-//! What is shared with the program: `bpf/forward.c` has the same structures.
+//! What is shared with the program: `bpf/layout.h` has the same structures.
 
 use aya::Pod;
 
 /// What tells connections over IPv4 apart. Addresses and ports are as the
-/// program reads them, the first byte lowest.
+/// program reads them, the first byte lowest. Of packets out of a tunnel these are the inner headers; `kind` has
+/// the protocol in its low byte and the VNI above, and `remote` is the outer source.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyV4 {
@@ -11,7 +12,8 @@ pub(crate) struct KeyV4 {
     pub ports: u32,
     pub src: u32,
     pub dst: u32,
-    pub protocol: u32,
+    pub kind: u32,
+    pub remote: u32,
 }
 
 /// The same over IPv6.
@@ -22,12 +24,13 @@ pub(crate) struct KeyV6 {
     pub ports: u32,
     pub src: [u32; 4],
     pub dst: [u32; 4],
-    pub protocol: u32,
+    pub kind: u32,
+    pub remote: u32,
 }
 
 /// A rule. `does` says what of the rest counts.
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
     pub matching: [u64; 3],
     pub mask: [u64; 3],
@@ -49,10 +52,47 @@ pub(crate) struct Rule {
     pub src: [u32; 4],
     pub dst: [u32; 4],
     pub ports: u32,
-    pub spare2: u32,
+    pub outer_dst: u32,
+    pub outer_match: [u64; 3],
+    pub outer_mask: [u64; 3],
+    pub vxlan: u64,
+    pub header: [u8; OUTER_BYTES],
+    pub spare2: [u8; 6],
 }
 
-const _: () = assert!(size_of::<Rule>() == 144 && align_of::<Rule>() == 8);
+const _: () = assert!(size_of::<Rule>() == 256 && align_of::<Rule>() == 8);
+
+impl Rule {
+    /// All zero: of nothing, and does nothing.
+    pub const NONE: Rule = Rule {
+        matching: [0; 3],
+        mask: [0; 3],
+        generation: 0,
+        idle_ns: 0,
+        slot: 0,
+        direction: 0,
+        out: 0,
+        frame_bytes_max: 0,
+        does: 0,
+        tpid: 0,
+        tci: 0,
+        eth_dst: [0; 6],
+        eth_src: [0; 6],
+        ttl: 0,
+        tos: 0,
+        tos_mask: 0,
+        spare: 0,
+        src: [0; 4],
+        dst: [0; 4],
+        ports: 0,
+        outer_dst: 0,
+        outer_match: [0; 3],
+        outer_mask: [0; 3],
+        vxlan: 0,
+        header: [0; OUTER_BYTES],
+        spare2: [0; 6],
+    };
+}
 
 pub(crate) const TRANSLATE: u32 = 1;
 pub(crate) const SET_TTL: u32 = 1 << 1;
@@ -61,6 +101,10 @@ pub(crate) const SET_ETH_DST: u32 = 1 << 3;
 pub(crate) const SET_ETH_SRC: u32 = 1 << 4;
 pub(crate) const POP_VLAN: u32 = 1 << 5;
 pub(crate) const PUSH_VLAN: u32 = 1 << 6;
+pub(crate) const DECAPSULATE: u32 = 1 << 7;
+pub(crate) const ENCAPSULATE: u32 = 1 << 8;
+/// Bytes of Ethernet, IPv4 without options, UDP and VXLAN.
+pub(crate) const OUTER_BYTES: usize = 50;
 
 /// Words of a connection's slot, and where they stand.
 pub(crate) const SLOT_WORDS: usize = 8;

@@ -1,10 +1,13 @@
 //! Translates the switch's rules into those of the program.
 
+mod tunnel;
+
 use crate::layout::{
     KeyV4, KeyV6, POP_VLAN, PUSH_VLAN, Rule, SET_ETH_DST, SET_ETH_SRC, SET_TOS, SET_TTL, TRANSLATE,
 };
 use base::PortNo;
 use flow::{Action, Field, OffloadRule, Refusal, SetField};
+use tunnel::Remote;
 use wire::protocol::{TCP, UDP};
 
 /// Where a rule stands.
@@ -21,6 +24,8 @@ pub(crate) struct Translation {
     pub key: Key,
     pub rule: Rule,
     pub out: PortNo,
+    /// The longest frame that may be encapsulated, where it is.
+    pub frame_max: Option<u32>,
 }
 
 const VLAN_PRESENT: u16 = flow::VLAN_PRESENT;
@@ -47,9 +52,10 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
     let mut rule = Rule {
         matching: [words[1], words[2], words[3] & upper],
         mask: [mask[1], mask[2], mask[3] & upper],
-        ..Rule::default()
+        ..Rule::NONE
     };
-    let key = key(from);
+    let remote = from.tunnel.as_ref().map(|it| tunnel::decapsulate(it, &mut rule)).transpose()?;
+    let key = key(from, remote.unwrap_or_default());
     if let Some(to) = &from.translated {
         rule.does |= TRANSLATE;
         let [source_high, source, destination_high, destination] = to.addresses;
@@ -57,19 +63,20 @@ pub(crate) fn translate(from: &OffloadRule) -> Result<Translation, Refusal> {
             (address(source_high, source), address(destination_high, destination));
         rule.ports = to.ports.swap_bytes();
     }
-    let out = steps(from, &mut rule)?;
-    Ok(Translation { key, rule, out })
+    let (out, frame_max) = steps(from, &mut rule)?;
+    Ok(Translation { key, rule, out, frame_max })
 }
 
-fn key(from: &OffloadRule) -> Key {
+fn key(from: &OffloadRule, Remote { address: remote, vni }: Remote) -> Key {
     let words = from.headers.words();
-    let (ports, protocol) = (from.headers.ports().swap_bytes(), u32::from(from.headers.protocol()));
+    let ports = from.headers.ports().swap_bytes();
+    let kind = u32::from(from.headers.protocol()) | vni << 8;
     if from.headers.is_ipv6() {
         let (src, dst) = (address(words[4], words[5]), address(words[6], words[7]));
-        return Key::V6(KeyV6 { port: 0, ports, src, dst, protocol });
+        return Key::V6(KeyV6 { port: 0, ports, src, dst, kind, remote });
     }
     let (src, dst) = (((words[4] >> 32) as u32).swap_bytes(), (words[4] as u32).swap_bytes());
-    Key::V4(KeyV4 { port: 0, ports, src, dst, protocol })
+    Key::V4(KeyV4 { port: 0, ports, src, dst, kind, remote })
 }
 
 /// An address's words as the program reads them, the first byte lowest; that of IPv4 is the last.
@@ -77,16 +84,18 @@ fn address(high: u64, low: u64) -> [u32; 4] {
     [high >> 32, high, low >> 32, low].map(|word| (word as u32).swap_bytes())
 }
 
-/// Writes down what the steps do, and says where they send.
-fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<PortNo, Refusal> {
+/// Writes down what the steps do, and says where they send, and the longest frame that they encapsulate.
+fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<(PortNo, Option<u32>), Refusal> {
     let Some((Action::Output(out), before)) = from.actions.split_last() else {
         return Err(Refusal::Actions);
     };
     // Whether a tag is there, as far as it is known, and whether it was there from the start.
     let had_tag = from.headers.words()[2] as u16 & VLAN_PRESENT != 0;
-    let mut has_tag = had_tag;
+    let (mut has_tag, mut frame_max) = (had_tag, None);
     for action in before {
         match action {
+            // The outer headers are put on last.
+            _ if frame_max.is_some() => return Err(Refusal::Actions),
             Action::PopVlan if has_tag => {
                 has_tag = false;
                 rule.does = rule.does & !PUSH_VLAN | if had_tag { POP_VLAN } else { 0 };
@@ -98,10 +107,11 @@ fn steps(from: &OffloadRule, rule: &mut Rule) -> Result<PortNo, Refusal> {
                 (rule.tpid, rule.tci) = (tpid.swap_bytes(), (tci & !VLAN_PRESENT).swap_bytes());
             }
             Action::Set(set) => set_field(set, rule)?,
+            Action::TunnelPush(to) => frame_max = Some(tunnel::encapsulate(to, from, rule)?),
             _ => return Err(Refusal::Actions),
         }
     }
-    Ok(*out)
+    Ok((*out, frame_max))
 }
 
 fn set_field(set: &SetField, rule: &mut Rule) -> Result<(), Refusal> {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd};
 // Linux: include/uapi/linux/bpf.h.
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const XDP_REDIRECT: u32 = 4;
-/// A frame gets larger by a tag at most.
+/// A frame gets larger by a tag and a tunnel's headers at most.
 const GROWS_BY: usize = 64;
 
 /// The attribute of the system call.

@@ -52,8 +52,12 @@ impl Tracked {
     }
 
     fn send(&mut self, port: u32, text: &str) -> Vec<OffloadOffer> {
+        self.send_frame(port, &wire::text::parse(text).unwrap())
+    }
+
+    fn send_frame(&mut self, port: u32, frame: &[u8]) -> Vec<OffloadOffer> {
         let mut batch = Batch::new();
-        batch.push(Packet::from_bytes(&wire::text::parse(text).unwrap()));
+        batch.push(Packet::from_bytes(frame));
         self.worker.receive(NOW, PortNo(port), &mut batch, &mut self.out);
         self.out.batches_mut().for_each(|(_, batch)| batch.clear());
         self.worker.take_offers().unwrap_or_default()
@@ -137,6 +141,69 @@ fn what_is_translated_says_to_what() {
     let [back] = tracked.send(2, "10.0.0.2:80>192.168.0.9:7000 . seq=10 ack=1").try_into().unwrap();
     assert_eq!(back.rule.translated.unwrap().addresses, [0, 0x0a00_0002, 0, 0x0a00_0001]);
     assert_eq!(back.rule.translated.unwrap().ports, 80 << 16 | 1000);
+}
+
+/// A frame of the tunnel with VNI 101.
+fn in_vxlan(text: &str) -> Vec<u8> {
+    let inner = wire::text::parse(text).unwrap();
+    let outer = format!("172.31.1.2:5>172.31.1.1:4789 udp csum=zero len={}", 8 + inner.len());
+    let mut frame = wire::text::parse(&outer).unwrap();
+    frame[42..50].copy_from_slice(&[8, 0, 0, 0, 0, 0, 101, 0]);
+    frame[50..].copy_from_slice(&inner);
+    frame
+}
+
+#[test]
+fn packets_out_of_a_tunnel_are_offered_with_what_their_flows_matched_of_the_outer_headers() {
+    let mut tracked = Tracked::new(true, None, &[Action::Output(PortNo(2))]);
+    tracked.worker.command(NOW, FlowCommand::Delete(FlowId(10)), &mut tracked.out);
+    let (outside, inside) = (5, 9);
+    let from = |port: u32| {
+        let matching = Match::any().with(Field::RecircId, 0).with(Field::EthType, 0x0800);
+        matching.with(Field::InPort, port.into())
+    };
+    let kind = flow::TunnelKind::Vxlan;
+    let pop = Action::TunnelPop { port: PortNo(inside), kind, options: Arc::new([]) };
+    tracked.put(20, from(outside).with(Field::TpDst, 4789), vec![pop]);
+    let zone = CtAction { zone: Zone(1), ..CtAction::default() };
+    let track = vec![Action::Ct(Box::new(zone)), Action::Recirc(RecircId(1))];
+    tracked.put(21, from(inside).with(Field::TunId, 101), track.clone());
+    tracked.put(22, from(1), track);
+    tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 S");
+    tracked.send_frame(outside, &in_vxlan("10.0.0.2:80>10.0.0.1:1000 SA seq=9 ack=1"));
+    tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10");
+    let packet = in_vxlan("10.0.0.2:80>10.0.0.1:1000 . seq=10 ack=1");
+    let [offer] = tracked.send_frame(outside, &packet).try_into().unwrap();
+    assert_eq!(offer.flows, [20, 21, 12].map(FlowId));
+    assert_eq!(offer.rule.in_port(), PortNo(outside));
+    assert_eq!(offer.rule.ports().collect::<Vec<_>>(), [inside, outside, 2].map(PortNo));
+    assert_eq!(offer.rule.headers.ipv4_addresses(), 0x0a00_0002_0a00_0001);
+    let tunnel = offer.rule.tunnel.unwrap();
+    assert_eq!((tunnel.kind, tunnel.has_checksum, tunnel.header_bytes), (kind, false, 50));
+    assert_eq!((tunnel.word, tunnel.word_mask), (0x0800_0000_0000_6500, u64::MAX));
+    assert_eq!(tunnel.headers.ipv4_addresses(), 0xac1f_0102_ac1f_0101);
+    assert_eq!(tunnel.mask.ports(), 0xffff, "the flow matched the destination port");
+    assert_eq!(tracked.send_frame(outside, &packet), []);
+}
+
+#[test]
+fn packets_into_a_tunnel_are_offered_with_their_outer_headers() {
+    let to = Arc::new(flow::TunnelPush {
+        port: PortNo(9),
+        out_port: PortNo(5),
+        kind: flow::TunnelKind::Vxlan,
+        strips_ethernet: false,
+        source_ports: (32_768, 61_000),
+        header: Box::new([0; 50]),
+        frame_max: 1500,
+        answer: flow::FlowKey::new(),
+    });
+    let steps = [Action::TunnelPush(to), Action::Output(PortNo(2))];
+    let mut tracked = Tracked::new(true, None, &steps);
+    tracked.handshake();
+    let [there] = tracked.send(1, "10.0.0.1:1000>10.0.0.2:80 . seq=1 ack=10").try_into().unwrap();
+    assert_eq!((&*there.rule.actions, there.rule.tunnel.as_ref()), (&steps[..], None));
+    assert_eq!(there.rule.ports().collect::<Vec<_>>(), [1, 9, 2].map(PortNo));
 }
 
 #[test]

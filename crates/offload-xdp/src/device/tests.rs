@@ -1,5 +1,7 @@
 //! The program in this machine's kernel, frame by frame (`BPF_PROG_TEST_RUN`), against what the rule says.
 
+mod vxlan;
+
 use super::*;
 use base::PortNo;
 use flow::{Action, ConnectionRef, Field, Headers, Match, SetField, Translated};
@@ -57,6 +59,7 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         second: None,
         translated: None,
         actions: Arc::from(actions),
+        tunnel: None,
     }
 }
 

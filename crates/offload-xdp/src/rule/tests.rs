@@ -16,6 +16,7 @@ fn rule(frame: &str, actions: &[Action]) -> OffloadRule {
         second: None,
         translated: None,
         actions: Arc::from(actions),
+        tunnel: None,
     }
 }
 

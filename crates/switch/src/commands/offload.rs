@@ -103,7 +103,8 @@ fn reasons(
     }
     let mut reasons = Vec::new();
     let in_port = flow.key.in_port();
-    if !offload.receives_from(in_port) {
+    // Packets out of a tunnel came in on a device, on which the flow that decapsulates depends.
+    if !offload.receives_from(in_port) && !flow.key.has_tunnel() {
         let name = switch.devices().get(in_port).map_or("its port", |device| &device.name);
         let words = format!(
             "packets of {name} are not offloaded; it takes a system device with \
@@ -111,7 +112,9 @@ fn reasons(
         );
         reasons.push((Refusal::InPort.name(), words, 0));
     }
-    let tracks = flow.actions.iter().any(|action| matches!(action, Action::Ct(_)));
+    // Behind decapsulation, packets may be tracked.
+    let is_tracking = |it: &Action| matches!(it, Action::Ct(_) | Action::TunnelPop { .. });
+    let tracks = flow.actions.iter().any(is_tracking);
     if !tracks && flow.key.ct_state().is_empty() {
         reasons.push((Refusal::Untracked.name(), Refusal::Untracked.to_string(), 0));
     }

@@ -4,8 +4,8 @@ use super::changes::Changes;
 use base::{Instant, PortNo, WorkerId};
 use conntrack::Conntrack;
 use flow::{
-    Action, ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRule,
-    OffloadStatus, OffloadTraffic, Refusal,
+    ConnectionRef, FlowId, FlowOffload, OffloadId, OffloadOffer, OffloadRule, OffloadStatus,
+    OffloadTraffic, Refusal,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
@@ -38,8 +38,10 @@ struct Held {
     worker: WorkerId,
     flows: Vec<FlowId>,
     connections: Vec<ConnectionRef>,
-    ports: [PortNo; 2],
+    ports: Vec<PortNo>,
     tcp_flags: u16,
+    /// Bytes of the tunnel's headers that the packets come with. Its first flow is credited with them.
+    outer_bytes: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -163,17 +165,15 @@ impl Table {
 
     fn hold(&mut self, id: OffloadId, offer: OffloadOffer) {
         let OffloadOffer { worker, rule, flows } = offer;
-        let out = match rule.actions.last() {
-            Some(Action::Output(out)) => *out,
-            _ => PortNo::default(),
-        };
         for flow in &flows {
             self.flows.entry(*flow).or_default().rules.push(id);
         }
         let connections = rule.connections().collect();
-        let ports = [rule.in_port(), out];
+        let ports = rule.ports().collect();
         let tcp_flags = if rule.headers.protocol() == TCP { ACK } else { 0 };
-        self.rules.insert(id, Held { worker, flows, connections, ports, tcp_flags });
+        let outer_bytes = rule.tunnel.map(|tunnel| tunnel.header_bytes);
+        let held = Held { worker, flows, connections, ports, tcp_flags, outer_bytes };
+        self.rules.insert(id, held);
         self.totals.installed += 1;
     }
 
@@ -218,14 +218,19 @@ impl Table {
         now: Instant,
     ) -> bool {
         let Some(held) = self.rules.get(&id) else { return false };
-        let &Held { worker, tcp_flags, ref flows, ref connections, .. } = held;
+        let &Held { worker, tcp_flags, ref flows, ref connections, outer_bytes, .. } = held;
+        let outer = traffic.packets * outer_bytes.unwrap_or(0) as u64;
+        let inner = OffloadTraffic { bytes: traffic.bytes.saturating_sub(outer), ..traffic };
         let note = |connection: &ConnectionRef| {
-            conntrack.with_offloaded(now, |it| it.note(*connection, traffic))
+            conntrack.with_offloaded(now, |it| it.note(*connection, inner))
         };
         let are_same = connections.iter().map(note).fold(true, |all, one| all & one);
         if traffic.packets > 0 {
             self.totals.traffic.add(traffic);
-            for flow in flows {
+            for (nth, flow) in flows.iter().enumerate() {
+                // The flow that decapsulates sees the outer packets.
+                let is_outer = nth == 0 && outer_bytes.is_some();
+                let (traffic, tcp_flags) = if is_outer { (traffic, 0) } else { (inner, tcp_flags) };
                 self.flows.entry(*flow).or_default().traffic.add(traffic);
                 self.credits.push(Credit { worker, flow: *flow, traffic, tcp_flags });
             }
@@ -287,10 +292,7 @@ impl Table {
     ) {
         self.remove_where(device, conntrack, now, |held| held.ports.contains(&port));
         // The number may become another port's.
-        let is_to = |action: &Action| *action == Action::Output(port);
-        self.waiting.retain(|Waiting { offer: OffloadOffer { rule, .. }, .. }| {
-            rule.in_port() != port && !rule.actions.iter().any(is_to)
-        });
+        self.waiting.retain(|waiting| waiting.offer.rule.ports().all(|it| it != port));
     }
 
     /// Takes out all rules, and forgets what waits.

@@ -3,7 +3,7 @@
 use super::*;
 use base::Zone;
 use conntrack::{Config, Tracker};
-use flow::{CtAction, FlowCommand, Frame, Headers};
+use flow::{Action, CtAction, FlowCommand, Frame, Headers, OffloadTunnel, TunnelKind};
 use packet::Packet;
 use std::sync::Arc;
 
@@ -68,6 +68,7 @@ pub(in crate::offload) fn offer(connection: u32, flows: &[u64]) -> OffloadOffer 
         second: None,
         translated: None,
         actions: Arc::new([Action::Output(PortNo(2))]),
+        tunnel: None,
     };
     let flows = flows.iter().map(|id| FlowId(*id)).collect();
     OffloadOffer { worker: WorkerId(0), rule, flows }
@@ -151,6 +152,43 @@ fn flows_and_connections_are_credited_and_kept_alive() {
     // Nothing for half a minute: it is over, and so is its rule.
     assert_eq!(bench.sweep(after_ms(110_001)), []);
     assert!(bench.device.rules.is_empty() && !bench.table.is_offloaded(FlowId(10)));
+}
+
+#[test]
+fn of_packets_out_of_a_tunnel_only_the_first_flow_is_credited_with_outer_headers() {
+    let mut bench = Bench::new();
+    let mut offer = bench.offer(1000, &[10, 11]);
+    let connection = offer.rule.connection;
+    let mut headers = Headers::none();
+    let outer = wire::text::parse("172.31.1.2:5>172.31.1.1:4789 udp len=72").unwrap();
+    assert!(headers.read(&outer, PortNo(5)).is_some());
+    offer.rule.tunnel = Some(OffloadTunnel {
+        kind: TunnelKind::Vxlan,
+        headers,
+        mask: Headers::none(),
+        word: 0x0800_0000_0000_6500,
+        word_mask: u64::MAX,
+        has_checksum: false,
+        options: Box::new([]),
+        header_bytes: 50,
+    });
+    assert_eq!(offer.rule.in_port(), PortNo(5));
+    let counted = |bench: &mut Bench| {
+        bench.tracker.entry(after_ms(60), connection).unwrap().original_traffic.bytes
+    };
+    let before = counted(&mut bench);
+    bench.install(vec![offer]);
+    bench.forwards(1, 100);
+    let credit = |flow, bytes| {
+        let traffic = OffloadTraffic { packets: 100, bytes };
+        Credit { worker: WorkerId(0), flow: FlowId(flow), traffic, tcp_flags: 0 }
+    };
+    assert_eq!(bench.sweep(after_ms(60)), [credit(10, 6400), credit(11, 1400)]);
+    assert_eq!(counted(&mut bench) - before, 1400);
+    // The tunnel's port is one that the rule hangs on, as are the devices'.
+    let Bench { conntrack, table, device, .. } = &mut bench;
+    table.remove_port(device, PortNo(1), conntrack, START);
+    assert!(device.rules.is_empty());
 }
 
 #[test]

@@ -1,0 +1,245 @@
+//! VXLAN: the program against the switch's own encapsulation.
+
+use super::*;
+use flow::{FlowKey, OffloadTunnel, TunnelKind, TunnelPush};
+use tunnel::{Outer, TunnelConfig};
+
+const VNI: u32 = 101;
+
+fn outer(far: &str, near: &str) -> Outer<'static> {
+    let mac = |last| base::MacAddr([2, 0, 0, 0, 0, last]);
+    Outer {
+        ethernet: (mac(0xaa), mac(0xbb)),
+        source: far.parse().unwrap(),
+        destination: near.parse().unwrap(),
+        tos: 0x20,
+        ttl: 9,
+        dont_fragment: true,
+        checksum: false,
+        oam: false,
+        key: VNI.into(),
+        options: &[],
+        group: (0, 0),
+        erspan: (0, 0, 0, 0),
+        gtpu: (0, 0),
+        packet: None,
+    }
+}
+
+fn built(kind: TunnelKind, outer: &Outer<'_>) -> Box<[u8]> {
+    tunnel::build(&TunnelConfig::new(kind), outer).unwrap()
+}
+
+/// A frame within a tunnel, as the switch encapsulates it.
+fn within(header: &[u8], source_port: u16, inner: &str) -> Vec<u8> {
+    let mut frame = [header, &wire::text::parse(inner).unwrap()].concat();
+    tunnel::finish(&mut frame, TunnelKind::Vxlan, source_port, &mut 0).unwrap();
+    frame
+}
+
+fn vxlan(inner: &str) -> Vec<u8> {
+    within(&built(TunnelKind::Vxlan, &outer("172.31.1.2", "172.31.1.1")), 40_000, inner)
+}
+
+/// A rule for inner packets like this one out of the tunnel.
+fn out_of_tunnel(inner: &str, actions: &[Action]) -> OffloadRule {
+    let bytes = vxlan(inner);
+    let mut headers = Headers::none();
+    assert!(headers.read(&bytes, IN).is_some());
+    let matching = Match::any().with(Field::EthDst, 0).with(Field::TpDst, 0);
+    let mask = headers.mask_of(matching.mask());
+    let tunnel = OffloadTunnel {
+        kind: TunnelKind::Vxlan,
+        headers,
+        mask,
+        word: u64::from_be_bytes(bytes[42..50].try_into().unwrap()),
+        word_mask: u64::MAX,
+        has_checksum: false,
+        options: Box::new([]),
+        header_bytes: 50,
+    };
+    OffloadRule { tunnel: Some(tunnel), ..rule(inner, actions) }
+}
+
+fn push() -> TunnelPush {
+    TunnelPush {
+        port: PortNo(9),
+        out_port: PortNo(8),
+        kind: TunnelKind::Vxlan,
+        strips_ethernet: false,
+        source_ports: (32_768, 61_000),
+        header: built(TunnelKind::Vxlan, &outer("172.31.1.1", "172.31.1.9")),
+        frame_max: 1464,
+        answer: FlowKey::new(),
+    }
+}
+
+#[track_caller]
+fn bytes_become(offload: &mut XdpOffload, frame: &[u8], expect: Option<&[u8]>) {
+    let (is_forwarded, out) = offload.try_frame(IN, frame).unwrap();
+    let passed = offload.passed();
+    let told: Vec<_> = passed.iter().filter(|it| it.1 > 0).collect();
+    assert_eq!(is_forwarded, expect.is_some(), "{told:?}");
+    assert_eq!(out, expect.unwrap_or(frame), "{told:?}");
+}
+
+const INNERS: [&str; 4] = [
+    "10.0.0.1:1000>10.0.0.2:80 . seq=5 ack=6 len=100",
+    "10.0.0.1:1000>10.0.0.2:80 udp len=22",
+    "10.0.0.1:1000>10.0.0.2:80 udp len=23 csum=partial",
+    "[fd00::1]:1000>[fd00::2]:80 . len=9",
+];
+
+#[test]
+fn packets_are_encapsulated_as_the_switch_would() {
+    in_namespace("encapsulation", |mut offload| {
+        let to = push();
+        let actions = [Action::TunnelPush(Arc::new(to.clone())), Action::Output(OUT)];
+        for inner in INNERS {
+            let rule = rule(inner, &actions);
+            let headers = &rule.headers;
+            let (addresses, ports) = (headers.key_addresses(), headers.key_ports());
+            let source_port = to.source_port(addresses, ports, headers.protocol());
+            let expect = within(&to.header, source_port, inner);
+            let id = offload.install(&rule, IDLE).unwrap();
+            bytes_become(&mut offload, &wire::text::parse(inner).unwrap(), Some(&expect));
+            let expect = OffloadTraffic { packets: 1, bytes: (expect.len() - 50) as u64 };
+            assert_eq!(offload.remove(id), expect);
+        }
+        // An inner packet of 1,450 bytes fits the MTU of 1,500, with its Ethernet header.
+        let [fits, too_large] = [1464 - 42, 1465 - 42].map(|payload| {
+            wire::text::parse(&format!("10.0.0.1:1>10.0.0.2:2 udp len={payload}")).unwrap()
+        });
+        offload.install(&rule("10.0.0.1:1>10.0.0.2:2 udp", &actions), IDLE).unwrap();
+        let (is_forwarded, out) = offload.try_frame(IN, &fits).unwrap();
+        assert!(is_forwarded && out.len() == 1514, "{}", out.len());
+        bytes_become(&mut offload, &too_large, None);
+    });
+}
+
+#[test]
+fn packets_are_decapsulated_and_then_treated_as_any() {
+    let set = |field, value: u128, mask: u128| Action::Set(SetField { field, value, mask });
+    in_namespace("decapsulation", move |mut offload| {
+        for inner in INNERS {
+            let rule = out_of_tunnel(inner, &[Action::Output(OUT)]);
+            let id = offload.install(&rule, IDLE).unwrap();
+            let (frame, expect) = (vxlan(inner), wire::text::parse(inner).unwrap());
+            bytes_become(&mut offload, &frame, Some(&expect));
+            // The same packet, but not in the tunnel.
+            bytes_become(&mut offload, &expect, None);
+            let traffic = OffloadTraffic { packets: 1, bytes: frame.len() as u64 };
+            assert_eq!(offload.remove(id), traffic);
+            bytes_become(&mut offload, &frame, None);
+        }
+        let inner = "10.0.0.1:1000>10.0.0.2:80 udp len=33 vlan=3";
+        let actions = [Action::PopVlan, set(Field::NwTtl, 9, 0xff), Action::Output(OUT)];
+        let rule = OffloadRule {
+            translated: to("192.168.7.9", "10.0.0.2", (2000, 80)),
+            ..out_of_tunnel(inner, &actions)
+        };
+        let id = offload.install(&rule, IDLE).unwrap();
+        let expect =
+            "192.168.7.9:2000>10.0.0.2:80 udp len=33 ttl=9 eth=02:00:00:00:00:01>02:00:00:00:00:02";
+        bytes_become(&mut offload, &vxlan(inner), Some(&wire::text::parse(expect).unwrap()));
+        offload.remove(id);
+        // From one tunnel into another.
+        let through = [Action::TunnelPush(Arc::new(push())), Action::Output(OUT)];
+        let rule = out_of_tunnel(INNERS[0], &through);
+        offload.install(&rule, IDLE).unwrap();
+        let headers = &rule.headers;
+        let source_port =
+            push().source_port(headers.key_addresses(), headers.key_ports(), headers.protocol());
+        let expect = within(&push().header, source_port, INNERS[0]);
+        bytes_become(&mut offload, &vxlan(INNERS[0]), Some(&expect));
+    });
+}
+
+#[test]
+fn other_tunnels_and_other_inner_packets_are_passed_up() {
+    in_namespace("packets of other tunnels", |mut offload| {
+        let inner = INNERS[0];
+        offload.install(&out_of_tunnel(inner, &[Action::Output(OUT)]), IDLE).unwrap();
+        let good = vxlan(inner);
+        // Addresses, checksum of the outer IP header, lengths, UDP port, VXLAN flags, VNI, inner bytes.
+        let changed = |changes: &[(usize, u8)]| {
+            let mut frame = good.clone();
+            changes.iter().for_each(|(at, byte)| frame[*at] = *byte);
+            let ip = &mut frame[14..34];
+            ip[10..12].fill(0);
+            let computed = wire::checksum::checksum(ip);
+            ip[10..12].copy_from_slice(&computed.to_be_bytes());
+            frame
+        };
+        let expect = wire::text::parse(inner).unwrap();
+        bytes_become(&mut offload, &changed(&[]), Some(&expect));
+        // The flow did not look at the outer source port, TTL or Ethernet source.
+        bytes_become(&mut offload, &changed(&[(34, 1), (22, 7), (11, 9)]), Some(&expect));
+        let mut bad_checksum = good.clone();
+        bad_checksum[24] ^= 1;
+        let mut longer = good.clone();
+        longer.push(0);
+        for other in [
+            changed(&[(5, 1)]),
+            changed(&[(29, 3)]),
+            changed(&[(33, 3)]),
+            changed(&[(37, 1)]),
+            changed(&[(39, 8)]),
+            changed(&[(41, 1)]),
+            changed(&[(42, 0x88)]),
+            changed(&[(43, 1)]),
+            changed(&[(47, 1)]),
+            changed(&[(48, 102)]),
+            changed(&[(49, 1)]),
+            changed(&[(20, 0x20)]),
+            bad_checksum,
+            longer,
+            vxlan("10.0.0.1:1001>10.0.0.2:80 . seq=5 ack=6 len=100"),
+            vxlan("10.0.0.1:1000>10.0.0.2:80 S"),
+            vxlan("10.0.0.1:1000>10.0.0.2:80 . len=100 frag=first"),
+            vxlan("10.0.0.1:1000>10.0.0.2:80 . len=100 csum=bad"),
+            vxlan("10.0.0.1>10.0.0.2 arp-request"),
+        ] {
+            bytes_become(&mut offload, &other, None);
+        }
+        bytes_become(&mut offload, &good, Some(&expect));
+        bytes_become(&mut offload, &vxlan("10.0.0.1:1000>10.0.0.2:80 FA"), None);
+        bytes_become(&mut offload, &good, None);
+    });
+}
+
+#[test]
+fn tunnels_that_the_program_does_not_know_are_refused() {
+    in_namespace("refused tunnels", |mut offload| {
+        let into = |push: TunnelPush| {
+            rule(INNERS[0], &[Action::TunnelPush(Arc::new(push)), Action::Output(OUT)])
+        };
+        let (v4, v6) = (outer("172.31.1.1", "172.31.1.9"), outer("fd00::1", "fd00::9"));
+        let with = |kind, outer: &Outer<'_>| {
+            into(TunnelPush { kind, header: built(kind, outer), ..push() })
+        };
+        let out_of = |change: fn(&mut OffloadTunnel)| {
+            let mut rule = out_of_tunnel(INNERS[0], &[Action::Output(OUT)]);
+            change(rule.tunnel.as_mut().unwrap());
+            rule
+        };
+        let twice = [
+            Action::TunnelPush(Arc::new(push())),
+            Action::TunnelPush(Arc::new(push())),
+            Action::Output(OUT),
+        ];
+        for (rule, expect) in [
+            (with(TunnelKind::Vxlan, &v6), Refusal::Tunnel),
+            (with(TunnelKind::Geneve, &v4), Refusal::Tunnel),
+            (with(TunnelKind::Gre, &v4), Refusal::Tunnel),
+            (with(TunnelKind::Vxlan, &Outer { checksum: true, ..v4.clone() }), Refusal::Tunnel),
+            (rule(INNERS[0], &twice), Refusal::Actions),
+            (out_of(|it| it.kind = TunnelKind::Geneve), Refusal::Tunnel),
+            (out_of(|it| it.has_checksum = true), Refusal::Tunnel),
+            (out_of(|it| it.word |= 1 << 63), Refusal::Tunnel),
+            (out_of(|it| it.header_bytes = 54), Refusal::Tunnel),
+        ] {
+            assert_eq!(offload.install(&rule, IDLE), Err(expect), "{rule:?}");
+        }
+    });
+}
