@@ -12,7 +12,7 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-/// Completed connections and packets (each counted once) a second.
+/// Returns completed connections per second and packets per second (each packet counted once).
 fn run(profile: &Profile, seconds: f64, seed: u64) -> (f64, f64) {
     let at_once = profile.connections_at_once as usize;
     let mut test =
@@ -30,7 +30,7 @@ fn run(profile: &Profile, seconds: f64, seed: u64) -> (f64, f64) {
         let (from, began) = *warm.get_or_insert((done, at));
         if at - began >= seconds {
             let (client, server) = (test.client.statistics(), test.server.statistics());
-            // Otherwise something other than the processor was the limit.
+            // Any of these would mean that something other than the processor was the limit.
             assert_eq!((client.failed.total(), client.retransmitted, server.table_full), (0, 0, 0));
             assert!(test.violations().is_empty(), "{:?}", test.violations());
             let per_second = |now, before| (now - before) as f64 / (at - began);

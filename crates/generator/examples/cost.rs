@@ -1,10 +1,10 @@
-//! What a connection costs the generator: client and server joined directly, at a rate in time that
-//! goes on by itself, so that every run does the same work and can be counted.
+//! What a connection costs the generator: client and server are joined directly and time is simulated, so
+//! that every run does the same work and instructions can be counted.
 //!
 //! `cargo build --release -p generator --example cost`, then
 //! `valgrind --tool=cachegrind --cache-sim=yes target/release/examples/cost CONNECTIONS [RATE
-//! [TIME_WAIT_MS [STEP_US]]]` for two numbers of connections: the difference of both counts is what
-//! the connections in between cost, without what it takes to begin.
+//! [TIME_WAIT_MS [STEP_US]]]` for two numbers of connections. The difference of the two counts is the cost of
+//! the connections in between, without start-up.
 
 use base::Instant;
 use generator::{FaultRates, Profile, SelfTest};
@@ -27,7 +27,7 @@ fn main() {
     let (mut now_ns, mut most) = (0, 0);
     while test.client.statistics().opened < connections {
         now_ns += step_ns;
-        // Each step carries packets one way and back again once, as a turn at real ports does.
+        // Each step carries packets one way and back once, as one iteration at real ports does.
         test.step(Instant::from_nanos(now_ns), 1);
         most = most.max(test.client.alive());
     }

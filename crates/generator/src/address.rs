@@ -1,4 +1,4 @@
-//! IP addresses and ports, and ranges of them as profiles name them.
+//! IP addresses and ports, and the ranges of them that profiles name.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,12 +12,12 @@ const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 pub(crate) struct Address(pub [u8; 16]);
 
 impl Address {
-    /// The address of these four bytes.
+    /// The IPv4 address of these four bytes, in its mapped form.
     pub const fn v4([a, b, c, d]: [u8; 4]) -> Address {
         Address([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
     }
 
-    /// The IPv4 address, where it is one.
+    /// Returns the IPv4 address, or `None` for an IPv6 address.
     #[inline]
     pub fn as_v4(&self) -> Option<[u8; 4]> {
         let (prefix, v4) = self.0.split_first_chunk::<12>()?;
@@ -53,18 +53,18 @@ impl AddressRange {
         AddressRange::between(address, address)
     }
 
-    /// Between these IPv4 addresses, both of them included.
+    /// The IPv4 addresses from one to the other, both included.
     pub(crate) fn between(one: [u8; 4], other: [u8; 4]) -> AddressRange {
         AddressRange { first: Address::v4(one.min(other)), last: Address::v4(one.max(other)) }
     }
 
-    /// So many addresses from this one on, 1 at least.
+    /// `count` consecutive addresses (at least 1) that begin with `first`.
     pub(crate) fn starting(first: Address, count: u16) -> AddressRange {
         let last = first.number().saturating_add(u128::from(count.max(1) - 1));
         AddressRange { first, last: Address(last.to_be_bytes()) }
     }
 
-    /// How many addresses there are; at least 1.
+    /// Returns the number of addresses, at least 1.
     pub fn count(&self) -> u64 {
         u64::try_from(self.last.number() - self.first.number())
             .unwrap_or(u64::MAX)
@@ -76,24 +76,24 @@ impl AddressRange {
         self.first.as_v4().is_some()
     }
 
-    /// The address at `index`, counted from the first; beyond the last it starts again.
+    /// Returns the address at `index` (from 0), modulo the number of addresses.
     pub(crate) fn get(&self, index: u64) -> Address {
         let offset = u128::from(index % self.count());
         Address((self.first.number() + offset).to_be_bytes())
     }
 
-    /// Those from `first` up to but not including `end`, counted from the first of these.
+    /// Returns the addresses at the indexes from `first` up to but not including `end`.
     pub(crate) fn part(&self, first: u64, end: u64) -> AddressRange {
         AddressRange { first: self.get(first), last: self.get(end.max(first + 1) - 1) }
     }
 
-    /// Where the address stands among these, counted from the first; none where it is no such.
+    /// Returns the index of the address, or `None` where the range does not contain it.
     pub(crate) fn offset(&self, address: Address) -> Option<u64> {
         let offset = address.number().checked_sub(self.first.number())?;
         if self.contains(address) { u64::try_from(offset).ok() } else { None }
     }
 
-    /// Whether the address is one of these.
+    /// Returns whether the range contains the address.
     #[inline]
     pub(crate) fn contains(&self, address: Address) -> bool {
         (self.first.number()..=self.last.number()).contains(&address.number())
@@ -158,22 +158,22 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// From `first` to `last`, whichever is the lower.
+    /// The ports between `first` and `last`, both included, in either order.
     pub(crate) fn new(first: u16, last: u16) -> PortRange {
         PortRange { first: first.min(last), last: first.max(last) }
     }
 
-    /// How many ports there are; at least 1.
+    /// Returns the number of ports, at least 1.
     pub fn count(&self) -> u64 {
         u64::from(self.last - self.first) + 1
     }
 
-    /// The port at `index`, counted from the first; beyond the last it starts again.
+    /// Returns the port at `index` (from 0), modulo the number of ports.
     pub(crate) fn get(&self, index: u64) -> u16 {
         self.first + (index % self.count()) as u16
     }
 
-    /// Whether the port is one of these.
+    /// Returns whether the range contains the port.
     pub(crate) fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
@@ -218,7 +218,7 @@ impl From<PortRange> for String {
     }
 }
 
-/// A range of addresses or ports that cannot be.
+/// An invalid range of addresses or ports.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{text}' {why}")]
 pub struct RangeError {

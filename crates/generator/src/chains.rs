@@ -1,13 +1,13 @@
-//! Finding numbers by a hash: chains whose heads are as many as there are numbers, however few or
-//! many those are, so that what is looked at lies close together.
+//! A hash index of numbers with linked chains. The number of chain heads follows the number of entries, so
+//! that a small index stays within few cache lines.
 //!
-//! It grows by a chain at a time (linear hashing: Litwin, VLDB 1980), and hence never stands still to
-//! move everything, as a table that doubles does just when connections are opened the fastest.
+//! It grows by one chain at a time (linear hashing: Litwin, VLDB 1980). A table that doubles would stop to
+//! move every entry just when connections are opened fastest.
 
 const NONE: u32 = u32::MAX;
-/// Chains from the beginning on.
+/// Chains of an empty index.
 const FIRST: usize = 64;
-/// Chains for each number at least, so that few chains hold two.
+/// Minimum number of chains per entry, so that few chains hold two.
 const SPARE: usize = 2;
 
 /// The place of one number in its chain.
@@ -17,32 +17,32 @@ struct Link {
     next: u32,
 }
 
-/// Memory of one number: its place, and its share of the heads.
+/// Bytes per number: its link and its share of the heads.
 pub(crate) const BYTES_PER_NUMBER: usize = size_of::<Link>() + SPARE * size_of::<u32>();
 
-/// Which numbers there are with a hash. The numbers should be as low as they can be.
+/// Hash index of numbers. Memory is proportional to the largest number, so callers use the lowest free one.
 pub(crate) struct Chains {
     heads: Vec<u32>,
     links: Vec<Link>,
     len: usize,
-    /// The lowest bits that number as many chains as there are, or more.
+    /// The smallest all-ones mask that covers every chain's number.
     mask: usize,
 }
 
 impl Chains {
-    /// None, with room for the numbers below `capacity`; what is not used is not touched.
+    /// An empty index with room for the numbers below `capacity`. Memory that is not used is not touched.
     pub fn new(capacity: usize) -> Chains {
         let mut heads = Vec::with_capacity((SPARE * capacity).max(FIRST));
         heads.resize(FIRST, NONE);
         Chains { heads, links: Vec::with_capacity(capacity), len: 0, mask: FIRST - 1 }
     }
 
-    /// How many numbers there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Begins to fetch what looking for this hash will look at first.
+    /// Prefetches the head of this hash's chain.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
         if let Some(head) = self.heads.get(self.chain(hash)) {
@@ -50,7 +50,7 @@ impl Chains {
         }
     }
 
-    /// The number that looking for this hash will most likely find, and its link is fetched.
+    /// Returns the first number in this hash's chain and prefetches its link.
     #[inline]
     pub fn first(&self, hash: u32) -> Option<u32> {
         let first = *self.heads.get(self.chain(hash))?;
@@ -58,7 +58,7 @@ impl Chains {
         Some(first)
     }
 
-    /// The number with this hash that is meant.
+    /// Returns the number in this hash's chain that `is_meant` accepts.
     #[inline]
     pub fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<u32> {
         let mut number = *self.heads.get(self.chain(hash))?;
@@ -71,7 +71,7 @@ impl Chains {
         None
     }
 
-    /// Takes a number in that is not there.
+    /// Inserts a number that is not in the index.
     pub fn insert(&mut self, number: u32, hash: u32) {
         self.len += 1;
         if self.heads.len() < SPARE * self.len {
@@ -88,7 +88,7 @@ impl Chains {
         }
     }
 
-    /// Takes a number out that is there.
+    /// Removes a number that is in the index.
     pub fn remove(&mut self, number: u32) {
         let Some(&gone) = self.links.get(number as usize) else { return };
         let chain = self.chain(gone.hash);
@@ -109,15 +109,15 @@ impl Chains {
         }
     }
 
-    /// The chain of this hash: as many of its lowest bits as number the chains, without the highest
-    /// where there is no such chain yet.
+    /// Returns the chain of this hash: its lowest bits under `mask`, without the highest of them where that
+    /// chain does not exist yet.
     #[inline]
     fn chain(&self, hash: u32) -> usize {
         let chain = hash as usize & self.mask;
         if chain < self.heads.len() { chain } else { chain & (self.mask >> 1) }
     }
 
-    /// One chain more: it takes its numbers from the one that had them until now.
+    /// Adds one chain and moves to it the entries of the chain that it splits.
     fn split(&mut self) {
         let new = self.heads.len();
         let old = new & !(1 << (usize::BITS - 1 - new.leading_zeros()));
@@ -139,7 +139,8 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// Whatever comes and goes, exactly what is there is found, also among equal hashes.
+        /// After any sequence of inserts and removals exactly the entries present are found, also among equal
+        /// hashes.
         #[test]
         fn finds_what_a_map_finds(
             steps in proptest::collection::vec((0u32..400, any::<bool>()), 1..1500),

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071).
 
-/// A running one's complement sum, of numbers in this machine's own order: the sum of numbers whose
-/// bytes are swapped is the sum with its bytes swapped (RFC 1071 section 2(B)).
+/// A running one's complement sum of numbers in native byte order. Swapping the bytes of every number swaps
+/// the bytes of the sum (RFC 1071 section 2(B)).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum(u64);
 
@@ -36,10 +36,11 @@ impl Sum {
         self
     }
 
-    /// The checksum: the complement of the folded sum. 0 where a covered checksum was right.
+    /// Returns the complement of the folded sum: the checksum, or 0 over data that includes a correct
+    /// checksum.
     #[inline]
     pub fn finish(self) -> u16 {
-        // Each fold leaves a number of half the bits and a carry.
+        // Each fold halves the number of bits, plus a carry.
         let sum = (self.0 & 0xffff_ffff) + (self.0 >> 32);
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);

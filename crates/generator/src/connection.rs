@@ -1,6 +1,5 @@
-//! All connections of one host in bounded memory: slots, what finds them by their addresses and
-//! ports, their timers, the queue of those that have something to send, and those that are closed
-//! and remembered for a while.
+//! All connections of one host in bounded memory: slots, an index by addresses and ports, timers, the queue
+//! of connections that have something to send, and connections in TIME-WAIT.
 
 use crate::chains::{self, Chains};
 use crate::frame::Flow;
@@ -11,8 +10,8 @@ use crate::wheel::{BYTES_PER_TIMER, Wheel};
 use base::{Instant, MacAddr};
 use std::collections::VecDeque;
 
-/// Memory of one connection in bytes: its slot, its timer, its places in the list of free slots, in
-/// the queue to send and where it is found; and the line that remembers it in TIME-WAIT.
+/// Bytes per connection: its slot, timer, index entry, its places in the free list and in the send queue, and
+/// its TIME-WAIT record.
 pub const BYTES_PER_CONNECTION: usize = size_of::<Connection>()
     + BYTES_PER_TIMER
     + 2 * size_of::<u32>()
@@ -22,13 +21,13 @@ pub const BYTES_PER_CONNECTION: usize = size_of::<Connection>()
 const _: () = assert!(BYTES_PER_CONNECTION <= 312, "a connection has grown");
 const _: () = assert!(size_of::<Connection>() == 192, "more than three cache lines");
 
-/// Connections that may wait to be asked what to send before their queue needs more memory.
+/// Connections that the send queue holds before it allocates more memory.
 const READY: usize = 4096;
 
-/// How many timers before its turn a connection whose timer ran out is fetched.
+/// How many expired timers ahead of the current one a connection is prefetched.
 const AHEAD: usize = 8;
 
-/// What a connection speaks.
+/// The protocol state machine of a connection.
 pub(crate) enum Machine {
     Tcp(Tcp),
     Udp(Udp),
@@ -47,15 +46,15 @@ impl Machine {
 #[repr(align(64))]
 pub(crate) struct Connection {
     pub flow: Flow,
-    /// Where its frames go; `None` while that is asked for.
+    /// Destination MAC address of its frames; `None` until address resolution has answered.
     pub to: Option<MacAddr>,
     queued: bool,
     alive: bool,
     pub machine: Machine,
 }
 
-/// The connections of one host. Which memory they use depends on how many there are, and not on how
-/// many there may be: a slot that was just left is the next to be taken.
+/// The connections of one host. The memory in use follows the number of connections, not the capacity: the
+/// slot that was freed last is allocated first.
 pub(crate) struct Connections {
     slots: Vec<Connection>,
     free: Vec<u32>,
@@ -63,14 +62,14 @@ pub(crate) struct Connections {
     chains: Chains,
     wheel: Wheel,
     ready: VecDeque<u32>,
-    /// Those that are closed and not yet forgotten.
+    /// Connections in TIME-WAIT.
     pub closed: TimeWait,
     seed: u64,
 }
 
 impl Connections {
-    /// Room for `capacity` connections, which is taken now and never grows, but for a longer queue
-    /// than is usual; what is not used is not touched.
+    /// Allocates `capacity` connections. Only the send queue may grow later. Memory that is not used is not
+    /// touched.
     pub fn new(capacity: usize, seed: u64, now: Instant) -> Connections {
         Connections {
             slots: Vec::with_capacity(capacity),
@@ -84,29 +83,29 @@ impl Connections {
         }
     }
 
-    /// Connections alive, those in TIME-WAIT among them.
+    /// Returns the number of connections alive, those in TIME-WAIT included.
     pub fn len(&self) -> usize {
         self.chains.len() + self.closed.len()
     }
 
-    /// Whether there is no room for one more.
+    /// Returns whether no further connection fits.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
 
-    /// What [`Connections::find`] finds a connection by.
+    /// Returns the hash that [`Connections::find`] takes.
     #[inline]
     pub fn hash(&self, flow: &Flow) -> u32 {
         hash(flow, self.seed)
     }
 
-    /// Begins to fetch where a connection of this hash is looked for.
+    /// Prefetches the head of this hash's chain.
     #[inline]
     pub fn prefetch_chain(&self, hash: u32) {
         self.chains.prefetch(hash);
     }
 
-    /// Begins to fetch the connection that will most likely be found.
+    /// Prefetches the first connection in this hash's chain.
     #[inline]
     pub fn prefetch_connection(&self, hash: u32) {
         let Some(id) = self.chains.first(hash) else { return };
@@ -116,26 +115,26 @@ impl Connections {
         self.wheel.prefetch(id);
     }
 
-    /// The connection with these addresses and ports, whose hash this is.
+    /// Returns the connection with these addresses and ports; `hash` is [`Connections::hash`] of `flow`.
     #[inline]
     pub fn find(&self, flow: &Flow, hash: u32) -> Option<u32> {
         let is_meant = |id: u32| self.slots.get(id as usize).is_some_and(|c| c.flow == *flow);
         self.chains.find(hash, is_meant)
     }
 
-    /// Whether these addresses and ports are in use, or were just now.
+    /// Returns whether a connection with these addresses and ports is alive or in TIME-WAIT.
     pub fn is_taken(&self, flow: &Flow) -> bool {
         let hash = self.hash(flow);
         self.find(flow, hash).is_some() || self.closed.find(flow, hash).is_some()
     }
 
-    /// The connection in slot `id`, where one is alive there.
+    /// Returns the connection in slot `id`, if one is alive there.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> Option<&mut Connection> {
         self.slots.get_mut(id as usize).filter(|connection| connection.alive)
     }
 
-    /// Takes a connection in, which must not be there yet; `None` where there is no room.
+    /// Inserts a connection that is not in the table. Returns its slot, or `None` where the table is full.
     pub fn insert(&mut self, flow: Flow, to: Option<MacAddr>, machine: Machine) -> Option<u32> {
         if self.is_full() {
             return None;
@@ -144,7 +143,7 @@ impl Connections {
         let id = match self.free.pop() {
             Some(id) => {
                 let slot = self.slots.get_mut(id as usize)?;
-                // It may stand in the queue for what was here before.
+                // The slot's previous connection may still have its entry in the send queue.
                 let queued = slot.queued;
                 *slot = Connection { flow, to, queued, alive: true, machine };
                 id
@@ -158,7 +157,7 @@ impl Connections {
         Some(id)
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn remove(&mut self, id: u32) {
         let Some(connection) = self.slots.get_mut(id as usize).filter(|c| c.alive) else { return };
         connection.alive = false;
@@ -166,8 +165,8 @@ impl Connections {
         self.free.push(id);
     }
 
-    /// Leaves of a connection only what its TIME-WAIT needs, which ends then; false, and nothing
-    /// done, where there is no room for that.
+    /// Replaces a connection by its TIME-WAIT record, which expires at `until`. Returns false, and changes
+    /// nothing, where no record is free.
     pub fn close(&mut self, id: u32, closed: Closed, until: u64) -> bool {
         let hash = self.hash(&closed.flow);
         let is_closed = self.closed.push(closed, hash, until);
@@ -177,7 +176,7 @@ impl Connections {
         is_closed
     }
 
-    /// After a connection changed: it is asked what to send, and then its timer is set.
+    /// Queues a changed connection for sending. Its timer is set after that.
     #[inline]
     pub fn touch(&mut self, id: u32) {
         let Some(connection) = self.slots.get_mut(id as usize).filter(|c| c.alive) else { return };
@@ -186,13 +185,13 @@ impl Connections {
         }
     }
 
-    /// The connection that has waited longest to be asked what to send; it stays first.
+    /// Returns the connection at the head of the send queue, and leaves it there.
     #[inline]
     pub fn first_ready(&self) -> Option<u32> {
         self.ready.front().copied()
     }
 
-    /// The first in the queue has nothing more to send: its timer is set.
+    /// Removes the head of the send queue, which has nothing more to send, and sets its timer.
     #[inline]
     pub fn pop_ready(&mut self) {
         let Some(id) = self.ready.pop_front() else { return };
@@ -206,7 +205,7 @@ impl Connections {
     /// Puts the connections whose timers ran out into `fired`.
     pub fn advance(&mut self, now: Instant, fired: &mut Vec<u32>) {
         self.wheel.advance(now, fired);
-        // A timer may fire early, or for what was in the slot before.
+        // A timer may fire early, or for the slot's previous connection.
         let mut kept = 0;
         for index in 0..fired.len() {
             if let Some(ahead) =
@@ -229,13 +228,13 @@ impl Connections {
         fired.truncate(kept);
     }
 
-    /// The slots of all connections alive but those in TIME-WAIT.
+    /// Returns the slots of all connections alive except those in TIME-WAIT.
     pub fn ids(&self) -> Vec<u32> {
         (0u32..).zip(&self.slots).filter(|(_, c)| c.alive).map(|(id, _)| id).collect()
     }
 }
 
-/// Folded multiplications; the seed keeps a run's order its own.
+/// A hash by folded multiplication. The seed makes each run's order its own.
 fn hash(flow: &Flow, seed: u64) -> u32 {
     let fold = |a: u64, b: u64| {
         let wide = u128::from(a) * u128::from(b);

@@ -1,9 +1,9 @@
-//! A flood of SYN segments beside real connections (RFC 3511 section 5.5): attackers that never
-//! answer, and a target that does.
+//! A flood of SYN segments beside real connections (RFC 3511 section 5.5): attackers that never answer, and a
+//! target that answers each SYN.
 //!
-//! Attack segments go to the address and port of the real servers, from addresses of their own, so
-//! that they are told from real ones by address alone. The driver of a [`Flood`] lets it look at
-//! everything that arrives on either side before the hosts see it.
+//! Attack segments go to the address and port of the real servers, from source addresses that no real client
+//! has, so that the address alone identifies them. The driver of a [`Flood`] passes it everything that
+//! arrives on either side before the hosts receive it.
 
 use crate::address::{AddressRange, PortRange};
 use crate::frame::{self, ACK, Flow, PROTOCOL_TCP, SYN, SegmentOut, Wire};
@@ -15,38 +15,38 @@ use base::{Instant, MacAddr};
 use packet::{Batch, Checksum, Pool};
 use std::collections::VecDeque;
 
-/// Attackers, of the block set apart for benchmarks.
+/// Attackers' addresses, from the block reserved for benchmarks (RFC 2544 appendix C.2.2).
 const ATTACKERS: ([u8; 4], [u8; 4]) = ([198, 18, 128, 1], [198, 18, 255, 254]);
-/// Answers of the target that wait to be sent at most; more are not given.
+/// Most answers of the target that wait to be sent; further ones are dropped.
 const ANSWERS: usize = 4096;
-/// What an attack's SYN and its answer offer (RFC 9293 section 3.7.1).
+/// The TCP options of an attack's SYN and of its answer (RFC 9293 section 3.7.1).
 const OPTIONS: Option<(u16, Option<u8>)> = Some((1460, None));
 
-/// What a flood is made from.
+/// The configuration of a flood.
 #[derive(Clone, Debug)]
 pub struct FloodConfig {
-    /// The attackers' Ethernet address, which is the clients' too.
+    /// The attackers' Ethernet address, the same as the clients'.
     pub client_mac: MacAddr,
-    /// The target's.
+    /// The target's Ethernet address.
     pub server_mac: MacAddr,
-    /// Where attack segments go.
+    /// Destination Ethernet address of attack segments.
     pub gateway: MacAddr,
     /// The VLAN of both sides.
     pub vlan: Option<u16>,
-    /// Decides the order of attackers and ports.
+    /// Seed for the order of attackers and ports.
     pub seed: u64,
 }
 
-/// What became of an attack.
+/// The counters of an attack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FloodCounts {
     /// Attack SYNs sent.
     pub sent: u64,
-    /// Attack SYNs that fell due and were not sent in time.
+    /// Attack SYNs that were due and not sent in time.
     pub missed: u64,
     /// Attack SYNs that the device forwarded to the target.
     pub forwarded: u64,
-    /// SYN/ACKs that came back for an attacker, the target's or the device's own.
+    /// SYN/ACKs that came back to an attacker, from the target or from the device itself.
     pub answered: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// A flood at the servers of this profile; none: they are not IPv4.
+    /// A flood at the servers of this profile; `None` where they are not IPv4.
     pub fn new(config: FloodConfig, profile: &Profile) -> Option<Flood> {
         let target = profile.servers.get(0);
         let target = AddressRange::single(target.as_v4()?);
@@ -82,13 +82,13 @@ impl Flood {
         })
     }
 
-    /// Sends so many SYNs per second from `now` on; counters start again.
+    /// Sends `per_second` SYNs per second from `now` on, and resets the counters.
     pub fn start(&mut self, per_second: u64, now: Instant) {
         self.counts = FloodCounts::default();
         self.pacer = Some(Pacer::new(per_second, 0, now));
     }
 
-    /// Sends no more of them.
+    /// Stops sending SYNs.
     pub fn stop(&mut self) {
         self.counts = self.counts();
         self.pacer = None;
@@ -96,7 +96,7 @@ impl Flood {
         self.answers.clear();
     }
 
-    /// What was counted since the start.
+    /// Returns what was counted since [`Flood::start`].
     pub fn counts(&self) -> FloodCounts {
         let missed = self.pacer.as_ref().map_or(self.counts.missed, Pacer::missed);
         FloodCounts { missed, ..self.counts }
@@ -133,7 +133,7 @@ impl Flood {
         }
     }
 
-    /// Fills the batch's free room with what the target answers.
+    /// Fills the batch's free room with the target's answers.
     pub fn answer(&mut self, pool: &mut Pool, batch: &mut Batch) {
         let wire = Wire { mac: self.config.server_mac, vlan: self.config.vlan, text: None };
         while batch.remaining_capacity() > 0 {
@@ -154,7 +154,7 @@ impl Flood {
         }
     }
 
-    /// Takes the attack's segments out of what arrived at the servers' side.
+    /// Removes the attack's segments from packets that arrived at the servers' side.
     pub fn sift_server(&mut self, pool: &mut Pool, batch: &mut Batch) {
         for packet in batch.take() {
             match self.attack_of(packet.data()) {
@@ -170,7 +170,8 @@ impl Flood {
         }
     }
 
-    /// Takes answers to attackers out of what arrived at the clients' side: they stay unanswered.
+    /// Removes answers to attackers from packets that arrived at the clients' side. Attackers do not answer
+    /// them.
     pub fn sift_client(&mut self, pool: &mut Pool, batch: &mut Batch) {
         for packet in batch.take() {
             let arrived = frame_in::read(packet.data(), self.config.vlan, false);
@@ -184,7 +185,8 @@ impl Flood {
         }
     }
 
-    /// The flow as the target sees it, who sent it, and the sequence number; none: no attack.
+    /// Returns the flow as the target sees it, the sender's MAC address and the sequence number; `None` where
+    /// the frame is not an attack's.
     fn attack_of(&self, frame: &[u8]) -> Option<(Flow, MacAddr, u32)> {
         let arrived = frame_in::read(frame, self.config.vlan, false).ok()?;
         let Content::Tcp(segment) = arrived.content else { return None };
@@ -248,7 +250,7 @@ mod tests {
         flood.stop();
         flood.attack(&mut pool, &mut batch, Instant::from_millis(2));
         assert!(batch.is_empty() && flood.counts().sent == 10);
-        // What falls due between two calls that lie far apart is missed.
+        // SYNs that were due in a long gap between two calls count as missed.
         flood.start(10_000, Instant::from_millis(2));
         flood.attack(&mut pool, &mut batch, Instant::from_millis(1002));
         assert!(flood.counts().missed > 9000);

@@ -1,5 +1,4 @@
-//! Frames as this crate writes them: Ethernet with one VLAN tag or none, ARP, IPv4, IPv6, neighbour
-//! discovery, TCP and UDP.
+//! Builds frames: Ethernet with at most one VLAN tag, ARP, IPv4, IPv6, neighbour discovery, TCP and UDP.
 
 use crate::address::Address;
 use crate::checksum::Sum;
@@ -31,19 +30,19 @@ pub(crate) struct Flow {
     pub protocol: u8,
 }
 
-/// Where the checksum stands in a UDP header.
+/// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
 
-/// What every frame of a host starts with.
+/// The Ethernet header of a host's frames and the contents of its TCP messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub mac: MacAddr,
     pub vlan: Option<u16>,
-    /// What its TCP messages say, over and over; none: the pattern.
+    /// Text that its TCP messages repeat; `None` sends the pattern.
     pub text: Option<Box<[u8]>>,
 }
 
-/// A TCP segment to be sent.
+/// A TCP segment to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SegmentOut {
     pub seq: u32,
@@ -52,19 +51,19 @@ pub(crate) struct SegmentOut {
     pub window: u16,
     /// Maximum segment size and window scale, on SYN only.
     pub options: Option<(u16, Option<u8>)>,
-    /// Where in the stream the payload starts.
+    /// Offset of the payload in the stream.
     pub offset: u32,
     pub length: u16,
 }
 
-/// A question or answer about who has an address.
+/// An ARP or neighbour discovery message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resolution {
     Ask { local: Address, wanted: Address },
     Answer { local: Address, remote: Address, to: MacAddr },
 }
 
-/// Writes bytes one after the other; what has no room is left out and `finish` says so.
+/// Writes bytes one after the other. Bytes that do not fit are left out, and `finish` reports it.
 struct Writer<'a> {
     area: &'a mut [u8],
     at: usize,
@@ -100,8 +99,8 @@ impl Writer<'_> {
         self.u16(ethertype);
     }
 
-    /// The Ethernet and IP headers before `length` bytes of `protocol`; returns the start of the
-    /// pseudo header's sum.
+    /// Writes the Ethernet and IP headers before `length` bytes of `protocol`. Returns the pseudo header's
+    /// sum.
     #[inline(always)]
     fn network(
         &mut self,
@@ -138,8 +137,8 @@ impl Writer<'_> {
     }
 }
 
-/// Runs `write` over the packet's room and closes the frame; the 16-bit checksum of what stands
-/// from the returned start on goes to the returned place.
+/// Runs `write` over the packet's room and sets the frame's length. `write` returns a starting sum, the
+/// offset at which the checksummed bytes begin, and the offset at which the checksum is stored.
 #[inline]
 fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum, usize, usize)>) {
     let mut writer = Writer { area: packet.receive_area(), at: 0 };
@@ -150,8 +149,8 @@ fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum
         && let Some(covered) = area.get(start..end)
     {
         let sum = pseudo.bytes(covered).finish();
-        // 0 would mean "none" in UDP (RFC 768), where 0xffff stands for it; elsewhere 0xffff is
-        // never what a sum comes to, and is remarked upon.
+        // In UDP, 0 means "no checksum" and 0xffff stands for it (RFC 768). Other protocols' sums never come
+        // to 0xffff, and tshark reports it.
         let is_udp = field == start + UDP_CHECKSUM;
         let sum = if sum == 0 && is_udp { 0xffff } else { sum };
         if let Some(field) = area.get_mut(field..field + 2) {
@@ -164,7 +163,7 @@ fn build(packet: &mut Packet, write: impl FnOnce(&mut Writer<'_>) -> Option<(Sum
 /// Bytes of headers at most: Ethernet with a tag, IPv6, TCP with its options.
 pub(crate) const HEADERS: usize = 14 + 4 + 40 + 28;
 
-/// Writes a TCP segment whose payload is the stream's pattern, or the host's own text.
+/// Writes a TCP segment with the stream's pattern, or the host's own text, as payload.
 pub(crate) fn tcp(packet: &mut Packet, wire: &Wire, to: MacAddr, flow: &Flow, out: &SegmentOut) {
     build(packet, |w| {
         let header: u16 = match out.options {
@@ -244,7 +243,7 @@ pub(crate) fn resolution(packet: &mut Packet, wire: &Wire, message: &Resolution)
             return None;
         }
         let [.., x, y, z] = remote.0;
-        // A question goes to the solicited-node multicast address (RFC 4291 section 2.7.1).
+        // A solicitation goes to the solicited-node multicast address (RFC 4291 section 2.7.1).
         let group = Address([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, x, y, z]);
         let (mac, towards) = match to {
             Some(to) => (to, remote),
@@ -253,7 +252,7 @@ pub(crate) fn resolution(packet: &mut Packet, wire: &Wire, message: &Resolution)
         let pseudo = w.network(wire, mac, [local, towards], PROTOCOL_ICMPV6, 32);
         let start = w.at;
         if to.is_some() {
-            // Solicited and override.
+            // The flags solicited and override (RFC 4861 section 4.4).
             w.put([136, 0, 0, 0, 0x60, 0, 0, 0]);
             w.put(local.0);
             w.put([2, 1]);

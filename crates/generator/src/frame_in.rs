@@ -1,4 +1,4 @@
-//! Frames as this crate reads them. Whatever the bytes are, reading ends in an answer.
+//! Parses frames. Any bytes yield a result, never a panic.
 
 use crate::address::Address;
 use crate::checksum::Sum;
@@ -8,7 +8,7 @@ use crate::frame::{
 };
 use base::MacAddr;
 
-/// A frame that was understood.
+/// A parsed frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arrived<'a> {
     pub source_mac: MacAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Arrived<'a> {
 }
 
 impl Arrived<'_> {
-    /// The connection that it is of, as its receiver sees it; without ports where it has none.
+    /// Returns the frame's connection as its receiver sees it; ports are 0 where the protocol has none.
     #[inline]
     pub fn flow(&self) -> Flow {
         let (local_port, remote_port, protocol) = match &self.content {
@@ -30,14 +30,14 @@ impl Arrived<'_> {
     }
 }
 
-/// What is in it.
+/// The contents of a parsed frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content<'a> {
     Tcp(Segment<'a>),
     Udp(Datagram<'a>),
-    /// A host asks for the MAC address of `destination`.
+    /// ARP request or neighbour solicitation for `destination`.
     Question,
-    /// `source` has the MAC address `mac`.
+    /// ARP reply or neighbour advertisement: `source` has the MAC address `mac`.
     Answer {
         mac: MacAddr,
     },
@@ -65,7 +65,7 @@ pub(crate) struct Datagram<'a> {
     pub payload: &'a [u8],
 }
 
-/// Why a frame was not read.
+/// Why a frame was discarded.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum Discard {
     Malformed,
@@ -73,8 +73,8 @@ pub(crate) enum Discard {
     Foreign,
 }
 
-/// The connection that a frame is of by what stands where it mostly does, so that its memory can be
-/// fetched before the frame is read; none where it is no plain TCP or UDP over IPv4.
+/// Reads addresses and ports at their usual offsets, without checks, so that the connection can be prefetched
+/// before the frame is parsed. Returns `None` unless the frame looks like plain TCP or UDP over IPv4.
 #[inline]
 pub(crate) fn likely_flow(frame: &[u8], vlan: Option<u16>) -> Option<Flow> {
     let at = if vlan.is_some() { 16 } else { 12 };
@@ -91,9 +91,9 @@ pub(crate) fn likely_flow(frame: &[u8], vlan: Option<u16>) -> Option<Flow> {
     })
 }
 
-/// Reads a frame that is what nearly all are: an untagged, unfragmented TCP segment with a right
-/// checksum in IPv4 without options. Gives who sent it, its connection as its receiver sees it, and
-/// the segment; none where it is not so, of which [`read`] says what it is.
+/// Fast parse of the most frequent frames: an untagged, unfragmented TCP segment with a correct checksum over
+/// IPv4 without options. Returns the sender's MAC address, the connection as its receiver sees it, and the
+/// segment. For `None`, [`read`] decides.
 #[inline(always)]
 pub(crate) fn read_plain(frame: &[u8], verify: bool) -> Option<(MacAddr, Flow, Segment<'_>)> {
     let it = frame.first_chunk::<54>()?;
@@ -122,7 +122,7 @@ pub(crate) fn read_plain(frame: &[u8], verify: bool) -> Option<(MacAddr, Flow, S
     Some((MacAddr([it[6], it[7], it[8], it[9], it[10], it[11]]), flow, segment))
 }
 
-/// Reads a frame; `verify` says whether its transport checksum is to be looked at.
+/// Parses a frame. `verify` says whether to check its transport checksum.
 pub(crate) fn read(frame: &[u8], vlan: Option<u16>, verify: bool) -> Result<Arrived<'_>, Discard> {
     let mut source_mac = [0; 6];
     source_mac.copy_from_slice(bytes(frame, 6, 6)?);
@@ -156,7 +156,7 @@ fn ipv4(source_mac: MacAddr, packet: &[u8], verify: bool) -> Result<Arrived<'_>,
     if verify && Sum::default().bytes(fixed).bytes(options).finish() != 0 {
         return Err(Discard::BadChecksum);
     }
-    // Fragments are never sent here: everything goes with "don't fragment".
+    // The generator's hosts set "don't fragment", so a fragment is not theirs.
     if u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0 {
         return Err(Discard::Foreign);
     }
@@ -182,7 +182,7 @@ fn ipv6(source_mac: MacAddr, packet: &[u8], verify: bool) -> Result<Arrived<'_>,
         return Ok(Arrived { source_mac, source, destination, content });
     }
     check(PROTOCOL_ICMPV6, payload, pseudo, verify)?;
-    // Neighbour messages from beyond a router are forged (RFC 4861 section 7.1).
+    // Neighbour discovery messages that passed a router are forged (RFC 4861 section 7.1).
     if fixed[7] != 255 {
         return Err(Discard::Foreign);
     }
@@ -193,7 +193,7 @@ fn ipv6(source_mac: MacAddr, packet: &[u8], verify: bool) -> Result<Arrived<'_>,
         }
         [136, 0] => {
             let source = address_at(payload, 8)?;
-            // Without the target's link-layer option the frame's own source says it.
+            // Without the target link-layer address option the frame's source address is used.
             let mac = match payload.get(24..32) {
                 Some(&[2, 1, a, b, c, d, e, f]) => MacAddr([a, b, c, d, e, f]),
                 _ => source_mac,

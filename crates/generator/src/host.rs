@@ -1,8 +1,7 @@
 //! One side of the traffic: many simulated clients, or many servers, behind one port.
 //!
-//! The driver of a host calls, again and again and with the time: [`Host::receive`] for packets
-//! that arrived, [`Host::tick`] for what time brings, and [`Host::transmit`] until it fills no
-//! batch any more.
+//! The driver of a host calls in a loop, with the current time: [`Host::receive`] for packets that arrived,
+//! [`Host::tick`] for timers and new connections, and [`Host::transmit`] until it fills no further batch.
 
 mod arrivals;
 mod departures;
@@ -25,14 +24,14 @@ use base::{Instant, MacAddr};
 use packet::{Batch, Checksum, Offload, Pool};
 use std::collections::VecDeque;
 
-/// Answers that wait to be sent at most; more are dropped and counted.
+/// Most answers that wait to be sent; further ones are dropped and counted.
 const ANSWERS: usize = 4096;
-/// How many combinations of addresses and ports one open tries.
+/// Number of combinations of addresses and ports that one open tries.
 const TRIES: usize = 64;
-/// Connections opened in one tick at most, so that answers are not kept waiting.
+/// Most connections opened in one tick, so that answers are not delayed.
 const OPENS_A_TICK: u64 = 256;
 
-/// Which side a host is.
+/// Which side of the traffic a host simulates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Opens connections.
@@ -41,23 +40,23 @@ pub enum Role {
     Server,
 }
 
-/// What a host is made from.
+/// The configuration of a host.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Which side it is.
     pub role: Role,
-    /// Its Ethernet address, which all its IP addresses share.
+    /// Its Ethernet address, shared by all its IP addresses.
     pub mac: MacAddr,
-    /// The VLAN that it sends in and hears; none: untagged.
+    /// The VLAN in which it sends and receives; `None` is untagged.
     pub vlan: Option<u16>,
-    /// Where all frames of a client go; none: it asks for each server's address (ARP, ND).
-    /// Servers answer to where a packet came from.
+    /// Destination MAC address of a client's frames; `None` resolves each server's address (ARP, ND). Servers
+    /// answer to the source of a packet.
     pub gateway: Option<MacAddr>,
-    /// What it does.
+    /// The traffic that it generates.
     pub profile: Profile,
-    /// Decides addresses, ports and sequence numbers: the same seed, the same run.
+    /// Seed for addresses, ports and sequence numbers: the same seed gives the same run.
     pub seed: u64,
-    /// Connections it has room for; [`crate::BYTES_PER_CONNECTION`] each.
+    /// Most connections; each takes [`crate::BYTES_PER_CONNECTION`].
     pub capacity: usize,
 }
 
@@ -65,7 +64,7 @@ pub struct HostConfig {
 pub struct Host {
     wire: Wire,
     addresses: AddressRange,
-    /// The other side's.
+    /// Addresses of the other side.
     peers: AddressRange,
     tcp_ports: PortRange,
     udp_ports: PortRange,
@@ -74,14 +73,14 @@ pub struct Host {
     neighbours: Neighbours,
     answers: VecDeque<Answer>,
     fired: Vec<u32>,
-    /// When the timers think it is.
+    /// The time by which timers run.
     late: Late,
     random: fastrand::Rng,
     opener: Option<Opener>,
     statistics: Statistics,
 }
 
-/// What only a client has.
+/// State that only a client has.
 struct Opener {
     opening: bool,
     gateway: Option<MacAddr>,
@@ -89,19 +88,19 @@ struct Opener {
     /// Opens that earlier pacers missed.
     missed_before: u64,
     at_once: usize,
-    /// Connections that are opened in all.
+    /// Number of connections to open in total.
     total: u64,
     udp_percent: f64,
-    /// Rises by the share of UDP with each open; at 100 it is a UDP connection's turn.
+    /// Rises by the percentage of UDP with each open; at 100 the next connection is UDP.
     udp_turn: f64,
     tcp: Tuples,
     udp: Tuples,
 }
 
-/// A frame that belongs to no connection.
+/// A queued frame that belongs to no connection.
 enum Answer {
     Resolution(Resolution),
-    /// To an address that is not of the generator.
+    /// To an address outside the generator's ranges.
     ToOthers(Resolution),
     Segment {
         flow: Flow,
@@ -110,7 +109,7 @@ enum Answer {
     },
 }
 
-/// The connection that a frame belongs to, its key, and the sender.
+/// The connection that a frame belongs to, and the frame's sender.
 struct Known {
     flow: Flow,
     hash: u32,
@@ -118,8 +117,8 @@ struct Known {
 }
 
 impl Host {
-    /// A host that does nothing until it is driven; a client starts to open connections with its
-    /// first tick, at `now` or later.
+    /// A host that is idle until it is driven. A client opens its first connections in its first tick, at
+    /// `now` or later.
     pub fn new(config: HostConfig, now: Instant) -> Result<Host, ProfileError> {
         let HostConfig { role, mac, vlan, gateway, profile, seed, capacity } = config;
         profile.check()?;
@@ -159,30 +158,30 @@ impl Host {
         })
     }
 
-    /// The other side has these addresses, and not only those of this host's profile: several hosts
-    /// share them.
+    /// Sets the other side's addresses where they are more than those of this host's profile, because several
+    /// hosts share them.
     pub fn set_peers(&mut self, peers: AddressRange) {
         self.peers = peers;
     }
 
-    /// What was counted so far.
+    /// Returns the counters since the start.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// Connections alive now.
+    /// Returns the number of connections alive.
     pub fn alive(&self) -> usize {
         self.connections.len()
     }
 
-    /// Opens that fell due and were missed, since the host was not driven often enough.
+    /// Returns the opens that were due and missed because the host was not driven often enough.
     pub fn missed_opens(&self) -> u64 {
         let Some(opener) = &self.opener else { return 0 };
         opener.missed_before + opener.pacer.as_ref().map_or(0, Pacer::missed)
     }
 
-    /// From `now` on, a client opens so many connections each second, after a linear rise over
-    /// `ramp_ms` from none; what it opened before goes on.
+    /// From `now` on, a client opens `per_second` connections per second, after a linear rise from 0 over
+    /// `ramp_ms`. Connections that are already open continue.
     pub fn open_at(&mut self, per_second: u64, ramp_ms: u64, now: Instant) {
         self.settings.spreads_waits = true;
         if let Some(opener) = &mut self.opener {
@@ -193,21 +192,21 @@ impl Host {
         }
     }
 
-    /// No further connections are opened; those alive go on to their end.
+    /// Opens no further connections. Those alive continue to their end.
     pub fn stop_opening(&mut self) {
         if let Some(opener) = &mut self.opener {
             opener.opening = false;
         }
     }
 
-    /// Opens connections until `opened` were opened in all, and then none.
+    /// Stops opening connections once `opened` were opened in total.
     pub fn stop_opening_after(&mut self, opened: u64) {
         if let Some(opener) = &mut self.opener {
             opener.total = opened;
         }
     }
 
-    /// Ends all connections at once without a word to their peers.
+    /// Ends all connections at once without sending anything to their peers.
     pub fn abort_all(&mut self) {
         for id in self.connections.ids() {
             self.end(id, End::Aborted);
@@ -218,10 +217,10 @@ impl Host {
         }
     }
 
-    /// Takes packets that arrived, and hands their buffers to `pool`.
+    /// Processes packets that arrived and returns their buffers to `pool`.
     ///
-    /// Whose they are is looked up for all before the first is read, so that the memory of their
-    /// connections is fetched for all of them at once, and not for one after the other.
+    /// The connections of the whole batch are looked up before the first packet is read, so that their cache
+    /// misses overlap.
     pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
         let mut hashes: ArrayVec<Option<u32>, BATCH_SIZE> = ArrayVec::new();
         for packet in batch.iter() {
@@ -243,7 +242,7 @@ impl Host {
 
     #[inline]
     fn read(&mut self, frame: &[u8], offload: &Offload, hash: Option<u32>, now: u64) {
-        // A checksum that the kernel left undone has never been on a wire.
+        // The kernel has not computed this checksum yet, so it was never on a wire.
         let verify = offload.checksum == Checksum::Unverified;
         if let (None, Some(hash)) = (self.wire.vlan, hash)
             && let Some((from, flow, segment)) = frame_in::read_plain(frame, verify)
@@ -263,7 +262,7 @@ impl Host {
         }
     }
 
-    /// Does what the time calls for: opens connections and runs timers.
+    /// Runs timers and opens the connections that are due.
     pub fn tick(&mut self, now: Instant) {
         let mut fired = std::mem::take(&mut self.fired);
         fired.clear();
@@ -312,7 +311,7 @@ impl Host {
     }
 
     fn end_unresolved(&mut self, id: u32) {
-        // The slot may have been given to another meanwhile, which then has its answer.
+        // The slot may belong to another connection by now, which has its MAC address already.
         if self.connections.get_mut(id).is_some_and(|connection| connection.to.is_none()) {
             self.end(id, End::Unresolved);
         }
@@ -321,7 +320,7 @@ impl Host {
     fn open_due(&mut self, now: Instant) {
         let alive = self.connections.len();
         let opened = self.statistics.opened;
-        // With the last one opened nothing falls due any more, and nothing can be missed.
+        // Once the last connection is opened, nothing more is due and nothing can be missed.
         let opens = |opener: &&mut Opener| opener.opening && opened < opener.total;
         let Some(opener) = self.opener.as_mut().filter(opens) else { return };
         let room = opener.at_once.saturating_sub(alive) as u64;
@@ -359,7 +358,7 @@ impl Host {
                 remote_port: tuple.server_port,
                 protocol,
             };
-            // What never came before cannot be in use.
+            // A combination that is used for the first time cannot be taken.
             (!tuples.comes_again || !self.connections.is_taken(&flow)).then_some(flow)
         });
         let Some(flow) = free else {

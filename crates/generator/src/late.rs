@@ -1,28 +1,28 @@
-//! What fell due between two calls: little by little, and not all at once.
+//! The timers' clock, which catches up gradually after the driver was away.
 
 use crate::pacer::Pacer;
 use base::Instant;
 
-/// The time by which timers run. It is the real one as long as the driver asks often enough. A driver that
-/// comes back after some milliseconds finds the timers of as many milliseconds due, of connections that
-/// otherwise speak evenly: all of them at once would be a burst that is longer than queues are, and the
-/// device would be blamed for what a pause of the generator did. So the timers' time goes on from where
-/// it stood, at five quarters of the real one's pace, and is never later than [`Pacer::LATE_NS`].
+/// The time by which timers run, which equals the real time while the driver calls often enough. After a
+/// pause of some milliseconds, the timers of all those milliseconds are due. Firing them at once would make a
+/// burst longer than the device's queues, and the device would be blamed for the generator's pause. So this
+/// clock continues from where it stood at 1.25 times the real pace, and is never later than
+/// [`Pacer::LATE_NS`].
 pub(crate) struct Late {
     shown_ns: u64,
     asked_ns: u64,
 }
 
-/// The longest time that passes at once, in nanoseconds.
+/// Most nanoseconds by which the clock advances in one call.
 const STEP_NS: u64 = 2_000_000;
 
 impl Late {
-    /// In time, now.
+    /// A clock that shows `now`.
     pub fn new(now: Instant) -> Late {
         Late { shown_ns: now.as_nanos(), asked_ns: now.as_nanos() }
     }
 
-    /// What timers take the time for.
+    /// Returns the timers' time at the real time `now`.
     #[inline]
     pub fn now(&mut self, now: Instant) -> Instant {
         let now_ns = now.as_nanos();
@@ -41,12 +41,12 @@ mod tests {
     #[test]
     fn what_is_late_is_made_up_at_five_quarters_of_the_pace() {
         let mut late = Late::new(Instant::from_millis(100));
-        // When it is asked, and what it shows, in microseconds.
+        // The real time and the expected timers' time, in microseconds.
         let cases = [
             (100_000, 100_000),
             (101_000, 101_000),
             (103_500, 103_500),
-            // Away for 10 ms, then there again.
+            // Away for 10 ms, then driven again.
             (113_500, 106_000),
             (114_500, 107_250),
             (115_500, 108_500),

@@ -1,12 +1,12 @@
-//! The load generator: simulated clients and servers that open, use and close real TCP and UDP
-//! connections through any device under test, and account for every one of them.
+//! The load generator: simulated clients and servers open, use and close real TCP and UDP connections through
+//! any device under test, and account for every one of them.
 //!
-//! Nothing here reads a clock or owns a socket. A [`Host`] is handed the time, the packets that
-//! arrived and a batch to fill; its driver joins it to ports. [`SelfTest`] joins a client
-//! and a server directly, which is the generator's own ceiling.
+//! This crate reads no clock and owns no socket. A [`Host`] takes the time, the packets that arrived and a
+//! batch to fill; its driver connects it to ports. [`SelfTest`] joins a client and a server directly, which
+//! measures the generator's own ceiling.
 //!
-//! Parsing, building and checksums are this crate's own, so that what measures shares no mistake
-//! with what is measured.
+//! Parsing, building and checksums are this crate's own, so that the generator shares no bug with the device
+//! that it measures.
 
 #![forbid(unsafe_code)]
 

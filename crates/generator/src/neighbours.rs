@@ -1,15 +1,15 @@
-//! Which MAC address a server's IP address has (ARP, RFC 826; ND, RFC 4861), asked for once for
-//! all connections that wait for it.
+//! Resolution of servers' IP addresses to MAC addresses (ARP, RFC 826; ND, RFC 4861), with one question for
+//! all connections that wait for an address.
 
 use crate::address::Address;
 use base::MacAddr;
 use std::collections::HashMap;
 
-/// How long an answer may take before the question is asked again.
+/// Time to wait for an answer before the question is repeated.
 const PATIENCE_NS: u64 = 1_000_000_000;
-/// How often it is asked (RFC 4861 section 10, MAX_UNICAST_SOLICIT).
+/// Most questions for one address (RFC 4861 section 10, MAX_UNICAST_SOLICIT).
 const ASKED_AT_MOST: u8 = 3;
-/// Addresses remembered at most: more servers are counted as unresolved.
+/// Most addresses that are kept. Connections to further servers count as unresolved.
 const ADDRESSES: usize = 1 << 20;
 
 enum Neighbour {
@@ -17,27 +17,27 @@ enum Neighbour {
     Asked { local: Address, waiting: Vec<u32>, again_at: u64, times: u8 },
 }
 
-/// What became of a look-up.
+/// The result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lookup {
     Known(MacAddr),
-    /// The question was sent already.
+    /// A question is under way; the connection waits.
     Wait,
-    /// The caller is the first, and is to ask.
+    /// The caller is the first to need this address and must send the question.
     Ask,
-    /// There is no room for more.
+    /// The table is full.
     Full,
 }
 
-/// What is to be done about a question without an answer.
+/// What to do about a question without an answer.
 pub(crate) enum Overdue {
     /// Ask for `wanted` again in the name of `local`.
     Ask { local: Address, wanted: Address },
-    /// No host answers: these connections cannot be opened.
+    /// No host answered: these connections cannot be opened.
     GiveUp(Vec<u32>),
 }
 
-/// The known and the asked-for addresses.
+/// Resolved and pending addresses.
 #[derive(Default)]
 pub(crate) struct Neighbours {
     all: HashMap<Address, Neighbour>,
@@ -46,7 +46,7 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    /// The MAC address of `wanted`, or else connection `id` waits for it.
+    /// Returns the MAC address of `wanted`, or makes connection `id` wait for it.
     pub fn look_up(&mut self, wanted: Address, local: Address, id: u32, now: u64) -> Lookup {
         let full = self.all.len() >= ADDRESSES;
         match self.all.get_mut(&wanted) {
@@ -67,8 +67,7 @@ impl Neighbours {
         }
     }
 
-    /// Takes an answer; returns the connections that waited for it. Unsolicited answers
-    /// are not believed.
+    /// Processes an answer and returns the connections that waited for it. Unsolicited answers are ignored.
     pub fn learn(&mut self, address: Address, mac: MacAddr) -> Vec<u32> {
         let Some(neighbour) = self.all.get_mut(&address) else { return Vec::new() };
         if mac.is_multicast() {
@@ -83,7 +82,7 @@ impl Neighbours {
         }
     }
 
-    /// Questions that have gone without an answer for too long.
+    /// Returns the questions whose time to answer is over.
     pub fn overdue(&mut self, now: u64) -> Vec<Overdue> {
         let mut found = Vec::new();
         if self.asked == 0 || now < self.look_at {

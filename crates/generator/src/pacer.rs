@@ -1,41 +1,39 @@
-//! When connections are opened: evenly, and no faster than asked.
+//! Paces opens: evenly, and no faster than the configured rate.
 
 use base::Instant;
 
-/// Opens fall due in groups of those of a fiftieth of a millisecond, or one by one where the rate is
-/// lower than that: even within a millisecond, and no clockwork for each packet that arrives between
-/// them. What a caller comes too late for is made up little by little, at five quarters of the rate or
-/// by one open more in each group, and never in a burst that no one asked for: a device that carries
-/// the rate would lose what comes at twice the rate, and would be blamed for it. What is later than
-/// [`Pacer::LATE_NS`], or than so many opens take as no queue feels, is counted as missed.
+/// Opens are due in groups, one group every 20 microseconds, or one by one at lower rates: even within a
+/// millisecond, without work for each packet that arrives between two groups. Opens that the caller was late
+/// for are made up at 1.25 times the rate, or with one extra open per group, and never in a burst: a device
+/// that carries the rate would drop packets at twice the rate and be blamed for it. Opens that are more than
+/// [`Pacer::late_ns`] late count as missed.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     per_second: u64,
     ramp_ns: u64,
     start: u64,
     asked_at: u64,
-    /// What fell due until so long after the start has been handed out or missed. It is behind the
-    /// time where a caller came too late, and catches up with it.
+    /// Opens that were due up to this many nanoseconds after the start were handed out or missed. It is
+    /// behind the time after a late call, and catches up.
     until: u64,
     /// Opens that were handed out or missed since the start.
     settled: u64,
     missed: u64,
 }
 
-/// Late opens are made up this much faster than the rate, as a part of it.
+/// Late opens are made up faster than the rate by one part in this many.
 const CATCH_UP_PART: u64 = 4;
-/// The shortest time between two groups, in nanoseconds.
+/// Shortest time between two groups, in nanoseconds.
 const GRAIN_NS: u64 = 20_000;
-/// Opens that may always be late: one a group, they are no burst to any queue. At low rates they take
-/// longer than [`Pacer::LATE_NS`], but half a second late is no longer the same rate.
+/// Opens that may always be late: at one extra open per group they are no burst. At low rates they take
+/// longer than [`Pacer::LATE_NS`], but an open that is half a second late no longer keeps the rate.
 const LATE_OPENS: u64 = 100;
 const LATE_MOST_NS: u64 = 500_000_000;
-/// The longest time whose opens are handed out at once, in nanoseconds.
+/// Longest time whose opens are handed out at once, in nanoseconds.
 const BURST_NS: u64 = 2_000_000;
 
 impl Pacer {
-    /// How late an open may be made at any rate, in nanoseconds: a few time slices of the system's
-    /// scheduler.
+    /// How late an open may be at any rate, in nanoseconds: a few time slices of the scheduler.
     pub const LATE_NS: u64 = 20_000_000;
 
     /// `per_second` opens each second from `start` on, after a linear rise over `ramp_ms`.
@@ -45,15 +43,15 @@ impl Pacer {
         Pacer { per_second, ramp_ns, start, asked_at: start, until: 0, settled: 0, missed: 0 }
     }
 
-    /// How many connections are to be opened now.
+    /// Returns the number of connections to open now.
     #[inline]
     pub fn due(&mut self, now: Instant) -> u64 {
         let is_soon = now.as_nanos().saturating_sub(self.asked_at) < GRAIN_NS;
         if is_soon { 0 } else { self.next_group(now) }
     }
 
-    /// The same for a caller that did not do `left` of what was due before: they are due again, or
-    /// missed when they are too late by now.
+    /// As [`Pacer::due`], for a caller that did not open `left` of the previous number: they are due again,
+    /// or missed if they are now too late.
     #[inline]
     pub fn due_again(&mut self, left: u64, now: Instant) -> u64 {
         let is_soon = now.as_nanos().saturating_sub(self.asked_at) < GRAIN_NS;
@@ -64,7 +62,7 @@ impl Pacer {
         self.next_group(now)
     }
 
-    /// How late an open may be made at this rate, in nanoseconds.
+    /// Returns how late an open may be at this rate, in nanoseconds.
     pub fn late_ns(per_second: u64) -> u64 {
         let one_open = 1_000_000_000 / per_second.max(1);
         (LATE_OPENS * one_open).clamp(Self::LATE_NS, LATE_MOST_NS)
@@ -74,7 +72,7 @@ impl Pacer {
         let elapsed = now.as_nanos().saturating_sub(self.start);
         let one_open = 1_000_000_000 / self.per_second.max(1);
         let oldest = elapsed.saturating_sub(Self::late_ns(self.per_second));
-        // One may always be late, or low rates would miss all of theirs.
+        // One open may always be late; otherwise low rates would miss all of theirs.
         let forgiven = self.cumulative(oldest).saturating_sub(1);
         if self.settled < forgiven {
             self.missed += forgiven - self.settled;
@@ -89,12 +87,12 @@ impl Pacer {
         due
     }
 
-    /// Opens that fell due and were not handed out, since the driver did not ask in time.
+    /// Returns the opens that were due and not handed out because the driver called too late.
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Opens that fall due up to `elapsed` nanoseconds after the start.
+    /// Returns the number of opens that are due up to `elapsed` nanoseconds after the start.
     fn cumulative(&self, elapsed: u64) -> u64 {
         let (rate, t, ramp) =
             (u128::from(self.per_second), u128::from(elapsed), u128::from(self.ramp_ns));
@@ -131,21 +129,21 @@ mod tests {
         let mut pacer = Pacer::new(1_000_000, 0, Instant::ZERO);
         let due = pacer.due(Instant::from_millis(500));
         assert_eq!((due, pacer.missed()), (2501, 479_999));
-        // The rest of what is not too late comes at five quarters of the rate.
+        // The rest of the opens that are not too late comes at 1.25 times the rate.
         let (mut total, mut most) = (due, 0);
         for us in (500_010..=700_000).step_by(10) {
             let due = pacer.due(Instant::from_nanos(us * 1000));
             (total, most) = (total + due, most.max(due));
         }
         assert_eq!((total + pacer.missed(), most), (700_000, 25));
-        // At a low rate one more each time is soon all, and more of it is waited for.
+        // At a low rate one extra open per group catches up soon, and more opens may be late.
         let mut pacer = Pacer::new(1000, 0, Instant::ZERO);
         let due = pacer.due(Instant::from_millis(500));
         assert_eq!((due, pacer.missed()), (4, 399));
         let asked: Vec<u64> =
             (1..=45).map(|n| pacer.due(Instant::from_nanos(500_000_000 + n * 20_000))).collect();
         assert_eq!((asked.iter().sum::<u64>(), asked.iter().max()), (45, Some(&1)));
-        // A caller that does a tenth of what is due misses the rest, but for what may be late.
+        // A caller that opens a tenth of what is due misses the rest, except for what may be late.
         let mut pacer = Pacer::new(100_000, 0, Instant::ZERO);
         let (mut done, mut left) = (0, 0);
         for ms in 1..=1000 {

@@ -1,7 +1,7 @@
-//! What the payload of a stream is: known at every offset, so that senders keep no buffers and
-//! receivers can tell every byte that is missing, doubled, swapped or changed.
+//! The payload of a stream, known at every offset: senders keep no buffers, and receivers detect every byte
+//! that is missing, duplicated, swapped or changed.
 
-/// A prime, so that a stream shifted by whole segments does not look the same.
+/// A prime, so that a stream shifted by whole segments looks different.
 const PERIOD: usize = 4093;
 const TABLE_BYTES: usize = PERIOD + 4096;
 
@@ -25,7 +25,7 @@ const fn table() -> [u8; TABLE_BYTES] {
     bytes
 }
 
-/// The longest piece of the table from `offset` on, at most `length` bytes.
+/// Returns the longest piece of the table from `offset` on, at most `length` bytes.
 fn piece(offset: u32, length: usize) -> &'static [u8] {
     let at = offset as usize % PERIOD;
     TABLE.get(at..TABLE_BYTES.min(at + length)).unwrap_or_default()
@@ -42,7 +42,7 @@ pub(crate) fn fill(mut offset: u32, mut area: &mut [u8]) {
     }
 }
 
-/// Writes a text, which is not empty and comes over and over, from `offset` on.
+/// Writes a text, which is not empty and repeats, from `offset` on.
 pub(crate) fn repeat(text: &[u8], offset: u32, area: &mut [u8]) {
     let from = offset as usize % text.len().max(1);
     for (to, byte) in area.iter_mut().zip(text.iter().cycle().skip(from)) {
@@ -50,7 +50,7 @@ pub(crate) fn repeat(text: &[u8], offset: u32, area: &mut [u8]) {
     }
 }
 
-/// Whether these bytes are the stream from `offset` on.
+/// Returns whether these bytes are the stream from `offset` on.
 pub(crate) fn matches(mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let expected = piece(offset, bytes.len());

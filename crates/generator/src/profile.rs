@@ -1,4 +1,4 @@
-//! What the simulated hosts do: which messages, how often, how connections are closed.
+//! Traffic profiles: which messages, how often, and how connections are closed.
 
 use crate::address::{AddressRange, PortRange};
 use serde::{Deserialize, Serialize};
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
-    /// What results are headed with.
+    /// Name, shown in the heading of results.
     pub name: String,
     /// Share of connections that are UDP, 0 to 100.
     pub udp_percent: f64,
     /// Requests and replies in each connection.
     pub messages: u32,
-    /// What each request says, for servers that are not of this crate; TCP only. Its length is
-    /// that of the request, and payloads are then not compared.
+    /// Text of each request, for servers other than this crate's; TCP only. It sets the request's length, and
+    /// payloads are then not compared.
     pub request_text: Option<String>,
-    /// What each reply says, for clients that are not of this crate.
+    /// Text of each reply, for clients other than this crate's.
     pub reply_text: Option<String>,
     /// Bytes of each request.
     pub request_bytes: u32,
     /// Bytes of each reply.
     pub reply_bytes: u32,
-    /// How long the server waits before each reply, in milliseconds: the first one from the request on,
-    /// each later one from when the one before was due, and half as long from its own request at least.
-    /// At a rate of connections each wait is up to a fiftieth longer or shorter by chance.
+    /// How long the server waits before each reply, in milliseconds. The first wait starts at the request;
+    /// each later one starts when the previous reply was due, but lasts at least half this time from its own
+    /// request. With a rate of connections, each wait varies at random by up to a fiftieth.
     pub server_wait_ms: u32,
-    /// How long the client waits after each reply but the last, in milliseconds.
+    /// How long the client waits after each reply except the last, in milliseconds.
     pub think_time_ms: u32,
-    /// Connections opened each second; none: as many as [`Profile::connections_at_once`] admits.
+    /// Connections opened per second; `None` opens as many as [`Profile::connections_at_once`] admits.
     pub connections_per_second: Option<u64>,
     /// Linear rise to that rate, in milliseconds.
     pub ramp_ms: u64,
@@ -37,7 +37,7 @@ pub struct Profile {
     pub connections_at_once: u32,
     /// Which side closes TCP connections, and how.
     pub close: Close,
-    /// How long the side that closed first remembers the connection, in milliseconds; 0: not at all.
+    /// How long the side that closed first stays in TIME-WAIT, in milliseconds; 0 disables TIME-WAIT.
     pub time_wait_ms: u32,
     /// Largest TCP segment, in bytes of payload.
     pub mss: u16,
@@ -45,13 +45,14 @@ pub struct Profile {
     pub window_bytes: u32,
     /// First congestion window, in segments.
     pub initial_window: u8,
-    /// Retransmission timeout before anything was measured, in milliseconds; for UDP, always.
+    /// Retransmission timeout before the first round trip is measured, in milliseconds; for UDP the only
+    /// timeout.
     pub initial_rto_ms: u32,
-    /// Shortest retransmission timeout, in milliseconds. It should be 1,000 (RFC 6298 section 2.4), and
-    /// is 200 in Linux (`TCP_RTO_MIN` of `include/net/tcp.h`) and so here: hosts behind a switch are
-    /// mostly Linux, what is lost counts as lost whenever it is sent again, and a connection that lost
-    /// its last segment ends within the sample. All queues between two hosts of this crate together
-    /// last for a tenth of it at the rates that are measured.
+    /// Shortest retransmission timeout, in milliseconds. RFC 6298 section 2.4 asks for 1,000; Linux uses 200
+    /// (`TCP_RTO_MIN` of `include/net/tcp.h`), and so does this generator: hosts behind a switch are mostly
+    /// Linux, a lost packet counts as lost whenever it is sent again, and a connection that lost its last
+    /// segment ends within the sample. At measured rates, all queues between two hosts hold less than a tenth
+    /// of this time.
     pub min_rto_ms: u32,
     /// Longest retransmission timeout, in milliseconds.
     pub max_rto_ms: u32,
@@ -61,7 +62,7 @@ pub struct Profile {
     pub retries: u8,
     /// Longest wait for the peer's next message, in milliseconds.
     pub idle_timeout_ms: u32,
-    /// Whether payload that arrives is compared with what the other host of this crate sends.
+    /// Whether payload that arrives is compared with the pattern.
     pub verify_payload: bool,
     /// Addresses of the clients.
     pub clients: AddressRange,
@@ -88,7 +89,7 @@ pub enum Close {
 }
 
 impl Default for Profile {
-    /// The short-lived profile: its TOML file is empty but for the name.
+    /// The short-lived profile, whose TOML file contains only its name.
     fn default() -> Self {
         let range = |text: &str| text.parse::<AddressRange>();
         let ports = |text: &str| text.parse::<PortRange>();
@@ -135,14 +136,14 @@ impl Default for Profile {
     }
 }
 
-/// The longest stream in one direction: sequence numbers must not come round.
+/// Longest stream in one direction: sequence numbers must not wrap.
 const STREAM_BYTES: u64 = 1 << 30;
 
 impl Profile {
     /// The names that [`Profile::built_in`] knows.
     pub const BUILT_IN: [&'static str; 4] = ["short-lived", "long-lived", "http", "dns"];
 
-    /// One of the profiles that come with the program, or `None` for another name.
+    /// Returns a built-in profile, or `None` for an unknown name.
     pub fn built_in(name: &str) -> Option<Result<Profile, ProfileError>> {
         let text = match name {
             "short-lived" => include_str!("../profiles/short-lived.toml"),
@@ -154,7 +155,7 @@ impl Profile {
         Some(Profile::from_toml(text))
     }
 
-    /// Reads and checks a profile.
+    /// Parses and checks a profile.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
         let mut profile: Profile = toml::from_str(text)?;
         for (text, bytes) in [
@@ -177,12 +178,12 @@ impl Profile {
         }
     }
 
-    /// The profile with all its keys, as [`Profile::from_toml`] reads it.
+    /// Returns the profile with all its keys, as [`Profile::from_toml`] reads it.
     pub fn to_toml(&self) -> Result<String, ProfileError> {
         Ok(toml::to_string(self)?)
     }
 
-    /// Whether hosts can behave like this; says which field is wrong where not.
+    /// Checks that hosts can follow the profile. The error names the wrong field.
     pub fn check(&self) -> Result<(), ProfileError> {
         let bad = |field, why: String| Err(ProfileError::Impossible { field, why, line: None });
         if !(0.0..=100.0).contains(&self.udp_percent) {
@@ -269,20 +270,20 @@ impl Profile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// The text is not a profile.
+    /// The text is not valid TOML, or not a profile.
     #[error("the profile cannot be read: {0}")]
     Text(#[from] toml::de::Error),
-    /// It cannot be written as text.
+    /// The profile cannot be written as TOML.
     #[error("the profile cannot be written: {0}")]
     Write(#[from] toml::ser::Error),
-    /// Hosts cannot behave as it says.
+    /// Hosts cannot follow the profile.
     #[error("profile{}: {field}: {why}", at(*line))]
     Impossible {
         /// The field that is wrong.
         field: &'static str,
         /// What is wrong with it.
         why: String,
-        /// Its line, counted from 1, where the profile was text that names the field.
+        /// Line in the TOML text, from 1, where the text names the field.
         line: Option<usize>,
     },
 }

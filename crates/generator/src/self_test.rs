@@ -1,5 +1,5 @@
-//! A client joined directly to a server: the generator's own ceiling, and the proof that it
-//! accounts for every packet and connection, over a good network and over a bad one.
+//! A client joined directly to a server: measures the generator's own ceiling, and shows that it accounts for
+//! every packet and connection, over a good network and over a bad one.
 
 use crate::host::{Host, HostConfig, Role};
 use crate::profile::{Profile, ProfileError};
@@ -7,19 +7,19 @@ use base::{Instant, MacAddr};
 use packet::{Batch, Packet, Pool};
 use std::collections::VecDeque;
 
-/// How often each fault happens, in packets of a million.
+/// Probability of each fault, in parts per million of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultRates {
     /// Packets that vanish.
     pub lose_ppm: u32,
-    /// Packets that arrive twice.
+    /// Packets that are duplicated.
     pub duplicate_ppm: u32,
-    /// Packets that are overtaken by up to eight later ones.
+    /// Packets that up to eight later ones overtake.
     pub reorder_ppm: u32,
 }
 
-/// One direction of the cable, with faults drawn from a seed. Packets are conserved: those put in
-/// and those doubled are those taken out, those lost and those still inside.
+/// One direction of the cable, with faults drawn from a seed. Packets are conserved: entered plus duplicated
+/// equals left plus lost plus those inside.
 #[derive(Debug)]
 pub struct Faults {
     rates: FaultRates,
@@ -51,7 +51,7 @@ impl Faults {
         }
     }
 
-    /// Packets inside.
+    /// Returns the number of packets inside.
     pub fn inside(&self) -> u64 {
         self.inside.len() as u64
     }
@@ -108,7 +108,7 @@ pub struct SelfTest {
 }
 
 impl SelfTest {
-    /// Both hosts with this profile, room for `capacity` connections each, and this network.
+    /// Both hosts with this profile, `capacity` connections each, and this network.
     pub fn new(
         profile: &Profile,
         capacity: usize,
@@ -133,8 +133,8 @@ impl SelfTest {
         })
     }
 
-    /// Runs timers at `now` and carries packets until both sides have nothing more to send, or
-    /// `rounds` were made. Returns the packets that were carried.
+    /// Runs timers at `now` and carries packets until both sides have nothing more to send, at most `rounds`
+    /// times. Returns the number of packets carried.
     pub fn step(&mut self, now: Instant, rounds: usize) -> u64 {
         let before = self.forth.left + self.back.left;
         self.client.tick(now);
@@ -161,7 +161,7 @@ impl SelfTest {
         cross(client, server, forth) + cross(server, client, back)
     }
 
-    /// What does not add up, connection by connection and packet by packet; empty where all does.
+    /// Returns the counters that do not add up, by connection and by packet; empty if all do.
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut same = |what: &str, left: u64, right: u64| {

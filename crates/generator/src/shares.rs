@@ -1,5 +1,5 @@
-//! Clients shared out among workers, each with hosts of its own: who has which addresses, and
-//! whose a frame is that arrived at a worker.
+//! Division of the clients among workers, each with hosts of its own: which worker has which addresses, and
+//! which worker owns a frame that arrived.
 
 use crate::address::{Address, AddressRange};
 use crate::host::Role;
@@ -8,7 +8,7 @@ use crate::profile::Profile;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
 
-/// Consecutive parts of the clients' addresses, as even as can be.
+/// Consecutive parts of the clients' addresses, of nearly equal size.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
     clients: AddressRange,
@@ -17,20 +17,19 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The clients of this profile for so many workers, but no more than there are addresses.
+    /// Divides this profile's clients among `workers`, at most one worker per address.
     pub fn new(profile: &Profile, workers: usize, vlan: Option<u16>) -> Shares {
         let clients = profile.clients;
         let workers = (workers as u64).clamp(1, clients.count());
         Shares { clients, workers, tag: if vlan.is_some() { TAG } else { 0 } }
     }
 
-    /// How many there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.workers as usize
     }
 
-    /// What the hosts of one worker do: the same with its own addresses and its part of the
-    /// connections.
+    /// Returns the profile of one worker: its own addresses and its part of the connections.
     pub fn profile(&self, profile: &Profile, worker: usize) -> Profile {
         let first = |worker: u64| (worker * self.clients.count()).div_ceil(self.workers);
         let worker = worker as u64;
@@ -43,11 +42,13 @@ impl Shares {
         }
     }
 
-    /// Whose a frame is that arrived at this side; none where it is of no client's.
+    /// Returns the worker that owns a frame that arrived at this side; `None` where its address is no
+    /// client's.
     pub fn owner(&self, frame: &[u8], side: Role) -> Option<usize> {
         let ip = frame.get(14 + self.tag..)?;
         let kind: [u8; 2] = frame.get(12 + self.tag..14 + self.tag)?.try_into().ok()?;
-        // Where the client's address begins: a server hears from it, a client is it.
+        // Offset of the client's address: its frames to a server have it as source, frames to a client as
+        // destination.
         let from = side == Role::Server;
         let client = match kind {
             [0x08, 0x00] => {
@@ -95,7 +96,7 @@ mod tests {
         }
     }
 
-    /// As much of a frame as is looked at.
+    /// The part of a frame that `owner` reads.
     fn frame(client: Address, side: Role, tag: usize) -> Vec<u8> {
         let mut bytes = vec![0; 14 + tag + 40];
         let from = side == Role::Server;
@@ -121,7 +122,7 @@ mod tests {
         let check = |frame: &[u8], side, expect| assert_eq!(shares.owner(frame, side), expect);
         let last = whole.clients.get(9);
         check(&frame(last, Role::Client, 4), Role::Client, Some(1));
-        // Another VLAN's frame, another side's, a stranger's, and pieces.
+        // A frame of another VLAN, another side, an unknown address, and truncated frames.
         check(&frame(last, Role::Client, 0), Role::Client, None);
         check(&frame(last, Role::Client, 4), Role::Server, None);
         check(&frame(Address::v4([16, 0, 0, 11]), Role::Client, 4), Role::Client, None);

@@ -1,4 +1,4 @@
-//! What a host counted.
+//! Counters of a host.
 
 use base::Histogram;
 
@@ -8,38 +8,38 @@ use base::Histogram;
 pub struct Statistics {
     /// Connections that a client opened.
     pub opened: u64,
-    /// Connections that a server accepted the first packet of.
+    /// Connections whose first packet a server accepted.
     pub accepted: u64,
-    /// TCP connections whose handshake was finished.
+    /// TCP connections whose handshake completed.
     pub established: u64,
-    /// Connections that carried all their messages and were closed in order.
+    /// Connections that exchanged all their messages and closed in order.
     pub completed: u64,
-    /// Connections that ended in another way.
+    /// Connections that failed.
     pub failed: Failures,
-    /// Connections that could not be opened since as many as the limit were alive.
+    /// Connections that were not opened because the limit of connections alive was reached.
     pub at_limit: u64,
-    /// Opens that found every address and port they tried in use.
+    /// Opens for which every combination of addresses and ports that was tried was in use.
     pub tuples_exhausted: u64,
-    /// First packets that a server refused since its pool was full.
+    /// First packets that a server refused because its table was full.
     pub table_full: u64,
     /// Packets put into batches.
     pub tx_packets: u64,
-    /// Bytes of those packets, from the Ethernet header on, without FCS.
+    /// Bytes of those packets, from the Ethernet header, without FCS.
     pub tx_bytes: u64,
-    /// Packets that were handed in.
+    /// Packets received.
     pub rx_packets: u64,
     /// Bytes of those packets.
     pub rx_bytes: u64,
-    /// Packets that cannot be read: too short, or with lengths that contradict.
+    /// Packets that cannot be parsed: too short, or with contradictory lengths.
     pub rx_malformed: u64,
     /// Packets with a wrong checksum.
     pub rx_bad_checksum: u64,
-    /// Packets of others that use the same wire: for addresses of neither side, of other protocols or
-    /// of another VLAN, and what others ask and answer about addresses (ARP, ND).
+    /// Foreign packets on the same wire: for addresses of neither side, of other protocols or another VLAN,
+    /// and other hosts' ARP and ND messages.
     pub rx_foreign: u64,
-    /// Packets for the other side: they came back.
+    /// Packets for the other side: the device returned them.
     pub rx_returned: u64,
-    /// Answers to what others asked about addresses.
+    /// Answers to foreign ARP and ND questions.
     pub tx_foreign: u64,
     /// TCP and UDP packets that belong to no connection.
     pub rx_no_connection: u64,
@@ -47,13 +47,13 @@ pub struct Statistics {
     pub retransmitted: u64,
     /// SYN and SYN/ACK segments among them.
     pub retransmitted_syn: u64,
-    /// Times that nothing was heard until the retransmission timer ran out.
+    /// Expirations of the retransmission timer.
     pub retransmission_timeouts: u64,
-    /// Segments and datagrams that held nothing new.
+    /// Segments and datagrams without new data.
     pub rx_duplicate: u64,
     /// Segments that arrived before an earlier one.
     pub rx_out_of_order: u64,
-    /// TCP segments that acknowledge what was never sent, or lie outside the window.
+    /// TCP segments that acknowledge unsent data, or lie outside the window.
     pub rx_unacceptable: u64,
     /// Payload bytes that arrived in order, each counted once.
     pub rx_payload_bytes: u64,
@@ -61,23 +61,23 @@ pub struct Statistics {
     pub acknowledged_bytes: u64,
     /// Pauses before messages that ended.
     pub pauses: u64,
-    /// Those that lasted so much longer than they should, since the host was not driven often enough,
-    /// that the connection lived longer for it.
+    /// Pauses that lasted so much too long, because the host was not driven often enough, that the connection
+    /// lived longer.
     pub pauses_overrun: u64,
-    /// Replies to ARP, neighbour solicitations and resets that found their queue full.
+    /// Answers (ARP, ND, resets) dropped because their queue was full.
     pub answers_dropped: u64,
-    /// SYN to SYN/ACK at a client.
+    /// Time from SYN to SYN/ACK at a client.
     pub handshake_ns: Histogram,
-    /// A client's request, handed to TCP or UDP, to its whole reply.
+    /// Time from a client's request, as passed to TCP or UDP, to its whole reply.
     pub reply_ns: Histogram,
 }
 
-/// Connections that ended otherwise than they should have, by kind.
+/// Failed connections by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     /// The SYN was answered with RST.
     pub refused: u64,
-    /// Reset by the peer, or by something between, after the SYN was answered.
+    /// Reset by the peer or by the device, after the SYN was answered.
     pub reset: u64,
     /// No answer to the SYN.
     pub timed_out_opening: u64,
@@ -85,15 +85,15 @@ pub struct Failures {
     pub timed_out: u64,
     /// Closed by the peer before all messages were exchanged.
     pub closed_early: u64,
-    /// Bytes arrived that were not the ones sent.
+    /// Payload differs from what was sent.
     pub corrupted: u64,
-    /// No host answered for the server's address (ARP, ND).
+    /// No answer to ARP or ND for the server's address.
     pub unresolved: u64,
     /// Ended by [`crate::Host::abort_all`].
     pub aborted: u64,
 }
 
-/// The difference of each named counter.
+/// Subtracts each named counter.
 macro_rules! difference {
     ($now:ident, $before:ident, $($name:ident),*; $($other:ident),*) => {
         Self {
@@ -103,12 +103,12 @@ macro_rules! difference {
     };
 }
 
-/// Adds each named counter of another one's.
+/// Adds each named counter.
 macro_rules! sum {
     ($to:ident, $other:ident, $($name:ident),*;) => { $($to.$name += $other.$name;)* };
 }
 
-/// One of these macros with every counter of [`Failures`].
+/// Calls one of these macros with every counter of [`Failures`].
 macro_rules! of_failures {
     ($macro:ident, $one:ident, $other:ident) => {
         $macro!(
@@ -119,7 +119,7 @@ macro_rules! of_failures {
     };
 }
 
-/// One of these macros with every plain counter of [`Statistics`].
+/// Calls one of these macros with every plain counter of [`Statistics`].
 macro_rules! of_all {
     ($macro:ident, $one:ident, $other:ident; $($more:ident),*) => {
         $macro!(
@@ -135,18 +135,18 @@ macro_rules! of_all {
 }
 
 impl Failures {
-    /// Counts what another host has counted as well.
+    /// Adds the counters of another host.
     pub fn add(&mut self, other: &Failures) {
         of_failures!(sum, self, other);
     }
 
-    /// What was counted since `before`, an earlier state of these.
+    /// Returns the difference to `before`, an earlier state of these counters.
     #[must_use]
     pub fn since(&self, before: &Failures) -> Failures {
         of_failures!(difference, self, before)
     }
 
-    /// Every kind by its name, those that did not happen too.
+    /// Returns every kind with its name, zeros included.
     pub fn by_name(&self) -> [(&'static str, u64); 8] {
         [
             ("refused", self.refused),
@@ -160,7 +160,7 @@ impl Failures {
         ]
     }
 
-    /// The sum of all kinds.
+    /// Returns the sum of all kinds.
     pub fn total(&self) -> u64 {
         let Failures {
             refused,
@@ -198,13 +198,13 @@ pub(crate) enum End {
 }
 
 impl Statistics {
-    /// What was counted since `before`, an earlier state of these.
+    /// Returns the difference to `before`, an earlier state of these counters.
     #[must_use]
     pub fn since(&self, before: &Statistics) -> Statistics {
         of_all!(difference, self, before; failed, handshake_ns, reply_ns)
     }
 
-    /// Counts what another host of the same side has counted as well.
+    /// Adds the counters of another host of the same side.
     pub fn add(&mut self, other: &Statistics) {
         of_all!(sum, self, other;);
         self.failed.add(&other.failed);
@@ -212,17 +212,17 @@ impl Statistics {
         self.reply_ns.merge(&other.reply_ns);
     }
 
-    /// Packets sent that the other side is to be handed.
+    /// Returns the packets sent to the other side.
     pub fn sent(&self) -> u64 {
         self.tx_packets - self.tx_foreign
     }
 
-    /// Packets received that are of the generator's own.
+    /// Returns the packets received that belong to the generator.
     pub fn received(&self) -> u64 {
         self.rx_packets - self.rx_foreign
     }
 
-    /// Every plain counter by its name, for results that show them all.
+    /// Returns every plain counter with its name.
     pub fn by_name(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("opened", self.opened),
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!((both.opened, both.tx_packets, both.rx_bytes), (7, 21, 7));
         assert_eq!((both.failed.total(), both.handshake_ns.count()), (3, 1));
         assert_eq!(both.since(&other), one);
-        // Every counter has part in it.
+        // Every counter contributes.
         let all: u64 = both.by_name().iter().map(|(_, count)| count).sum();
         let parts = [&one, &other].map(|it| it.by_name().iter().map(|(_, n)| n).sum::<u64>());
         assert_eq!(all, parts[0] + parts[1]);

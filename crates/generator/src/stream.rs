@@ -1,11 +1,10 @@
 //! Stateless test traffic (RFC 2544) and the two phases of tests of stateful gateways (RFC 9693):
 //! numbered frames at a rate, between an initiator and a responder.
 //!
-//! The initiator sends each of its flows once ([`Order::EachOnce`], phase 1). The responder keeps
-//! what it sees of them in its state table, flows that an address translator changed included, and
-//! can then send on every one of them: each once, to see whether the device knows it, or at random
-//! (phase 2). The driver of a [`Station`] calls it as a [`crate::Host`]: receive, then transmit
-//! until it fills no batch any more.
+//! The initiator sends each of its flows once ([`Order::EachOnce`], phase 1). The responder stores the flows
+//! that it receives in its state table, as an address translator may have changed them, and can then send on
+//! each of them: once each, to see whether the device knows it, or at random (phase 2). The driver of a
+//! [`Station`] calls it like a [`crate::Host`]: receive, then transmit until it fills no further batch.
 
 mod network;
 mod test_frame;
@@ -23,47 +22,47 @@ pub use network::Network;
 use packet::{Batch, Checksum, Packet, Pool};
 use test_frame::{FourTuple, Label, Template};
 
-/// Most flows that a station has: 40,000 source ports, 100 destination ports.
+/// Most flows of a station: 40,000 source ports times 100 destination ports.
 pub const FLOWS_MAX: u32 = 4_000_000;
-/// Source ports of flows; their number is restricted so that the number of flows is known
-/// (RFC 9693 section 4.1).
+/// Source ports of flows, first and count; limited so that the number of flows is known (RFC 9693 section
+/// 4.1).
 const SOURCE_PORTS: (u16, u32) = (10_000, 40_000);
 /// The first destination port.
 const DESTINATION_PORT: u16 = 1;
-/// Questions for the station's address that wait for an answer at most.
+/// Most questions for the station's address that wait for an answer.
 const ANSWERS: usize = 16;
 
-/// What a station is made from.
+/// The configuration of a station.
 #[derive(Clone, Copy, Debug)]
 pub struct StationConfig {
     /// Its Ethernet address.
     pub mac: MacAddr,
-    /// Where its frames go. The responder's go to where frames came from, once some have.
+    /// Destination MAC address. The responder uses the source of received frames instead, once there are
+    /// some.
     pub to: MacAddr,
-    /// The VLAN that it sends in and hears; none: untagged.
+    /// The VLAN in which it sends and receives; `None` is untagged.
     pub vlan: Option<u16>,
-    /// Bytes of each frame with its FCS, a VLAN tag not counted; at least
-    /// [`Network::frame_bytes_min`].
+    /// Bytes of each frame with FCS, without a VLAN tag; at least [`Network::frame_bytes_min`].
     pub frame_bytes: u16,
     /// The same for both stations.
     pub network: Network,
-    /// Decides the order of flows: the same seed, the same order.
+    /// Seed for the order of flows: the same seed gives the same order.
     pub seed: u64,
 }
 
-/// Which flow comes next.
+/// The order in which flows are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Every flow once; it takes as long as it takes, and what is late counts as missed too.
+    /// Every flow once, however long it takes; late frames also count as missed.
     EachOnce,
-    /// Any flow, at random, for a number of frames whose time passes also where they are not sent.
+    /// Random flows, for a number of frames; a frame that cannot be sent in time is skipped.
     Random {
-        /// Frames that fall due.
+        /// Frames that are due.
         frames: u64,
     },
 }
 
-/// What one station counted in one phase.
+/// The counters of one station in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamStatistics {
     /// Test frames sent.
@@ -76,11 +75,11 @@ pub struct StreamStatistics {
     pub stale: u64,
     /// This station's own frames that came back to it.
     pub returned: u64,
-    /// Frames that are none of the test's.
+    /// Frames that do not belong to the test.
     pub foreign: u64,
-    /// Frames that cannot be read, or whose checksum is wrong.
+    /// Frames that cannot be parsed or have a wrong checksum.
     pub garbage: u64,
-    /// From being sent to being received.
+    /// One-way latency.
     pub latency_ns: Histogram,
 }
 
@@ -90,13 +89,13 @@ pub struct Station {
     role: StationRole,
     addresses: AddressRange,
     template: Template,
-    /// As this station's frames name them; a responder does not know all from the beginning.
+    /// Flows as this station's frames name them; `None` for those that a responder has not learned.
     flows: Vec<Option<FourTuple>>,
     sending: Option<Sending>,
     phase: u16,
-    /// Frames of this phase name flows: phase 1.
+    /// Frames of this phase identify flows: phase 1.
     learning: bool,
-    /// Numbers that arrived in this phase, a bit each.
+    /// One bit per frame number that arrived in this phase.
     seen: Vec<u64>,
     answers: Vec<Resolution>,
     random: fastrand::Rng,
@@ -115,12 +114,12 @@ struct Sending {
     pacer: Option<Pacer>,
     due: u64,
     number: u64,
-    /// The flow looked at next, where each is sent once.
+    /// The next flow to look at, where each is sent once.
     next_flow: usize,
 }
 
 impl Station {
-    /// The end that opens flows: so many of them, in a pseudorandom order.
+    /// The station that opens flows: `flows` of them, in a pseudorandom order.
     pub fn initiator(config: StationConfig, flows: u32) -> Station {
         let flows = flows.clamp(1, FLOWS_MAX);
         let mut tuples = tuples(config.network, flows, config.seed);
@@ -137,7 +136,7 @@ impl Station {
         Station::new(config, StationRole::Initiator, flows)
     }
 
-    /// The end that learns flows as they arrive; it has room for so many.
+    /// The station that learns flows as they arrive, at most `flows`.
     pub fn responder(config: StationConfig, flows: u32) -> Station {
         let flows = vec![None; flows.clamp(1, FLOWS_MAX) as usize];
         Station::new(config, StationRole::Responder, flows)
@@ -163,13 +162,13 @@ impl Station {
         }
     }
 
-    /// Flows that this station can send on.
+    /// Returns the number of flows on which this station can send.
     pub fn flows(&self) -> usize {
         self.flows.iter().flatten().count()
     }
 
-    /// Begins a phase in which up to `expected` frames arrive: counters start again. Both stations
-    /// of a test name the same phase, a number that no earlier phase had.
+    /// Begins a phase in which up to `expected` frames arrive, and resets the counters. Both stations of a
+    /// test use the same number for a phase, one that no earlier phase had.
     pub fn begin(&mut self, phase: u16, expected: u64) {
         self.phase = phase;
         self.learning = false;
@@ -179,19 +178,19 @@ impl Station {
         self.seen.resize(expected.div_ceil(64) as usize, 0);
     }
 
-    /// The same for phase 1, in which a responder keeps every flow that it sees.
+    /// As [`Station::begin`] for phase 1, in which a responder stores every flow that it receives.
     pub fn begin_learning(&mut self, phase: u16, expected: u64) {
         self.begin(phase, expected);
         self.learning = self.role == StationRole::Responder;
     }
 
-    /// Sends frames of the phase at this rate from `now` on; without a rate as fast as it is asked.
+    /// Sends frames of the phase at this rate from `now` on; without a rate, as fast as the driver calls.
     pub fn send(&mut self, order: Order, per_second: Option<u64>, now: Instant) {
         let pacer = per_second.map(|rate| Pacer::new(rate.max(1), 0, now));
         self.sending = Some(Sending { order, pacer, due: 0, number: 0, next_flow: 0 });
     }
 
-    /// Whether all was sent that is to be.
+    /// Returns whether all frames were sent.
     pub fn is_done(&self) -> bool {
         let Some(sending) = &self.sending else { return true };
         match sending.order {
@@ -200,17 +199,17 @@ impl Station {
         }
     }
 
-    /// Frames that fell due and were not sent then, since the driver did not ask in time.
+    /// Returns the frames that were due and not sent because the driver called too late.
     pub fn missed(&self) -> u64 {
         self.sending.as_ref().map_or(0, Sending::missed)
     }
 
-    /// What was counted in this phase.
+    /// Returns the counters of this phase.
     pub fn statistics(&self) -> &StreamStatistics {
         &self.statistics
     }
 
-    /// Takes packets that arrived, and hands their buffers to `pool`.
+    /// Processes packets that arrived and returns their buffers to `pool`.
     pub fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
         for packet in batch.drain(..) {
             self.take(&packet, now);
@@ -219,7 +218,7 @@ impl Station {
     }
 
     fn take(&mut self, packet: &Packet, now: Instant) {
-        // A checksum that the kernel left undone has never been on a wire.
+        // The kernel has not computed this checksum yet, so it was never on a wire.
         let verify = packet.offload.checksum == Checksum::Unverified;
         let arrived = match frame_in::read(packet.data(), self.config.vlan, verify) {
             Ok(arrived) => arrived,
@@ -276,13 +275,13 @@ impl Station {
                 source_port: datagram.source_port,
                 destination_port: datagram.destination_port,
             };
-            // A device may have translated it, but into nothing that frames here cannot say.
+            // A device may have translated it; only a flow of the configured IP version can be answered.
             let flow = Some(flow).filter(|flow| flow.is_v6() == self.config.network.is_v6);
             self.learn(label.number, flow.map(FourTuple::reversed), arrived.source_mac);
         }
     }
 
-    /// Enters a flow in the state table, under the number of the frame that it came with.
+    /// Stores a flow in the state table under the number of its frame.
     fn learn(&mut self, number: u64, flow: Option<FourTuple>, mac: MacAddr) {
         let entry = usize::try_from(number).ok().and_then(|at| self.flows.get_mut(at));
         if let Some(entry) = entry {
@@ -302,7 +301,7 @@ impl Station {
         first
     }
 
-    /// What this station's labels say, or the other's.
+    /// Returns the phase in this station's labels (`own`), or in the other station's.
     fn label_phase(&self, own: bool) -> u16 {
         self.phase << 1 | u16::from((self.role == StationRole::Initiator) != own)
     }
@@ -341,7 +340,7 @@ impl Sending {
         self.pacer.as_ref().map_or(0, Pacer::missed)
     }
 
-    /// Asks the pacer what has fallen due.
+    /// Updates the number of frames that are due.
     fn look(&mut self, now: Instant) {
         match &mut self.pacer {
             Some(pacer) => self.due = pacer.due_again(self.due, now),
@@ -353,7 +352,7 @@ impl Sending {
         }
     }
 
-    /// The flow of the next frame; none: there is none left.
+    /// Returns the flow of the next frame; `None` where none is left.
     fn pick(
         &mut self,
         flows: &[Option<FourTuple>],
@@ -362,7 +361,8 @@ impl Sending {
         match self.order {
             Order::EachOnce => {
                 let rest = flows.get(self.next_flow..).unwrap_or_default();
-                // A frame's number is its flow's, so that the other end keeps it in that place.
+                // The frame's number is the flow's index, so that the other station stores it in the same
+                // place.
                 let skipped = rest.iter().position(Option::is_some);
                 self.next_flow += skipped.map_or(rest.len(), |at| at + 1);
                 let found = flows.get(self.next_flow.checked_sub(1)?).copied().flatten();
@@ -370,7 +370,7 @@ impl Sending {
             }
             Order::Random { .. } => {
                 let at = random.usize(..flows.len().max(1));
-                // Where phase 1 lost frames the table has gaps: the next entry stands in.
+                // Frames lost in phase 1 leave gaps in the table: the next entry is used instead.
                 let (before, after) = flows.split_at_checked(at)?;
                 after.iter().chain(before).copied().flatten().next()
             }
@@ -378,7 +378,7 @@ impl Sending {
     }
 }
 
-/// The first `flows` combinations of addresses and ports, each once.
+/// Returns the first `flows` combinations of addresses and ports, each once.
 fn tuples(network: Network, flows: u32, seed: u64) -> Tuples {
     let sources = flows.min(SOURCE_PORTS.1);
     let destinations = flows.div_ceil(sources);

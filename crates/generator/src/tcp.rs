@@ -1,10 +1,10 @@
-//! One TCP connection (RFC 9293) with the application that talks over it, seen from either end.
-//! Here is what segments that arrive, timers and messages change; `tcp_send` decides what is sent.
+//! One TCP connection (RFC 9293) with its application, seen from either end. This file changes state on
+//! arriving segments, timers and messages; `tcp_send` decides what is sent.
 //!
-//! The stream's contents are known at every offset ([`crate::pattern`]), so neither end keeps
-//! buffers: what is to be sent again is written again, and of what arrived too early only the
-//! range is remembered. Sequence numbers are kept as positions from the initial one: SYN is
-//! position 0, the stream starts at 1, and nothing comes round within 2^31.
+//! The stream's contents are known at every offset ([`crate::pattern`]), so neither end keeps buffers: data
+//! is generated again for a retransmission, and of data that arrived early only the range is kept. Sequence
+//! numbers are stored as positions relative to the initial one: SYN is position 0, the stream starts at 1,
+//! and positions do not wrap within 2^31.
 
 mod application;
 mod arrivals;
@@ -18,10 +18,10 @@ use crate::statistics::{End, Statistics};
 
 /// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
-/// Ranges that may have arrived early; what makes more is dropped and sent again.
+/// Ranges that may have arrived early. Segments that would add more are dropped and sent again.
 const RANGES: usize = 3;
 
-/// What a profile says of TCP, in the units of the machine.
+/// A profile's TCP settings, in the units of the state machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub messages: u32,
@@ -77,7 +77,7 @@ impl Settings {
     }
 }
 
-/// Where the connection is in its life; what FINs went and came is in [`Flags`].
+/// State of the connection; [`Flags`] record which FINs were sent and received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     SynSent,
@@ -86,34 +86,34 @@ pub(crate) enum State {
     TimeWait,
 }
 
-/// What the application's timer is for.
+/// Purpose of the application's timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waiting {
-    /// The next message is written when it ends.
+    /// The next message is written when it expires.
     Pause,
-    /// The connection is given up when it ends.
+    /// The connection is given up when it expires.
     Peer,
-    /// The connection is forgotten when it ends.
+    /// The connection is removed when it expires.
     TimeWait,
 }
 
-/// Yes or no, one each.
+/// Boolean states.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
     pub client: bool,
-    /// An acknowledgement is owed.
+    /// An acknowledgement must be sent.
     pub ack_owed: bool,
-    /// The first unacknowledged segment goes again, out of turn.
+    /// The first unacknowledged segment is retransmitted next.
     pub resend_first: bool,
-    /// One byte may go into a closed window.
+    /// One byte may be sent into a closed window.
     pub probe: bool,
     pub fin_wanted: bool,
     pub reset_wanted: bool,
     pub peer_fin: bool,
-    /// This side's FIN was decided before the peer's came: it waits in TIME-WAIT.
+    /// This side sent its FIN first, so it waits in TIME-WAIT.
     pub closed_first: bool,
     pub closed_early: bool,
-    /// The segment at `timed` is being timed.
+    /// The round trip of the segment at `timed` is being measured.
     pub timing: bool,
     /// Both ends offered window scaling.
     pub scaled: bool,
@@ -131,24 +131,24 @@ pub(crate) struct Tcp {
     pub mss: u16,
     pub initial_seq: u32,
     pub peer_initial_seq: u32,
-    /// The oldest position that is not acknowledged.
+    /// The oldest unacknowledged position.
     pub unacknowledged: u32,
-    /// The next position to be sent, which falls back when a timer runs out.
+    /// The next position to send. It falls back when the retransmission timer expires.
     pub next: u32,
-    /// The position behind everything that was ever sent.
+    /// The position after everything that was ever sent.
     pub highest: u32,
-    /// The position behind everything that the application wrote.
+    /// The position after everything that the application wrote.
     pub written: u32,
     /// The next position expected from the peer.
     pub expected: u32,
-    /// The position of the peer's FIN, once it was seen; 0: not yet.
+    /// The position of the peer's FIN; 0 until it arrives.
     pub fin_at: u32,
-    /// Ranges that arrived early, from and to; empty where from is to.
+    /// Ranges that arrived early, as start and end; empty where both are equal.
     pub early: [(u32, u32); RANGES],
     pub peer_window: u32,
     pub congestion_window: u32,
     pub slow_start_threshold: u32,
-    /// Recovery from a loss lasts until this position is acknowledged; 0: none is under way.
+    /// Loss recovery lasts until this position is acknowledged; 0 outside recovery.
     pub recover: u32,
     pub smoothed_us: u32,
     pub variance_us: u32,
@@ -159,8 +159,8 @@ pub(crate) struct Tcp {
     pub timed_at: u64,
     pub retransmit_at: u64,
     pub wait_until: u64,
-    /// When the client sent its first SYN or wrote its last request; 0: nothing is asked. When the
-    /// server's last pause was to end; 0: there was none.
+    /// Client: when it sent its first SYN or wrote its last request; 0 where no request is open. Server: when
+    /// its last pause was due to end; 0 before the first.
     pub asked_at: u64,
 }
 
@@ -201,7 +201,7 @@ impl Tcp {
         }
     }
 
-    /// A server that received this SYN and is about to answer it.
+    /// A server that received this SYN and will answer it.
     pub fn accept(initial_seq: u32, syn: &Segment<'_>, now: u64, set: &Settings) -> Tcp {
         let mut tcp = Tcp::connect(initial_seq, now, set);
         tcp.state = State::SynReceived;
@@ -214,9 +214,9 @@ impl Tcp {
     fn take_syn(&mut self, syn: &Segment<'_>, set: &Settings) {
         self.peer_initial_seq = syn.seq;
         self.expected = 1;
-        // A peer without the option takes 536 bytes (RFC 9293 section 3.7.1).
+        // Without the option the peer's MSS is 536 bytes (RFC 9293 section 3.7.1).
         self.mss = set.mss.min(syn.mss.unwrap_or(536).max(64));
-        // Scaling holds only if both offer it (RFC 7323 section 2.2), and this side always does.
+        // Scaling applies only if both ends offer it (RFC 7323 section 2.2); this side always does.
         self.peer_scale = syn.scale.unwrap_or(0).min(14);
         self.flags.scaled = syn.scale.is_some();
         // The window of a SYN is not scaled.
@@ -224,12 +224,12 @@ impl Tcp {
         self.congestion_window = u32::from(self.mss) * u32::from(set.initial_window);
     }
 
-    /// When [`Tcp::on_timer`] has something to do next.
+    /// Returns the time of the next [`Tcp::on_timer`].
     pub fn due(&self) -> u64 {
         self.retransmit_at.min(self.wait_until)
     }
 
-    /// Takes a segment that arrived; says how the connection ended, if it did.
+    /// Processes a segment. Returns how the connection ended, if it did.
     pub fn on_segment(
         &mut self,
         segment: &Segment<'_>,
@@ -241,13 +241,13 @@ impl Tcp {
             return self.on_answer_to_syn(segment, now, set, stats);
         }
         let position = segment.seq.wrapping_sub(self.peer_initial_seq);
-        // How far beyond the next expected position it starts; negative: it was there before.
+        // Distance from the next expected position; negative for data that arrived before.
         let ahead = position.wrapping_sub(self.expected) as i32;
         if segment.flags & RST != 0 {
             return self.on_reset(ahead, set, stats);
         }
         if segment.flags & SYN != 0 {
-            // A repeated SYN, or SYN/ACK, has lost its answer; any other is challenged
+            // A repeated SYN or SYN/ACK means that its answer was lost; any other SYN gets a challenge ACK
             // (RFC 9293 section 3.10.7.4).
             stats.rx_duplicate += 1;
             self.flags.resend_first |= self.state == State::SynReceived;
@@ -300,8 +300,8 @@ impl Tcp {
             return None;
         }
         let all_said = self.messages == set.messages;
-        // With everything said and heard, a reset only hurries the end: it is how a client closes
-        // that was told to, and how a peer answers that has already forgotten the connection.
+        // After all data was exchanged, a reset only ends the connection sooner: a client closes like this if
+        // configured, and so does a peer that has already forgotten the connection.
         let expected = all_said
             && (self.flags.peer_fin
                 || self.state == State::TimeWait
@@ -309,12 +309,12 @@ impl Tcp {
         Some(if expected { self.how_it_ends() } else { End::Reset })
     }
 
-    /// How a connection that is closed in order ended.
+    /// Returns how a connection that closed in order ended.
     pub fn how_it_ends(&self) -> End {
         if self.flags.closed_early { End::ClosedEarly } else { End::Completed }
     }
 
-    /// Both FINs went and came: TIME-WAIT for the side that closed first, else the end.
+    /// Both FINs were exchanged: TIME-WAIT for the side that closed first, otherwise the end.
     fn finished(&mut self, now: u64, set: &Settings) -> Option<End> {
         let ours_arrived = self.flags.fin_wanted && self.unacknowledged > self.written;
         if self.state != State::Open || !ours_arrived || !self.flags.peer_fin {
@@ -330,11 +330,11 @@ impl Tcp {
         None
     }
 
-    /// The time that [`Tcp::due`] named has come.
+    /// Runs the timer that [`Tcp::due`] returned.
     pub fn on_timer(&mut self, now: u64, set: &Settings, stats: &mut Statistics) -> Option<End> {
         if self.wait_until <= now {
             match self.waiting {
-                // The last acknowledgement must not be forgotten with the connection.
+                // The connection must not be removed before its last acknowledgement is sent.
                 Waiting::TimeWait if self.flags.ack_owed => {}
                 Waiting::TimeWait => return Some(self.how_it_ends()),
                 Waiting::Peer => return Some(self.timed_out()),
@@ -359,8 +359,8 @@ impl Tcp {
         }
     }
 
-    /// Nothing was acknowledged in time: everything unacknowledged goes again, slowly
-    /// (RFC 6298 section 5, RFC 5681 section 3.1).
+    /// The retransmission timer expired: everything unacknowledged is sent again, from a small window (RFC
+    /// 6298 section 5, RFC 5681 section 3.1).
     fn on_silence(&mut self, set: &Settings, stats: &mut Statistics) -> Option<End> {
         stats.retransmission_timeouts += 1;
         let opening = matches!(self.state, State::SynSent | State::SynReceived);

@@ -1,24 +1,24 @@
-//! What a TCP connection sends next.
+//! Selection of the next segment of a TCP connection.
 
 use crate::frame::{ACK, FIN, PSH, RST, SYN, SegmentOut};
 use crate::statistics::{End, Statistics};
 use crate::tcp::{NEVER, Settings, State, Tcp};
 
-/// What is to be done for a connection that was asked.
+/// What a connection has to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Send {
-    /// This segment goes; ask again.
+    /// This segment; then poll again.
     Segment(SegmentOut),
-    /// This segment goes, and the connection has ended.
+    /// This segment, which ends the connection.
     Last(SegmentOut, End),
-    /// This segment goes, and all that is left is TIME-WAIT, after which it has ended so.
+    /// This segment; then only TIME-WAIT is left, after which the connection has ended like this.
     Close(SegmentOut, End),
     /// Nothing for now.
     Nothing,
 }
 
 impl Tcp {
-    /// The next segment to be sent at `now`.
+    /// Returns the next segment to send at `now`.
     pub fn poll(&mut self, now: u64, set: &Settings, stats: &mut Statistics) -> Send {
         let position = match self.state {
             State::SynSent | State::SynReceived => return self.poll_syn(now, set, stats),
@@ -36,7 +36,7 @@ impl Tcp {
             return self.emit(self.unacknowledged, length, now, set, stats);
         }
         let window = self.peer_window.min(self.congestion_window);
-        // One byte goes into a closed window when its timer ran out (RFC 9293 section 3.8.6.1).
+        // One byte is sent into a closed window when the persist timer expired (RFC 9293 section 3.8.6.1).
         let window = if self.flags.probe { window.max(1) } else { window };
         let limit = self.unacknowledged + window;
         let left = self.written.saturating_sub(self.next);
@@ -73,7 +73,7 @@ impl Tcp {
             _ => (SYN | ACK, set.window),
         };
         let mut out = self.segment(0, flags, 0, set);
-        // An answer offers scaling only if the question did (RFC 7323 section 2.2).
+        // A SYN/ACK offers scaling only if the SYN did (RFC 7323 section 2.2).
         let offer = self.state == State::SynSent || self.flags.scaled;
         out.options = Some((set.mss, offer.then_some(set.scale)));
         out.window = window.min(0xffff) as u16;
@@ -84,7 +84,7 @@ impl Tcp {
         Send::Segment(out)
     }
 
-    /// Sends `length` bytes from `start` on, with FIN where the stream ends there.
+    /// Sends `length` bytes from `start` on, with FIN at the end of the stream.
     fn emit(
         &mut self,
         start: u32,
@@ -107,11 +107,12 @@ impl Tcp {
         Send::Segment(out)
     }
 
-    /// Counts, times and arms for the positions from `start` to `end`, which are sent now.
+    /// Updates counters, round trip measurement and timer for the positions from `start` to `end`, which are
+    /// sent now.
     fn sent(&mut self, start: u32, end: u32, now: u64, stats: &mut Statistics) {
         if start < self.highest {
             stats.retransmitted += 1;
-            // What was sent twice cannot be timed (RFC 6298 section 3).
+            // A segment that was sent twice cannot be timed (RFC 6298 section 3).
             self.flags.timing = false;
         } else if !self.flags.timing {
             self.flags.timing = true;

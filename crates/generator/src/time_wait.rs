@@ -1,10 +1,8 @@
-//! Connections in TIME-WAIT (RFC 9293 section 3.6.1): what a host still has to know of them, a cache
-//! line each.
+//! Connections in TIME-WAIT (RFC 9293 section 3.6.1), one cache line each.
 //!
-//! They are most of what a host with short connections remembers, and they get no packets, as a
-//! rule. So they leave their places to the next connections, whose memory is then still in the
-//! processor's cache, and wait in the order in which they came, which is that in which they go:
-//! there is no timer to be set.
+//! With short connections most of a host's connections are in TIME-WAIT, and usually they receive no packets.
+//! So they leave their slots to new connections, which then find the memory still cached, and wait in a
+//! queue: they expire in the order in which they were added, so no timer is needed.
 
 use crate::chains::{self, Chains};
 use crate::frame::Flow;
@@ -12,32 +10,32 @@ use crate::statistics::End;
 use base::MacAddr;
 use std::collections::VecDeque;
 
-/// Connections in a piece of the queue.
+/// Connections per piece of the queue.
 const PIECE: usize = 512;
 
-/// What is known of a connection that has been closed.
+/// The record of a closed connection.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Closed {
     pub flow: Flow,
     pub to: MacAddr,
-    /// Behind everything that this side sent, and that it heard.
+    /// The positions after everything that this side sent and received, as sequence numbers.
     pub seq: u32,
     pub ack: u32,
     pub window: u16,
-    /// How it ends when its time is over.
+    /// How it ends when TIME-WAIT is over.
     pub end: End,
     is_gone: bool,
     until: u64,
 }
 
-/// Memory of one.
+/// Bytes per record.
 pub(crate) const BYTES_PER_CLOSED: usize = size_of::<Closed>() + chains::BYTES_PER_NUMBER;
 
 const _: () = assert!(size_of::<Closed>() == 64, "more than a cache line");
 
 impl Closed {
-    /// A connection that is remembered until then.
+    /// A record, whose expiry [`TimeWait::push`] sets.
     pub fn new(flow: Flow, to: MacAddr, numbers: (u32, u32), window: u16, end: End) -> Closed {
         Closed { flow, to, seq: numbers.0, ack: numbers.1, window, end, is_gone: false, until: 0 }
     }
@@ -45,13 +43,13 @@ impl Closed {
 
 /// All connections of one host that are in TIME-WAIT.
 pub(crate) struct TimeWait {
-    /// Pieces of [`PIECE`] each.
+    /// Pieces of [`PIECE`] records each.
     all: Vec<Closed>,
-    /// The pieces that are in use, the oldest first.
+    /// Pieces in use, the oldest first.
     order: VecDeque<u32>,
-    /// The pieces that are not: the last one that was is the next one, since it is still cached.
+    /// Free pieces. The piece freed last is used first, because it is still cached.
     free: Vec<u32>,
-    /// Where the oldest stands in the first piece, and the next one will in the last.
+    /// Index of the oldest record in the first piece, and of the next free one in the last.
     first: usize,
     next: usize,
     capacity: usize,
@@ -59,7 +57,7 @@ pub(crate) struct TimeWait {
 }
 
 impl TimeWait {
-    /// Room for `capacity`, of which nothing is touched before it is used.
+    /// Room for `capacity` records. Memory that is not used is not touched.
     pub fn new(capacity: usize) -> TimeWait {
         let pieces = capacity.div_ceil(PIECE) + 1;
         TimeWait {
@@ -73,12 +71,12 @@ impl TimeWait {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.chains.len()
     }
 
-    /// The one with these addresses and ports, whose hash this is.
+    /// Returns the number of the record with these addresses and ports; `hash` is the hash of `flow`.
     #[inline]
     pub fn find(&self, flow: &Flow, hash: u32) -> Option<u32> {
         if self.len() == 0 {
@@ -88,13 +86,13 @@ impl TimeWait {
         self.chains.find(hash, is_meant)
     }
 
-    /// The one with this number.
+    /// Returns the record with this number.
     pub fn get(&self, id: u32) -> Option<&Closed> {
         self.all.get(id as usize).filter(|closed| !closed.is_gone)
     }
 
-    /// Remembers a connection until then, which is not before what was said for any other; false
-    /// where there is no room.
+    /// Adds a record that expires at `until`, which is not earlier than that of any other record. Returns
+    /// false if the queue is full.
     pub fn push(&mut self, closed: Closed, hash: u32, until: u64) -> bool {
         if self.next == PIECE {
             let Some(piece) = self.free.pop().or_else(|| self.new_piece()) else { return false };
@@ -113,7 +111,7 @@ impl TimeWait {
         true
     }
 
-    /// Forgets one before its time; says how it ended.
+    /// Removes a record early. Returns how the connection ended.
     pub fn remove(&mut self, id: u32) -> Option<End> {
         let closed = self.all.get_mut(id as usize).filter(|closed| !closed.is_gone)?;
         closed.is_gone = true;
@@ -121,7 +119,7 @@ impl TimeWait {
         Some(closed.end)
     }
 
-    /// Forgets the oldest where its time is over; says how it ended.
+    /// Removes the oldest record if it has expired. Returns how the connection ended.
     pub fn pop(&mut self, now: u64) -> Option<End> {
         loop {
             let &piece = self.order.front()?;
@@ -146,7 +144,7 @@ impl TimeWait {
         }
     }
 
-    /// The numbers of all.
+    /// Returns the numbers of all records.
     pub fn ids(&self) -> Vec<u32> {
         let mut found = Vec::with_capacity(self.len());
         for (index, &piece) in self.order.iter().enumerate() {
@@ -177,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a queue does it: found as long as they are there, out in the order in which they came.
+        /// Behaves as a queue: records are found until they expire, and expire in the order of insertion.
         #[test]
         fn remembers_as_long_as_it_was_told(
             steps in proptest::collection::vec((0u16..700, 0u64..4, 0usize..900), 1..9),

@@ -1,9 +1,9 @@
-//! Which addresses and ports connections use: all combinations, each once, in a pseudorandom
-//! order that a seed decides (RFC 4814 section 4; RFC 9693's unique pseudorandom tuples).
+//! Addresses and ports of connections: all combinations, each once, in a pseudorandom order given by a seed
+//! (RFC 4814 section 4; RFC 9693's unique pseudorandom tuples).
 
 use crate::address::{Address, AddressRange, PortRange};
 
-/// Both ends of a connection to be opened.
+/// Both ends of a connection to open.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Tuple {
     pub client: Address,
@@ -12,8 +12,8 @@ pub(crate) struct Tuple {
     pub server_port: u16,
 }
 
-/// Enumerates the combinations of four ranges without a stored list: a Feistel network permutes
-/// the numbers below a power of four, and numbers beyond the last combination are skipped.
+/// Enumerates the combinations of four ranges without a stored list: a Feistel network permutes the numbers
+/// below a power of four, and numbers after the last combination are skipped.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuples {
     clients: AddressRange,
@@ -24,7 +24,7 @@ pub(crate) struct Tuples {
     half_bits: u32,
     keys: [u64; 4],
     next: u64,
-    /// Whether the combinations have begun to come again.
+    /// Whether every combination has been used and the enumeration has restarted.
     pub comes_again: bool,
 }
 
@@ -37,7 +37,7 @@ impl Tuples {
         seed: u64,
     ) -> Tuples {
         let counts = [clients.count(), client_ports.count(), servers.count(), server_ports.count()];
-        // 2^62 combinations last for ever at any rate; more are not enumerated.
+        // 2^62 combinations suffice at any rate; more are not enumerated.
         let count = counts.into_iter().fold(1u64, u64::saturating_mul).min(1 << 62);
         let bits = u64::BITS - (count - 1).leading_zeros();
         let mut random = fastrand::Rng::with_seed(seed);
@@ -54,11 +54,10 @@ impl Tuples {
         }
     }
 
-    /// The next combination; after the last comes the first again.
+    /// Returns the next combination. After the last one it restarts.
     pub fn next(&mut self) -> Tuple {
         let mut index = self.next;
-        // A permutation's cycle comes back to the numbers in range after at most a few steps:
-        // fewer than four in the mean.
+        // A permutation's cycle returns to the valid numbers after a few steps, fewer than four on average.
         loop {
             index = self.permute(index);
             if index < self.count {
@@ -74,7 +73,7 @@ impl Tuples {
             index /= base;
             digit
         };
-        // Named before, so that the order of taking digits is plain.
+        // Named variables make the order of the digits explicit.
         let client_port = digit(self.client_ports.count());
         let client = digit(self.clients.count());
         let server = digit(self.servers.count());
@@ -124,7 +123,7 @@ mod tests {
             assert_eq!(all.next(), order[0]);
             let mut again = tuples(seed);
             assert!(order.iter().all(|tuple| again.next() == *tuple));
-            // Neighbours in the order differ by no pattern: few share the next port.
+            // The order has no visible pattern: few neighbours have consecutive ports.
             let steps = order.windows(2).filter(|w| w[1].client_port == w[0].client_port + 1);
             assert!(steps.count() < 200, "the order counts up");
         }

@@ -1,5 +1,5 @@
-//! One exchange of UDP messages, seen from either end. Each datagram carries the number of its
-//! message, so that an answer given twice is known from the next one.
+//! One exchange of UDP messages, seen from either end. Each datagram carries the number of its message, so
+//! that a repeated answer differs from the next one.
 
 use crate::frame_in::Datagram;
 use crate::pattern;
@@ -11,41 +11,41 @@ use crate::tcp::{NEVER, Settings, thrown};
 pub(crate) struct Udp {
     client: bool,
     retries: u8,
-    /// What tells it from others, by which its dice fall.
+    /// The connection's number, from which its dice are computed.
     own: u32,
-    /// The datagram that is to be sent now: its message's number.
+    /// Message number of the datagram to send now.
     outgoing: Option<u32>,
-    /// The message that is asked (client), or how many were answered in order (server).
+    /// Client: the current request. Server: the number of requests answered in order.
     message: u32,
     /// The answer that waits for the server's pause to end.
     paused: Option<u32>,
-    /// When the client asked; 0: nothing is asked. When the server's last pause was to end; 0: there
-    /// was none.
+    /// Client: when it sent its request; 0 where no request is open. Server: when its last pause was due to
+    /// end; 0 before the first.
     asked_at: u64,
     due: u64,
 }
 
 impl Udp {
-    /// A client about to ask its first question.
+    /// A client that will send its first request.
     pub fn connect(now: u64) -> Udp {
         let (outgoing, due) = (Some(0), NEVER);
         let asked_at = now;
         Udp { client: true, retries: 0, own: 0, outgoing, message: 0, paused: None, asked_at, due }
     }
 
-    /// A server about to be given its first datagram.
+    /// A server that will receive its first datagram.
     pub fn accept(own: u32, now: u64, set: &Settings) -> Udp {
         let due = now.saturating_add(set.idle_ns);
         let (outgoing, paused) = (None, None);
         Udp { client: false, retries: 0, own, outgoing, message: 0, paused, asked_at: 0, due }
     }
 
-    /// When [`Udp::on_timer`] has something to do next.
+    /// Returns the time of the next [`Udp::on_timer`].
     pub fn due(&self) -> u64 {
         self.due
     }
 
-    /// Takes a datagram that arrived.
+    /// Processes a datagram.
     pub fn on_datagram(
         &mut self,
         datagram: &Datagram<'_>,
@@ -122,13 +122,13 @@ impl Udp {
         }
     }
 
-    /// After its last answer a server stays a while, so that a repeated question finds it.
+    /// After its last answer a server stays for a while, so that it can answer a repeated request.
     fn linger(&mut self, now: u64, set: &Settings) {
         let ns = if self.message == set.messages { set.time_wait_ns } else { set.idle_ns };
         self.due = now.saturating_add(ns);
     }
 
-    /// The message whose datagram is to be sent now.
+    /// Returns the message whose datagram is to be sent now.
     pub fn poll(&mut self, now: u64, set: &Settings) -> Option<u32> {
         let message = self.outgoing.take()?;
         if self.client {
@@ -139,7 +139,7 @@ impl Udp {
         Some(message)
     }
 
-    /// The time that [`Udp::due`] named has come.
+    /// Runs the timer that [`Udp::due`] returned.
     pub fn on_timer(&mut self, now: u64, set: &Settings, stats: &mut Statistics) -> Option<End> {
         if !self.client {
             if let Some(number) = self.paused.take() {

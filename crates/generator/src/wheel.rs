@@ -1,33 +1,32 @@
-//! Timers: a timing wheel of three levels with one timer for each connection.
+//! A timing wheel of three levels with one timer per connection.
 
 use base::Instant;
 
-/// One tick, 2^18 ns: about a quarter of a millisecond, so that what falls due in one is few packets
-/// beside what queues hold, also at millions of them a second.
+/// One tick is 2^18 ns, about a quarter of a millisecond: even at millions of packets per second, the timers
+/// of one tick send fewer packets than queues hold.
 const TICK_SHIFT: u32 = 18;
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 3;
 const NONE: u32 = u32::MAX;
 
-/// Where one timer stands in the list of its slot.
+/// The links of one timer in the list of its slot.
 #[derive(Clone, Copy)]
 struct Link {
     next: u32,
     previous: u32,
-    /// When it is due, in ticks; 2^32 ticks are 13 days.
+    /// Expiry in ticks; 2^32 ticks are 13 days.
     tick: u32,
-    /// `NONE` where it is not set.
+    /// `NONE` if the timer is not set.
     slot: u32,
 }
 
 const UNSET: Link = Link { next: NONE, previous: NONE, tick: 0, slot: NONE };
 
-/// Memory for each timer.
+/// Bytes per timer.
 pub(crate) const BYTES_PER_TIMER: usize = size_of::<Link>();
 
-/// One timer for each number below a capacity. Setting and firing cost the same however many
-/// there are.
+/// One timer for each number below a capacity. Setting and firing take constant time.
 pub(crate) struct Wheel {
     links: Vec<Link>,
     heads: Vec<u32>,
@@ -35,22 +34,21 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// Timers for the ids below `capacity`, none of them set, from `now` on; those that are never
-    /// set are never touched.
+    /// Timers for the ids below `capacity`, none of them set, with the time `now`. Memory that is not used is
+    /// not touched.
     pub fn new(capacity: usize, now: Instant) -> Wheel {
         let heads = vec![NONE; LEVELS * SLOTS];
         Wheel { links: Vec::with_capacity(capacity), heads, now: tick_of(now.as_nanos()) }
     }
 
-    /// Makes timer `id` fire at `due_ns` or earlier. A timer that is already set for an earlier
-    /// time stays there: the owner that it fires for looks whether there is anything to do and sets it
-    /// again, which is cheaper than moving it with every packet.
+    /// Makes timer `id` fire at `due_ns` or earlier. A timer that is set to an earlier time keeps it: its
+    /// owner checks what is due when it fires and sets it again, which costs less than moving the timer with
+    /// every packet.
     pub fn set(&mut self, id: u32, due_ns: u64) {
         if due_ns == u64::MAX {
             return;
         }
-        // Rounded up, so that it never fires before its time, and never into the slot that was
-        // just emptied.
+        // Rounded up, so that it never fires early, and never enters the slot that was just emptied.
         let tick = tick_of(due_ns.saturating_add((1 << TICK_SHIFT) - 1)).max(self.now + 1);
         if id as usize >= self.links.len() {
             self.links.resize(id as usize + 1, UNSET);
@@ -65,7 +63,7 @@ impl Wheel {
         self.link(id, tick);
     }
 
-    /// Begins to fetch what setting this timer looks at.
+    /// Prefetches the memory that setting this timer needs.
     #[inline]
     pub fn prefetch(&self, id: u32) {
         if let Some(link) = self.links.get(id as usize) {
@@ -73,7 +71,7 @@ impl Wheel {
         }
     }
 
-    /// Moves to `now` and puts the ids whose timers fired into `fired`.
+    /// Advances to `now` and appends the ids of expired timers to `fired`.
     pub fn advance(&mut self, now: Instant, fired: &mut Vec<u32>) {
         let target = tick_of(now.as_nanos());
         while self.now < target {
@@ -93,7 +91,7 @@ impl Wheel {
         }
     }
 
-    /// Spreads the slot of a higher level that has come near over the lower ones.
+    /// Moves the timers of the current slot of a higher level to the lower levels.
     fn cascade(&mut self, level: usize) {
         let slot = (self.now >> (SLOT_BITS * level as u32)) as usize % SLOTS;
         let mut id = std::mem::replace(&mut self.heads[level * SLOTS + slot], NONE);
@@ -104,8 +102,8 @@ impl Wheel {
     }
 
     fn link(&mut self, id: u32, tick: u32) {
-        // The level is that of the highest digit in which the tick differs from now, so that the
-        // slot is emptied exactly when now reaches that digit.
+        // The level is that of the highest digit in which the tick differs from now, so that the slot is
+        // emptied exactly when now reaches that digit.
         let differ = tick ^ self.now;
         let level = (0..LEVELS - 1).find(|&l| differ >> (SLOT_BITS * (l as u32 + 1)) == 0);
         let level = level.unwrap_or(LEVELS - 1);
@@ -142,7 +140,7 @@ mod tests {
     const TICK_NS: u64 = 1 << TICK_SHIFT;
 
     proptest! {
-        /// Each timer fires once, not before its time and within two ticks after it.
+        /// Each timer fires once, not early, and within two ticks after its time.
         #[test]
         fn timers_fire_once_and_in_time(
             start in 0u64..1 << 45,
@@ -151,7 +149,7 @@ mod tests {
         ) {
             let mut wheel = Wheel::new(dues.len(), Instant::from_nanos(start));
             for (id, due) in dues.iter().enumerate() {
-                // Set late first, and then moved earlier.
+                // Set to a late time first, then moved earlier.
                 wheel.set(id as u32, start + due + (1 << 37));
                 wheel.set(id as u32, start + due);
                 wheel.set(id as u32, start + due + 5 * TICK_NS);

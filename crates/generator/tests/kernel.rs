@@ -1,5 +1,5 @@
-//! The kernel's own TCP as the peer, in both roles, behind a TAP device in a network namespace of
-//! its own. The test runs itself again inside the namespace, which goes with that process.
+//! The kernel's own TCP as the peer, in both roles, behind a TAP device in a network namespace. The test runs
+//! itself again inside the namespace, which ends with that process.
 
 mod namespace;
 
@@ -43,8 +43,7 @@ fn drive(tap: &TapPort, host: &mut Host, done: impl FnMut(&mut Host) -> bool) {
     namespace::drive((tap.rx().unwrap(), tap.tx().unwrap()), PATIENCE, host, done);
 }
 
-/// Sends back whatever comes, over `count` connections one after the other; hands over what each
-/// brought.
+/// Echoes everything received over `count` successive connections, and returns what each received.
 fn echo(address: &str, count: usize) -> JoinHandle<Vec<Vec<u8>>> {
     let listener = TcpListener::bind(address).unwrap();
     std::thread::spawn(move || {
@@ -70,7 +69,7 @@ fn echo(address: &str, count: usize) -> JoinHandle<Vec<Vec<u8>>> {
     })
 }
 
-/// So many connections of these messages to the kernel; everything must complete.
+/// Opens `count` connections to the kernel and exchanges the messages; all must complete.
 fn call_kernel(tap: &TapPort, v6: bool, count: usize, messages: u32, bytes: u32) -> Statistics {
     let (listen, server, clients) = match v6 {
         false => ("10.88.0.1:7000", "10.88.0.1", "10.88.0.100-10.88.0.119"),
@@ -161,7 +160,7 @@ fn our_servers_serve_the_kernel() {
             time_wait_ms: 20,
             clients: clients.parse().unwrap(),
             servers: range.parse().unwrap(),
-            // The kernel's requests are its own.
+            // The kernel's requests do not follow the pattern.
             verify_payload: false,
             ..Profile::default()
         };

@@ -1,6 +1,6 @@
-//! Real peers, through AF_PACKET and veth in a network namespace: nginx answers our clients, wrk
-//! asks our servers. And what both sides of ours say to each other, over a bad network too, is read
-//! by tshark without complaint.
+//! Real peers, through AF_PACKET and veth in a network namespace: nginx answers the generator's clients, wrk
+//! sends requests to its servers. tshark checks a conversation between both of its sides, over a bad network
+//! too.
 
 mod namespace;
 
@@ -16,10 +16,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long a test waits for what must happen.
+/// How long a test waits for an expected result.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Ends a process with the test.
+/// A process that ends with the test.
 struct Peer(Child);
 
 impl Drop for Peer {
@@ -29,7 +29,7 @@ impl Drop for Peer {
     }
 }
 
-/// Whether a program is there; says why the test is skipped otherwise.
+/// Returns whether a program is installed, and prints why the test is skipped otherwise.
 fn installed(program: &str, name: &str) -> bool {
     let found = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
         .iter()
@@ -40,7 +40,7 @@ fn installed(program: &str, name: &str) -> bool {
     found
 }
 
-/// A cable with the kernel at 10.89.0.1 on the other end; ours is `tggen0`.
+/// A cable with the kernel at 10.89.0.1 on one end and `tggen0` on the other.
 fn cable() -> PacketPort {
     ip("link add tggen0 type veth peer name tggen1");
     ip("addr add 10.89.0.1/24 dev tggen1");
@@ -92,7 +92,7 @@ fn nginx_answers_our_clients() {
     let nginx =
         Command::new("/usr/sbin/nginx").arg("-c").arg(&config).stderr(Stdio::null()).spawn();
     let nginx = Peer(nginx.unwrap());
-    // The length of the answer, which our clients have to know beforehand.
+    // The length of the answer, which the generator's clients must know in advance.
     let mut answer = Vec::new();
     for _ in 0..50 {
         std::thread::sleep(Duration::from_millis(100));
@@ -160,15 +160,16 @@ fn wrk_asks_our_servers() {
     assert!(requests > 100, "{said}");
     assert!(!said.contains("Socket errors") && !said.contains("Non-2xx"), "{said}");
     let s = server.statistics();
-    // wrk leaves in the middle of its last requests.
+    // wrk stops in the middle of its last requests.
     let ended = s.completed + server.alive() as u64;
     assert!((requests..=requests + 16).contains(&ended), "{requests} asked, {ended} answered");
-    // Its eight connections at its end, and the one that it opens and closes before it begins.
+    // Its eight connections at the end, and one that it opens and closes before it begins.
     assert!(s.failed.total() <= 9, "{:?}", s.failed);
     assert_eq!((s.rx_malformed, s.rx_bad_checksum), (0, 0));
 }
 
-/// What both sides say over this network, in a file, and how many connections completed.
+/// Writes the conversation of both sides over this network to a file. Returns the number of completed
+/// connections.
 fn conversation(profile: &Profile, rates: FaultRates, file: &Path) -> u64 {
     let (near, far) = MemoryPort::pair(100_000);
     let mut out = PcapTx::create(file, || Duration::ZERO).unwrap();
@@ -213,7 +214,7 @@ fn tshark_reads_what_we_say_without_complaint() {
         servers: "fd89::1-fd89::3".parse().unwrap(),
         ..profile
     };
-    // Ports that tshark expects no known protocol on: the bytes are of none.
+    // Ports for which tshark expects no known protocol, because the payload is of none.
     let short = || Profile {
         time_wait_ms: 50,
         tcp_ports: "7777".parse().unwrap(),
@@ -223,7 +224,7 @@ fn tshark_reads_what_we_say_without_complaint() {
     };
     let big = || Profile { messages: 3, reply_bytes: 20_000, window_bytes: 262_144, ..short() };
     let udp = || Profile { udp_percent: 100.0, messages: 4, ..short() };
-    // Which severity tshark may not speak of: over a good network not even of notable things.
+    // The severities that tshark may not report: over a good network not even notes.
     let (warn, error) = (0x60_0000, 0x80_0000);
     for (profile, rates, severity) in [
         (short(), FaultRates::default(), warn),

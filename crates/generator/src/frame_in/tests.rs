@@ -17,7 +17,7 @@ fn flow(v6: bool, protocol: u8) -> Flow {
     Flow { local, remote, local_port: 1234, remote_port: 80, protocol }
 }
 
-/// What the short way reads, as the long way says it.
+/// Converts the fast parse's result to that of the full parse.
 fn arrived_of((source_mac, flow, segment): (MacAddr, Flow, Segment<'_>)) -> Arrived<'_> {
     let content = Content::Tcp(segment);
     Arrived { source_mac, source: flow.remote, destination: flow.local, content }
@@ -41,7 +41,7 @@ proptest! {
         let arrived = read(packet.data(), vlan, true).unwrap();
         prop_assert_eq!(arrived.source_mac, wire.mac);
         prop_assert_eq!((arrived.source, arrived.destination), (flow.local, flow.remote));
-        // The short ways say the same where they say anything.
+        // Where the fast parse returns a result, it equals that of the full parse.
         prop_assert_eq!(likely_flow(packet.data(), vlan), (!v6).then_some(arrived.flow()));
         let plain = read_plain(packet.data(), true).map(arrived_of);
         prop_assert_eq!(plain.is_some(), !v6 && vlan.is_none());
@@ -54,7 +54,7 @@ proptest! {
         prop_assert_eq!(segment.payload.len(), usize::from(length));
         prop_assert!(pattern::matches(offset, segment.payload));
         let segment_scale = segment.scale.is_some();
-        // The TCP checksum covers ports to payload: any one bit flipped there is seen.
+        // The TCP checksum covers ports to payload, so any flipped bit there is detected.
         let start = packet.len() - usize::from(length) - [20, 24, 28][usize::from(options.is_some()) + usize::from(segment_scale)];
         let at = start + flip % (packet.len() - start);
         packet.data_mut()[at] ^= 1 << (flip % 8);

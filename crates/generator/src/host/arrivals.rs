@@ -1,4 +1,4 @@
-//! What a host does with a frame that it has read.
+//! Processing of a parsed frame.
 
 use super::{Answer, Host, Known};
 use crate::address::Address;
@@ -26,7 +26,7 @@ impl Host {
             Content::Tcp(segment) => self.take_segment(&known(), segment, now),
             Content::Udp(datagram) => self.take_datagram(&known(), datagram, now),
             Content::Question => self.take_question(arrived),
-            // No host here asks for other addresses.
+            // No host here resolves addresses outside the other side's range.
             Content::Answer { .. } if !self.peers.contains(arrived.source) => {
                 self.statistics.rx_foreign += 1;
             }
@@ -38,7 +38,7 @@ impl Host {
         }
     }
 
-    /// A packet for an address that is none of this host's.
+    /// Counts a packet for an address that is none of this host's.
     pub(super) fn count_for_others(&mut self, destination: Address) {
         if self.peers.contains(destination) {
             self.statistics.rx_returned += 1;
@@ -47,8 +47,8 @@ impl Host {
         }
     }
 
-    /// A question for one of this host's addresses: from the other side, or from another host (a
-    /// router), which is answered but not of the test.
+    /// Answers a question for one of this host's addresses. Questions from outside the test (a router's) are
+    /// answered too, but counted as foreign.
     fn take_question(&mut self, arrived: &Arrived<'_>) {
         let answer = Resolution::Answer {
             local: arrived.destination,
@@ -59,7 +59,8 @@ impl Host {
             return self.answer(Answer::Resolution(answer));
         }
         self.statistics.rx_foreign += 1;
-        // From the unspecified address it is a duplicate address check, and no question.
+        // A solicitation from the unspecified address is duplicate address detection (RFC 4862 section 5.4.2)
+        // and needs no answer.
         if arrived.source != Address([0; 16]) {
             self.answer(Answer::ToOthers(answer));
         }
@@ -87,8 +88,8 @@ impl Host {
         }
     }
 
-    /// A segment for a connection in TIME-WAIT: whatever takes up sequence numbers is acknowledged
-    /// once more, since the last acknowledgement was lost (RFC 9293 section 3.10.7.4).
+    /// A segment for a connection in TIME-WAIT: if it occupies sequence space, the last acknowledgement was
+    /// lost and is sent again (RFC 9293 section 3.10.7.4).
     fn take_late_segment(&mut self, id: u32, segment: &Segment<'_>) {
         let Some(&closed) = self.connections.closed.get(id) else { return };
         let ahead = segment.seq.wrapping_sub(closed.ack);
@@ -129,7 +130,7 @@ impl Host {
                 self.statistics.accepted += 1;
                 self.connections.touch(id);
             }
-            // Silently, as a full backlog is: the client tries again.
+            // Dropped without an answer, as by a full backlog: the client retries.
             None => self.statistics.table_full += 1,
         }
         id

@@ -1,4 +1,4 @@
-//! What a host sends: answers that belong to no connection first, then what connections have to say.
+//! Transmission: first answers that belong to no connection, then the connections in the send queue.
 
 use super::{Answer, Host};
 use crate::connection::Machine;
@@ -9,7 +9,7 @@ use base::{Instant, MacAddr};
 use packet::{Batch, Packet, Pool};
 
 impl Host {
-    /// Fills the batch's free room with packets that are to be sent, in buffers from `pool`.
+    /// Fills the batch's free room with packets to send, in buffers from `pool`.
     pub fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch, now: Instant) {
         while batch.remaining_capacity() > 0 {
             let Some(answer) = self.answers.pop_front() else { break };
@@ -36,7 +36,8 @@ impl Host {
         }
     }
 
-    /// Sends what this connection has to send, as far as there is room; says whether that was all.
+    /// Sends what this connection has to send, as far as the batch has room. Returns whether it sent
+    /// everything.
     fn transmit_of(&mut self, id: u32, pool: &mut Pool, batch: &mut Batch, now: u64) -> bool {
         let Host { connections, settings: set, statistics: stats, wire, .. } = self;
         let Some(connection) = connections.get_mut(id) else { return true };
@@ -76,13 +77,13 @@ impl Host {
         false
     }
 
-    /// A connection has sent its last segment: it ends, at once or after TIME-WAIT.
+    /// Ends a connection that has sent its last segment, at once or after TIME-WAIT.
     fn sent_last(&mut self, id: u32, flow: Flow, to: MacAddr, send: Send, now: u64) {
         match send {
             Send::Last(_, end) => self.end(id, end),
             Send::Close(out, end) => {
                 let closed = Closed::new(flow, to, (out.seq, out.ack), out.window, end);
-                // Without room for it the connection stays as it is, and its timer ends it.
+                // If no TIME-WAIT record is free, the connection keeps its slot until its timer ends it.
                 self.connections.close(id, closed, now.saturating_add(self.settings.time_wait_ns));
             }
             Send::Segment(_) | Send::Nothing => {}

@@ -25,8 +25,7 @@ fn server() -> Host {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Whatever well-formed segments arrive, in whatever order, nothing panics and every
-    /// connection is accounted for.
+    /// Any well-formed segments in any order cause no panic, and every connection is accounted for.
     #[test]
     fn any_segments_are_survived(
         segments in proptest::collection::vec(
@@ -50,7 +49,7 @@ proptest! {
                 protocol: PROTOCOL_TCP,
             };
             let now = Instant::from_millis(ms as u64 * 40);
-            // Half acknowledge what the host really sent, so that they get past the first check.
+            // Half of them acknowledge what the host really sent, so that they pass the first check.
             let ack = if believable { last_seq.wrapping_add(ack % 3) } else { ack };
             let out = SegmentOut { seq, ack, flags, window, options, offset: seq.wrapping_sub(1), length };
             let mut packet = pool.take();
@@ -93,7 +92,7 @@ fn questions_about_its_addresses_are_answered_and_others_not() {
     assert_eq!(host.statistics().rx_foreign, 1);
 }
 
-/// What a Linux bridge and a router on the same wire say: none of it counts as the test's.
+/// Messages of a Linux bridge and a router on the same wire do not count as the test's.
 #[test]
 fn frames_of_other_stacks_are_counted_apart() {
     let mut host = server();
@@ -115,7 +114,7 @@ fn frames_of_other_stacks_are_counted_apart() {
         // A bridge's spanning tree.
         "0180c2000000 d6e5c7a1b2c3 0026 424203 0000000000 8000d6e5c7a1b2c3 00000000
          8000d6e5c7a1b2c3 8001 0000 1400 0200 0f00 0000000000000000",
-        // A router asks for the server, which is answered, and says who it is itself.
+        // A router asks for the server's address, which is answered, and announces its own.
         "ffffffffffff d6e5c7a1b2c3 0806 0001080006040001 d6e5c7a1b2c3 0a0000fe
          000000000000 0a000002",
         "ffffffffffff d6e5c7a1b2c3 0806 0001080006040002 d6e5c7a1b2c3 0a0000fe
@@ -133,7 +132,7 @@ fn frames_of_other_stacks_are_counted_apart() {
     let s = host.statistics();
     assert_eq!((s.rx_packets, s.rx_foreign, s.received()), (5, 5, 0), "{s:?}");
     assert_eq!((batch.len(), s.tx_packets, s.sent()), (1, 1, 0), "{s:?}");
-    // Its own frames that come back are no others'.
+    // The host's own frames that come back are not foreign.
     let from = Wire { mac: host.wire.mac, vlan: None, text: None };
     let (local, wanted) = (Address::v4([10, 0, 0, 2]), Address::v4([10, 0, 0, 1]));
     let mut packet = pool.take();

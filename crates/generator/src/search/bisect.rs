@@ -1,9 +1,9 @@
-//! The search of the original script, `cps_ndr.py`: it starts half way, halves, and never ends by
-//! itself. What it is told of each rate is better than what the original told itself.
+//! The search of the original script, `cps_ndr.py`: it starts in the middle, bisects, and does not end by
+//! itself. Only its verdicts are better than the script's.
 
 use super::{Answer, Certainty, Ending, Next, Purpose, Range, Search, Verdict};
 
-/// So many good or bad trials in a row, and the adaptive window moves.
+/// After this many good or bad trials in a row the adaptive window moves.
 const IN_A_ROW: i32 = 3;
 
 /// The search.
@@ -24,7 +24,7 @@ pub struct Bisect {
 }
 
 impl Bisect {
-    /// A search in this range; without a number of iterations it goes on for ever.
+    /// A search in this range. Without a number of iterations it never ends.
     pub fn new(range: Range, max_iterations: Option<u32>, adaptive_percent: f64) -> Bisect {
         Bisect {
             range,
@@ -42,8 +42,7 @@ impl Bisect {
     }
 }
 
-/// The bounds of a search that has found something are no further apart than this share of the upper
-/// one; it goes on all the same.
+/// Bounds within this share of the upper one count as an answer; the search continues all the same.
 const CLOSE: f64 = 0.01;
 
 impl Bisect {

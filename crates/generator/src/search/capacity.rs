@@ -1,20 +1,20 @@
-//! The search for how many connections a device's table holds (RFC 9693 section 4.9): doubles
-//! their number until the rate at which they can be established collapses, then halves between.
+//! The search for the number of connections that a device's table holds (RFC 9693 section 4.9): it doubles
+//! the number until the rate at which they can be established collapses, then bisects.
 //!
-//! The method is that of the RFC's own tester (siitperf). What is tried of rates within one number
-//! of connections is ordered by what is most likely: the last good rate first, then the rate below
-//! which it counts as collapsed, and only between those it is halved.
+//! The method is that of the RFC's own tester (siitperf). For one number of connections, rates are tried in
+//! order of likelihood: first the last good rate, then the rate below which it counts as collapsed, then
+//! bisection between them.
 
-/// What decides that the rate has collapsed, and how exact the answers are.
+/// The thresholds and precisions of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityRules {
-    /// Doubling ends when the rate falls below this share of the last (beta, 0.1 to 0.2).
+    /// Doubling ends when the rate falls below this share of the previous one (beta, 0.1 to 0.2).
     pub collapse: f64,
-    /// While halving, a rate below this share says that the table is too small (gamma, 0.4 to 0.5).
+    /// While bisecting, a rate below this share means that the table is too small (gamma, 0.4 to 0.5).
     pub halving: f64,
-    /// A rate is known when its bounds are within this share of each other.
+    /// A rate is found when its bounds are within this share of each other.
     pub rate_precision: f64,
-    /// The capacity is known when its bounds are within this share of each other.
+    /// The capacity is found when its bounds are within this share of each other.
     pub precision: f64,
 }
 
@@ -24,23 +24,23 @@ impl Default for CapacityRules {
     }
 }
 
-/// A trial that is wanted: so many connections at this rate.
+/// The next trial: a number of connections and a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityTrial {
-    /// Connections to be established and validated.
+    /// Connections to establish and validate.
     pub connections: u64,
-    /// How many a second.
+    /// Connections per second.
     pub rate: f64,
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityAnswer {
-    /// Connections that the table held.
+    /// Largest number of connections that the table held.
     pub lower: Option<u64>,
-    /// Connections that it did not hold; none: it held as many as were tried.
+    /// Smallest number that it did not hold; `None` where it held every number tried.
     pub upper: Option<u64>,
-    /// The rate at which the lower were established.
+    /// The rate at which `lower` connections were established, per second.
     pub rate: f64,
 }
 
@@ -51,25 +51,25 @@ pub struct CapacitySearch {
     most: u64,
     held: Option<(u64, f64)>,
     not_held: Option<u64>,
-    /// The number of connections that is looked at, and what is known of its rate.
+    /// The number of connections under test, and the bounds of its rate.
     here: u64,
     rates: RateBounds,
     done: bool,
 }
 
-/// The rates of one number of connections.
+/// The bounds of the rate for one number of connections.
 #[derive(Clone, Copy, Debug)]
 struct RateBounds {
-    /// Tried first.
+    /// The first rate to try.
     top: f64,
-    /// Below it, nothing needs to be known.
+    /// Rates below this one need not be known.
     floor: f64,
     passed: Option<f64>,
     failed: Option<f64>,
 }
 
 impl RateBounds {
-    /// The rate that is to be tried; none: enough is known.
+    /// Returns the next rate to try; `None` where the bounds are close enough.
     fn wanted(&self, precision: f64) -> Option<f64> {
         match (self.passed, self.failed) {
             (None, None) => Some(self.top),
@@ -83,8 +83,8 @@ impl RateBounds {
 }
 
 impl CapacitySearch {
-    /// A search that starts with `start` connections at `rate`, which are safe, and tries no more
-    /// than `most`.
+    /// A search that starts with `start` connections at `rate`, which the device is known to carry, and tries
+    /// at most `most` connections.
     pub fn new(rules: CapacityRules, start: u64, most: u64, rate: f64) -> CapacitySearch {
         let here = start.clamp(1, most.max(1));
         let floor = rate * rules.collapse;
@@ -93,14 +93,14 @@ impl CapacitySearch {
         CapacitySearch { rules, most, held, not_held, here, rates, done: false }
     }
 
-    /// The trial that is wanted now; none: the answer is there.
+    /// Returns the next trial; `None` when the search has ended.
     pub fn next(&self) -> Option<CapacityTrial> {
         let rate = self.rates.wanted(self.rules.rate_precision).filter(|_| !self.done)?;
         Some(CapacityTrial { connections: self.here, rate })
     }
 
-    /// Takes what the trial that [`CapacitySearch::next`] wanted has said: whether every connection
-    /// was established and known.
+    /// Records the result of the trial that [`CapacitySearch::next`] returned: whether every connection was
+    /// established and validated.
     pub fn record(&mut self, passed: bool) {
         let Some(CapacityTrial { rate, .. }) = self.next() else { return };
         let bound = if passed { &mut self.rates.passed } else { &mut self.rates.failed };
@@ -110,7 +110,7 @@ impl CapacitySearch {
         }
     }
 
-    /// Enough is known of this number of connections: goes on to the next.
+    /// Goes on to the next number of connections once the rate of this one is known.
     fn decide(&mut self) {
         match self.rates.passed {
             Some(rate) => self.held = Some((self.here, rate)),
@@ -142,7 +142,7 @@ impl CapacitySearch {
         self.rates = RateBounds { top: rate, floor: rate * share, passed: None, failed: None };
     }
 
-    /// What is known now.
+    /// Returns the result so far.
     pub fn answer(&self) -> CapacityAnswer {
         CapacityAnswer {
             lower: self.held.map(|(held, _)| held),
@@ -156,7 +156,7 @@ impl CapacitySearch {
 mod tests {
     use super::*;
 
-    /// Searches a table of so many entries whose rate falls with what it holds.
+    /// Searches a simulated table of `capacity` entries whose rate falls as it fills.
     fn search(
         capacity: u64,
         rate_of: impl Fn(u64) -> f64,
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_collapses_is_a_full_table() {
-        // From 6,000 connections on it must throw one out for each that comes: a tenth the rate.
+        // From 6,000 connections on the table evicts one for each new one, at a tenth of the rate.
         let rate = |held: u64| if held <= 6000 { 50_000.0 } else { 5000.0 };
         let (answer, _) = search(u64::MAX, rate, 1000, 1_000_000);
         assert!((5800..=6000).contains(&answer.lower.unwrap()), "{answer:?}");

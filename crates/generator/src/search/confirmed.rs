@@ -1,30 +1,30 @@
-//! The search that is asked for by default: it halves, repeats what is near the boundary, ends by
-//! itself, and runs its answer once more before it believes it.
+//! The default search: it bisects, repeats trials near the boundary, ends by itself, and confirms its answer
+//! with one more trial.
 
 use super::{Answer, Certainty, Ending, Next, Purpose, Range, Search, Verdict};
 
-/// A rate near the boundary is decided by two of three.
+/// A rate near the boundary is decided by two of three trials.
 const AGREE: usize = 2;
-/// Within so many times the precision of the other bound, a rate is near the boundary.
+/// A rate is near the boundary within this many times the precision of the other bound.
 const NEAR: f64 = 4.0;
 
-/// Trials in a row that may say nothing for the generator's not getting to its ports: on a machine that
-/// does something else now and then, the next may.
+/// Most trials in a row that may be invalid because the generator stalled. On a busy machine the next trial
+/// may be valid.
 const STALLS: u32 = 3;
 
-/// How exact the answer is to be.
+/// The precision of the answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
-    /// The search ends when its bounds are no further apart than this share of the upper one.
+    /// The search ends when its bounds are within this share of the upper one.
     pub relative: f64,
-    /// Trials before it ends anyhow, the confirming one among them; none: as many as it takes.
+    /// Most trials, the confirming one included; `None` is unlimited.
     pub max_iterations: Option<u32>,
-    /// The loss that is allowed: a trial that lost up to five times as much, but did lose, is near
-    /// the boundary wherever the bounds are.
+    /// Allowed loss. A trial that lost up to five times as much is near the boundary, wherever the bounds
+    /// are.
     pub loss: f64,
 }
 
-/// A rate that was decided.
+/// A decided rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Decided {
     rate: f64,
@@ -37,17 +37,17 @@ struct Decided {
 pub struct Confirmed {
     range: Range,
     precision: Precision,
-    /// Rates that passed, rising. The last is the lower bound.
+    /// Rates that passed, in ascending order. The last is the lower bound.
     lower: Vec<Decided>,
-    /// The lowest rate that did not, and whether that was the generator's fault.
+    /// The lowest rate that did not pass, and whether the generator was the reason.
     upper: Option<(f64, bool)>,
-    /// What was said so far of the rate that is looked at.
+    /// Verdicts of the current rate.
     here: Vec<Verdict>,
     near_by_loss: bool,
     done: u32,
-    /// Trials in a row in which the generator was held up.
+    /// Trials in a row in which the generator stalled.
     stalls: u32,
-    /// The answer's confirming run was invalid once.
+    /// Whether the answer's confirming trial was invalid once.
     hiccup: bool,
     state: State,
 }
@@ -88,8 +88,8 @@ impl Confirmed {
         self.high() - self.low() <= self.precision.relative * self.high()
     }
 
-    /// The rate that is to be looked at; the ends of the range are looked at only when nothing
-    /// lies between them and the bound.
+    /// Returns the rate to try. The ends of the range are tried only when no rate lies between them and the
+    /// bound.
     fn current(&self) -> f64 {
         if self.state != State::Searching {
             return self.low();
@@ -106,11 +106,11 @@ impl Confirmed {
         self.near_by_loss || self.high() - self.low() <= wide
     }
 
-    /// Whether this rate is decided, and how.
+    /// Returns whether this rate passed, or `None` while it is undecided.
     fn decided(&self) -> Option<bool> {
         let passed = self.here.iter().filter(|verdict| verdict.passed()).count();
         let not = self.here.len() - passed;
-        // What the generator did not do may have been a hiccup of the machine.
+        // One invalid trial may be a hiccup of the machine.
         let hiccup = self.here.len() == 1 && self.here.iter().any(Verdict::is_invalid);
         let needed = if self.is_near() || hiccup || self.here.len() > 1 { AGREE } else { 1 };
         if passed >= needed {
@@ -143,7 +143,7 @@ impl Confirmed {
     fn confirm(&mut self, verdict: &Verdict) {
         let Some(last) = self.lower.last_mut() else { return };
         last.trials += 1;
-        // What the generator did not do once says nothing against the answer.
+        // One invalid confirming trial says nothing against the answer.
         if verdict.is_invalid() && !std::mem::replace(&mut self.hiccup, true) {
             return;
         }
@@ -153,7 +153,7 @@ impl Confirmed {
             self.state = State::Finished { confirmed: true };
             return;
         }
-        // The answer did not hold: it is the new upper bound, and the search goes on below.
+        // The answer was not confirmed: it becomes the new upper bound, and the search continues below.
         let rate = last.rate;
         self.lower.pop();
         self.upper = Some((rate, verdict.is_invalid()));
@@ -181,19 +181,19 @@ impl Confirmed {
         }
         let ends_known =
             !self.lower.is_empty() && (self.upper.is_some() || self.low() >= self.range.max);
-        // The last trial is kept for the answer.
+        // The last trial is reserved to confirm the answer.
         let is_last = self.left() == Some(1) && !self.lower.is_empty();
         if self.close_enough() && ends_known || is_last {
             self.state = State::Confirming;
         }
     }
 
-    /// Trials that there may still be; none: as many as it takes.
+    /// Returns the number of trials left; `None` is unlimited.
     fn left(&self) -> Option<u32> {
         self.precision.max_iterations.map(|most| most.saturating_sub(self.done))
     }
 
-    /// There may be no more trials: what all trials of a rate have said stands.
+    /// Decides the current rate by its verdicts so far, because no trials are left.
     fn run_out(&mut self) {
         if self.state == State::Searching && !self.here.is_empty() {
             let passed = self.here.iter().filter(|verdict| verdict.passed()).count();

@@ -1,4 +1,4 @@
-//! What one trial of test frames has shown, and whether it passed.
+//! The result of one trial of test frames, and its verdict.
 
 use super::Broken;
 use super::reason::Reason;
@@ -11,11 +11,11 @@ use base::Histogram;
 /// One trial of test frames, in one direction or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FrameSample {
-    /// The rate that was asked for, in frames per second and direction.
+    /// Requested rate, in frames per second and direction.
     pub offered: f64,
     /// Seconds in which frames were sent.
     pub seconds: f64,
-    /// Seconds in which they should have been; 0: as fast as it goes.
+    /// Seconds that sending should have taken; 0 where no rate was set.
     pub due_seconds: f64,
     /// From the initiator to the responder.
     pub forth: Direction,
@@ -27,27 +27,27 @@ pub struct FrameSample {
     pub returned: u64,
     /// Frames that cannot be read or have wrong checksums.
     pub garbage: u64,
-    /// Frames of others on the wires of both sides, which count for nothing else.
+    /// Frames of other senders on the wires of both sides, not counted elsewhere.
     pub foreign: u64,
-    /// Frames that fell due and that the generator was too late for.
+    /// Frames that the generator was too late to send.
     pub missed: u64,
-    /// Frames that the generator's own ports refused as wrong.
+    /// Frames that the generator's own ports rejected.
     pub port_errors: u64,
-    /// Frames that the device did not take from the generator's ports: they are lost.
+    /// Frames that the device did not take from the generator's ports; they count as lost.
     pub port_drops: u64,
-    /// The longest time in which the generator looked at neither port, in nanoseconds.
+    /// Longest time in which the generator polled neither port, in nanoseconds.
     pub stall_ns: u64,
-    /// Connections in the device's table before the trial; none: it cannot be seen, or it is meant
-    /// to hold some.
+    /// Connections in the device's table before the trial; `None` where it cannot be read or is meant to hold
+    /// some.
     pub table_before: Option<u64>,
-    /// Connections that the device refused, its table being full.
+    /// Connections that the device refused because its table was full.
     pub table_full: u64,
-    /// From being sent to being received, both directions together.
+    /// One-way latency, both directions together.
     pub latency_ns: Histogram,
 }
 
 impl FrameSample {
-    /// Adds what both stations counted.
+    /// Adds the counters of both stations.
     pub fn count(&mut self, initiator: &StreamStatistics, responder: &StreamStatistics) {
         self.forth = Direction { sent: initiator.sent, received: responder.received };
         self.back = Direction { sent: responder.sent, received: initiator.received };
@@ -60,27 +60,27 @@ impl FrameSample {
         }
     }
 
-    /// Frames sent in both directions.
+    /// Returns the frames sent in both directions.
     pub fn sent(&self) -> u64 {
         self.forth.sent + self.back.sent
     }
 
-    /// Frames lost of those sent, in both directions together, 0 to 1.
+    /// Returns the share of frames lost in both directions together, 0 to 1.
     pub fn loss_ratio(&self) -> f64 {
         (self.forth.lost() + self.back.lost()) as f64 / self.sent().max(1) as f64
     }
 
-    /// The share of the worse direction: what one loses is not hidden by the other.
+    /// Returns the loss of the worse direction, 0 to 1: the other direction does not hide it.
     pub fn worst_loss_ratio(&self) -> f64 {
         let of = |it: &Direction| it.lost() as f64 / it.sent.max(1) as f64;
         of(&self.forth).max(of(&self.back))
     }
 
-    /// What the device does that no search can go on with.
+    /// Returns the fault of a device with which no search can go on.
     pub fn broken(&self) -> Option<Broken> {
         let sent = self.sent();
         let received = self.forth.received + self.back.received;
-        // A few frames say nothing.
+        // A few frames are not enough to judge.
         if sent < 10 {
             return None;
         }
@@ -100,14 +100,14 @@ impl FrameSample {
     }
 }
 
-/// Frames that the smallest queue behind a port holds, where nothing else is known of it: while the
-/// generator looked away for longer than it takes them to come, what is lost may have been lost by it.
+/// Frames that the smallest queue behind a port holds, where its size is not known. In a stall in which more
+/// frames arrive, the generator's own queue may have dropped them.
 const QUEUE_FRAMES: u64 = 2048;
-/// A stall shorter than this is none, in nanoseconds.
+/// Shorter stalls are ignored, in nanoseconds.
 const STALL_NS: u64 = 1_000_000;
 
-/// What is said of a generator that looked at no port for so long, while so many packets per second
-/// came to each: nothing, where its queues, which hold so many, had room for them.
+/// Returns the reason for an invalid trial where the generator polled no port for `stall_ns` and more packets
+/// arrived than its queues hold.
 pub(super) fn stalled(
     stall_ns: u64,
     packets_per_second: f64,
@@ -118,7 +118,7 @@ pub(super) fn stalled(
         .then_some(Reason::Stalled { ms: stall_ns as f64 / 1e6 })
 }
 
-/// Decides about a trial of frames, the generator's faults first as [`super::judge`] does.
+/// Judges a trial of frames, the generator's faults first, as [`super::judge`] does.
 pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
     let mut faults = Vec::new();
     if let Some(broken) = sample.broken() {
@@ -143,7 +143,7 @@ pub fn judge_frames(sample: &FrameSample, allowed: &Allowance) -> Verdict {
             share: sample.missed as f64 / due,
         });
     }
-    // A rate is what was sent in its time, whatever held it up.
+    // The rate is what was sent in its time, whatever delayed it.
     let late = Pacer::late_ns(sample.offered as u64) as f64 / 1e9;
     let allowed_seconds = sample.due_seconds * (1.0 + allowed.shortfall) + late;
     if sample.due_seconds > 0.0 && sample.seconds > allowed_seconds {

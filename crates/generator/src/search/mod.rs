@@ -1,6 +1,5 @@
-//! The search for the highest rate of new connections that a device carries: what a trial's
-//! numbers mean ([`judge`]), and which rate is tried next ([`Search`]). No clock, no packets, no
-//! printing: facts in, decisions out.
+//! The search for the highest rate of new connections that a device carries: [`judge`] turns a trial's
+//! numbers into a verdict, and [`Search`] chooses the next rate. No clock, no packets, no printing.
 
 mod bisect;
 mod capacity;
@@ -20,42 +19,42 @@ pub use reason::Reason;
 pub use sample::{Broken, Direction, Sample, Window};
 pub use verdict::{Allowance, Verdict, judge, not_offered};
 
-/// The rates that are looked at, in connections per second.
+/// The range of rates to search, in connections per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The lowest.
+    /// Lowest rate.
     pub min: f64,
-    /// The highest.
+    /// Highest rate.
     pub max: f64,
 }
 
-/// What is to be done next.
+/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
-    /// A trial of this rate.
+    /// A trial at this rate.
     Trial {
         /// Connections per second.
         rate: f64,
-        /// What for.
+        /// Why the trial is made.
         purpose: Purpose,
     },
-    /// Nothing: the answer is there.
+    /// The search has ended.
     Done,
 }
 
-/// What a trial is for.
+/// Why a trial is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To narrow the bounds.
     Search,
-    /// To decide about a rate that was tried already.
+    /// To decide a rate that was tried before.
     Repeat,
-    /// To see whether the answer holds.
+    /// To confirm the answer.
     Confirm,
 }
 
 impl Purpose {
-    /// In a word, as results show it.
+    /// Returns the purpose as one word for results.
     pub fn word(self) -> &'static str {
         match self {
             Purpose::Search => "search",
@@ -65,59 +64,59 @@ impl Purpose {
     }
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
-    /// The highest rate that passed; none did.
+    /// The highest rate that passed, if any did.
     pub rate: Option<f64>,
-    /// The lowest rate above it that did not; none: the highest of the range passed.
+    /// The lowest rate above it that did not pass; `None` where the highest rate of the range passed.
     pub upper: Option<f64>,
-    /// That rate was not offered, so that the device may carry more.
+    /// The generator did not offer the `upper` rate, so the device may carry more.
     pub stopped_by_generator: bool,
-    /// Why no higher rate was looked for.
+    /// Why the search ended.
     pub ending: Ending,
-    /// How sure it is.
+    /// How certain the answer is.
     pub certainty: Certainty,
 }
 
-/// Why a search went no further.
+/// Why a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its bounds are as close as they are to be.
+    /// Its bounds are close enough.
     Found,
     /// The highest rate of the range passed.
     Range,
-    /// There were as many trials as there may be.
+    /// The number of trials was exhausted.
     Iterations,
-    /// It was not finished.
+    /// It was interrupted.
     Unfinished,
 }
 
-/// How sure an answer is.
+/// How certain an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certainty {
     /// Trials of the answer's rate that passed.
     pub passed: u32,
     /// Trials of the answer's rate.
     pub trials: u32,
-    /// The answer was run again, from a clean state, and passed.
+    /// The answer was tried again from a clean state, and passed.
     pub confirmed: bool,
 }
 
-/// Decides which rate is tried next.
+/// A search for the highest rate that passes.
 pub trait Search {
-    /// What to do next.
+    /// Returns the next step.
     fn next(&self) -> Next;
 
-    /// Takes what the trial that [`Search::next`] asked for has said, and the larger share of what
-    /// it lost, of packets or connections.
+    /// Records the verdict of the trial that [`Search::next`] returned, and the larger of its losses, of
+    /// packets or connections.
     fn record(&mut self, verdict: &Verdict, loss: f64);
 
-    /// The highest rate that passed (or the range's lower end), the lowest that did not (or the
+    /// Returns the highest rate that passed (or the range's lower end) and the lowest that did not (or the
     /// range's upper end).
     fn bounds(&self) -> (f64, f64);
 
-    /// What is known now.
+    /// Returns the answer so far.
     fn answer(&self) -> Answer;
 }
 

@@ -1,23 +1,23 @@
-//! Several loss ratios in one search (draft-ietf-bmwg-mlrsearch-15): every trial counts for every
-//! goal, a load is classified by all trials that were made of it, and each goal's answer is the
-//! conditional throughput at its relevant lower bound.
+//! Several loss ratios in one search (draft-ietf-bmwg-mlrsearch-15): every trial counts for every goal, a
+//! load is classified by all its trials, and each goal's answer is the conditional throughput at its relevant
+//! lower bound.
 
 use super::{Answer, Certainty, Ending, Next, Purpose, Range, Search, Verdict};
 
-/// What one search is to find (section 4.6 of the draft). All trials have the final length.
+/// One goal of a search (section 4.6 of the draft). All trials have the final length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// Loss that is allowed, 0 to 1.
+    /// Allowed loss, 0 to 1.
     pub loss_ratio: f64,
     /// Share of trials that may lose more, 0 to below 1.
     pub exceed_ratio: f64,
-    /// Trials that a load is decided by at most.
+    /// Most trials that decide a load.
     pub trials: u32,
     /// The bounds are close enough within this share of the upper one.
     pub width: f64,
 }
 
-/// What was found for one goal.
+/// The result for one goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GoalResult {
     /// The goal.
@@ -26,13 +26,13 @@ pub struct GoalResult {
     pub lower: Option<f64>,
     /// The lowest load that does not.
     pub upper: Option<f64>,
-    /// The rate that is forwarded at the lower bound, by the goal's share of trials.
+    /// The forwarding rate at the lower bound, by the goal's share of trials.
     pub conditional_throughput: Option<f64>,
 }
 
 impl GoalResult {
-    /// Whether both bounds are known; otherwise the answer lies at an end of the range, or there
-    /// is none (section 6.6 of the draft).
+    /// Returns whether both bounds are known. Otherwise the answer lies at an end of the range, or does not
+    /// exist (section 6.6 of the draft).
     pub fn is_regular(&self) -> bool {
         self.lower.is_some() && self.upper.is_some()
     }
@@ -53,7 +53,7 @@ enum Class {
 }
 
 impl Load {
-    /// Section 4.6.2 and the code of appendix A, for trials of one length.
+    /// Classifies a load by section 4.6.2 and the code of appendix A, for trials of one length.
     fn class(&self, goal: &Goal) -> Class {
         if self.invalid {
             return Class::Upper;
@@ -71,9 +71,9 @@ impl Load {
         }
     }
 
-    /// The conditional throughput (section 6.6 and appendix B of the draft): what is forwarded with
-    /// the largest loss among the best trials, of which the goal's share is taken. Trials that the
-    /// goal would have waited for and that were not needed count as lost altogether.
+    /// Returns the conditional throughput (section 6.6 and appendix B of the draft): the forwarding rate with
+    /// the largest loss among the goal's share of the best trials. Trials that the goal would have made but
+    /// did not need count as total loss.
     fn throughput(&self, goal: &Goal) -> f64 {
         let mut losses = self.losses.clone();
         losses.sort_by(f64::total_cmp);
@@ -107,7 +107,7 @@ impl MultiLoss {
         MultiLoss { range, goals, loads: Vec::new(), done: 0, max_iterations }
     }
 
-    /// What was found, a goal each.
+    /// Returns one result per goal.
     pub fn results(&self) -> Vec<GoalResult> {
         let result = |goal: &Goal| {
             let (lower, upper) = self.relevant(goal);
@@ -121,7 +121,7 @@ impl MultiLoss {
         self.goals.iter().map(result).collect()
     }
 
-    /// The relevant bounds: the smallest upper bound, and the largest lower bound below it.
+    /// Returns the relevant bounds: the smallest upper bound, and the largest lower bound below it.
     fn relevant(&self, goal: &Goal) -> (Option<&Load>, Option<&Load>) {
         let rate = |load: &&Load| load.rate;
         let of = |class| self.loads.iter().filter(move |load| load.class(goal) == class);
@@ -133,7 +133,7 @@ impl MultiLoss {
         (lower, upper)
     }
 
-    /// The load that this goal needs a trial of; none: it is done.
+    /// Returns the load that this goal needs a trial of; `None` when it is done.
     fn wanted(&self, goal: &Goal) -> Option<f64> {
         let (lower, upper) = self.relevant(goal);
         let low = lower.map_or(self.range.min, |load| load.rate);
@@ -144,12 +144,12 @@ impl MultiLoss {
             return Some(load.rate);
         }
         match (lower, upper) {
-            // The ends of the range are always measured: an answer at them is irregular.
+            // The ends of the range are always measured: an answer there is irregular.
             (_, None) => (low < self.range.max).then_some(self.range.max),
             (None, Some(upper)) => (upper.rate > self.range.min).then_some(self.range.min),
             (Some(_), Some(_)) => {
                 let wide = high - low > goal.width * high;
-                // Halved on a logarithmic scale, which relative widths are.
+                // Bisected on a logarithmic scale, because widths are relative.
                 wide.then(|| (low * high).sqrt())
             }
         }
@@ -171,7 +171,7 @@ impl Search for MultiLoss {
     fn record(&mut self, verdict: &Verdict, loss: f64) {
         let Next::Trial { rate, .. } = self.next() else { return };
         self.done += 1;
-        // What failed in another way than by losing has forwarded nothing that counts.
+        // A trial that failed for another reason than loss counts as forwarding nothing.
         let only_lost = |reason: &super::Reason| {
             matches!(reason, super::Reason::Lost { .. } | super::Reason::Failed { .. })
         };
@@ -198,7 +198,7 @@ impl Search for MultiLoss {
         (low, upper.map_or(self.range.max, |load| load.rate))
     }
 
-    /// Of the first goal, which is the strictest.
+    /// Returns the answer for the first goal, which is the strictest.
     fn answer(&self) -> Answer {
         let bounds = self.goals.first().map(|goal| (goal, self.relevant(goal)));
         let (lower, upper) = bounds.map_or((None, None), |(_, bounds)| bounds);

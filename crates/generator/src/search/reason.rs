@@ -1,79 +1,79 @@
-//! What can be wrong with a trial, and how it is said.
+//! Reasons why a trial did not pass, and their texts.
 
 use std::fmt;
 
-/// One thing that is wrong with a trial.
+/// One reason why a trial did not pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
-    /// Fewer connections were opened than asked for.
+    /// Fewer connections were opened than requested.
     NotOffered {
-        /// Asked for, each second.
+        /// Requested connections per second.
         asked: f64,
-        /// Opened, each second.
+        /// Opened connections per second.
         opened: f64,
-        /// Opens that the generator was too late for, ramp and all.
+        /// Opens that the generator was too late for, the ramp included.
         missed: u64,
     },
-    /// Fewer frames were sent than asked for.
+    /// Fewer frames were sent than requested.
     FramesNotOffered {
-        /// Asked for, each second and direction.
+        /// Requested frames per second and direction.
         asked: f64,
         /// Frames that the generator was too late for.
         missed: u64,
-        /// Of all that fell due, 0 to 1.
+        /// Their share of all frames that were due, 0 to 1.
         share: f64,
     },
-    /// Sending took longer than it should have.
+    /// Sending took too long.
     TooSlow {
-        /// Seconds that it took.
+        /// Actual seconds.
         took: f64,
-        /// Seconds that it should have taken.
+        /// Expected seconds.
         due: f64,
     },
-    /// Hosts waited longer before messages than they should.
+    /// Hosts waited longer before messages than configured.
     Overrun {
         /// Pauses that lasted too long.
         overrun: u64,
-        /// Of how many.
+        /// All pauses.
         of: u64,
     },
-    /// Packets were lost while the generator looked at no port.
+    /// Packets were lost while the generator polled no port.
     Stalled {
-        /// For how long.
+        /// Length of the stall, in milliseconds.
         ms: f64,
     },
-    /// The generator paused within a burst: the device had time to empty its queues.
+    /// The generator paused within a burst, so that the device had time to empty its queues.
     BurstPaused {
-        /// For how long.
+        /// Length of the pause, in milliseconds.
         ms: f64,
     },
-    /// Flows that the trial was to use did not all reach the other side before it.
+    /// Not all flows of the trial reached the other side during the filling phase.
     NotFilled {
-        /// That did.
+        /// Flows that did.
         arrived: u64,
-        /// Of how many.
+        /// All flows.
         of: u64,
     },
-    /// What was to be constant while the rate stood was not (RFC 9411 section 7.2.3.3).
+    /// A value that must be constant at the full rate was not (RFC 9411 section 7.2.3.3).
     Unsteady {
-        /// What.
+        /// Name of the value.
         what: &'static str,
-        /// How far it was from its mean at most, in percent.
+        /// Its largest deviation from the mean, in percent.
         percent: f64,
-        /// How far it may be.
+        /// Allowed deviation, in percent.
         allowed: f64,
     },
-    /// So many connections were alive that no more could be opened.
+    /// The limit of connections alive was reached, and no more could be opened.
     AtLimit(u64),
     /// Every combination of addresses and ports that was tried was in use.
     TuplesExhausted(u64),
-    /// The generator's server had no room.
+    /// The generator's server had no free connection.
     ServerFull(u64),
-    /// The generator's ports refused packets.
+    /// The generator's ports rejected packets.
     PortErrors(u64),
-    /// More arrived than was sent.
+    /// More packets arrived than were sent.
     MoreArrived {
-        /// `client to server` or the other way.
+        /// `client to server`, or the reverse.
         way: &'static str,
         /// Packets sent.
         sent: u64,
@@ -88,31 +88,31 @@ pub enum Reason {
     TableFull(u64),
     /// Packets did not arrive.
     Lost {
-        /// `client to server` or the other way.
+        /// `client to server`, or the reverse.
         way: &'static str,
-        /// How many.
+        /// Packets lost.
         lost: u64,
-        /// Of how many.
+        /// Packets sent.
         sent: u64,
     },
     /// Connections failed.
     Failed {
-        /// In which way.
+        /// Kind of failure.
         kind: &'static str,
-        /// How many.
+        /// Number of connections.
         count: u64,
     },
-    /// Connections did not end.
+    /// Connections did not end in time.
     Unfinished(u64),
-    /// Connections did not add up.
+    /// The counters of connections do not add up.
     Unaccounted(u64),
-    /// Packets were so long on their way that they were taken for lost.
+    /// Packets were delayed so long that they were taken for lost.
     EndedEarly,
     /// Fewer connections were completed than opened, and the backlog grew.
     Behind {
-        /// Opened, each second.
+        /// Opened connections per second.
         opened: f64,
-        /// Completed, each second.
+        /// Completed connections per second.
         completed: f64,
     },
 }
@@ -147,7 +147,7 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
-    /// The generator's own faults.
+    /// Writes the reasons that are the generator's own faults.
     fn fmt_of_the_generator(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NotOffered { asked, opened, missed } => write!(
@@ -198,7 +198,7 @@ impl Reason {
             Reason::PortErrors(n) => {
                 write!(f, "{n} packets refused by the generator's own ports")
             }
-            // Said above.
+            // Written by `fmt_of_the_generator`.
             Reason::MoreArrived { .. }
             | Reason::TableNotEmpty(_)
             | Reason::Broken(_)

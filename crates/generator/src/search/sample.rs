@@ -1,128 +1,128 @@
-//! What one trial has shown, in plain numbers: the driver of the hosts fills them in.
+//! The result of one trial in plain numbers, which the driver of the hosts fills in.
 
 use crate::statistics::{Failures, Statistics};
 use base::Histogram;
 use serde::Serialize;
 
-/// Packets of one direction over a whole trial, from the first connection until nothing is on its
-/// way any more, so that what was sent and did not arrive is lost.
+/// Packets of one direction over a whole trial, from the first connection until no packet is under way, so
+/// that a packet that was sent and did not arrive is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Direction {
-    /// Packets that one host wanted sent.
+    /// Packets that one host wanted to send.
     pub sent: u64,
-    /// Packets that the other host was handed.
+    /// Packets that the other host received.
     pub received: u64,
 }
 
 impl Direction {
-    /// Packets that did not arrive.
+    /// Returns the number of packets that did not arrive.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
     }
 }
 
-/// What was seen while the rate stood: rates come from here.
+/// The part of a trial at the full rate, from which rates are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Window {
-    /// How long it was, in seconds.
+    /// Length in seconds.
     pub seconds: f64,
-    /// Connections opened in it.
+    /// Connections opened in the window.
     pub opened: u64,
-    /// Connections completed in it.
+    /// Connections completed in the window.
     pub completed: u64,
-    /// Connections alive at a client at its end.
+    /// Connections alive at a client at the end of the window.
     pub active: u64,
     /// Packets sent by both hosts.
     pub tx_packets: u64,
-    /// Their bytes.
+    /// Bytes sent by both hosts.
     pub tx_bytes: u64,
     /// Packets received by both hosts.
     pub rx_packets: u64,
-    /// Their bytes.
+    /// Bytes received by both hosts.
     pub rx_bytes: u64,
     /// Payload bytes that a client sent and received.
     pub payload_bytes: u64,
     /// Packets that the client sent and received.
     pub client_packets: u64,
-    /// Share of the time in which the generator was at work, 0 to 1: turns that moved a packet, however
-    /// few. What it has time for beside them does not show.
+    /// Share of the time in which the generator was busy, 0 to 1: iterations that moved at least one packet.
+    /// It does not show how many more packets an iteration could have moved.
     pub busy: f64,
-    /// Share of the time in which it left something over that had arrived or was to be sent, 0 to 1: it
-    /// could not do more. None: not known.
+    /// Share of the time in which the generator left packets unreceived or unsent because it could do no
+    /// more, 0 to 1; `None` where unknown.
     pub behind: Option<f64>,
 }
 
 /// One trial of one rate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// The rate that was asked for, in connections per second.
+    /// Requested rate, in connections per second.
     pub offered: f64,
-    /// The part of it that rates come from.
+    /// The window from which rates are computed.
     pub window: Window,
-    /// Connections opened, over the whole trial as is all that follows.
+    /// Connections opened. This and all following fields cover the whole trial.
     pub opened: u64,
     /// Connections completed.
     pub completed: u64,
-    /// Connections that ended otherwise, at the client.
+    /// Connections that failed, as counted by the client.
     pub failed: Failures,
-    /// Connections that had not ended when the time to wait for them was over.
+    /// Connections that had not ended when the wait for them was over.
     pub unfinished: u64,
-    /// Connections that the generator itself ended, since the trial had failed or was interrupted.
+    /// Connections that the generator itself ended, because the trial had failed or was interrupted.
     pub cut_short: u64,
-    /// The trial did not go on to its end, since nothing could come of it any more.
+    /// The trial was ended early because its verdict could not change.
     pub ended_early: bool,
-    /// Opens that fell due and that the generator was too late for.
+    /// Opens that the generator was too late for.
     pub missed: u64,
     /// Pauses before messages that ended.
     pub pauses: u64,
-    /// Those of them that the generator ended so late that connections lived longer for it.
+    /// Pauses that ended so late that their connections lived longer.
     pub pauses_overrun: u64,
-    /// Opens for which too many connections were alive.
+    /// Opens that were refused because the limit of connections was reached.
     pub at_limit: u64,
-    /// Opens that found no free addresses and ports.
+    /// Opens that found no free combination of addresses and ports.
     pub tuples_exhausted: u64,
-    /// First packets that the generator's server had no room for.
+    /// First packets for which the generator's server had no free connection.
     pub server_full: u64,
-    /// Packets that the generator's own ports refused as wrong.
+    /// Packets that the generator's own ports rejected.
     pub port_errors: u64,
-    /// Packets that the device did not take from the generator's ports: they are lost.
+    /// Packets that the device did not take from the generator's ports; they count as lost.
     pub port_drops: u64,
-    /// The longest time in which the generator looked at no port, in nanoseconds.
+    /// Longest time in which the generator polled no port, in nanoseconds.
     pub stall_ns: u64,
-    /// Packets that the queues hold in which they wait for the generator meanwhile; none: not known.
+    /// Packets that the queues in front of the generator hold during a stall; `None` where unknown.
     pub queue_packets: Option<u64>,
     /// From the client to the server.
     pub forth: Direction,
     /// From the server to the client.
     pub back: Direction,
-    /// Packets sent again by both hosts.
+    /// Packets that both hosts sent again.
     pub retransmitted: u64,
-    /// Packets with nothing new in them, at both hosts.
+    /// Packets without new data, at both hosts.
     pub duplicates: u64,
     /// Packets that cannot be read or have wrong checksums.
     pub garbage: u64,
-    /// Packets that the client received and that were addressed to the servers.
+    /// Packets for the servers that the client received.
     pub client_returned: u64,
-    /// The same at the server.
+    /// Packets for the clients that the server received.
     pub server_returned: u64,
-    /// Packets of others on the wires of both sides, which count for nothing else.
+    /// Packets of other senders on the wires of both sides, not counted elsewhere.
     pub foreign: u64,
     /// Packets that belong to no connection.
     pub no_connection: u64,
-    /// Connections in the device's table before the trial; none: it cannot be seen.
+    /// Connections in the device's table before the trial; `None` where it cannot be read.
     pub table_before: Option<u64>,
-    /// The device's table held its most connections and refused others.
+    /// Connections that the device refused because its table was full.
     pub table_full: u64,
-    /// A device that forwards nothing has failed here, and is not taken for one that is not joined.
+    /// A device that forwards nothing has failed, and is not reported as unconnected.
     pub nothing_is_loss: bool,
-    /// SYN to SYN/ACK.
+    /// Time from SYN to SYN/ACK.
     pub handshake_ns: Histogram,
-    /// Request to reply.
+    /// Time from request to reply.
     pub reply_ns: Histogram,
 }
 
 impl Sample {
-    /// Takes what both hosts counted in the whole trial.
+    /// Adds what both hosts counted in the whole trial.
     pub fn count(&mut self, client: &Statistics, server: &Statistics, alive: usize, missed: u64) {
         self.opened = client.opened;
         self.completed = client.completed;
@@ -151,37 +151,37 @@ impl Sample {
         self.reply_ns = client.reply_ns.clone();
     }
 
-    /// Connections per second that were opened while the rate stood.
+    /// Returns the connections opened per second of the window.
     pub fn opened_per_second(&self) -> f64 {
         per_second(self.window.opened, self.window.seconds)
     }
 
-    /// Connections per second that were completed while the rate stood.
+    /// Returns the connections completed per second of the window.
     pub fn completed_per_second(&self) -> f64 {
         per_second(self.window.completed, self.window.seconds)
     }
 
-    /// Packets per second that come to each side where nothing is in their way: of a generator that is
-    /// held up, less may come.
+    /// Returns the packets per second that each side receives when nothing is lost. A generator that stalls
+    /// may receive fewer.
     pub(super) fn due_per_second_and_side(&self) -> f64 {
         let sent = self.forth.sent.max(self.back.sent);
         self.offered * sent as f64 / self.opened.max(1) as f64
     }
 
-    /// Packets lost of those sent, in both directions together, 0 to 1.
+    /// Returns the share of packets lost in both directions together, 0 to 1.
     pub fn loss_ratio(&self) -> f64 {
         ratio(self.forth.lost() + self.back.lost(), self.forth.sent + self.back.sent)
     }
 
-    /// Connections failed of those that were opened, 0 to 1.
+    /// Returns the share of opened connections that failed, 0 to 1.
     pub fn failure_ratio(&self) -> f64 {
         ratio(self.failed.total() + self.unfinished, self.opened)
     }
 
-    /// What the device does that no search can go on with.
+    /// Returns the fault of a device with which no search can go on.
     pub fn broken(&self) -> Option<Broken> {
         let (forth, back) = (self.forth, self.back);
-        // A few packets say nothing.
+        // A few packets are not enough to judge.
         if forth.sent < 10 {
             return None;
         }
@@ -209,7 +209,7 @@ impl Sample {
     }
 }
 
-/// How a device is broken that no rate will pass.
+/// A fault of the device that makes every rate fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// Nothing arrives.

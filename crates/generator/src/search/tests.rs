@@ -3,7 +3,7 @@ use crate::statistics::Failures;
 
 const STRICT: Allowance = Allowance { loss: 0.0, shortfall: Allowance::SHORTFALL };
 
-/// A trial in which everything went as it should, of 7 packets a connection and one second.
+/// A trial without any fault, with 7 packets per connection and one second long.
 fn clean(rate: u64) -> Sample {
     let packets = Direction { sent: rate * 7 / 2, received: rate * 7 / 2 };
     let window = Window {
@@ -31,7 +31,7 @@ type Case = (&'static str, fn(&mut Sample), f64, &'static str, &'static str);
 fn verdicts() {
     let cases: &[Case] = &[
         ("nothing wrong", |_| (), 0.0, "pass", ""),
-        // The original's first false pass: it asked for 55,000 and was given 32,800.
+        // The original script's first false pass: it requested 55,000 and got 32,800.
         (
             "far behind",
             |s| {
@@ -44,7 +44,7 @@ fn verdicts() {
             "invalid",
             "32800 connections per second of the 55000",
         ),
-        // The second: 1,300 of 21,000, and three times as many packets received as sent.
+        // Its second: 1,300 of 21,000, and three times as many packets received as sent.
         (
             "replays",
             |s| {
@@ -59,7 +59,7 @@ fn verdicts() {
             "packets twice",
         ),
         (
-            // Its connections live for longer than they should.
+            // Connections live longer than they should.
             "too late for messages",
             |s| (s.pauses, s.pauses_overrun, s.window.completed) = (10_000, 301, s.opened * 9 / 10),
             0.0,
@@ -70,7 +70,7 @@ fn verdicts() {
         ("one packet lost", |s| s.back.received -= 1, 0.0, "fail", "server to client: 1 of"),
         ("one lost, allowed", |s| s.back.received -= 1, 0.001, "pass", ""),
         (
-            // Queues hold what comes to them for a moment, and no more.
+            // Queues hold the packets of a short stall, but not of a long one.
             "lost while the generator looked away",
             |s| {
                 s.back.received -= 1;
@@ -102,7 +102,7 @@ fn verdicts() {
         ),
         ("looked away, nothing lost", |s| s.stall_ns = 1 << 40, 0.0, "pass", ""),
         (
-            // What one direction loses is not hidden by what the other doubles.
+            // Duplicates in one direction do not hide losses in the other.
             "lost here, doubled there",
             |s| {
                 s.forth.received -= 100;
@@ -151,7 +151,7 @@ fn verdicts() {
             "raise --max-flows",
         ),
         (
-            // The device swallows SYNs, so that they pile up: that is the device's doing.
+            // The device swallows SYNs, so connections pile up: the device is the cause.
             "too many at once, of a device that answers too little",
             |s| {
                 s.at_limit = 500;
@@ -188,8 +188,7 @@ fn verdicts() {
     }
 }
 
-/// Searches a device that carries up to `real`, with what the generator can do, and returns the
-/// answer and the rates tried.
+/// Searches a device that carries up to `real`. Returns the answer and the rates tried.
 fn search(search: &mut dyn Search, verdict: impl Fn(f64, usize) -> Verdict) -> (Answer, Vec<f64>) {
     let mut tried = Vec::new();
     while let Next::Trial { rate, .. } = search.next() {
@@ -240,7 +239,7 @@ fn ends_of_the_range_are_tried_and_not_assumed() {
 
 #[test]
 fn an_answer_that_does_not_hold_is_withdrawn() {
-    // Lucky once at 100,000 and above; it really carries 80,000.
+    // The device passes once by chance at 100,000 and above; it really carries 80,000.
     let lucky = std::cell::Cell::new(true);
     let carries = |rate, _| {
         if rate <= 80_000.0 || (rate <= 130_000.0 && lucky.replace(false)) {
@@ -265,7 +264,7 @@ fn what_the_generator_cannot_do_is_said() {
     let (answer, _) = search(&mut Confirmed::new(RANGE, PRECISE), limited);
     assert!(answer.stopped_by_generator && answer.rate.unwrap() > 195_000.0, "{answer:?}");
     assert_eq!(answer.ending, Ending::Found);
-    // One hiccup says nothing.
+    // One invalid trial says nothing.
     let hiccup = |rate, n| match (n, rate) {
         (0, _) => invalid(),
         (_, rate) if rate <= 400_000.0 => Verdict::Pass,
@@ -278,7 +277,7 @@ fn what_the_generator_cannot_do_is_said() {
 #[test]
 fn a_generator_that_was_held_up_is_asked_again() {
     let stalled = || Verdict::Invalid(vec![Reason::Stalled { ms: 5.0 }]);
-    // Three trials out of four say nothing; the fourth does.
+    // Three trials of four are invalid; the fourth decides.
     let now_and_then = |rate, n: usize| match n % 4 {
         3 if rate <= 200_000.0 => Verdict::Pass,
         3 => fail(),
@@ -288,16 +287,16 @@ fn a_generator_that_was_held_up_is_asked_again() {
     let rate = answer.rate.unwrap();
     assert!((195_000.0..=200_000.0).contains(&rate), "{rate} after {tried:?}");
     assert!(answer.certainty.confirmed && !answer.stopped_by_generator);
-    // One that always is cannot measure, and the search ends.
+    // A generator that always stalls cannot measure, and the search ends.
     let (answer, _) = search(&mut Confirmed::new(RANGE, PRECISE), |_, _| stalled());
     assert!(answer.rate.is_none() && answer.stopped_by_generator, "{answer:?}");
-    // What else is wrong is no hold-up.
+    // Other invalid trials are no stalls.
     assert!(!invalid().is_stalled() && !fail().is_stalled() && !Verdict::Pass.is_stalled());
 }
 
 #[test]
 fn an_invalid_confirming_run_is_run_again_once() {
-    // Near the boundary two runs decide; the third of the highest rate is to confirm it.
+    // Near the boundary two trials decide; a third at the highest rate confirms it.
     for (hiccups, confirmed) in [(0, true), (1, true), (2, false)] {
         let seen = std::cell::Cell::new(0);
         let said = |rate, _| {
@@ -326,7 +325,7 @@ fn iterations_end_it_with_what_is_known() {
 
 #[test]
 fn no_search_makes_more_trials_than_it_may() {
-    // Near the boundary each rate is tried twice, and what is invalid once more.
+    // Near the boundary each rate is tried twice, and an invalid trial is repeated.
     let near = |rate, _| if rate <= 400_000.0 { Verdict::Pass } else { fail() };
     let late = |_, n: usize| if n.is_multiple_of(2) { invalid() } else { Verdict::Pass };
     let stalled = |_, _| Verdict::Invalid(vec![Reason::Stalled { ms: 5.0 }]);
@@ -341,7 +340,7 @@ fn no_search_makes_more_trials_than_it_may() {
             assert_ne!(answer.ending, Ending::Unfinished);
         }
     }
-    // A rate that passed each time it was tried stands, be it but once.
+    // A rate that passed every time it was tried stands, even if that was once.
     let precision = Precision { max_iterations: Some(1), ..PRECISE };
     let (answer, _) = search(&mut Confirmed::new(narrow, precision), near);
     assert_eq!((answer.rate, answer.certainty.confirmed), (Some(400_000.0), false));
@@ -353,20 +352,20 @@ fn bisect_goes_the_original_s_way() {
     let said = |_, n: usize| if verdicts[n] { Verdict::Pass } else { fail() };
     let range = Range { min: 1000.0, max: 100_000.0 };
     let (answer, tried) = search(&mut Bisect::new(range, Some(8), 0.0), said);
-    // The published run of the seed.
+    // The original script's published run.
     let published = [50.5, 25.8, 38.1, 44.3, 41.2, 42.8, 42.0, 41.6];
     for (rate, expected) in tried.iter().zip(published) {
         assert!((rate / 1000.0 - expected).abs() < 0.051, "{tried:?}");
     }
     assert_eq!(answer.rate, tried.last().copied());
-    // The adaptive window lets it out of a range that is too small.
+    // The adaptive window lets the search leave a range that is too small.
     let (answer, _) = search(&mut Bisect::new(range, Some(40), 10.0), |_, _| Verdict::Pass);
     assert!(answer.rate.unwrap() > 110_000.0, "{answer:?}");
 }
 
 #[test]
 fn several_loss_ratios_in_one_search() {
-    // It loses nothing up to 100,000, and from there on a part that grows.
+    // No loss up to 100,000, and a growing share above.
     let loss = |rate: f64| ((rate - 100_000.0) / 2_000_000.0).max(0.0);
     let goal = |loss_ratio| Goal { loss_ratio, exceed_ratio: 0.5, trials: 3, width: 0.01 };
     let mut search = MultiLoss::new(RANGE, vec![goal(0.0), goal(0.005)], None);
@@ -402,14 +401,14 @@ fn several_loss_ratios_in_one_search() {
 fn conditional_throughput_is_the_draft_s_quantile() {
     let goal = |exceed_ratio, trials| Goal { loss_ratio: 0.01, exceed_ratio, trials, width: 0.01 };
     let cases: &[(f64, u32, &[f64], f64)] = &[
-        // Of three trials that would be made, two decide: the worse of them counts.
+        // Of three trials, two decide: the worse of them counts.
         (0.5, 3, &[0.0, 0.004], 996.0),
         (0.5, 3, &[0.004, 0.0, 0.2], 996.0),
         (0.5, 4, &[0.1, 0.002, 0.0, 0.3], 998.0),
-        // None may exceed: the worst of all counts.
+        // No trial may exceed the loss: the worst of all counts.
         (0.0, 2, &[0.001, 0.003], 997.0),
         (0.0, 1, &[0.0], 1000.0),
-        // Too few trials to say anything.
+        // Too few trials to decide.
         (0.5, 5, &[0.0], 0.0),
     ];
     for (exceed_ratio, trials, losses, expected) in cases {

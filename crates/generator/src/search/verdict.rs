@@ -1,53 +1,53 @@
-//! Whether a trial passed: decided from its numbers alone.
+//! The verdict on a trial, from its numbers alone.
 
 use super::frames::stalled;
 use super::reason::Reason;
 use super::sample::Sample;
 use crate::pacer::Pacer;
 
-/// What a device may lose and still pass.
+/// What a device may lose and still pass, and how exactly the rate must be offered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowance {
     /// Share of packets in each direction, and of connections, 0 to 1.
     pub loss: f64,
-    /// How far the generator may stay behind the rate that it was asked for, 0 to 1.
+    /// Allowed shortfall of the offered rate, 0 to 1.
     pub shortfall: f64,
 }
 
 impl Allowance {
-    /// Half a percent behind is what a clock and a second's edges make; more is another rate.
+    /// Half a percent covers clock and window edges; a larger shortfall is another rate.
     pub const SHORTFALL: f64 = 0.005;
 }
 
-/// What a trial says of a rate.
+/// The verdict on one trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The device carried it.
     Pass,
     /// The device did not.
     Fail(Vec<Reason>),
-    /// The generator did not do what it was asked, so that nothing is said of the device.
+    /// The generator did not offer the requested load, so the trial says nothing about the device.
     Invalid(Vec<Reason>),
 }
 
 impl Verdict {
-    /// Whether the device carried the rate.
+    /// Returns whether the device carried the rate.
     pub fn passed(&self) -> bool {
         *self == Verdict::Pass
     }
 
-    /// Whether nothing is said of the device.
+    /// Returns whether the trial says nothing about the device.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Verdict::Invalid(_))
     }
 
-    /// Whether nothing else was wrong than that the generator did not get to its ports for a moment.
+    /// Returns whether the only reason is that the generator stalled.
     pub fn is_stalled(&self) -> bool {
         let stalled = |reason: &Reason| matches!(reason, Reason::Stalled { .. });
         matches!(self, Verdict::Invalid(reasons) if reasons.iter().all(stalled))
     }
 
-    /// Why not.
+    /// Returns the reasons; empty for [`Verdict::Pass`].
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Verdict::Pass => &[],
@@ -55,7 +55,7 @@ impl Verdict {
         }
     }
 
-    /// In a word, as results show it.
+    /// Returns the verdict as one word for results.
     pub fn word(&self) -> &'static str {
         match self {
             Verdict::Pass => "pass",
@@ -65,11 +65,11 @@ impl Verdict {
     }
 }
 
-/// Below this share of the connections opened, those completed are behind.
+/// Completed connections below this share of the opened ones count as behind.
 const BEHIND: f64 = 0.97;
 
-/// Decides about a trial. A fault of the generator or of what carries its packets is looked for
-/// first: it must never be taken for a figure.
+/// Judges a trial. Faults of the generator and of its ports are checked first, so that they never become a
+/// figure.
 pub fn judge(sample: &Sample, allowed: &Allowance) -> Verdict {
     let failures = of_the_device(sample, allowed);
     let mut faults = of_the_generator(sample, allowed);
@@ -77,8 +77,8 @@ pub fn judge(sample: &Sample, allowed: &Allowance) -> Verdict {
         let due = sample.due_per_second_and_side();
         faults.extend(stalled(sample.stall_ns, due, sample.queue_packets));
     }
-    // A device that answers nothing piles connections up at the client until no more can be
-    // opened: that limit is the device's doing, and so is the rate that was not reached.
+    // If a device answers nothing, connections pile up at the client until no more can be opened: the device
+    // is the cause of that limit and of the rate that was not reached.
     let piled_up = sample.at_limit > 0 && !failures.is_empty();
     if piled_up {
         faults.retain(|reason| {
@@ -121,11 +121,11 @@ fn of_the_generator(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
     found
 }
 
-/// Whether the generator opened fewer connections than it was asked for.
+/// Returns a reason where the generator opened fewer connections than requested.
 pub fn not_offered(sample: &Sample, allowed: &Allowance) -> Option<Reason> {
     let opened = sample.opened_per_second();
-    // What falls due at the window's edge may be opened behind it: one connection, or as much as
-    // the pacer may be late.
+    // A connection that is due at the window's edge may be opened after it: one connection, or as many as the
+    // pacer may be late.
     let late = 1.0 + sample.offered * Pacer::LATE_NS as f64 / 1e9;
     let edge = if sample.window.seconds > 0.0 { late / sample.window.seconds } else { 0.0 };
     let missed = sample.missed as f64;
@@ -158,10 +158,10 @@ fn of_the_device(sample: &Sample, allowed: &Allowance) -> Vec<Reason> {
         found.push(Reason::Unaccounted(ended.abs_diff(sample.opened)));
     }
     let (opened, completed) = (sample.opened_per_second(), sample.completed_per_second());
-    // The driver of the trial waits for a connection's whole life before the window begins, so
-    // that as many end in it as begin. Edges and timers' grains are forgiven.
+    // The driver waits for a connection's whole life before the window begins, so that as many end in it as
+    // begin. Edges and the granularity of timers are tolerated.
     if sample.ended_early {
-        // Its window is no steady one; and whatever ended it early, it never is a pass.
+        // The window of a trial that ended early is not steady, and such a trial never passes.
         if found.is_empty() {
             found.push(Reason::EndedEarly);
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::{Close, Statistics};
 use proptest::prelude::*;
 
-/// Drives until both sides are empty, at most so many simulated seconds; returns when that was.
+/// Drives until both sides are empty, at most `limit_s` simulated seconds. Returns the time of that.
 fn run_until_empty(test: &mut SelfTest, limit_s: u64) -> u64 {
     for ms in 0..limit_s * 1000 {
         let now = Instant::from_nanos(ms * 1_000_000 + 1);
@@ -16,7 +16,7 @@ fn run_until_empty(test: &mut SelfTest, limit_s: u64) -> u64 {
     panic!("alive after {limit_s} s: {} and {}", test.client.alive(), test.server.alive());
 }
 
-/// `count` connections, opened in the first tick and none after.
+/// A self-test with `count` connections, all opened in the first tick.
 fn open(profile: &Profile, count: u32, seed: u64, rates: FaultRates) -> SelfTest {
     let profile = Profile { connections_at_once: count, ..profile.clone() };
     let mut test = SelfTest::new(&profile, 4 * count as usize, seed, rates, Instant::ZERO).unwrap();
@@ -44,7 +44,7 @@ fn a_short_connection_is_seven_packets_and_nothing_is_sent_twice() {
         assert_eq!(s.acknowledged_bytes, 2000);
         assert_eq!((s.rx_malformed, s.rx_bad_checksum, s.rx_foreign), (0, 0, 0));
     }
-    // ARP adds at most a question and an answer for each of the server addresses.
+    // ARP adds at most one question and one answer per server address.
     let packets = client.tx_packets + server.tx_packets;
     assert!((700..=900).contains(&packets), "{packets}");
     assert_eq!((client.handshake_ns.count(), client.reply_ns.count()), (100, 100));
@@ -86,7 +86,7 @@ fn nobody_there_is_unresolved_and_a_dead_server_times_out() {
     run_until_empty(&mut test, 10);
     assert_eq!(test.client.statistics().failed.unresolved, 10);
 
-    // It answers questions about its address until the cable is cut.
+    // The server answers ARP until the cable is cut.
     let profile = Profile { servers: "48.0.0.1".parse().unwrap(), ..Profile::default() };
     let mut test = open(&profile, 10, 3, FaultRates::default());
     test.carry(Instant::from_nanos(2));
@@ -135,7 +135,7 @@ fn a_rate_is_kept_and_connections_at_once_are_bounded() {
     let client = test.client.statistics();
     assert!((9_990..=10_000).contains(&client.opened), "{}", client.opened);
     assert_eq!((client.at_limit, test.client.missed_opens()), (0, 0));
-    // TIME-WAIT holds each for half a second.
+    // TIME-WAIT keeps each connection for half a second.
     assert!((2400..2700).contains(&test.client.alive()), "{}", test.client.alive());
     test.client.abort_all();
     let failed = test.client.statistics().failed;
@@ -167,7 +167,7 @@ fn any_profile() -> impl Strategy<Value = Profile> {
                     udp_percent,
                     window_bytes: window,
                     initial_rto_ms: 200,
-                    // A loss of 20% each way stops one exchange in three: 40 tries never fail.
+                    // Loss of 20% each way fails one exchange in three: 40 tries in a row do not fail.
                     retries: 40,
                     syn_retries: 40,
                     max_rto_ms: 1000,
@@ -188,8 +188,8 @@ fn any_profile() -> impl Strategy<Value = Profile> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
-    /// Below 20% loss, with reordering and duplication, every connection completes, every byte
-    /// arrives once and in order (a byte out of place is `corrupted`), and all is accounted for.
+    /// Below 20% loss, with reordering and duplication, every connection completes, every byte arrives once
+    /// and in order (otherwise `corrupted`), and all is accounted for.
     #[test]
     fn everything_completes_over_a_bad_network(
         profile in any_profile(), seed in any::<u64>(),
@@ -197,7 +197,7 @@ proptest! {
     ) {
         let count = 30;
         let mut test = open(&profile, count, seed, FaultRates { lose_ppm, duplicate_ppm, reorder_ppm });
-        // Questions about addresses are asked three times, which 20% loss can swallow.
+        // Address resolution sends three questions, all of which 20% loss can drop.
         let client_unresolved = |test: &SelfTest| test.client.statistics().failed.unresolved;
         run_until_empty(&mut test, 1000);
         let unresolved = client_unresolved(&test);
@@ -213,7 +213,7 @@ proptest! {
             prop_assert_eq!(client.acknowledged_bytes, asked);
             prop_assert_eq!(server.acknowledged_bytes, answered);
         } else {
-            // A question that was held up until its server had forgotten it is a new one to it.
+            // A request that arrives after its server has forgotten the exchange starts a new one.
             prop_assert!(server.rx_payload_bytes >= asked);
         }
         let lost = test.forth.lost + test.back.lost;
@@ -221,7 +221,7 @@ proptest! {
         prop_assert!(lost == 0 || again > 0 || lost < 30, "{} lost, {} again", lost, again);
     }
 
-    /// Closing by RST: the client completes; a server whose RST was lost may only time out.
+    /// Closing by RST: the client completes; a server whose RST was lost times out.
     #[test]
     fn resets_close_over_a_bad_network(seed in any::<u64>(), lose_ppm in 0u32..100_000) {
         let profile = Profile {

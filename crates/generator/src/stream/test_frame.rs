@@ -1,5 +1,5 @@
-//! The frames of stateless tests: UDP over IPv4 (RFC 2544 appendix C.2.6.4) or IPv6 (RFC 5180), of
-//! an exact size, each with a signature, a number and the time at which it was sent.
+//! The frames of stateless tests: UDP over IPv4 (RFC 2544 appendix C.2.6.4) or IPv6 (RFC 5180), of an exact
+//! size, each with a signature, a number and its sending time.
 
 use super::StationConfig;
 use crate::address::Address;
@@ -8,7 +8,7 @@ use crate::frame::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN, PROTOCOL_UDP}
 use base::MacAddr;
 use packet::{Offload, Packet};
 
-/// Both ends of a test flow, as the sender's frames name them; both addresses are of one version.
+/// Both ends of a test flow, as the sender's frames name them. Both addresses have the same version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FourTuple {
     pub source: Address,
@@ -28,20 +28,20 @@ impl FourTuple {
         }
     }
 
-    /// Whether it is a flow of IPv6.
+    /// Returns whether the flow is IPv6.
     pub fn is_v6(&self) -> bool {
         self.source.as_v4().is_none()
     }
 }
 
-/// What a test frame says of itself. It takes just the payload that the smallest frame has.
+/// The label of a test frame. It fills exactly the payload of the smallest frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Label {
-    /// The phase of a trial that it belongs to, and in its last bit the direction.
+    /// Phase of the trial; the lowest bit is the direction.
     pub phase: u16,
-    /// Its number in this phase and direction, counted from 0.
+    /// Number in this phase and direction, from 0.
     pub number: u64,
-    /// When it was sent.
+    /// Sending time, in nanoseconds.
     pub sent_ns: u64,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Label {
 const SIGNATURE: u16 = 0x7447;
 /// Bytes of the label.
 const LABEL: usize = 18;
-/// The frame check sequence, which sizes of frames include and buffers do not.
+/// Bytes of the frame check sequence, which frame sizes include and buffers do not.
 const FCS: usize = 4;
 /// An Ethernet header.
 const ETHERNET: usize = 14;
@@ -61,13 +61,13 @@ impl Label {
         let mut bytes = [0; LABEL];
         bytes[0..2].copy_from_slice(&SIGNATURE.to_be_bytes());
         bytes[2..4].copy_from_slice(&self.phase.to_be_bytes());
-        // 48 bits of number last for years.
+        // 48 bits suffice for years of frames.
         bytes[4..10].copy_from_slice(&self.number.to_be_bytes()[2..]);
         bytes[10..18].copy_from_slice(&self.sent_ns.to_be_bytes());
         bytes
     }
 
-    /// Reads the label of a payload; none: it is no test frame.
+    /// Reads the label of a payload; `None` where it is not a test frame.
     pub fn read(payload: &[u8]) -> Option<Label> {
         let bytes = payload.first_chunk::<LABEL>()?;
         if bytes[0..2] != SIGNATURE.to_be_bytes() {
@@ -85,27 +85,27 @@ impl Label {
     }
 }
 
-/// A frame of which only addresses, ports and label are still open.
+/// A frame in which only addresses, ports and label are missing.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     bytes: Vec<u8>,
-    /// Where the addresses start; ports, the UDP length and checksum, and the label follow them.
+    /// Offset of the addresses; ports, UDP length, UDP checksum and label follow them.
     addresses: usize,
     version: Version,
-    /// Of the UDP length twice, protocol and padding: all that no frame changes.
+    /// Sum of the UDP length (twice), protocol and padding: the part that is the same in every frame.
     udp_sum: Sum,
 }
 
 #[derive(Clone, Debug)]
 enum Version {
-    /// With the sum of the header without its addresses.
+    /// The sum of the IPv4 header without its addresses.
     V4(Sum),
     V6,
 }
 
 impl Template {
-    /// A frame of the station's size, its FCS counted and a VLAN tag not; sizes that are too small
-    /// for the label are taken for the smallest that is not.
+    /// A frame of the configured size, FCS included and VLAN tag not. Sizes that are too small for the label
+    /// are raised to the smallest possible one.
     pub fn new(config: &StationConfig) -> Template {
         let is_v6 = config.network.is_v6;
         let (ethertype, ip) = if is_v6 { (ETHERTYPE_IPV6, 40) } else { (ETHERTYPE_IPV4, 20) };
@@ -136,7 +136,7 @@ impl Template {
         bytes.resize(addresses + if is_v6 { 36 } else { 12 }, 0);
         bytes.extend_from_slice(&udp.to_be_bytes());
         bytes.extend_from_slice(&[0; 2 + LABEL]);
-        // Each byte counts up, as RFC 2544 appendix C.2.6.4 has it.
+        // Bytes count up (RFC 2544 appendix C.2.6.4).
         let padding: Vec<u8> = (0..payload - LABEL).map(|at| at as u8).collect();
         bytes.extend_from_slice(&padding);
         let udp_sum =
@@ -144,7 +144,7 @@ impl Template {
         Template { bytes, addresses, version, udp_sum }
     }
 
-    /// Frames go there from now on.
+    /// Sets the destination MAC address of further frames.
     pub fn set_destination(&mut self, to: MacAddr) {
         if let Some(start) = self.bytes.first_chunk_mut::<6>() {
             *start = to.0;
@@ -162,8 +162,8 @@ impl Template {
         ends[2 * size + 2..2 * size + 4].copy_from_slice(&flow.destination_port.to_be_bytes());
         let ends = &ends[..2 * size + 4];
         let label = label.bytes();
-        // The padding starts at an even offset behind the label, so its sum stands as it is. 0
-        // would mean "none" (RFC 768).
+        // The padding starts at an even offset after the label, so its sum can be added unchanged. In UDP 0
+        // means "no checksum" (RFC 768).
         let udp_checksum = match self.udp_sum.bytes(ends).bytes(&label).finish() {
             0 => 0xffff,
             sum => sum,
@@ -181,7 +181,7 @@ impl Template {
             put(self.addresses - 2, &sum.bytes(&ends[..8]).finish().to_be_bytes());
         }
         put(self.addresses, ends);
-        // Behind the ports and the length.
+        // The UDP checksum follows ports and length.
         let checksum = self.addresses + ends.len() + 2;
         put(checksum, &udp_checksum.to_be_bytes());
         put(checksum + 2, &label);
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn frames_have_their_size_and_are_read_back() {
         let mut pool = Pool::new(4);
-        // Version, size, VLAN, and the bytes without the FCS that come of it.
+        // Version, frame size, VLAN, and the expected bytes without FCS.
         let cases = [
             (4, 64, None, 60),
             (4, 65, None, 61),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 
-/// Two stations and a wire on which a test does as it likes.
+/// Two stations and a wire that the test controls.
 struct Pair {
     initiator: Station,
     responder: Station,
@@ -34,7 +34,7 @@ impl Pair {
         }
     }
 
-    /// Lets 100 us at a time pass until all was sent; `wire` decides how often each frame arrives.
+    /// Runs in steps of 100 us until all frames are sent; `wire` returns how often each frame arrives.
     fn run(&mut self, mut wire: impl FnMut(&mut Packet) -> usize) {
         for _ in 0..100_000 {
             for there in [true, false] {
@@ -62,7 +62,7 @@ impl Pair {
 
 #[test]
 fn flows_run_between_all_addresses_of_either_version() {
-    // Where the addresses stand in a frame, and how long they are.
+    // Offset and length of the addresses in a frame.
     for (is_v6, start, length) in [(false, 26, 4), (true, 22, 16)] {
         let network = Network { is_v6, addresses: 5 };
         let mut pair = Pair::of(network, 400);
@@ -77,7 +77,7 @@ fn flows_run_between_all_addresses_of_either_version() {
             1
         });
         assert_eq!((flows.len(), pairs.len(), pair.responder.flows()), (400, 25, 400));
-        // Back on each of them, from the address that it went to.
+        // Replies on each flow, from the address to which it was sent.
         pair.initiator.begin(2, 400);
         pair.responder.begin(2, 0);
         pair.responder.send(Order::EachOnce, Some(10_000), pair.now);
@@ -105,9 +105,9 @@ fn phase_one_fills_the_state_table_and_phase_two_uses_it() {
         1
     });
     assert_eq!((flows.len(), pair.responder.flows(), pair.initiator.flows()), (500, 500, 500));
-    // 500 at 10,000 a second.
+    // 500 frames at 10,000 per second.
     assert!((49..=51).contains(&(pair.now.as_nanos() / 1_000_000)), "{:?}", pair.now);
-    // One reverse frame an entry: each entry's own.
+    // One reverse frame per entry.
     pair.initiator.begin(2, 500);
     pair.responder.begin(2, 0);
     pair.responder.send(Order::EachOnce, Some(10_000), pair.now);
@@ -118,7 +118,7 @@ fn phase_one_fills_the_state_table_and_phase_two_uses_it() {
         1
     });
     assert_eq!(back, flows);
-    // Both ways, at random among them.
+    // Both directions, at random.
     pair.initiator.begin(3, 2000);
     pair.responder.begin(3, 2000);
     for station in [&mut pair.initiator, &mut pair.responder] {
@@ -134,7 +134,7 @@ fn phase_one_fills_the_state_table_and_phase_two_uses_it() {
         assert_eq!((it.sent, it.received, it.duplicates, it.stale), (2000, 2000, 0, 0));
         assert_eq!(it.latency_ns.count(), 2000);
     }
-    // 2,000 draws of 500 leave out one in fifty; both ways, so nearly twice 500.
+    // 2,000 draws from 500 leave out one in fifty; in both directions that makes nearly 1,000.
     assert!((900..=1000).contains(&random.len()), "{}", random.len());
     assert!(random.iter().filter(|ends| flows.contains(*ends)).count() > 450);
 }
@@ -177,15 +177,15 @@ fn own_and_old_frames_are_told_apart_and_questions_answered() {
     let mut out = Batch::new();
     pair.initiator.transmit(&mut pair.pool, &mut out, pair.now);
     let mut copies: Vec<_> = out.iter().map(|packet| pair.pool.copy(packet)).collect();
-    // Everything comes back.
+    // Every frame is returned.
     pair.initiator.receive(&mut pair.pool, &mut out, pair.now);
     assert_eq!(pair.initiator.statistics().returned, 10);
-    // Everything arrives when the next phase has begun.
+    // Every frame arrives after the next phase has begun.
     pair.responder.begin_learning(2, 10);
     out.extend(copies.drain(..));
     pair.responder.receive(&mut pair.pool, &mut out, pair.now);
     assert_eq!((pair.responder.statistics().stale, pair.responder.flows()), (10, 0));
-    // A router asks who the responder is.
+    // A router asks for the responder's MAC address.
     let wire = Wire { mac: MACS[0], vlan: None, text: None };
     let (local, wanted) = (Address::v4([198, 19, 0, 1]), Network::V4.responders().get(0));
     let mut packet = pair.pool.take();

@@ -1,4 +1,4 @@
-//! The application on a connection: requests and replies, pauses, and which side closes.
+//! The application on a connection: requests and replies, pauses, and the side that closes.
 
 use super::{Settings, State, Tcp, Waiting};
 use crate::pacer::Pacer;
@@ -6,16 +6,15 @@ use crate::profile::Close;
 use crate::statistics::Statistics;
 
 impl Settings {
-    /// When a server replies to what it read now: as long after its last reply was due as it waits,
-    /// but not sooner than after half of that. Counted from now on instead, whatever was late would
-    /// stay late: all replies that fell due while the generator was away for some milliseconds would
-    /// go out together, be asked about together, and go out together again for as long as their
-    /// connections live, until with many such pauses they come in bursts that no queue holds. And a
-    /// slow device would be offered less than a fast one.
+    /// Returns when a server replies to a request that it has just read: one wait after its previous reply
+    /// was due, but at least half a wait from now. Counting from now instead would make every delay
+    /// permanent: replies that fell due while the generator was away for some milliseconds would go out
+    /// together, cause requests together and stay together for the life of their connections, until bursts
+    /// overflow queues. And a slow device would be offered less load than a fast one.
     ///
-    /// Where a rate is asked for, waits differ besides by up to a fiftieth, as `dice` fall: connections
-    /// that are opened evenly would otherwise meet again and again, at 1,000 a second and 50 ms every
-    /// fiftieth of them at the same moment.
+    /// With a configured rate, waits also vary by up to a fiftieth, according to `dice`. Connections that are
+    /// opened evenly would otherwise meet again and again: at 1,000 per second and 50 ms, every fiftieth
+    /// connection at the same moment.
     ///
     /// `last` and `now` are in nanoseconds; `last` is 0 before the first reply.
     pub fn reply_at(&self, last: u64, now: u64, dice: u32) -> u64 {
@@ -26,8 +25,8 @@ impl Settings {
         from.saturating_add(this_wait).max(now.saturating_add(wait / 2))
     }
 
-    /// Counts a pause that was to end at `due` and ends now. By half of a server's wait its replies may be
-    /// late, [`Settings::reply_at`] makes up for that.
+    /// Counts a pause that was due to end at `due` and ends now. A server's reply may be late by half of its
+    /// wait, because [`Settings::reply_at`] makes up for that.
     pub fn count_pause(&self, due: u64, now: u64, stats: &mut Statistics) {
         let made_up = Pacer::LATE_NS.max(self.server_wait_ns / 2);
         stats.pauses += 1;
@@ -35,26 +34,26 @@ impl Settings {
     }
 }
 
-/// Dice for a message of a connection whose own number this is, from nothing to all bits.
+/// Returns pseudorandom bits for a message of the connection with the number `own`.
 pub(crate) fn thrown(own: u32, message: u32) -> u32 {
     let mixed = (own ^ message.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
     (mixed ^ (mixed >> 15)).wrapping_mul(0xc2b2_ae35)
 }
 
 impl Tcp {
-    /// The peer did something: it has the idle timeout once more, unless a pause is under way.
+    /// The peer was active: restarts the idle timeout, unless a pause is under way.
     pub(super) fn wait_for_peer(&mut self, now: u64, set: &Settings) {
         if self.waiting == Waiting::Peer {
             self.wait_until = now.saturating_add(set.idle_ns);
         }
     }
 
-    /// Bytes of the peer's stream that are all there.
+    /// Returns the bytes of the peer's stream that arrived in order.
     fn heard(&self) -> u32 {
         self.expected.saturating_sub(1 + u32::from(self.flags.peer_fin))
     }
 
-    /// Looks whether the messages that are there call for the next one, or for the end.
+    /// Writes the next message, or closes, if the messages received call for it.
     pub(super) fn advance_application(&mut self, now: u64, set: &Settings, stats: &mut Statistics) {
         if self.state != State::Open || self.waiting == Waiting::Pause {
             return;
@@ -65,7 +64,7 @@ impl Tcp {
             self.answer(now, set)
         }
         if self.flags.peer_fin && !self.flags.fin_wanted {
-            // The peer says no more; what it still waits for, or this side does, is lost.
+            // The peer has closed; whatever either side still waits for is lost.
             self.flags.closed_early = self.unfinished(set);
             self.flags.fin_wanted = self.waiting != Waiting::Pause;
         }
@@ -146,8 +145,8 @@ mod tests {
     use super::*;
     use crate::profile::Profile;
 
-    /// A wait of 50 ms: when the last reply was due and when the request was read, in milliseconds; how
-    /// the dice fall where waits are spread; and when the reply is due, in milliseconds.
+    /// A wait of 50 ms: when the last reply was due, when the request was read (milliseconds), the dice where
+    /// waits vary, and when the reply is due (milliseconds).
     #[test]
     fn replies_keep_to_their_own_time() {
         let profile = Profile { server_wait_ms: 50, ..Profile::default() };

@@ -1,5 +1,5 @@
-//! What acknowledgements and payload that arrive change: the window, the round trip's estimate, the
-//! response to losses, and which bytes are there.
+//! Processing of acknowledgements and payload: the window, the round trip estimate, loss recovery, and the
+//! received ranges.
 
 use super::{NEVER, Settings, State, Tcp};
 use crate::frame::FIN;
@@ -7,11 +7,11 @@ use crate::frame_in::Segment;
 use crate::pattern;
 use crate::statistics::{End, Statistics};
 
-/// Duplicate acknowledgements that mean a loss (RFC 5681 section 3.2).
+/// Duplicate acknowledgements that signal a loss (RFC 5681 section 3.2).
 const DUPLICATES: u8 = 3;
 
 impl Tcp {
-    /// Returns false where it acknowledges what was never sent: such a segment counts for nothing.
+    /// Returns false if it acknowledges unsent data: such a segment is ignored.
     pub(super) fn on_acknowledgement(
         &mut self,
         segment: &Segment<'_>,
@@ -21,7 +21,7 @@ impl Tcp {
     ) -> bool {
         let acknowledged = segment.ack.wrapping_sub(self.initial_seq);
         if acknowledged > self.highest {
-            // Below the initial number it is a very large position, and as wrong.
+            // A number below the initial one is a very large position, and equally wrong.
             stats.rx_unacceptable += 1;
             self.flags.ack_owed = true;
             return false;
@@ -62,7 +62,7 @@ impl Tcp {
         true
     }
 
-    /// Everything below `position` arrived at the peer.
+    /// The peer received everything below `position`.
     pub(super) fn acknowledge(&mut self, position: u32, now: u64, set: &Settings) {
         if self.flags.timing && position > self.timed {
             self.flags.timing = false;
@@ -74,7 +74,7 @@ impl Tcp {
         self.retries = 0;
         self.duplicates = 0;
         if self.recover != 0 && position < self.recover {
-            // The next hole of the same loss (RFC 6582 section 3.2, a partial acknowledgement).
+            // A partial acknowledgement: the next hole of the same loss (RFC 6582 section 3.2).
             self.flags.resend_first = true;
         } else {
             self.recover = 0;
@@ -91,7 +91,7 @@ impl Tcp {
         self.retransmit_at = if outstanding { now + u64::from(self.rto_us) * 1000 } else { NEVER };
     }
 
-    /// A round trip's estimate and the timeout from it (RFC 6298 section 2).
+    /// Updates the round trip estimate and the timeout (RFC 6298 section 2).
     fn measure(&mut self, us: u64, set: &Settings) {
         let sample = u32::try_from(us).unwrap_or(u32::MAX).clamp(1, 60_000_000);
         if self.smoothed_us == 0 {
@@ -122,7 +122,7 @@ impl Tcp {
         let fin = segment.flags & FIN != 0;
         let length = segment.payload.len() as u32;
         if length == 0 && !fin {
-            // A probe of whether this side is there (a keep-alive) has an old number.
+            // A keep-alive probe has an old sequence number.
             self.flags.ack_owed |= ahead < 0;
             return None;
         }
@@ -134,7 +134,7 @@ impl Tcp {
         let start = self.expected.wrapping_add_signed(ahead);
         let end = start.wrapping_add(length);
         let before = self.expected;
-        // A FIN that was taken stands one behind the stream.
+        // A FIN that was received counts as one position after the stream.
         let old = (end.wrapping_sub(self.expected) as i32) <= 0;
         if set.verify && !old && !pattern::matches(start.saturating_sub(1), segment.payload) {
             return Some(End::Corrupted);
@@ -162,7 +162,7 @@ impl Tcp {
         None
     }
 
-    /// Notes a range that arrived early, joined with those that it touches.
+    /// Stores a range that arrived early, merged with those that it touches.
     fn remember(&mut self, mut from: u32, mut to: u32) {
         for range in &mut self.early {
             if range.0 != range.1 && from <= range.1 && range.0 <= to {

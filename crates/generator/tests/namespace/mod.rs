@@ -1,5 +1,5 @@
-//! A network namespace of a test's own: the test runs itself again inside, and the namespace goes
-//! with that process. And a host that is driven at a port in it.
+//! A network namespace for one test: the test runs itself again inside, and the namespace ends with that
+//! process. Also drives a host at a port in it.
 
 use base::Instant;
 use generator::Host;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const INSIDE: &str = "TIDEGATE_GENERATOR_TEST_INSIDE";
 
-/// Whether this process is the one in the namespace. Outside, runs the test of this name inside.
+/// Returns whether this process is inside the namespace. Outside, runs the test `name` inside.
 pub fn inside(name: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
@@ -23,7 +23,7 @@ pub fn inside(name: &str) -> bool {
         _ => Some("network namespaces need root"),
     };
     if let Some(why) = why {
-        // Written past the test harness, which would keep it to itself.
+        // Written past the test harness, which would capture it.
         let _ = writeln!(std::io::stderr(), "SKIPPED: {name}: {why}");
         return false;
     }
@@ -41,7 +41,7 @@ pub fn inside(name: &str) -> bool {
     false
 }
 
-/// Runs `ip` with these words.
+/// Runs `ip` with these arguments.
 pub fn ip(words: &str) {
     let out = Command::new("ip").args(words.split_whitespace()).output().unwrap();
     assert!(out.status.success(), "ip {words}: {}", String::from_utf8_lossy(&out.stderr));
