@@ -123,17 +123,14 @@ impl Burst {
     /// Takes the packets of a batch and reads their headers. Packets without a whole Ethernet header go
     /// to `refuse`; their places stay empty.
     pub fn read(&mut self, in_port: PortNo, batch: &mut Batch, mut refuse: impl FnMut(Packet)) {
-        let Burst { frames, headers, .. } = self;
-        let count = batch.len().min(BATCH_SIZE);
-        for i in 0..count {
-            let frame = &mut frames[i];
-            frame.packet = batch[i].take();
-            if !frame.read(in_port, &mut headers[i]) {
+        let places = self.frames.iter_mut().zip(&mut self.headers);
+        (self.count, self.in_port) = (batch.len(), in_port);
+        for (packet, (frame, headers)) in batch.drain(..).zip(places) {
+            frame.packet = packet;
+            if !frame.read(in_port, headers) {
                 refuse(frame.packet.take());
             }
         }
-        (self.count, self.in_port) = (count, in_port);
-        batch.clear();
     }
 
     /// Prepares packets for a walk over the flow table: writes their keys and, if the batch is traced,

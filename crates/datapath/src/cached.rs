@@ -95,9 +95,10 @@ fn follow(
         (path_ids[end], good) = (it.path_id, it.path_id);
         end += 1;
         // All in a row that are not tracked take the same path.
-        while it.connection.is_none() && end < *count && found[end] == found[end - 1] {
-            path_ids[end] = good;
-            end += 1;
+        if it.connection.is_none() {
+            let same = found[end..*count].iter().take_while(|&&at| at == found[end - 1]).count();
+            path_ids[end..end + same].fill(good);
+            end += same;
         }
     }
     let hits = start..end;
@@ -259,11 +260,8 @@ impl Run<'_> {
     ) {
         let Run { frames, headers, outside, found, has_nat } = self;
         let count = frames.len() as u64;
-        let (mut bytes, mut tcp_flags) = (0, 0);
-        for (frame, headers) in frames.iter().zip(headers) {
-            bytes += frame.packet.len() as u64;
-            tcp_flags |= headers.tcp_flags();
-        }
+        let bytes = frames.iter().map(|frame| frame.packet.len() as u64).sum();
+        let tcp_flags = Headers::tcp_flags_of(headers);
         let mut passes = 0;
         if !outside.is_empty()
             && let Some(flow) = worker.flow_on(path_id, 0)

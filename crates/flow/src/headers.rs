@@ -76,6 +76,13 @@ impl Headers {
         (self.words[0] >> 20) as u16 & 0xfff
     }
 
+    /// The TCP flags of any of these packets.
+    #[inline]
+    pub fn tcp_flags_of(all: &[Headers]) -> u16 {
+        let words = all.iter().fold(0, |words, one| words | one.words[0]);
+        (words >> 20) as u16 & 0xfff
+    }
+
     /// Whether the packet is IPv6; otherwise it is IPv4, and words 5 to 7 are zero.
     #[inline]
     pub fn is_ipv6(&self) -> bool {
@@ -283,14 +290,13 @@ impl Headers {
         Some(40)
     }
 
-    /// Whether two packets agree in the bits of a mask. Of IPv6 packets it is not asked: they never
-    /// do.
-    #[inline]
+    /// Whether two packets, of which this one is not IPv6, agree in the bits of a mask. All masks look at
+    /// the Ethernet type.
+    #[inline(always)]
     pub fn is_like(&self, other: &Headers, mask: &Headers) -> bool {
         let differs = |i: usize| (self.words[i] ^ other.words[i]) & mask.words[i];
         // The addresses come first, as they differ most.
-        let wide = u64::from(self.is_ipv6());
-        differs(4) == 0 && differs(0) | differs(1) | differs(2) | differs(3) | wide == 0
+        differs(4) == 0 && differs(0) | differs(1) | differs(2) | differs(3) == 0
     }
 }
 

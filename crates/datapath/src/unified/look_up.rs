@@ -222,17 +222,18 @@ fn kind_on(in_port: u64, headers: &Headers) -> usize {
     (in_port ^ words[1] ^ words[3] >> 56) as usize % KINDS
 }
 
-/// How many packets from the first one on agree with it in the bits of a mask.
+/// How many packets from the first one on agree with it in the bits of a mask. Those of IPv6 are not
+/// compared: their addresses take more words.
 #[inline(always)]
 fn alike(headers: &[Headers], mask: &Headers) -> u8 {
     match headers {
-        [one, next, ..] if one.is_like(next, mask) => count_alike(headers, mask),
+        [one, next, ..] if !one.is_ipv6() && one.is_like(next, mask) => count_alike(headers, mask),
         _ => 1,
     }
 }
 
 #[inline(never)]
 fn count_alike(headers: &[Headers], mask: &Headers) -> u8 {
-    let is_like = |other: &&Headers| other.is_like(&headers[0], mask);
-    1 + headers[1..].iter().take_while(is_like).count() as u8
+    let Some((first, others)) = headers.split_first() else { return 0 };
+    1 + others.iter().take_while(|other| first.is_like(other, mask)).count() as u8
 }
