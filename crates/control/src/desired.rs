@@ -2,9 +2,8 @@
 
 use crate::{Port, SwitchOptions};
 use base::{DatapathId, MacAddr, Zone, limits};
-use classifier::PrefixField;
+use ofproto::{MirrorConfig, TableConfig};
 use openflow::Version;
-use openflow::text::NamedBits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -52,9 +51,9 @@ pub struct BridgeSettings {
     /// VLANs that are flooded rather than learned in.
     pub flood_vlans: BTreeSet<u16>,
     /// Its mirrors in the order of their names.
-    pub mirrors: Vec<Mirror>,
+    pub mirrors: Vec<MirrorConfig>,
     /// Flow tables that have settings, by their numbers.
-    pub tables: BTreeMap<u8, FlowTable>,
+    pub tables: BTreeMap<u8, TableConfig>,
     /// Whether frames to 01:80:c2:00:00:00 to 0f are forwarded.
     pub forward_bpdu: bool,
     /// How many packet-ins wait for a controller that reads too slowly.
@@ -66,49 +65,6 @@ pub struct BridgeSettings {
     /// Files of flows in the syntax of `ovs-ofctl`, to be added when the bridge is; only a file
     /// of configuration can name them.
     pub flow_files: Vec<PathBuf>,
-}
-
-/// A mirror: copies of a bridge's packets for monitoring.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirror {
-    /// Its name.
-    pub name: String,
-    /// Whether all ports are watched, whatever the lists say.
-    pub all: bool,
-    /// Ports whose packets are copied when they come in.
-    pub sources: BTreeSet<String>,
-    /// Ports whose packets are copied when they go out.
-    pub destinations: BTreeSet<String>,
-    /// The VLANs that are watched; none are all.
-    pub vlans: BTreeSet<u16>,
-    /// How many bytes of a packet are copied; 0 is all of them.
-    pub snaplen: u16,
-    /// Where copies go.
-    pub output: MirrorOutput,
-}
-
-/// Where a mirror's copies go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MirrorOutput {
-    /// Out of a port, which has nothing else then.
-    Port(String),
-    /// To all ports that carry a VLAN.
-    Vlan(u16),
-}
-
-/// A flow table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FlowTable {
-    /// Its name.
-    pub name: Option<String>,
-    /// The most flows in it; None is the default.
-    pub flow_limit: Option<u32>,
-    /// Whether a flow gives way to a new one when the table is full.
-    pub evicts: bool,
-    /// The fields by which flows are grouped then: the largest group gives first.
-    pub groups: Vec<NamedBits>,
-    /// The fields whose prefixes are tracked; None is the defaults.
-    pub prefixes: Option<Vec<PrefixField>>,
 }
 
 /// What a bridge does while it has no controller.

@@ -1,6 +1,7 @@
 //! What DPDK is to be (`dpdk-` and `vhost-` options), and what its ports are.
 
 use crate::{Interface, InterfaceKind};
+use port_dpdk::EalOptions;
 use std::path::PathBuf;
 
 /// Whether DPDK is started, and with what (`Open_vSwitch.other_config`). The texts are DPDK's
@@ -9,18 +10,8 @@ use std::path::PathBuf;
 pub struct DpdkOptions {
     /// Whether it is started (`dpdk-init`).
     pub init: DpdkInit,
-    /// Megabytes from each NUMA node at start (`dpdk-socket-mem`).
-    pub socket_mem: Option<String>,
-    /// Megabytes at start (`dpdk-alloc-mem`).
-    pub alloc_mem: Option<String>,
-    /// The most megabytes from each NUMA node (`dpdk-socket-limit`).
-    pub socket_limit: Option<String>,
-    /// The processors of DPDK's own threads (`dpdk-lcore-mask`).
-    pub lcore_mask: Option<String>,
-    /// Where huge pages are mounted (`dpdk-hugepage-dir`).
-    pub hugepage_dir: Option<String>,
-    /// Further words of DPDK's command line (`dpdk-extra`).
-    pub extra: Option<String>,
+    /// What it is started with.
+    pub eal: EalOptions,
     /// Where the sockets of `dpdkvhostuser` ports lie, below the switch's own folder
     /// (`vhost-sock-dir`).
     pub vhost_socket_dir: Option<String>,
@@ -81,12 +72,14 @@ impl DpdkOptions {
                 "try" => DpdkInit::Try,
                 _ => DpdkInit::No,
             },
-            socket_mem: get("dpdk-socket-mem", "dpdk_socket_mem"),
-            alloc_mem: get("dpdk-alloc-mem", "dpdk_alloc_mem"),
-            socket_limit: get("dpdk-socket-limit", "dpdk_socket_limit"),
-            lcore_mask: get("dpdk-lcore-mask", "dpdk_lcore_mask"),
-            hugepage_dir: get("dpdk-hugepage-dir", "dpdk_hugepage_dir"),
-            extra: get("dpdk-extra", "dpdk_extra"),
+            eal: EalOptions {
+                socket_mem: get("dpdk-socket-mem", "dpdk_socket_mem"),
+                alloc_mem: get("dpdk-alloc-mem", "dpdk_alloc_mem"),
+                socket_limit: get("dpdk-socket-limit", "dpdk_socket_limit"),
+                lcore_mask: get("dpdk-lcore-mask", "dpdk_lcore_mask"),
+                hugepage_dir: get("dpdk-hugepage-dir", "dpdk_hugepage_dir"),
+                extra: get("dpdk-extra", "dpdk_extra"),
+            },
             vhost_socket_dir: get("vhost-sock-dir", "vhost_sock_dir"),
         }
     }
@@ -192,7 +185,7 @@ mod tests {
             assert_eq!(DpdkOptions::read(get).init, init, "{text:?}");
         }
         let options = DpdkOptions::read(|key, _| Some(key.to_owned()));
-        assert_eq!(options.extra.as_deref(), Some("dpdk-extra"));
+        assert_eq!(options.eal.extra.as_deref(), Some("dpdk-extra"));
         assert_eq!(options.vhost_socket_dir.as_deref(), Some("vhost-sock-dir"));
     }
 }

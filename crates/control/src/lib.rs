@@ -25,14 +25,13 @@ mod rows;
 mod status;
 
 pub use desired::{
-    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, FlowTable, Mirror,
-    MirrorOutput, TlsFiles, ZonePolicy,
+    Bridge, BridgeSettings, Controller, ControllerKind, Desired, FailMode, TlsFiles, ZonePolicy,
 };
 pub use difference::{Change, difference};
 pub use dpdk::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions};
 pub use file::FileError;
 pub use options::{CoreSet, SwitchOptions};
-pub use port::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
+pub use port::{Hint, Interface, InterfaceKind, Port};
 pub use queues::{AutoBalance, Isolation, QueueOptions, RxqAssign, SleepMax};
 pub use rows::{Warning, monitored, next_cfg};
 pub use status::{

@@ -2,6 +2,7 @@
 
 use base::{MacAddr, OfPort};
 use flow::TunnelKind;
+use ofproto::{PriorityTags, VlanMode};
 use std::collections::BTreeMap;
 use tunnel::TunnelConfig;
 
@@ -19,58 +20,6 @@ pub struct Port {
     pub priority_tags: PriorityTags,
     /// Protected ports do not forward to one another.
     pub protected: bool,
-}
-
-/// How a port treats VLANs. An empty list of VLANs means all of them. In the native modes a list
-/// that is not empty has the tag itself, and not 0, as Open vSwitch makes it
-/// (ovs: `ofproto/ofproto-dpif.c`, `bundle_set`).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VlanMode {
-    /// Carries one VLAN, without tags.
-    Access {
-        /// That VLAN.
-        tag: u16,
-    },
-    /// Carries VLANs with their tags.
-    Trunk {
-        /// Which, in ascending order.
-        trunks: Vec<u16>,
-    },
-    /// A trunk whose packets without a tag belong to one VLAN, which leaves with a tag.
-    NativeTagged {
-        /// That VLAN.
-        tag: u16,
-        /// All of the port's VLANs, in ascending order.
-        trunks: Vec<u16>,
-    },
-    /// A trunk whose packets without a tag belong to one VLAN, which leaves without a tag.
-    NativeUntagged {
-        /// That VLAN.
-        tag: u16,
-        /// All of the port's VLANs, in ascending order.
-        trunks: Vec<u16>,
-    },
-    /// Puts what comes in into one VLAN by a tag around what it has.
-    Dot1qTunnel {
-        /// That VLAN.
-        tag: u16,
-        /// The inner VLANs that are let through, in ascending order.
-        cvlans: Vec<u16>,
-        /// The Ethernet type of the tag around.
-        ethertype: u16,
-    },
-}
-
-/// Whether packets that leave without a VLAN get a tag for their priority.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum PriorityTags {
-    /// Never.
-    #[default]
-    Never,
-    /// Where the priority is not 0.
-    IfNonzero,
-    /// Always.
-    Always,
 }
 
 /// What the packets of a port come and go through.
@@ -268,38 +217,6 @@ impl InterfaceKind {
                 refuse(format!("could not open network device {name} (interface type {why})"))
             }
         }
-    }
-}
-
-impl VlanMode {
-    /// The mode that the columns `vlan_mode`, `tag`, `trunks` and `cvlans` mean together; None
-    /// where `mode` is not one. A tag without a mode is an access port, and neither is a trunk
-    /// (ovs: `vswitchd/bridge.c`, `port_configure`).
-    pub(crate) fn from_columns(
-        mode: Option<&str>,
-        tag: Option<u16>,
-        trunks: Vec<u16>,
-        cvlans: Vec<u16>,
-        ethertype: u16,
-    ) -> Option<Self> {
-        let tag_or_zero = tag.unwrap_or(0);
-        Some(match (mode, tag) {
-            (None, Some(tag)) => VlanMode::Access { tag },
-            (None, None) | (Some("trunk"), _) => VlanMode::Trunk { trunks },
-            (Some("access"), _) => VlanMode::Access { tag: tag_or_zero },
-            (Some("native-tagged"), _) => VlanMode::NativeTagged { tag: tag_or_zero, trunks },
-            (Some("native-untagged"), _) => VlanMode::NativeUntagged { tag: tag_or_zero, trunks },
-            (Some("dot1q-tunnel"), _) => {
-                VlanMode::Dot1qTunnel { tag: tag_or_zero, cvlans, ethertype }
-            }
-            (Some(_), _) => return None,
-        })
-    }
-}
-
-impl Default for VlanMode {
-    fn default() -> Self {
-        VlanMode::Trunk { trunks: Vec::new() }
     }
 }
 

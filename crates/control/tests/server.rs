@@ -2,9 +2,10 @@
 
 use base::{DatapathId, Instant, MacAddr, OfPort, Zone};
 use control::{
-    BridgeStatus, Change, Desired, InterfaceKind, InterfaceStatus, LinkStatus, Status, VlanMode,
-    ZonePolicy, difference, monitored, next_cfg, report, userspace_capabilities,
+    BridgeStatus, Change, Desired, InterfaceKind, InterfaceStatus, LinkStatus, Status, ZonePolicy,
+    difference, monitored, next_cfg, report, userspace_capabilities,
 };
+use ofproto::VlanMode;
 use ovsdb::{Event, Session, SessionConfig};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -146,7 +147,7 @@ fn check_desired(desired: &Desired) {
     let targets: Vec<_> = settings.controllers.iter().map(|c| c.target.as_str()).collect();
     assert_eq!(targets, ["ptcp:6653", "tcp:10.0.0.1:6653"]);
     let port = |bridge: &str, port: &str| desired.bridges[bridge].ports[port].clone();
-    assert_eq!(port("br0", "p0").vlan, VlanMode::Access { tag: 10 });
+    assert_eq!(port("br0", "p0").vlan, VlanMode::Access(10));
     assert_eq!(port("br0", "p0").interfaces[0].ofport_request, Some(OfPort(5)));
     assert_eq!(port("br0", "br0").interfaces[0].kind, InterfaceKind::Internal);
     let peer = InterfaceKind::Patch { peer: "to-br1".to_owned() };
@@ -258,7 +259,7 @@ fn ovs_vsctl_configures_and_reads_the_switch() {
     let removed = |port: &str| Change::RemovePort { bridge: "br1".into(), port: port.into() };
     let timeouts_s = BTreeMap::from([("tcp_established".to_owned(), 60)]);
     let port = next.bridges["br0"].ports["p0"].clone();
-    assert_eq!(port.vlan, VlanMode::Access { tag: 20 });
+    assert_eq!(port.vlan, VlanMode::Access(20));
     let expect = [
         removed("to-br0"),
         removed("t0"),

@@ -4,7 +4,7 @@ use crate::Ofproto;
 use crate::bridge::BridgeId;
 use crate::port::{PortDevice, PortSpec};
 use crate::revalidate::Dependency;
-use crate::vlan::{PortVlans, PriorityTags};
+use crate::vlan::{PriorityTags, VlanMode};
 use base::OfPort;
 
 impl Ofproto {
@@ -58,7 +58,7 @@ impl Ofproto {
         &self,
         id: BridgeId,
         port: OfPort,
-    ) -> Option<(PortVlans, PriorityTags, bool)> {
+    ) -> Option<(VlanMode, PriorityTags, bool)> {
         let spec = &self.bridges.get(id)?.port(port)?.spec;
         Some((spec.vlan.clone(), spec.priority_tags, spec.protected))
     }

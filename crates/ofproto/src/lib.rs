@@ -80,7 +80,7 @@ pub use rule::{Rule, RuleId, Rules};
 pub use statistics::Aggregate;
 pub use table::{TableConfig, Tables};
 pub use trace::TraceRequest;
-pub use vlan::{PortVlans, PriorityTags};
+pub use vlan::{PriorityTags, VlanMode};
 
 use base::{Instant, MacAddr, OfPort, PortNo, WorkerId, Zone};
 use connection::ConnId;

@@ -1,7 +1,7 @@
 //! Ports of a bridge.
 
 use crate::carried::Carried;
-use crate::vlan::{PortVlans, PriorityTags};
+use crate::vlan::{PriorityTags, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use openflow::message::{PortConfig, PortDesc};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct PortSpec {
     /// What carries its packets.
     pub device: PortDevice,
     /// Which VLANs it carries, and how.
-    pub vlan: PortVlans,
+    pub vlan: VlanMode,
     /// Whether packets of VLAN 0 are sent with a tag for their priority.
     pub priority_tags: PriorityTags,
     /// Not to forward between this and other protected ports.
@@ -65,7 +65,7 @@ impl PortSpec {
             requested: None,
             mac,
             device,
-            vlan: PortVlans::default(),
+            vlan: VlanMode::default(),
             priority_tags: PriorityTags::Never,
             protected: false,
             up: true,

@@ -1,11 +1,12 @@
-//! Which VLANs a port carries, and how (columns `vlan_mode`, `tag` and `trunks` of `Port`).
+//! Which VLANs a port carries, and how (columns `vlan_mode`, `tag`, `trunks` and `cvlans` of `Port`).
 
 use flow::VLAN_PRESENT;
 use wire::ethertype;
 
-/// How a port treats VLANs. An empty list of VLANs means all of them.
+/// How a port treats VLANs. An empty list of VLANs means all of them. In the native modes the port's own VLAN
+/// belongs to the list, whether it stands there or not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PortVlans {
+pub enum VlanMode {
     /// Carries one VLAN, without tags.
     Access(u16),
     /// Carries VLANs with their tags.
@@ -28,19 +29,19 @@ pub enum PortVlans {
         trunks: Vec<u16>,
     },
     /// Puts what comes in, tagged or not, into one VLAN by a tag around it.
-    Tunnel {
+    Dot1qTunnel {
         /// That VLAN.
         tag: u16,
         /// The inner VLANs that are let through, in ascending order.
-        inner: Vec<u16>,
+        cvlans: Vec<u16>,
         /// The outer tag's Ethernet type.
-        tpid: u16,
+        ethertype: u16,
     },
 }
 
-impl Default for PortVlans {
+impl Default for VlanMode {
     fn default() -> Self {
-        PortVlans::Trunk { trunks: Vec::new() }
+        VlanMode::Trunk { trunks: Vec::new() }
     }
 }
 
@@ -113,18 +114,42 @@ fn listed(list: &[u16], vid: u16) -> bool {
     list.is_empty() || list.binary_search(&vid).is_ok()
 }
 
-impl PortVlans {
+impl VlanMode {
+    /// The mode that the columns `vlan_mode`, `tag`, `trunks` and `cvlans` mean together; None
+    /// where `mode` is not one. A tag without a mode is an access port, and neither is a trunk
+    /// (ovs: `vswitchd/bridge.c`, `port_configure`).
+    pub fn from_columns(
+        mode: Option<&str>,
+        tag: Option<u16>,
+        trunks: Vec<u16>,
+        cvlans: Vec<u16>,
+        ethertype: u16,
+    ) -> Option<Self> {
+        let tag_or_zero = tag.unwrap_or(0);
+        Some(match (mode, tag) {
+            (None, Some(tag)) => VlanMode::Access(tag),
+            (None, None) | (Some("trunk"), _) => VlanMode::Trunk { trunks },
+            (Some("access"), _) => VlanMode::Access(tag_or_zero),
+            (Some("native-tagged"), _) => VlanMode::NativeTagged { tag: tag_or_zero, trunks },
+            (Some("native-untagged"), _) => VlanMode::NativeUntagged { tag: tag_or_zero, trunks },
+            (Some("dot1q-tunnel"), _) => {
+                VlanMode::Dot1qTunnel { tag: tag_or_zero, cvlans, ethertype }
+            }
+            (Some(_), _) => return None,
+        })
+    }
+
     /// Whether a packet with an outer tag of this VLAN may come in; 0 is a packet without a tag,
     /// or with one for its priority only (ovs: `ofproto/ofproto-dpif-xlate.c`,
     /// `input_vid_is_valid`).
     pub(crate) fn admits(&self, vid: u16) -> bool {
         match self {
-            PortVlans::Access(_) => vid == 0,
-            PortVlans::Trunk { .. } => self.trunks(vid),
-            PortVlans::NativeTagged { .. } | PortVlans::NativeUntagged { .. } => {
+            VlanMode::Access(_) => vid == 0,
+            VlanMode::Trunk { .. } => self.trunks(vid),
+            VlanMode::NativeTagged { .. } | VlanMode::NativeUntagged { .. } => {
                 vid == 0 || self.trunks(vid)
             }
-            PortVlans::Tunnel { inner, .. } => listed(inner, vid),
+            VlanMode::Dot1qTunnel { cvlans, .. } => listed(cvlans, vid),
         }
     }
 
@@ -133,11 +158,11 @@ impl PortVlans {
     /// `bundle_set`).
     fn trunks(&self, vid: u16) -> bool {
         match self {
-            PortVlans::Trunk { trunks } => listed(trunks, vid),
-            PortVlans::NativeTagged { tag, trunks } | PortVlans::NativeUntagged { tag, trunks } => {
+            VlanMode::Trunk { trunks } => listed(trunks, vid),
+            VlanMode::NativeTagged { tag, trunks } | VlanMode::NativeUntagged { tag, trunks } => {
                 vid == *tag || (vid != 0 && listed(trunks, vid))
             }
-            PortVlans::Access(_) | PortVlans::Tunnel { .. } => false,
+            VlanMode::Access(_) | VlanMode::Dot1qTunnel { .. } => false,
         }
     }
 
@@ -145,13 +170,13 @@ impl PortVlans {
     /// (ovs: `xvlan_input_translate`).
     pub(crate) fn inside(&self, seen: Vlans) -> Vlans {
         match self {
-            PortVlans::Access(tag) => Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] },
-            PortVlans::Trunk { .. } => seen,
-            PortVlans::NativeTagged { tag, .. } | PortVlans::NativeUntagged { tag, .. } => {
+            VlanMode::Access(tag) => Vlans { tags: [seen.in_vlan(*tag).tags[0], Tag::default()] },
+            VlanMode::Trunk { .. } => seen,
+            VlanMode::NativeTagged { tag, .. } | VlanMode::NativeUntagged { tag, .. } => {
                 if seen.outer() == 0 { seen.in_vlan(*tag) } else { seen }
             }
-            PortVlans::Tunnel { tag, tpid, .. } => {
-                Vlans { tags: [Tag { vid: *tag, pcp: 0, tpid: *tpid }, seen.tags[0]] }
+            VlanMode::Dot1qTunnel { tag, ethertype, .. } => {
+                Vlans { tags: [Tag { vid: *tag, pcp: 0, tpid: *ethertype }, seen.tags[0]] }
             }
         }
     }
@@ -160,9 +185,9 @@ impl PortVlans {
     /// (ovs: `xbundle_includes_vlan`).
     pub(crate) fn includes(&self, vlans: &Vlans) -> bool {
         match self {
-            PortVlans::Access(tag) => vlans.outer() == *tag && vlans.tags[1].vid == 0,
-            PortVlans::Tunnel { tag, inner, .. } => {
-                vlans.outer() == *tag && listed(inner, vlans.tags[1].vid)
+            VlanMode::Access(tag) => vlans.outer() == *tag && vlans.tags[1].vid == 0,
+            VlanMode::Dot1qTunnel { tag, cvlans, .. } => {
+                vlans.outer() == *tag && listed(cvlans, vlans.tags[1].vid)
             }
             _ => self.trunks(vlans.outer()),
         }
@@ -171,9 +196,9 @@ impl PortVlans {
     /// The tags with which it leaves (ovs: `xvlan_output_translate`).
     pub(crate) fn outside(&self, vlans: Vlans) -> Vlans {
         match self {
-            PortVlans::Access(_) => Vlans::default(),
-            PortVlans::Tunnel { .. } => vlans.popped(),
-            PortVlans::NativeUntagged { tag, .. } if vlans.outer() == *tag => vlans.popped(),
+            VlanMode::Access(_) => Vlans::default(),
+            VlanMode::Dot1qTunnel { .. } => vlans.popped(),
+            VlanMode::NativeUntagged { tag, .. } if vlans.outer() == *tag => vlans.popped(),
             _ => vlans,
         }
     }
@@ -181,8 +206,10 @@ impl PortVlans {
     /// Whether the inner tag decides if a packet leaves by this port.
     pub(crate) fn looks_at_inner(&self, vlans: &Vlans) -> bool {
         match self {
-            PortVlans::Access(tag) => vlans.outer() == *tag,
-            PortVlans::Tunnel { tag, inner, .. } => vlans.outer() == *tag && !inner.is_empty(),
+            VlanMode::Access(tag) => vlans.outer() == *tag,
+            VlanMode::Dot1qTunnel { tag, cvlans, .. } => {
+                vlans.outer() == *tag && !cvlans.is_empty()
+            }
             _ => false,
         }
     }
@@ -192,15 +219,41 @@ impl PortVlans {
 mod tests {
     use super::*;
 
-    fn modes() -> [PortVlans; 6] {
+    fn modes() -> [VlanMode; 6] {
         [
-            PortVlans::Access(10),
-            PortVlans::Trunk { trunks: vec![] },
-            PortVlans::Trunk { trunks: vec![10, 20] },
-            PortVlans::NativeTagged { tag: 10, trunks: vec![20] },
-            PortVlans::NativeUntagged { tag: 10, trunks: vec![20] },
-            PortVlans::Tunnel { tag: 10, inner: vec![0, 20], tpid: 0x88a8 },
+            VlanMode::Access(10),
+            VlanMode::Trunk { trunks: vec![] },
+            VlanMode::Trunk { trunks: vec![10, 20] },
+            VlanMode::NativeTagged { tag: 10, trunks: vec![20] },
+            VlanMode::NativeUntagged { tag: 10, trunks: vec![20] },
+            VlanMode::Dot1qTunnel { tag: 10, cvlans: vec![0, 20], ethertype: 0x88a8 },
         ]
+    }
+
+    #[test]
+    fn columns_mean_vlan_modes() {
+        use VlanMode::{Access, Dot1qTunnel, NativeTagged, NativeUntagged, Trunk};
+        let check = |mode, tag, trunks: &[u16], cvlans: &[u16], expect| {
+            let found = VlanMode::from_columns(mode, tag, trunks.into(), cvlans.into(), 0x88a8);
+            assert_eq!(found, expect, "{mode:?} tag {tag:?} trunks {trunks:?}");
+        };
+        check(None, None, &[], &[], Some(Trunk { trunks: vec![] }));
+        check(None, None, &[5, 7], &[], Some(Trunk { trunks: vec![5, 7] }));
+        check(None, Some(10), &[], &[], Some(Access(10)));
+        check(None, Some(10), &[5], &[], Some(Access(10)));
+        check(None, Some(0), &[], &[], Some(Access(0)));
+        check(Some("access"), None, &[], &[], Some(Access(0)));
+        check(Some("trunk"), Some(10), &[5], &[], Some(Trunk { trunks: vec![5] }));
+        let native = |tag, trunks: &[u16]| Some(NativeTagged { tag, trunks: trunks.into() });
+        check(Some("native-tagged"), Some(10), &[], &[], native(10, &[]));
+        check(Some("native-tagged"), Some(10), &[0, 20], &[], native(10, &[0, 20]));
+        check(Some("native-tagged"), Some(10), &[10], &[], native(10, &[10]));
+        check(Some("native-tagged"), None, &[0, 20], &[], native(0, &[0, 20]));
+        let native = NativeUntagged { tag: 3, trunks: vec![1] };
+        check(Some("native-untagged"), Some(3), &[1], &[], Some(native));
+        let tunnel = Dot1qTunnel { tag: 9, cvlans: vec![4], ethertype: 0x88a8 };
+        check(Some("dot1q-tunnel"), Some(9), &[1], &[4], Some(tunnel));
+        check(Some("nonsense"), Some(9), &[], &[], None);
     }
 
     #[test]
@@ -246,12 +299,12 @@ mod tests {
     fn what_has_no_vlan_stays_off_ports_with_a_native_one() {
         let none = Vlans::default();
         for trunks in [vec![], vec![0, 20]] {
-            let mode = PortVlans::NativeTagged { tag: 10, trunks: trunks.clone() };
+            let mode = VlanMode::NativeTagged { tag: 10, trunks: trunks.clone() };
             assert!(!mode.includes(&none) && mode.admits(0), "{trunks:?}");
-            assert!(!PortVlans::NativeUntagged { tag: 10, trunks }.includes(&none));
+            assert!(!VlanMode::NativeUntagged { tag: 10, trunks }.includes(&none));
         }
-        assert!(PortVlans::NativeTagged { tag: 0, trunks: vec![] }.includes(&none));
-        assert!(PortVlans::Trunk { trunks: vec![] }.includes(&none));
+        assert!(VlanMode::NativeTagged { tag: 0, trunks: vec![] }.includes(&none));
+        assert!(VlanMode::Trunk { trunks: vec![] }.includes(&none));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use base::{Instant, MacAddr, OfPort, PortNo, RecircId, WorkerId};
 use flow::{CtState, FlowCommand, FlowKey, Frame, Upcall, UpcallKind, VlanLimit};
 use ofproto::{
-    BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec, PortVlans,
-    PriorityTags, TraceRequest, text,
+    BridgeConfig, BridgeId, Config, FailMode, Ofproto, Outbox, PortDevice, PortSpec, PriorityTags,
+    TraceRequest, VlanMode, text,
 };
 use openflow::message::FlowModCommand;
 use serde::Deserialize;
@@ -90,18 +90,18 @@ fn numbers(text: &str) -> Vec<u16> {
     text.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().unwrap()).collect()
 }
 
-fn vlan_mode(text: &str) -> PortVlans {
+fn vlan_mode(text: &str) -> VlanMode {
     let mut words = text.split(' ');
     let mode = words.next().unwrap();
     let first = words.next().unwrap_or("");
     let rest = numbers(words.next().unwrap_or(""));
     let tag = || first.parse().unwrap();
     match mode {
-        "access" => PortVlans::Access(tag()),
-        "trunk" => PortVlans::Trunk { trunks: numbers(first) },
-        "native-tagged" => PortVlans::NativeTagged { tag: tag(), trunks: rest },
-        "native-untagged" => PortVlans::NativeUntagged { tag: tag(), trunks: rest },
-        "dot1q-tunnel" => PortVlans::Tunnel { tag: tag(), inner: rest, tpid: 0x88a8 },
+        "access" => VlanMode::Access(tag()),
+        "trunk" => VlanMode::Trunk { trunks: numbers(first) },
+        "native-tagged" => VlanMode::NativeTagged { tag: tag(), trunks: rest },
+        "native-untagged" => VlanMode::NativeUntagged { tag: tag(), trunks: rest },
+        "dot1q-tunnel" => VlanMode::Dot1qTunnel { tag: tag(), cvlans: rest, ethertype: 0x88a8 },
         other => panic!("no VLAN mode {other}"),
     }
 }

@@ -7,9 +7,9 @@ use super::interfaces::RunningInterface;
 use super::openflow_tasks::{self, Service};
 use crate::stream::Target;
 use base::{DatapathId, Instant, MacAddr, OfPort};
-use control::{BridgeSettings, Change, ControllerKind, Desired, FlowTable, Mirror};
+use control::{BridgeSettings, Change, ControllerKind, Desired};
 use ofproto::connection::{ConnId, Settings};
-use ofproto::{BridgeConfig, BridgeId, MirrorConfig, MirrorOutput, TableConfig};
+use ofproto::{BridgeConfig, BridgeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use tokio::task::JoinHandle;
@@ -274,9 +274,9 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
     };
     config.mac_aging_s = settings.mac_aging_s.into();
     config.mac_table_size = settings.mac_table_size as usize;
-    config.tables = settings.tables.iter().map(|(n, table)| (*n, table_config(table))).collect();
+    config.tables = settings.tables.clone();
     config.flood_vlans = settings.flood_vlans.clone();
-    config.mirrors = settings.mirrors.iter().map(mirror_config).collect();
+    config.mirrors = settings.mirrors.clone();
     config.forward_bpdu = settings.forward_bpdu;
     config.description = [
         MANUFACTURER.to_owned(),
@@ -286,20 +286,6 @@ fn bridge_config(name: &str, mac: MacAddr, settings: &BridgeSettings) -> BridgeC
         settings.description.clone().unwrap_or_else(|| "None".to_owned()),
     ];
     config
-}
-
-fn mirror_config(mirror: &Mirror) -> MirrorConfig {
-    let Mirror { name: _, all, sources, destinations, vlans, snaplen, output } = mirror.clone();
-    let output = match output {
-        control::MirrorOutput::Port(name) => MirrorOutput::Port(name),
-        control::MirrorOutput::Vlan(vlan) => MirrorOutput::Vlan(vlan),
-    };
-    MirrorConfig { all, sources, destinations, vlans, snaplen, output }
-}
-
-fn table_config(table: &FlowTable) -> TableConfig {
-    let FlowTable { name, flow_limit, evicts, groups, prefixes } = table.clone();
-    TableConfig { name, flow_limit, evicts, groups, prefixes }
 }
 
 pub(super) fn versions(settings: &BridgeSettings) -> u32 {

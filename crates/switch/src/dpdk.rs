@@ -6,8 +6,7 @@ use base::{Instant, OfPort};
 use control::{DpdkDevice, DpdkInit, DpdkInterface, DpdkOptions, Interface, LinkStatus};
 use port::PortError;
 use port_dpdk::{
-    DpdkConfig, DpdkError, DpdkPort, EalOptions, Facts, VhostRole, remove_left_socket,
-    vhost_devargs,
+    DpdkConfig, DpdkError, DpdkPort, Facts, VhostRole, remove_left_socket, vhost_devargs,
 };
 use port_linux::{LinkInfo, LinkStatistics, affinity};
 use std::collections::BTreeMap;
@@ -51,12 +50,8 @@ impl Switch {
         }
         self.dpdk.started_with = Some(options.clone());
         let cpu = affinity::allowed_cpus().ok().and_then(|cpus| cpus.first().copied());
-        let DpdkOptions { socket_mem, alloc_mem, socket_limit, .. } = options.clone();
-        let DpdkOptions { lcore_mask, hugepage_dir, extra, .. } = options.clone();
-        let eal =
-            EalOptions { socket_mem, alloc_mem, socket_limit, lcore_mask, hugepage_dir, extra };
         log::info!(target: "dpdk", "DPDK Enabled - initializing...");
-        match port_dpdk::start(&eal, cpu.unwrap_or(0)) {
+        match port_dpdk::start(&options.eal, cpu.unwrap_or(0)) {
             Ok(version) => log::info!(target: "dpdk", "DPDK Enabled - initialized ({version})"),
             Err(error) => {
                 let is_try = options.init == DpdkInit::Try;

@@ -6,7 +6,7 @@ use super::configure::random_mac;
 use super::devices::DeviceKind;
 use base::{OfPort, PortNo};
 use control::{Desired, Hint, Interface, InterfaceKind, Port};
-use ofproto::{PortDevice, PortSpec, PortVlans, PriorityTags};
+use ofproto::{PortDevice, PortSpec};
 use port::PortError;
 use port_linux::LinkInfo;
 use std::sync::Arc;
@@ -170,8 +170,8 @@ impl Switch {
         let mut spec = PortSpec::new(&interface.name, mac, device);
         spec.requested = interface.ofport_request.or(interface.ofport_hint.0);
         spec.is_local = interface.name == running.bridge;
-        spec.vlan = vlan_mode(&running.port.vlan);
-        spec.priority_tags = priority_tags(running.port.priority_tags);
+        spec.vlan = running.port.vlan.clone();
+        spec.priority_tags = running.port.priority_tags;
         spec.protected = running.port.protected;
         if let Some(link) = &link {
             describe_link(&mut spec, link);
@@ -332,28 +332,6 @@ impl Switch {
         }
         self.configured.interfaces.insert(link.name.clone(), running);
         self.settle();
-    }
-}
-
-fn vlan_mode(mode: &control::VlanMode) -> PortVlans {
-    match mode.clone() {
-        control::VlanMode::Access { tag } => PortVlans::Access(tag),
-        control::VlanMode::Trunk { trunks } => PortVlans::Trunk { trunks },
-        control::VlanMode::NativeTagged { tag, trunks } => PortVlans::NativeTagged { tag, trunks },
-        control::VlanMode::NativeUntagged { tag, trunks } => {
-            PortVlans::NativeUntagged { tag, trunks }
-        }
-        control::VlanMode::Dot1qTunnel { tag, cvlans, ethertype } => {
-            PortVlans::Tunnel { tag, inner: cvlans, tpid: ethertype }
-        }
-    }
-}
-
-fn priority_tags(tags: control::PriorityTags) -> PriorityTags {
-    match tags {
-        control::PriorityTags::Never => PriorityTags::Never,
-        control::PriorityTags::IfNonzero => PriorityTags::IfNonzero,
-        control::PriorityTags::Always => PriorityTags::Always,
     }
 }
 

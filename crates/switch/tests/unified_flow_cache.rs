@@ -13,7 +13,7 @@ mod tunnels;
 
 use base::{Instant, MacAddr, OfPort, PortNo};
 use datapath::WorkerConfig;
-use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, PortVlans};
+use ofproto::{BridgeConfig, Config, FailMode, Ofproto, PortDevice, PortSpec, VlanMode};
 use openflow::message::FlowModCommand;
 use parts::Parts;
 use serde::Deserialize;
@@ -47,18 +47,18 @@ struct PortCase {
     vlan: Option<String>,
 }
 
-fn vlan_mode(text: &str) -> PortVlans {
+fn vlan_mode(text: &str) -> VlanMode {
     let mut words = text.split([' ', ',']);
     let mode = words.next().unwrap_or_default();
     let numbers: Vec<u16> = words.filter_map(|word| word.parse().ok()).collect();
     let tag = numbers.first().copied().unwrap_or_default();
     let rest = numbers.get(1..).unwrap_or_default().to_vec();
     match mode {
-        "access" => PortVlans::Access(tag),
-        "native-tagged" => PortVlans::NativeTagged { tag, trunks: rest },
-        "native-untagged" => PortVlans::NativeUntagged { tag, trunks: rest },
-        "dot1q-tunnel" => PortVlans::Tunnel { tag, inner: rest, tpid: 0x88a8 },
-        _ => PortVlans::Trunk { trunks: numbers },
+        "access" => VlanMode::Access(tag),
+        "native-tagged" => VlanMode::NativeTagged { tag, trunks: rest },
+        "native-untagged" => VlanMode::NativeUntagged { tag, trunks: rest },
+        "dot1q-tunnel" => VlanMode::Dot1qTunnel { tag, cvlans: rest, ethertype: 0x88a8 },
+        _ => VlanMode::Trunk { trunks: numbers },
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
-use crate::{Bridge, Controller, FailMode, VlanMode};
+use crate::{Bridge, Controller, FailMode};
 use base::OfPort;
+use ofproto::VlanMode;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -79,7 +80,7 @@ fn desired(bridges: Vec<Option<bool>>, ports: Vec<PortDraw>, rest: (bool, Vec<u3
         interface.ofport_request = number.filter(is_free).map(OfPort);
         let mut port = Port::new(interface);
         if let Some(tag) = tag {
-            port.vlan = VlanMode::Access { tag };
+            port.vlan = VlanMode::Access(tag);
         }
         bridge.ports.insert(port.name.clone(), port);
     }
@@ -171,7 +172,7 @@ fn what_a_port_keeps_open() {
     assert_eq!(kinds(&old(Some(1)), &old(Some(2))), ["remove", "add"]);
     assert_eq!(kinds(&old(None), &old(Some(2))), ["remove", "add"]);
     assert_eq!(kinds(&old(Some(1)), &old(None)), ["configure"], "the number stays");
-    assert_eq!(with(&|port| port.vlan = VlanMode::Access { tag: 1 }), ["configure"]);
+    assert_eq!(with(&|port| port.vlan = VlanMode::Access(1)), ["configure"]);
     assert_eq!(with(&|port| port.interfaces[0].mtu_request = Some(1400)), ["configure"]);
     assert_eq!(with(&|port| port.interfaces[0].kind = InterfaceKind::Tap), ["remove", "add"]);
     let hint = |port: &mut Port| port.interfaces[0].ofport_hint = crate::Hint(Some(OfPort(3)));

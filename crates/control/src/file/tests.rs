@@ -1,6 +1,7 @@
 use super::*;
-use crate::{DpdkInit, VlanMode};
+use crate::DpdkInit;
 use base::{DatapathId, MacAddr, OfPort};
+use ofproto::VlanMode;
 use openflow::Version;
 use proptest::prelude::*;
 
@@ -58,7 +59,7 @@ fn the_documented_example_is_read() {
     let local = |name| Port::new(interface(name, InterfaceKind::Internal));
     let mut veth0 = Port::new(interface("veth0", InterfaceKind::System));
     veth0.interfaces[0].ofport_request = Some(OfPort(1));
-    veth0.vlan = VlanMode::Access { tag: 10 };
+    veth0.vlan = VlanMode::Access(10);
     let mut int0 = local("int0");
     int0.interfaces[0].mac = Some(MacAddr([2, 0, 0, 0, 0, 2]));
     let said = |pairs: &[(&str, &str)]| {

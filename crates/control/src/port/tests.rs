@@ -1,31 +1,5 @@
 use super::*;
 
-#[test]
-fn columns_mean_vlan_modes() {
-    use VlanMode::{Access, Dot1qTunnel, NativeTagged, NativeUntagged, Trunk};
-    let check = |mode, tag, trunks: &[u16], cvlans: &[u16], expect| {
-        let found = VlanMode::from_columns(mode, tag, trunks.into(), cvlans.into(), 0x88a8);
-        assert_eq!(found, expect, "{mode:?} tag {tag:?} trunks {trunks:?}");
-    };
-    check(None, None, &[], &[], Some(Trunk { trunks: vec![] }));
-    check(None, None, &[5, 7], &[], Some(Trunk { trunks: vec![5, 7] }));
-    check(None, Some(10), &[], &[], Some(Access { tag: 10 }));
-    check(None, Some(10), &[5], &[], Some(Access { tag: 10 }));
-    check(None, Some(0), &[], &[], Some(Access { tag: 0 }));
-    check(Some("access"), None, &[], &[], Some(Access { tag: 0 }));
-    check(Some("trunk"), Some(10), &[5], &[], Some(Trunk { trunks: vec![5] }));
-    let native = |tag, trunks: &[u16]| Some(NativeTagged { tag, trunks: trunks.into() });
-    check(Some("native-tagged"), Some(10), &[], &[], native(10, &[]));
-    check(Some("native-tagged"), Some(10), &[0, 20], &[], native(10, &[0, 20]));
-    check(Some("native-tagged"), Some(10), &[10], &[], native(10, &[10]));
-    check(Some("native-tagged"), None, &[0, 20], &[], native(0, &[0, 20]));
-    let native = NativeUntagged { tag: 3, trunks: vec![1] };
-    check(Some("native-untagged"), Some(3), &[1], &[], Some(native));
-    let tunnel = Dot1qTunnel { tag: 9, cvlans: vec![4], ethertype: 0x88a8 };
-    check(Some("dot1q-tunnel"), Some(9), &[1], &[4], Some(tunnel));
-    check(Some("nonsense"), Some(9), &[], &[], None);
-}
-
 /// The kind of an interface whose only option, if any, is its peer.
 fn from_type(type_name: &str, peer: Option<&str>) -> InterfaceKind {
     let options = peer.map(|peer| ("peer".to_owned(), peer.to_owned())).into_iter().collect();

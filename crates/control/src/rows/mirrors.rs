@@ -2,20 +2,20 @@
 
 use super::port::vlans;
 use super::{Place, Reader};
-use crate::desired::{Mirror, MirrorOutput};
+use ofproto::{MirrorConfig, MirrorOutput};
 use ovsdb::Row;
 use std::collections::BTreeSet;
 
 impl Reader<'_> {
     /// The mirrors of a bridge (ovs: `vswitchd/bridge.c`, `mirror_configure`).
-    pub(super) fn mirrors(&mut self, bridge: &Place<'_>) -> Vec<Mirror> {
+    pub(super) fn mirrors(&mut self, bridge: &Place<'_>) -> Vec<MirrorConfig> {
         let rows = bridge.row.uuids("mirrors");
         let mut rows: Vec<_> = rows.iter().filter_map(|row| self.row("Mirror", *row)).collect();
         rows.sort_by_key(|row| row.str("name"));
         rows.into_iter().filter_map(|row| self.mirror(row, bridge)).collect()
     }
 
-    fn mirror(&mut self, row: &Row, bridge: &Place<'_>) -> Option<Mirror> {
+    fn mirror(&mut self, row: &Row, bridge: &Place<'_>) -> Option<MirrorConfig> {
         let name = row.str("name").unwrap_or_default();
         let place = &Place { table: "Mirror", name, row };
         self.warn_of_ignored(place);
@@ -41,8 +41,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(Mirror {
-            name: name.to_owned(),
+        Some(MirrorConfig {
             all: row.opt_bool("select_all").unwrap_or_default(),
             sources: self.names_of_ports(row, "select_src_port"),
             destinations: self.names_of_ports(row, "select_dst_port"),
@@ -61,13 +60,14 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::Desired;
     use crate::fixture::{replica, uuid};
-    use crate::{Desired, Mirror, MirrorOutput};
+    use ofproto::{MirrorConfig, MirrorOutput};
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
     /// The mirror that a row means on a bridge with ports p0 and p1, where port p2 is elsewhere.
-    fn mirror(row: Value) -> (Vec<Mirror>, Vec<String>) {
+    fn mirror(row: Value) -> (Vec<MirrorConfig>, Vec<String>) {
         let mut row = row;
         row.as_object_mut().unwrap().insert("name".into(), json!("m"));
         let ports = json!(["set", [uuid(3), uuid(4)]]);
@@ -86,8 +86,7 @@ mod tests {
 
     #[test]
     fn a_row_becomes_a_mirror_if_its_copies_have_a_place() {
-        let expected = Mirror {
-            name: "m".to_owned(),
+        let expected = MirrorConfig {
             all: false,
             sources: BTreeSet::from(["p0".to_owned()]),
             destinations: BTreeSet::from(["p0".to_owned(), "p1".to_owned()]),

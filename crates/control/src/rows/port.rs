@@ -2,8 +2,9 @@
 
 use super::{Place, Reader, mac_of_an_interface};
 use crate::queues::affinity_from_text;
-use crate::{Hint, Interface, InterfaceKind, Port, PriorityTags, VlanMode};
+use crate::{Hint, Interface, InterfaceKind, Port};
 use base::OfPort;
+use ofproto::{PriorityTags, VlanMode};
 use ovsdb::Row;
 use wire::ethertype;
 

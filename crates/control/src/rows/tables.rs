@@ -1,8 +1,8 @@
 //! Rows of `Flow_Table`.
 
 use super::{Place, Reader, to_u32};
-use crate::desired::FlowTable;
 use classifier::{MAX_PREFIX_FIELDS, PrefixField};
+use ofproto::TableConfig;
 use openflow::text::NamedBits;
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const PREFIX_FIELDS: [(&str, PrefixField); 6] = [
 
 impl Reader<'_> {
     /// The flow tables of a bridge that have settings.
-    pub(super) fn flow_tables(&mut self, bridge: &Place<'_>) -> BTreeMap<u8, FlowTable> {
+    pub(super) fn flow_tables(&mut self, bridge: &Place<'_>) -> BTreeMap<u8, TableConfig> {
         let mut tables = BTreeMap::new();
         let rows = bridge.row.get("flow_tables").map(|map| map.as_uuid_map()).unwrap_or_default();
         for (number, uuid) in rows {
@@ -31,7 +31,7 @@ impl Reader<'_> {
             self.warn_of_ignored(place);
             let strings = |column| row.get(column).map(|set| set.as_str_set()).unwrap_or_default();
             let prefixes = strings("prefixes");
-            let table = FlowTable {
+            let table = TableConfig {
                 name: row.str("name").filter(|name| !name.is_empty()).map(str::to_owned),
                 flow_limit: row.opt_i64("flow_limit").map(to_u32),
                 evicts: row.str("overflow_policy") == Some("evict"),

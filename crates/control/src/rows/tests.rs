@@ -1,11 +1,9 @@
 use super::*;
 use crate::fixture::{replica, uuid};
-use crate::{
-    AutoBalance, FlowTable, Hint, Isolation, PriorityTags, QueueOptions, RxqAssign, SleepMax,
-    VlanMode, ZonePolicy,
-};
+use crate::{AutoBalance, Hint, Isolation, QueueOptions, RxqAssign, SleepMax, ZonePolicy};
 use base::{DatapathId, MacAddr, OfPort, Zone};
 use classifier::PrefixField;
+use ofproto::{PriorityTags, TableConfig, VlanMode};
 use openflow::Version;
 use openflow::text::NamedBits;
 use serde_json::{Value, json};
@@ -62,11 +60,11 @@ fn settings_of_flow_tables() {
         ("Flow_Table", 6, limited),
     ]);
     let (found, warnings) = Desired::from_rows(&rows);
-    let prefixes = |fields: &[PrefixField]| FlowTable {
+    let prefixes = |fields: &[PrefixField]| TableConfig {
         prefixes: Some(fields.to_vec()),
-        ..FlowTable::default()
+        ..TableConfig::default()
     };
-    let limited = FlowTable {
+    let limited = TableConfig {
         name: Some("main".into()),
         flow_limit: Some(5),
         evicts: true,
@@ -352,7 +350,7 @@ fn wrong_values_are_warned_of_and_ignored() {
 fn a_tag_without_a_mode_has_no_trunks() {
     let port = json!({"tag": 10, "trunks": ["set", [1, 2]]});
     let (found, warnings) = desired(none(), none(), port, none());
-    assert_eq!(found.bridges["br0"].ports["p0"].vlan, VlanMode::Access { tag: 10 });
+    assert_eq!(found.bridges["br0"].ports["p0"].vlan, VlanMode::Access(10));
     let words = "Port p0: trunks: ignored, since a tag without vlan_mode makes it an access port";
     assert_eq!(warnings, [words]);
 }

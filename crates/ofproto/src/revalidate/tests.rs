@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    BridgeConfig, Config, ControllerState, Fragments, Handler, PortDevice, PortSpec, PortVlans,
+    BridgeConfig, Config, ControllerState, Fragments, Handler, PortDevice, PortSpec, VlanMode,
 };
 use base::{OfPort, PortNo, RecircId, WorkerId, Zone};
 use flow::{Action, CtState, FlowKey, Frame, Match, Upcall, UpcallKind};
@@ -149,8 +149,8 @@ impl Switch {
             Event::Flush { bridge } => self.ofproto.flush_macs(self.bridges[*bridge]),
             Event::Vlan { port: number, tag } => {
                 let vlan = match tag {
-                    0 => PortVlans::default(),
-                    tag => PortVlans::Access(*tag),
+                    0 => VlanMode::default(),
+                    tag => VlanMode::Access(*tag),
                 };
                 let _ =
                     self.ofproto.set_port(id, OfPort(*number), PortSpec { vlan, ..port(*number) });

@@ -1,7 +1,7 @@
 //! What a trace leaves behind. What it prints is in `testdata/ofproto`.
 
 use super::*;
-use crate::{BridgeConfig, Config, PortDevice, PortSpec, PortVlans, PriorityTags};
+use crate::{BridgeConfig, Config, PortDevice, PortSpec, PriorityTags, VlanMode};
 use openflow::message::FlowModCommand;
 
 const NOW: Instant = Instant::from_millis(100_000);
@@ -71,8 +71,8 @@ fn other_vlans_make_a_port_forget_what_is_behind_it() {
     let changes = [
         (port(2), false),
         (PortSpec { speed_kbps: 7, ..port(2) }, false),
-        (with_vlan(PortVlans::Access(10)), true),
-        (with_vlan(PortVlans::Trunk { trunks: vec![10, 20] }), true),
+        (with_vlan(VlanMode::Access(10)), true),
+        (with_vlan(VlanMode::Trunk { trunks: vec![10, 20] }), true),
         (PortSpec { priority_tags: PriorityTags::Always, ..port(2) }, true),
         (PortSpec { protected: true, ..port(2) }, true),
     ];

@@ -5,7 +5,7 @@ use super::report::NoteKind;
 use super::{Effect, fields};
 use crate::port::Port;
 use crate::revalidate::Dependency;
-use crate::vlan::{PortVlans, PriorityTags, Tag, Vlans};
+use crate::vlan::{PriorityTags, Tag, VlanMode, Vlans};
 use base::{MacAddr, OfPort};
 use flow::{Field, FlowKey, VLAN_PRESENT};
 use wire::ethertype;
@@ -23,7 +23,7 @@ impl<'a> Context<'a> {
         }
         let in_port = self.in_port();
         let port = self.port(in_port);
-        if port.is_some_and(|port| matches!(port.spec.vlan, PortVlans::Tunnel { .. })) {
+        if port.is_some_and(|port| matches!(port.spec.vlan, VlanMode::Dot1qTunnel { .. })) {
             self.mask.add(Field::VlanTci1);
         }
         // Packets that a controller makes up come from no port, and may have any VLAN.
@@ -165,7 +165,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub fn look_at_inner(&mut self, port: &PortVlans, vlans: &Vlans) {
+    pub fn look_at_inner(&mut self, port: &VlanMode, vlans: &Vlans) {
         if port.looks_at_inner(vlans) {
             self.mask.add(Field::VlanTci1);
         }
@@ -184,11 +184,11 @@ impl<'a> Context<'a> {
 fn refused(port: &Port, vid: u16) -> String {
     let name = &port.spec.name;
     match &port.spec.vlan {
-        PortVlans::Access(tag) => format!(
+        VlanMode::Access(tag) => format!(
             "dropping VLAN {vid} tagged packet received on port {name} configured as VLAN {tag} \
              access port"
         ),
-        PortVlans::Tunnel { .. } => format!(
+        VlanMode::Dot1qTunnel { .. } => format!(
             "dropping VLAN {vid} packet received on dot1q-tunnel port {name} that excludes this VLAN"
         ),
         _ => format!(

@@ -1,7 +1,7 @@
 //! Laws of translation, on random tables and packets.
 
 use super::{Notes, Translation, datapath_mask, translate};
-use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, PortVlans};
+use crate::{BridgeConfig, BridgeId, Config, Ofproto, PortDevice, PortSpec, VlanMode};
 use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, FRAG_LATER, Field, FlowKey, Mask, SetField, VLAN_PRESENT};
 use openflow::message::FlowModCommand;
@@ -92,7 +92,7 @@ fn patch(name: &str, peer: &str) -> PortSpec {
     PortSpec::new(name, MacAddr::ZERO, PortDevice::Patch { peer: peer.into() })
 }
 
-fn device(name: &str, number: u32, vlan: PortVlans) -> PortSpec {
+fn device(name: &str, number: u32, vlan: VlanMode) -> PortSpec {
     let device = PortDevice::Datapath(PortNo(number));
     PortSpec { vlan, ..PortSpec::new(name, MacAddr::ZERO, device) }
 }
@@ -103,19 +103,19 @@ fn switch(flows: &[String]) -> (Ofproto, BridgeId) {
     let mut ofproto = Ofproto::new(Config::default());
     let ids =
         ["br0", "br1"].map(|name| ofproto.add_bridge(BridgeConfig::new(name, MacAddr::ZERO), NOW));
-    let local = PortSpec { is_local: true, ..device("br0", 9, PortVlans::default()) };
-    let trunk = PortVlans::Trunk { trunks: vec![0, 10, 20] };
+    let local = PortSpec { is_local: true, ..device("br0", 9, VlanMode::default()) };
+    let trunk = VlanMode::Trunk { trunks: vec![0, 10, 20] };
     for spec in [
-        device("p1", 1, PortVlans::default()),
-        device("p2", 2, PortVlans::Access(10)),
+        device("p1", 1, VlanMode::default()),
+        device("p2", 2, VlanMode::Access(10)),
         device("p3", 3, trunk),
-        device("p4", 4, PortVlans::Tunnel { tag: 10, inner: vec![0, 20], tpid: 0x88a8 }),
+        device("p4", 4, VlanMode::Dot1qTunnel { tag: 10, cvlans: vec![0, 20], ethertype: 0x88a8 }),
         patch("a", "b"),
         local,
     ] {
         ofproto.add_port(ids[0], spec, NOW).unwrap();
     }
-    for spec in [patch("b", "a"), device("p5", 5, PortVlans::default())] {
+    for spec in [patch("b", "a"), device("p5", 5, VlanMode::default())] {
         ofproto.add_port(ids[1], spec, NOW).unwrap();
     }
     ofproto.learn_mac(ids[0], 0, MacAddr([2, 0, 0, 0, 0, 2]), OfPort(2), NOW);

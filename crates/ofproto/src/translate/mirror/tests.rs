@@ -2,7 +2,7 @@
 
 use crate::translate::Notes;
 use crate::{
-    BridgeConfig, Config, MirrorConfig, MirrorOutput, Ofproto, PortDevice, PortSpec, PortVlans,
+    BridgeConfig, Config, MirrorConfig, MirrorOutput, Ofproto, PortDevice, PortSpec, VlanMode,
 };
 use base::{Instant, MacAddr, OfPort, PortNo};
 use flow::{Action, Field, FlowKey, VLAN_PRESENT};
@@ -19,7 +19,7 @@ fn sent(flows: &str, mirrors: &[MirrorConfig], in_port: u32, vlan: u16) -> Vec<S
     let id = ofproto.add_bridge(config, NOW);
     for number in 1..=4 {
         let device = PortDevice::Datapath(PortNo(number));
-        let vlan = if number == 4 { PortVlans::Access(12) } else { PortVlans::default() };
+        let vlan = if number == 4 { VlanMode::Access(12) } else { VlanMode::default() };
         let spec = PortSpec::new(format!("p{number}"), MacAddr::ZERO, device);
         let requested = Some(OfPort(number as u16));
         ofproto.add_port(id, PortSpec { vlan, requested, ..spec }, NOW).unwrap();
