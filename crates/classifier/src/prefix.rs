@@ -37,17 +37,6 @@ impl PrefixField {
         }
     }
 
-    /// The trie field for a field, if it can have one.
-    pub fn from_field(field: Field) -> Option<PrefixField> {
-        match field {
-            Field::Ipv4Src => Some(PrefixField::Ipv4Src),
-            Field::Ipv4Dst => Some(PrefixField::Ipv4Dst),
-            Field::Ipv6Src => Some(PrefixField::Ipv6Src),
-            Field::Ipv6Dst => Some(PrefixField::Ipv6Dst),
-            _ => None,
-        }
-    }
-
     /// The length of the prefix that `mask` is on this field, 0 where it is none or where the trie
     /// may not be used.
     pub(crate) fn prefix_len(self, mask: &Mask) -> u32 {

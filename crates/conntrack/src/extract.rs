@@ -141,17 +141,8 @@ fn ports(l4: &[u8]) -> Result<[u16; 2], Event> {
 fn query(family: Family, l4: &[u8]) -> Result<Option<[u16; 2]>, Event> {
     let [icmp_type, code, ..] = *l4 else { return Err(Event::Truncated) };
     let (is_query, is_error) = match family {
-        Family::V4 => (
-            matches!(
-                icmp_type,
-                icmp::ECHO_REQUEST | icmp::ECHO_REPLY | icmp::TIMESTAMP_REQUEST..=icmp::INFO_REPLY
-            ),
-            icmp::is_error(icmp_type),
-        ),
-        Family::V6 => (
-            matches!(icmp_type, icmpv6::ECHO_REQUEST | icmpv6::ECHO_REPLY),
-            matches!(icmp_type, icmpv6::UNREACHABLE..=icmpv6::PARAMETER_PROBLEM),
-        ),
+        Family::V4 => (icmp::has_id(icmp_type), icmp::is_error(icmp_type)),
+        Family::V6 => (icmpv6::has_id(icmp_type), icmpv6::is_error(icmp_type)),
     };
     match (is_query, is_error) {
         (true, _) if code == 0 => Ok(Some([be16(l4, 4), u16::from(icmp_type) << 8])),

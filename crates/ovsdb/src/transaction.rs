@@ -185,11 +185,6 @@ impl Transaction {
         Atom::NamedUuid(name.to_owned())
     }
 
-    /// Inserts a row that no other operation refers to.
-    pub fn insert_unnamed(&mut self, table: &str, row: Values) -> &mut Self {
-        self.push(Operation::Insert { table: table.into(), name: None, row })
-    }
-
     /// Sets columns of one row.
     pub fn update(&mut self, table: &str, uuid: Uuid, row: Values) -> &mut Self {
         self.update_where(table, vec![Condition::uuid(uuid)], row)

@@ -4,7 +4,7 @@ use base::MacAddr;
 
 use crate::error::{Header, Malformed};
 use crate::numbers::ethertype;
-use crate::octets::{array_at, put, put_u16, range, range_mut, u16_at};
+use crate::octets::{array_at, put, put_u16, range, u16_at};
 
 mod field {
     pub const DESTINATION: usize = 0;
@@ -75,13 +75,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ethernet<T> {
     /// Sets the type field.
     pub fn set_ethertype(&mut self, ethertype: u16) {
         put_u16(self.bytes.as_mut(), field::TYPE, ethertype);
-    }
-
-    /// What follows the type field, for writing.
-    pub fn payload_mut(&mut self) -> &mut [u8] {
-        let bytes = self.bytes.as_mut();
-        let end = bytes.len();
-        range_mut(bytes, HEADER_LEN, end)
     }
 }
 

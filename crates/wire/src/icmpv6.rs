@@ -4,16 +4,12 @@ use std::net::Ipv6Addr;
 
 use base::MacAddr;
 
-use crate::error::{Header, Malformed};
-use crate::octets::{array_at, put, put_u16, range, u8_at, u16_at, u32_at};
+use crate::octets::{array_at, put, u8_at};
+use crate::view::icmp_view;
 
 pub(crate) mod field {
-    pub const TYPE: usize = 0;
-    pub const CODE: usize = 1;
-    pub const CHECKSUM: usize = 2;
-    pub const REST: usize = 4;
-    pub const ECHO_ID: usize = 4;
-    pub const ECHO_SEQ: usize = 6;
+    pub use crate::view::icmp_field::*;
+
     pub const ND_TARGET: usize = 8;
     pub const ND_OPTIONS: usize = 24;
 }
@@ -33,10 +29,6 @@ pub const PARAMETER_PROBLEM: u8 = 4;
 pub const ECHO_REQUEST: u8 = 128;
 /// Echo reply.
 pub const ECHO_REPLY: u8 = 129;
-/// Router solicitation.
-pub const ROUTER_SOLICIT: u8 = 133;
-/// Router advertisement.
-pub const ROUTER_ADVERT: u8 = 134;
 /// Neighbour solicitation.
 pub const NEIGHBOUR_SOLICIT: u8 = 135;
 /// Neighbour advertisement.
@@ -55,59 +47,9 @@ pub struct Icmpv6<T: AsRef<[u8]>> {
     bytes: T,
 }
 
+icmp_view!(Icmpv6);
+
 impl<T: AsRef<[u8]>> Icmpv6<T> {
-    /// A view of `bytes`.
-    ///
-    /// # Errors
-    /// Fewer than 8 bytes.
-    #[inline]
-    pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
-        Malformed::unless_holds(Header::Icmpv6, HEADER_LEN, bytes.as_ref().len())?;
-        Ok(Icmpv6 { bytes })
-    }
-
-    /// The bytes that the view was made of.
-    pub fn into_inner(self) -> T {
-        self.bytes
-    }
-
-    /// The type, [`ECHO_REQUEST`] for instance.
-    pub fn icmp_type(&self) -> u8 {
-        u8_at(self.bytes.as_ref(), field::TYPE)
-    }
-
-    /// The code within the type.
-    pub fn code(&self) -> u8 {
-        u8_at(self.bytes.as_ref(), field::CODE)
-    }
-
-    /// The checksum as it stands.
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::CHECKSUM)
-    }
-
-    /// The four bytes behind the checksum: flags of a neighbour advertisement, the MTU of a
-    /// "packet too big".
-    pub fn rest(&self) -> u32 {
-        u32_at(self.bytes.as_ref(), field::REST)
-    }
-
-    /// The identifier of an echo message.
-    pub fn echo_id(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::ECHO_ID)
-    }
-
-    /// The sequence number of an echo message.
-    pub fn echo_seq(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::ECHO_SEQ)
-    }
-
-    /// Whether the payload is the start of the packet that the message is about. RFC 4443 gives
-    /// errors all types below 128; only those that exist count here.
-    pub fn is_error(&self) -> bool {
-        matches!(self.icmp_type(), UNREACHABLE..=PARAMETER_PROBLEM)
-    }
-
     /// Whether this is a neighbour solicitation or advertisement.
     pub fn is_neighbour_discovery(&self) -> bool {
         matches!(self.icmp_type(), NEIGHBOUR_SOLICIT | NEIGHBOUR_ADVERT) && self.code() == 0
@@ -137,39 +79,19 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
     pub fn nd_target_link(&self) -> Option<MacAddr> {
         self.nd_options().find(|o| o.kind == OPTION_TARGET_LINK).and_then(|o| o.link_address())
     }
-
-    /// What follows the header: echo data, or for errors the quoted packet.
-    pub fn payload(&self) -> &[u8] {
-        let bytes = self.bytes.as_ref();
-        range(bytes, HEADER_LEN, bytes.len())
-    }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmpv6<T> {
-    /// Sets the type.
-    pub fn set_icmp_type(&mut self, icmp_type: u8) {
-        put(self.bytes.as_mut(), field::TYPE, [icmp_type]);
-    }
-
-    /// Sets the code.
-    pub fn set_code(&mut self, code: u8) {
-        put(self.bytes.as_mut(), field::CODE, [code]);
-    }
-
-    /// Sets the checksum.
-    pub fn set_checksum(&mut self, checksum: u16) {
-        put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);
-    }
-
-    /// Sets the identifier.
-    pub fn set_echo_id(&mut self, id: u16) {
-        put_u16(self.bytes.as_mut(), field::ECHO_ID, id);
-    }
-
     /// Sets the target of a neighbour solicitation or advertisement.
     pub fn set_nd_target(&mut self, target: Ipv6Addr) {
         put(self.bytes.as_mut(), field::ND_TARGET, target.octets());
     }
+}
+
+/// Whether a message of this type quotes the packet that it is about. RFC 4443 gives errors all types
+/// below 128; only those that exist count here.
+pub const fn is_error(icmp_type: u8) -> bool {
+    matches!(icmp_type, UNREACHABLE..=PARAMETER_PROBLEM)
 }
 
 /// Whether a message of this type has an identifier.

@@ -41,6 +41,7 @@ pub mod text;
 mod too_big;
 pub mod udp;
 pub mod upper;
+mod view;
 pub mod vlan;
 pub mod vxlan;
 

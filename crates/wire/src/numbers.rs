@@ -21,8 +21,6 @@ pub mod ethertype {
     pub const SERVICE_VLAN: u16 = 0x88a8;
     /// MPLS unicast.
     pub const MPLS: u16 = 0x8847;
-    /// MPLS multicast.
-    pub const MPLS_MULTICAST: u16 = 0x8848;
     /// LLDP.
     pub const LLDP: u16 = 0x88cc;
     /// A whole Ethernet frame within a tunnel.
@@ -65,8 +63,6 @@ pub mod protocol {
     pub const AUTHENTICATION: u8 = 51;
     /// ICMPv6.
     pub const ICMPV6: u8 = 58;
-    /// IPv6: nothing follows.
-    pub const NO_NEXT_HEADER: u8 = 59;
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: u8 = 60;
     /// SCTP.

@@ -1,11 +1,12 @@
 //! SCTP common headers (RFC 9260 section 3.1).
 
 use crate::error::{Header, Malformed};
-use crate::octets::{array_at, put, put_u16, put_u32, range, u16_at, u32_at};
+use crate::octets::{array_at, put, put_u32, range, u16_at, u32_at};
+use crate::view::transport_view;
 
 pub(crate) mod field {
-    pub const SOURCE: usize = 0;
-    pub const DESTINATION: usize = 2;
+    pub use crate::view::port_field::*;
+
     pub const TAG: usize = 4;
     pub const CHECKSUM: usize = 8;
 }
@@ -64,6 +65,8 @@ pub struct Sctp<T: AsRef<[u8]>> {
     bytes: T,
 }
 
+transport_view!(Sctp);
+
 impl<T: AsRef<[u8]>> Sctp<T> {
     /// A view of `bytes`, all of which is the SCTP packet: its header has no length.
     ///
@@ -73,21 +76,6 @@ impl<T: AsRef<[u8]>> Sctp<T> {
     pub fn new_checked(bytes: T) -> Result<Self, Malformed> {
         Malformed::unless_holds(Header::Sctp, HEADER_LEN, bytes.as_ref().len())?;
         Ok(Sctp { bytes })
-    }
-
-    /// The bytes that the view was made of.
-    pub fn into_inner(self) -> T {
-        self.bytes
-    }
-
-    /// The source port.
-    pub fn source_port(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::SOURCE)
-    }
-
-    /// The destination port.
-    pub fn destination_port(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::DESTINATION)
     }
 
     /// The verification tag.
@@ -128,16 +116,6 @@ impl<T: AsRef<[u8]>> Sctp<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Sctp<T> {
-    /// Sets the source port.
-    pub fn set_source_port(&mut self, port: u16) {
-        put_u16(self.bytes.as_mut(), field::SOURCE, port);
-    }
-
-    /// Sets the destination port.
-    pub fn set_destination_port(&mut self, port: u16) {
-        put_u16(self.bytes.as_mut(), field::DESTINATION, port);
-    }
-
     /// Sets the verification tag.
     pub fn set_verification_tag(&mut self, tag: u32) {
         put_u32(self.bytes.as_mut(), field::TAG, tag);

@@ -5,10 +5,11 @@ use std::ops::{BitOr, BitOrAssign};
 
 use crate::error::{Header, Malformed};
 use crate::octets::{put, put_u16, put_u32, range, u8_at, u16_at, u32_at};
+use crate::view::transport_view;
 
 pub(crate) mod field {
-    pub const SOURCE: usize = 0;
-    pub const DESTINATION: usize = 2;
+    pub use crate::view::port_field::*;
+
     pub const SEQ: usize = 4;
     pub const ACK: usize = 8;
     pub const OFFSET_FLAGS: usize = 12;
@@ -98,6 +99,8 @@ pub struct Tcp<T: AsRef<[u8]>> {
     bytes: T,
 }
 
+transport_view!(Tcp);
+
 impl<T: AsRef<[u8]>> Tcp<T> {
     /// A view of `bytes`.
     ///
@@ -109,21 +112,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         Malformed::unless_holds(Header::Tcp, HEADER_LEN, raw.len())?;
         Malformed::unless_within(Header::Tcp, header_len(raw), HEADER_LEN, raw.len())?;
         Ok(Tcp { bytes })
-    }
-
-    /// The bytes that the view was made of.
-    pub fn into_inner(self) -> T {
-        self.bytes
-    }
-
-    /// The source port.
-    pub fn source_port(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::SOURCE)
-    }
-
-    /// The destination port.
-    pub fn destination_port(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::DESTINATION)
     }
 
     /// The sequence number of the first byte of the payload.
@@ -190,16 +178,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
-    /// Sets the source port.
-    pub fn set_source_port(&mut self, port: u16) {
-        put_u16(self.bytes.as_mut(), field::SOURCE, port);
-    }
-
-    /// Sets the destination port.
-    pub fn set_destination_port(&mut self, port: u16) {
-        put_u16(self.bytes.as_mut(), field::DESTINATION, port);
-    }
-
     /// Sets the sequence number.
     pub fn set_seq(&mut self, seq: u32) {
         put_u32(self.bytes.as_mut(), field::SEQ, seq);
@@ -221,11 +199,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
     pub fn set_data_offset(&mut self, words: u8) {
         let low = u8_at(self.bytes.as_ref(), field::OFFSET_FLAGS) & 0x0f;
         put(self.bytes.as_mut(), field::OFFSET_FLAGS, [words << 4 | low]);
-    }
-
-    /// Sets the window.
-    pub fn set_window(&mut self, window: u16) {
-        put_u16(self.bytes.as_mut(), field::WINDOW, window);
     }
 
     /// Sets the checksum.

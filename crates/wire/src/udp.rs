@@ -2,10 +2,11 @@
 
 use crate::error::{Header, Malformed};
 use crate::octets::{put_u16, range, u16_at};
+use crate::view::transport_view;
 
 pub(crate) mod field {
-    pub const SOURCE: usize = 0;
-    pub const DESTINATION: usize = 2;
+    pub use crate::view::port_field::*;
+
     pub const LENGTH: usize = 4;
     pub const CHECKSUM: usize = 6;
 }
@@ -19,6 +20,8 @@ pub struct Udp<T: AsRef<[u8]>> {
     bytes: T,
 }
 
+transport_view!(Udp);
+
 impl<T: AsRef<[u8]>> Udp<T> {
     /// A view of `bytes`.
     ///
@@ -31,21 +34,6 @@ impl<T: AsRef<[u8]>> Udp<T> {
         let length = u16_at(raw, field::LENGTH).into();
         Malformed::unless_within(Header::Udp, length, HEADER_LEN, raw.len())?;
         Ok(Udp { bytes })
-    }
-
-    /// The bytes that the view was made of.
-    pub fn into_inner(self) -> T {
-        self.bytes
-    }
-
-    /// The source port.
-    pub fn source_port(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::SOURCE)
-    }
-
-    /// The destination port.
-    pub fn destination_port(&self) -> u16 {
-        u16_at(self.bytes.as_ref(), field::DESTINATION)
     }
 
     /// Bytes of header and payload, as the header says.
@@ -65,16 +53,6 @@ impl<T: AsRef<[u8]>> Udp<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Udp<T> {
-    /// Sets the source port.
-    pub fn set_source_port(&mut self, port: u16) {
-        put_u16(self.bytes.as_mut(), field::SOURCE, port);
-    }
-
-    /// Sets the destination port.
-    pub fn set_destination_port(&mut self, port: u16) {
-        put_u16(self.bytes.as_mut(), field::DESTINATION, port);
-    }
-
     /// Sets the length.
     pub fn set_length(&mut self, length: u16) {
         put_u16(self.bytes.as_mut(), field::LENGTH, length);

@@ -101,11 +101,6 @@ impl<T: AsRef<[u8]>> Vlan<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Vlan<T> {
-    /// Sets the control information.
-    pub fn set_tci(&mut self, tci: Tci) {
-        put_u16(self.bytes.as_mut(), field::TCI, tci.0);
-    }
-
     /// Sets the type of what the tag wraps.
     pub fn set_ethertype(&mut self, ethertype: u16) {
         put_u16(self.bytes.as_mut(), field::TYPE, ethertype);

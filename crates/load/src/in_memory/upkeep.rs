@@ -3,7 +3,7 @@
 use super::{InMemoryError, Switch};
 use base::{Instant, OfPort};
 use flow::FlowCommand;
-use ofproto::{Aggregate, InstalledCounters};
+use ofproto::Aggregate;
 use openflow::message::{FlowModCommand, FlowStatsRequest};
 use openflow::text::parse_flow;
 
@@ -85,11 +85,6 @@ impl Switch {
     /// How many flows misses have brought into the worker.
     pub fn flow_count(&self) -> usize {
         self.worker.flow_count()
-    }
-
-    /// Counts of installed flows.
-    pub fn flow_counters(&self) -> InstalledCounters {
-        self.core.megaflow_counters()
     }
 
     /// How many rules there are.

@@ -1,0 +1,142 @@
+//! What views of related headers have in common, written once: ICMP of both families, and the ports of
+//! TCP, UDP and SCTP.
+
+/// The fields of ICMP's header, which ICMPv6 has too (RFC 4443 section 2.1).
+pub(crate) mod icmp_field {
+    pub const TYPE: usize = 0;
+    pub const CODE: usize = 1;
+    pub const CHECKSUM: usize = 2;
+    pub const REST: usize = 4;
+    pub const ECHO_ID: usize = 4;
+    pub const ECHO_SEQ: usize = 6;
+}
+
+/// The ports of a transport protocol.
+pub(crate) mod port_field {
+    pub const SOURCE: usize = 0;
+    pub const DESTINATION: usize = 2;
+}
+
+/// A view's `new_checked` and the accessors that ICMP and ICMPv6 share. What a type means, and `is_error`,
+/// are the protocol's own.
+macro_rules! icmp_view {
+    ($View:ident) => {
+        impl<T: AsRef<[u8]>> $View<T> {
+            /// A view of `bytes`.
+            ///
+            /// # Errors
+            /// Fewer than 8 bytes.
+            #[inline]
+            pub fn new_checked(bytes: T) -> Result<Self, $crate::Malformed> {
+                let len = bytes.as_ref().len();
+                $crate::Malformed::unless_holds($crate::Header::$View, HEADER_LEN, len)?;
+                Ok($View { bytes })
+            }
+
+            /// The bytes that the view was made of.
+            pub fn into_inner(self) -> T {
+                self.bytes
+            }
+
+            /// The type, [`ECHO_REQUEST`] for instance.
+            pub fn icmp_type(&self) -> u8 {
+                $crate::octets::u8_at(self.bytes.as_ref(), field::TYPE)
+            }
+
+            /// The code within the type.
+            pub fn code(&self) -> u8 {
+                $crate::octets::u8_at(self.bytes.as_ref(), field::CODE)
+            }
+
+            /// The checksum as it stands.
+            pub fn checksum(&self) -> u16 {
+                $crate::octets::u16_at(self.bytes.as_ref(), field::CHECKSUM)
+            }
+
+            /// The four bytes behind the checksum, whose meaning hangs on the type: flags of a neighbour
+            /// advertisement, the MTU of a "packet too big".
+            pub fn rest(&self) -> u32 {
+                $crate::octets::u32_at(self.bytes.as_ref(), field::REST)
+            }
+
+            /// The identifier of a query or its reply.
+            pub fn echo_id(&self) -> u16 {
+                $crate::octets::u16_at(self.bytes.as_ref(), field::ECHO_ID)
+            }
+
+            /// The sequence number of such a message.
+            pub fn echo_seq(&self) -> u16 {
+                $crate::octets::u16_at(self.bytes.as_ref(), field::ECHO_SEQ)
+            }
+
+            /// Whether the payload is the start of the packet that the message is about.
+            pub fn is_error(&self) -> bool {
+                is_error(self.icmp_type())
+            }
+
+            /// What follows the header: echo data, or for errors the quoted packet.
+            pub fn payload(&self) -> &[u8] {
+                let bytes = self.bytes.as_ref();
+                $crate::octets::range(bytes, HEADER_LEN, bytes.len())
+            }
+        }
+
+        impl<T: AsRef<[u8]> + AsMut<[u8]>> $View<T> {
+            /// Sets the type.
+            pub fn set_icmp_type(&mut self, icmp_type: u8) {
+                $crate::octets::put(self.bytes.as_mut(), field::TYPE, [icmp_type]);
+            }
+
+            /// Sets the code.
+            pub fn set_code(&mut self, code: u8) {
+                $crate::octets::put(self.bytes.as_mut(), field::CODE, [code]);
+            }
+
+            /// Sets the checksum.
+            pub fn set_checksum(&mut self, checksum: u16) {
+                $crate::octets::put_u16(self.bytes.as_mut(), field::CHECKSUM, checksum);
+            }
+
+            /// Sets the identifier.
+            pub fn set_echo_id(&mut self, id: u16) {
+                $crate::octets::put_u16(self.bytes.as_mut(), field::ECHO_ID, id);
+            }
+        }
+    };
+}
+
+/// A view's ports, which stand at the same place in TCP, UDP and SCTP.
+macro_rules! transport_view {
+    ($View:ident) => {
+        impl<T: AsRef<[u8]>> $View<T> {
+            /// The bytes that the view was made of.
+            pub fn into_inner(self) -> T {
+                self.bytes
+            }
+
+            /// The source port.
+            pub fn source_port(&self) -> u16 {
+                $crate::octets::u16_at(self.bytes.as_ref(), field::SOURCE)
+            }
+
+            /// The destination port.
+            pub fn destination_port(&self) -> u16 {
+                $crate::octets::u16_at(self.bytes.as_ref(), field::DESTINATION)
+            }
+        }
+
+        impl<T: AsRef<[u8]> + AsMut<[u8]>> $View<T> {
+            /// Sets the source port.
+            pub fn set_source_port(&mut self, port: u16) {
+                $crate::octets::put_u16(self.bytes.as_mut(), field::SOURCE, port);
+            }
+
+            /// Sets the destination port.
+            pub fn set_destination_port(&mut self, port: u16) {
+                $crate::octets::put_u16(self.bytes.as_mut(), field::DESTINATION, port);
+            }
+        }
+    };
+}
+
+pub(crate) use {icmp_view, transport_view};
