@@ -15,6 +15,7 @@ use ::conntrack::{Config, Conntrack, Tracker};
 use base::limits::BATCH_SIZE;
 use clap::{Args, ValueEnum};
 use flow::CtAction;
+use load::generate::numbers::whole;
 use port_linux::affinity;
 use serde_json::json;
 use std::fmt::Write;
@@ -45,13 +46,13 @@ bytes_per_connection is how much memory of the process a connection takes, of 1,
 records, index, timers and all.")]
 pub struct ConntrackArgs {
     /// How many threads
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=120))]
+    #[arg(value_parser = whole::<u16>(1..=120))]
     threads: u16,
     /// How many packets each thread tracks
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    #[arg(value_parser = whole::<u64>(1..=1_000_000_000_000))]
     packets: u64,
     /// How many packets a call
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=BATCH_SIZE as u64))]
+    #[arg(value_parser = whole::<u64>(1..=BATCH_SIZE as u64))]
     batch: u64,
     /// Not 0: send to port 3 instead of 2, which is another connection (with --mode one)
     #[arg(default_value_t = 0)]
@@ -60,10 +61,10 @@ pub struct ConntrackArgs {
     #[arg(long, value_enum, default_value_t = Mode::One, conflicts_with_all = ["random", "churn", "insert"])]
     mode: Mode,
     /// Make N connections first, then take them at random, all threads the same ones
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=100_000_000))]
     random: Option<u32>,
     /// What --random begins with: the same seed takes the same connections in the same order
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(..))]
     pub seed: u64,
     /// Make and end short TCP connections instead, of 7 packets each
     #[arg(long, conflicts_with = "random")]
@@ -72,10 +73,10 @@ pub struct ConntrackArgs {
     #[arg(long, conflicts_with_all = ["random", "churn"])]
     insert: bool,
     /// Compare: each thread alone on a processor of its own, then all together, N times PACKETS each
-    #[arg(long, value_name = "N", conflicts_with = "churn", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", conflicts_with = "churn", value_parser = whole::<u32>(1..=100_000))]
     rounds: Option<u32>,
     /// With --churn, the timeout of connections that are not established, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "churn", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, requires = "churn", value_parser = whole::<u32>(1..=3600))]
     close_timeout: u32,
     #[command(flatten)]
     perf: PerfArgs,
@@ -310,18 +311,18 @@ mod tests {
     #[test]
     fn what_cannot_be_measured_is_refused() {
         let refused = [
-            ("0 1 1", "0 is not in 1..=120"),
-            ("1 0 1", "0 is not in 1.."),
-            ("1 1 0", "0 is not in 1..=32"),
-            ("1 1 33", "33 is not in 1..=32"),
+            ("0 1 1", "0 is not from 1 to 120"),
+            ("1 0 1", "0 is not from 1 to"),
+            ("1 1 0", "0 is not from 1 to 32"),
+            ("1 1 33", "33 is not from 1 to 32"),
             ("1 1", "<BATCH>"),
-            ("1 1 1 x", "invalid digit"),
-            ("1 1 1 --random 0", "0 is not in"),
+            ("1 1 1 x", "write a number such as"),
+            ("1 1 1 --random 0", "0 is not from 1"),
             ("1 1 1 --random 5 --churn", "cannot be used with"),
             ("1 1 1 --mode each --churn", "cannot be used with"),
             ("1 1 1 --random 5 --insert", "cannot be used with"),
             ("1 1 1 --close-timeout 5", "--churn"),
-            ("1 1 1 --rounds 0", "0 is not in"),
+            ("1 1 1 --rounds 0", "0 is not from 1"),
             ("1 1 1 --rounds 2 --churn", "cannot be used with"),
         ];
         for (line, expect) in refused {

@@ -10,6 +10,7 @@ use super::workers;
 use super::{BenchError, Outcome};
 use ::conntrack::{Config, Conntrack};
 use clap::{ArgGroup, Args, ValueEnum};
+use load::generate::numbers::whole;
 use load::in_memory::Stages;
 use load::in_memory::{Cable, Discard, PORTS, Switch};
 use packet::{Batch, Pool};
@@ -64,7 +65,7 @@ receipt, as from a network card that writes into the switch's buffers. UDP timeo
 defaults (60 s, 30 s once answered); all connections are established and in use.")]
 pub struct DatapathArgs {
     /// How many connections the traffic of each worker is of
-    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "fwd", value_parser = whole::<u32>(1..=10_000_000))]
     connections: u32,
     /// Track connections: from p0 to p1 they may begin
     #[arg(long)]
@@ -79,10 +80,10 @@ pub struct DatapathArgs {
     #[arg(long, value_enum, value_name = "KIND")]
     tunnel: Option<Tunnel>,
     /// Bytes of each frame on the servers' side, the tunnel's headers included: 60, or 114 in a tunnel
-    #[arg(long, value_name = "BYTES", conflicts_with = "fwd", value_parser = clap::value_parser!(u16).range(60..=1514))]
+    #[arg(long, value_name = "BYTES", conflicts_with = "fwd", value_parser = whole::<u16>(60..=1514))]
     frame: Option<u16>,
     /// How many workers
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     pub workers: u16,
     /// A pcap file to play into p0 in a loop
     #[arg(long, value_name = "FILE", requires = "answers")]
@@ -97,7 +98,7 @@ pub struct DatapathArgs {
     #[arg(long, value_name = "WORDS", default_value = "--no-pci", allow_hyphen_values = true)]
     dpdk_extra: String,
     /// How long to measure
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..=3600))]
     seconds: u32,
     #[command(flatten)]
     perf: PerfArgs,

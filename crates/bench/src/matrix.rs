@@ -13,6 +13,7 @@ use cell::{Cell, Layout, Lived, Ports, Tracking, Version};
 use clap::Args;
 use load::dut;
 use load::generate::interrupt::Interrupt;
+use load::generate::numbers::whole;
 use load::provenance::Provenance;
 use port_linux::affinity::allowed_cpus;
 use search::{Ended, Left};
@@ -60,13 +61,13 @@ pub struct MatrixArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Version::Tidegate, Version::Ovs])]
     versions: Vec<Version>,
     /// How long each rate of short-lived connections is sampled, in seconds; long-lived: 25 and this
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..=500))]
     sample_time: u32,
     /// Linear rise to each rate, in seconds
-    #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(0..=20))]
     ramp_up: u32,
     /// Samples of a search at most
-    #[arg(short = 'i', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'i', long, value_name = "N", value_parser = whole::<u32>(1..))]
     max_iterations: Option<u32>,
     /// Packets and connections that may be lost, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.02)]

@@ -9,6 +9,7 @@ use crate::summary::Summary;
 use crate::{BenchError, Outcome};
 use clap::Args;
 use load::dut::Inside;
+use load::generate::numbers::whole;
 use place::Place;
 use sender::Sent;
 use serde_json::{Value, json};
@@ -35,16 +36,16 @@ thread, so that other programs on the machine change it little. Needs ovsdb-serv
 nftables, and for offload the rights to load an XDP program.")]
 pub struct OffloadArgs {
     /// Packets per second that are sent
-    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = whole::<u32>(1000..=1_000_000))]
     rate: u32,
     /// How long each way is measured in a round
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=600))]
     seconds: u32,
     /// How often all ways are measured, in turns
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=100))]
     rounds: u32,
     /// Bytes of a frame
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=1514))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(64..=1514))]
     frame: u32,
     /// Print one JSON object
     #[arg(long)]

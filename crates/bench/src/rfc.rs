@@ -26,7 +26,7 @@ use generator::stream::Network;
 use load::dut::{DutKind, Inside, Place};
 use load::generate::error::LoadError;
 use load::generate::interrupt::Interrupt;
-use load::generate::numbers::{bounded, human};
+use load::generate::numbers::{bounded, human, whole};
 use load::generate::trial::Wall;
 use load::generate::{HostOptions, PlaceOptions};
 use outcome::Report;
@@ -82,11 +82,11 @@ pub struct RfcArgs {
     #[arg(long)]
     ipv6: bool,
     /// Addresses of each station, any two of which have flows (rfc2544, rfc9693)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=60_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=60_000))]
     addresses: u16,
     /// How often latency is measured, or the longest burst searched for; the mean counts [RFC 2544:
     /// 20 and 50]
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=1000))]
     repeats: u32,
     /// Lower bound [default: 1k; 10 frames of a burst]
     #[arg(short = 'm', long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
@@ -101,7 +101,7 @@ pub struct RfcArgs {
     #[arg(long, value_name = "N", default_value = "2", value_parser = seconds)]
     seconds: f64,
     /// Bytes of a frame with its FCS [default: 64,128,256,512,1024,1280,1518; rfc9693: the first]
-    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(64..=1518))]
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = whole::<u16>(64..=1518))]
     frame_sizes: Vec<u16>,
     /// Measure latency at this rate of frames, and search for none; send bursts at this rate
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 10.0, 1e8))]
@@ -113,7 +113,7 @@ pub struct RfcArgs {
     #[arg(long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 1.0, 1e7))]
     flood_rate: f64,
     /// Bytes of each reply (rfc9411-connection-rate; the RFC's: 1024, 2048, 4096, 16384, 65536)
-    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = whole::<u32>(1..=1_000_000))]
     object_bytes: u32,
     /// A command that makes the device forget its connections, run between trials
     #[arg(short = 'c', long, value_name = "COMMAND")]

@@ -7,6 +7,7 @@ use crate::packets::{self, TEMPLATE};
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
 use clap::Args;
+use load::generate::numbers::whole;
 use port::pcap::PcapTx;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -57,26 +58,26 @@ net_pcap cannot be paced; the ratio then is how the worker shares its time. Need
 the stock tools; --peer needs root and huge pages.")]
 pub struct FlowSetupArgs {
     /// How many flows are set up
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(100..=2_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = whole::<u32>(100..=2_000_000))]
     flows: u32,
     /// Play the packets over and over until every flow is there
     #[arg(long)]
     hold: bool,
     /// Packets that need a flow, per second; without it as fast as the worker takes them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..=10_000_000), conflicts_with = "peer")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1000..=10_000_000), conflicts_with = "peer")]
     rate: Option<u32>,
     /// Established packets per second
-    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = whole::<u32>(1000..=10_000_000))]
     established_rate: u32,
     /// Threads of our switch that answer misses (n-handler-threads); 0: its worker answers its own.
     /// Without it the control thread does
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(0..=64))]
     handlers: Option<u16>,
     /// Measure another switch beside ours
     #[arg(long, value_enum, value_name = "SWITCH")]
     peer: Option<Peer>,
     /// How long each run may take at most
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=600))]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = whole::<u32>(1..=600))]
     seconds: u32,
     /// Draw flows over time
     #[arg(long, value_name = "FILE")]

@@ -15,6 +15,7 @@ use crate::memory::resident_bytes;
 use crate::progress::Progress;
 use crate::{BenchError, Outcome};
 use clap::Args;
+use load::generate::numbers::whole;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -48,22 +49,22 @@ and Open vSwitch's with DPDK (max-revalidator in place of the interval; it alway
 worker each; times are then those of a clock. Needs ovsdb-server, the stock tools, root and huge pages.")]
 pub struct StatsArgs {
     /// Flows of the first phase
-    #[arg(long, value_name = "N", default_value_t = 768_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 768_000, value_parser = whole::<u32>(1000..=10_000_000))]
     flows: u32,
     /// Packets per second of the first phase
-    #[arg(long, value_name = "N", default_value_t = 450_000, value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 450_000, value_parser = whole::<u32>(1000..=100_000_000))]
     rate: u32,
     /// Flows of the second phase, at full speed; with no more than --flows there is none
-    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u32).range(1000..=20_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = whole::<u32>(1000..=20_000_000))]
     most: u32,
     /// How long each phase may take at most, in processor time
-    #[arg(long, value_name = "N", default_value_t = 180, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 180, value_parser = whole::<u32>(1..=3600))]
     seconds: u32,
     /// Seconds without packets after which a flow goes: more than a turn of all flows takes
-    #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "N", default_value_t = 600, value_parser = whole::<u32>(1..=86_400))]
     max_idle: u32,
     /// Memory at which a phase ends, in megabytes; by default half of what is available
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     memory_mb: Option<u64>,
     /// Measure whole switches: ours and another one
     #[arg(long, value_enum, value_name = "SWITCH")]

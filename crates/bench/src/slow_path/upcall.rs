@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::{BenchError, Outcome};
 use clap::Args;
 use flow::UpcallClass;
+use load::generate::numbers::whole;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -37,13 +38,13 @@ The worker, the handlers and the control thread are the switch's. Each has a clo
 processor time of its own work, as if each had a processor to itself and no lock were waited for.")]
 pub struct UpcallArgs {
     /// How many hosts
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(2..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = whole::<u16>(2..=4096))]
     hosts: u16,
     /// How many handlers translate
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u16>(1..=64))]
     handlers: u16,
     /// Upcalls that a handler takes at once
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u16>(1..=1024))]
     batch: u16,
     /// Print one JSON object
     #[arg(long)]

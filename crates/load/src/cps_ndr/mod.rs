@@ -8,7 +8,7 @@ mod source;
 use crate::dut::Inside;
 use crate::generate::error::LoadError;
 use crate::generate::interrupt::Interrupt;
-use crate::generate::numbers::{bounded, human};
+use crate::generate::numbers::{bounded, human, whole};
 use crate::generate::result;
 use crate::generate::{HostOptions, PlaceOptions, lifetime};
 use crate::provenance::Provenance;
@@ -38,10 +38,10 @@ asked, so that the sample says nothing. The exit status is 0 with an answer, 1 i
 2 for options that cannot be meant, 3 where samples were invalid or nothing could be measured.")]
 pub struct CpsNdrArgs {
     /// How long the rate is sampled, in seconds, 1 to 600
-    #[arg(short = 'T', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=600))]
+    #[arg(short = 'T', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=600))]
     sample_time: u32,
     /// Samples before the search ends [default: as many as it takes; bisect: until interrupted]
-    #[arg(short = 'i', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'i', long, value_name = "N", value_parser = whole::<u32>(1..))]
     max_iterations: Option<u32>,
     /// Packets, and connections, that may be lost, in percent, 0 to 100
     #[arg(short = 'e', long, value_name = "PERCENT", default_value = "0.0", value_parser = percent)]
@@ -50,13 +50,13 @@ pub struct CpsNdrArgs {
     #[arg(short = 'u', long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
     udp_percent: f64,
     /// Requests and replies in a connection, 1 to 10000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=10_000))]
     num_messages: u32,
     /// Bytes of each, 20 to 1456
-    #[arg(short = 's', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..=1456))]
+    #[arg(short = 's', long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(20..=1456))]
     message_size: u32,
     /// How long the server waits before each reply, in milliseconds, 0 to 500
-    #[arg(short = 'w', long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=500))]
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 0, value_parser = whole::<u32>(0..=500))]
     server_wait: u32,
     /// Lower bound, in connections per second (500, 2.4k), 100 to 1m
     #[arg(short = 'm', long, value_name = "N", default_value = "10k", value_parser = |text: &str| bounded(text, 100.0, 1e6))]
@@ -68,7 +68,7 @@ pub struct CpsNdrArgs {
     #[arg(short = 'f', long, value_name = "N", value_parser = |text: &str| bounded(text, 100.0, 4e6))]
     max_flows: Option<f64>,
     /// Linear rise to each rate, in seconds, 0 to 20 (trex: 3 to 20)
-    #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=20))]
+    #[arg(short = 'r', long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(0..=20))]
     ramp_up: u32,
     /// Let bounds grow after more than three good or bad samples in a row, in percent (bisect)
     #[arg(short = 'a', long, value_name = "PERCENT", default_value = "0", value_parser = percent)]
@@ -98,13 +98,13 @@ pub struct CpsNdrArgs {
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = below_all)]
     exceed_ratio: f64,
     /// Samples that a rate is decided by at most (mlr)
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(1..=1000))]
     goal_samples: u32,
     /// Who makes the connections; with trex, --server is the host of a TRex server (localhost)
     #[arg(long, value_enum, default_value_t = GeneratorKind::Own)]
     generator: GeneratorKind,
     /// The port of its RPC
-    #[arg(short = 'p', long, value_name = "PORT", default_value_t = 4501, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(short = 'p', long, value_name = "PORT", default_value_t = 4501, value_parser = whole::<u16>(1..))]
     sync_port: u16,
     /// Print one JSON object; everything else goes to standard error
     #[arg(long)]

@@ -23,7 +23,7 @@ use error::LoadError;
 use generator::search::Sample;
 use generator::{Host, HostConfig, Profile, Role};
 use interrupt::Interrupt;
-use numbers::{bounded, human};
+use numbers::{bounded, human, whole};
 pub use place::{HostOptions, PlaceOptions};
 use serde_json::json;
 use std::path::Path;
@@ -74,7 +74,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", value_parser = |text: &str| bounded(text, 1.0, 2e7))]
     connections: Option<f64>,
     /// How long is measured; with a rate from when it has stood for a connection's whole life
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole::<u32>(1..=86_400))]
     seconds: u32,
     /// Measure the generator alone, with --profile or with all that come with the program
     #[arg(long, conflicts_with_all = ["client", "server", "dut", "rate", "connections"])]

@@ -1,5 +1,7 @@
 //! Numbers as people write and read them: `2.4k`, `1.2m`, `345K`.
 
+use std::ops::{Bound, RangeBounds};
+
 /// Reads a count with an optional `k`, `m` or `g` (thousands, millions, thousand millions).
 ///
 /// # Errors
@@ -23,6 +25,36 @@ pub fn bounded(text: &str, min: f64, max: f64) -> Result<f64, String> {
         return Ok(number);
     }
     Err(format!("{text} is not from {} to {}", human(min), human(max)))
+}
+
+/// Reads whole numbers within bounds, for options of the command line: `64`, `10k`, `1.5m`.
+pub fn whole<T: TryFrom<u64> + 'static>(
+    bounds: impl RangeBounds<u64> + Clone + Send + Sync + 'static,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let number = parse_count(text)?;
+        // The product of a fraction and a suffix may be off by a rounding error.
+        let nearest = number.round();
+        if (number - nearest).abs() > 1e-6 {
+            return Err(format!("{text} is not a whole number"));
+        }
+        // Beyond 64 bits the conversion saturates, which no bound of an option allows.
+        let within = Some(nearest as u64).filter(|number| bounds.contains(number));
+        within.and_then(|number| T::try_from(number).ok()).ok_or_else(|| outside(text, &bounds))
+    }
+}
+
+fn outside(text: &str, bounds: &impl RangeBounds<u64>) -> String {
+    let most = match bounds.end_bound() {
+        Bound::Included(most) => Some(*most),
+        Bound::Excluded(beyond) => Some(beyond - 1),
+        Bound::Unbounded => None,
+    };
+    match (bounds.start_bound(), most) {
+        (Bound::Included(least), Some(most)) => format!("{text} is not from {least} to {most}"),
+        (Bound::Included(least), None) => format!("{text} is not from {least} on"),
+        (_, _) => format!("{text} is too large"),
+    }
 }
 
 /// The number in at most four characters and a unit, in the original script's way.
@@ -71,5 +103,28 @@ mod tests {
         for (number, expected) in cases {
             assert_eq!(human(number), expected);
         }
+    }
+
+    #[test]
+    fn whole_numbers_have_the_same_suffixes() {
+        let few = whole::<u16>(1..=64);
+        let many = whole::<u32>(1000..=10_000_000);
+        let any = whole::<u32>(..);
+        let some = whole::<u32>(1..);
+        let check = |got: Result<u32, String>, expect: Result<u32, &str>| {
+            assert_eq!(got, expect.map_err(str::to_owned));
+        };
+        check(few("64").map(u32::from), Ok(64));
+        check(few("0.064k").map(u32::from), Ok(64));
+        check(few("65").map(u32::from), Err("65 is not from 1 to 64"));
+        check(few("1.5").map(u32::from), Err("1.5 is not a whole number"));
+        check(few("x").map(u32::from), Err("write a number such as 500, 2.4k or 1.2m"));
+        check(many("2.3k"), Ok(2300));
+        check(many("1m"), Ok(1_000_000));
+        check(many("10M"), Ok(10_000_000));
+        check(many("1g"), Err("1g is not from 1000 to 10000000"));
+        check(any("0"), Ok(0));
+        check(any("5g"), Err("5g is too large"));
+        check(some("0"), Err("0 is not from 1 on"));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::ceiling::{self, Ceiling};
 use super::error::LoadError;
+use super::numbers::whole;
 use crate::dut::{self, DutKind, Inside, Place, PortsKind, Wanted};
 use base::MacAddr;
 use clap::Args;
@@ -29,16 +30,16 @@ pub struct PlaceOptions {
     #[arg(long)]
     pub no_ct: bool,
     /// Most connections in the device's table (ct-set-maxconns)
-    #[arg(long, value_name = "N", default_value_t = dut::MAXCONNS)]
+    #[arg(long, value_name = "N", default_value_t = dut::MAXCONNS, value_parser = whole::<u32>(..))]
     pub maxconns: u32,
     /// The device's workers, a core each (memory, vhost)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=64))]
     pub workers: u16,
     /// Queues of each of its ports [default: as many as workers]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
     pub queues: Option<u16>,
     /// The generator's workers, a core each [default: as many as the device's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64))]
     pub generator_workers: Option<u16>,
     /// Entries of each ring between the device and the generator, a power of two (vhost)
     #[arg(long, value_name = "N", default_value_t = dut::RING, value_parser = ring)]
@@ -52,10 +53,10 @@ pub struct PlaceOptions {
 #[derive(Args, Clone, Debug)]
 pub struct HostOptions {
     /// Decides addresses, ports and sequence numbers: the same seed, the same run
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(..))]
     pub seed: u64,
     /// The VLAN that both sides are in
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(1..=4094))]
+    #[arg(long, value_name = "ID", value_parser = whole::<u16>(1..=4094))]
     pub vlan: Option<u16>,
     /// The Ethernet address that clients send to [default: they ask, by ARP and ND]
     #[arg(long, value_name = "MAC")]

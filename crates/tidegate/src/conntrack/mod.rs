@@ -4,6 +4,7 @@
 //! up nor has to fit into memory.
 
 use clap::Args;
+use load::generate::numbers::whole;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ pub struct ConntrackArgs {
     #[arg(long)]
     json: bool,
     /// With --events, end after so many seconds
-    #[arg(long, value_name = "SECONDS", requires = "events")]
+    #[arg(long, value_name = "SECONDS", requires = "events", value_parser = whole::<u64>(..))]
     seconds: Option<u64>,
     /// The switch's control socket; by default that of the one whose pidfile
     /// lies in OVS_RUNDIR, or of the only one there

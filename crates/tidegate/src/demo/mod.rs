@@ -14,6 +14,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use ::load::generate::numbers::whole;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,10 +33,10 @@ use testbed::{Screen, Switch, TestbedError, namespaces, programs, switch};
   tidegate demo --switch /usr/sbin/ovs-vswitchd      the same with Open vSwitch's own daemon")]
 pub struct DemoArgs {
     /// How many seconds wrk asks for
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = whole::<u32>(1..=3600))]
     pub seconds: u32,
     /// How many connections wrk keeps open at a time
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=400))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = whole::<u32>(1..=400))]
     pub connections: u32,
     /// The switch to show, started with ovs-vswitchd's own options [default: this program]
     #[arg(long, value_name = "PROGRAM")]

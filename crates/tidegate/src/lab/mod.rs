@@ -10,6 +10,7 @@ mod measure;
 mod outcome;
 
 use clap::{Args, ValueEnum};
+use load::generate::numbers::whole;
 use load::provenance::Provenance;
 use measure::Traffic;
 use outcome::{Outcome, Round};
@@ -34,13 +35,13 @@ pub struct LabArgs {
     #[arg(value_enum)]
     pub testbed: Testbed,
     /// How many seconds each measurement takes
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = whole::<u32>(1..=3600))]
     pub seconds: u32,
     /// How many connections each wrk keeps open at a time
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4000))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(1..=4000))]
     pub connections: u32,
     /// How often everything is measured
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=100))]
     pub rounds: u32,
     /// Measure another switch in the same place, in turns
     #[arg(long, value_enum)]

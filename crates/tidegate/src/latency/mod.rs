@@ -4,6 +4,7 @@ use crate::ask;
 use clap::Args;
 use daemon::Directories;
 use daemon::unixctl::client::{Client, ClientError};
+use load::generate::numbers::whole;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub struct LatencyArgs {
     #[arg(long)]
     json: bool,
     /// With --watch, end after so many seconds
-    #[arg(long, value_name = "SECONDS", requires = "watch")]
+    #[arg(long, value_name = "SECONDS", requires = "watch", value_parser = whole::<u64>(..))]
     seconds: Option<u64>,
     /// The switch's control socket; by default that of the one whose pidfile
     /// lies in OVS_RUNDIR, or of the only one there

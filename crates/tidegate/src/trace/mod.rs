@@ -4,6 +4,7 @@ use crate::ask;
 use clap::Args;
 use daemon::Directories;
 use daemon::unixctl::client::{Client, ClientError};
+use load::generate::numbers::whole;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,13 +36,13 @@ pub struct TraceArgs {
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     /// How many packets
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=10_000))]
     count: u32,
     /// Look at one packet in so many, chosen by chance
     #[arg(long, value_name = "1/N", default_value = "1/1", value_parser = read_sample)]
     sample: u32,
     /// End after so many seconds, found or not
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = whole::<u64>(1..=86_400))]
     timeout: u64,
     /// Print one JSON object a line
     #[arg(long)]
